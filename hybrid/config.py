@@ -1,0 +1,57 @@
+"""Settings, each read from an environment variable when it is asked for.
+
+| variable | meaning |
+|---|---|
+| HYBRID_DEVICE | default device: ``cpu``, ``gpu`` or ``gpu(1)`` |
+| HYBRID_DEBUG | 0 quiet, 1 kernels and reasons, 2 memory map, 3 generated source, 4 cache misses |
+| HYBRID_VERIFY | 1: check the graph between passes |
+| HYBRID_CACHE | folder of compiled programs (default ``~/.cache/hybrid``) |
+| HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first; ``none`` for no compiler) |
+| HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
+| HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
+"""
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def debug_level() -> int:
+    """HYBRID_DEBUG as an integer; anything that is not a number counts as 1."""
+    text = os.environ.get("HYBRID_DEBUG", "0") or "0"
+    return int(text) if text.isdigit() else 1
+
+
+def verify() -> bool:
+    """Whether graphs are checked between passes."""
+    return os.environ.get("HYBRID_VERIFY", "0") not in ("", "0")
+
+
+def default_device() -> str | None:
+    """The device named by HYBRID_DEVICE, or None."""
+    return os.environ.get("HYBRID_DEVICE") or None
+
+
+def cuda_emulated() -> bool:
+    """Whether ``gpu(0)`` is the CUDA-on-CPU emulator."""
+    return os.environ.get("HYBRID_CUDA", "") == "emulator"
+
+
+def num_threads() -> int:
+    """Threads for compiled CPU programs."""
+    text = os.environ.get("HYBRID_NUM_THREADS", "")
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def cache_dir() -> Path:
+    """Folder of compiled programs; its mode is 0700. It need not exist or be writable."""
+    given = os.environ.get("HYBRID_CACHE")
+    if given:
+        return Path(given)
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hybrid"
+    except RuntimeError:                       # no home folder
+        return Path(tempfile.gettempdir()) / f"hybrid-{os.getuid()}"

@@ -1,0 +1,144 @@
+"""Devices (MXNet calls them contexts): ``cpu()``, ``gpu(i)``, the current one, and the array module of each."""
+from __future__ import annotations
+
+import re
+import threading
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from . import config
+from .errors import DeviceError
+
+_TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")
+_local = threading.local()
+_probe: dict[str, Any] = {}
+
+
+class Context:
+    """A device. ``with gpu(0):`` makes it the default of the block.
+
+    >>> cpu() == Context("cpu", 0)
+    True
+    """
+    __slots__ = ("device_type", "device_id")
+    devtype2str = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+    devstr2type = {v: k for k, v in devtype2str.items()}
+    device_type: str
+    device_id: int
+
+    def __init__(self, device_type: Any, device_id: int = 0):
+        if isinstance(device_type, Context):
+            device_type, device_id = device_type.device_type, device_type.device_id
+        if device_type not in _TYPES:
+            raise DeviceError(f"unknown device type {device_type!r}; known: {', '.join(_TYPES)}")
+        self.device_type, self.device_id = device_type, int(device_id)
+
+    @property
+    def device_typeid(self) -> int:
+        """MXNet's number of the device type (1 cpu, 2 gpu, 3 cpu_pinned, 5 cpu_shared)."""
+        return self.devstr2type[self.device_type]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Context) and (self.device_type, self.device_id) == (other.device_type, other.device_id)
+
+    def __hash__(self) -> int:
+        return hash((self.device_type, self.device_id))
+
+    def __repr__(self) -> str:
+        return f"{self.device_type}({self.device_id})"
+
+    __str__ = __repr__
+
+    def __enter__(self) -> "Context":
+        _stack().append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _stack().pop()
+
+    def empty_cache(self) -> None:
+        """Give unused pooled memory of a GPU back to the driver."""
+        cupy = find_cupy()
+        if self.device_type == "gpu" and cupy is not None:
+            cupy.get_default_memory_pool().free_all_blocks()
+
+
+Device = Context
+
+
+def _stack() -> list[Context]:
+    if not hasattr(_local, "stack"):
+        _local.stack = []
+    return _local.stack
+
+
+def cpu(device_id: int = 0) -> Context:
+    """The CPU."""
+    return Context("cpu", device_id)
+
+
+def cpu_pinned(device_id: int = 0) -> Context:
+    """Host memory; kept for MXNet's name, the same as the CPU here."""
+    return Context("cpu_pinned", device_id)
+
+
+def gpu(device_id: int = 0) -> Context:
+    """A GPU. Making the handle never fails; using it where there is none raises DeviceError."""
+    return Context("gpu", device_id)
+
+
+def find_cupy() -> ModuleType | None:
+    """The cupy module if it is installed and sees a GPU, else None. Asked once."""
+    if "cupy" not in _probe:
+        try:
+            import cupy  # an optional package, so it cannot be imported at the top
+            _probe["cupy"] = cupy if cupy.cuda.runtime.getDeviceCount() > 0 else None
+        except Exception:                        # not installed, no driver, no GPU: all mean "no"
+            _probe["cupy"] = None
+    return _probe["cupy"]
+
+
+def num_gpus() -> int:
+    """How many GPUs can be used (one under the CUDA emulator)."""
+    if config.cuda_emulated():
+        return 1
+    cupy = find_cupy()
+    return int(cupy.cuda.runtime.getDeviceCount()) if cupy is not None else 0
+
+
+def current_context() -> Context:
+    """The innermost ``with`` device, else HYBRID_DEVICE, else a GPU where CuPy sees one, else the CPU."""
+    stack = _stack()
+    return stack[-1] if stack else default_context()
+
+
+def default_context() -> Context:
+    """The device used outside every ``with`` block."""
+    text = config.default_device()
+    if text is None:
+        return gpu(0) if find_cupy() is not None else cpu(0)
+    found = re.fullmatch(r"(cpu|gpu|cuda)(?:[(:](\d+)\)?)?", text.strip())
+    if not found:
+        raise DeviceError(f"HYBRID_DEVICE={text!r} names no device; write cpu, gpu or gpu(1)")
+    return Context("cpu" if found[1] == "cpu" else "gpu", int(found[2] or 0))
+
+
+def array_module(ctx: Context) -> Any:
+    """NumPy or CuPy for a device; DeviceError where the device is not there."""
+    if ctx.device_type != "gpu":
+        return np
+    if config.cuda_emulated():
+        if ctx.device_id:
+            raise DeviceError(f"{ctx} was asked for, but the CUDA emulator has gpu(0) alone")
+        return np
+    cupy = find_cupy()
+    if cupy is None:
+        raise DeviceError(f"{ctx} was asked for, but no GPU was found: install the extra for your CUDA "
+                          "(pip install 'hybridize[cuda12]' or 'hybridize[cuda13]') on a machine with an NVIDIA "
+                          "GPU, or use hybrid.cpu()")
+    count = num_gpus()
+    if ctx.device_id >= count:
+        raise DeviceError(f"{ctx} was asked for, but this machine has {count} GPU(s): gpu(0) to gpu({count - 1})")
+    return cupy

@@ -1,0 +1,81 @@
+"""Element types: NumPy's names, MXNet's numbers, and promotion."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .errors import DTypeError
+
+try:                                            # bfloat16 is optional: NumPy has none of its own
+    from ml_dtypes import bfloat16 as _bf16
+    bfloat16: np.dtype | None = np.dtype(_bf16)
+except ImportError:                             # pragma: no cover - depends on the environment
+    bfloat16 = None
+
+float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+uint8, uint32, uint64, bool_ = np.dtype("uint8"), np.dtype("uint32"), np.dtype("uint64"), np.dtype("bool")
+
+# The numbers that MXNet 1.9.1 writes into its files (mshadow/base.h).
+MX_CODES: dict[int, np.dtype] = {0: float32, 1: float64, 2: float16, 3: uint8, 4: int32, 5: int8, 6: int64, 7: bool_}
+if bfloat16 is not None:
+    MX_CODES[12] = bfloat16
+CODE_OF = {dt: code for code, dt in MX_CODES.items()}
+SUPPORTED = tuple(CODE_OF) + (int16, uint32, uint64)
+
+
+def as_dtype(given: Any, default: Any = float32) -> np.dtype:
+    """The NumPy dtype meant by a name, a type, a dtype or None (the default).
+
+    >>> as_dtype("float32")
+    dtype('float32')
+    """
+    if given is None:
+        return np.dtype(default)
+    if isinstance(given, str) and given == "bfloat16":
+        if bfloat16 is None:
+            raise DTypeError("bfloat16 needs the package ml_dtypes: pip install ml_dtypes")
+        return bfloat16
+    try:
+        found = np.dtype(given)
+    except TypeError as err:
+        raise DTypeError(f"{given!r} names no dtype; known: {', '.join(map(name, SUPPORTED))}") from err
+    if found not in SUPPORTED:
+        raise DTypeError(f"dtype {found} is not supported; known: {', '.join(map(name, SUPPORTED))}")
+    return found
+
+
+def name(dt: Any) -> str:
+    """``float32``, ``bfloat16``, … without NumPy's quoting."""
+    return np.dtype(dt).name
+
+
+def is_float(dt: np.dtype) -> bool:
+    """Whether dt is a floating type (bfloat16 included)."""
+    return dt.kind == "f" or dt == bfloat16
+
+
+def is_int(dt: np.dtype) -> bool:
+    """Whether dt is an integer type (bool is not)."""
+    return dt.kind in "iu"
+
+
+def promote(*dts: np.dtype) -> np.dtype:
+    """The common type of arrays: NumPy's rule, but integers never pull a float up to float64.
+
+    >>> promote(np.dtype("float32"), np.dtype("int64"))
+    dtype('float32')
+    """
+    floats = [d for d in dts if is_float(d)]
+    pool = floats or list(dts)
+    out = pool[0]
+    for d in pool[1:]:
+        if d == out:
+            continue
+        if bfloat16 is not None and bfloat16 in (d, out):
+            other = out if d == bfloat16 else d
+            out = float32 if other == float16 else other
+        else:
+            out = np.promote_types(out, d)
+    return np.dtype(out)

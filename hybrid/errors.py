@@ -1,0 +1,57 @@
+"""Every error the library raises on purpose, and the user's own line for it."""
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+_HERE = tuple(str(Path(__file__).resolve().parent.parent / name) + "/" for name in ("hybrid", "codegen", "kernels"))
+
+
+class HybridError(RuntimeError):
+    """Base of all errors raised by this library (MXNet's name for it is ``MXNetError``)."""
+
+
+MXNetError = HybridError
+
+
+class ShapeError(HybridError, ValueError):
+    """Shapes that do not fit an operator."""
+
+
+class DTypeError(HybridError, TypeError):
+    """A dtype that an operator does not take."""
+
+
+class AttributeValueError(HybridError, ValueError, TypeError):
+    """An operator's attribute that is unknown, missing or out of range."""
+
+
+class TraceError(HybridError, TypeError):
+    """Python code asked a traced value for something that is known only when the program runs."""
+
+
+class DeviceError(HybridError):
+    """A device that is not there, or arrays on two devices in one call."""
+
+
+class DeferredInitializationError(HybridError):
+    """A parameter whose shape is not known yet."""
+
+
+class CompileError(HybridError):
+    """The C or CUDA compiler refused a generated program; the message names the source file."""
+
+
+class FileFormatError(HybridError, ValueError):
+    """A model file that is truncated, hostile or of an unknown format."""
+
+
+def user_location() -> str:
+    """``file.py:12`` of the innermost frame outside this library, or ``<unknown>``."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_HERE) and not name.startswith("<"):
+            return f"{name}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "<unknown>"
