@@ -1,0 +1,250 @@
+"""MXNet's binary list of arrays (``.params`` files): read and written byte for byte as MXNet 1.9.1 does.
+
+Layout, little-endian: ``uint64`` magic 0x112, ``uint64`` reserved, ``uint64`` count, that many arrays,
+``uint64`` count of names (0 or as many as arrays), each a ``uint64`` length and UTF-8 bytes.
+One array: ``uint32`` magic (its version), ``int32`` storage type (versions 2 and 3), ``int32`` rank and
+``int64`` sizes, device as two ``int32``, dtype as ``int32``, then the elements.
+
+The file is data: every size is compared with the bytes that are left before anything is allocated.
+"""
+from __future__ import annotations
+
+import io
+import math
+import os
+import struct
+from collections.abc import Sequence
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from .. import dtype as dtypes
+from ..errors import DTypeError, FileFormatError
+from .atomic import replacing
+
+LIST_MAGIC = 0x112
+V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
+_STORAGE = {1: "row_sparse", 2: "csr"}
+_DEVICES = (1, 2, 3, 5)                         # cpu, gpu, cpu_pinned, cpu_shared
+_MAX_RANK = 32                                  # NumPy 1.26's limit; MXNet's own files stay far below it
+_CPU0 = (1, 0)
+
+
+class ParamsFile(NamedTuple):
+    """What a ``.params`` file holds. ``names`` is empty for a list; ``contexts`` are (device type, id) numbers.
+
+    ``arrays`` holds None where MXNet saved an array that has no value; ``versions`` are 0 (legacy), 1, 2 or 3.
+    """
+    arrays: list[np.ndarray | None]
+    names: list[str]
+    contexts: list[tuple[int, int]]
+    versions: list[int]
+
+
+class _Reader:
+    """A file and how much of it is left; every error names the file and the offset."""
+
+    def __init__(self, file: BinaryIO, name: str):
+        self.file, self.name = file, name
+        self.size = file.seek(0, os.SEEK_END)
+        file.seek(0)
+        self.offset = 0
+
+    @property
+    def left(self) -> int:
+        return self.size - self.offset
+
+    def error(self, what: str, at: int | None = None) -> FileFormatError:
+        return FileFormatError(f"{self.name}: offset {self.offset if at is None else at}: {what}")
+
+    def need(self, count: int, what: str) -> None:
+        if count > self.left:
+            raise self.error(f"{what} needs {count} bytes, but {self.left} are left: the file is truncated or damaged")
+
+    def take(self, layout: str, what: str) -> tuple[Any, ...]:
+        count = struct.calcsize("<" + layout)
+        self.need(count, what)
+        data = self.file.read(count)
+        if len(data) != count:
+            raise self.error(f"{what}: the file became shorter while it was read")
+        self.offset += count
+        return struct.unpack("<" + layout, data)
+
+    def one(self, layout: str, what: str) -> int:
+        return self.take(layout, what)[0]
+
+    def fill(self, array: np.ndarray, what: str) -> None:
+        self.need(array.nbytes, what)
+        got = self.file.readinto(memoryview(array.reshape(-1).view(np.uint8)))  # type: ignore[attr-defined]
+        if got != array.nbytes:
+            raise self.error(f"{what}: the file became shorter while it was read")
+        self.offset += array.nbytes
+
+
+def read_file(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> ParamsFile:
+    """Everything in a ``.params`` file or in a buffer with the same bytes.
+
+    Raises FileFormatError with the file's name and the offset for what is truncated, damaged or sparse.
+    """
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        return _read_list(_Reader(io.BytesIO(source), "<buffer>"))
+    with open(source, "rb") as file:
+        if not file.seekable():
+            return _read_list(_Reader(io.BytesIO(file.read()), os.fspath(source)))
+        return _read_list(_Reader(file, os.fspath(source)))
+
+
+def read_params(source: str | os.PathLike[str] | bytes | bytearray | memoryview
+                ) -> tuple[list[np.ndarray | None], list[str]]:
+    """The arrays and the names (empty for a list without names) of a ``.params`` file or buffer.
+
+    >>> write_params("a.params", [np.zeros(3, "float32")], ["w"])     # doctest: +SKIP
+    >>> read_params("a.params")                                       # doctest: +SKIP
+    ([array([0., 0., 0.], dtype=float32)], ['w'])
+    """
+    found = read_file(source)
+    return found.arrays, found.names
+
+
+def _read_list(reader: _Reader) -> ParamsFile:
+    magic, _reserved = reader.take("QQ", "the file's header")
+    if magic != LIST_MAGIC:
+        raise reader.error(f"this is not an MXNet .params file: it begins with {magic:#x}, not {LIST_MAGIC:#x}", 0)
+    count = reader.one("Q", "the number of arrays")
+    if count > reader.left // 4:                # the smallest array is a magic number
+        raise reader.error(f"{count} arrays do not fit in the {reader.left} bytes that are left")
+    out = ParamsFile([], [], [], [])
+    for index in range(count):
+        array, context, version = _read_array(reader, index)
+        out.arrays.append(array)
+        out.contexts.append(context)
+        out.versions.append(version)
+    out.names.extend(_read_names(reader, count))
+    if reader.left:
+        raise reader.error(f"{reader.left} bytes follow the end of the list")
+    return out
+
+
+def _read_names(reader: _Reader, arrays: int) -> list[str]:
+    count = reader.one("Q", "the number of names")
+    if count not in (0, arrays):
+        raise reader.error(f"{count} names for {arrays} arrays; expected none or one each")
+    names = []
+    for index in range(count):
+        length = reader.one("Q", f"the length of name {index}")
+        reader.need(length, f"name {index}")
+        start = reader.offset
+        data, = reader.take(f"{length}s", f"name {index}")
+        try:
+            names.append(data.decode("utf-8"))  # type: ignore[attr-defined]
+        except UnicodeDecodeError as err:
+            raise reader.error(f"name {index} is not UTF-8: {err.reason}", start) from err
+    return names
+
+
+def _read_array(reader: _Reader, index: int) -> tuple[np.ndarray | None, tuple[int, int], int]:
+    what = f"array {index}"
+    start = reader.offset
+    magic = reader.one("I", f"the version of {what}")
+    version = {V1: 1, V2: 2, V3: 3}.get(magic, 0)
+    if version >= 2:
+        storage = reader.one("i", f"the storage type of {what}")
+        if storage in _STORAGE:
+            raise reader.error(f"{what} is {_STORAGE[storage]}; sparse arrays are not supported: in MXNet, save "
+                               "array.tostype('default')", start)
+        if storage != 0:
+            raise reader.error(f"{what} has storage type {storage}; known: 0 (dense)", start)
+    if version:
+        shape = _read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what)
+    else:
+        if magic > _MAX_RANK:                   # before version 1 the rank stood where the magic number stands
+            raise reader.error(f"{what} begins with {magic:#x}, which is no version of the format", start)
+        shape = _read_shape(reader, magic, "I", what)
+    if shape is None or (not shape and version < 3):
+        return None, _CPU0, version
+    device, device_id = reader.take("ii", f"the device of {what}")
+    if device not in _DEVICES:
+        raise reader.error(f"{what} has device type {device}; known: 1 (cpu), 2 (gpu), 3, 5", reader.offset - 8)
+    return _read_values(reader, shape, what), (device, device_id), version
+
+
+def _read_shape(reader: _Reader, rank: int, layout: str, what: str) -> tuple[int, ...] | None:
+    start = reader.offset
+    if rank == -1:                              # an unknown shape: no value was saved
+        return None
+    if not 0 <= rank <= _MAX_RANK:
+        raise reader.error(f"{what} has {rank} dimensions; expected 0 to {_MAX_RANK}", start)
+    shape = reader.take(f"{rank}{layout}", f"the shape of {what}")
+    if any(size < 0 for size in shape):
+        raise reader.error(f"{what} has the shape {shape}, with a negative size", start)
+    return shape
+
+
+def _read_values(reader: _Reader, shape: tuple[int, ...], what: str) -> np.ndarray:
+    start = reader.offset
+    code = reader.one("i", f"the dtype of {what}")
+    if code == 12 and dtypes.bfloat16 is None:
+        raise DTypeError(f"{reader.name}: {what} is bfloat16, which needs the package ml_dtypes: pip install ml_dtypes")
+    dt = dtypes.MX_CODES.get(code)
+    if dt is None:
+        known = ", ".join(f"{number} ({kind.name})" for number, kind in dtypes.MX_CODES.items())
+        raise reader.error(f"{what} has dtype number {code}; known: {known}", start)
+    reader.need(math.prod(shape) * dt.itemsize, f"{what} of shape {shape} and dtype {dt.name}")
+    try:
+        array = np.empty(shape, dt.newbyteorder("<") if dt.kind in "fiu" else dt)
+    except (ValueError, MemoryError) as err:    # sizes like (0, 2**62) pass the check above
+        raise reader.error(f"{what} cannot have the shape {shape}: {err}", start) from err
+    reader.fill(array, f"{what} of shape {shape} and dtype {dt.name}")
+    if dt.kind == "b" and array.size and array.view(np.uint8).max() > 1:
+        array = array.view(np.uint8) != 0       # NumPy's bool must hold 0 or 1 and nothing else
+    return array
+
+
+def write_params(path: str | os.PathLike[str] | BinaryIO, arrays: Sequence[np.ndarray | None],
+                 names: Sequence[str] = (), contexts: Sequence[tuple[int, int]] | None = None,
+                 version: int | None = None) -> None:
+    """Write arrays and their names as MXNet 1.9.1 does; ``path`` appears whole or not at all.
+
+    version: 2, which every MXNet 1.x loads, or 3 (NumPy shapes), which alone can hold 0-d and zero-size
+    arrays; None takes 2 where it can. Raises DTypeError for a dtype that MXNet's files do not know.
+
+    >>> write_params("a.params", [np.zeros(3, "float32")], ["w"])     # doctest: +SKIP
+    """
+    if names and len(names) != len(arrays):
+        raise ValueError(f"{len(names)} names for {len(arrays)} arrays; expected none or one each")
+    labels = list(names) or [f"array {i}" for i in range(len(arrays))]
+    for label, array in zip(labels, arrays):
+        if array is not None and array.dtype not in dtypes.CODE_OF:
+            known = ", ".join(dt.name for dt in dtypes.CODE_OF)
+            raise DTypeError(f"{label!r} has dtype {array.dtype}, which MXNet's files cannot hold; cast it to one of: {known}")
+    if version is None:
+        version = 3 if any(a is not None and a.size == 0 or a is not None and a.ndim == 0 for a in arrays) else 2
+    if hasattr(path, "write"):
+        _write_list(path, arrays, names, contexts, version)
+        return
+    with replacing(path) as out:
+        _write_list(out, arrays, names, contexts, version)
+
+
+def _write_list(out: BinaryIO, arrays: Sequence[np.ndarray | None], names: Sequence[str],
+                contexts: Sequence[tuple[int, int]] | None, version: int) -> None:
+    out.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(arrays)))
+    for array, context in zip(arrays, contexts or [_CPU0] * len(arrays)):
+        _write_array(out, array, context, version)
+    out.write(struct.pack("<Q", len(names)))
+    for name in names:
+        data = name.encode("utf-8")
+        out.write(struct.pack("<Q", len(data)) + data)
+
+
+def _write_array(out: BinaryIO, array: np.ndarray | None, context: tuple[int, int], version: int) -> None:
+    out.write(struct.pack("<Ii", V3 if version == 3 else V2, 0))
+    if array is None:
+        out.write(struct.pack("<i", -1 if version == 3 else 0))
+        return
+    out.write(struct.pack(f"<i{array.ndim}q", array.ndim, *array.shape))
+    out.write(struct.pack("<iii", *context, dtypes.CODE_OF[array.dtype]))
+    data = np.ascontiguousarray(array)
+    if data.dtype.byteorder == ">":             # pragma: no cover - files are little-endian on every machine
+        data = data.byteswap()
+    out.write(memoryview(data.reshape(-1).view(np.uint8)))
