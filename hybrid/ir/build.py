@@ -1,0 +1,280 @@
+"""Functions that make nodes: they normalise arguments, broadcast and promote, then infer and intern."""
+from __future__ import annotations
+
+import math
+from typing import Any, Sequence
+
+import numpy as np
+
+from .. import dtype as dt
+from ..errors import DTypeError, ShapeError
+from .node import Node, intern
+from .primitives import PRIMS
+from .scalar import BUILDER, SCALARS
+
+Shape = tuple[int, ...]
+
+
+def make(prim: str, args: tuple[Node, ...], **attrs: Any) -> Node:
+    """The node of a primitive, with shape and dtype inferred."""
+    shape, dtype = PRIMS[prim].infer(args, **attrs)
+    return intern(prim, args, attrs, shape, dtype)
+
+
+def ints(values: Any) -> Shape:
+    """A tuple of Python integers."""
+    return tuple(int(v) for v in values)
+
+
+# ---- leaves
+def input(slot: int, shape: Sequence[int], dtype: Any) -> Node:  # noqa: A001  the field's word for it
+    """Input number ``slot`` of a program."""
+    return make("input", (), slot=int(slot), shape=ints(shape), dtype=np.dtype(dtype).name)
+
+
+def const(value: Any, dtype: Any) -> Node:
+    """A scalar constant, shape ()."""
+    d = np.dtype(dtype)
+    if dt.is_float(d):
+        v: Any = float(value)
+    elif d == np.dtype(bool):
+        v = bool(value)
+    else:
+        v = int(value) if math.isfinite(value) else 0
+    # -0.0 == 0.0 and nan != nan as dict keys: hex text keeps every float apart
+    return make("const", (), value=Const(v) if isinstance(v, float) else v, dtype=d.name)
+
+
+class Const(float):
+    """A float whose equality is of its bits, so that 0.0 and -0.0 intern apart and nan interns at all."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Const) and self.hex() == other.hex() and math.copysign(1, self) == math.copysign(1, other)
+
+    def __hash__(self) -> int:
+        return hash(self.hex())
+
+    def __lt__(self, other: object) -> bool:
+        return repr(self) < repr(other)
+
+
+def full(value: Any, shape: Sequence[int], dtype: Any) -> Node:
+    """A constant of a shape."""
+    return expand(const(value, dtype), shape)
+
+
+def data(array: Any) -> Node:
+    """A small constant array, embedded in the program."""
+    a = np.ascontiguousarray(array)
+    return make("data", (), value=a.tobytes(), shape=a.shape, dtype=a.dtype.name)
+
+
+def iota(n: int, dtype: Any = np.int64) -> Node:
+    """0, 1, … n-1."""
+    return make("iota", (), n=int(n), dtype=np.dtype(dtype).name)
+
+
+# ---- elementwise
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """NumPy's broadcasting rule; ShapeError where it does not apply."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ShapeError(f"shapes {' and '.join(map(str, shapes))} cannot be broadcast together") from None
+
+
+def _common(fn: str, rule: str, xs: Sequence[Any]) -> np.dtype:
+    """The dtype at which arguments meet. Python scalars are weak: they follow the arrays."""
+    nodes = [x for x in xs if isinstance(x, Node)]
+    weak = [x for x in xs if not isinstance(x, Node)]
+    if not nodes:
+        raise TypeError(f"{fn} needs at least one node")
+    out = dt.promote(*(n.dtype for n in nodes))
+    if any(isinstance(w, (float, np.floating)) for w in weak) and not dt.is_float(out):
+        out = dt.float32
+    elif any(isinstance(w, (int, np.integer)) and not isinstance(w, (bool, np.bool_)) for w in weak) and out == np.dtype(bool):
+        out = dt.int64
+    if rule == "float" and not dt.is_float(out):
+        out = dt.float32
+    if rule == "same" and out == np.dtype(bool) and fn in ("add", "sub", "mul", "neg", "square", "pow", "mod", "floordiv"):
+        out = dt.int64
+    if rule == "int" and dt.is_float(out):
+        raise DTypeError(f"{fn} takes integers, got {out}")
+    return out
+
+
+def map_(fn: str, *xs: Any) -> Node:
+    """A scalar function of broadcast arguments (see the table in scalar.py)."""
+    row = SCALARS[fn]
+    if len(xs) != row.arity:
+        raise TypeError(f"{fn} takes {row.arity} arguments, got {len(xs)}")
+    values = xs[1:] if row.rule == "select" else xs
+    if row.rule == "select" and not any(isinstance(v, Node) for v in values):
+        dtype = dt.float32 if any(isinstance(v, float) for v in values) else dt.int64
+    else:
+        dtype = _common(fn, row.rule, values)
+    args = [cast(x, dtype) if isinstance(x, Node) else const(x, dtype) for x in values]
+    if row.rule == "select":
+        args.insert(0, xs[0] if isinstance(xs[0], Node) else const(bool(xs[0]), bool))
+    shape = broadcast_shapes(*(a.shape for a in args))
+    return make("map", tuple(expand(a, shape) for a in args), fn=fn)
+
+
+BUILDER["map"] = map_
+
+
+def cast(x: Node, dtype: Any) -> Node:
+    """x in another dtype."""
+    d = np.dtype(dtype)
+    if x.dtype == d:
+        return x
+    return const(x.attrs["value"], d) if x.prim == "const" else make("cast", (x,), dtype=d.name)
+
+
+def bitcast(x: Node, dtype: Any) -> Node:
+    """The same bits read as another dtype of equal size."""
+    return x if x.dtype == np.dtype(dtype) else make("bitcast", (x,), dtype=np.dtype(dtype).name)
+
+
+def detach(x: Node) -> Node:
+    """x, through which no gradient flows."""
+    return make("detach", (x,))
+
+
+def with_grad(value: Node, inputs: Sequence[Node], name: str, attrs: Any = ()) -> Node:
+    """``value``, whose gradient to ``inputs`` is the function registered as ``name`` (vjp.register_grad)."""
+    return make("with_grad", (value, *inputs), name=name, attrs=attrs)
+
+
+# ---- movement
+def reshape(x: Node, shape: Sequence[int]) -> Node:
+    """x with its elements in the same order and another shape (one -1 allowed)."""
+    shape = ints(shape)
+    if -1 in shape:
+        rest = math.prod(d for d in shape if d != -1)
+        shape = tuple((x.size // rest if rest else 0) if d == -1 else d for d in shape)
+    if math.prod(shape) != x.size:
+        raise ShapeError(f"cannot reshape {x.shape} ({x.size} elements) to {shape} ({math.prod(shape)} elements)")
+    if shape == x.shape:
+        return x
+    return reshape(x.args[0], shape) if x.prim == "reshape" else make("reshape", (x,), shape=shape)
+
+
+def permute(x: Node, axes: Sequence[int]) -> Node:
+    """x with its axes in another order: axis i of the result is axis ``axes[i]`` of x."""
+    axes = tuple(int(a) % max(x.ndim, 1) for a in axes)
+    if sorted(axes) != list(range(x.ndim)):
+        raise ShapeError(f"axes {axes} are no permutation of the {x.ndim} axes of {x.shape}")
+    if axes == tuple(range(x.ndim)):
+        return x
+    if x.prim == "permute":
+        return permute(x.args[0], [x.attrs["axes"][a] for a in axes])
+    return make("permute", (x,), axes=axes)
+
+
+def expand(x: Node, shape: Sequence[int]) -> Node:
+    """x broadcast to a shape (NumPy's broadcast_to)."""
+    shape = ints(shape)
+    if len(x.shape) < len(shape):
+        x = reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
+    return x if x.shape == shape else make("expand", (x,), shape=shape)
+
+
+def slice(x: Node, begin: Sequence[int], size: Sequence[int], step: Sequence[int] | None = None) -> Node:  # noqa: A001
+    """out[i] = x[begin + i * step] on every axis; begin is not negative, step may be."""
+    begin, size = ints(begin), ints(size)
+    step = ints(step) if step is not None else (1,) * x.ndim
+    if not len(begin) == len(size) == len(step) == x.ndim:
+        raise ShapeError(f"slice of {x.shape}: begin {begin}, size {size}, step {step} need one entry an axis")
+    for b, s, t, d in zip(begin, size, step, x.shape):
+        if s and not (0 <= b < d and 0 <= b + (s - 1) * t < d):
+            raise ShapeError(f"slice of {x.shape} from {begin}, size {size}, step {step} leaves the array")
+    if begin == (0,) * x.ndim and size == x.shape and step == (1,) * x.ndim:
+        return x
+    return make("slice", (x,), begin=begin, size=size, step=step)
+
+
+def pad(x: Node, lo: Sequence[int], hi: Sequence[int], value: Any = 0) -> Node:
+    """x with ``lo`` and ``hi`` elements of ``value`` around it."""
+    lo, hi = ints(lo), ints(hi)
+    if not any(lo) and not any(hi):
+        return x
+    v = Const(value) if dt.is_float(x.dtype) else int(value)
+    return make("pad", (x,), lo=lo, hi=hi, value=v)
+
+
+def concat(xs: Sequence[Node], axis: int) -> Node:
+    """xs one after another along an axis."""
+    axis %= max(xs[0].ndim, 1)
+    dtype = dt.promote(*(x.dtype for x in xs))
+    xs = [cast(x, dtype) for x in xs]
+    for x in xs:
+        if x.shape[:axis] + x.shape[axis + 1:] != xs[0].shape[:axis] + xs[0].shape[axis + 1:]:
+            raise ShapeError(f"cannot concatenate {[x.shape for x in xs]} along axis {axis}: the other axes must be equal")
+    return xs[0] if len(xs) == 1 else make("concat", tuple(xs), axis=axis)
+
+
+def window(x: Node, axes: Sequence[int], size: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Node:
+    """Sliding windows over ``axes``; the kernel axes come last."""
+    return make("window", (x,), axes=ints(axes), size=ints(size), stride=ints(stride), dilation=ints(dilation))
+
+
+def unwindow(y: Node, axes: Sequence[int], stride: Sequence[int], dilation: Sequence[int], shape: Sequence[int]) -> Node:
+    """Adjoint of window: windows added up where they came from."""
+    return make("unwindow", (y,), axes=ints(axes), stride=ints(stride), dilation=ints(dilation), shape=ints(shape))
+
+
+# ---- reductions, indexing, contraction
+def reduce(op: str, x: Node, axes: Sequence[int], keepdims: bool = False) -> Node:
+    """sum, prod, max or min over axes."""
+    if op not in ("sum", "prod", "max", "min"):
+        raise ValueError(f"unknown reduction {op!r}")
+    axes = tuple(sorted({int(a) % x.ndim for a in axes})) if x.ndim else ()
+    if not axes:
+        return x
+    out = make("reduce", (x,), op=op, axes=axes)
+    return reshape(out, tuple(1 if i in axes else d for i, d in enumerate(x.shape))) if keepdims else out
+
+
+def argreduce(op: str, x: Node, axis: int) -> Node:
+    """Index (int64) of the first maximum or minimum along an axis."""
+    if x.shape[axis] == 0:
+        raise ShapeError(f"{op} over axis {axis} of {x.shape}: the axis is empty")
+    return make("argreduce", (x,), op=op, axis=int(axis) % x.ndim)
+
+
+def gather(x: Node, idx: Node, axis: int = 0) -> Node:
+    """np.take(x, idx, axis); every index must be in range."""
+    return make("gather", (x, idx), axis=int(axis) % max(x.ndim, 1))
+
+
+def scatter_add(idx: Node, upd: Node, axis: int, size: int) -> Node:
+    """Adjoint of gather: zeros to which ``upd`` is added at ``idx`` along an axis of length ``size``."""
+    return make("scatter_add", (idx, upd), axis=int(axis), size=int(size))
+
+
+def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]], batch: tuple[Sequence[int], Sequence[int]] = ((), ())) -> Node:
+    """Contraction over pairs of axes; result axes: batch, free axes of a, free axes of b."""
+    dtype = dt.promote(a.dtype, b.dtype)
+    pair = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), contract))
+    bat = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), batch))
+    return make("dot", (cast(a, dtype), cast(b, dtype)), contract=pair, batch=bat)
+
+
+def random_bits(key: Node, shape: Sequence[int], stream: int = 0) -> Node:
+    """Random uint32 by Philox4x32-10 from key = (seed, call counter)."""
+    return make("random_bits", (key,), shape=ints(shape), stream=int(stream))
+
+
+def _binary(fn: str, swap: bool = False) -> Any:
+    def method(self: Node, other: Any) -> Any:
+        if not isinstance(other, (Node, int, float, bool, np.number, np.bool_)):
+            return NotImplemented
+        return map_(fn, other, self) if swap else map_(fn, self, other)
+    return method
+
+
+for _name, _fn in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("floordiv", "floordiv"), ("mod", "mod"), ("pow", "pow")):
+    setattr(Node, f"__{_name}__", _binary(_fn))
+    setattr(Node, f"__r{_name}__", _binary(_fn, swap=True))
+Node.__neg__ = lambda self: map_("neg", self)               # type: ignore[attr-defined]

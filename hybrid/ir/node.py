@@ -1,0 +1,100 @@
+"""The one node type of every graph: frozen, hash-consed, with its shape and dtype inferred when it is made."""
+from __future__ import annotations
+
+import threading
+import weakref
+from types import MappingProxyType
+from typing import Any, Iterable, Iterator, Mapping
+
+import numpy as np
+
+_table: "weakref.WeakValueDictionary[tuple, Node]" = weakref.WeakValueDictionary()
+_lock = threading.Lock()
+
+
+class Node:
+    """An immutable value in a graph. Two nodes of equal primitive, arguments and attributes are the same object,
+    so ``is`` compares structure and a dict keyed by nodes is common-subexpression elimination.
+
+    Attributes: ``prim`` (name), ``args`` (nodes), ``attrs`` (read-only mapping), ``shape``, ``dtype``.
+    """
+    __slots__ = ("prim", "args", "attrs", "shape", "dtype", "__weakref__")
+    prim: str
+    args: tuple["Node", ...]
+    attrs: Mapping[str, Any]
+    shape: tuple[int, ...]
+    dtype: np.dtype
+
+    def __setattr__(self, *_: Any) -> None:
+        raise AttributeError("a Node is frozen: build another")
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a Node cannot be pickled: print the graph as text instead (hybrid.ir.text)")
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes the value takes when it is stored."""
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{k}={v!r}" for k, v in self.attrs.items() if k != "value" or self.prim != "data")
+        return f"<{self.prim} {self.dtype.name}{list(self.shape)} {shown}>"
+
+
+def intern(prim: str, args: tuple[Node, ...], attrs: dict[str, Any], shape: tuple[int, ...], dtype: np.dtype) -> Node:
+    """The node of this structure: the existing one, or a new one."""
+    key = (prim, args, tuple(sorted(attrs.items())), shape, dtype)
+    with _lock:
+        hit = _table.get(key)
+        if hit is None:
+            hit = object.__new__(Node)
+            for name, value in (("prim", prim), ("args", args), ("attrs", MappingProxyType(attrs)),
+                                ("shape", shape), ("dtype", dtype)):
+                object.__setattr__(hit, name, value)
+            _table[key] = hit
+    return hit
+
+
+def toposort(roots: Iterable[Node]) -> list[Node]:
+    """Every node below the roots, arguments before users, in a fixed order. Iterative: deep graphs are fine."""
+    seen: set[Node] = set()
+    out: list[Node] = []
+    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            out.append(node)
+        elif node not in seen:
+            seen.add(node)
+            stack.append((node, True))
+            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+    return out
+
+
+def users(order: Iterable[Node]) -> dict[Node, list[Node]]:
+    """For each node the nodes that take it as an argument (once per use)."""
+    out: dict[Node, list[Node]] = {}
+    for node in order:
+        out.setdefault(node, [])
+        for a in node.args:
+            out.setdefault(a, []).append(node)
+    return out
+
+
+def walk_args(nodes: Iterable[Node]) -> Iterator[Node]:
+    """All arguments of the nodes."""
+    for node in nodes:
+        yield from node.args

@@ -1,0 +1,248 @@
+"""The primitives: one row each, saying the shape and dtype of the result and how NumPy or CuPy compute it.
+
+Gradients stand in ``vjp.py``, code generation in ``passes/schedule.py``; both are total over this table (tests check it).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import numpy as np
+
+from .. import dtype as dt
+from ..errors import DTypeError, ShapeError
+from . import philox
+from .node import Node
+from .scalar import SCALARS
+
+Infer = Callable[..., "tuple[tuple[int, ...], np.dtype]"]
+
+
+@dataclass(frozen=True)
+class Prim:
+    """``infer(args, **attrs) -> (shape, dtype)``; ``eager(xp, node, *arrays) -> array``."""
+    name: str
+    infer: Infer
+    eager: Callable[..., Any]
+
+
+PRIMS: dict[str, Prim] = {}
+
+
+def _prim(name: str, infer: Infer, eager: Callable[..., Any]) -> None:
+    PRIMS[name] = Prim(name, infer, eager)
+
+
+def _need(ok: bool, text: str) -> None:
+    if not ok:
+        raise ShapeError(text)
+
+
+# ---- leaves
+_prim("input", lambda args, slot, shape, dtype: (shape, np.dtype(dtype)), lambda xp, n: None)
+_prim("const", lambda args, value, dtype: ((), np.dtype(dtype)), lambda xp, n: xp.asarray(n.attrs["value"], dtype=n.dtype))
+_prim("data", lambda args, value, shape, dtype: (shape, np.dtype(dtype)),
+      lambda xp, n: xp.asarray(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)))
+_prim("iota", lambda args, n, dtype: ((n,), np.dtype(dtype)), lambda xp, n: xp.arange(n.attrs["n"]).astype(n.dtype))
+
+
+# ---- elementwise
+def _map_infer(args: tuple[Node, ...], fn: str) -> tuple[tuple[int, ...], np.dtype]:
+    row = SCALARS[fn]
+    _need(len(args) == row.arity, f"{fn} takes {row.arity} arguments, got {len(args)}")
+    _need(len({a.shape for a in args}) == 1, f"{fn}: shapes differ: {[a.shape for a in args]}")
+    return args[0].shape, np.dtype(bool) if row.rule == "bool" else args[-1].dtype
+
+
+def _map_eager(xp: Any, n: Node, *xs: Any) -> Any:
+    with np.errstate(all="ignore"):
+        out = SCALARS[n.attrs["fn"]].np(xp, *xs)
+    return out if out.dtype == n.dtype else out.astype(n.dtype)
+
+
+def _cast_eager(xp: Any, n: Node, x: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return x.astype(n.dtype)
+
+
+_prim("map", _map_infer, _map_eager)
+_prim("cast", lambda args, dtype: (args[0].shape, np.dtype(dtype)), _cast_eager)
+_prim("bitcast", lambda args, dtype: (args[0].shape, np.dtype(dtype)), lambda xp, n, x: x.view(n.dtype))
+_prim("detach", lambda args: (args[0].shape, args[0].dtype), lambda xp, n, x: x)
+_prim("with_grad", lambda args, name, attrs: (args[0].shape, args[0].dtype), lambda xp, n, x, *rest: x)
+
+
+# ---- movement
+def _expand_infer(args: tuple[Node, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype]:
+    x = args[0]
+    _need(len(x.shape) == len(shape) and all(a in (1, b) for a, b in zip(x.shape, shape)),
+          f"cannot broadcast {x.shape} to {shape}")
+    return shape, x.dtype
+
+
+def _slice_eager(xp: Any, n: Node, x: Any) -> Any:
+    key = []
+    for b, size, step in zip(n.attrs["begin"], n.attrs["size"], n.attrs["step"]):
+        end = b + size * step
+        key.append(slice(b, None if end < 0 else end, step) if size else slice(0, 0))
+    return x[tuple(key)]
+
+
+def _pad_infer(args: tuple[Node, ...], lo: tuple[int, ...], hi: tuple[int, ...], value: float) -> tuple[tuple[int, ...], np.dtype]:
+    return tuple(d + a + b for d, a, b in zip(args[0].shape, lo, hi)), args[0].dtype
+
+
+def _pad_eager(xp: Any, n: Node, x: Any) -> Any:
+    out = xp.full(n.shape, n.attrs["value"], dtype=n.dtype)
+    out[tuple(slice(a, a + d) for a, d in zip(n.attrs["lo"], x.shape))] = x
+    return out
+
+
+def _concat_infer(args: tuple[Node, ...], axis: int) -> tuple[tuple[int, ...], np.dtype]:
+    first = args[0].shape
+    return first[:axis] + (sum(a.shape[axis] for a in args),) + first[axis + 1:], args[0].dtype
+
+
+def positions(n: int, size: int, stride: int, dilation: int) -> int:
+    """How many windows of ``size`` fit into ``n``."""
+    return max((n - dilation * (size - 1) - 1) // stride + 1, 0)
+
+
+def _window_infer(args: tuple[Node, ...], axes: tuple[int, ...], size: tuple[int, ...], stride: tuple[int, ...],
+                  dilation: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype]:
+    shape = list(args[0].shape)
+    for ax, k, s, d in zip(axes, size, stride, dilation):
+        shape[ax] = positions(shape[ax], k, s, d)
+    return tuple(shape) + size, args[0].dtype
+
+
+def _window_eager(xp: Any, n: Node, x: Any) -> Any:
+    strides, extra = list(x.strides), []
+    for ax, s, d in zip(n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]):
+        extra.append(x.strides[ax] * d)
+        strides[ax] = x.strides[ax] * s
+    return xp.lib.stride_tricks.as_strided(x, n.shape, tuple(strides) + tuple(extra))
+
+
+def _unwindow_infer(args: tuple[Node, ...], axes: Any, stride: Any, dilation: Any, shape: tuple[int, ...]) -> Any:
+    return shape, args[0].dtype
+
+
+def _unwindow_eager(xp: Any, n: Node, y: Any) -> Any:
+    """Adjoint of window: add every window back where it was taken from, one slice a kernel offset."""
+    axes, stride, dilation = n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]
+    out = xp.zeros(n.shape, dtype=n.dtype)
+    rank = len(n.shape)
+    for offset in np.ndindex(*y.shape[rank:]):
+        key: list[Any] = [slice(None)] * rank
+        for ax, o, s, d in zip(axes, offset, stride, dilation):
+            key[ax] = slice(o * d, o * d + s * (y.shape[ax] - 1) + 1, s) if y.shape[ax] else slice(0, 0)
+        out[tuple(key)] += y[(Ellipsis, *offset)]
+    return out
+
+
+_prim("reshape", lambda args, shape: (shape, args[0].dtype), lambda xp, n, x: x.reshape(n.shape))
+_prim("permute", lambda args, axes: (tuple(args[0].shape[a] for a in axes), args[0].dtype),
+      lambda xp, n, x: x.transpose(n.attrs["axes"]))
+_prim("expand", _expand_infer, lambda xp, n, x: xp.broadcast_to(x, n.shape))
+_prim("slice", lambda args, begin, size, step: (size, args[0].dtype), _slice_eager)
+_prim("pad", _pad_infer, _pad_eager)
+_prim("concat", _concat_infer, lambda xp, n, *xs: xp.concatenate(xs, axis=n.attrs["axis"]))
+_prim("window", _window_infer, _window_eager)
+_prim("unwindow", _unwindow_infer, _unwindow_eager)
+
+# ---- reductions
+REDUCE_NP = {"sum": "sum", "prod": "prod", "max": "max", "min": "min"}
+
+
+def reduce_identity(op: str, dtype: np.dtype) -> Any:
+    """The value that leaves a reduction unchanged; what an empty reduction gives."""
+    if op in ("sum", "prod"):
+        return 0 if op == "sum" else 1
+    if dtype == np.dtype(bool):
+        return op == "min"
+    if dt.is_float(dtype):
+        return -np.inf if op == "max" else np.inf
+    info = np.iinfo(dtype)
+    return info.min if op == "max" else info.max
+
+
+def _drop(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(d for i, d in enumerate(shape) if i not in axes)
+
+
+def _reduce_eager(xp: Any, n: Node, x: Any) -> Any:
+    op, axes = n.attrs["op"], n.attrs["axes"]
+    if n.dtype.itemsize == 2 and dt.is_float(n.dtype) and op in ("sum", "prod"):
+        return getattr(x.astype(np.float32), op)(axis=axes).astype(n.dtype)      # half sums are kept in float32
+    with np.errstate(all="ignore"):
+        if op in ("max", "min"):
+            out = getattr(xp, op)(x, axis=axes, initial=n.dtype.type(reduce_identity(op, n.dtype)))
+        else:
+            out = getattr(xp, op)(x, axis=axes, dtype=n.dtype)
+    return xp.asarray(out, dtype=n.dtype)
+
+
+_prim("reduce", lambda args, op, axes: (_drop(args[0].shape, axes), args[0].dtype), _reduce_eager)
+_prim("argreduce", lambda args, op, axis: (_drop(args[0].shape, (axis,)), np.dtype(np.int64)),
+      lambda xp, n, x: xp.asarray(getattr(xp, n.attrs["op"])(x, axis=n.attrs["axis"]), dtype=np.int64))
+
+
+# ---- indexing
+def _gather_infer(args: tuple[Node, ...], axis: int) -> tuple[tuple[int, ...], np.dtype]:
+    x, idx = args
+    if not dt.is_int(idx.dtype):
+        raise DTypeError(f"gather wants integer indices, got {idx.dtype}")
+    return x.shape[:axis] + idx.shape + x.shape[axis + 1:], x.dtype
+
+
+def _scatter_infer(args: tuple[Node, ...], axis: int, size: int) -> tuple[tuple[int, ...], np.dtype]:
+    idx, upd = args
+    return upd.shape[:axis] + (size,) + upd.shape[axis + idx.ndim:], upd.dtype
+
+
+def _scatter_eager(xp: Any, n: Node, idx: Any, upd: Any) -> Any:
+    axis = n.attrs["axis"]
+    out = xp.zeros(n.shape, dtype=n.dtype)
+    rows = xp.moveaxis(out, axis, 0)
+    flat = xp.moveaxis(upd.reshape(upd.shape[:axis] + (-1,) + upd.shape[axis + idx.ndim:]), axis, 0)
+    adder = np.add.at if xp is np else xp.add.at
+    adder(rows, idx.reshape(-1), flat)
+    return out
+
+
+_prim("gather", _gather_infer, lambda xp, n, x, idx: xp.take(x, idx, axis=n.attrs["axis"]))
+_prim("scatter_add", _scatter_infer, _scatter_eager)
+
+
+# ---- contraction
+def _free(shape: tuple[int, ...], used: tuple[int, ...]) -> list[int]:
+    return [i for i in range(len(shape)) if i not in used]
+
+
+def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any) -> tuple[tuple[int, ...], np.dtype]:
+    a, b = args
+    (ca, cb), (ba, bb) = contract, batch
+    _need([a.shape[i] for i in ca] == [b.shape[i] for i in cb] and [a.shape[i] for i in ba] == [b.shape[i] for i in bb],
+          f"dot: {a.shape} over axes {ca} (batch {ba}) does not fit {b.shape} over axes {cb} (batch {bb})")
+    shape = [a.shape[i] for i in ba] + [a.shape[i] for i in _free(a.shape, ca + ba)] + [b.shape[i] for i in _free(b.shape, cb + bb)]
+    return tuple(shape), a.dtype
+
+
+def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
+    (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
+    fa, fb = _free(a.shape, ca + ba), _free(b.shape, cb + bb)
+    wide = np.dtype(np.float32) if n.dtype.itemsize == 2 and dt.is_float(n.dtype) else n.dtype
+
+    def size(x: Any, axes: Any) -> int:
+        return int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
+    batch_shape = tuple(a.shape[i] for i in ba)
+    left = a.transpose(tuple(ba) + tuple(fa) + tuple(ca)).reshape(batch_shape + (size(a, fa), size(a, ca)))
+    right = b.transpose(tuple(bb) + tuple(cb) + tuple(fb)).reshape(batch_shape + (size(b, cb), size(b, fb)))
+    out = xp.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False))
+    return out.reshape(n.shape).astype(n.dtype, copy=False)
+
+
+_prim("dot", _dot_infer, _dot_eager)
+_prim("random_bits", lambda args, shape, stream: (shape, np.dtype(np.uint32)),
+      lambda xp, n, key: philox.random_bits(xp, key, n.shape, n.attrs["stream"]))

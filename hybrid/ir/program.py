@@ -1,0 +1,44 @@
+"""A Program: input leaves, output nodes, and the inputs that are overwritten when it has run."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Sequence
+
+from ..errors import HybridError
+from .node import Node, toposort
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """``inputs[i]`` is the leaf of slot i. ``updates`` are pairs (slot, node): after a call the array in that slot
+    holds the node's value (BatchNorm's statistics, arrays changed in place).
+    """
+    inputs: tuple[Node, ...]
+    outputs: tuple[Node, ...]
+    updates: tuple[tuple[int, Node], ...] = ()
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False)      # derived things: gradients, compiled forms
+
+    def __post_init__(self) -> None:
+        for i, leaf in enumerate(self.inputs):
+            if leaf.prim != "input" or leaf.attrs["slot"] != i:
+                raise HybridError(f"input {i} of a program must be the input leaf of slot {i}, got {leaf!r}")
+        for slot, node in self.updates:
+            if node.shape != self.inputs[slot].shape or node.dtype != self.inputs[slot].dtype:
+                raise HybridError(f"an update of slot {slot} is {node.dtype}{node.shape}, "
+                                  f"the array is {self.inputs[slot].dtype}{self.inputs[slot].shape}")
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """Outputs, then update values."""
+        return self.outputs + tuple(n for _, n in self.updates)
+
+    def order(self) -> list[Node]:
+        """All nodes, arguments first."""
+        if "order" not in self.memo:
+            self.memo["order"] = toposort(self.roots)
+        return self.memo["order"]
+
+    def with_roots(self, roots: Sequence[Node]) -> "Program":
+        """The same inputs with other roots, given in the order of ``roots``."""
+        n = len(self.outputs)
+        return Program(self.inputs, tuple(roots[:n]), tuple((s, r) for (s, _), r in zip(self.updates, roots[n:])))

@@ -1,0 +1,193 @@
+"""Vector-Jacobian products of the primitives, made of primitives: so every order of derivative is there.
+
+``VJP[prim](g, n, *args)`` gives one cotangent (or None) per argument.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+from .. import dtype as dt
+from ..errors import HybridError
+from . import build as b
+from .node import Node
+from .scalar import SCALARS
+
+VJP: dict[str, Callable[..., tuple[Any, ...]]] = {}
+GRADS: dict[str, Callable[..., tuple[Any, ...]]] = {}
+
+
+def register_grad(name: str) -> Callable[[Any], Any]:
+    """Register the gradient that ``ir.with_grad(..., name)`` uses: ``f(g, attrs, value, *inputs) -> cotangents``."""
+    def add(fn: Any) -> Any:
+        if name in GRADS:
+            raise ValueError(f"a gradient named {name!r} is registered already")
+        GRADS[name] = fn
+        return fn
+    return add
+
+
+def _vjp(name: str) -> Callable[[Any], Any]:
+    def add(fn: Any) -> Any:
+        VJP[name] = fn
+        return fn
+    return add
+
+
+for _leaf in ("input", "const", "data", "iota"):
+    VJP[_leaf] = lambda g, n: ()
+VJP["random_bits"] = lambda g, n, key: (None,)
+VJP["detach"] = lambda g, n, x: (None,)
+VJP["bitcast"] = lambda g, n, x: (None,)
+VJP["argreduce"] = lambda g, n, x: (None,)
+
+
+@_vjp("map")
+def _map(g: Node, n: Node, *args: Node) -> tuple[Any, ...]:
+    row = SCALARS[n.attrs["fn"]]
+    if row.rule == "bool" or row.rule == "int":
+        return (None,) * len(args)
+    if row.vjp is None:
+        raise HybridError(f"{row.name} has no derivative here")
+    out = row.vjp(g, n, *args)
+    return tuple(None if o is None else b.cast(b.expand(o, n.shape), a.dtype) for o, a in zip(out, args))
+
+
+@_vjp("cast")
+def _cast(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
+    return (b.cast(g, x.dtype) if dt.is_float(x.dtype) and dt.is_float(n.dtype) else None,)
+
+
+@_vjp("with_grad")
+def _with_grad(g: Node, n: Node, value: Node, *inputs: Node) -> tuple[Any, ...]:
+    return (None, *GRADS[n.attrs["name"]](g, n.attrs["attrs"], n, *inputs))
+
+
+VJP["reshape"] = lambda g, n, x: (b.reshape(g, x.shape),)
+
+
+@_vjp("permute")
+def _permute(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
+    inverse = [0] * n.ndim
+    for i, a in enumerate(n.attrs["axes"]):
+        inverse[a] = i
+    return (b.permute(g, inverse),)
+
+
+@_vjp("expand")
+def _expand(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
+    axes = tuple(i for i, (p, q) in enumerate(zip(x.shape, n.shape)) if p != q)
+    return (b.reduce("sum", g, axes, keepdims=True),)
+
+
+@_vjp("slice")
+def _slice(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
+    """Zeros around and between: flip where the step is negative, spread by the step, pad."""
+    begin, size, step = n.attrs["begin"], n.attrs["size"], n.attrs["step"]
+    if 0 in n.shape:
+        return (b.full(0, x.shape, g.dtype),)
+    flipped = b.slice(g, [s - 1 if t < 0 else 0 for s, t in zip(size, step)], size, [-1 if t < 0 else 1 for t in step])
+    first = [bb + (s - 1) * t if t < 0 else bb for bb, s, t in zip(begin, size, step)]
+    wide = spread(flipped, [abs(t) for t in step])
+    return (b.pad(wide, first, [d - f - w for d, f, w in zip(x.shape, first, wide.shape)]),)
+
+
+def spread(x: Node, step: list[int]) -> Node:
+    """x with ``step - 1`` zeros between its elements on each axis."""
+    for axis, t in enumerate(step):
+        if t > 1 and x.shape[axis] > 1:
+            shape = list(x.shape)
+            cells = b.reshape(x, (*shape[:axis + 1], 1, *shape[axis + 1:]))
+            hi = [0] * cells.ndim
+            hi[axis + 1] = t - 1
+            shape[axis] *= t
+            x = b.reshape(b.pad(cells, [0] * cells.ndim, hi), shape)
+            shape[axis] -= t - 1
+            x = b.slice(x, [0] * x.ndim, shape)
+    return x
+
+
+@_vjp("pad")
+def _pad(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
+    return (b.slice(g, n.attrs["lo"] if x.size else (0,) * x.ndim, x.shape),)
+
+
+@_vjp("concat")
+def _concat(g: Node, n: Node, *xs: Node) -> tuple[Any, ...]:
+    axis, at, out = n.attrs["axis"], 0, []
+    for x in xs:
+        begin = [0] * n.ndim
+        begin[axis] = at if x.shape[axis] else 0
+        out.append(b.slice(g, begin, x.shape))
+        at += x.shape[axis]
+    return tuple(out)
+
+
+@_vjp("window")
+def _window(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
+    a = n.attrs
+    return (b.unwindow(g, a["axes"], a["stride"], a["dilation"], x.shape),)
+
+
+@_vjp("unwindow")
+def _unwindow(g: Node, n: Node, y: Node) -> tuple[Any, ...]:
+    a = n.attrs
+    size = y.shape[len(n.shape):]
+    full = b.window(g, a["axes"], size, a["stride"], a["dilation"])
+    return (b.slice(full, (0,) * y.ndim, y.shape),)
+
+
+@_vjp("reduce")
+def _reduce(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
+    op, axes = n.attrs["op"], n.attrs["axes"]
+    keep = tuple(1 if i in axes else d for i, d in enumerate(x.shape))
+    wide = b.expand(b.reshape(g, keep), x.shape)
+    if op == "sum":
+        return (wide,)
+    if op == "prod":
+        return (wide * _product_of_others(x, axes),)
+    hit = b.cast(b.map_("eq", x, b.expand(b.reshape(n, keep), x.shape)), g.dtype)
+    share = b.expand(b.reduce("sum", hit, axes, keepdims=True), x.shape)      # ties share the gradient
+    return (wide * hit / share,)
+
+
+def _product_of_others(x: Node, axes: tuple[int, ...]) -> Node:
+    """For each element the product of the others along axes: right also where elements are zero."""
+    zero = b.map_("eq", x, 0)
+    keep = b.map_("where", zero, 1, x)
+    zeros = b.expand(b.reduce("sum", b.cast(zero, x.dtype), axes, keepdims=True), x.shape)
+    rest = b.expand(b.reduce("prod", keep, axes, keepdims=True), x.shape) / keep
+    alone = b.map_("eq", zeros, b.cast(zero, x.dtype))          # no zero but perhaps this element itself
+    return b.map_("where", alone, rest, 0)
+
+
+@_vjp("gather")
+def _gather(g: Node, n: Node, x: Node, idx: Node) -> tuple[Any, ...]:
+    axis = n.attrs["axis"]
+    return (b.scatter_add(idx, g, axis, x.shape[axis]), None)
+
+
+@_vjp("scatter_add")
+def _scatter(g: Node, n: Node, idx: Node, upd: Node) -> tuple[Any, ...]:
+    return (None, b.gather(g, idx, n.attrs["axis"]))
+
+
+@_vjp("dot")
+def _dot(g: Node, n: Node, x: Node, y: Node) -> tuple[Any, ...]:
+    (cx, cy), (bx, by) = n.attrs["contract"], n.attrs["batch"]
+    fx = tuple(i for i in range(x.ndim) if i not in cx + bx)
+    fy = tuple(i for i in range(y.ndim) if i not in cy + by)
+    nb = len(bx)
+    gb, gx, gy = tuple(range(nb)), tuple(range(nb, nb + len(fx))), tuple(range(nb + len(fx), n.ndim))
+    dx = b.dot(g, y, (gy, fy), (gb, by))              # axes: batch, fx, y's contracted axes in order
+    dy = b.dot(x, g, (fx, gx), (bx, gb))              # axes: batch, x's contracted axes in order, fy
+    cy_order = [cx[cy.index(i)] for i in sorted(cy)]
+    cx_order = [cy[cx.index(i)] for i in sorted(cx)]
+    return (_place(dx, bx + fx + tuple(cy_order)), _place(dy, by + tuple(cx_order) + fy))
+
+
+def _place(x: Node, order: tuple[int, ...]) -> Node:
+    """Axis i of x belongs at position order[i]."""
+    inverse = [0] * len(order)
+    for i, at in enumerate(order):
+        inverse[at] = i
+    return b.permute(x, inverse)

@@ -1,0 +1,279 @@
+"""Types of operator attributes: each parses Python objects and MXNet's strings alike. Strings are data: no eval."""
+from __future__ import annotations
+
+import ast
+import math
+from typing import Any, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from .. import dtype as dt
+from ..errors import AttributeValueError, DTypeError
+
+REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "required"})()
+_NONE = ("None", "", "null")
+MAX_TEXT = 65536                      # longer attribute strings in a file are no attribute
+
+
+class Attribute:
+    """An attribute's type, default and parser."""
+    kind = "value"
+
+    def __init__(self, default: Any = REQUIRED, *, doc: str = ""):
+        self.default, self.doc = default, doc
+
+    @property
+    def required(self) -> bool:
+        """Whether it must be given."""
+        return self.default is REQUIRED
+
+    def parse(self, value: Any) -> Any:
+        """The canonical value; ValueError or TypeError when it does not fit."""
+        if value is None or (isinstance(value, str) and value in _NONE and self.default is None):
+            if self.default is None:
+                return None
+            if not self.required:
+                return self.default
+        return self.convert(value)
+
+    def convert(self, value: Any) -> Any:
+        """Parse a value that is not None."""
+        return value
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, str):
+        text = value.strip().rstrip("L")
+        try:
+            return int(text)
+        except ValueError:
+            return float(text)
+    if isinstance(value, (np.generic, np.ndarray)) and np.ndim(value) == 0:
+        return value.item()
+    if isinstance(value, (bool, int, float)):
+        return value
+    raise TypeError("not a number")
+
+
+class Int(Attribute):
+    """An integer of 64 bits."""
+    kind = "int"
+
+    def convert(self, value: Any) -> int:
+        if isinstance(value, str) and value in ("True", "False"):
+            return int(value == "True")
+        n = _number(value)
+        if isinstance(n, float) and not n.is_integer():
+            raise ValueError("not an integer")
+        if not -2**63 <= n < 2**63:
+            raise ValueError("does not fit 64 bits")
+        return int(n)
+
+
+class Float(Attribute):
+    """A real number."""
+    kind = "float"
+
+    def convert(self, value: Any) -> float:
+        if isinstance(value, str) and value.strip() in ("True", "False"):
+            return float(value.strip() == "True")
+        return float(_number(value))
+
+
+class Number(Attribute):
+    """An integer or a real number, kept apart: ``x + 1`` stays an integer."""
+    kind = "number"
+
+    def convert(self, value: Any) -> Any:
+        if isinstance(value, str) and value.strip() in ("True", "False"):
+            return value.strip() == "True"
+        return _number(value)
+
+
+class Bool(Attribute):
+    """True or False."""
+    kind = "bool"
+
+    def convert(self, value: Any) -> bool:
+        if isinstance(value, str):
+            if value.lower() in ("true", "1"):
+                return True
+            if value.lower() in ("false", "0"):
+                return False
+            raise ValueError("write True or False")
+        return bool(value)
+
+
+class Str(Attribute):
+    """Text."""
+    kind = "str"
+
+    def convert(self, value: Any) -> str:
+        return str(value)
+
+
+class Enum(Attribute):
+    """One of some words."""
+    kind = "str"
+
+    def __init__(self, default: Any = REQUIRED, *choices: str, doc: str = ""):
+        super().__init__(default, doc=doc)
+        self.choices = choices
+
+    def convert(self, value: Any) -> str:
+        if str(value) not in self.choices:
+            raise ValueError(f"choose one of {', '.join(map(repr, self.choices))}")
+        return str(value)
+
+
+def _literal(text: str) -> Any:
+    if len(text) > MAX_TEXT or text.count("(") + text.count("[") > 64:
+        raise ValueError("too long")
+    try:
+        return ast.literal_eval(text.replace("L", ""))
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        raise ValueError("not a tuple of integers") from None
+
+
+class Shape(Attribute):
+    """A tuple of integers (None entries allowed with ``none=True``); a single integer is a tuple of one."""
+    kind = "shape"
+
+    def __init__(self, default: Any = REQUIRED, *, none: bool = False, doc: str = ""):
+        super().__init__(default, doc=doc)
+        self.none = none
+
+    def convert(self, value: Any) -> tuple[Any, ...]:
+        if isinstance(value, str):
+            value = _literal(value)
+        if isinstance(value, (np.ndarray, np.generic)):
+            value = value.tolist()
+        if isinstance(value, (int, float)):
+            value = (value,)
+        if not isinstance(value, Sequence):
+            raise TypeError("not a tuple of integers")
+        return tuple(self._entry(v) for v in value)
+
+    def _entry(self, v: Any) -> Any:
+        if v is None and self.none:
+            return None
+        n = _number(v)
+        if isinstance(n, float) and not n.is_integer() or not math.isfinite(n) or not -2**63 <= n < 2**63:
+            raise ValueError("entries must be integers of 64 bits")
+        return int(n)
+
+
+class Axes(Shape):
+    """An axis, several, or None for all of them."""
+    kind = "axes"
+
+    def __init__(self, default: Any = None, *, doc: str = ""):
+        super().__init__(default, doc=doc)
+
+    def convert(self, value: Any) -> Any:
+        if isinstance(value, str):
+            value = _literal(value)
+        return int(value) if isinstance(value, (int, np.integer)) else super().convert(value)
+
+
+class Floats(Attribute):
+    """A tuple of real numbers."""
+    kind = "floats"
+
+    def convert(self, value: Any) -> tuple[float, ...]:
+        if isinstance(value, str):
+            value = _literal(value)
+        return tuple(float(_number(v)) for v in (value if isinstance(value, Sequence) else (value,)))
+
+
+class DType(Attribute):
+    """A dtype, by name, type or NumPy dtype; canonically its name."""
+    kind = "dtype"
+
+    def convert(self, value: Any) -> str:
+        return dt.name(dt.as_dtype(value))
+
+
+class Any_(Attribute):
+    """Anything hashable."""
+    kind = "any"
+
+
+class Attrs:
+    """Parsed attributes of one call: a frozen, hashable namespace. ``given()`` is what was passed, as MXNet's strings."""
+    __slots__ = ("_values", "_given", "_hash")
+    _values: dict[str, Any]
+    _given: dict[str, Any]
+
+    def __init__(self, values: dict[str, Any], given: dict[str, Any]):
+        object.__setattr__(self, "_values", values)
+        object.__setattr__(self, "_given", given)
+        object.__setattr__(self, "_hash", hash(tuple(values.items())))
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"no attribute {name!r}; there are {', '.join(self._values)}") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError("attributes of an operator call are frozen")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Attrs) and self._values == other._values and _types(self) == _types(other)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __repr__(self) -> str:
+        return f"Attrs({', '.join(f'{k}={v!r}' for k, v in self._values.items())})"
+
+    def given(self) -> dict[str, str]:
+        """The attributes that the caller gave, printed as MXNet prints them."""
+        return {k: to_string(v) for k, v in self._given.items()}
+
+    def asdict(self) -> dict[str, Any]:
+        """All values, defaults included."""
+        return dict(self._values)
+
+    def extended(self, **more: Any) -> "Attrs":
+        """With further values that only the lowering sees (``train``, ``key``)."""
+        return Attrs({**self._values, **more}, self._given)
+
+
+def _types(a: Attrs) -> list[type]:
+    return [type(v) for v in a._values.values()]           # 1, 1.0 and True are equal but not alike
+
+
+def to_string(value: Any) -> str:
+    """MXNet's text of an attribute value."""
+    if isinstance(value, (np.dtype, type)):
+        return dt.name(dt.as_dtype(value))
+    if isinstance(value, list):
+        value = tuple(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    return str(value)
+
+
+def parse_attrs(owner: str, table: Mapping[str, Attribute], given: Mapping[str, Any]) -> Attrs:
+    """Check and convert what was given for an operator's attributes; one clear error when something is wrong."""
+    unknown = [k for k in given if k not in table]
+    if unknown:
+        raise AttributeValueError(f"operator {owner} has no attribute {', '.join(map(repr, unknown))}; "
+                                  f"it has {', '.join(table) or 'none'}")
+    values = {}
+    for name, kind in table.items():
+        if name not in given:
+            if kind.required:
+                raise AttributeValueError(f"operator {owner} needs the attribute {name!r} ({kind.kind})")
+            values[name] = kind.default
+            continue
+        try:
+            values[name] = kind.parse(given[name])
+        except (ValueError, TypeError, OverflowError, DTypeError) as err:
+            raise AttributeValueError(f"operator {owner}: attribute {name}={given[name]!r} is not a valid {kind.kind}: {err}") from None
+    return Attrs(values, {k: v for k, v in given.items() if v is not None})

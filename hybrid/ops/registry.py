@@ -1,0 +1,219 @@
+"""The registry of operators: one function says an operator; everything else is derived from it.
+
+A minimal operator, registered from anywhere::
+
+    from hybrid import ir
+    from hybrid.ops.registry import op, Float
+
+    @op("shifted_relu", "data", shift=Float(0.0))
+    def shifted_relu(data, a):
+        "relu(data - shift)."
+        return ir.map("relu", data - a.shift)
+
+It is then in ``hybrid.nd`` and ``hybrid.sym``, has a gradient, and compiles to C and CUDA.
+"""
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+
+from .. import dtype as dt
+from .. import ir
+from ..errors import AttributeValueError, DTypeError, ShapeError
+from ..ir import Node, Program
+from .attributes import (REQUIRED, Any_, Attribute, Attrs, Axes, Bool, DType, Enum, Float, Floats, Int, Number, Shape, Str,
+                         parse_attrs, to_string)
+
+__all__ = ["Any_", "Attribute", "Attrs", "Axes", "Bool", "DType", "Enum", "Float", "Floats", "Int", "Lowered", "Number", "OPS",
+           "OpDef", "REQUIRED", "Shape", "Str", "find", "namespace", "op", "to_string"]
+
+OptShape = "tuple[int, ...] | None"
+CACHE_LIMIT = 4096                     # programs kept per operator; a new shape each call must not grow without end
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """What an operator becomes: output nodes, and new values of its auxiliary states by input name."""
+    outputs: tuple[Node, ...]
+    updates: Mapping[str, Node] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class OpDef:
+    """An operator. See ``op`` for the meaning of the fields."""
+    name: str
+    fn: Callable[..., Any]
+    inputs: tuple[str, ...]
+    optional: frozenset[str]
+    variadic: bool
+    aux: tuple[str, ...]
+    attrs: dict[str, Attribute]
+    names: dict[str, tuple[str, ...]]
+    json: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    eager: Callable[..., Any] | None = None
+    outputs: Callable[[Attrs], int] | None = None
+    visible: Callable[[Attrs], int] | None = None
+    params: Callable[..., Any] | None = None
+    arity_attr: str | None = None
+    cache: dict[Any, Program] = field(default_factory=dict, repr=False)
+
+    @property
+    def __doc__(self) -> str:                           # type: ignore[override]
+        return self.fn.__doc__ or ""
+
+    def parse(self, given: Mapping[str, Any]) -> Attrs:
+        """Attributes from Python objects or MXNet's strings."""
+        return parse_attrs(self.name, self.attrs, given)
+
+    def num_outputs(self, a: Attrs) -> int:
+        """How many outputs the operator has, hidden ones included."""
+        return self.outputs(a) if self.outputs else 1
+
+    def num_visible(self, a: Attrs) -> int:
+        """How many outputs the user sees."""
+        return self.visible(a) if self.visible else self.num_outputs(a)
+
+    @property
+    def random(self) -> bool:
+        """Whether a call draws random numbers."""
+        return "key" in self.needs
+
+    def lower(self, nodes: Sequence[Node | None], a: Attrs, train: bool = False, key: Node | None = None) -> Lowered:
+        """The operator over primitives. nodes: one per input, None for an optional one that is absent."""
+        extra: dict[str, Any] = {}
+        if "train" in self.needs:
+            extra["train"] = bool(train)
+        if "key" in self.needs:
+            extra["key"] = key
+        a = a.extended(**extra) if extra else a
+        try:
+            out = self.fn(list(nodes), a) if self.variadic else self.fn(*nodes, a)
+        except (ShapeError, DTypeError) as err:
+            if str(err).startswith("operator "):
+                raise
+            raise type(err)(f"operator {self.name}: {err} (inputs: {self._describe(nodes)})") from None
+        if isinstance(out, Lowered):
+            return out
+        return Lowered(tuple(out) if isinstance(out, (tuple, list)) else (out,))
+
+    def _describe(self, nodes: Sequence[Node | None]) -> str:
+        names = [f"{self.inputs[0]}{i}" for i in range(len(nodes))] if self.variadic else self.inputs
+        return ", ".join(f"{n} {x.dtype.name}{x.shape}" for n, x in zip(names, nodes) if x is not None) or "none"
+
+    def program(self, shapes: Sequence[Any], dtypes: Sequence[Any], a: Attrs, train: bool = False) -> Program:
+        """The operator as a program for inputs of these shapes and dtypes (None: absent). The random key, where one
+        is needed, is the last input. Kept.
+        """
+        cache_key = (tuple(shapes), tuple(dtypes), a, train and "train" in self.needs)
+        hit = self.cache.get(cache_key)
+        if hit is None:
+            if len(self.cache) >= CACHE_LIMIT:
+                self.cache.clear()
+            hit = self.cache[cache_key] = self._build(shapes, dtypes, a, train)
+        return hit
+
+    def _build(self, shapes: Sequence[Any], dtypes: Sequence[Any], a: Attrs, train: bool) -> Program:
+        nodes: list[Node | None] = []
+        leaves: list[Node] = []
+        for shape, dtype in zip(shapes, dtypes):
+            if shape is None:
+                nodes.append(None)
+                continue
+            leaves.append(ir.input(len(leaves), shape, dtype))
+            nodes.append(leaves[-1])
+        key = ir.input(len(leaves), (2,), np.uint32) if self.random else None
+        low = self.lower(nodes, a, train, key)
+        slot = {n: leaf.attrs["slot"] for n, leaf in zip(self.inputs, nodes) if leaf is not None}
+        updates = tuple((slot[name], node) for name, node in low.updates.items())
+        return Program(tuple(leaves) + ((key,) if key is not None else ()), low.outputs, updates)
+
+    def infer(self, shapes: Sequence[Any], dtypes: Sequence[Any], a: Attrs, train: bool = False) -> list[tuple[tuple[int, ...], np.dtype]]:
+        """Shape and dtype of every output."""
+        return [(n.shape, n.dtype) for n in self.program(shapes, dtypes, a, train).outputs]
+
+    def complete(self, shapes: Sequence[Any], a: Attrs) -> list[Any]:
+        """Shapes with unknown ones (None, or with entries of 0 or -1) filled in where the operator knows how."""
+        return list(self.params(list(shapes), a)) if self.params else list(shapes)
+
+    def __call__(self, *nodes: Node | None, **attrs: Any) -> Any:
+        """Use an operator inside another's definition."""
+        out = self.lower(nodes, self.parse(attrs)).outputs
+        return out[0] if len(out) == 1 else out
+
+
+OPS: dict[str, OpDef] = {}             # by JSON name, other JSON names included
+_SPACES: dict[str, dict[str, OpDef]] = {"nd": {}, "np": {}, "npx": {}}
+VERSION = [0]                          # grows with each registration; namespaces made earlier look again
+
+
+def _names(given: Any) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)
+
+
+def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any = (), json: Any = (), aux: str = "",
+       needs: Sequence[str] = (), eager: Any = None, outputs: Any = None, visible: Any = None, params: Any = None,
+       arity_attr: str | None = None, **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
+    """Register an operator.
+
+    name: MXNet's name in JSON. inputs: names; ``bias?`` may be absent, ``*data`` is a list. mx, np, npx: further names
+    in ``nd``/``sym``, ``np`` and ``npx``. json: further names in files. aux: inputs that are auxiliary states. needs:
+    ``train`` and ``key`` give ``a.train`` and ``a.key``. eager: ``f(xp, arrays, a) -> arrays``, a faster way that must
+    equal the derived one. outputs, visible: number of outputs as a function of the attributes. params: completes
+    unknown input shapes. arity_attr: the attribute that counts a variadic input.
+    """
+    words = inputs.split()
+    variadic = bool(words) and words[0].startswith("*")
+
+    def add(fn: Callable[..., Any]) -> OpDef:
+        spaces = {"nd": (() if name.startswith("_") else (name,)) + _names(mx), "np": _names(np), "npx": _names(npx)}
+        d = OpDef(name, fn, tuple(w.strip("*?") for w in words), frozenset(w.rstrip("?") for w in words if w.endswith("?")),
+                  variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible, params, arity_attr)
+        _register(d)
+        return d
+    return add
+
+
+def _register(d: OpDef) -> None:
+    for json_name in (d.name, *d.json):
+        if json_name in OPS:
+            raise AttributeValueError(f"an operator named {json_name!r} is registered already")
+    for json_name in (d.name, *d.json):
+        OPS[json_name] = d
+    for space, names in d.names.items():
+        for n in names:
+            if n in _SPACES[space] and _SPACES[space][n] is not d:
+                raise AttributeValueError(f"{space}.{n} is registered already, for {_SPACES[space][n].name}")
+            _SPACES[space][n] = d
+    VERSION[0] += 1
+
+
+def namespace(space: str) -> dict[str, OpDef]:
+    """Operators of ``nd`` (and ``sym``), ``np`` or ``npx`` by dotted name."""
+    return _SPACES[space]
+
+
+def find(name: str) -> OpDef:
+    """The operator of a JSON name; an unknown one gives an error that lists the nearest."""
+    hit = OPS.get(name)
+    if hit is None:
+        near = difflib.get_close_matches(name, OPS, 3)
+        hint = f"; nearest: {', '.join(near)}" if near else ""
+        raise AttributeValueError(f"operator {name!r} is not known here{hint}")
+    return hit
+
+
+def unregister(d: OpDef) -> None:
+    """Take an operator out again (tests, notebooks)."""
+    for table in (OPS, *_SPACES.values()):
+        for n in [n for n, o in table.items() if o is d]:
+            del table[n]
+    VERSION[0] += 1
+
+
+def promote(*nodes: Node) -> np.dtype:
+    """The dtype at which nodes meet."""
+    return dt.promote(*(n.dtype for n in nodes))

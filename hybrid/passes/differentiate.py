@@ -1,0 +1,42 @@
+"""Reverse-mode differentiation of programs, node by node."""
+from __future__ import annotations
+
+from typing import Sequence
+
+from .. import dtype as dt
+from .. import ir
+from ..ir import VJP, Node, Program
+
+
+def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequence[Node]) -> list[Node]:
+    """Gradients of sum(root * seed) with respect to the nodes ``wrt``; zeros where nothing flows."""
+    order = ir.toposort(roots)
+    wanted = set(wrt)
+    needed: set[Node] = set()
+    for n in order:                                   # only nodes that depend on something wanted
+        if n in wanted or any(a in needed for a in n.args):
+            needed.add(n)
+    grads: dict[Node, Node] = {}
+    for root, seed in zip(roots, seeds):
+        if seed is not None and dt.is_float(root.dtype):
+            grads[root] = grads[root] + seed if root in grads else seed
+    for n in reversed(order):
+        if n not in grads or n not in needed or not n.args:
+            continue
+        for a, g in zip(n.args, VJP[n.prim](grads[n], n, *n.args)):
+            if g is not None and a in needed and dt.is_float(a.dtype):
+                grads[a] = grads[a] + g if a in grads else g
+    return [grads.get(w, ir.full(0, w.shape, w.dtype)) for w in wrt]
+
+
+def vjp_program(program: Program, wrt: tuple[int, ...]) -> Program:
+    """The backward program: inputs are the primal inputs and one cotangent per output, outputs the gradients of the
+    slots in ``wrt`` (integer inputs get zeros).
+    """
+    key = ("vjp", wrt)
+    if key not in program.memo:
+        n = len(program.inputs)
+        seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
+        grads = cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt])
+        program.memo[key] = Program(program.inputs + tuple(seeds), tuple(grads))
+    return program.memo[key]
