@@ -1,0 +1,87 @@
+"""Records what MXNet 1.9.1 computes for every row of cases.py: ops.npz (arrays) and ops.json (the table).
+
+Run with a Python that has mxnet 1.9.1, with MXNET_MKLDNN_ENABLED=0 (its oneDNN gradients are wrong):
+
+    MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_ops.py
+"""
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+os.environ["MXNET_MKLDNN_ENABLED"] = "0"
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import mxnet as mx  # noqa: E402
+import numpy as np  # noqa: E402
+from cases import CASES  # noqa: E402
+from expressions import EXPRESSIONS  # noqa: E402
+
+
+def function(op):
+    """The callable of a row: a dotted name in mx.nd, or an expression."""
+    if op.startswith("py:"):
+        return lambda *xs: EXPRESSIONS[op[3:]](mx.nd, *xs)
+    found = mx.nd
+    for part in op.split("."):
+        found = getattr(found, part)
+    return found
+
+
+def record(row, number, arrays):
+    """Run one row; store its arrays; return its line of the table."""
+    xs = [mx.nd.array(x, dtype=x.dtype) for x in row["inputs"]]
+    aux = row.get("aux", [])
+    floats = [k for k, x in enumerate(row["inputs"]) if x.dtype.kind == "f" and k not in aux]
+    wanted = row.get("grad", floats)
+    for k in wanted:
+        xs[k].attach_grad()
+    train = row.get("train", False)
+    call = function(row["op"])
+    with mx.autograd.record(train_mode=train):
+        ys = call(*xs, **row["attrs"])
+    ys = list(ys) if isinstance(ys, (list, tuple)) else [ys]
+    line = {"op": row["op"], "inputs": len(xs), "attrs": row["attrs"], "outputs": len(ys), "grads": []}
+    line.update({k: row[k] for k in ("tol", "skip", "aux", "train") if row.get(k)})
+    rng = np.random.RandomState(number)
+    if wanted and all(y.dtype in (np.float16, np.float32, np.float64) for y in ys):
+        heads = [mx.nd.array(rng.uniform(0.5, 1.5, y.shape), dtype=y.dtype) for y in ys]
+        try:
+            mx.autograd.backward(ys, heads, train_mode=train)
+            line["grads"] = list(wanted)
+        except mx.base.MXNetError as err:
+            line["no_grad"] = str(err).splitlines()[-1][:80]
+        else:
+            for k, head in enumerate(heads):
+                arrays[f"{number}.head{k}"] = head.asnumpy()
+            for k in wanted:
+                arrays[f"{number}.grad{k}"] = xs[k].grad.asnumpy()
+    for k, x in enumerate(row["inputs"]):
+        arrays[f"{number}.in{k}"] = x
+    for k, y in enumerate(ys):
+        arrays[f"{number}.out{k}"] = y.asnumpy()
+    for k in aux:
+        arrays[f"{number}.aux{k}"] = xs[k].asnumpy()
+    return line
+
+
+def main():
+    arrays, table, failed = {}, [], 0
+    for number, row in enumerate(CASES):
+        try:
+            table.append(record(row, number, arrays))
+        except Exception as err:
+            failed += 1
+            print("MXNet cannot:", row["op"], row["attrs"], str(err).strip().splitlines()[-1][:150])
+            table.append(None)
+    np.savez_compressed(HERE / "ops.npz", **arrays)
+    with open(HERE / "ops.json", "w") as out:
+        out.write("[\n" + ",\n".join(json.dumps(line) for line in table) + "\n]\n")
+    print(len(table) - failed, "recorded,", failed, "failed")
+
+
+if __name__ == "__main__":
+    main()
