@@ -1,0 +1,233 @@
+"""Integer index expressions: sums of loop variables, with division and remainder simplified by ranges.
+
+They carry every movement primitive (reshape, permute, slice, window …) into the address of a load.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Iterable, Sequence
+
+
+@dataclass(frozen=True)
+class Var:
+    """A loop variable with values 0 … extent-1."""
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True)
+class Val:
+    """An index read from an array while the program runs (gather), known to lie in 0 … extent-1."""
+    name: str
+    extent: int
+
+
+@dataclass(frozen=True)
+class Quot:
+    """Quotient of an expression and a positive constant."""
+    x: "Ix"
+    d: int
+
+
+@dataclass(frozen=True)
+class Rem:
+    """Remainder of an expression and a positive constant."""
+    x: "Ix"
+    d: int
+
+
+Atom = Var | Val | Quot | Rem
+
+
+@dataclass(frozen=True)
+class Ix:
+    """const + sum(coef * atom)."""
+    const: int = 0
+    terms: tuple[tuple[Atom, int], ...] = ()
+
+    def __add__(self, other: "Ix | int") -> "Ix":
+        if isinstance(other, int):
+            return Ix(self.const + other, self.terms) if other else self
+        return total((self, other))
+
+    def __mul__(self, k: int) -> "Ix":
+        if k == 1:
+            return self
+        return Ix(self.const * k, tuple((a, c * k) for a, c in self.terms)) if k else ZERO
+
+    def __sub__(self, other: "Ix | int") -> "Ix":
+        return self + (-other if isinstance(other, int) else other * -1)
+
+    @property
+    def is_const(self) -> bool:
+        """Whether no variable occurs."""
+        return not self.terms
+
+
+ZERO = Ix()
+
+
+def var(v: Var | Val) -> Ix:
+    """A variable as an expression; one of extent 1 is zero."""
+    return ZERO if v.extent == 1 else Ix(0, ((v, 1),))
+
+
+def total(xs: Iterable[Ix]) -> Ix:
+    """Sum, in which d * (x // d) + x % d is put together again."""
+    const, terms = 0, {}
+    for x in xs:
+        const += x.const
+        for a, c in x.terms:
+            terms[a] = terms.get(a, 0) + c
+    for a in [a for a in terms if isinstance(a, Rem)]:
+        q = Quot(a.x, a.d)
+        c = terms.get(a, 0)
+        if c and terms.get(q, 0) == c * a.d:
+            del terms[a], terms[q]
+            return total((Ix(const, tuple((t, k) for t, k in terms.items() if k)), a.x * c))
+    return Ix(const, tuple((a, c) for a, c in terms.items() if c))
+
+
+@lru_cache(maxsize=65536)
+def bounds(x: Ix) -> tuple[int, int]:
+    """Least and greatest value."""
+    lo = hi = x.const
+    for a, c in x.terms:
+        if isinstance(a, (Var, Val)):
+            l, h = 0, a.extent - 1
+        elif isinstance(a, Quot):
+            l, h = (b // a.d for b in bounds(a.x))
+        else:
+            l, h = 0, a.d - 1
+            bl, bh = bounds(a.x)
+            if bl >= 0:
+                h = min(h, bh)
+        lo += min(c * l, c * h)
+        hi += max(c * l, c * h)
+    return lo, hi
+
+
+def _split(x: Ix, d: int) -> tuple[Ix, Ix]:
+    """x = d * q + r with as much as possible in q."""
+    q = Ix(x.const // d, tuple((a, c // d) for a, c in x.terms if c % d == 0))
+    return q, Ix(x.const % d, tuple((a, c) for a, c in x.terms if c % d))
+
+
+def div(x: Ix, d: int) -> Ix:
+    """x // d for a positive constant d."""
+    if d == 1:
+        return x
+    q, r = _split(x, d)
+    lo, hi = bounds(r)
+    if lo // d == hi // d:
+        return q + lo // d
+    g = math.gcd(d, r.const, *(c for _, c in r.terms))
+    if g == 1:                                        # a constant below the common divisor cannot carry
+        g = math.gcd(d, *(c for _, c in r.terms))
+        if g > 1 and 0 <= r.const < g:
+            r = Ix(0, r.terms)
+    if g > 1 and r.const % g == 0:
+        return q + div(Ix(r.const // g, tuple((a, c // g) for a, c in r.terms)), d // g)
+    return q + Ix(0, ((Quot(r, d), 1),))
+
+
+def mod(x: Ix, d: int) -> Ix:
+    """x % d for a positive constant d."""
+    if d == 1:
+        return ZERO
+    _, r = _split(x, d)
+    lo, hi = bounds(r)
+    if lo // d == hi // d:
+        return r - (lo // d) * d
+    g = math.gcd(d, *(c for _, c in r.terms))
+    if g > 1 and 0 <= r.const < g:
+        inner = Ix(0, tuple((a, c // g) for a, c in r.terms))
+        return mod(inner, d // g) * g + r.const
+    return Ix(0, ((Rem(r, d), 1),))
+
+
+def linear(shape: Sequence[int], idx: Sequence[Ix]) -> Ix:
+    """Row-major offset of an index."""
+    stride, parts = 1, []
+    for n, i in zip(reversed(shape), reversed(idx)):
+        parts.append(i * stride)
+        stride *= n
+    return total(parts)
+
+
+def unlinear(x: Ix, shape: Sequence[int]) -> list[Ix]:
+    """Index of a row-major offset."""
+    out, stride = [], 1
+    for k, n in reversed(list(enumerate(shape))):
+        q = div(x, stride)
+        out.append(q if k == 0 else mod(q, n))
+        stride *= n
+    return out[::-1]
+
+
+def regroup(old: Sequence[int], new: Sequence[int], idx: Sequence[Ix]) -> tuple[Ix, ...]:
+    """Index into shape ``old`` of what stands at ``idx`` in shape ``new`` (a reshape), by the smallest groups of axes."""
+    if 0 in old:
+        return tuple(ZERO for _ in old)
+    out: list[Ix] = []
+    i = j = 0
+    while i < len(old) or j < len(new):
+        i0, j0 = i, j
+        a = b = 1
+        if i < len(old):
+            a, i = old[i], i + 1
+        if j < len(new):
+            b, j = new[j], j + 1
+        while a != b:
+            if a < b and i < len(old):
+                a, i = a * old[i], i + 1
+            elif j < len(new):
+                b, j = b * new[j], j + 1
+            else:
+                a, i = a * old[i], i + 1
+        if i - i0 == 1 and j - j0 == 1:
+            out.append(idx[j0])
+        else:
+            out.extend(unlinear(linear(new[j0:j], idx[j0:j]), old[i0:i]))
+    return tuple(out)
+
+
+def variables(x: Ix) -> frozenset[Var | Val]:
+    """Loop variables and run-time values in an expression."""
+    out: set[Var | Val] = set()
+    stack = [x]
+    while stack:
+        for a, _ in stack.pop().terms:
+            if isinstance(a, (Quot, Rem)):
+                stack.append(a.x)
+            else:
+                out.add(a)
+    return frozenset(out)
+
+
+def coefficient(x: Ix, v: Var) -> int | None:
+    """The factor of a variable; None when it also occurs inside a quotient or remainder."""
+    out = 0
+    for a, c in x.terms:
+        if a == v:
+            out = c
+        elif isinstance(a, (Quot, Rem)) and v in variables(a.x):
+            return None
+    return out
+
+
+def text(x: Ix) -> str:
+    """C expression."""
+    parts = []
+    for a, c in x.terms:
+        if isinstance(a, (Var, Val)):
+            t = a.name
+        else:
+            t = f"({text(a.x)}) {'/' if isinstance(a, Quot) else '%'} {a.d}"
+            t = f"({t})"
+        parts.append(t if c == 1 else f"{t} * {c}" if c > 0 else f"{t} * ({c})")
+    if x.const or not parts:
+        parts.append(str(x.const) if x.const >= 0 else f"({x.const})")
+    return " + ".join(parts)
