@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-os.environ["MXNET_MKLDNN_ENABLED"] = "0"
+os.environ.update(MXNET_MKLDNN_ENABLED="0", MXNET_STORAGE_FALLBACK_LOG_VERBOSE="0")
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 

@@ -1,0 +1,164 @@
+"""Damaged and hostile model files: a clear error that names the file and the place, never a crash or a blown-up memory."""
+from __future__ import annotations
+
+import io
+import json
+import random
+import struct
+import tracemalloc
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hybrid.errors import DTypeError, FileFormatError, HybridError
+from hybrid.serialize.json_graph import parse
+from hybrid.serialize.params import V1, V2, V3, read_params, write_params
+
+HUGE = 2**63 - 1
+
+
+def header(count: int = 1) -> bytes:
+    return struct.pack("<QQQ", 0x112, 0, count)
+
+
+def record(shape: tuple[int, ...], rank: int | None = None, dtype: int = 0, magic: int = V2, device: int = 1) -> bytes:
+    rank = len(shape) if rank is None else rank
+    storage = struct.pack("<i", 0) if magic != V1 else b""
+    return struct.pack("<I", magic) + storage + struct.pack(f"<i{len(shape)}q", rank, *shape) + struct.pack("<iii", device, 0, dtype)
+
+
+def small_file() -> bytes:
+    out = io.BytesIO()
+    write_params(out, [np.arange(3, dtype="float32"), np.ones((2, 2), "int8")], ["arg:weight", "aux:é"])
+    return out.getvalue()
+
+
+def test_truncated_at_every_byte(tmp_path: Path) -> None:
+    whole = small_file()
+    path = tmp_path / "cut.params"
+    for length in range(len(whole)):
+        with pytest.raises(FileFormatError, match="<buffer>: offset "):
+            read_params(whole[:length])
+        path.write_bytes(whole[:length])
+        with pytest.raises(FileFormatError, match=r"cut\.params: offset "):
+            read_params(path)
+
+
+@pytest.mark.parametrize(("data", "message"), [
+    (b"", "truncated"),
+    (b"PK\x03\x04" + b"\0" * 40, "not an MXNet .params file"),
+    (header(2**63) + b"\0" * 100, "arrays do not fit"),
+    (header(2**64 - 1), "arrays do not fit"),
+    (header() + record((HUGE,)), "needs .* bytes"),
+    (header() + record((2**62, 2**62)), "needs .* bytes"),
+    (header() + record((-1,)), "negative size"),
+    (header() + record((-(2**63), 2)), "negative size"),
+    (header() + record((), rank=2**31 - 1), "dimensions"),
+    (header() + record((), rank=-2), "dimensions"),
+    (header() + record((1,) * 33), "dimensions"),
+    (header() + record((1,), dtype=99) + b"\0" * 8, "dtype number 99; known: 0"),
+    (header() + record((1,), device=77) + b"\0" * 8, "device type 77"),
+    (header() + struct.pack("<Ii", V2, 5) + b"\0" * 64, "storage type 5"),
+    (header() + struct.pack("<I", 0x12345678) + b"\0" * 64, "no version of the format"),
+    (header() + struct.pack("<IIiii", 1, 2**32 - 1, 1, 0, 0) + b"\0" * 64, "needs .* bytes"),
+    (header() + record((0, HUGE, HUGE), magic=V3) + b"\0" * 8, "cannot have the shape"),
+    (header(0) + struct.pack("<Q", 2**63), "names for 0 arrays"),
+    (header() + record((1,)) + b"\0" * 4 + struct.pack("<QQ", 1, 2**63), "needs .* bytes"),
+    (header() + record((1,)) + b"\0" * 4 + struct.pack("<QQ", 1, 2) + b"\xff\xfe", "not UTF-8"),
+    (small_file() + b"x", "1 bytes follow the end"),
+], ids=lambda x: x if isinstance(x, str) else "")
+def test_hostile_params(data: bytes, message: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError, match=message):
+            read_params(data)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_random_damage_is_an_error_or_a_value() -> None:
+    whole = small_file()
+    rng = random.Random(7)
+    for _ in range(3000):
+        data = bytearray(whole)
+        for _ in range(rng.randint(1, 3)):
+            data[rng.randrange(len(data))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        try:
+            read_params(bytes(data))
+        except (FileFormatError, DTypeError):
+            pass
+
+
+def test_a_bool_other_than_0_and_1_becomes_1() -> None:
+    data = header() + record((2,), dtype=7) + b"\x05\x00" + struct.pack("<Q", 0)
+    (array,), _ = read_params(data)
+    assert array.view(np.uint8).tolist() == [1, 0]
+
+
+def test_missing_file_is_named() -> None:
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.params"):
+        read_params("nowhere.params")
+
+
+# ---- symbol files, the part that knows no operators
+def graph(*nodes: dict, heads: object = None, **more: object) -> str:
+    return json.dumps({"nodes": list(nodes), "heads": [[len(nodes) - 1, 0, 0]] if heads is None else heads, **more})
+
+
+X = {"op": "null", "name": "x", "inputs": []}
+
+
+def relu(*inputs: object, **more: object) -> dict:
+    return {"op": "relu", "name": "y", "inputs": list(inputs), **more}
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ("", "not JSON"),
+    ("not json", "not JSON"),
+    ("[" * 200_000, "nested too deeply|not JSON"),
+    ('{"nodes":' * 200_000, "nested too deeply|not JSON"),
+    ("[]", "holds an object"),
+    ("{}", "no symbol file"),
+    ('{"nodes": 3}', "no symbol file"),
+    ('{"nodes": [3], "heads": [[0,0,0]]}', "node 0 is 3"),
+    ('{"nodes": [], "heads": []}', "no outputs"),
+    (graph(X, heads=[]), "no outputs"),
+    (graph(X, heads=5), "'heads' is 5"),
+    (graph(X, heads=[[7, 0, 0]]), "refers to node 7"),
+    (graph(X, heads=[[-1, 0, 0]]), "expected .node, output, version."),
+    (graph(X, relu([0, 0, 0, 0])), "expected .node, output, version."),
+    (graph(X, relu(["0", 0, 0])), "expected .node, output, version."),
+    (graph(X, relu([True, 0, 0])), "expected .node, output, version."),
+    (graph(X, relu([0.0, 0, 0])), "expected .node, output, version."),
+    (graph(X, relu([1, 0, 0])), "a cycle"),
+    (graph(X, relu([2, 0, 0]), relu([1, 0, 0])), "a cycle"),
+    (graph(X, relu([2**63, 0, 0])), "refers to node 9223372036854775808"),
+    (graph(X, relu([10**400, 0, 0])), "refers to node 1000"),
+    (graph({**X, "name": 3}), "'name' is 3"),
+    (graph({**X, "op": None}), "'op' is None"),
+    (graph({**X, "attrs": ["a"]}), "expected an object of strings"),
+    (graph({**X, "attrs": {"a": 1}}), "expected a string"),
+    (graph({**X, "inputs": {}}), "expected a list"),
+    (graph(X, {**X, "name": "z", "inputs": [[0, 0, 0]]}), "a variable .op 'null'. has inputs"),
+    (graph(X, X), "both a variable named 'x'"),
+    (graph({**X, "name": "\ud800"}), "surrogate"),
+    (graph({**X, "subgraphs": [{}]}), "control flow"),
+    (graph(X, arg_nodes=[4]), "'arg_nodes' lists 4"),
+    ('{"nodes": NaN}', "not JSON"),
+    ('{"nodes": 1' + "0" * 10_000 + "}", "not JSON|no symbol file"),
+], ids=lambda x: x[:30])
+def test_hostile_symbol_text(text: str, message: str) -> None:
+    with pytest.raises(FileFormatError, match=message) as caught:
+        parse(text, "bad-symbol.json")
+    assert "bad-symbol.json" in str(caught.value) and len(str(caught.value)) < 600
+
+
+def test_symbol_file_that_is_not_utf8() -> None:
+    with pytest.raises(FileFormatError, match="not UTF-8"):
+        parse(b'{"nodes": "\xff"}', "a")
+
+
+def test_errors_are_hybrid_errors() -> None:
+    assert issubclass(FileFormatError, HybridError) and issubclass(FileFormatError, ValueError)

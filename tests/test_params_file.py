@@ -1,0 +1,160 @@
+"""``.params`` files: the bytes that MXNet 1.9.1 writes, its older versions, and what MXNet cannot hold."""
+from __future__ import annotations
+
+import io
+import os
+import stat
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hybrid.errors import DTypeError, FileFormatError
+from hybrid.serialize import atomic
+from hybrid.serialize.params import V1, V2, V3, read_file, read_params, write_params
+
+DATA = Path(__file__).parent / "data"
+GOLDEN = sorted(DATA.rglob("*.params"))
+
+# What mx.nd.save of MXNet 1.9.1 wrote
+BYTES_OF_MXNET = {
+    "two": ("120100000000000000000000000000000200000000000000c9fa93f900000000010000000200000000000000010000000000000000"
+            "0000000000803f0000803fc9fa93f9000000000100000001000000000000000100000000000000050000000100000000" "00000000",
+            [np.ones(2, "float32"), np.ones(1, "int8")], []),
+    "empty": ("1201000000000000000000000000000000000000000000000000000000000000", [], []),
+    "name": ("120100000000000000000000000000000100000000000000c9fa93f9000000000100000001000000000000000100000000000000000000"
+             "000000803f01000000000000000400000000000000c3a9220a", [np.ones(1, "float32")], ['é"\n']),
+    "bool": ("120100000000000000000000000000000100000000000000c9fa93f900000000010000000200000000000000010000000000000007"
+             "00000001000100000000000000010000000000000061", [np.array([True, False])], ["a"]),
+    "float64": ("120100000000000000000000000000000100000000000000c9fa93f9000000000100000001000000000000000100000000000000"
+                "01000000000000000000f03f0100000000000000010000000000000061", [np.ones(1)], ["a"]),
+    "0-d": ("120100000000000000000000000000000100000000000000cafa93f900000000000000000100000000000000000000000000803f"
+            "0100000000000000010000000000000061", [np.ones((), "float32")], ["a"]),
+    "zero size": ("120100000000000000000000000000000100000000000000cafa93f9000000000200000000000000000000000300000000000000"
+                  "0100000000000000000000000100000000000000010000000000000061", [np.ones((0, 3), "float32")], ["a"]),
+}
+
+
+def header(count: int = 1) -> bytes:
+    return struct.pack("<QQQ", 0x112, 0, count)
+
+
+def no_names() -> bytes:
+    return struct.pack("<Q", 0)
+
+
+def written(arrays: list, names: list, **options) -> bytes:
+    out = io.BytesIO()
+    write_params(out, arrays, names, **options)
+    return out.getvalue()
+
+
+def test_there_are_golden_files() -> None:
+    assert len(GOLDEN) >= 5
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: f"{p.parent.name}-{p.name}")
+def test_golden_file_is_read_and_written_byte_for_byte(path: Path) -> None:
+    found = read_file(path)
+    assert found.names and all(a.dtype == np.float32 and a.flags.writeable for a in found.arrays)
+    assert written(found.arrays, found.names, contexts=found.contexts) == path.read_bytes()
+
+
+@pytest.mark.parametrize("key", BYTES_OF_MXNET)
+def test_bytes_are_those_of_mxnet(key: str) -> None:
+    text, arrays, names = BYTES_OF_MXNET[key]
+    assert written(arrays, names).hex() == text
+    back, labels = read_params(bytes.fromhex(text))
+    assert labels == names
+    for got, expected in zip(back, arrays, strict=True):
+        assert got.dtype == expected.dtype and got.shape == expected.shape
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool", "bfloat16"])
+def test_every_dtype_comes_back(dtype: str, tmp_path: Path) -> None:
+    from hybrid.dtype import as_dtype
+    array = (np.arange(6).reshape(2, 3) % 2).astype(as_dtype(dtype))
+    write_params(tmp_path / "a.params", [array], ["a"])
+    (back,), names = read_params(tmp_path / "a.params")
+    assert names == ["a"] and back.dtype == array.dtype
+    np.testing.assert_array_equal(back.astype("float32"), array.astype("float32"))
+
+
+@pytest.mark.parametrize("dtype", ["int16", "uint32", "uint64", "complex64"])
+def test_dtype_that_mxnet_cannot_hold(dtype: str, tmp_path: Path) -> None:
+    with pytest.raises(DTypeError, match=f"'w' has dtype {dtype}.*cast it"):
+        write_params(tmp_path / "a.params", [np.zeros(2, dtype)], ["w"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_views_are_written_in_their_own_order() -> None:
+    array = np.arange(12, dtype="float32").reshape(3, 4).T[::-1]
+    np.testing.assert_array_equal(read_params(written([array], []))[0][0], array)
+
+
+def test_older_versions() -> None:
+    values = struct.pack("<2f", 1, 2)
+    v1 = struct.pack("<IiqiiI", V1, 1, 2, 1, 0, 0) + values
+    legacy = struct.pack("<IIiiI", 1, 2, 1, 0, 0) + values
+    mixed = header(2) + v1 + legacy + no_names()
+    found = read_file(mixed)
+    assert found.versions == [1, 0]
+    for array in found.arrays:
+        np.testing.assert_array_equal(array, [1, 2])
+
+
+def test_arrays_without_a_value() -> None:
+    for record in (struct.pack("<Iii", V2, 0, 0), struct.pack("<Iii", V3, 0, -1), struct.pack("<Ii", V1, 0), struct.pack("<I", 0)):
+        assert read_params(header() + record + no_names())[0] == [None]
+    assert read_params(written([None], ["a"])) == ([None], ["a"])
+
+
+def test_the_device_is_kept() -> None:
+    found = read_file(written([np.ones(1, "float32")], ["w"], contexts=[(2, 3)]))
+    assert found.contexts == [(2, 3)]
+
+
+def test_sparse_is_refused_clearly() -> None:
+    record = struct.pack("<Ii", V2, 1)
+    with pytest.raises(FileFormatError, match=r"row_sparse.*tostype\('default'\)"):
+        read_params(header() + record + b"\0" * 64)
+
+
+def test_numbers_of_names_must_fit() -> None:
+    with pytest.raises(ValueError, match="1 names for 2 arrays"):
+        write_params(io.BytesIO(), [np.zeros(1, "float32")] * 2, ["a"])
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "net.params"
+    write_params(path, [np.ones(2, "float32")], ["w"])
+    before = path.read_bytes()
+    with pytest.raises(RuntimeError, match="half way"):
+        with atomic.replacing(path) as out:
+            out.write(b"half")
+            raise RuntimeError("half way")
+    assert path.read_bytes() == before and os.listdir(tmp_path) == ["net.params"]
+
+
+def test_a_link_keeps_pointing_at_its_file(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    atomic.write_bytes(tmp_path / "link", b"x")
+    assert (tmp_path / "link").is_symlink() and (tmp_path / "real").read_bytes() == b"x"
+
+
+def test_the_mode_follows_the_umask(tmp_path: Path) -> None:
+    old = os.umask(0o027)
+    try:
+        atomic.write_bytes(tmp_path / "a", b"x")
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o640
+
+
+def test_writing_to_a_folder_or_into_none(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        atomic.write_bytes(tmp_path, b"x")
+    with pytest.raises(FileNotFoundError):
+        atomic.write_bytes(tmp_path / "no" / "a", b"x")
