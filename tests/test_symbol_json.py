@@ -1,0 +1,159 @@
+"""``-symbol.json``: byte for byte what MXNet 1.9.1 writes, what older versions wrote, and what is refused."""
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import gluon, nd
+from hybrid.errors import AttributeValueError, FileFormatError, HybridError
+from hybrid.serialize import symbol_json
+
+HERE = Path(__file__).parent
+GOLDEN = sorted((HERE / "data").rglob("*symbol.json"))
+RECORDED = json.loads((HERE / "oracle" / "symbols.json").read_text())
+
+
+def _builders() -> dict[str, Any]:
+    spec = importlib.util.spec_from_file_location("oracle_symbols", HERE / "oracle" / "symbols.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.SYMBOLS
+
+
+BUILDERS = _builders()
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.parent.name)
+def test_golden_file_comes_back_byte_for_byte(path: Path) -> None:
+    text = path.read_text()
+    assert symbol_json.dumps(symbol_json.loads(text)) == text
+
+
+@pytest.mark.parametrize("key", RECORDED)
+def test_recorded_text_comes_back_byte_for_byte(key: str) -> None:
+    assert symbol_json.dumps(symbol_json.loads(RECORDED[key])) == RECORDED[key]
+
+
+@pytest.mark.parametrize("key", RECORDED)
+def test_the_same_code_builds_the_same_graph(key: str) -> None:
+    """Names that are counted begin at 0 in a fresh process, as they did when MXNet wrote the text."""
+    with mx.name.NameManager():
+        got = BUILDERS[key](mx).tojson()
+    assert got == RECORDED[key]
+
+
+def test_save_and_load(tmp_path: Path) -> None:
+    symbol = BUILDERS["mlp"](mx)
+    symbol.save(str(tmp_path / "a-symbol.json"))
+    assert (tmp_path / "a-symbol.json").read_text() == RECORDED["mlp"]
+    back = mx.sym.load(str(tmp_path / "a-symbol.json"))
+    assert back.list_arguments() == symbol.list_arguments() == ["data", "fc1_weight", "fc1_bias", "fc2_weight"]
+    assert mx.sym.load_json(symbol.tojson()).tojson() == symbol.tojson()
+
+
+def test_elementwise_is_written_as_broadcast_where_shapes_differ() -> None:
+    def op(*shapes: Any) -> str:
+        symbol = mx.sym.var("x", shape=shapes[0]) + mx.sym.var("y", shape=shapes[1])
+        return json.loads(symbol.tojson())["nodes"][-1]["op"]
+    assert op((2, 3), (2, 3)) == "elemwise_add"
+    assert op(None, (2, 3)) == "elemwise_add"
+    assert op((2, 3), (1, 3)) == "broadcast_add"
+
+
+# ---- older files
+def text_of(*nodes: dict, heads: Any = None, **more: Any) -> str:
+    return json.dumps({"nodes": list(nodes), "arg_nodes": [], "heads": heads or [[len(nodes) - 1, 0]], **more})
+
+
+def variable(name: str, **more: Any) -> dict:
+    return {"op": "null", "name": name, "inputs": [], **more}
+
+
+def test_files_of_mxnet_0_8() -> None:
+    old = text_of(variable("data", param={}, attr={"lr_mult": "2"}, backward_source_id=-1),
+                  variable("w", param={}, backward_source_id=-1),
+                  {"op": "FullyConnected", "param": {"num_hidden": "3", "no_bias": "True"}, "name": "fc",
+                   "attr": {"weight_wd_mult": "3"}, "inputs": [[0, 0], [1, 0]], "backward_source_id": -1})
+    symbol = symbol_json.loads(old)
+    assert symbol.attr_dict()["data"]["__lr_mult__"] == "2"
+    assert symbol.attr_dict()["w"]["__wd_mult__"] == "3"
+    assert json.loads(symbol.tojson())["nodes"][2]["attrs"] == {"no_bias": "True", "num_hidden": "3"}
+
+
+def test_missing_auxiliary_states_are_added() -> None:
+    old = text_of(variable("a"), {"op": "BatchNorm", "name": "bn", "inputs": [[0, 0]]})
+    symbol = symbol_json.loads(old)
+    assert symbol.list_arguments() == ["a", "bn_gamma", "bn_beta"]
+    assert symbol.list_auxiliary_states() == ["bn_moving_mean", "bn_moving_var"]
+
+
+# ---- refused
+def relu(*inputs: Any, op: str = "relu", **attrs: str) -> dict:
+    return {"op": op, "name": "y", "inputs": list(inputs), "attrs": attrs}
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    (text_of(variable("x"), relu([0, 0, 0], op="Convolutoin")), r"Convolutoin.*nearest.*Convolution"),
+    (text_of(variable("x"), relu([0, 0, 0], op="os.system")), "os.system"),
+    (text_of(variable("x"), relu([0, 0, 0], slope="3")), "no attribute 'slope'"),
+    (text_of(variable("x"), relu([0, 5, 0])), "output 5"),
+    (text_of(variable("x"), relu([0, 2**63, 0])), "output 9223372036854775808"),
+    (text_of(variable("x"), relu([0, 0, 0], [0, 0, 0])), "takes 1 input"),
+    (text_of(variable("x"), relu([0, 0, 0]), heads=[[1, 3, 0]]), "output 3"),
+    (text_of(variable("x"), relu([0, 0, 0], op="FullyConnected", num_hidden="a")), "num_hidden"),
+    (text_of(variable("x"), relu([0, 0, 0], op="FullyConnected", num_hidden=str(2**63))), "num_hidden"),
+    (text_of(variable("x"), relu([0, 0, 0], op="FullyConnected", num_hidden="9" * 5000)), "num_hidden"),
+    (text_of(variable("x"), relu([0, 0, 0], op="FullyConnected")), "needs the attribute 'num_hidden'"),
+    (text_of(variable("x"), relu([0, 0, 0], op="reshape", shape="__import__('os').system('id')")), "shape"),
+    (text_of(variable("x"), relu([0, 0, 0], op="reshape", shape="(" * 5000)), "shape"),
+    (text_of(variable("x", attrs={"__shape__": "(-5, 2)"}), relu([0, 0, 0])), "__shape__"),
+    (text_of(variable("x", attrs={"__shape__": f"({2**63}, 2)"}), relu([0, 0, 0])), "__shape__"),
+    (text_of(variable("x", attrs={"__shape__": "lambda: 0"}), relu([0, 0, 0])), "__shape__"),
+    (text_of(variable("x", attrs={"__dtype__": "99"}), relu([0, 0, 0])), "__dtype__"),
+], ids=lambda x: x[-60:] if len(x) < 40 else "")
+def test_refused(text: str, message: str) -> None:
+    with pytest.raises((FileFormatError, AttributeValueError), match=message) as caught:
+        symbol_json.loads(text, "bad-symbol.json")
+    assert "bad-symbol.json" in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+def test_sizes_that_cannot_be_are_an_error_when_used() -> None:
+    huge = text_of(variable("x"), relu([0, 0, 0], op="reshape", shape=f"({2**62}, {2**62})"))
+    net = gluon.SymbolBlock(symbol_json.loads(huge), [mx.sym.var("x")])
+    with pytest.raises(HybridError):
+        net(nd.ones((2, 3)))
+
+
+def test_a_chain_of_many_nodes_is_no_recursion() -> None:
+    count = 5000
+    nodes = [variable("x")] + [{"op": "relu", "name": f"r{k}", "inputs": [[k, 0, 0]]} for k in range(count)]
+    symbol = symbol_json.loads(text_of(*nodes, heads=[[count, 0, 0]]))
+    assert len(json.loads(symbol_json.dumps(symbol))["nodes"]) == count + 1
+    assert symbol.list_arguments() == ["x"]
+
+
+STRANGE = ['a"b', "a\nb", "a\\", "*/ } int x; {", "{0}%s%d", "é中😀", "", " ", "../../etc/passwd", "a" * 3000, "int", "\x00\x01", "??/"]
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_any_text_is_a_name(hybridized: bool, tmp_path: Path) -> None:
+    """Names are data from the file to the compiled program and back."""
+    nodes = [variable("data")]
+    for k, name in enumerate(STRANGE):
+        nodes.append(variable("w" + name))
+        nodes.append({"op": "broadcast_add", "name": name, "inputs": [[2 * k, 0, 0], [2 * k + 1, 0, 0]]})
+    (tmp_path / "s-symbol.json").write_text(text_of(*nodes, heads=[[len(nodes) - 1, 0, 0]]))
+    values = {"arg:w" + name: nd.full((1,), float(k)) for k, name in enumerate(STRANGE)}
+    nd.save(str(tmp_path / "s-0000.params"), values)
+    net = gluon.SymbolBlock.imports(str(tmp_path / "s-symbol.json"), ["data"], str(tmp_path / "s-0000.params"))
+    if hybridized:
+        net.hybridize()
+    np.testing.assert_array_equal(net(nd.zeros((2,))).asnumpy(), [sum(range(len(STRANGE)))] * 2)
