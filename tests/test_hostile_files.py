@@ -162,3 +162,46 @@ def test_symbol_file_that_is_not_utf8() -> None:
 
 def test_errors_are_hybrid_errors() -> None:
     assert issubclass(FileFormatError, HybridError) and issubclass(FileFormatError, ValueError)
+
+
+def _leaves(found: object, path: tuple = ()) -> list[tuple]:
+    """Paths of everything inside a JSON document."""
+    items = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+    out = [path] if path else []
+    for key, value in items:
+        out += _leaves(value, (*path, key))
+    return out
+
+
+def test_random_damage_to_a_symbol_file_is_an_error_or_a_graph() -> None:
+    text = (Path(__file__).parent / "data" / "lenet_digits-symbol.json").read_text()
+    paths = _leaves(json.loads(text))
+    rng = random.Random(3)
+    values = [None, True, -1, 0, 10**30, 1.5, "", "x", [], {}, [[]], [[0, 0, 0]], {"a": "b"}, "\u0000", [-1, 0, 0]]
+    for _ in range(1500):
+        document = json.loads(text)
+        *parents, last = rng.choice(paths)
+        holder = document
+        for key in parents:
+            holder = holder[key]
+        if rng.random() < 0.2:
+            del holder[last]
+        else:
+            holder[last] = rng.choice(values)
+        try:
+            parse(json.dumps(document), "damaged")
+        except FileFormatError as err:
+            assert str(err).startswith("damaged")
+
+
+def test_random_bytes_in_a_symbol_file() -> None:
+    text = (Path(__file__).parent / "data" / "lenet_digits-symbol.json").read_bytes()
+    rng = random.Random(5)
+    for _ in range(500):
+        data = bytearray(text)
+        for _ in range(3):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        try:
+            parse(bytes(data), "damaged")
+        except FileFormatError as err:
+            assert str(err).startswith("damaged")

@@ -56,7 +56,7 @@ def parse(text: str | bytes, source: str = "<json>") -> JsonGraph:
     heads = [_entry(item, len(nodes), f"{source}: head {k}") for k, item in enumerate(_list(document, "heads", source))]
     if not heads:
         raise FileFormatError(f"{source}: the graph has no outputs ('heads' is empty or missing)")
-    for item in document.get("arg_nodes") or []:
+    for item in _list(document, "arg_nodes", source):
         if not _is_index(item) or item >= len(nodes) or not nodes[item].is_variable:
             raise FileFormatError(f"{source}: 'arg_nodes' lists {item!r:.40}, which is no variable of the graph")
     _unique_variables(nodes, source)
