@@ -1,0 +1,232 @@
+"""C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from importlib import resources
+from typing import Callable, Sequence
+
+from hybrid.ir import Node
+from hybrid.ir.access import Index
+from hybrid.ir.index import Ix, Var, unlinear, var
+from hybrid.ir.kernel import Kernel
+
+from .dialect import C, is_half
+from .emit import Block, Emitter, loop_nest
+
+PARALLEL_WORK = 1 << 15        # additions below which threads cost more than they save
+_HEADERS = (("include", "hy_common.h"), ("c", "prelude.h"))
+
+
+def prelude() -> str:
+    """The text every C program begins with; it includes nothing."""
+    root = resources.files("hybrid.kernels")
+    return "".join((root / folder / name).read_text() for folder, name in _HEADERS) + _REDUCTIONS
+
+
+_REDUCTIONS = """
+#ifdef _OPENMP
+#pragma omp declare reduction(hy_max:float:omp_out = hy_max(omp_out, omp_in)) initializer(omp_priv = -__builtin_inff())
+#pragma omp declare reduction(hy_min:float:omp_out = hy_min(omp_out, omp_in)) initializer(omp_priv = __builtin_inff())
+#pragma omp declare reduction(hy_max:double:omp_out = hy_max(omp_out, omp_in)) initializer(omp_priv = -__builtin_inf())
+#pragma omp declare reduction(hy_min:double:omp_out = hy_min(omp_out, omp_in)) initializer(omp_priv = __builtin_inf())
+#endif
+static int hy_threads = 1;
+void hy_set_threads(int n) { hy_threads = n; }
+"""
+
+
+@dataclass
+class Printed:
+    """A printed kernel: function name, text, the stored values it takes in order (written ones first)."""
+    name: str
+    source: str
+    args: list[Node]
+    kind: str
+    scratch: int = 0
+
+
+def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
+    """Arguments of a kernel and their C names: stores first, then reads."""
+    args = list(dict.fromkeys([*k.stores, *k.reads]))
+    return args, {n: f"p{i}" for i, n in enumerate(args)}
+
+
+def signature(name: str, args: Sequence[Node], written: int) -> str:
+    """Head of a kernel's function."""
+    parts = [f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
+    return f"static void {name}({', '.join(parts)}) {{"
+
+
+def merged_axes(extents: Sequence[int], probe: Callable[[list[list[int]]], bool], barrier: int = 0) -> list[list[int]]:
+    """Groups of adjacent axes that can be one loop: tried from the inside out. No group crosses ``barrier``."""
+    groups = [[i] for i in range(len(extents))]
+    i = len(groups) - 2
+    while i >= 0:
+        if groups[i + 1][0] != barrier:
+            trial = groups[:i] + [groups[i] + groups[i + 1]] + groups[i + 2:]
+            if probe(trial):
+                groups = trial
+        i -= 1
+    return groups
+
+
+def group_loops(extents: Sequence[int], groups: list[list[int]], prefix: str = "i") -> tuple[list[Var], Index]:
+    """Loop variables of axis groups, and the index of each axis."""
+    idx: list[Ix] = [Ix()] * len(extents)
+    loops = []
+    for g in groups:
+        v = Var(f"{prefix}{g[0]}", math.prod(extents[a] for a in g))
+        loops.append(v)
+        for a, x in zip(g, unlinear(var(v), [extents[a] for a in g])):
+            idx[a] = x
+    return loops, tuple(idx)
+
+
+def chain(loops: Sequence[Var]) -> list[Block]:
+    """Nested blocks, one a loop, the outermost without loops first."""
+    blocks = [Block(None, frozenset())]
+    for v in loops:
+        blocks.append(blocks[-1].child([v]))
+    return blocks
+
+
+def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str]) -> list[str]:
+    """Statements of nested blocks with their loops around them."""
+    body = blocks[-1].lines
+    for depth in reversed(range(len(loops))):
+        nest = loop_nest([loops[depth]], body)
+        head = pragma(depth, body)
+        body = [*blocks[depth].lines, *([head] if head else []), *nest]
+    return body
+
+
+def work_of(k: Kernel) -> int:
+    """Rough additions a kernel does."""
+    n = max((m.size if m.prim != "dot" else m.size * m.args[0].size // max(_free_size(m), 1) for m in k.members), default=0)
+    n = max([n] + [m.args[0].size for m in k.members if m.prim in ("reduce", "argreduce")])
+    return n * (2 + len(k.members) // 2)
+
+
+def _free_size(dot: Node) -> int:
+    (ca, _), _ = dot.attrs["contract"], dot.attrs["batch"]
+    a = dot.args[0]
+    return math.prod(a.shape[i] for i in range(a.ndim) if i not in ca)
+
+
+def loop_pragma(loops: Sequence[Var], work: int) -> Callable[[int, list[str]], str]:
+    """Where threads and vector lanes go: the outermost loop, the innermost loop."""
+    def choose(depth: int, body: list[str]) -> str:
+        parallel = depth == 0 and work >= PARALLEL_WORK and loops[0].extent > 1
+        simd = depth == len(loops) - 1 and loops[depth].extent >= 4 and not any("#pragma" in line for line in body)
+        if parallel:
+            return f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
+        return "#pragma omp simd" if simd else ""
+    return choose
+
+
+def print_loops(k: Kernel, name: str) -> Printed:
+    """elementwise, reduction and row kernels."""
+    args, names = pointer_names(k)
+    root, extents = k.root, k.root.shape
+    rows = k.rows or frozenset()
+    first = [a for a, v in enumerate(k.loops) if v in rows] if k.hoisted else []
+    order = first + [a for a in range(len(extents)) if a not in first]
+    sizes = [extents[a] for a in order]
+
+    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var]]:
+        loops, at = group_loops(sizes, groups)
+        idx: list[Ix] = [Ix()] * len(extents)
+        for a, x in zip(order, at):
+            idx[a] = x
+        stores = k.stores
+        e = Emitter(C, {n: p for n, p in names.items() if n not in stores}, extra={n: names[n] for n in k.extra})
+        blocks = chain(loops)
+        value = e.value(root, tuple(idx), blocks[-1])
+        blocks[-1].lines.append(e.store(names[root], root, tuple(idx), value))
+        return e, blocks, loops
+
+    def probe(groups: list[list[int]]) -> bool:
+        return build(groups)[0].divisions <= plain
+    plain = build([[i] for i in range(len(sizes))])[0].divisions
+    groups = merged_axes(sizes, probe, len(first)) if len(sizes) > 1 else [[i] for i in range(len(sizes))]
+    _, blocks, loops = build(groups)
+    body = close(blocks, loops, loop_pragma(loops, work_of(k)))
+    stores = len(k.stores)
+    text = "\n".join([signature(name, args, stores), *("  " + line for line in body), "}"])
+    return Printed(name, text, args, k.kind)
+
+
+def print_concat(k: Kernel, name: str) -> Printed:
+    """One loop nest for each part of a concatenation."""
+    args, names = pointer_names(k)
+    root, axis, at = k.root, k.root.attrs["axis"], 0
+    lines: list[str] = []
+    for part in root.args:
+        if part.size:
+            lines += _part(k, names, part, axis, at)
+        at += part.shape[axis]
+    return Printed(name, "\n".join([signature(name, args, 1), *("  " + line for line in lines), "}"]), args, "concat")
+
+
+def _part(k: Kernel, names: dict[Node, str], part: Node, axis: int, at: int) -> list[str]:
+    root = k.root
+
+    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var]]:
+        loops, idx = group_loops(part.shape, groups)
+        e = Emitter(C, {n: p for n, p in names.items() if n is not root})
+        blocks = chain(loops)
+        value = e.value(part, idx, blocks[-1])
+        target = tuple(i + at if a == axis else i for a, i in enumerate(idx))
+        blocks[-1].lines.append(e.store(names[root], root, target, value))
+        return e, blocks, loops
+    plain = build([[i] for i in range(part.ndim)])[0].divisions
+    groups = merged_axes(part.shape, lambda g: build(g)[0].divisions <= plain, -1) if part.ndim > 1 else [[i] for i in range(part.ndim)]
+    _, blocks, loops = build(groups)
+    return ["{", *("  " + line for line in close(blocks, loops, loop_pragma(loops, part.size * 2))), "}"]
+
+
+def print_scatter(k: Kernel, name: str) -> Printed:
+    """Zeros, then every update added in order: the same result each time."""
+    args, names = pointer_names(k)
+    root = k.root
+    idx_node, upd = root.args
+    axis = root.attrs["axis"]
+    e = Emitter(C, {n: p for n, p in names.items() if n is not root})
+    loops = [Var(f"s{a}", d) for a, d in enumerate(upd.shape)]
+    blocks = chain(loops)
+    idx = tuple(var(v) for v in loops)
+    value = e.value(upd, idx, blocks[-1])
+    at = e.value(idx_node, idx[axis:axis + idx_node.ndim], blocks[-1])
+    slot = Var(e.name("g"), root.shape[axis])
+    inner = blocks[-1]
+    inner.lines.append(f"long {slot.name} = hy_clamp({at}, {root.shape[axis] - 1});")
+    target = idx[:axis] + (Ix(0, ((slot, 1),)),) + idx[axis + idx_node.ndim:]
+    inner.lines.append(accumulate(e, names[root], root, target, value))
+    zero = loop_nest([Var("z", max(root.size, 1))], [f"{names[root]}[z] = 0;"], "#pragma omp simd")
+    body = zero + close(blocks, loops, lambda depth, lines: "")
+    return Printed(name, "\n".join([signature(name, args, 1), *("  " + line for line in body), "}"]), args, "scatter")
+
+
+def accumulate(e: Emitter, pointer: str, n: Node, idx: Index, value: str) -> str:
+    """A statement that adds to an element in memory."""
+    cell = f"{pointer}[{e.address(n.shape, idx)}]"
+    if is_half(n.dtype):
+        return e.store(pointer, n, idx, f"{e.d.half_load[n.dtype.name].format(cell)} + {value}")
+    return f"{cell} += {value};"
+
+
+def print_kernel(k: Kernel, name: str) -> Printed:
+    """C of one kernel."""
+    kind = k.kind
+    if kind == "concat":
+        return print_concat(k, name)
+    if kind == "scatter":
+        return print_scatter(k, name)
+    return print_loops(k, name)
+
+
+def print_net(kernels: Sequence[Printed], pointer: Callable[[Node], str]) -> str:
+    """The function that runs all kernels. pointer: C text of a stored value's address."""
+    calls = [f"  {p.name}({', '.join(pointer(n) for n in p.args)});" for p in kernels]
+    return "\n".join(["void net(void **b) {", *calls, "}"])

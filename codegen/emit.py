@@ -1,0 +1,328 @@
+"""The printer: values of a kernel as statements of C or CUDA, each placed in the outermost loop where it can stand."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Callable, Iterable
+
+import numpy as np
+
+from hybrid import dtype as dt
+from hybrid.ir import Node
+from hybrid.ir.access import ELEMENTWISE, MOVEMENT, Guard, Index, pull, pull_unwindow
+from hybrid.ir.index import Ix, Quot, Rem, Val, Var, linear, text, total, unlinear, var, variables
+from hybrid.ir.primitives import reduce_identity
+from hybrid.ir.scalar import SCALARS
+
+from .dialect import Dialect, is_half
+
+Key = tuple[Node, Index, Guard]
+
+
+@dataclass
+class Block:
+    """Statements inside some loops. A child's statements are printed into its parent when the child is closed."""
+    parent: "Block | None"
+    vars: frozenset[Var | Val]
+    lines: list[str] = field(default_factory=list)
+    memo: dict[Key, str] = field(default_factory=dict)
+
+    def child(self, new: Iterable[Var]) -> "Block":
+        """A block inside further loops."""
+        return Block(self, self.vars | frozenset(new))
+
+
+@dataclass
+class Emitter:
+    """Emits values of one kernel. ``stored`` maps nodes in memory to C pointer names; ``given`` nodes to ready values."""
+    d: Dialect
+    stored: dict[Node, str]
+    given: dict[Node, Callable[[Index], str]] = field(default_factory=dict)
+    reducer: "Callable[[Emitter, Node, Index, Guard, Block], str] | None" = None
+    extra: dict[Node, str] = field(default_factory=dict)
+    count: int = 0
+    divisions: int = 0
+    written: set[Node] = field(default_factory=set)
+    _values: dict[str, Block] = field(default_factory=dict)
+
+    def name(self, prefix: str = "t") -> str:
+        """A new identifier."""
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    # ---- addresses
+    def address(self, shape: tuple[int, ...], idx: Index) -> str:
+        """Row-major offset as C text; counts the divisions it needs."""
+        x = linear(shape, idx)
+        if any(isinstance(a, (Quot, Rem)) for a, _ in x.terms):
+            self.divisions += 1
+        return text(x)
+
+    def condition(self, guard: Guard) -> str:
+        """C text that is true inside."""
+        ops = {"ge": "{0} >= {1}", "lt": "{0} < {1}", "rem": "({0}) % {1} == 0"}
+        return " & ".join(f"({ops[kind].format(text(x), n)})" for kind, x, n in guard)
+
+    # ---- values
+    def value(self, n: Node, idx: Index, block: Block, guard: Guard = ()) -> str:
+        """Name (or literal) of node n at an index, its statements placed as far out as they can be."""
+        if n in self.given:
+            return self.given[n](idx)
+        if n.prim == "const":
+            return self.d.literal(n.attrs["value"], n.dtype)
+        if n not in self.stored and n.prim in MOVEMENT and n.prim != "pad":
+            inner, _ = pull(n, idx)
+            return self.value(n.args[0], inner, block, guard)
+        home = self._home(idx, guard, block)
+        key = (n, idx, guard)
+        b: Block | None = home
+        while b is not None:
+            if key in b.memo:
+                return b.memo[key]
+            b = b.parent
+        out = self._load(n, idx, guard, home) if n in self.stored else self._compute(n, idx, guard, home)
+        home.memo[key] = out
+        if n in self.extra and n not in self.written:
+            self.written.add(n)
+            home.lines.append(self.store(self.extra[n], n, idx, out))
+        return out
+
+    def _home(self, idx: Index, guard: Guard, block: Block) -> Block:
+        needed = {v for i in idx for v in variables(i)} | {v for _, x, _ in guard for v in variables(x)}
+        home = block
+        while home.parent is not None and needed <= home.parent.vars:
+            home = home.parent
+        return home
+
+    def let(self, block: Block, d: np.dtype, expression: str, prefix: str = "t") -> str:
+        """Bind an expression to a new name."""
+        name = self.name(prefix)
+        block.lines.append(f"{self.d.compute(d)} {name} = {expression};")
+        return name
+
+    def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        cell = f"{self.stored[n]}[{self.address(n.shape, idx)}]"
+        if is_half(n.dtype):
+            cell = self.d.half_load[n.dtype.name].format(cell)
+        if guard:
+            cell = f"{self.condition(guard)} ? {cell} : 0"
+        return self.let(block, n.dtype, cell)
+
+    def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        if n.prim == "map":
+            row = SCALARS[n.attrs["fn"]]
+            args = [self.value(a, idx, block, guard) for a in n.args]
+            return self.let(block, n.dtype, self._spell(row, n.args[-1].dtype, args))
+        if n.prim == "cast":
+            return self.let(block, n.dtype, self._cast(n, self.value(n.args[0], idx, block, guard)))
+        if n.prim == "bitcast":
+            return self._bitcast(n, self.value(n.args[0], idx, block, guard), block)
+        if n.prim == "pad":
+            return self._pad(n, idx, guard, block)
+        if n.prim == "iota":
+            return self.let(block, n.dtype, f"({self.d.compute(n.dtype)})({text(idx[0])})")
+        if n.prim == "gather":
+            return self._gather(n, idx, guard, block)
+        if n.prim == "random_bits":
+            return self._random(n, idx, guard, block)
+        if n.prim in ("reduce", "dot", "argreduce", "unwindow"):
+            return (self.reducer or serial_reduce)(self, n, idx, guard, block)
+        raise NotImplementedError(f"{n.prim} inside a kernel")
+
+    def _spell(self, row: object, d: np.dtype, args: list[str]) -> str:
+        integer = not dt.is_float(d)
+        out = row.spelling(self.d.name, integer)           # type: ignore[attr-defined]
+        return out.format(*args, f="" if d == np.float64 else "f", T=self.d.compute(d))
+
+    def _cast(self, n: Node, value: str) -> str:
+        src = n.args[0].dtype
+        if n.dtype.kind == "b":
+            return f"({value} != 0)"
+        if is_half(n.dtype):
+            return self.d.half_load[n.dtype.name].format(self.d.half_store[n.dtype.name].format(f"(float){value}"))
+        if dt.is_float(src) and n.dtype.kind in "iu":      # C leaves out-of-range conversions open; go through 64 bits
+            return f"({self.d.compute(n.dtype)})({'unsigned long' if n.dtype.name == 'uint64' else 'long'})({value})"
+        return f"({self.d.compute(n.dtype)})({value})"
+
+    def _bitcast(self, n: Node, value: str, block: Block) -> str:
+        name = self.name()
+        src, dst = self.d.compute(n.args[0].dtype), self.d.compute(n.dtype)
+        block.lines.append(f"union {{ {src} a; {dst} b; }} u{name}; u{name}.a = {value}; {dst} {name} = u{name}.b;")
+        return name
+
+    def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        inner, own = pull(n, idx)
+        if not own:
+            return self.value(n.args[0], inner, block, guard)
+        value = self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard))
+        return self.let(block, n.dtype, f"{self.condition(own)} ? {value} : {self.d.literal(n.attrs['value'], n.dtype)}")
+
+    def _gather(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        x, i = n.args
+        axis = n.attrs["axis"]
+        at = self.value(i, idx[axis:axis + i.ndim], block, guard)
+        name = self.let(block, np.dtype(np.int64), f"hy_clamp({at}, {max(x.shape[axis] - 1, 0)})", "g")
+        v = Val(name, max(x.shape[axis], 2))
+        block.vars = block.vars | {v}
+        return self.value(x, idx[:axis] + (var(v),) + idx[axis + i.ndim:], block, guard)
+
+    def _random(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        key = n.args[0]
+        seed, call = (self.value(key, (Ix(w),), block) for w in (0, 1))
+        offset = self.address(n.shape, idx)
+        return self.let(block, n.dtype, f"{self.d.philox}({seed}, {call}, {n.attrs['stream']}u, (unsigned long)({offset}))")
+
+    # ---- memory
+    def store(self, pointer: str, n: Node, idx: Index, value: str) -> str:
+        """A store statement."""
+        if is_half(n.dtype):
+            value = self.d.half_store[n.dtype.name].format(value)
+        return f"{pointer}[{self.address(n.shape, idx)}] = {value};"
+
+
+# ---- reductions
+def identity(e: Emitter, op: str, d: np.dtype) -> str:
+    """Literal of a reduction's identity."""
+    return e.d.literal(reduce_identity(op, np.dtype(np.float32) if is_half(d) else d), np.dtype(np.float32) if is_half(d) else d)
+
+
+def combine(op: str, d: np.dtype, a: str, b: str) -> str:
+    """C text of one step of a reduction."""
+    if op in ("sum", "prod"):
+        return f"{a} {'+' if op == 'sum' else '*'} {b}"
+    sign = ">" if op == "max" else "<"
+    nan = f" || {b} != {b}" if dt.is_float(d) else ""
+    return f"({b} {sign} {a}{nan}) ? {b} : {a}"
+
+
+@dataclass
+class Reduction:
+    """A reduction ready to be looped over: its loops, and how one element is evaluated in a block."""
+    op: str
+    dtype: np.dtype
+    loops: list[Var]
+    element: Callable[[Block], str]
+    position: Ix | None = None             # argreduce: the index along the axis
+
+
+def plan_reduction(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -> Reduction:
+    """Loops and element of reduce, argreduce, dot (as a plain sum of products) and unwindow."""
+    if n.prim == "dot":
+        return _plan_dot(e, n, idx, guard, merge)
+    if n.prim == "unwindow":
+        sizes = n.args[0].shape[n.ndim:]
+        loops, at = reduce_vars(e, sizes, False)
+        inner, own = pull_unwindow(n, idx, tuple(at))
+
+        def windowed(block: Block) -> str:
+            value = e.value(n.args[0], inner, block, guard + own)
+            return f"({e.condition(own)} ? {value} : 0)" if own else value
+        return Reduction("sum", n.dtype, loops, windowed)
+    x = n.args[0]
+    axes = n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
+    loops, at = reduce_vars(e, [x.shape[a] for a in axes], merge and list(axes) == list(range(axes[0], axes[0] + len(axes))))
+    fresh = dict(zip(axes, at))
+    free = iter(idx)
+    full = tuple(fresh[a] if a in fresh else next(free) for a in range(x.ndim))
+    return Reduction(n.attrs["op"], x.dtype, loops, lambda block: e.value(x, full, block, guard),
+                     at[0] if n.prim == "argreduce" else None)
+
+
+def _plan_dot(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -> Reduction:
+    a, b = n.args
+    (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
+    loops, at = reduce_vars(e, [a.shape[i] for i in ca], merge)
+    nb = len(ba)
+    fa = [i for i in range(a.ndim) if i not in ca + ba]
+    ia: list[Ix] = [Ix()] * a.ndim
+    ib: list[Ix] = [Ix()] * b.ndim
+    for k, (i, j) in enumerate(zip(ba, bb)):
+        ia[i] = ib[j] = idx[k]
+    for k, i in enumerate(fa):
+        ia[i] = idx[nb + k]
+    for k, j in enumerate(j for j in range(b.ndim) if j not in cb + bb):
+        ib[j] = idx[nb + len(fa) + k]
+    for v, i, j in zip(at, ca, cb):
+        ia[i] = ib[j] = v
+    wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
+    return Reduction("sum", wide, loops, lambda block: f"{e.value(a, tuple(ia), block, guard)} * {e.value(b, tuple(ib), block, guard)}")
+
+
+def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var], list[Ix]]:
+    """Loop variables over some axes, as one loop when they can be merged."""
+    sizes = list(sizes)
+    if merge and len(sizes) > 1:
+        n = int(np.prod(sizes))
+        v = Var(e.name("r"), n)
+        return [v], unlinear(var(v), sizes)
+    loops = [Var(e.name("r"), s) for s in sizes]
+    return loops, [var(v) for v in loops]
+
+
+def try_merged(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> bool:
+    """Whether the reduced axes are one loop without divisions: tried on a copy."""
+    probe = Emitter(e.d, e.stored, e.given, e.reducer, {}, e.count, 0, set(e.extra))
+    r = plan_reduction(probe, n, idx, guard, True)
+    if len(r.loops) != 1:
+        return False
+    r.element(Block(None, block.vars | frozenset(r.loops)))
+    return probe.divisions == 0
+
+
+def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+    """One thread loops over the reduced elements."""
+    merged = try_merged(e, n, idx, guard, block)
+    r = plan_reduction(e, n, idx, guard, merged)
+    if n.prim == "argreduce":
+        return _serial_arg(e, r, block)
+    acc = e.let(block, r.dtype, identity(e, r.op, r.dtype), "a")
+    inner = block.child(r.loops)
+    value = r.element(inner)
+    inner.lines.append(f"{acc} = {combine(r.op, r.dtype, acc, value)};" if r.op in ("sum", "prod") else
+                       _extremum(e, inner, r, acc, value))
+    simple = not any("for (" in line for line in inner.lines)
+    pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
+    block.lines.extend(loop_nest(r.loops, inner.lines, pragma))
+    if is_half(n.dtype):
+        return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(acc)))
+    return acc
+
+
+def _extremum(e: Emitter, block: Block, r: Reduction, acc: str, value: str) -> str:
+    v = value if value.isidentifier() else e.let(block, r.dtype, value)
+    return f"{acc} = {combine(r.op, r.dtype, acc, v)};"
+
+
+def _simd(e: Emitter, r: Reduction, acc: str) -> str:
+    if e.d.name != "c":
+        return ""
+    op = {"sum": "+", "prod": "*"}.get(r.op, f"hy_{r.op}" if dt.is_float(r.dtype) else r.op)
+    return f"#pragma omp simd reduction({op}:{acc})"
+
+
+def _serial_arg(e: Emitter, r: Reduction, block: Block) -> str:
+    best = e.let(block, r.dtype, identity(e, "max" if r.op == "argmax" else "min", r.dtype), "a")
+    where = e.let(block, np.dtype(np.int64), "-1", "w")
+    inner = block.child(r.loops)
+    value = e.let(inner, r.dtype, r.element(inner))
+    at = text(r.position or Ix())
+    sign = ">" if r.op == "argmax" else "<"
+    nan = f" || ({value} != {value} && {best} == {best})" if dt.is_float(r.dtype) else ""
+    inner.lines.append(f"if ({where} < 0 || {value} {sign} {best}{nan}) {{ {best} = {value}; {where} = {at}; }}")
+    block.lines.extend(loop_nest(r.loops, inner.lines))
+    return where
+
+
+def loop_nest(loops: Iterable[Var], body: list[str], pragma: str = "") -> list[str]:
+    """Loops around statements; the pragma goes on the innermost."""
+    loops = list(loops)
+    out = []
+    for depth, v in enumerate(loops):
+        if pragma and depth == len(loops) - 1:
+            out.append("  " * depth + pragma)
+        out.append("  " * depth + f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
+    out += ["  " * len(loops) + line for line in body]
+    return out + ["  " * depth + "}" for depth in reversed(range(len(loops)))]
+
+
+__all__ = ["Block", "ELEMENTWISE", "Emitter", "Reduction", "combine", "identity", "loop_nest", "plan_reduction", "serial_reduce",
+           "total", "try_merged"]

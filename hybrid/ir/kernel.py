@@ -1,0 +1,68 @@
+"""Fused kernels: what the fusion pass decides and code generation prints."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from .access import Index
+from .index import Var
+from .node import Node
+from .program import Program
+
+ALWAYS_ROOT = frozenset({"concat", "scatter_add"})
+
+
+@dataclass
+class Use:
+    """A place where a node is needed: the kernel, the index there, the loops of reductions around it."""
+    kernel: "Kernel"
+    idx: Index
+    inside: tuple[Var, ...] = ()
+    bijective: bool = False
+    guarded: bool = False
+
+
+@dataclass(eq=False)
+class Kernel:
+    """A fused kernel. ``root`` is stored; ``extra`` are members that are stored on the way."""
+    root: Node
+    number: int
+    loops: tuple[Var, ...]
+    members: dict[Node, list[Use]] = field(default_factory=dict)
+    extra: list[Node] = field(default_factory=list)
+    reads: dict[Node, list[Use]] = field(default_factory=dict)
+    dot: Node | None = None
+    rows: frozenset[Var] | None = None             # loop variables outside the hoisted reductions
+    hoisted: list[Node] = field(default_factory=list)
+    reason: str = "result"                          # why the root is stored and not part of another kernel
+
+    @property
+    def kind(self) -> str:
+        """elementwise, reduction, row, contraction, concat or scatter."""
+        if self.root.prim in ALWAYS_ROOT:
+            return "concat" if self.root.prim == "concat" else "scatter"
+        if self.dot is not None:
+            return "contraction"
+        if self.hoisted:
+            return "row"
+        return "reduction" if any(n.prim in ("reduce", "argreduce") for n in self.members) else "elementwise"
+
+    @property
+    def stores(self) -> list[Node]:
+        """All values that the kernel writes."""
+        return [*self.extra, self.root]
+
+
+@dataclass
+class Fused:
+    """Kernels in launch order, and where each result of the program is."""
+    program: Program
+    kernels: list[Kernel]
+    results: list[tuple[Node, tuple[int, ...]]]     # stored (or leaf) node and the shape to show it in
+    refusals: list[tuple[str, str]]
+
+
+def strip_reshape(n: Node) -> Node:
+    """What is stored for a value: a reshape shares its argument's memory."""
+    while n.prim == "reshape":
+        n = n.args[0]
+    return n

@@ -1,0 +1,142 @@
+"""Folding: constants, algebra, and nodes that only gradients needed. Common subexpressions are one node by construction."""
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+import numpy as np
+
+from .. import dtype as dt
+from .. import ir
+from ..ir import Node, Program
+from ..ir.build import make
+from ..ir.scalar import SCALARS
+from .rewrite import Rule, rewrite
+
+
+def constant(n: Node) -> float | int | bool | None:
+    """The value of a constant of any shape, else None."""
+    while n.prim in ("expand", "reshape"):
+        n = n.args[0]
+    return n.attrs["value"] if n.prim == "const" else None
+
+
+def fold_map(n: Node) -> Node | None:
+    """A function of constants is a constant (computed by NumPy, so eager and compiled agree)."""
+    values = [constant(a) for a in n.args]
+    if any(v is None for v in values):
+        return None
+    with np.errstate(all="ignore"):
+        out = SCALARS[n.attrs["fn"]].np(np, *(np.asarray(v, a.dtype) for v, a in zip(values, n.args)))
+    return ir.full(np.asarray(out).astype(n.dtype).item(), n.shape, n.dtype)
+
+
+def identities(n: Node) -> Node | None:
+    """x*1, x/1, x+0, x-0, x**1, x**2, where(const), -(-x)."""
+    fn, args = n.attrs["fn"], n.args
+    if fn in ("add", "mul") and constant(args[0]) is not None and constant(args[1]) is None:
+        return ir.map(fn, args[1], args[0])            # constants to the right
+    if fn == "neg" and args[0].prim == "map" and args[0].attrs["fn"] == "neg":
+        return args[0].args[0]
+    if fn == "where":
+        c = constant(args[0])
+        return None if c is None else args[1] if c else args[2]
+    if len(args) != 2 or (c := constant(args[1])) is None:
+        return None
+    if c == 1 and fn in ("mul", "div", "pow") or c == 0 and fn in ("add", "sub"):
+        return args[0]
+    if fn == "pow":
+        return ir.map("square", args[0]) if c == 2 else ir.map("sqrt", args[0]) if c == 0.5 and dt.is_float(n.dtype) else None
+    if fn == "div" and dt.is_float(n.dtype) and c not in (0, 1) and math.isfinite(c) and math.frexp(c)[0] in (0.5, -0.5):
+        inverse = 1.0 / c
+        return ir.map("mul", args[0], inverse) if math.isfinite(inverse) else None      # exact: a power of two
+    return None
+
+
+def expand_of_expand(n: Node) -> Node | None:
+    """Broadcasting twice is broadcasting once."""
+    return ir.expand(n.args[0].args[0], n.shape) if n.args[0].prim == "expand" else None
+
+
+def reshape_of_constant(n: Node) -> Node | None:
+    """A constant has any shape."""
+    c = constant(n.args[0])
+    return None if c is None else ir.full(c, n.shape, n.dtype)
+
+
+def cast_of_constant(n: Node) -> Node | None:
+    """Constants are cast here; a cast to what it was, through a wider type, is none."""
+    c = constant(n.args[0])
+    if c is not None and (not isinstance(c, float) or math.isfinite(c) or dt.is_float(n.dtype)):
+        with np.errstate(all="ignore"):
+            return ir.full(np.asarray(c, n.args[0].dtype).astype(n.dtype).item(), n.shape, n.dtype)
+    inner = n.args[0]
+    if inner.prim == "cast" and inner.args[0].dtype == n.dtype and dt.promote(inner.dtype, n.dtype) == inner.dtype:
+        return inner.args[0]
+    return None
+
+
+def drop_marker(n: Node) -> Node:
+    """detach and with_grad speak to gradients alone."""
+    return n.args[0]
+
+
+def empty_reduce(n: Node) -> Node | None:
+    """A reduction over nothing is its identity."""
+    x = n.args[0]
+    if x.size == 0 and n.size:
+        return ir.full(ir.reduce_identity(n.attrs["op"], n.dtype), n.shape, n.dtype)
+    return None
+
+
+def reduce_of_unit(n: Node) -> Node | None:
+    """Axes of length one are dropped, not reduced."""
+    x, axes = n.args[0], n.attrs["axes"]
+    long = tuple(a for a in axes if x.shape[a] != 1)
+    if len(long) == len(axes):
+        return None
+    kept = ir.reshape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes or d != 1))
+    gone = [i for i in axes if x.shape[i] == 1]
+    return ir.reduce(n.attrs["op"], kept, [a - sum(g < a for g in gone) for a in long])
+
+
+def sum_of_constant(n: Node) -> Node | None:
+    """A sum of equal numbers is a product."""
+    c = constant(n.args[0])
+    if c is None or n.attrs["op"] != "sum" or not dt.is_float(n.dtype):
+        return None
+    return ir.full(c * (n.args[0].size // max(n.size, 1)), n.shape, n.dtype)
+
+
+def empty_dot(n: Node) -> Node | None:
+    """A contraction over an empty axis is zero."""
+    return ir.full(0, n.shape, n.dtype) if n.size and 0 in n.args[0].shape else None
+
+
+def pad_of_pad(n: Node) -> Node | None:
+    """Padding twice with one value is padding once."""
+    inner = n.args[0]
+    if inner.prim != "pad" or inner.attrs["value"] != n.attrs["value"]:
+        return None
+    lo, hi = (tuple(p + q for p, q in zip(n.attrs[k], inner.attrs[k])) for k in ("lo", "hi"))
+    return make("pad", inner.args, lo=lo, hi=hi, value=n.attrs["value"])
+
+
+RULES: dict[str, Sequence[Rule]] = {
+    "map": (fold_map, identities),
+    "cast": (cast_of_constant,),
+    "expand": (expand_of_expand,),
+    "reshape": (reshape_of_constant,),
+    "permute": (reshape_of_constant,),
+    "slice": (reshape_of_constant,),
+    "detach": (drop_marker,),
+    "with_grad": (drop_marker,),
+    "reduce": (empty_reduce, reduce_of_unit, sum_of_constant),
+    "dot": (empty_dot,),
+    "pad": (pad_of_pad,),
+}
+
+
+def fold(program: Program) -> Program:
+    """The program with every rule applied."""
+    return program.with_roots(rewrite(program.roots, RULES))

@@ -1,0 +1,276 @@
+"""Fusion: which values are stored, and which are computed inside the kernel of the value that needs them.
+
+Nodes are visited users first. A node joins the kernel that holds all its users when that kernel can compute it where it
+needs it; else it starts a kernel of its own, and the reason is kept. A kernel is therefore a cone with one exit, so
+kernels never depend on each other in a circle. Movement is an index map and costs nothing.
+"""
+from __future__ import annotations
+
+import math
+
+from ..ir import Node, Program
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
+from ..ir.kernel import ALWAYS_ROOT, Fused, Kernel, Use, strip_reshape
+from ..ir.index import Ix, Val, Var, coefficient, var, variables
+from ..ir.scalar import SCALARS
+
+LEAVES = frozenset({"input", "const", "data", "iota"})
+MAX_NODES = 192                 # nodes in one kernel: longer chains cost compile time and registers
+CHEAP = 8                       # cost (additions) up to which a value may be computed twice
+SMALL_REDUCE = 64               # elements of a reduction that may run once per output element inside a larger kernel
+FEW_ROWS, LARGE = 4, 1 << 16    # a row kernel over fewer rows and more elements than these would run on one core
+
+
+def cost(n: Node) -> int:
+    """Rough cost of one element of a node, its arguments not counted."""
+    if n.prim == "map":
+        return SCALARS[n.attrs["fn"]].cost
+    return 40 if n.prim == "random_bits" else 1 if n.prim in ("cast", "gather") else 0
+
+
+class Fuser:
+    """One run of the pass."""
+
+    def __init__(self, program: Program):
+        self.program = program
+        self.order = [n for n in program.order() if n.prim not in LEAVES]
+        self.uses: dict[Node, list[Use]] = {}
+        self.kernels: list[Kernel] = []
+        self.refusals: list[tuple[str, str]] = []
+        self.counter = 0
+        self.stored = {strip_reshape(r) for r in program.roots}
+        self.subtree: dict[Node, int] = {}
+        self.carries: dict[Node, Node | None] = {}
+        for n in program.order():
+            self.subtree[n] = min(cost(n) + sum(self.subtree[a] for a in n.args), 10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
+            self.carries[n] = self._carried(n)
+
+    def _carried(self, n: Node) -> Node | None:
+        """The contraction whose epilogue this node could be."""
+        if n.prim == "dot":
+            return n
+        if n.prim in ELEMENTWISE or n.prim in ("reshape", "permute"):
+            for a in n.args:
+                d = self.carries.get(a)
+                if d is not None and a.size == n.size:
+                    return d
+        return None
+
+    def run(self) -> Fused:
+        """Fuse the program."""
+        for n in reversed(self.order):
+            uses = self.uses.pop(n, [])
+            if uses or n in self.stored:                # else: only reached through a reshape that is a result
+                self._place(n, uses)
+        for n in self.stored:
+            if n.prim in LEAVES and n.prim != "input":  # a constant result has to be written too
+                self._start(n, [], "result")
+        position = {n: i for i, n in enumerate(self.order)}
+        self.kernels.sort(key=lambda k: position.get(k.root, -1))
+        for i, k in enumerate(self.kernels):
+            k.number = i
+        results = [(strip_reshape(r), r.shape) for r in self.program.roots]
+        return Fused(self.program, self.kernels, results, self.refusals)
+
+    def _refer(self, n: Node, uses: list[Use]) -> None:
+        if n.prim not in LEAVES:
+            self.uses.setdefault(n, []).extend(uses)
+
+    # ---- placing one node
+    def _place(self, n: Node, uses: list[Use]) -> None:
+        kernels = list(dict.fromkeys(u.kernel for u in uses))
+        reason = "result" if n in self.stored and not uses else ""
+        if n.prim in ALWAYS_ROOT:
+            reason = f"{n.prim} is a kernel of its own"
+        elif len(kernels) == 1:
+            reason = self._refusal(n, uses, kernels[0])
+            if not reason:
+                if n in self.stored:
+                    kernels[0].extra.append(n)
+                self._join(n, uses, kernels[0])
+                return
+        elif len(kernels) > 1:
+            if n not in self.stored and self._cheap_copy(n):
+                for k in kernels:
+                    self._join(n, [u for u in uses if u.kernel is k], k)
+                return
+            reason = f"needed by {len(kernels)} kernels and not cheap to compute again"
+        if n.prim == "reshape":                          # its argument is stored instead: no copy
+            for u in uses:
+                self._push(n, u)
+            return
+        self._start(n, uses, reason or "result")
+
+    def _start(self, n: Node, uses: list[Use], reason: str) -> None:
+        loops = tuple(Var(f"i{k}", d) for k, d in enumerate(n.shape))
+        kernel = Kernel(n, len(self.kernels), loops, reason=reason)
+        self.kernels.append(kernel)
+        for u in uses:
+            u.kernel.reads.setdefault(n, []).append(u)
+        if reason != "result":
+            self.refusals.append((repr(n), reason))
+        self._join(n, [Use(kernel, tuple(var(v) for v in loops), bijective=True)], kernel)
+
+    def _join(self, n: Node, uses: list[Use], k: Kernel) -> None:
+        k.members.setdefault(n, []).extend(uses)
+        if n.prim == "dot":
+            k.dot = n
+            for a in n.args:                             # the template asks for operands at indices of its own
+                self._push_operand(n, a, k)
+            return
+        seen = set()
+        for u in uses:
+            if (u.idx, u.inside) not in seen:
+                seen.add((u.idx, u.inside))
+                self._push(n, u)
+
+    def _fresh(self, prefix: str, extent: int) -> Var:
+        self.counter += 1
+        return Var(f"{prefix}{self.counter}", extent)
+
+    def _push_operand(self, n: Node, a: Node, k: Kernel) -> None:
+        loops = tuple(self._fresh("d", d) for d in a.shape)
+        self._give(a, Use(k, tuple(var(v) for v in loops), inside=loops))
+
+    def _give(self, a: Node, u: Use) -> None:
+        if a.prim == "input" or a.prim == "data":
+            u.kernel.reads.setdefault(a, []).append(u)
+        self._refer(a, [u])
+
+    def _push(self, n: Node, u: Use) -> None:
+        """Hand a use of n on to its arguments."""
+        k = u.kernel
+        if n.prim in ELEMENTWISE or n.prim in MOVEMENT:
+            idx, guard = pull(n, u.idx)
+            for a in n.args:
+                same = u.bijective and a.size == n.size and n.prim in ELEMENTWISE | {"reshape", "permute"}
+                self._give(a, Use(k, idx, u.inside, same, u.guarded or bool(guard)))
+        elif n.prim in ("reduce", "argreduce"):
+            axes = n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
+            x, it = n.args[0], iter(u.idx)
+            fresh = {ax: self._fresh("r", x.shape[ax]) for ax in axes}
+            idx = tuple(var(fresh[ax]) if ax in fresh else next(it) for ax in range(x.ndim))
+            self._give(x, Use(k, idx, u.inside + tuple(fresh.values()), guarded=u.guarded))
+        elif n.prim == "unwindow":
+            y = n.args[0]
+            offsets = tuple(self._fresh("r", d) for d in y.shape[n.ndim:])
+            idx, _ = pull_unwindow(n, u.idx, tuple(var(v) for v in offsets))
+            self._give(y, Use(k, idx, u.inside + offsets, guarded=True))
+        elif n.prim == "gather":
+            x, i = n.args
+            axis = n.attrs["axis"]
+            inner = u.idx[axis:axis + i.ndim]
+            self._give(i, Use(k, inner, u.inside, guarded=u.guarded))
+            at = var(self._value(x.shape[axis]))
+            self._give(x, Use(k, u.idx[:axis] + (at,) + u.idx[axis + i.ndim:], u.inside, guarded=u.guarded))
+        elif n.prim == "concat" or n.prim == "scatter_add":
+            for a in n.args:
+                loops = tuple(self._fresh("s", d) for d in a.shape)
+                self._give(a, Use(k, tuple(var(v) for v in loops), inside=loops if n.prim == "scatter_add" else ()))
+        elif n.prim == "random_bits":
+            self._give(n.args[0], Use(k, (Ix(),), u.inside))
+
+    def _value(self, extent: int) -> Val:
+        self.counter += 1
+        return Val(f"g{self.counter}", extent)
+
+    # ---- may n be computed inside k?
+    def _cheap_copy(self, n: Node) -> bool:
+        if n.prim not in ELEMENTWISE and n.prim not in MOVEMENT and n.prim != "random_bits":
+            return False
+        if self.carries[n] is not None and n.prim in ELEMENTWISE:
+            return False
+        return self.subtree[n] <= CHEAP or n.prim in MOVEMENT and self.subtree[n.args[0]] <= CHEAP
+
+    def _refusal(self, n: Node, uses: list[Use], k: Kernel) -> str:
+        if len(k.members) >= MAX_NODES:
+            return f"the kernel has {MAX_NODES} nodes already"
+        if n.prim == "dot":
+            return self._refuse_dot(n, uses, k)
+        if n.prim in ("reduce", "argreduce", "unwindow"):
+            return self._refuse_reduce(n, uses, k)
+        if n in self.stored and not all(u.bijective for u in uses):
+            return "a result that this kernel does not compute element by element"
+        dot = self.carries[n]
+        if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
+            return "operand of a contraction, computed once"
+        if dot is not None and n.prim in ELEMENTWISE:
+            if not all(u.bijective for u in uses):
+                return "kept as the epilogue of its contraction"
+            if k.dot is not None or k.hoisted:
+                return "the kernel has a contraction or rows already; this is the epilogue of another contraction"
+        spots = len({u.idx for u in uses})
+        if spots > 1 and self.subtree[n] * (spots - 1) > 4 * CHEAP and n.prim in ELEMENTWISE:
+            return f"would be computed at {spots} places"
+        if n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
+            again = max(_visits(u, k) for u in uses) / max(n.size, 1)
+            if again > 1.5:
+                return f"would be computed {again:.1f} times"
+        return ""
+
+    def _refuse_dot(self, n: Node, uses: list[Use], k: Kernel) -> str:
+        if k.dot is not None:
+            return "the kernel has a contraction already"
+        if k.hoisted or k.kind in ("concat", "scatter", "row", "reduction"):
+            return f"a contraction is not part of a {k.kind} kernel"
+        if not all(u.bijective for u in uses) or len({u.idx for u in uses}) != 1:
+            return "its elements are not used one by one in order"
+        if math.prod(n.shape) == 0:
+            return "empty"
+        return ""
+
+    def _refuse_reduce(self, n: Node, uses: list[Use], k: Kernel) -> str:
+        if k.root is n:
+            return ""
+        if k.dot is not None or k.kind in ("concat", "scatter"):
+            return f"a reduction is not part of a {k.kind} kernel"
+        if len({u.idx for u in uses}) != 1:
+            return "reduced values are needed at several places"
+        if any(u.guarded for u in uses):
+            return "its index may lie outside (padding)"
+        at = frozenset(v for i in uses[0].idx for v in variables(i))
+        loops = frozenset(v for v in k.loops if v.extent > 1)
+        work = n.args[0].size // max(n.size, 1)
+        if any(isinstance(v, Val) for v in at):
+            return "its position is known only at run time"
+        if not at <= loops:
+            return "inside another reduction" if work > 1 else ""
+        if at == loops:
+            if n in self.stored and not all(u.bijective for u in uses):
+                return "a result that this kernel does not compute element by element"
+            return "" if work <= SMALL_REDUCE or self._only_root(n, k) or k.rows == at else "a long reduction for each element"
+        return self._refuse_row(n, uses, k, at)
+
+    def _only_root(self, n: Node, k: Kernel) -> bool:
+        """A reduction whose elementwise tail is the rest of the kernel."""
+        return not k.hoisted
+
+    def _refuse_row(self, n: Node, uses: list[Use], k: Kernel, at: frozenset[Var]) -> str:
+        if n.prim == "unwindow":
+            return "a window sum is computed per element"
+        if k.rows is not None and k.rows != at:
+            return "rows of the kernel are other axes"
+        if k.rows is None and any(m.prim in ("reduce", "argreduce", "unwindow") and m is not n for m in k.members):
+            return "the kernel reduces per element already"
+        if any(coefficient(i, v) is None for i in uses[0].idx for v in at):
+            return "its axes are split by a reshape"
+        rows = math.prod(v.extent for v in at)
+        if rows < FEW_ROWS and n.args[0].size > LARGE:
+            return f"{rows} rows of {n.args[0].size // max(n.size, 1)}: one core would do it all"
+        k.rows = at
+        k.hoisted.append(n)
+        return ""
+
+
+def _visits(u: Use, k: Kernel) -> int:
+    """How often the kernel evaluates this use."""
+    seen: set[Var] = {v for v in k.loops if v.extent > 1} if not u.inside else set()
+    if u.inside:
+        seen = {v for i in u.idx for v in variables(i) if isinstance(v, Var)} | set(u.inside)
+    return math.prod(v.extent for v in seen)
+
+
+def fuse(program: Program) -> Fused:
+    """Partition a program into kernels."""
+    return Fuser(program).run()
+

@@ -1,0 +1,98 @@
+"""Memory planning: lifetimes of stored values become offsets in one arena, in place where that is safe."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir import Node
+from ..ir.index import linear
+from .fuse import Fused, Kernel, strip_reshape
+
+ALIGN = 64
+
+
+@dataclass
+class MemoryPlan:
+    """``offsets``: bytes into the arena; ``bound``: the most bytes alive at once; ``in_place``: value -> value whose place it took."""
+    offsets: dict[Node, int] = field(default_factory=dict)
+    arena: int = 0
+    bound: int = 0
+    in_place: dict[Node, Node] = field(default_factory=dict)
+
+
+def rounded(n: int) -> int:
+    """Bytes rounded up to the alignment."""
+    return -(-max(n, 1) // ALIGN) * ALIGN
+
+
+def same_place(k: Kernel, n: Node) -> bool:
+    """Whether kernel k reads each element of n exactly where it writes its root."""
+    if k.kind != "elementwise" or n.nbytes != k.root.nbytes or n.dtype.itemsize != k.root.dtype.itemsize or k.extra:
+        return False
+    here = linear(k.root.shape, k.members[k.root][0].idx)
+    return all(u.bijective and not u.guarded and linear(n.shape, u.idx) == here for u in k.reads.get(n, ()))
+
+
+class _Free:
+    """Free stretches of the arena, joined with their neighbours."""
+
+    def __init__(self) -> None:
+        self.holes: list[tuple[int, int]] = []
+        self.end = 0
+
+    def take(self, size: int) -> int:
+        fits = [(length, at) for at, length in self.holes if length >= size]
+        if fits:
+            length, at = min(fits)
+            self.holes.remove((at, length))
+            if length > size:
+                self.give(at + size, length - size)
+            return at
+        if self.holes and sum(max(self.holes)) == self.end:           # grow the last hole
+            at, length = max(self.holes)
+            self.holes.remove((at, length))
+        else:
+            at = self.end
+        self.end = at + size
+        return at
+
+    def give(self, at: int, size: int) -> None:
+        self.holes.append((at, size))
+        self.holes.sort()
+        joined: list[tuple[int, int]] = []
+        for a, n in self.holes:
+            if joined and sum(joined[-1]) == a:
+                joined[-1] = (joined[-1][0], joined[-1][1] + n)
+            else:
+                joined.append((a, n))
+        self.holes = joined
+
+
+def plan_memory(fused: Fused) -> MemoryPlan:
+    """Offsets for every stored value that is no result."""
+    results = {strip_reshape(r) for r in fused.program.roots}
+    last: dict[Node, int] = {}
+    for i, k in enumerate(fused.kernels):
+        for n in k.reads:
+            last[n] = i
+    plan, free, alive, size = MemoryPlan(), _Free(), 0, {}
+    for i, k in enumerate(fused.kernels):
+        dying = [n for n in k.reads if last[n] == i and n in plan.offsets]
+        for n in k.stores:
+            if n in results:
+                continue
+            donor = next((d for d in dying if n is k.root and same_place(k, d)), None)
+            if donor is not None:
+                dying.remove(donor)
+                plan.in_place[n] = donor
+                plan.offsets[n], size[n] = plan.offsets[donor], size[donor]
+                continue
+            size[n] = rounded(n.nbytes)
+            plan.offsets[n] = free.take(size[n])
+            alive += size[n]
+        plan.bound = max(plan.bound, alive)
+        unread = [n for n in k.stores if n not in last and n in plan.offsets]
+        for n in dying + unread:
+            free.give(plan.offsets[n], size[n])
+            alive -= size[n]
+    plan.arena = free.end
+    return plan

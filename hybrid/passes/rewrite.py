@@ -1,0 +1,33 @@
+"""The rewrite engine: rules by primitive, applied bottom-up once over a graph."""
+from __future__ import annotations
+
+from typing import Callable, Iterable, Sequence
+
+from .. import ir
+from ..ir import Node
+from ..ir.build import make
+
+Rule = Callable[[Node], "Node | None"]
+
+
+def rebuild(n: Node, args: Sequence[Node]) -> Node:
+    """The same node over other arguments."""
+    return n if all(a is b for a, b in zip(n.args, args)) else make(n.prim, tuple(args), **n.attrs)
+
+
+def rewrite(roots: Iterable[Node], rules: dict[str, Sequence[Rule]]) -> list[Node]:
+    """Roots with every rule applied to every node, arguments first; a rule's result is tried again a few times."""
+    roots = list(roots)
+    new: dict[Node, Node] = {}
+    for n in ir.toposort(roots):
+        m = rebuild(n, [new[a] for a in n.args])
+        for _ in range(8):                            # a chain of rules at one node ends long before this
+            for rule in rules.get(m.prim, ()):
+                better = rule(m)
+                if better is not None and better is not m:
+                    m = better
+                    break
+            else:
+                break
+        new[n] = m
+    return [new[r] for r in roots]

@@ -1,0 +1,85 @@
+"""What compiling decided, as data: kernels, reasons, memory, files."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir import Node
+from ..ir.access import MOVEMENT
+from ..ir.kernel import strip_reshape
+from ..passes.fuse import LEAVES
+from ..passes.pipeline import Planned
+
+
+@dataclass
+class KernelReport:
+    """One kernel: its name, kind, the fused primitives, what it reads and writes, why its result is stored."""
+    name: str
+    kind: str
+    nodes: list[str]
+    reads: list[str]
+    writes: list[str]
+    reason: str
+
+
+@dataclass
+class Report:
+    """The compile report.
+
+    ``eager_kernels``: primitive operations that eager execution would launch. ``eager_bytes``: what they would allocate.
+    ``arena_bytes``: intermediate values of the compiled program; ``output_bytes``: its results. ``planned_bytes``: both.
+    ``bound_bytes``: results and the most intermediate bytes alive at once.
+    """
+    backend: str
+    kernels: list[KernelReport] = field(default_factory=list)
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+    eager_kernels: int = 0
+    eager_bytes: int = 0
+    arena_bytes: int = 0
+    bound_bytes: int = 0
+    output_bytes: int = 0
+    input_bytes: int = 0
+    offsets: list[tuple[str, int, int]] = field(default_factory=list)
+    in_place: list[tuple[str, str]] = field(default_factory=list)
+    source_path: str = ""
+    source: str = ""
+    compile_seconds: float = 0.0
+
+    @property
+    def planned_bytes(self) -> int:
+        """Bytes the program allocates: arena and results."""
+        return self.arena_bytes + self.output_bytes
+
+    def __str__(self) -> str:
+        lines = [f"{self.backend}: {self.eager_kernels} operations -> {len(self.kernels)} kernels"]
+        for k in self.kernels:
+            lines.append(f"  {k.name} [{k.kind}] {' '.join(k.nodes)}")
+            lines.append(f"    reads {', '.join(k.reads) or 'nothing'}; writes {', '.join(k.writes)}; stored: {k.reason}")
+        lines += [f"  not fused: {what}: {why}" for what, why in self.refusals]
+        lines.append(f"  memory: eager {self.eager_bytes} bytes, planned {self.planned_bytes} "
+                     f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}")
+        if self.source_path:
+            lines.append(f"  source: {self.source_path}")
+        return "\n".join(lines)
+
+
+def describe(n: Node) -> str:
+    """A short name of a value."""
+    if n.prim == "input":
+        return f"input{n.attrs['slot']}{list(n.shape)}"
+    return f"{n.attrs['fn'] if n.prim == 'map' else n.attrs['op'] if n.prim == 'reduce' else n.prim}{list(n.shape)}"
+
+
+def make_report(planned: Planned, backend: str) -> Report:
+    """The report of a planned program."""
+    fused, memory = planned.fused, planned.memory
+    ops = [n for n in planned.source.order() if n.prim not in LEAVES and n.prim not in MOVEMENT - {"pad"} and n.prim not in ("detach", "with_grad")]
+    outputs = {strip_reshape(n): strip_reshape(n).nbytes for n in fused.program.roots}
+    report = Report(backend, refusals=list(fused.refusals), eager_kernels=len(ops), eager_bytes=sum(n.nbytes for n in ops),
+                    arena_bytes=memory.arena, output_bytes=sum(outputs.values()),
+                    bound_bytes=memory.bound + sum(outputs.values()), input_bytes=sum(n.nbytes for n in fused.program.inputs))
+    for k in fused.kernels:
+        inside = [describe(m) for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
+        report.kernels.append(KernelReport(f"k{k.number}", k.kind, inside, [describe(n) for n in k.reads], [describe(n) for n in k.stores], k.reason))
+    report.offsets = [(describe(n), at, n.nbytes) for n, at in memory.offsets.items()]
+    report.in_place = [(describe(n), describe(d)) for n, d in memory.in_place.items()]
+    return report

@@ -1,0 +1,116 @@
+"""The C compiler: found once, run on generated text, its output cached by content."""
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import threading
+import warnings
+from functools import lru_cache
+from pathlib import Path
+
+from ..errors import CompileError
+from . import cache
+
+FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-w")
+_build_lock = threading.Lock()
+_building: dict[str, threading.Lock] = {}
+_warned: list[bool] = []
+
+
+@lru_cache(maxsize=8)
+def _find(wanted: str | None, path: str | None) -> str | None:
+    if wanted == "none":
+        return None
+    for name in ((wanted,) if wanted else ("gcc", "clang", "cc")):
+        found = shutil.which(name)
+        if found:
+            return found
+    return None
+
+
+def compiler() -> str | None:
+    """Path of the C compiler (HYBRID_CC, else gcc, clang, cc), or None; then one warning says how to get one."""
+    found = _find(os.environ.get("HYBRID_CC"), os.environ.get("PATH"))
+    if found is None and not _warned:
+        _warned.append(True)
+        warnings.warn("no C compiler was found, so hybridized programs run on NumPy without fusion. Install one "
+                      "(Debian, Ubuntu: apt install gcc; macOS: xcode-select --install) or set HYBRID_CC.", RuntimeWarning, stacklevel=3)
+    return found
+
+
+@lru_cache(maxsize=1)
+def cpu_features() -> str:
+    """What makes machine code of one machine unfit for another."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+    except OSError:
+        return platform.processor()
+
+
+@lru_cache(maxsize=8)
+def compiler_version(cc: str) -> str:
+    """First line of --version, with the path."""
+    out = subprocess.run([cc, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    return f"{cc} {out.stdout.splitlines()[0] if out.stdout else ''}"
+
+
+@lru_cache(maxsize=8)
+def machine_flags(cc: str) -> tuple[str, ...]:
+    """Flags for this machine's vectors and for OpenMP, as far as the compiler takes them."""
+    flags: list[str] = []
+    wide = ["-mprefer-vector-width=512"] if "avx512f" in cpu_features() else []
+    for group in (["-march=native"], wide, ["-fopenmp"]):
+        if group and _accepts(cc, group):
+            flags += group
+    if "-fopenmp" not in flags and _accepts(cc, ["-fopenmp-simd"]):
+        flags.append("-fopenmp-simd")
+    return tuple(flags)
+
+
+def _accepts(cc: str, flags: list[str]) -> bool:
+    with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
+        run = subprocess.run([cc, *flags, "-Werror", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{d}/x.so"], input="int x;", text=True,
+                             capture_output=True, check=False)
+    return run.returncode == 0
+
+
+def vector_bytes() -> int:
+    """Width of a vector register."""
+    features = cpu_features()
+    return 64 if "avx512f" in features else 32 if "avx2" in features else 16
+
+
+def build(source: str) -> tuple[Path, Path]:
+    """Shared object of a C text, and the file its source is in. CompileError names that file.
+
+    Two threads that ask for one text compile it once; two processes both may, and the last rename wins with equal content.
+    """
+    cc = compiler()
+    if cc is None:
+        raise CompileError("no C compiler")
+    flags = FLAGS + machine_flags(cc)
+    key = cache.digest(source, compiler_version(cc), " ".join(flags), cpu_features())
+    where = cache.folder()
+    so, c = where / f"{key}.so", where / f"{key}.c"
+    if so.exists():
+        return so, c
+    with _build_lock:
+        lock = _building.setdefault(key, threading.Lock())
+    with lock:
+        if not so.exists():
+            so = _compile(cc, flags, source, so, c)
+    return so, so.with_suffix(".c")
+
+
+def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
+    c = cache.write(c, source.encode())
+    with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
+        out = Path(d) / "net.so"
+        run = subprocess.run([cc, *flags, str(c), "-o", str(out), "-lm"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        if run.returncode:
+            raise CompileError(f"{cc} refused the generated program {c}:\n{run.stderr[-4000:]}")
+        return cache.write(so, out.read_bytes())

@@ -1,0 +1,332 @@
+// The fiber machine: one fiber a CUDA thread, switched by hand on one OS thread. Included by cuda_on_cpu.h.
+#pragma once
+#if defined(EMU_UCONTEXT) || !(defined(__x86_64__) || defined(__aarch64__))
+#define EMU_USE_UCONTEXT 1
+#include <ucontext.h>
+#endif
+
+extern "C" __attribute__((weak, visibility("hidden"))) char __start_emu_shared[], __stop_emu_shared[];
+
+namespace emu {
+
+enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, DONE };
+enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN };
+
+const int MAX_ASYNC = 16, MAX_MASKS = 8;
+static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
+
+struct AsyncCopy {
+    void *to;
+    const void *from;
+    int size, group;
+};
+
+// One warp collective of one mask; values of two generations, so that a fast lane cannot overwrite a slow one's.
+struct Rendezvous {
+    unsigned mask, arrived, generation;
+    const char *what;
+    uint64_t value[2][32][2];
+};
+
+struct Warp {
+    Rendezvous meeting[MAX_MASKS];
+    int masks;
+    unsigned live;
+};
+
+struct Fiber {
+    void *stack;                                // saved stack pointer; null before the fiber has started
+    unsigned tid, generation;
+    State state;
+    const Rendezvous *meeting;
+    uint3 index;
+    int copies, groups;
+    AsyncCopy copy[MAX_ASYNC];
+};
+
+struct Block {
+    Fiber *fibers;
+    Warp *warps;
+    unsigned threads, live, arrived, generation;
+    int votes, result[2];                       // __syncthreads_count and its kin
+    char *dynamic_shared, *static_shared;
+    uint3 index;
+    unsigned position;                          // in the order of threads
+};
+
+struct Machine {
+    dim3 grid, block;
+    size_t dynamic_bytes;
+    void (*call)(void **);
+    void **args;
+    Block *current_block, *blocks;
+    unsigned resident;                          // blocks alive at once: all in a cooperative launch, else one
+    Fiber *current;
+    void *main_stack;
+    unsigned *order;
+    char *stacks;
+    size_t stack_bytes;
+    unsigned grid_arrived, grid_generation;
+    unsigned long switches, spins;
+    bool cooperative;
+    int error;
+    char message[512];
+};
+
+static Machine M;
+static uint3 thread_index, block_index;
+
+static void fail(int code, const char *message) {
+    if (M.error) return;                        // the first error is the cause, later ones follow from it
+    M.error = code;
+    snprintf(M.message, sizeof M.message, "%s", message);
+}
+
+static inline int lane() { return M.current->tid & 31; }
+static inline Warp &warp_of(Fiber *f) { return M.current_block->warps[f->tid >> 5]; }
+
+// ---- stacks
+static void fiber_main();
+
+#ifdef EMU_USE_UCONTEXT
+static ucontext_t *contexts;
+static void switch_stack(void **save, void *to) {
+    ucontext_t here;
+    *save = &here;
+    swapcontext(&here, (ucontext_t *)to);
+}
+static void *new_stack(char *low) {
+    if (!contexts) contexts = (ucontext_t *)calloc(1 << 16, sizeof *contexts);
+    ucontext_t *c = &contexts[(low - M.stacks) / STACK];
+    getcontext(c);
+    c->uc_stack.ss_sp = low;
+    c->uc_stack.ss_size = STACK;
+    c->uc_link = 0;
+    makecontext(c, fiber_main, 0);
+    return c;
+}
+#elif defined(__x86_64__)
+extern "C" void emu_switch_stack(void **save, void *to);
+asm(".text\n.local emu_switch_stack\n.type emu_switch_stack,@function\n"
+    "emu_switch_stack:\n"
+    "push %rbp\npush %rbx\npush %r12\npush %r13\npush %r14\npush %r15\n"
+    "mov %rsp,(%rdi)\nmov %rsi,%rsp\n"
+    "pop %r15\npop %r14\npop %r13\npop %r12\npop %rbx\npop %rbp\nret\n"
+    ".size emu_switch_stack,.-emu_switch_stack\n");
+static inline void switch_stack(void **save, void *to) { emu_switch_stack(save, to); }
+static void *new_stack(char *low) {
+    uintptr_t *p = (uintptr_t *)((uintptr_t)(low + STACK) & ~(uintptr_t)15);
+    *--p = 0;                                   // keeps the stack aligned as after a call
+    *--p = (uintptr_t)fiber_main;
+    for (int saved = 0; saved < 6; saved++) *--p = 0;
+    return p;
+}
+#else                                           // aarch64
+extern "C" void emu_switch_stack(void **save, void *to);
+asm(".text\n.local emu_switch_stack\n.type emu_switch_stack,%function\n"
+    "emu_switch_stack:\n"
+    "sub sp,sp,#160\nstp x19,x20,[sp]\nstp x21,x22,[sp,#16]\nstp x23,x24,[sp,#32]\nstp x25,x26,[sp,#48]\n"
+    "stp x27,x28,[sp,#64]\nstp x29,x30,[sp,#80]\nstp d8,d9,[sp,#96]\nstp d10,d11,[sp,#112]\n"
+    "stp d12,d13,[sp,#128]\nstp d14,d15,[sp,#144]\nmov x9,sp\nstr x9,[x0]\nmov sp,x1\n"
+    "ldp x19,x20,[sp]\nldp x21,x22,[sp,#16]\nldp x23,x24,[sp,#32]\nldp x25,x26,[sp,#48]\n"
+    "ldp x27,x28,[sp,#64]\nldp x29,x30,[sp,#80]\nldp d8,d9,[sp,#96]\nldp d10,d11,[sp,#112]\n"
+    "ldp d12,d13,[sp,#128]\nldp d14,d15,[sp,#144]\nadd sp,sp,#160\nret\n"
+    ".size emu_switch_stack,.-emu_switch_stack\n");
+static inline void switch_stack(void **save, void *to) { emu_switch_stack(save, to); }
+static void *new_stack(char *low) {
+    uintptr_t *p = (uintptr_t *)((uintptr_t)(low + STACK) & ~(uintptr_t)15) - 20;
+    memset(p, 0, 160);
+    p[11] = (uintptr_t)fiber_main;              // x30, the return address
+    return p;
+}
+#endif
+
+// ---- scheduling
+static inline bool runnable(const Fiber *f) {
+    switch (f->state) {
+    case READY: return true;
+    case AT_BLOCK_BARRIER: return M.current_block->generation != f->generation;
+    case AT_WARP: return f->meeting->generation != f->generation;
+    case AT_GRID_BARRIER: return M.grid_generation != f->generation;
+    default: return false;
+    }
+}
+
+// The next fiber of this block, in the order of threads, that has not started or can go on; null when none can.
+static Fiber *pick() {
+    Block *b = M.current_block;
+    for (unsigned i = 1; i <= b->threads; i++) {
+        unsigned k = b->position + i;
+        if (k >= b->threads) k -= b->threads;
+        Fiber *f = &b->fibers[M.order[k]];
+        if (f->state == DONE || (f->stack && !runnable(f))) continue;
+        b->position = k;
+        return f;
+    }
+    return nullptr;
+}
+
+static inline void resume(Fiber *f) {
+    M.current = f;
+    f->state = READY;
+    thread_index = f->index;
+}
+
+static void set_index(Fiber *f) {
+    unsigned t = f->tid;
+    f->index = {t % M.block.x, t / M.block.x % M.block.y, t / (M.block.x * M.block.y)};
+}
+
+// Leaves the current stack for the next fiber's, or for the launcher's when no fiber of the block can run.
+static void leave(Fiber *self, void **save) {
+    Fiber *next = M.error ? nullptr : pick();
+    if (next && next == self) return resume(next);
+    M.switches++;
+    if (next) {
+        if (!next->stack) {
+            size_t slot = (M.current_block - M.blocks) * (size_t)M.current_block->threads + next->tid;
+            next->stack = new_stack(M.stacks + slot * STACK);
+            set_index(next);
+        }
+        resume(next);
+        switch_stack(save, next->stack);
+    } else {
+        switch_stack(save, M.main_stack);
+    }
+    if (self) resume(self);                     // somebody switched back
+}
+
+static inline void wait_at(State state, unsigned generation, const Rendezvous *meeting = nullptr) {
+    Fiber *me = M.current;
+    me->state = state;
+    me->generation = generation;
+    me->meeting = meeting;
+    leave(me, &me->stack);
+}
+
+static void release_block(Block *b) {
+    b->result[b->generation & 1] = b->votes;
+    b->arrived = 0;
+    b->votes = 0;
+    b->generation++;
+}
+
+static inline void release_warp(Rendezvous &r) {
+    r.arrived = 0;
+    r.generation++;
+}
+
+// A thread that returned counts as arrived everywhere.
+static void retire(Fiber *me) {
+    Block *b = M.current_block;
+    me->state = DONE;
+    b->live--;
+    if (me->copies) fail(BAD_ASYNC_COPY, "a thread ended with cp.async copies that it did not wait for");
+    Warp &w = warp_of(me);
+    w.live &= ~(1u << (me->tid & 31));
+    for (int i = 0; i < w.masks; i++) {
+        Rendezvous &r = w.meeting[i];
+        if (r.arrived && r.arrived == (r.mask & w.live)) release_warp(r);
+    }
+    if (b->live && b->arrived == b->live) release_block(b);
+}
+
+static void fiber_main() {
+    for (;;) {
+        M.call(M.args);
+        Fiber *me = M.current;
+        retire(me);
+        Fiber *next = M.error ? nullptr : pick();
+        if (next && !next->stack) {             // not started yet: it can have this stack
+            next->stack = me->stack ? me->stack : (void *)1;
+            set_index(next);
+            resume(next);
+            continue;
+        }
+        void *dead;
+        M.switches++;
+        if (next) resume(next);
+        switch_stack(&dead, next ? next->stack : M.main_stack);
+        abort();                                // nobody switches back to a finished fiber
+    }
+}
+
+// ---- barriers
+static int block_barrier(int vote) {
+    Block *b = M.current_block;
+    b->votes += vote;
+    unsigned generation = b->generation;
+    if (++b->arrived == b->live) release_block(b);
+    else wait_at(AT_BLOCK_BARRIER, generation);
+    return b->result[generation & 1];
+}
+
+static void grid_barrier() {
+    if (!M.cooperative) {
+        fail(NOT_COOPERATIVE, "grid sync in a kernel that was not launched cooperatively");
+        wait_at(AT_GRID_BARRIER, M.grid_generation);
+    }
+    unsigned live = 0;
+    for (unsigned i = 0; i < M.resident; i++) live += M.blocks[i].live;
+    if (++M.grid_arrived == live) {
+        M.grid_arrived = 0;
+        M.grid_generation++;
+    } else {
+        wait_at(AT_GRID_BARRIER, M.grid_generation);
+    }
+}
+
+// Whether lanes wait in it, or were released and have not read its values yet.
+static bool in_use(const Warp &w, const Rendezvous &r) {
+    if (r.arrived) return true;
+    unsigned first = (unsigned)(&w - M.current_block->warps) * 32;
+    for (unsigned t = first; t < first + 32 && t < M.current_block->threads; t++) {
+        const Fiber &f = M.current_block->fibers[t];
+        if (f.state == AT_WARP && f.meeting == &r) return true;
+    }
+    return false;
+}
+
+static Rendezvous *find_meeting(Warp &w, unsigned mask) {
+    for (int i = 0; i < w.masks; i++)
+        if (w.meeting[i].mask == mask) return &w.meeting[i];
+    Rendezvous *r = nullptr;
+    if (w.masks < MAX_MASKS) r = &w.meeting[w.masks++];
+    for (int i = 0; i < w.masks && !r; i++)
+        if (!in_use(w, w.meeting[i])) r = &w.meeting[i];
+    if (!r) {
+        fail(BAD_COLLECTIVE, "more than 8 warp masks wait at once (a limit of the emulator)");
+        r = &w.meeting[0];
+    }
+    r->mask = mask;
+    r->arrived = r->generation = 0;
+    return r;
+}
+
+// A warp collective: each lane brings 16 bytes and sees all the others' in r->value[*slot].
+static Rendezvous *meet(unsigned mask, const char *what, uint64_t a, uint64_t b, unsigned *slot) {
+    Fiber *me = M.current;
+    Warp &w = warp_of(me);
+    unsigned self = me->tid & 31;
+    Rendezvous *r = find_meeting(w, mask);
+    if (!(mask >> self & 1)) fail(BAD_COLLECTIVE, "a lane calls a warp collective whose mask does not name it");
+    if (r->arrived && strcmp(r->what, what)) fail(BAD_COLLECTIVE, "lanes of one mask meet in different collectives");
+    unsigned generation = r->generation;
+    *slot = generation & 1;
+    if (M.error) wait_at(AT_WARP, generation, r);                    // does not come back
+    r->what = what;
+    r->value[*slot][self][0] = a;
+    r->value[*slot][self][1] = b;
+    r->arrived |= 1u << self;
+    if (r->arrived == (mask & w.live)) release_warp(*r);
+    else wait_at(AT_WARP, generation, r);
+    return r;
+}
+
+}  // namespace emu
+
+#define threadIdx emu::thread_index
+#define blockIdx emu::block_index
+#define blockDim emu::M.block
+#define gridDim emu::M.grid
+static constexpr int warpSize = 32;

@@ -1,0 +1,221 @@
+// Launches: what Python calls in the compiled emulator module. Included by cuda_on_cpu.h.
+#pragma once
+
+struct EmuOptions {
+    int order;                                  // of threads and blocks: 0 forward, 1 reverse, 2 random
+    unsigned seed;
+};
+struct EmuLaunch {
+    int kernel;
+    unsigned grid[3], block[3];
+    unsigned long dynamic_bytes;
+    int cooperative, first_arg, args;           // its arguments: entries first_arg .. of the index list
+};
+
+namespace emu {
+
+const size_t STATIC_LIMIT = 48 * 1024, SHARED_LIMIT = 227 * 1024;       // as on compute capability 9.0
+
+static void describe_deadlock() {
+    static const char *const names[] = {"ready", "__syncthreads", "a warp collective", "grid sync", "done"};
+    Block *b = M.current_block;
+    unsigned count[5] = {0};
+    for (unsigned i = 0; i < b->threads; i++) count[b->fibers[i].state]++;
+    char text[480];
+    int n = snprintf(text, sizeof text, "deadlock in block (%u,%u,%u):", b->index.x, b->index.y, b->index.z);
+    for (int s = 0; s < 5; s++)
+        if (count[s]) n += snprintf(text + n, sizeof text - n, " %u threads at %s;", count[s], names[s]);
+    for (unsigned i = 0, shown = 0; i < b->threads && shown < 3; i++) {
+        const Fiber &f = b->fibers[i];
+        if (f.state != AT_WARP) continue;
+        n += snprintf(text + n, sizeof text - n, " thread %u in %s mask %08x arrived %08x;", f.tid, f.meeting->what,
+                      f.meeting->mask, f.meeting->arrived);
+        shown++;
+    }
+    fail(DEADLOCK, text);
+}
+
+static size_t static_bytes() { return __start_emu_shared ? __stop_emu_shared - __start_emu_shared : 0; }
+
+static void start_block(Block *b, size_t index, unsigned threads, char *shared) {
+    b->index = {(unsigned)(index % M.grid.x), (unsigned)(index / M.grid.x % M.grid.y),
+                (unsigned)(index / ((size_t)M.grid.x * M.grid.y))};
+    b->threads = b->live = threads;
+    b->position = threads - 1;
+    b->arrived = b->generation = 0;
+    b->votes = 0;
+    b->dynamic_shared = shared;
+    memset(shared, 0xff, M.dynamic_bytes);
+    for (unsigned i = 0; i < threads; i++) {
+        Fiber &f = b->fibers[i];
+        f.stack = nullptr;
+        f.tid = i;
+        f.state = READY;
+        f.copies = f.groups = 0;
+    }
+    for (unsigned i = 0; i < (threads + 31) / 32; i++) {
+        unsigned lanes = threads - i * 32;
+        b->warps[i].masks = 0;
+        b->warps[i].live = lanes >= 32 ? ~0u : (1u << lanes) - 1;
+    }
+}
+
+// Runs a block until each of its fibers is done or waits.
+static void run_block(Block *b) {
+    M.current_block = b;
+    block_index = b->index;
+    leave(nullptr, &M.main_stack);
+}
+
+static void order_threads(unsigned threads, const EmuOptions &options) {
+    for (unsigned i = 0; i < threads; i++) M.order[i] = options.order == 1 ? threads - 1 - i : i;
+    unsigned state = options.seed * 2654435761u + 1;
+    for (unsigned i = threads - 1; options.order == 2 && i; i--) {
+        state = state * 1664525u + 1013904223u;
+        unsigned j = (state >> 8) % (i + 1), swap = M.order[i];
+        M.order[i] = M.order[j];
+        M.order[j] = swap;
+    }
+}
+
+// One block after the other on the same fibers.
+static void run_in_turn(size_t blocks, unsigned threads, char *shared, bool backwards) {
+    for (size_t i = 0; i < blocks && !M.error; i++) {
+        start_block(&M.blocks[0], backwards ? blocks - 1 - i : i, threads, shared);
+        if (static_bytes()) memset(__start_emu_shared, 0xff, static_bytes());
+        run_block(&M.blocks[0]);
+        if (M.blocks[0].live && !M.error) describe_deadlock();
+    }
+}
+
+// A cooperative launch: all blocks alive; the static shared section is swapped at each change of block.
+static void run_together(unsigned blocks, unsigned threads, char *dynamic, size_t stride) {
+    size_t bytes = static_bytes();
+    char *saved = (char *)malloc(blocks * bytes + 1);
+    memset(saved, 0xff, blocks * bytes);
+    for (unsigned i = 0; i < blocks; i++) {
+        start_block(&M.blocks[i], i, threads, dynamic + i * stride);
+        M.blocks[i].static_shared = saved + i * bytes;
+    }
+    for (bool alive = true; alive && !M.error;) {
+        Block *stuck = nullptr;
+        bool progress = false;
+        alive = false;
+        for (unsigned i = 0; i < blocks && !M.error; i++) {
+            Block *b = M.current_block = &M.blocks[i];
+            if (!b->live) continue;
+            unsigned before = b->position;
+            bool can_run = pick() != nullptr;
+            b->position = before;
+            if (can_run) {
+                if (bytes) memcpy(__start_emu_shared, b->static_shared, bytes);
+                run_block(b);
+                if (bytes) memcpy(b->static_shared, __start_emu_shared, bytes);
+                progress = true;
+            }
+            if (b->live) alive = true, stuck = b;
+        }
+        if (alive && !progress && !M.error) {
+            M.current_block = stuck;
+            describe_deadlock();
+        }
+    }
+    free(saved);
+}
+
+static void reserve_stacks(size_t bytes) {
+    if (M.stack_bytes >= bytes) return;
+    if (M.stacks) munmap(M.stacks, M.stack_bytes);
+    void *p = mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    M.stacks = p == MAP_FAILED ? nullptr : (char *)p;
+    M.stack_bytes = M.stacks ? bytes : 0;
+    if (!M.stacks) fail(BAD_LAUNCH, "no memory for the stacks of the threads");
+}
+
+static const char *check_launch(const EmuLaunch &l) {
+    size_t threads = (size_t)l.block[0] * l.block[1] * l.block[2];
+    if (!threads || threads > 1024 || l.block[2] > 64) return "invalid block size (1 to 1024 threads, z up to 64)";
+    if (!l.grid[0] || !l.grid[1] || !l.grid[2] || l.grid[0] > 2147483647u || l.grid[1] > 65535 || l.grid[2] > 65535)
+        return "invalid grid size (x 1 to 2^31-1, y and z 1 to 65535)";
+    if (static_bytes() > STATIC_LIMIT) return "more than 48 KiB of static shared memory";
+    if (static_bytes() + l.dynamic_bytes > SHARED_LIMIT) return "more than 227 KiB of shared memory";
+    return nullptr;
+}
+
+static int run(const EmuLaunch &l, void (*call)(void **), void **args, const EmuOptions &options) {
+    M.error = 0;
+    M.message[0] = 0;
+    M.switches = M.spins = M.grid_arrived = M.grid_generation = 0;
+    if (const char *wrong = check_launch(l)) return fail(BAD_LAUNCH, wrong), M.error;
+    M.grid = dim3(l.grid[0], l.grid[1], l.grid[2]);
+    M.block = dim3(l.block[0], l.block[1], l.block[2]);
+    M.dynamic_bytes = l.dynamic_bytes;
+    M.call = call;
+    M.args = args;
+    M.cooperative = l.cooperative;
+    unsigned threads = l.block[0] * l.block[1] * l.block[2], warps = (threads + 31) / 32;
+    size_t blocks = (size_t)l.grid[0] * l.grid[1] * l.grid[2], stride = (l.dynamic_bytes + 1023) / 1024 * 1024;
+    M.resident = l.cooperative ? (unsigned)blocks : 1;
+    reserve_stacks((size_t)M.resident * threads * STACK);
+    M.blocks = (Block *)calloc(M.resident, sizeof(Block));
+    M.order = (unsigned *)malloc(threads * sizeof(unsigned));
+    Fiber *fibers = (Fiber *)calloc((size_t)M.resident * threads, sizeof(Fiber));
+    Warp *all_warps = (Warp *)calloc((size_t)M.resident * warps, sizeof(Warp));
+    char *dynamic = (char *)aligned_alloc(1024, M.resident * stride + 1024);
+    for (unsigned i = 0; i < M.resident; i++) {
+        M.blocks[i].fibers = fibers + (size_t)i * threads;
+        M.blocks[i].warps = all_warps + (size_t)i * warps;
+    }
+    order_threads(threads, options);
+    if (!M.error) {
+        if (l.cooperative) run_together(M.resident, threads, dynamic, stride);
+        else run_in_turn(blocks, threads, dynamic, options.order == 1);
+    }
+    free(M.blocks), free(M.order), free(fibers), free(all_warps), free(dynamic);
+    return M.error;
+}
+
+// Calls a kernel with the arguments that args points at, as cuLaunchKernel does. All parameters are pointers.
+template <int... I> struct Indices {};
+template <int N, int... I> struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
+template <int... I> struct MakeIndices<0, I...> {
+    typedef Indices<I...> type;
+};
+template <class F> struct Caller;
+template <class... A> struct Caller<void (*)(A *...)> {
+    template <void (*K)(A *...), int... I> static void apply(void **args, Indices<I...>) { K(*(A **)args[I]...); }
+    template <void (*K)(A *...)> static void call(void **args) {
+        apply<K>(args, typename MakeIndices<sizeof...(A)>::type());
+    }
+    static const int count = sizeof...(A);
+};
+
+struct Kernel {
+    const char *name;
+    void (*call)(void **);
+    int args;
+};
+
+}  // namespace emu
+
+const int EMU_MAX_ARGS = 512;
+#define EMU_API extern "C" __attribute__((visibility("default")))
+#define EMU_KERNEL(k) {#k, emu::Caller<decltype(&k)>::call<&k>, emu::Caller<decltype(&k)>::count},
+// in place of:  extern __shared__ T name[];
+#define EMU_DYNAMIC_SHARED(T, name) T *name = (T *)emu::M.current_block->dynamic_shared
+
+// Ends a source text: EMU_KERNELS(EMU_KERNEL(a) EMU_KERNEL(b)) makes the functions that Python calls.
+#define EMU_KERNELS(...)                                                                                        \
+    static const emu::Kernel emu_kernels[] = {__VA_ARGS__};                                                     \
+    EMU_API int emu_kernel_args(int kernel) { return emu_kernels[kernel].args; }                                \
+    EMU_API const char *emu_last_error() { return emu::M.message; }                                             \
+    EMU_API unsigned long emu_switches() { return emu::M.switches; }                                            \
+    /* 0, or 1 + the number of the launch that failed */                                                        \
+    EMU_API int emu_run(const EmuLaunch *launches, int n, const int *index, void **table, const EmuOptions *o) { \
+        for (int i = 0; i < n; i++) {                                                                           \
+            void *args[EMU_MAX_ARGS];                                                                                     \
+            for (int k = 0; k < launches[i].args; k++) args[k] = &table[index[launches[i].first_arg + k]];      \
+            if (emu::run(launches[i], emu_kernels[launches[i].kernel].call, args, *o)) return i + 1;            \
+        }                                                                                                       \
+        return 0;                                                                                               \
+    }

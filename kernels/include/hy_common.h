@@ -1,0 +1,105 @@
+// Scalar functions of every target. C: HY_FN is `static inline`; CUDA: `static __device__ __forceinline__`.
+#ifdef __cplusplus
+#define HY_FN static __device__ __forceinline__
+#define HY_INF (__int_as_float(0x7f800000))
+#define HY_NAN (__int_as_float(0x7fc00000))
+#define HY_NANf HY_NAN
+#define HY_LOG2E_EXP(x) exp(x)
+#define HY_MATH(f) f
+typedef long long hy_long;
+typedef unsigned long long hy_ulong;
+#else
+#define HY_FN static inline __attribute__((always_inline, unused))
+#define HY_NAN __builtin_nan("")
+#define HY_NANf __builtin_nanf("")
+#define HY_MATH(f) __builtin_##f
+typedef long hy_long;
+typedef unsigned long hy_ulong;
+#endif
+
+#define hy_max(a, b) ((a) > (b) || (a) != (a) ? (a) : (b))
+#define hy_min(a, b) ((a) < (b) || (a) != (a) ? (a) : (b))
+
+// Integers: quotient rounded down, remainder with the sign of the divisor; a zero divisor gives 0, as NumPy.
+HY_FN hy_long hy_ifloordiv(hy_long a, hy_long b) {
+    if (b == 0) return 0;
+    if (b == -1) return (hy_long)(0 - (hy_ulong)a);
+    hy_long q = a / b;
+    return q - ((a % b != 0) & ((a < 0) != (b < 0)));
+}
+HY_FN hy_long hy_imod(hy_long a, hy_long b) {
+    if (b == 0 || b == -1) return 0;
+    hy_long r = a % b;
+    return r + ((r != 0) & ((r < 0) != (b < 0)) ? b : 0);
+}
+HY_FN hy_long hy_irem(hy_long a, hy_long b) { return b == 0 || b == -1 ? 0 : a % b; }
+HY_FN hy_long hy_ipow(hy_long a, hy_long n) {
+    if (n < 0) return a == 1 ? 1 : a == -1 ? (n & 1 ? -1 : 1) : 0;
+    hy_ulong r = 1, x = (hy_ulong)a;
+    for (; n; n >>= 1, x *= x)
+        if (n & 1) r *= x;
+    return (hy_long)r;
+}
+HY_FN hy_long hy_clamp(hy_long i, hy_long last) { return i < 0 ? 0 : i > last ? last : i; }
+
+// Remainder with the sign of the divisor.
+HY_FN float hy_modf(float a, float b) {
+    float r = HY_MATH(fmodf)(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? HY_MATH(copysignf)(0.0f, b) : r;
+}
+HY_FN double hy_mod(double a, double b) {
+    double r = HY_MATH(fmod)(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? HY_MATH(copysign)(0.0, b) : r;
+}
+
+// Philox4x32-10 (Salmon et al. 2011): word i & 3 of block i >> 2; key (seed, golden ratio ^ stream).
+HY_FN unsigned hy_philox(unsigned seed, unsigned call, unsigned stream, hy_ulong i) {
+    unsigned c0 = (unsigned)(i >> 2), c1 = (unsigned)(i >> 34), c2 = call, c3 = stream, k0 = seed, k1 = 0x9E3779B9u ^ stream;
+    for (int r = 0; r < 10; r++) {
+        hy_ulong p0 = (hy_ulong)0xD2511F53u * c0, p1 = (hy_ulong)0xCD9E8D57u * c2;
+        unsigned n0 = (unsigned)(p1 >> 32) ^ c1 ^ k0, n2 = (unsigned)(p0 >> 32) ^ c3 ^ k1;
+        c1 = (unsigned)p1;
+        c3 = (unsigned)p0;
+        c0 = n0;
+        c2 = n2;
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    unsigned w = (unsigned)i & 3u;
+    return w == 0 ? c0 : w == 1 ? c1 : w == 2 ? c2 : c3;
+}
+
+// Derivative of log gamma: recurrence up to 8, then Abramowitz and Stegun 6.3.18.
+HY_FN double hy_digamma(double x) {
+    double v = 0, z = x < 0.5 ? 1 - x : x;
+    for (int i = 0; i < 8; i++)
+        if (z < 8) {
+            v -= 1 / z;
+            z += 1;
+        }
+    double q = 1 / (z * z);
+    v += HY_MATH(log)(z) - 0.5 / z - q * (1.0 / 12 - q * (1.0 / 120 - q * (1.0 / 252 - q * (1.0 / 240 - q / 132))));
+    return x < 0.5 ? v - 3.141592653589793 / HY_MATH(tan)(3.141592653589793 * x) : v;
+}
+HY_FN float hy_digammaf(float x) { return (float)hy_digamma(x); }
+
+// Inverse error function: Giles (2010), refined by two Newton steps.
+HY_FN double hy_erfinv(double x) {
+    double w = -HY_MATH(log)((1 - x) * (1 + x)), p, y;
+    if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * HY_MATH(log)(0.0) * -1 : x - x == 0 ? (x - x) / (x - x) : x;
+    if (w < 5) {
+        w -= 2.5;
+        p = 2.81022636e-08;
+        p = p * w + 3.43273939e-07; p = p * w + -3.5233877e-06; p = p * w + -4.39150654e-06; p = p * w + 0.00021858087;
+        p = p * w + -0.00125372503; p = p * w + -0.00417768164; p = p * w + 0.246640727; p = p * w + 1.50140941;
+    } else {
+        w = HY_MATH(sqrt)(w) - 3;
+        p = -0.000200214257;
+        p = p * w + 0.000100950558; p = p * w + 0.00134934322; p = p * w + -0.00367342844; p = p * w + 0.00573950773;
+        p = p * w + -0.0076224613; p = p * w + 0.00943887047; p = p * w + 1.00167406; p = p * w + 2.83297682;
+    }
+    y = p * x;
+    for (int i = 0; i < 2; i++) y -= (HY_MATH(erf)(y) - x) / (1.1283791670955126 * HY_MATH(exp)(-y * y));
+    return y;
+}
+HY_FN float hy_erfinvf(float x) { return (float)hy_erfinv(x); }
