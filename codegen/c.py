@@ -8,7 +8,7 @@ from typing import Callable, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, unlinear, var
+from hybrid.ir.index import Ix, Var, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C, is_half
@@ -144,6 +144,8 @@ def print_loops(k: Kernel, name: str) -> Printed:
         blocks = chain(loops)
         value = e.value(root, tuple(idx), blocks[-1])
         blocks[-1].lines.append(e.store(names[root], root, tuple(idx), value))
+        for n, at in k.sides:
+            store_side(e, n, rename(at, k.loops, idx), names[n], blocks)
         return e, blocks, loops
 
     def probe(groups: list[list[int]]) -> bool:
@@ -155,6 +157,19 @@ def print_loops(k: Kernel, name: str) -> Printed:
     stores = len(k.stores)
     text = "\n".join([signature(name, args, stores), *("  " + line for line in body), "}"])
     return Printed(name, text, args, k.kind)
+
+
+def rename(at: Index, old: Sequence[Var], new: Sequence[Ix]) -> Index:
+    """An index in a kernel's loop variables, in those that are printed."""
+    names = dict(zip(old, new))
+    return tuple(substitute(i, names) for i in at)
+
+
+def store_side(e: Emitter, n: Node, at: Index, pointer: str, blocks: list[Block]) -> None:
+    """Compute and store a side result in the outermost block that has its index."""
+    needed = {v for i in at for v in variables(i)}
+    block = next(b for b in blocks if needed <= b.vars)
+    block.lines.append(e.store(pointer, n, at, e.value(n, at, block)))
 
 
 def print_concat(k: Kernel, name: str) -> Printed:

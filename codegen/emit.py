@@ -59,6 +59,7 @@ class Emitter:
 
     def condition(self, guard: Guard) -> str:
         """C text that is true inside."""
+        self.divisions += sum(isinstance(a, (Quot, Rem)) for _, x, _ in guard for a, _ in x.terms)
         ops = {"ge": "{0} >= {1}", "lt": "{0} < {1}", "rem": "({0}) % {1} == 0"}
         return " & ".join(f"({ops[kind].format(text(x), n)})" for kind, x, n in guard)
 

@@ -231,3 +231,18 @@ def text(x: Ix) -> str:
     if x.const or not parts:
         parts.append(str(x.const) if x.const >= 0 else f"({x.const})")
     return " + ".join(parts)
+
+
+def substitute(x: Ix, names: dict[Var, Ix]) -> Ix:
+    """x with variables replaced by expressions."""
+    parts = [Ix(x.const)]
+    for a, c in x.terms:
+        if isinstance(a, Quot):
+            parts.append(div(substitute(a.x, names), a.d) * c)
+        elif isinstance(a, Rem):
+            parts.append(mod(substitute(a.x, names), a.d) * c)
+        elif isinstance(a, Var) and a in names:
+            parts.append(names[a] * c)
+        else:
+            parts.append(Ix(0, ((a, c),)))
+    return total(parts)

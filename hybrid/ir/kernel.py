@@ -23,12 +23,15 @@ class Use:
 
 @dataclass(eq=False)
 class Kernel:
-    """A fused kernel. ``root`` is stored; ``extra`` are members that are stored on the way."""
+    """A fused kernel. ``root`` is stored; ``extra`` are members stored on the way; ``sides`` are further results, one
+    element a row, with their index in the row's loop variables.
+    """
     root: Node
     number: int
     loops: tuple[Var, ...]
     members: dict[Node, list[Use]] = field(default_factory=dict)
     extra: list[Node] = field(default_factory=list)
+    sides: list[tuple[Node, Index]] = field(default_factory=list)
     reads: dict[Node, list[Use]] = field(default_factory=dict)
     dot: Node | None = None
     rows: frozenset[Var] | None = None             # loop variables outside the hoisted reductions
@@ -49,7 +52,7 @@ class Kernel:
     @property
     def stores(self) -> list[Node]:
         """All values that the kernel writes."""
-        return [*self.extra, self.root]
+        return [*self.extra, *(n for n, _ in self.sides), self.root]
 
 
 @dataclass

@@ -11,7 +11,7 @@ import math
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, Fused, Kernel, Use, strip_reshape
-from ..ir.index import Ix, Val, Var, coefficient, var, variables
+from ..ir.index import Ix, Val, Var, coefficient, substitute, var, variables
 from ..ir.scalar import SCALARS
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
@@ -41,9 +41,12 @@ class Fuser:
         self.stored = {strip_reshape(r) for r in program.roots}
         self.subtree: dict[Node, int] = {}
         self.carries: dict[Node, Node | None] = {}
+        self.row_value: dict[Node, bool] = {}
+        self.merged: dict[Node, list[Use]] = {}
         for n in program.order():
             self.subtree[n] = min(cost(n) + sum(self.subtree[a] for a in n.args), 10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
             self.carries[n] = self._carried(n)
+            self.row_value[n] = self._is_row_value(n)
 
     def _carried(self, n: Node) -> Node | None:
         """The contraction whose epilogue this node could be."""
@@ -55,6 +58,12 @@ class Fuser:
                 if d is not None and a.size == n.size:
                     return d
         return None
+
+    def _is_row_value(self, n: Node) -> bool:
+        """Made of reductions without broadcasting them again: a mean, a variance, its root."""
+        if n.prim in ("reduce", "argreduce"):
+            return n.args[0].size > n.size
+        return (n.prim in ELEMENTWISE or n.prim == "reshape") and any(self.row_value[a] and a.size == n.size for a in n.args)
 
     def run(self) -> Fused:
         """Fuse the program."""
@@ -89,6 +98,9 @@ class Fuser:
                     kernels[0].extra.append(n)
                 self._join(n, uses, kernels[0])
                 return
+        elif len(kernels) > 1 and self._gather_sides(n, uses, kernels):
+            self._place(n, [u for u in self.merged.pop(n)])
+            return
         elif len(kernels) > 1:
             if n not in self.stored and self._cheap_copy(n):
                 for k in kernels:
@@ -100,6 +112,41 @@ class Fuser:
                 self._push(n, u)
             return
         self._start(n, uses, reason or "result")
+
+    def _gather_sides(self, n: Node, uses: list[Use], kernels: list[Kernel]) -> bool:
+        """Move small results made of row values (running statistics) into the kernel that computes the rows."""
+        if not self.row_value[n]:
+            return False
+        sides = [k for k in kernels if k.root.size == n.size and self._is_side(n, k, uses)]
+        mains = [k for k in kernels if k not in sides]
+        if not sides or len(mains) != 1:
+            return False
+        main = mains[0]
+        spots = {u.idx for u in uses if u.kernel is main}
+        if len(spots) != 1 or not self._opens_rows([u for u in uses if u.kernel is main], main):
+            return False
+        (at,) = spots
+        for side in sides:
+            self._absorb(side, main, {v: i for v, i in zip(side.loops, _spread(side.root.shape, n.shape, at))})
+        self.merged[n] = [u for u in uses if u.kernel is main] + [Use(main, at, bijective=False) for _ in sides]
+        return True
+
+    def _is_side(self, n: Node, k: Kernel, uses: list[Use]) -> bool:
+        """A result of elementwise functions of n and leaves, which nothing else reads."""
+        return (k.root in self.stored and k.reason == "result" and all(r.prim in LEAVES for r in k.reads) and not k.extra
+                and all(m.prim in ELEMENTWISE or m.prim in ("reshape", "expand") for m in k.members)
+                and all(u.bijective for u in uses if u.kernel is k) and [d for d in k.root.shape if d > 1] == [d for d in n.shape if d > 1])
+
+    def _absorb(self, side: Kernel, main: Kernel, names: dict[Var, Ix]) -> None:
+        def moved(u: Use) -> Use:
+            return Use(main, tuple(substitute(i, names) for i in u.idx), u.inside, False, u.guarded)
+        for table, target in ((side.members, main.members), (side.reads, main.reads)):
+            for m, old in table.items():
+                target.setdefault(m, []).extend(moved(u) for u in old)
+        for m, waiting in self.uses.items():
+            self.uses[m] = [moved(u) if u.kernel is side else u for u in waiting]
+        main.sides.append((side.root, tuple(substitute(var(v), names) for v in side.loops)))
+        self.kernels.remove(side)
 
     def _start(self, n: Node, uses: list[Use], reason: str) -> None:
         loops = tuple(Var(f"i{k}", d) for k, d in enumerate(n.shape))
@@ -202,11 +249,23 @@ class Fuser:
         spots = len({u.idx for u in uses})
         if spots > 1 and self.subtree[n] * (spots - 1) > 4 * CHEAP and n.prim in ELEMENTWISE:
             return f"would be computed at {spots} places"
+        if self.row_value[n] and self._opens_rows(uses, k):
+            return ""
         if n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
             again = max(_visits(u, k) for u in uses) / max(n.size, 1)
             if again > 1.5:
                 return f"would be computed {again:.1f} times"
         return ""
+
+    def _opens_rows(self, uses: list[Use], k: Kernel) -> bool:
+        """Whether a value per row can be computed once a row here; the kernel's rows are then fixed."""
+        at = frozenset(v for i in uses[0].idx for v in variables(i))
+        loops = frozenset(v for v in k.loops if v.extent > 1)
+        if k.dot is not None or k.kind in ("concat", "scatter") or not at < loops or any(u.guarded for u in uses):
+            return False
+        if k.rows is None:
+            k.rows = at                                 # type: ignore[assignment]
+        return k.rows == at
 
     def _refuse_dot(self, n: Node, uses: list[Use], k: Kernel) -> str:
         if k.dot is not None:
@@ -264,10 +323,18 @@ class Fuser:
 
 def _visits(u: Use, k: Kernel) -> int:
     """How often the kernel evaluates this use."""
-    seen: set[Var] = {v for v in k.loops if v.extent > 1} if not u.inside else set()
-    if u.inside:
-        seen = {v for i in u.idx for v in variables(i) if isinstance(v, Var)} | set(u.inside)
-    return math.prod(v.extent for v in seen)
+    used = {v for i in u.idx for v in variables(i) if isinstance(v, Var)}
+    deepest = max((i for i, v in enumerate(k.loops) if v in used), default=-1)
+    outside = {v for v in k.loops[:deepest + 1]}
+    if k.rows is not None and used & outside <= k.rows:
+        outside = set(k.rows)                           # type: ignore[arg-type]
+    return math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set()))
+
+
+def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[Ix]:
+    """Index into ``shape`` for an index into ``inner``, which has the same axes longer than one."""
+    long = iter(i for i, d in zip(idx, inner) if d > 1)
+    return [next(long) if d > 1 else Ix() for d in shape]
 
 
 def fuse(program: Program) -> Fused:
