@@ -1,0 +1,120 @@
+"""The GPU through CuPy: its memory, streams and module loader; compiled by our own NVRTC wrapper."""
+from __future__ import annotations
+
+import threading
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from . import nvrtc
+from .driver import Driver, Launch, Module, Plan, checked
+
+_MAX_DYNAMIC_SHARED = 8                                    # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_DEFAULT_SHARED_LIMIT = 48 * 1024
+
+
+class CuPyPlan(Plan):
+    """Launches with their parameters laid out once: a run writes the pointers and launches."""
+
+    def __init__(self, module: "CuPyModule", launches: list[Launch]):
+        self._driver_api, self._stream = module.cupy.cuda.driver, module.cupy.cuda.get_current_stream
+        self._cupy, self._module = module.cupy, module       # the module must outlive its functions
+        self._lock = threading.Lock()
+        size = 1 + max((a for launch in launches for a in launch.args), default=-1)
+        self._table = np.zeros(max(1, size), np.uint64)
+        self._size = size
+        base = self._table.ctypes.data
+        self._calls: list[tuple[Any, ...]] = []
+        self._parameters = []
+        for launch in launches:
+            # cuLaunchKernel wants an array of addresses of the arguments: they are entries of the table
+            params = np.array([base + 8 * a for a in launch.args] or [0], np.uint64)
+            self._parameters.append(params)
+            self._calls.append((launch.cooperative, module.function(launch.kernel, launch.shared), *launch.grid,
+                                *launch.block, launch.shared, params.ctypes.data))
+
+    def run(self, pointers: Sequence[int]) -> None:
+        """Launch all on CuPy's current stream; returns before they are done."""
+        if len(pointers) < self._size:
+            raise ValueError(f"the launches use {self._size} pointers, {len(pointers)} were given")
+        stream, api = self._stream().ptr, self._driver_api
+        with self._lock:                                   # the driver copies arguments while it launches
+            self._table[:self._size] = pointers[:self._size]
+            for cooperative, function, gx, gy, gz, bx, by, bz, shared, params in self._calls:
+                if cooperative:
+                    api.launchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params)
+                else:
+                    api.launchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, 0)
+
+    def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
+        """Capture the run as one CUDA graph; the arrays behind the pointers must stay alive as long as the call."""
+        capture = self._cupy.cuda.Stream(non_blocking=True)
+        with capture:
+            capture.begin_capture()
+            try:
+                self.run(pointers)
+            finally:
+                graph = capture.end_capture()
+
+        def replay() -> None:
+            graph.launch(self._stream())
+        return replay
+
+
+class CuPyModule(Module):
+    """A cubin loaded on the device that is current."""
+
+    def __init__(self, cupy: Any, compiled: nvrtc.Compiled, kernels: Sequence[str]):
+        self.cupy, self.kernels = cupy, tuple(kernels)
+        self.source_path, self.resources = compiled.source_path, compiled.resources
+        cupy.cuda.runtime.free(0)                          # makes sure that the device has a context
+        self._module = cupy.cuda.function.Module()
+        self._module.load(compiled.cubin)
+        self._functions = {k: self._module.get_function(k) for k in kernels}
+        self._shared: dict[str, int] = {}
+
+    def function(self, kernel: str, shared: int) -> int:
+        """The CUfunction of a kernel, allowed to use that much dynamic shared memory."""
+        pointer = self._functions[kernel].ptr
+        if shared > max(_DEFAULT_SHARED_LIMIT, self._shared.get(kernel, 0)):
+            self.cupy.cuda.driver.funcSetAttribute(pointer, _MAX_DYNAMIC_SHARED, shared)
+            self._shared[kernel] = shared
+        return int(pointer)
+
+    def plan(self, launches: Sequence[Sequence[Any]]) -> CuPyPlan:
+        """See ``Module.plan``."""
+        return CuPyPlan(self, checked(launches, self.kernels))
+
+
+class CuPyDriver(Driver):
+    """The GPU that is current in CuPy (``with cupy.cuda.Device(i):`` picks another)."""
+    name = "cupy"
+
+    def __init__(self, cupy: Any):
+        self._cupy = cupy
+        self._archs: dict[int, str] = {}
+
+    @property
+    def arch(self) -> str:
+        """``sm_90a`` on a Hopper GPU, else ``sm_`` and the compute capability."""
+        device = self._cupy.cuda.Device()
+        if device.id not in self._archs:
+            capability = str(device.compute_capability)
+            self._archs[device.id] = f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
+        return self._archs[device.id]
+
+    def load(self, source: str, kernels: Sequence[str]) -> CuPyModule:
+        """See ``Driver.load``; compiled with NVRTC for the current device."""
+        return CuPyModule(self._cupy, nvrtc.compile(source, self.arch), kernels)
+
+    def alloc(self, nbytes: int) -> Any:
+        """A uint8 array from CuPy's memory pool."""
+        return self._cupy.empty(nbytes, self._cupy.uint8)
+
+    def pointer(self, array: Any) -> int:
+        """Address of a CuPy array."""
+        return int(array.data.ptr)
+
+    def synchronize(self) -> None:
+        """Wait for CuPy's current stream."""
+        self._cupy.cuda.get_current_stream().synchronize()

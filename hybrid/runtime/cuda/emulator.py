@@ -1,0 +1,202 @@
+"""CUDA on the CPU: the same source text, compiled by the C++ compiler with kernels/include/cuda_on_cpu.h.
+
+For correctness, not speed. Threads of a block run in the order of HYBRID_EMU_ORDER (``forward``, ``reverse``, ``random``
+or ``random:SEED``), so that a missing barrier changes the result; deadlocks and misused warp collectives are errors.
+"""
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from functools import cache as once
+from pathlib import Path
+from typing import Any, Callable, Sequence
+
+import cffi
+import numpy as np
+
+from hybrid.errors import CompileError, HybridError
+
+from . import cache, sources
+from .driver import Driver, Launch, Module, Plan, checked
+
+ORDERS = {"forward": 0, "reverse": 1, "random": 2}
+FLAGS = ("-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-fno-math-errno", "-fPIC", "-shared", "-w",
+         "-fvisibility=hidden")
+
+ffi = cffi.FFI()
+ffi.cdef("""
+struct EmuOptions { int order; unsigned seed; };
+struct EmuLaunch {
+    int kernel; unsigned grid[3], block[3]; unsigned long dynamic_bytes; int cooperative, first_arg, args;
+};
+int emu_kernel_args(int kernel);
+const char *emu_last_error(void);
+unsigned long emu_switches(void);
+int emu_run(const struct EmuLaunch *, int n, const int *index, void **table, const struct EmuOptions *);
+""")
+_DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;")
+_locks: dict[str, threading.Lock] = {}
+_locks_lock = threading.Lock()
+
+
+class EmulatorError(HybridError):
+    """A kernel that deadlocked, misused a warp collective or was launched with impossible sizes."""
+
+
+def order_from_environment() -> tuple[str, int]:
+    """(order, seed) from HYBRID_EMU_ORDER; forward when it is not set."""
+    text = os.environ.get("HYBRID_EMU_ORDER", "") or "forward"
+    name, _, seed = text.partition(":")
+    if name not in ORDERS or not (seed or "1").isdigit():
+        raise EmulatorError(f"HYBRID_EMU_ORDER={text!r}: write forward, reverse, random or random:SEED")
+    return name, int(seed or "1")
+
+
+@once
+def compiler() -> tuple[str, str]:
+    """(path, version) of the C++ compiler."""
+    for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
+        path = shutil.which(name) if name else None
+        if path:
+            return path, subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+    raise CompileError("the CUDA emulator needs a C++ compiler and found none of g++, clang++, c++: install one "
+                       "(Debian and Ubuntu: apt install g++) or set CXX")
+
+
+@once
+def _machine() -> str:
+    """What -march=native depends on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    return platform.machine() + next((line for line in lines if line.startswith(("flags", "Features"))), "")
+
+
+def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = ()) -> tuple[Path, Path]:
+    """(shared object, saved source) of a CUDA text; CompileError with the compiler's log and the path of the source."""
+    path, version = compiler()
+    text = _text(source, kernels)
+    headers = {**sources.device_headers(), **sources.emulator_headers()}
+    key = cache.digest(("emulator", version, _machine(), *FLAGS, *flags, text, *(t for pair in headers.items() for t in pair)))
+    library, saved = cache.find(f"{key}.so"), cache.find(f"{key}.cpp")
+    if library and saved:
+        return library, saved
+    saved = cache.store(f"{key}.cpp", text.encode())
+    folder = sources.kernels_folder()
+    includes = [f"-I{folder / 'include'}", f"-I{folder / 'cuda'}"]
+    with tempfile.TemporaryDirectory(dir=cache.private_folder()) as work:
+        out = Path(work) / "module.so"
+        done = subprocess.run([path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"], capture_output=True,
+                              text=True, errors="replace", check=False)
+        if done.returncode:
+            raise CompileError(f"the C++ compiler refused a CUDA program for the emulator. Source: {saved}\n{done.stderr}")
+        return cache.store(f"{key}.so", out.read_bytes()), saved
+
+
+def _text(source: str, kernels: Sequence[str]) -> str:
+    """The source between the emulator's header and its table of kernels; line numbers stay those of the source."""
+    body = _DYNAMIC.sub(r"EMU_DYNAMIC_SHARED(\1, \2);", source)
+    table = " ".join(f"EMU_KERNEL({k})" for k in kernels)
+    return f'#include "cuda_on_cpu.h"\n#line 1 "kernel.cu"\n{body}\nEMU_KERNELS({table})\n'
+
+
+class EmulatorPlan(Plan):
+    """Launches of an emulated module."""
+
+    def __init__(self, module: "EmulatorModule", launches: list[Launch], order: str | None, seed: int):
+        self._module, self._launches, self._order, self._seed = module, launches, order, seed
+        self._table_size = 1 + max((a for launch in launches for a in launch.args), default=-1)
+        self._index = ffi.new("int[]", [a for launch in launches for a in launch.args] or [0])
+        self._native = ffi.new("struct EmuLaunch[]", max(1, len(launches)))
+        first = 0
+        for native, launch in zip(self._native, launches):
+            kernel = module.kernels.index(launch.kernel)
+            wanted = module.library.emu_kernel_args(kernel)
+            if wanted != len(launch.args):
+                raise ValueError(f"kernel {launch.kernel} takes {wanted} pointers, the launch gives {len(launch.args)}")
+            native.kernel, native.grid, native.block = kernel, launch.grid, launch.block
+            native.dynamic_bytes, native.cooperative = launch.shared, launch.cooperative
+            native.first_arg, native.args = first, len(launch.args)
+            first += len(launch.args)
+
+    def run(self, pointers: Sequence[int]) -> None:
+        """Run every launch to its end. EmulatorError names the kernel and what its threads wait for."""
+        if len(pointers) < self._table_size:
+            raise ValueError(f"the launches use {self._table_size} pointers, {len(pointers)} were given")
+        name, seed = (self._order, self._seed) if self._order else order_from_environment()
+        table = ffi.new("void *[]", [ffi.cast("void *", p) for p in pointers] or [ffi.NULL])
+        options = ffi.new("struct EmuOptions *", {"order": ORDERS[name], "seed": seed})
+        with self._module.lock:                            # a module has one set of threads
+            failed = self._module.library.emu_run(self._native, len(self._launches), self._index, table, options)
+            if failed:
+                reason = ffi.string(self._module.library.emu_last_error()).decode(errors="replace")
+                raise EmulatorError(f"kernel {self._launches[failed - 1].kernel}: {reason} Source: {self._module.source_path}")
+
+    def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
+        """Run with these pointers again."""
+        kept = list(pointers)
+        return lambda: self.run(kept)
+
+
+class EmulatorModule(Module):
+    """A shared object made from CUDA text."""
+
+    def __init__(self, source: str, kernels: Sequence[str], order: str | None = None, seed: int = 1, flags: Sequence[str] = ()):
+        self.kernels = tuple(kernels)
+        self._order, self._seed = order, seed
+        library, saved = compile_module(source, self.kernels, flags)
+        try:
+            self.library = ffi.dlopen(str(library))
+        except OSError:                                    # cut short by a crash or a full disk: once more
+            library.unlink()
+            library, saved = compile_module(source, self.kernels, flags)
+            self.library = ffi.dlopen(str(library))
+        self.source_path = str(saved)
+        with _locks_lock:                                  # the same file loaded twice is one library
+            self.lock = _locks.setdefault(str(library), threading.Lock())
+
+    def plan(self, launches: Sequence[Sequence[Any]]) -> EmulatorPlan:
+        """See ``Module.plan``."""
+        return EmulatorPlan(self, checked(launches, self.kernels), self._order, self._seed)
+
+    def switches(self) -> int:
+        """How often the last launch changed threads; 2 a block where no thread waits."""
+        with self.lock:
+            return int(self.library.emu_switches())
+
+
+class EmulatorDriver(Driver):
+    """gpu(0) on the CPU; its device arrays are NumPy arrays.
+
+    ``order``: forward, reverse or random; None reads HYBRID_EMU_ORDER at each run.
+    """
+    name = "emulator"
+    arch = "sm_90"                                         # type: ignore[assignment]
+
+    def __init__(self, order: str | None = None, seed: int = 1, flags: Sequence[str] = ()):
+        if order is not None and order not in ORDERS:
+            raise EmulatorError(f"thread order {order!r}: write forward, reverse or random")
+        self._order, self._seed, self._flags = order, seed, tuple(flags)
+
+    def load(self, source: str, kernels: Sequence[str]) -> EmulatorModule:
+        """See ``Driver.load``; compiled with the C++ compiler."""
+        return EmulatorModule(source, kernels, self._order, self._seed, self._flags)
+
+    def alloc(self, nbytes: int) -> np.ndarray:
+        """A uint8 array on a 256-byte boundary, filled with 0xFF (NaN), which real device memory may hold too."""
+        raw = np.full(nbytes + 256, 0xFF, np.uint8)
+        start = -raw.ctypes.data % 256
+        return raw[start:start + nbytes]
+
+    def pointer(self, array: Any) -> int:
+        """Address of a NumPy array."""
+        return int(array.ctypes.data)
+
+    def synchronize(self) -> None:
+        """Nothing: launches return when they are done."""
