@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +12,21 @@ from .driver import Driver, Launch, Module, Plan, checked
 
 _MAX_DYNAMIC_SHARED = 8                                    # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED_LIMIT = 48 * 1024
+_thread = threading.local()
+
+
+def _ensure_context(cupy: Any, device: int) -> None:
+    """Launches through the driver API need the device's context current, which a new thread has not."""
+    seen = _thread.__dict__.setdefault("devices", set())
+    if device not in seen:
+        cupy.cuda.runtime.free(0)
+        seen.add(device)
 
 
 class CuPyPlan(Plan):
     """Launches with their parameters laid out once: a run writes the pointers and launches."""
 
-    def __init__(self, module: "CuPyModule", launches: list[Launch]):
+    def __init__(self, module: CuPyModule, launches: list[Launch]):
         self._driver_api, self._stream = module.cupy.cuda.driver, module.cupy.cuda.get_current_stream
         self._cupy, self._module = module.cupy, module       # the module must outlive its functions
         self._lock = threading.Lock()
@@ -37,6 +47,7 @@ class CuPyPlan(Plan):
         """Launch all on CuPy's current stream; returns before they are done."""
         if len(pointers) < self._size:
             raise ValueError(f"the launches use {self._size} pointers, {len(pointers)} were given")
+        _ensure_context(self._cupy, self._module.device)
         stream, api = self._stream().ptr, self._driver_api
         with self._lock:                                   # the driver copies arguments while it launches
             self._table[:self._size] = pointers[:self._size]
@@ -67,7 +78,8 @@ class CuPyModule(Module):
     def __init__(self, cupy: Any, compiled: nvrtc.Compiled, kernels: Sequence[str]):
         self.cupy, self.kernels = cupy, tuple(kernels)
         self.source_path, self.resources = compiled.source_path, compiled.resources
-        cupy.cuda.runtime.free(0)                          # makes sure that the device has a context
+        self.device = int(cupy.cuda.Device().id)
+        _ensure_context(cupy, self.device)
         self._module = cupy.cuda.function.Module()
         self._module.load(compiled.cubin)
         self._functions = {k: self._module.get_function(k) for k in kernels}
@@ -76,7 +88,8 @@ class CuPyModule(Module):
     def function(self, kernel: str, shared: int) -> int:
         """The CUfunction of a kernel, allowed to use that much dynamic shared memory."""
         pointer = self._functions[kernel].ptr
-        if shared > max(_DEFAULT_SHARED_LIMIT, self._shared.get(kernel, 0)):
+        static = self.resources[kernel].shared if kernel in self.resources else 0
+        if static + shared > _DEFAULT_SHARED_LIMIT and shared > self._shared.get(kernel, 0):
             self.cupy.cuda.driver.funcSetAttribute(pointer, _MAX_DYNAMIC_SHARED, shared)
             self._shared[kernel] = shared
         return int(pointer)

@@ -6,22 +6,23 @@ or ``random:SEED``), so that a missing barrier changes the result; deadlocks and
 from __future__ import annotations
 
 import os
-import platform
 import re
 import shutil
 import subprocess
 import tempfile
 import threading
-from functools import cache as once
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Callable, Sequence
+from typing import Any
 
 import cffi
 import numpy as np
 
 from hybrid.errors import CompileError, HybridError
 
-from . import cache, sources
+from .. import cache
+from ..toolchain import compiler_version, cpu_features
+from . import sources
 from .driver import Driver, Launch, Module, Plan, checked
 
 ORDERS = {"forward": 0, "reverse": 1, "random": 2}
@@ -42,6 +43,7 @@ int emu_run(const struct EmuLaunch *, int n, const int *index, void **table, con
 _DYNAMIC = re.compile(r"extern\s+__shared__\s+(?:__align__\s*\(\s*\d+\s*\)\s*)?([\w ]+?)\s+(\w+)\s*\[\s*\]\s*;")
 _locks: dict[str, threading.Lock] = {}
 _locks_lock = threading.Lock()
+_memory: dict[str, Path] = {}
 
 
 class EmulatorError(HybridError):
@@ -57,46 +59,49 @@ def order_from_environment() -> tuple[str, int]:
     return name, int(seed or "1")
 
 
-@once
-def compiler() -> tuple[str, str]:
-    """(path, version) of the C++ compiler."""
+def compiler() -> str:
+    """Path of the C++ compiler: CXX, else g++, clang++ or c++."""
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         path = shutil.which(name) if name else None
         if path:
-            return path, subprocess.run([path, "--version"], capture_output=True, text=True, check=False).stdout
+            return path
     raise CompileError("the CUDA emulator needs a C++ compiler and found none of g++, clang++, c++: install one "
                        "(Debian and Ubuntu: apt install g++) or set CXX")
 
 
-@once
-def _machine() -> str:
-    """What -march=native depends on."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    return platform.machine() + next((line for line in lines if line.startswith(("flags", "Features"))), "")
+def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = ()) -> Path:
+    """Shared object of a CUDA text; the text is beside it with the suffix .cpp.
 
-
-def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = ()) -> tuple[Path, Path]:
-    """(shared object, saved source) of a CUDA text; CompileError with the compiler's log and the path of the source."""
-    path, version = compiler()
-    text = _text(source, kernels)
+    Raises CompileError with the compiler's log and the path of the saved source.
+    """
+    path, text = compiler(), _text(source, kernels)
     headers = {**sources.device_headers(), **sources.emulator_headers()}
-    key = cache.digest(("emulator", version, _machine(), *FLAGS, *flags, text, *(t for pair in headers.items() for t in pair)))
-    library, saved = cache.find(f"{key}.so"), cache.find(f"{key}.cpp")
-    if library and saved:
-        return library, saved
-    saved = cache.store(f"{key}.cpp", text.encode())
+    key = cache.digest("emulator", compiler_version(path), cpu_features(), *FLAGS, *flags, text,
+                       *(t for pair in headers.items() for t in pair))
+    with _lock_of(key):
+        known = _memory.get(key, cache.folder() / f"{key}.so")
+        if not known.is_file():
+            known = _build(path, text, flags, cache.folder() / f"{key}.so")
+        _memory[key] = known
+        return known
+
+
+def _build(compiler_path: str, text: str, flags: Sequence[str], target: Path) -> Path:
+    saved = cache.write(target.with_suffix(".cpp"), text.encode())
     folder = sources.kernels_folder()
     includes = [f"-I{folder / 'include'}", f"-I{folder / 'cuda'}"]
-    with tempfile.TemporaryDirectory(dir=cache.private_folder()) as work:
+    with tempfile.TemporaryDirectory(prefix="hybrid-") as work:
         out = Path(work) / "module.so"
-        done = subprocess.run([path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"], capture_output=True,
-                              text=True, errors="replace", check=False)
+        done = subprocess.run([compiler_path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"], text=True,
+                              capture_output=True, errors="replace", check=False, stdin=subprocess.DEVNULL)
         if done.returncode:
             raise CompileError(f"the C++ compiler refused a CUDA program for the emulator. Source: {saved}\n{done.stderr}")
-        return cache.store(f"{key}.so", out.read_bytes()), saved
+        return cache.write(saved.with_suffix(".so"), out.read_bytes())
+
+
+def _lock_of(name: str) -> threading.Lock:
+    with _locks_lock:
+        return _locks.setdefault(name, threading.Lock())
 
 
 def _text(source: str, kernels: Sequence[str]) -> str:
@@ -109,7 +114,7 @@ def _text(source: str, kernels: Sequence[str]) -> str:
 class EmulatorPlan(Plan):
     """Launches of an emulated module."""
 
-    def __init__(self, module: "EmulatorModule", launches: list[Launch], order: str | None, seed: int):
+    def __init__(self, module: EmulatorModule, launches: list[Launch], order: str | None, seed: int):
         self._module, self._launches, self._order, self._seed = module, launches, order, seed
         self._table_size = 1 + max((a for launch in launches for a in launch.args), default=-1)
         self._index = ffi.new("int[]", [a for launch in launches for a in launch.args] or [0])
@@ -150,16 +155,15 @@ class EmulatorModule(Module):
     def __init__(self, source: str, kernels: Sequence[str], order: str | None = None, seed: int = 1, flags: Sequence[str] = ()):
         self.kernels = tuple(kernels)
         self._order, self._seed = order, seed
-        library, saved = compile_module(source, self.kernels, flags)
+        path = compile_module(source, self.kernels, flags)
         try:
-            self.library = ffi.dlopen(str(library))
+            self.library = ffi.dlopen(str(path))
         except OSError:                                    # cut short by a crash or a full disk: once more
-            library.unlink()
-            library, saved = compile_module(source, self.kernels, flags)
-            self.library = ffi.dlopen(str(library))
-        self.source_path = str(saved)
-        with _locks_lock:                                  # the same file loaded twice is one library
-            self.lock = _locks.setdefault(str(library), threading.Lock())
+            path.unlink()
+            path = compile_module(source, self.kernels, flags)
+            self.library = ffi.dlopen(str(path))
+        self.source_path = str(path.with_suffix(".cpp"))
+        self.lock = _lock_of(str(path))                    # the same file loaded twice is one library
 
     def plan(self, launches: Sequence[Sequence[Any]]) -> EmulatorPlan:
         """See ``Module.plan``."""
@@ -177,12 +181,16 @@ class EmulatorDriver(Driver):
     ``order``: forward, reverse or random; None reads HYBRID_EMU_ORDER at each run.
     """
     name = "emulator"
-    arch = "sm_90"                                         # type: ignore[assignment]
 
     def __init__(self, order: str | None = None, seed: int = 1, flags: Sequence[str] = ()):
         if order is not None and order not in ORDERS:
             raise EmulatorError(f"thread order {order!r}: write forward, reverse or random")
         self._order, self._seed, self._flags = order, seed, tuple(flags)
+
+    @property
+    def arch(self) -> str:
+        """What the emulator pretends to be."""
+        return "sm_90"
 
     def load(self, source: str, kernels: Sequence[str]) -> EmulatorModule:
         """See ``Driver.load``; compiled with the C++ compiler."""

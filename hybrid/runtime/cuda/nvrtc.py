@@ -9,14 +9,16 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Iterator, Sequence
+from typing import Any
 
 import cffi
 
 from hybrid.errors import CompileError
 
-from . import cache, sources
+from .. import cache
+from . import sources
 
 OPTIONS = ("--std=c++17", "--ftz=false", "--ptxas-options=-v")
 
@@ -39,6 +41,8 @@ nvrtcResult nvrtcGetProgramLog(nvrtcProgram, char *);
 """)
 _lock = threading.Lock()
 _loaded: list[Any] = []
+_building: dict[str, threading.Lock] = {}
+_memory: dict[str, Compiled] = {}
 
 
 @dataclass(frozen=True)
@@ -133,17 +137,33 @@ def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
     _check_arch(arch)
     flags = (f"--gpu-architecture={arch}", *OPTIONS, *options)
     headers = sources.device_headers()
-    key = cache.digest(("nvrtc", *map(str, version()), *flags, source, *(t for pair in headers.items() for t in pair)))
-    found, log_found = cache.find(f"{key}.cubin"), cache.find(f"{key}.log")
-    if found and log_found:
-        cubin, log = found.read_bytes(), log_found.read_text()
-        if cubin[:4] == b"\x7fELF":
-            return Compiled(cubin, str(found.with_suffix(".cu")), log, resources(log))
-    path = str(cache.store(f"{key}.cu", source.encode()))
-    cubin, log = _compile(source, path, flags, headers)
-    cache.store(f"{key}.log", log.encode())
-    cache.store(f"{key}.cubin", cubin)
-    return Compiled(cubin, path, log, resources(log))
+    key = cache.digest("nvrtc", *map(str, version()), *flags, source, *(t for pair in headers.items() for t in pair))
+    with _lock_of(key):
+        if key not in _memory:
+            _memory[key] = _from_disk(key) or _build(key, source, flags, headers)
+        return _memory[key]
+
+
+def _lock_of(key: str) -> threading.Lock:
+    with _lock:
+        return _building.setdefault(key, threading.Lock())
+
+
+def _from_disk(key: str) -> Compiled | None:
+    path = cache.folder() / f"{key}.cubin"
+    try:
+        cubin, log = path.read_bytes(), path.with_suffix(".log").read_text()
+    except OSError:
+        return None
+    return Compiled(cubin, str(path.with_suffix(".cu")), log, resources(log)) if cubin[:4] == b"\x7fELF" else None
+
+
+def _build(key: str, source: str, flags: Sequence[str], headers: dict[str, str]) -> Compiled:
+    path = cache.write(cache.folder() / f"{key}.cu", source.encode())
+    cubin, log = _compile(source, str(path), flags, headers)
+    cache.write(path.with_suffix(".log"), log.encode())
+    cache.write(path.with_suffix(".cubin"), cubin)             # last: whoever finds it finds the others
+    return Compiled(cubin, str(path), log, resources(log))
 
 
 def _check_arch(arch: str) -> None:
@@ -188,13 +208,13 @@ def _check(code: int, path: str, log: str) -> None:
 
 def resources(log: str) -> dict[str, Resources]:
     """Each kernel's resources, from what ``--ptxas-options=-v`` prints."""
-    out: dict[str, Resources] = {}
-    for part in re.split(r"Compiling entry function '", log)[1:]:
-        name = part[:part.index("'")]
+    parts = re.split(r"Compiling entry function '([^']+)'", log)
+    return {name: Resources(_number(r"Used (\d+) registers", text), _number(r"(\d+) bytes spill stores", text),
+                            _number(r"(\d+) bytes spill loads", text), _number(r"(\d+) bytes stack frame", text),
+                            _number(r"(\d+)(?:\+\d+)? bytes smem", text))
+            for name, text in zip(parts[1::2], parts[2::2])}
 
-        def number(pattern: str) -> int:
-            found = re.search(pattern, part)
-            return int(found[1]) if found else 0
-        out[name] = Resources(number(r"Used (\d+) registers"), number(r"(\d+) bytes spill stores"), number(r"(\d+) bytes spill loads"),
-                              number(r"(\d+) bytes stack frame"), number(r"(\d+)(?:\+\d+)? bytes smem"))
-    return out
+
+def _number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    return int(found[1]) if found else 0
