@@ -11,6 +11,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 
+from .contraction import Contraction, Target, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 
@@ -43,7 +44,8 @@ class Printed:
     source: str
     args: list[Node]
     kind: str
-    scratch: int = 0
+    scratch: int = 0               # bytes of working memory the kernel wants
+    takes_scratch: bool = False
 
 
 def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
@@ -231,8 +233,18 @@ def accumulate(e: Emitter, pointer: str, n: Node, idx: Index, value: str) -> str
     return f"{cell} += {value};"
 
 
-def print_kernel(k: Kernel, name: str) -> Printed:
+def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
+    """A contraction through the templates."""
+    args, names = pointer_names(k)
+    p = Contraction(k, name, args, names, target)
+    source = p.source()
+    return Printed(name, source, args, "contraction", p.scratch, True)
+
+
+def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
+    if supported(k):
+        return print_contraction(k, name, target)
     kind = k.kind
     if kind == "concat":
         return print_concat(k, name)
@@ -241,7 +253,19 @@ def print_kernel(k: Kernel, name: str) -> Printed:
     return print_loops(k, name)
 
 
-def print_net(kernels: Sequence[Printed], pointer: Callable[[Node], str]) -> str:
+def print_net(kernels: Sequence[Printed], pointer: Callable[[Node], str], scratch: str) -> str:
     """The function that runs all kernels. pointer: C text of a stored value's address."""
-    calls = [f"  {p.name}({', '.join(pointer(n) for n in p.args)});" for p in kernels]
+    calls = []
+    for p in kernels:
+        args = [pointer(n) for n in p.args] + ([scratch] if p.takes_scratch else [])
+        calls.append(f"  {p.name}({', '.join(args)});")
     return "\n".join(["void net(void **b) {", *calls, "}"])
+
+
+def print_program(kernels: Sequence[Kernel], pointer: Callable[[Node], str], scratch: str, vector: int) -> tuple[str, int]:
+    """C of a whole program and the bytes of scratch memory it wants. scratch: C text of that memory's address."""
+    target = Target(vector)
+    printed = [print_kernel(k, f"k{k.number}", target) for k in kernels if k.root.size]
+    dtypes = sorted({k.dot.dtype for k in kernels if k.dot is not None and supported(k)}, key=str)
+    parts = [prelude(), *(support(d, target) for d in dtypes), *(p.source for p in printed), print_net(printed, pointer, scratch)]
+    return "\n".join(parts), max((p.scratch for p in printed), default=0)

@@ -80,15 +80,19 @@ class CpuProgram:
         return f"(void *)((char *)b[{self._arena_slot}] + {self.planned.memory.offsets[n]})"
 
     def _source(self) -> str:
-        kernels = [printer.print_kernel(k, f"k{k.number}") for k in self.planned.fused.kernels if k.root.size]
-        return "\n".join([printer.prelude(), *(p.source for p in kernels), printer.print_net(kernels, self._pointer)])
+        arena = self.planned.memory.arena
+        source, scratch = printer.print_program(self.planned.fused.kernels, self._pointer, f"(void *)((char *)b[{self._arena_slot}] + {arena})",
+                                                toolchain.vector_bytes())
+        self._arena_bytes = arena + scratch
+        self.report.scratch_bytes = scratch
+        return source
 
     # ---- calls
     def _arena(self) -> np.ndarray:
         try:
             return self._arenas.pop()
         except IndexError:
-            return aligned_bytes(self.planned.memory.arena)
+            return aligned_bytes(self._arena_bytes)
 
     def check(self, arrays: Sequence[Any]) -> list[np.ndarray]:
         """Arrays as the program reads them: C order, aligned, native; ValueError when shapes or dtypes differ."""

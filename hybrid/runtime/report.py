@@ -38,6 +38,7 @@ class Report:
     bound_bytes: int = 0
     output_bytes: int = 0
     input_bytes: int = 0
+    scratch_bytes: int = 0
     offsets: list[tuple[str, int, int]] = field(default_factory=list)
     in_place: list[tuple[str, str]] = field(default_factory=list)
     source_path: str = ""

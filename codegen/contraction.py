@@ -1,0 +1,372 @@
+"""Contractions in C: register tiles over packed columns (matrix products and convolutions alike), and dot products of
+rows where one side is a few vectors. Prologue and epilogue are printed into the loops.
+
+A tile has ``mr`` rows and ``nv`` vectors of columns. The last tile of an axis begins earlier and overlaps the one before
+it instead of being smaller: elements are then written twice with the same value.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hybrid.ir import Node
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
+from hybrid.ir.kernel import Kernel
+
+from .dialect import C
+from .emit import Block, Emitter, loop_nest
+from .operand import Matmul, Operand, matmul, root_index
+
+PARALLEL_WORK = 1 << 17
+STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
+FEW = 4                         # rows up to which a product is done as dot products
+
+
+@dataclass
+class Target:
+    """The machine: bytes of a vector and how many registers there are."""
+    vector: int = 64
+
+    def lanes(self, d: np.dtype) -> int:
+        """Elements in a vector."""
+        return self.vector // d.itemsize
+
+    @property
+    def accumulators(self) -> int:
+        """Vectors that can hold sums at once."""
+        return 28 if self.vector == 64 else 12
+
+
+@dataclass
+class Tile:
+    """mr rows; r lines of c columns in nv vectors."""
+    mr: int
+    nv: int
+    r: int
+    c: int
+
+
+def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int) -> Tile:
+    """The tile that wastes least: rows in equal tiles, columns as whole lines where lines are short."""
+    best, found = math.inf, Tile(1, 1, 1, min(x, lanes))
+    for mr_max in ((14, 8, 7, 6, 4, 2, 1) if accumulators >= 28 else (6, 4, 3, 2, 1)):
+        tiles = -(-rows // mr_max)
+        mr = -(-rows // tiles)
+        for nv in range(1, min(accumulators // mr, 4) + 1):
+            width = nv * lanes
+            c = min(x, width)
+            r = max(1, min(y, width // c)) if c == x else 1
+            vectors = -(-r * c // lanes)
+            if vectors > nv or vectors < nv:
+                continue
+            blocks = -(-x // c) * -(-y // r)
+            loads, fmas = nv + mr, nv * mr
+            cost = tiles * blocks * max(fmas / 2, loads / 2, 4) * (1 + 0.3 * loads / fmas)
+            if cost < best:
+                best, found = cost, Tile(mr, nv, r, c)
+    return found
+
+
+def supported(k: Kernel) -> bool:
+    """Whether the templates take this contraction (else it is a plain loop)."""
+    return k.dot is not None and k.dot.dtype in (np.float32, np.float64) and k.dot.size > 0 and k.dot.args[0].size > 0
+
+
+def vector_type(d: np.dtype, lanes: int) -> str:
+    """Typedef of a vector, loadable from any address."""
+    c = C.storage(d)
+    return (f"typedef {c} v{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));\n"
+            f"typedef {c} u{c}{lanes} __attribute__((vector_size({lanes * d.itemsize}), aligned({d.itemsize})));\n")
+
+
+class Contraction:
+    """Prints one contraction kernel."""
+
+    def __init__(self, k: Kernel, name: str, args: list[Node], names: dict[Node, str], target: Target):
+        assert k.dot is not None
+        self.k, self.name, self.args, self.names, self.target = k, name, args, names, target
+        self.dot = k.dot
+        self.d = self.dot.dtype
+        self.T = C.storage(self.d)
+        self.lanes = target.lanes(self.d)
+        self.V, self.U = f"v{self.T}{self.lanes}", f"u{self.T}{self.lanes}"
+        self.reads = {n: p for n, p in names.items() if n not in k.stores}
+        self.scratch = 0
+
+    def source(self) -> str:
+        """C text of the kernel, its helper functions before it."""
+        plans = [matmul(self.dot, self.reads, swap) for swap in (False, True)]
+        for m in sorted(plans, key=lambda m: m.sizes[0]):
+            if self._few_rows(m):
+                return self._dots(m)
+        return self._tiles(min(plans, key=self._role_cost))
+
+    # ---- which operand is packed
+    def _role_cost(self, m: Matmul) -> float:
+        rows, columns, depth = m.sizes
+        last = m.columns[-1] if m.columns else None
+        unit = last is None or m.b.stride(last) == 1 or m.b.address is None
+        cost = columns * depth * (1.0 if unit else 3.0)
+        if self._row_stride(m) is None:
+            cost += rows * depth * 2.0
+        out = root_index(self.k, m.dot_index)
+        store = linear(self.k.root.shape, out)
+        if last is not None and coefficient(store, last) != 1:
+            cost += rows * columns
+        return cost + 1e-3 * columns
+
+    def _row_stride(self, m: Matmul) -> tuple[int, int] | None:
+        """Strides (row, depth) of the row operand when it can be read in place."""
+        if m.a.address is None or len(m.depth) > 1 or len(m.rows) > 1:
+            return None
+        strides = [m.a.stride(g[0]) if g else 0 for g in (m.rows, m.depth)]
+        return None if None in strides else (strides[0], strides[1])       # type: ignore[return-value]
+
+    # ---- a few rows: dot products along the depth
+    def _few_rows(self, m: Matmul) -> bool:
+        rows, columns, depth = m.sizes
+        return (rows <= FEW and columns > 1 or rows * columns == 1) and depth >= self.lanes and len(m.depth) == 1 and len(m.columns) <= 1 and \
+            len(m.rows) <= 1 and m.a.stride(m.depth[0]) == 1 and m.b.stride(m.depth[0]) == 1 and (not m.columns or m.b.stride(m.columns[0]) is not None)
+
+    def _dots(self, m: Matmul) -> str:
+        rows, columns, depth = m.sizes
+        unroll = max(1, min(8, self.target.accumulators // rows - 1, columns))
+        n = m.columns[0] if m.columns else Var("n0", 1)
+        row = m.rows[0] if m.rows else Var("m0", 1)
+        starts = f"  for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{"
+        work = math.prod(v.extent for v in m.batch) * rows * columns * depth
+        lines = [self._head(), *self._batch_open(m, work if columns < 64 else 0)]
+        if work >= PARALLEL_WORK and columns >= 64:
+            lines.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
+        lines += [starts, f"    long nb = nt * {unroll} < {columns - unroll} ? nt * {unroll} : {columns - unroll};",
+                  f"    {self.T} acc[{rows * unroll}];"]
+        lines += ["    " + line for line in self._dot_body(m, row, n, rows, unroll, depth)]
+        lines += ["    " + line for line in self._epilogue(m, {row: (rows, "0"), n: (unroll, "nb")}, lambda: f"acc[{inner_name(row)} * {unroll} + {inner_name(n)}]")]
+        return "\n".join([*lines, "  }", *self._batch_close(m), "}"])
+
+    def _dot_body(self, m: Matmul, row: Var, n: Var, rows: int, unroll: int, depth: int) -> list[str]:
+        k = m.depth[0]
+        zero = {row: Ix(), n: Ix(), k: Ix()}
+        sm, sn = m.a.stride(row) or 0, m.b.stride(n) or 0
+        a, b = self._base(m.a, zero), self._base(m.b, zero)
+        out = [f"const {self.T} *A = {a}, *B = {b} + nb * {sn};",
+               " ".join(f"{self.V} s{i}_{j} = {{0}};" for i in range(rows) for j in range(unroll)),
+               f"for (long k = 0; k < {depth - depth % self.lanes}; k += {self.lanes}) {{"]
+        out += [f"  {self.V} x{i} = *(const {self.U} *)(A + {i * sm} + k);" for i in range(rows)]
+        for j in range(unroll):
+            out.append(f"  {{ {self.V} w = *(const {self.U} *)(B + {j * sn}l + k); " + " ".join(f"s{i}_{j} += x{i} * w;" for i in range(rows)) + " }")
+        out.append("}")
+        for i in range(rows):
+            for j in range(unroll):
+                out.append(f"acc[{i * unroll + j}] = hsum_{self.V}(s{i}_{j});")
+        if depth % self.lanes:
+            out += [f"for (long k = {depth - depth % self.lanes}; k < {depth}; k++)",
+                    f"  for (long i = 0; i < {rows}; i++) for (long j = 0; j < {unroll}; j++) acc[i * {unroll} + j] += A[i * {sm} + k] * B[j * {sn} + k];"]
+        return out
+
+    # ---- register tiles
+    def _tiles(self, m: Matmul) -> str:
+        rows, _, depth = m.sizes
+        x = m.columns[-1] if m.columns else Var("n0", 1)
+        y = m.columns[-2] if len(m.columns) > 1 else None
+        tile = choose_tile(rows, y.extent if y else 1, x.extent, self.lanes, self.target.accumulators)
+        width = tile.nv * self.lanes
+        while depth * width * self.d.itemsize > STACK and tile.nv > 1:
+            tile = choose_tile(rows, 1, min(x.extent, (tile.nv - 1) * self.lanes), self.lanes, self.target.accumulators)
+            tile.c = min(tile.c, x.extent)
+            width = tile.nv * self.lanes
+        packed_rows = self._row_stride(m) is None
+        sm, sk = (1, tile.mr) if packed_rows else self._row_stride(m)            # type: ignore[misc]
+        direct = self._direct_columns(m, tile, rows)
+        ldb = m.b.stride(m.depth[0]) if direct and m.depth else width
+        micro = self._micro(tile, depth, sm, sk, ldb or 0)
+        lines = [micro, self._head()]
+        if packed_rows:
+            lines += ["  " + s for s in self._pack_rows(m, tile)]
+        lines += ["  " + s for s in self._tile_loop(m, tile, x, y, packed_rows, direct)]
+        return "\n".join([*lines, "}"])
+
+    def _direct_columns(self, m: Matmul, tile: Tile, rows: int) -> bool:
+        """Columns can be read in place: neighbours in memory, whole vectors, and too few rows to make packing pay."""
+        return (m.b.address is not None and len(m.depth) == 1 and bool(m.columns) and m.b.stride(m.columns[-1]) == 1 and tile.r == 1
+                and tile.c == tile.nv * self.lanes and m.b.stride(m.depth[0]) is not None and rows <= 2 * tile.mr)
+
+    def _micro(self, t: Tile, depth: int, sm: int, sk: int, ldb: int) -> str:
+        ij = [(i, j) for i in range(t.mr) for j in range(t.nv)]
+        out = [f"static __attribute__((noinline)) void {self.name}_tile(const {self.T} *A, const {self.T} *B, {self.T} *C) {{",
+               "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij), f"  for (long k = 0; k < {depth}; k++) {{",
+               "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {j * self.lanes});" for j in range(t.nv))]
+        for i in range(t.mr):
+            copies = ", ".join(["a"] * self.lanes)
+            out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(t.nv)) + " }")
+        out += ["  }", "  " + " ".join(f"*({self.U} *)(C + {(i * t.nv + j) * self.lanes}) = c{i}_{j};" for i, j in ij), "}"]
+        return "\n".join(out)
+
+    def _pack_rows(self, m: Matmul, t: Tile) -> list[str]:
+        """All row tiles into scratch memory, depth by depth."""
+        rows, _, depth = m.sizes
+        tiles = -(-rows // t.mr)
+        copies = math.prod(v.extent for v in m.batch)
+        self.scratch = copies * tiles * t.mr * depth * self.d.itemsize
+        e = Emitter(C, self.reads, count=1000)
+        outer = Block(None, frozenset())
+        mid = outer.child([*m.batch])
+        inner = mid.child([*m.rows, *m.depth])
+        value = e.value(m.a.node, m.a.index, inner)
+        place = f"(({text(flat(m.batch))}) * {tiles} + rt) * {t.mr * depth} + ({text(flat(m.depth))}) * {t.mr} + ri"
+        inner.lines.append(f"Ap[{place}] = {value};")
+        body = [f"long rr = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};", "rr += ri;", *decode("rr", m.rows)]
+        nest = loop_nest(m.depth, inner.lines)
+        lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer.lines]
+        return [*lines, *loop_nest(m.batch, [*mid.lines, "#pragma omp parallel for schedule(static) num_threads(hy_threads)",
+                                             *loop_nest([Var("rt", tiles)], loop_nest([Var("ri", t.mr)], body + nest))])]
+
+    def _tile_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, packed_rows: bool, direct: bool) -> list[str]:
+        rows, columns, depth = m.sizes
+        outer = [*m.batch, *m.columns[:-2 if y else -1]] if m.columns else list(m.batch)
+        xt, yt = -(-x.extent // t.c), -(-(y.extent if y else 1) // t.r)
+        count = math.prod(v.extent for v in outer) * yt * xt
+        row_tiles = -(-rows // t.mr)
+        split = max(1, min(row_tiles // 2, 8 // count)) if count < 8 and not direct else row_tiles if count < 8 else 1
+        work = math.prod(v.extent for v in m.batch) * rows * columns * depth
+        out = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK and count * split > 1 else []
+        out += [f"for (long t = 0; t < {count * split}; t++) {{", f"  long u = t / {split}, part = t % {split};"]
+        out += [f"  long xt = u % {xt}; u /= {xt}; long yt = u % {yt}; u /= {yt};"]
+        out += ["  " + s for s in decode("u", outer)]
+        out += [f"  long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
+        if y:
+            out += [f"  long y0 = yt * {t.r} < {y.extent - t.r} ? yt * {t.r} : {y.extent - t.r};"]
+        spans = {x: (t.c, "x0")} if y is None else {y: (t.r, "y0"), x: (t.c, "x0")}
+        out += ["  " + s for s in (self._direct_base(m, x) if direct else self._pack_columns(m, t, spans))]
+        bounds = f"part * {row_tiles} / {split}", f"(part + 1) * {row_tiles} / {split}"
+        out += [f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{",
+                f"    long m_first = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};",
+                f"    {self.T} acc[{t.mr * t.nv * self.lanes}] __attribute__((aligned(64)));",
+                f"    {self.name}_tile({self._row_pointer(m, t, packed_rows, row_tiles, depth)}, Bp, acc);"]
+        width = t.nv * self.lanes
+        line = f"{inner_name(y)} * {t.c} + " if y else ""
+        row = "i_m" if rows > 1 else "0"                   # loops of one turn have no counter: values move out of them
+        out += ["    " + s for s in self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.mr, "m_first"), spans)]
+        return [*out, "  }", "}"]
+
+    def _row_pointer(self, m: Matmul, t: Tile, packed: bool, tiles: int, depth: int) -> str:
+        if packed:
+            return f"Ap + (({text(flat(m.batch))}) * {tiles} + rt) * {t.mr * depth}l"
+        row = m.rows[0] if m.rows else None
+        zero = {v: Ix() for v in [*m.rows, *m.depth]}
+        return f"{self._base(m.a, zero)} + m_first * {(m.a.stride(row) or 0) if row else 0}l"
+
+    def _direct_base(self, m: Matmul, x: Var) -> list[str]:
+        return [f"const {self.T} *Bp = {self._base(m.b, {x: Ix(), **{v: Ix() for v in m.depth}})} + x0;"]
+
+    def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
+        """The tile's columns, depth by depth, lanes beyond the tile zero."""
+        depth, width = m.sizes[2], t.nv * self.lanes
+        e = Emitter(C, self.reads, count=2000)
+        blocks = [Block(None, frozenset(), [])]
+        blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
+        loops = [*m.depth, *spans]
+        for v in loops:
+            blocks.append(blocks[-1].child([v]))
+        value = e.value(m.b.node, m.b.index, blocks[-1])
+        line = "".join(f"{inner_name(v)} * {t.c} + " for v in list(spans)[:-1]) + inner_name(list(spans)[-1])
+        blocks[-1].lines.append(f"Bp[({text(flat(m.depth))}) * {width} + {line}] = {value};")
+        body = blocks[-1].lines
+        for at in reversed(range(len(loops))):
+            v = loops[at]
+            body = [*blocks[at].lines, *self._span_loop(v, spans, body, at == len(loops) - 1)]
+        tail = [] if t.r * t.c == width else loop_nest([Var("zk", depth)], [f"for (long z = {t.r * t.c}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
+        return [f"{self.T} Bp[{depth * width}] __attribute__((aligned(64)));", *tail, *body]
+
+    def _span_loop(self, v: Var, spans: dict[Var, tuple[int, str]], body: list[str], last: bool) -> list[str]:
+        if v not in spans:
+            return loop_nest([v], body)
+        extent, start = spans[v]
+        pragma = ["#pragma omp simd"] if last and extent >= 4 and not any("for (" in s for s in body) else []
+        head = f"for (long i_{v.name} = 0; i_{v.name} < {extent}; i_{v.name}++) {{"
+        return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *("  " + s for s in body), "}"]
+
+    # ---- epilogue: the kernel's root from the sums
+    def _epilogue(self, m: Matmul, flat_spans: dict[Var, tuple[int, str]], cell: object, rows: tuple[int, str] | None = None,
+                  spans: dict[Var, tuple[int, str]] | None = None) -> list[str]:
+        e = Emitter(C, self.reads, given={self.dot: lambda idx: cell()}, extra={n: self.names[n] for n in self.k.extra}, count=3000)     # type: ignore[operator]
+        every = {**flat_spans, **(spans or {})}
+        at = root_index(self.k, m.dot_index)
+        first = Block(None, frozenset([*m.batch, *m.columns]) - frozenset(every))
+        blocks, loops = [first], []
+        if rows:
+            blocks.append(blocks[-1].child(m.rows))
+            loops.append(None)
+        for v in every:
+            blocks.append(blocks[-1].child([v]))
+            loops.append(v)                                                                  # type: ignore[arg-type]
+        value = e.value(self.k.root, at, blocks[-1])
+        blocks[-1].lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        body = blocks[-1].lines
+        for i in reversed(range(len(loops))):
+            v = loops[i]
+            if v is None:
+                assert rows is not None
+                head = [f"long mm = {rows[1]} + i_m;", *decode("mm", m.rows)]
+                body = [*blocks[i].lines, f"for (long i_m = 0; i_m < {rows[0]}; i_m++) {{", *("  " + s for s in head + body), "}"]
+            else:
+                body = [*blocks[i].lines, *self._span_loop(v, every, body, i == len(loops) - 1)]
+        return body
+
+    # ---- pieces
+    def _head(self) -> str:
+        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]
+        return f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{"
+
+    def _base(self, o: Operand, names: dict[Var, Ix]) -> str:
+        assert o.base is not None and o.address is not None
+        return f"({self.reads[o.base]} + ({text(substitute(o.address, names))}))"
+
+    def _batch_open(self, m: Matmul, work: int) -> list[str]:
+        out = []
+        for i, v in enumerate(m.batch):
+            if i == 0 and work >= PARALLEL_WORK:
+                out.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
+            out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
+        return out
+
+    def _batch_close(self, m: Matmul) -> list[str]:
+        return ["  }" for _ in m.batch]
+
+
+def inner_name(v: Var) -> str:
+    """Counter of a tile's loop."""
+    return f"i_{v.name}" if v.extent > 1 else "0"
+
+
+def flat(vs: list[Var]) -> Ix:
+    """Row-major number of a position in some loops."""
+    out, stride = Ix(), 1
+    for v in reversed(vs):
+        out = out + var(v) * stride
+        stride *= v.extent
+    return out
+
+
+def decode(name: str, vs: list[Var]) -> list[str]:
+    """Loop variables from a row-major number."""
+    out, stride = [], 1
+    for i, v in reversed(list(enumerate(vs))):
+        out.append(f"long {v.name} = {name} / {stride}{'' if i == 0 else f' % {v.extent}'};")
+        stride *= v.extent
+    return out[::-1]
+
+
+def hsum(d: np.dtype, lanes: int) -> str:
+    """Horizontal sum of a vector, by halves."""
+    c = C.storage(d)
+    halves = " ".join(f"for (int i = 0; i < {h}; i++) u.f[i] += u.f[i + {h}];" for h in (8, 4, 2, 1) if h < lanes)
+    return (f"HY_FN {c} hsum_v{c}{lanes}(v{c}{lanes} v) {{ union {{ v{c}{lanes} v; {c} f[{lanes}]; }} u; u.v = v; {halves} return u.f[0]; }}\n")
+
+
+def support(d: np.dtype, target: Target) -> str:
+    """Types and functions a contraction of this dtype needs."""
+    lanes = target.lanes(d)
+    return vector_type(d, lanes) + hsum(d, lanes)
