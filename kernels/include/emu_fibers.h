@@ -12,7 +12,8 @@ namespace emu {
 enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, DONE };
 enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN };
 
-const int MAX_ASYNC = 16, MAX_MASKS = 8;
+const int MAX_ASYNC = 16;
+const int MAX_MASKS = 32;                       // each other lane waits in one at most, so one is always free
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
 
 struct AsyncCopy {
@@ -294,10 +295,6 @@ static Rendezvous *find_meeting(Warp &w, unsigned mask) {
     if (w.masks < MAX_MASKS) r = &w.meeting[w.masks++];
     for (int i = 0; i < w.masks && !r; i++)
         if (!in_use(w, w.meeting[i])) r = &w.meeting[i];
-    if (!r) {
-        fail(BAD_COLLECTIVE, "more than 8 warp masks wait at once (a limit of the emulator)");
-        r = &w.meeting[0];
-    }
     r->mask = mask;
     r->arrived = r->generation = 0;
     return r;
