@@ -16,7 +16,7 @@ from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 
 PARALLEL_WORK = 1 << 15        # additions below which threads cost more than they save
-_HEADERS = (("include", "hy_common.h"), ("c", "prelude.h"))
+_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"))
 
 
 def prelude() -> str:

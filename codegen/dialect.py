@@ -61,8 +61,8 @@ _INTS = {"int8": "signed char", "int16": "short", "int32": "int", "int64": "long
 C = Dialect("c", {**_INTS, "float16": "hy_half", "bfloat16": "hy_bf16"},
             {"float16": "hy_load_half({0})", "bfloat16": "hy_load_bf16({0})"},
             {"float16": "hy_store_half({0})", "bfloat16": "hy_store_bf16({0})"},
-            "__builtin_inf()", "HY_NAN", "hy_philox")
+            "__builtin_inf()", "HY_NAN", "philox4x32")
 CUDA = Dialect("cuda", {**_INTS, "int64": "long long", "uint64": "unsigned long long", "float16": "hy_half", "bfloat16": "hy_bf16"},
                {"float16": "hy_load_half({0})", "bfloat16": "hy_load_bf16({0})"},
                {"float16": "hy_store_half({0})", "bfloat16": "hy_store_bf16({0})"},
-               "HY_INF", "HY_NAN", "hy_philox")
+               "HY_INF", "HY_NAN", "philox4x32")

@@ -16,6 +16,7 @@ from hybrid.ir.scalar import SCALARS
 from .dialect import Dialect, is_half
 
 Key = tuple[Node, Index, Guard]
+Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]
 
 
 @dataclass
@@ -37,7 +38,7 @@ class Emitter:
     d: Dialect
     stored: dict[Node, str]
     given: dict[Node, Callable[[Index], str]] = field(default_factory=dict)
-    reducer: "Callable[[Emitter, Node, Index, Guard, Block], str] | None" = None
+    reducer: "Reducer | None" = None
     extra: dict[Node, str] = field(default_factory=dict)
     count: int = 0
     divisions: int = 0
@@ -170,7 +171,7 @@ class Emitter:
         key = n.args[0]
         seed, call = (self.value(key, (Ix(w),), block) for w in (0, 1))
         offset = self.address(n.shape, idx)
-        return self.let(block, n.dtype, f"{self.d.philox}({seed}, {call}, {n.attrs['stream']}u, (unsigned long)({offset}))")
+        return self.let(block, n.dtype, f"{self.d.philox}({seed}, {call}, {n.attrs['stream']}u, (unsigned long long)({offset}))")
 
     # ---- memory
     def store(self, pointer: str, n: Node, idx: Index, value: str) -> str:

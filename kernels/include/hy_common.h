@@ -4,7 +4,6 @@
 #define HY_INF (__int_as_float(0x7f800000))
 #define HY_NAN (__int_as_float(0x7fc00000))
 #define HY_NANf HY_NAN
-#define HY_LOG2E_EXP(x) exp(x)
 #define HY_MATH(f) f
 typedef long long hy_long;
 typedef unsigned long long hy_ulong;
@@ -50,23 +49,6 @@ HY_FN float hy_modf(float a, float b) {
 HY_FN double hy_mod(double a, double b) {
     double r = HY_MATH(fmod)(a, b);
     return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? HY_MATH(copysign)(0.0, b) : r;
-}
-
-// Philox4x32-10 (Salmon et al. 2011): word i & 3 of block i >> 2; key (seed, golden ratio ^ stream).
-HY_FN unsigned hy_philox(unsigned seed, unsigned call, unsigned stream, hy_ulong i) {
-    unsigned c0 = (unsigned)(i >> 2), c1 = (unsigned)(i >> 34), c2 = call, c3 = stream, k0 = seed, k1 = 0x9E3779B9u ^ stream;
-    for (int r = 0; r < 10; r++) {
-        hy_ulong p0 = (hy_ulong)0xD2511F53u * c0, p1 = (hy_ulong)0xCD9E8D57u * c2;
-        unsigned n0 = (unsigned)(p1 >> 32) ^ c1 ^ k0, n2 = (unsigned)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (unsigned)p1;
-        c3 = (unsigned)p0;
-        c0 = n0;
-        c2 = n2;
-        k0 += 0x9E3779B9u;
-        k1 += 0xBB67AE85u;
-    }
-    unsigned w = (unsigned)i & 3u;
-    return w == 0 ? c0 : w == 1 ? c1 : w == 2 ? c2 : c3;
 }
 
 // Derivative of log gamma: recurrence up to 8, then Abramowitz and Stegun 6.3.18.
