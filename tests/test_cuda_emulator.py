@@ -86,8 +86,8 @@ def test_a_missing_barrier_changes_the_result():
 @every_order
 def test_cooperative_launch(order, seed):
     w, x = normal(3, 64, 64) / 8, normal(64)
-    _, a, b, _ = run_emulated(texts.PERSISTENT, [one("mlp", 64, 0, 1, 2, 3, grid=6, cooperative=True)],
-                              [w, x, np.zeros(64, np.float32), np.zeros(1, np.uint32)], order, seed)
+    *_, b, _ = run_emulated(texts.PERSISTENT, [one("mlp", 64, 0, 1, 2, 3, grid=6, cooperative=True)],
+                            [w, x, np.zeros(64, np.float32), np.zeros(1, np.uint32)], order, seed)
     h = x.astype(np.float64)
     for layer in w:
         h = np.maximum(layer @ h, 0)
