@@ -1,15 +1,19 @@
-"""For tests of CUDA sources: compile for real GPUs, and run in the emulator in every order of threads."""
+"""For tests of CUDA sources: compile for real GPUs, run in the emulator in every order of threads, and on a GPU if any."""
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
 
+from hybrid.device import find_cupy
 from hybrid.runtime.cuda import nvrtc
+from hybrid.runtime.cuda.cupy_driver import CuPyDriver
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
 ARCHS = ("sm_80", "sm_90")
-ORDERS = (("forward", 1), ("reverse", 1), ("random", 1), ("random", 2))
+ORDERS = (("forward", 1), ("reverse", 1), ("random", 1), ("random", 2))     # of threads, in the emulator
+PLACES = ORDERS + ((("gpu", 0),) if find_cupy() is not None else ())
+GUARD = 256                                                                 # bytes before and after each array
 
 
 def check_cuda_source(source: str, kernels: Sequence[str], archs: Sequence[str] = ARCHS,
@@ -32,11 +36,23 @@ def check_cuda_source(source: str, kernels: Sequence[str], archs: Sequence[str] 
     return found
 
 
-def run_emulated(source: str, launches: Sequence[Sequence[object]], arrays: Sequence[np.ndarray], order: str = "forward",
-                 seed: int = 1) -> list[np.ndarray]:
-    """Run launches on copies of arrays; a launch's args are positions in ``arrays``. Returns the copies."""
-    copies = [np.array(a, copy=True) for a in arrays]
-    driver = EmulatorDriver(order, seed)
+def run_cuda(source: str, launches: Sequence[Sequence[object]], arrays: Sequence[np.ndarray], order: str = "forward",
+             seed: int = 1) -> list[np.ndarray]:
+    """Run launches on copies of arrays; a launch's args are positions in ``arrays``. Returns the copies.
+
+    ``order`` and ``seed``: one of PLACES. Around each array lie bytes 0xFF, which are NaN to whoever reads them and
+    must be there still when the kernels are done.
+    """
+    driver = CuPyDriver(find_cupy()) if order == "gpu" else EmulatorDriver(order, seed)
     module = driver.load(source, sorted({str(launch[0]) for launch in launches}))
-    module.plan(launches).run([driver.pointer(c) for c in copies])
-    return copies
+    memory = [driver.alloc(a.nbytes + 2 * GUARD) for a in arrays]
+    for m, a in zip(memory, arrays):
+        m[:] = 0xFF
+        raw = np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8)
+        m[GUARD:GUARD + a.nbytes] = raw if order != "gpu" else find_cupy().asarray(raw)
+    module.plan(launches).run([driver.pointer(m) + GUARD for m in memory])
+    driver.synchronize()
+    host = [m if order != "gpu" else m.get() for m in memory]
+    for i, (h, a) in enumerate(zip(host, arrays)):
+        assert (h[:GUARD] == 0xFF).all() and (h[GUARD + a.nbytes:] == 0xFF).all(), f"array {i} was written outside its bounds"
+    return [np.frombuffer(h[GUARD:GUARD + a.nbytes].tobytes(), a.dtype).reshape(a.shape).copy() for h, a in zip(host, arrays)]

@@ -5,12 +5,13 @@ import cuda_texts as texts
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_tools import ORDERS, check_cuda_source, run_emulated
+from cuda_tools import ORDERS, PLACES, check_cuda_source, run_cuda
 
 from hybrid.errors import CompileError
 from hybrid.runtime.cuda import EmulatorError, Launch, nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
+everywhere = pytest.mark.parametrize("order, seed", PLACES)
 every_order = pytest.mark.parametrize("order, seed", ORDERS)
 needs_nvrtc = pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 MATMUL = texts.MATMUL.replace("NEXT_TILE_BARRIER", "__syncthreads();")
@@ -24,10 +25,10 @@ def one(kernel: str, block: int, *args: int, grid: int = 1, **more: int) -> Laun
     return Launch(kernel, (grid, 1, 1), (block, 1, 1), args=args, **more)
 
 
-@every_order
+@everywhere
 def test_elementwise(order, seed):
     a, b = normal(100003), normal(100003)[::-1].copy()
-    *_, o, o4 = run_emulated(texts.ELEMENTWISE, [one("fused", 256, 0, 1, 2, grid=391), one("fused4", 128, 0, 1, 3, grid=64)],
+    *_, o, o4 = run_cuda(texts.ELEMENTWISE, [one("fused", 256, 0, 1, 2, grid=391), one("fused4", 128, 0, 1, 3, grid=64)],
                              [a, b, np.full_like(a, np.nan), np.zeros(100000, np.float32)], order, seed)
     v = np.maximum(a.astype(np.float64) * b + 1, 0)
     assert np.abs(o - np.tanh(v) * np.exp(-v)).max() < 1e-6
@@ -42,7 +43,7 @@ def test_a_kernel_without_barriers_never_switches_threads():
     assert module.switches() <= 3 * 64
 
 
-@every_order
+@everywhere
 def test_block_reductions(order, seed):
     x = normal(3, 5000)
     whole = (x * 1000).astype(np.int16)
@@ -50,7 +51,7 @@ def test_block_reductions(order, seed):
     wide[1, 4000] = wide[1, 77] = np.nan
     launches = [one("block_sum", 256, 0, 1, grid=3), one("block_argmax", 512, 2, 3, grid=3), one("block_range", 96, 4, 5, grid=3),
                 one("softmax", 1024, 0, 6, grid=3, shared=4 * 5000)]
-    _, total, _, where, _, bounds, soft = run_emulated(
+    _, total, _, where, _, bounds, soft = run_cuda(
         texts.REDUCE, launches, [x, np.zeros(3, np.float32), wide, np.zeros(3, np.int64), whole, np.zeros((3, 2), np.int16),
                                  np.full_like(x, np.nan)], order, seed)
     assert np.abs(total - x.astype(np.float64).sum(1)).max() < 1e-3
@@ -62,18 +63,18 @@ def test_block_reductions(order, seed):
 
 def test_reductions_are_the_same_bits_in_every_order():
     x = normal(3, 5000)
-    results = [run_emulated(texts.REDUCE, [one("block_sum", 256, 0, 1, grid=3)], [x, np.zeros(3, np.float32)], *o)[1] for o in ORDERS]
+    results = [run_cuda(texts.REDUCE, [one("block_sum", 256, 0, 1, grid=3)], [x, np.zeros(3, np.float32)], *o)[1] for o in PLACES]
     assert all(np.array_equal(results[0], r) for r in results)
 
 
 def matmul(text: str, order: str, seed: int) -> float:
     a, b, bias = normal(130, 50), normal(50, 77), normal(77)
-    c = run_emulated(text, [Launch("matmul", (2, 3, 1), (256, 1, 1), 0, (0, 1, 2, 3))],
+    c = run_cuda(text, [Launch("matmul", (2, 3, 1), (256, 1, 1), 0, (0, 1, 2, 3))],
                      [a, b, bias, np.full((130, 77), np.nan, np.float32)], order, seed)[3]
     return float(np.abs(c - np.maximum(a.astype(np.float64) @ b + bias, 0)).max())
 
 
-@every_order
+@everywhere
 def test_tiled_matmul(order, seed):
     assert matmul(MATMUL, order, seed) < 1e-4
 
@@ -83,27 +84,28 @@ def test_a_missing_barrier_changes_the_result():
     assert sum(wrong) >= 3
 
 
-@every_order
+@everywhere
 def test_cooperative_launch(order, seed):
     w, x = normal(3, 64, 64) / 8, normal(64)
-    *_, b, _ = run_emulated(texts.PERSISTENT, [one("mlp", 64, 0, 1, 2, 3, grid=6, cooperative=True)],
+    *_, b, _ = run_cuda(texts.PERSISTENT, [one("mlp", 64, 0, 1, 2, 3, grid=6, cooperative=True)],
                             [w, x, np.zeros(64, np.float32), np.zeros(1, np.uint32)], order, seed)
     h = x.astype(np.float64)
     for layer in w:
         h = np.maximum(layer @ h, 0)
     assert np.abs(b - h).max() < 1e-5
-    out, _ = run_emulated(texts.PERSISTENT, [one("spin", 64, 0, 1, grid=4, cooperative=True)],
+    out, _ = run_cuda(texts.PERSISTENT, [one("spin", 64, 0, 1, grid=4, cooperative=True)],
                           [np.full(512, -1, np.int32), np.zeros(1, np.uint32)], order, seed)
     assert np.array_equal(out[256:], np.arange(256)[::-1])
 
 
 def test_grid_sync_needs_a_cooperative_launch():
     with pytest.raises(EmulatorError, match="cooperatively"):
-        run_emulated(texts.PERSISTENT, [one("mlp", 64, 0, 1, 2, 3, grid=6)],
+        run_cuda(texts.PERSISTENT, [one("mlp", 64, 0, 1, 2, 3, grid=6)],
                      [normal(3, 64, 64), normal(64), normal(64), np.zeros(1, np.uint32)])
 
 
-def test_half_types_round_as_numpy_and_ml_dtypes():
+@pytest.mark.parametrize("order, seed", PLACES[3:])
+def test_half_types_round_as_numpy_and_ml_dtypes(order, seed):
     bits = np.random.default_rng(3).integers(0, 2**32, 1 << 16, dtype=np.uint32)
     near = (np.arange(1 << 16, dtype=np.uint32) << 13) + 0x33000000           # all around the subnormals and half ways
     special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, 6e-8, 2.98e-8, 2.99e-8, 1e-40], np.float32)
@@ -111,23 +113,23 @@ def test_half_types_round_as_numpy_and_ml_dtypes():
     with np.errstate(over="ignore", invalid="ignore"):
         half, bf16 = x.astype(np.float16), x.astype(ml_dtypes.bfloat16)
     n = x.size
-    _, h, b, back, back_b = run_emulated(texts.HALF, [one("to_half", 256, 0, 1, 2, 3, 4, grid=n // 256)],
-                                         [x, np.zeros(n, np.uint16), np.zeros(n, np.uint16), np.zeros_like(x), np.zeros_like(x)])
+    _, h, b, back, back_b = run_cuda(texts.HALF, [one("to_half", 256, 0, 1, 2, 3, 4, grid=n // 256)],
+                                         [x, np.zeros(n, np.uint16), np.zeros(n, np.uint16), np.zeros_like(x), np.zeros_like(x)], order, seed)
     good = ~np.isnan(x)
     assert np.array_equal(h[good], half.view(np.uint16)[good]) and np.array_equal(b[good], bf16.view(np.uint16)[good])
     assert np.array_equal(back, half.astype(np.float32), equal_nan=True)
     assert np.array_equal(back_b, bf16.astype(np.float32), equal_nan=True)
     every = np.arange(1 << 16, dtype=np.uint16)
-    _, out = run_emulated(texts.HALF, [one("from_half", 256, 0, 1, grid=256)], [every, np.zeros(1 << 16, np.float32)])
+    _, out = run_cuda(texts.HALF, [one("from_half", 256, 0, 1, grid=256)], [every, np.zeros(1 << 16, np.float32)], order, seed)
     assert np.array_equal(out, every.view(np.float16).astype(np.float32), equal_nan=True)
 
 
-@every_order
+@everywhere
 def test_atomic_sums(order, seed):
     rng = np.random.default_rng(5)
     at, x = rng.integers(0, 9, 512).astype(np.int32), rng.integers(-2, 3, 512).astype(np.float32)
     kinds = [np.float32, np.float64, np.int64, np.float16, ml_dtypes.bfloat16, np.int8]
-    out = run_emulated(texts.HALF, [one("scatter", 128, *range(8), grid=4)], [at, x, *(np.zeros(12, k) for k in kinds)], order, seed)
+    out = run_cuda(texts.HALF, [one("scatter", 128, *range(8), grid=4)], [at, x, *(np.zeros(12, k) for k in kinds)], order, seed)
     expected = np.zeros(12)
     np.add.at(expected, at, x)
     for array in out[2:]:
@@ -142,8 +144,13 @@ def test_atomic_sums(order, seed):
 ])
 def test_misuse_is_an_error(kernel, block, message):
     with pytest.raises(EmulatorError, match=message) as e:
-        run_emulated(texts.BAD, [one(kernel, block, 0)], [normal(2048)])
+        run_cuda(texts.BAD, [one(kernel, block, 0)], [normal(2048)])
     assert f"kernel {kernel}" in str(e.value)
+
+
+def test_writing_outside_an_array_is_seen():
+    with pytest.raises(AssertionError, match="array 0 was written outside its bounds"):
+        run_cuda(texts.BAD, [one("no_race", 256, 0)], [normal(255)])
 
 
 def test_an_error_leaves_the_module_usable():
@@ -159,19 +166,19 @@ def test_an_error_leaves_the_module_usable():
 @every_order
 def test_a_race_is_seen_and_a_barrier_ends_it(order, seed):
     x = normal(256)
-    assert np.isnan(run_emulated(texts.BAD, [one("race", 256, 0)], [x], order, seed)[0]).any()
-    assert np.array_equal(run_emulated(texts.BAD, [one("no_race", 256, 0)], [x], order, seed)[0], x[::-1])
+    assert np.isnan(run_cuda(texts.BAD, [one("race", 256, 0)], [x], order, seed)[0]).any()
+    assert np.array_equal(run_cuda(texts.BAD, [one("no_race", 256, 0)], [x], order, seed)[0], x[::-1])
 
 
-@every_order
+@everywhere
 def test_warp_collectives_of_parts_of_a_warp(order, seed):
     x = np.ones(64, np.float32)
-    assert (run_emulated(texts.BAD, [one("half_warps", 64, 0)], [x], order, seed)[0] == 16**3 + 16).all()
-    assert np.isfinite(run_emulated(texts.BAD, [one("many_masks", 64, 0)], [x], order, seed)[0]).all()
+    assert (run_cuda(texts.BAD, [one("half_warps", 64, 0)], [x], order, seed)[0] == 16**3 + 16).all()
+    assert np.isfinite(run_cuda(texts.BAD, [one("many_masks", 64, 0)], [x], order, seed)[0]).all()
 
 
 def test_shared_memory_starts_as_nan():
-    out = run_emulated(texts.BAD, [one("no_race", 256, 0), one("uses_garbage", 32, 0)], [normal(256)])[0]
+    out = run_cuda(texts.BAD, [one("no_race", 256, 0), one("uses_garbage", 32, 0)], [normal(256)])[0]
     assert np.isnan(out[:32]).all()
 
 

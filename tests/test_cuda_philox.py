@@ -7,7 +7,7 @@ import subprocess
 import cffi
 import numpy as np
 import pytest
-from cuda_tools import run_emulated
+from cuda_tools import PLACES, run_cuda
 
 from hybrid.ir import philox
 from hybrid.runtime.cuda import sources
@@ -75,9 +75,10 @@ def test_block_numbers_use_64_bits(c_library):
     assert lib.bits(SEED, CALL, STREAM, index) == int(words[2][0])
 
 
-def test_cuda_draws_what_numpy_draws():
-    _, out = run_emulated(CUDA, [("draw", (8, 1, 1), (128, 1, 1), 0, (0, 1))],
-                          [np.array([SEED, CALL], np.uint32), np.zeros(COUNT, np.uint32)])
+@pytest.mark.parametrize("order, seed", PLACES)
+def test_cuda_draws_what_numpy_draws(order, seed):
+    _, out = run_cuda(CUDA, [("draw", (8, 1, 1), (128, 1, 1), 0, (0, 1))],
+                          [np.array([SEED, CALL], np.uint32), np.zeros(COUNT, np.uint32)], order, seed)
     assert np.array_equal(out, numpy_bits(COUNT))
 
 
