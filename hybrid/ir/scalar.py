@@ -81,7 +81,7 @@ _row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", lambda g, y, a, b: (g, -g
      c_int="hy_irem({0}, {1})", cuda="fmod{f}({0}, {1})", cost=12)
 _row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,))
 _row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("sign", a),), c_int="({0} < 0 ? -{0} : {0})", cuda=_cu("fabs"))
-_row("sign", 1, "sign", "({0} > 0 ? ({T})1 : {0} < 0 ? ({T})-1 : {0})", lambda g, y, a: (None,), cost=2)
+_row("sign", 1, special.sign, "({0} > 0 ? ({T})1 : {0} < 0 ? ({T})-1 : {0})", lambda g, y, a: (None,), cost=2)
 _row("reciprocal", 1, lambda xp, a: 1 / a, "(1 / {0})", lambda g, y, a: (-g * y * y,), "float", cost=4)
 _row("square", 1, "square", "({0} * {0})", lambda g, y, a: (g * a * 2,))
 _row("maximum", 2, "maximum", "hy_max({0}, {1})", c_int="({0} > {1} ? {0} : {1})",
@@ -162,9 +162,11 @@ _row("copysign", 2, "copysign", "__builtin_copysign{f}({0}, {1})", rule="float",
      vjp=lambda g, y, a, b: (g * _m("sign", a) * _m("copysign", g * 0 + 1, b), None))
 
 # ---- bits
-for _name, _np, _c in (("bit_and", "bitwise_and", "&"), ("bit_or", "bitwise_or", "|"), ("bit_xor", "bitwise_xor", "^"),
-                       ("shl", "left_shift", "<<"), ("shr", "right_shift", ">>")):
+for _name, _np, _c in (("bit_and", "bitwise_and", "&"), ("bit_or", "bitwise_or", "|"), ("bit_xor", "bitwise_xor", "^")):
     _row(_name, 2, _np, f"({{0}} {_c} {{1}})", lambda g, y, a, b: (None, None), "int")
+# C leaves shifts by the width or more open; NumPy gives 0 (the sign for a right shift)
+_row("shl", 2, "left_shift", "(({1} >= 0) & ({1} < 8 * (int)sizeof({T})) ? {0} << {1} : 0)", lambda g, y, a, b: (None, None), "int")
+_row("shr", 2, "right_shift", "(({1} >= 0) & ({1} < 8 * (int)sizeof({T})) ? {0} >> {1} : {0} < 0 ? -1 : 0)", lambda g, y, a, b: (None, None), "int")
 _row("bit_not", 1, "bitwise_not", "(~{0})", lambda g, y, a: (None,), "int")
 
 DTYPE_BOOL = np.dtype(bool)

@@ -140,3 +140,8 @@ def float_only(name: str) -> Callable[[Any, Any], Any]:
     def call(xp: Any, a: Any) -> Any:
         return getattr(xp, name)(a if a.dtype.kind == "f" else a.astype(np.float32))
     return call
+
+
+def sign(xp: Any, a: Any) -> Any:
+    """Sign; NumPy has none for bool."""
+    return a if a.dtype.kind == "b" else xp.sign(a)

@@ -11,14 +11,13 @@ from hybrid.codegen import c as printer
 
 from .. import config
 from ..ir import Node
-from ..ir.kernel import strip_reshape
 from ..passes.pipeline import Planned
 from . import toolchain
 from .report import Report, make_report
 
 _ffi = cffi.FFI()
 _ffi.cdef("void net(void **); void hy_set_threads(int);")
-_from_buffer, _new = _ffi.from_buffer, _ffi.new
+_from_buffer, _new, _empty = _ffi.from_buffer, _ffi.new, np.empty
 ALIGN = 64
 
 
@@ -116,22 +115,91 @@ class CpuProgram:
         keep.append(_from_buffer(arena))
         self._net(_new("void *[]", keep))
         self._arenas.append(arena)
-        for slot, i, shape in self._updates:
-            originals[slot][...] = table[i].reshape(shape)
-        if self._simple:
-            return fresh
+        return fresh if self._simple else self.finish(dict(enumerate(originals)), fresh)
+
+    def finish(self, given: dict[int, np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
+        """Write updates into the given arrays and put the outputs in order; inputs and repeated results are copied."""
         first = self._arena_slot - len(fresh)
+
+        def at(i: int) -> np.ndarray:
+            return fresh[i - first] if i >= first else given[i] if i in given else self._constants[i - len(self._inputs)]
+        results = [(i, at(i).reshape(shape)) for i, shape in self._results]
         out, seen = [], set()
-        for i, shape in self._results:
-            a = table[i].reshape(shape)
-            out.append(a.copy() if i < first or i in seen else a)      # inputs and repeated results are copied
+        for i, a in results:
+            out.append(a.copy() if i < first or i in seen else a)
             seen.add(i)
+        for slot, i, shape in self._updates:
+            given[slot][...] = at(i).reshape(shape)
         return out
+
+
+class Bound:
+    """A program whose fixed inputs (parameters) keep their addresses between calls: the fast way in.
+
+    ``bound(a, b)`` takes the remaining inputs in slot order. ``rebind(arrays)`` gives the fixed ones new addresses.
+    """
+
+    def __init__(self, program: CpuProgram, fixed: Sequence[int]):
+        self.program = program
+        self._fixed = tuple(fixed)
+        self._free = [i for i in range(len(program._inputs)) if i not in set(fixed)]
+        self._checks = [(i, *program._inputs[i]) for i in self._free]
+        self._first = len(program._inputs) + len(program._constants)
+        self._keep: list[Any] = []
+        self._tables: list[Any] = []
+        self._fixed_arrays: dict[int, np.ndarray] = {}
+
+    def rebind(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Set the fixed inputs. False when one of them cannot be used in place (then call the program itself)."""
+        program = self.program
+        for i, a in zip(self._fixed, arrays):
+            shape, dtype = program._inputs[i]
+            if a.shape != shape or a.dtype != dtype or not (a.flags.c_contiguous and a.flags.aligned):
+                return False
+        self._fixed_arrays = dict(zip(self._fixed, arrays))
+        self._keep = [(i, _from_buffer(a)) for i, a in zip(self._fixed, arrays)]
+        self._keep += [(len(program._inputs) + j, _from_buffer(a)) for j, a in enumerate(program._constants)]
+        self._tables = []
+        return True
+
+    def _table(self) -> tuple[Any, Any]:
+        arena = aligned_bytes(self.program._arena_bytes)
+        table = _new("void *[]", self.program._arena_slot + 1)
+        for i, pointer in self._keep:
+            table[i] = pointer
+        table[self.program._arena_slot] = _from_buffer(arena)
+        return table, arena
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray] | None:
+        """Outputs; None when an array does not fit (shape, dtype, layout) and the careful way must be taken."""
+        tables = self._tables
+        try:
+            entry = tables.pop()
+        except IndexError:
+            entry = self._table()
+        table = entry[0]
+        try:
+            for (i, shape, dtype), a in zip(self._checks, arrays):
+                if a.shape != shape or a.dtype != dtype:
+                    return None
+                table[i] = _from_buffer(a)
+        except ValueError:                                       # not contiguous
+            return None
+        fresh = [_empty(shape, dtype) for shape, dtype in self.program._new]
+        at = self._first
+        for a in fresh:
+            table[at] = _from_buffer(a)
+            at += 1
+        self.program._net(table)
+        tables.append(entry)
+        return fresh if self.program._simple else self._rest(arrays, fresh)
+
+    def _rest(self, arrays: Sequence[np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
+        given = {**self._fixed_arrays, **dict(zip(self._free, arrays))}
+        return self.program.finish(given, fresh)
 
 
 def has_compiler() -> bool:
     """Whether generated C can be compiled here."""
     return toolchain.compiler() is not None
 
-
-__all__ = ["CpuProgram", "aligned_bytes", "has_compiler", "strip_reshape"]
