@@ -10,10 +10,11 @@ import warnings
 from pathlib import Path
 
 import pytest
-from cuda_tools import check_cuda_source
 
 from hybrid.errors import CompileError
 from hybrid.runtime.cuda import emulator, nvrtc
+
+from .cuda_tools import check_cuda_source
 
 pytestmark = pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 

@@ -1,15 +1,16 @@
 """CUDA kernels on the CPU: right results in every order of threads, and races and deadlocks that are seen."""
 from __future__ import annotations
 
-import cuda_texts as texts
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_tools import ORDERS, PLACES, check_cuda_source, run_cuda
 
 from hybrid.errors import CompileError
 from hybrid.runtime.cuda import EmulatorError, Launch, nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver
+
+from . import cuda_texts as texts
+from .cuda_tools import ORDERS, PLACES, check_cuda_source, run_cuda
 
 everywhere = pytest.mark.parametrize("order, seed", PLACES)
 every_order = pytest.mark.parametrize("order, seed", ORDERS)

@@ -7,10 +7,11 @@ import subprocess
 import cffi
 import numpy as np
 import pytest
-from cuda_tools import PLACES, run_cuda
 
 from hybrid.ir import philox
 from hybrid.runtime.cuda import sources
+
+from .cuda_tools import PLACES, run_cuda
 
 # Random123's known answers (kat_vectors): counter, key, result
 KNOWN = [

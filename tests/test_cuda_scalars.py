@@ -3,13 +3,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cuda_tools import check_cuda_source
 
-from hybrid import device, dtype as dt, ir, runtime
+from hybrid import device, ir, runtime
+from hybrid import dtype as dt
 from hybrid.errors import DTypeError
 from hybrid.ir.scalar import SCALARS
 from hybrid.runtime import reference
 from hybrid.runtime.cuda import nvrtc
+
+from .cuda_tools import check_cuda_source
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "uint32"]
 SIZE = 1000
