@@ -1,0 +1,103 @@
+"""``nd.save``, ``nd.load`` and ``load_frombuffer``; exporting a Symbol with its parameters."""
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import device
+from ..array import NDArray
+from ..errors import FileFormatError
+from . import symbol_json
+from .params import ParamsFile, read_file, write_params
+
+def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -> None:
+    """Save an NDArray, a list of them or a dict from names to them as MXNet does.
+
+    version: 2 or 3 of MXNet's format (``npx.save`` writes 3); None takes 2, and 3 where an array has shape () or
+    a size of 0. The file appears whole or not at all. Raises TypeError for anything else, DTypeError for a dtype
+    that MXNet's files do not know (int16, uint32, uint64).
+
+    >>> nd.save("w.params", {"weight": nd.ones((2, 3))})      # doctest: +SKIP
+    """
+    names, arrays = _named_arrays(data)
+    contexts = [(a.ctx.device_typeid, a.ctx.device_id) for a in arrays]
+    write_params(fname, [a.asnumpy() for a in arrays], names, contexts, version)
+
+
+def _named_arrays(data: Any) -> tuple[list[str], list[NDArray]]:
+    if isinstance(data, NDArray):
+        return [], [data]
+    if isinstance(data, Mapping):
+        for key, value in data.items():
+            if not isinstance(key, str) or not isinstance(value, NDArray):
+                raise TypeError(f"save takes a dict from str to NDArray; {key!r:.80} is a {type(key).__name__} for a "
+                                f"{type(value).__name__}")
+        return list(data), list(data.values())
+    if isinstance(data, (list, tuple)):
+        for k, value in enumerate(data):
+            if not isinstance(value, NDArray):
+                raise TypeError(f"save takes a list of NDArray; item {k} is a {type(value).__name__}")
+        return [], list(data)
+    raise TypeError(f"save takes an NDArray, a list of them or a dict from str to them, not a {type(data).__name__}")
+
+
+def load(fname: str | os.PathLike[str], cls: type[NDArray] = NDArray) -> Any:
+    """What ``save`` wrote: a list where there are no names, a dict where there are.
+
+    An array that was saved on a GPU comes back on it where it is there, else on the CPU.
+
+    >>> nd.load("w.params")["weight"].shape                    # doctest: +SKIP
+    (2, 3)
+    """
+    return _wrapped(read_file(fname), os.fspath(fname), cls)
+
+
+def load_frombuffer(buf: bytes | bytearray | memoryview, cls: type[NDArray] = NDArray) -> Any:
+    """``load`` of bytes in memory."""
+    if not isinstance(buf, (bytes, bytearray, memoryview)):
+        raise TypeError(f"load_frombuffer takes bytes, not a {type(buf).__name__}")
+    return _wrapped(read_file(buf), "<buffer>", cls)
+
+
+def _wrapped(found: ParamsFile, source: str, cls: type[NDArray]) -> Any:
+    arrays = [_to_device(a, context, cls, f"{source}: array {k}")
+              for k, (a, context) in enumerate(zip(found.arrays, found.contexts, strict=True))]
+    if not found.names:
+        return arrays
+    out = dict(zip(found.names, arrays, strict=True))
+    if len(out) < len(arrays):
+        twice = Counter(found.names).most_common(1)[0][0]
+        raise FileFormatError(f"{source}: the name {twice!r:.80} stands there twice")
+    return out
+
+
+def _to_device(array: np.ndarray | None, context: tuple[int, int], cls: type[NDArray], where: str) -> NDArray:
+    if array is None:
+        raise FileFormatError(f"{where} has no value: it was saved before it was initialized")
+    kind, number = context
+    ctx = device.gpu(number) if kind == 2 and number < device.num_gpus() else device.cpu(0)
+    return wrap(array, ctx, cls)
+
+
+def export_symbol(symbol: Any, params: Mapping[str, NDArray], aux: Mapping[str, NDArray], prefix: str,
+                  epoch: int = 0) -> tuple[str, str]:
+    """Write ``prefix-symbol.json`` and ``prefix-0000.params`` (the epoch in four digits), as ``HybridBlock.export``.
+
+    params, aux: arrays by the names of the Symbol's arguments and auxiliary states; names that the Symbol does not
+    have are left out. They are written in the order of the graph. Returns the two file names.
+    """
+    values = {**{name: f"arg:{name}" for name in params}, **{name: f"aux:{name}" for name in aux}}
+    arrays = {**params, **aux}
+    data = {values[name]: arrays[name] for name in _inputs(symbol) if name in arrays}
+    names = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
+    symbol_json.save(symbol, names[0])
+    save(names[1], data)
+    return names
+
+
+def _inputs(symbol: Any) -> Iterable[str]:
+    return [node.name for node in symbol_json.in_order(symbol) if node.opdef is None]
