@@ -44,7 +44,7 @@ class FakeCuPy:
                 return SimpleNamespace(ptr=100 + KERNELS.index(name))
 
         def launch(function, gx, gy, gz, bx, by, bz, shared, stream, params, extra=0):
-            assert stream in (7, 8) and not extra
+            assert stream in (7, 8) and not extra and outer.device == 1
             count = (2, 3)[function - 100]
             slots = (ctypes.c_uint64 * count).from_address(params)
             args = [ctypes.c_uint64.from_address(s).value for s in slots]
@@ -70,14 +70,27 @@ class FakeCuPy:
             def end_capture(self):
                 return SimpleNamespace(launch=lambda stream: setattr(outer, "replayed", stream.ptr))
 
+        class Device:
+            compute_capability = "90"
+
+            def __init__(self, number: int):
+                self.number = number
+
+            def __enter__(self):
+                self.before, outer.device = outer.device, self.number
+
+            def __exit__(self, *_):
+                outer.device = self.before
+
+        self.device = 0
         self.stream = SimpleNamespace(ptr=7, synchronize=lambda: None)
         self.uint8 = np.uint8
         self.empty = np.empty
         self.cuda = SimpleNamespace(
             driver=SimpleNamespace(launchKernel=launch, launchCooperativeKernel=launch,
                                    funcSetAttribute=lambda *a: self.attributes.append(a)),
-            function=SimpleNamespace(Module=LoadedModule), runtime=SimpleNamespace(free=free), Stream=Stream,
-            Device=lambda: SimpleNamespace(id=0, compute_capability="90"), get_current_stream=lambda: self.stream)
+            function=SimpleNamespace(Module=LoadedModule), runtime=SimpleNamespace(free=free, getDevice=lambda: self.device),
+            Stream=Stream, Device=Device, get_current_stream=lambda: self.stream)
 
 
 @pytest.fixture
@@ -103,6 +116,12 @@ def test_no_gpu_is_a_clear_error(monkeypatch):
         cuda.driver()
 
 
+def test_the_emulator_has_one_device(monkeypatch):
+    monkeypatch.setenv("HYBRID_CUDA", "emulator")
+    with pytest.raises(DeviceError, match=r"gpu\(1\) was asked for"):
+        cuda.driver(1)
+
+
 @pytest.mark.parametrize("run", ["plan", "list"])
 def test_emulator_runs_a_list(run):
     driver = EmulatorDriver()
@@ -125,7 +144,7 @@ def test_emulated_memory_is_aligned_and_holds_garbage():
 
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 def test_cupy_driver_lays_out_parameters(fake):
-    driver = cupy_driver.CuPyDriver(fake)
+    driver = cupy_driver.CuPyDriver(fake, 1)
     assert driver.arch == "sm_90a"
     module = driver.load(TEXT, KERNELS)
     assert module.resources["add"].registers and module.source_path.endswith(".cu")
@@ -136,12 +155,13 @@ def test_cupy_driver_lays_out_parameters(fake):
         assert np.array_equal(y, 2 * x) and np.array_equal(z, 3 * x)
     with pytest.raises(ValueError, match="use 3 pointers, 2 were given"):
         plan.run([1, 2])
-    assert not fake.attributes
+    assert not fake.attributes and fake.device == 0
+    module.launch_list([])
 
 
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 def test_cupy_driver_captures_a_graph_and_asks_for_large_shared_memory(fake):
-    driver = cupy_driver.CuPyDriver(fake)
+    driver = cupy_driver.CuPyDriver(fake, 1)
     module, (x, y, z) = driver.load(TEXT, KERNELS), arrays()
     plan = module.plan([Launch("add", (1, 1, 1), (64, 1, 1), 100_000, (0, 1, 2), cooperative=True)])
     assert fake.attributes == [(101, 8, 100_000)]

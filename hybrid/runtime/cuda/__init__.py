@@ -12,24 +12,33 @@ from hybrid import config, device
 from hybrid.errors import DeviceError
 
 from .cupy_driver import CuPyDriver
-from .driver import Driver, Launch, Module, Plan
+from .interface import Driver, Launch, Module, Plan
 from .emulator import EmulatorDriver, EmulatorError
 
 __all__ = ["Driver", "EmulatorError", "Launch", "Module", "Plan", "driver"]
 
-_drivers: dict[str, Driver] = {}
+_drivers: dict[tuple[str, int], Driver] = {}
 _lock = threading.Lock()
 
 
-def driver() -> Driver:
-    """The driver of ``gpu(i)``: the emulator under HYBRID_CUDA=emulator, else CuPy's. DeviceError without a GPU."""
+def driver(device_id: int = 0) -> Driver:
+    """The driver of ``gpu(device_id)``: the emulator under HYBRID_CUDA=emulator, else CuPy's.
+
+    Raises DeviceError where there is no such GPU.
+    """
     with _lock:
         if config.cuda_emulated():
-            return _drivers.setdefault("emulator", EmulatorDriver())
+            key: tuple[str, int] = ("emulator", 0)
+            device.array_module(device.gpu(device_id))         # says that there is gpu(0) alone
+            if key not in _drivers:
+                _drivers[key] = EmulatorDriver()
+            return _drivers[key]
         cupy = device.find_cupy()
         if cupy is None:
             raise DeviceError("no GPU was found: install CuPy (pip install 'hybridize[cuda12]' or 'hybridize[cuda13]') on a "
                               "machine with an NVIDIA GPU, or set HYBRID_CUDA=emulator to run CUDA kernels on the CPU")
-        if "cupy" not in _drivers:
-            _drivers["cupy"] = CuPyDriver(cupy)
-        return _drivers["cupy"]
+        key = ("cupy", device_id)
+        if key not in _drivers:
+            device.array_module(device.gpu(device_id))         # says how many there are
+            _drivers[key] = CuPyDriver(cupy, device_id)
+        return _drivers[key]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import nvrtc
-from .driver import Driver, Launch, Module, Plan, checked
+from .interface import Driver, Launch, Module, Plan, checked
 
 _MAX_DYNAMIC_SHARED = 8                                    # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED_LIMIT = 48 * 1024
@@ -16,7 +16,7 @@ _thread = threading.local()
 
 
 def _ensure_context(cupy: Any, device: int) -> None:
-    """Launches through the driver API need the device's context current, which a new thread has not."""
+    """Launches through the driver API need the context of the current device, which a new thread has not."""
     seen = _thread.__dict__.setdefault("devices", set())
     if device not in seen:
         cupy.cuda.runtime.free(0)
@@ -47,6 +47,12 @@ class CuPyPlan(Plan):
         """Launch all on CuPy's current stream; returns before they are done."""
         if len(pointers) < self._size:
             raise ValueError(f"the launches use {self._size} pointers, {len(pointers)} were given")
+        if self._cupy.cuda.runtime.getDevice() == self._module.device:
+            return self._launch(pointers)
+        with self._cupy.cuda.Device(self._module.device):
+            return self._launch(pointers)
+
+    def _launch(self, pointers: Sequence[int]) -> None:
         _ensure_context(self._cupy, self._module.device)
         stream, api = self._stream().ptr, self._driver_api
         with self._lock:                                   # the driver copies arguments while it launches
@@ -59,27 +65,29 @@ class CuPyPlan(Plan):
 
     def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
         """Capture the run as one CUDA graph; the arrays behind the pointers must stay alive as long as the call."""
-        capture = self._cupy.cuda.Stream(non_blocking=True)
-        with capture:
-            capture.begin_capture()
-            try:
-                self.run(pointers)
-            finally:
-                graph = capture.end_capture()
+        device = self._module.device
+        with self._cupy.cuda.Device(device):
+            capture = self._cupy.cuda.Stream(non_blocking=True)
+            with capture:
+                capture.begin_capture()
+                try:
+                    self.run(pointers)
+                finally:
+                    graph = capture.end_capture()
 
         def replay() -> None:
-            graph.launch(self._stream())
+            with self._cupy.cuda.Device(device):
+                graph.launch(self._stream())
         return replay
 
 
 class CuPyModule(Module):
-    """A cubin loaded on the device that is current."""
+    """A cubin loaded on a device, which must be current."""
 
-    def __init__(self, cupy: Any, compiled: nvrtc.Compiled, kernels: Sequence[str]):
-        self.cupy, self.kernels = cupy, tuple(kernels)
+    def __init__(self, cupy: Any, compiled: nvrtc.Compiled, kernels: Sequence[str], device: int):
+        self.cupy, self.kernels, self.device = cupy, tuple(kernels), device
         self.source_path, self.resources = compiled.source_path, compiled.resources
-        self.device = int(cupy.cuda.Device().id)
-        _ensure_context(cupy, self.device)
+        _ensure_context(cupy, device)
         self._module = cupy.cuda.function.Module()
         self._module.load(compiled.cubin)
         self._functions = {k: self._module.get_function(k) for k in kernels}
@@ -100,34 +108,36 @@ class CuPyModule(Module):
 
 
 class CuPyDriver(Driver):
-    """The GPU that is current in CuPy (``with cupy.cuda.Device(i):`` picks another)."""
+    """One GPU. Works whichever device is current in CuPy."""
     name = "cupy"
 
-    def __init__(self, cupy: Any):
-        self._cupy = cupy
-        self._archs: dict[int, str] = {}
+    def __init__(self, cupy: Any, device_id: int = 0):
+        self._cupy, self._device = cupy, cupy.cuda.Device(device_id)
+        self._id = int(device_id)
+        capability = str(self._device.compute_capability)
+        self._arch = f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
 
     @property
     def arch(self) -> str:
         """``sm_90a`` on a Hopper GPU, else ``sm_`` and the compute capability."""
-        device = self._cupy.cuda.Device()
-        if device.id not in self._archs:
-            capability = str(device.compute_capability)
-            self._archs[device.id] = f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
-        return self._archs[device.id]
+        return self._arch
 
     def load(self, source: str, kernels: Sequence[str]) -> CuPyModule:
-        """See ``Driver.load``; compiled with NVRTC for the current device."""
-        return CuPyModule(self._cupy, nvrtc.compile(source, self.arch), kernels)
+        """See ``Driver.load``; compiled with NVRTC."""
+        compiled = nvrtc.compile(source, self.arch)
+        with self._device:
+            return CuPyModule(self._cupy, compiled, kernels, self._id)
 
     def alloc(self, nbytes: int) -> Any:
         """A uint8 array from CuPy's memory pool."""
-        return self._cupy.empty(nbytes, self._cupy.uint8)
+        with self._device:
+            return self._cupy.empty(nbytes, self._cupy.uint8)
 
     def pointer(self, array: Any) -> int:
         """Address of a CuPy array."""
         return int(array.data.ptr)
 
     def synchronize(self) -> None:
-        """Wait for CuPy's current stream."""
-        self._cupy.cuda.get_current_stream().synchronize()
+        """Wait for CuPy's current stream on this device."""
+        with self._device:
+            self._cupy.cuda.get_current_stream().synchronize()

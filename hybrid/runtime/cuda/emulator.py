@@ -23,7 +23,7 @@ from hybrid.errors import CompileError, HybridError
 from .. import cache
 from ..toolchain import compiler_version, cpu_features
 from . import sources
-from .driver import Driver, Launch, Module, Plan, checked
+from .interface import Driver, Launch, Module, Plan, checked
 
 ORDERS = {"forward": 0, "reverse": 1, "random": 2}
 FLAGS = ("-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-fno-math-errno", "-fPIC", "-shared", "-w",

@@ -69,10 +69,10 @@ def _candidates() -> Iterator[str]:
     for folder in sys.path:
         for pattern in ("cu13/lib/libnvrtc.so.1?", "cuda_nvrtc/lib/libnvrtc.so.1?", "cu12/lib/libnvrtc.so.1?"):
             yield from sorted(glob.glob(os.path.join(glob.escape(folder), "nvidia", pattern)), reverse=True)
-    for folder in (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), sys.prefix, "/usr/local/cuda"):
+    toolkits = (os.environ.get("CUDA_PATH"), os.environ.get("CUDA_HOME"), sys.prefix, "/usr/local/cuda")
+    for toolkit in filter(None, toolkits):
         for lib in ("lib64", "lib"):
-            if folder:
-                yield from sorted(glob.glob(os.path.join(glob.escape(folder), lib, "libnvrtc.so.1?")), reverse=True)
+            yield from sorted(glob.glob(os.path.join(glob.escape(toolkit), lib, "libnvrtc.so.1?")), reverse=True)
     yield from ("libnvrtc.so.13", "libnvrtc.so.12")
 
 
