@@ -112,9 +112,8 @@ class CuPyDriver(Driver):
     name = "cupy"
 
     def __init__(self, cupy: Any, device_id: int = 0):
-        self._cupy, self._device = cupy, cupy.cuda.Device(device_id)
-        self._id = int(device_id)
-        capability = str(self._device.compute_capability)
+        self._cupy, self._id = cupy, int(device_id)
+        capability = str(cupy.cuda.Device(device_id).compute_capability)
         self._arch = f"sm_{capability}a" if capability == "90" else f"sm_{capability}"
 
     @property
@@ -125,12 +124,12 @@ class CuPyDriver(Driver):
     def load(self, source: str, kernels: Sequence[str]) -> CuPyModule:
         """See ``Driver.load``; compiled with NVRTC."""
         compiled = nvrtc.compile(source, self.arch)
-        with self._device:
+        with self._cupy.cuda.Device(self._id):
             return CuPyModule(self._cupy, compiled, kernels, self._id)
 
     def alloc(self, nbytes: int) -> Any:
         """A uint8 array from CuPy's memory pool."""
-        with self._device:
+        with self._cupy.cuda.Device(self._id):
             return self._cupy.empty(nbytes, self._cupy.uint8)
 
     def pointer(self, array: Any) -> int:
@@ -139,5 +138,5 @@ class CuPyDriver(Driver):
 
     def synchronize(self) -> None:
         """Wait for CuPy's current stream on this device."""
-        with self._device:
+        with self._cupy.cuda.Device(self._id):
             self._cupy.cuda.get_current_stream().synchronize()
