@@ -171,7 +171,8 @@ extern "C" __global__ void spin(int *x, unsigned *bar) {
 }
 """
 
-BAD = r"""
+# Misuse, and the right way beside it
+MISUSE = r"""
 extern "C" __global__ void divergent(float *x) {
     if (threadIdx.x < 16) __syncthreads();
     else x[threadIdx.x] += __shfl_xor_sync(0xffffffffu, x[threadIdx.x], 1);
@@ -191,6 +192,12 @@ extern "C" __global__ void no_race(float *x) {
     s[threadIdx.x] = x[threadIdx.x];
     __syncthreads();
     x[threadIdx.x] = s[255 - threadIdx.x];
+}
+extern "C" __global__ void reverse_rows(float *x) {
+    __shared__ float s[256];
+    s[threadIdx.x] = x[blockIdx.x * 256 + threadIdx.x];
+    __syncthreads();
+    x[blockIdx.x * 256 + threadIdx.x] = s[255 - threadIdx.x];
 }
 extern "C" __global__ void half_warps(float *x) {
     unsigned mask = (threadIdx.x & 31) < 16 ? 0x0000ffffu : 0xffff0000u;

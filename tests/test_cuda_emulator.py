@@ -145,18 +145,18 @@ def test_atomic_sums(order, seed):
 ])
 def test_misuse_is_an_error(kernel, block, message):
     with pytest.raises(EmulatorError, match=message) as e:
-        run_cuda(texts.BAD, [one(kernel, block, 0)], [normal(2048)])
+        run_cuda(texts.MISUSE, [one(kernel, block, 0)], [normal(2048)])
     assert f"kernel {kernel}" in str(e.value)
 
 
 def test_writing_outside_an_array_is_seen():
     with pytest.raises(AssertionError, match="array 0 was written outside its bounds"):
-        run_cuda(texts.BAD, [one("no_race", 256, 0)], [normal(255)])
+        run_cuda(texts.MISUSE, [one("no_race", 256, 0)], [normal(255)])
 
 
 def test_an_error_leaves_the_module_usable():
     driver, x = EmulatorDriver(), normal(256)
-    module = driver.load(texts.BAD, ["divergent", "no_race"])
+    module = driver.load(texts.MISUSE, ["divergent", "no_race"])
     with pytest.raises(EmulatorError):
         module.launch_list([("divergent", (1, 1, 1), (32, 1, 1), 0, [driver.pointer(x)])])
     y = x.copy()
@@ -167,26 +167,26 @@ def test_an_error_leaves_the_module_usable():
 @every_order
 def test_a_race_is_seen_and_a_barrier_ends_it(order, seed):
     x = normal(256)
-    assert np.isnan(run_cuda(texts.BAD, [one("race", 256, 0)], [x], order, seed)[0]).any()
-    assert np.array_equal(run_cuda(texts.BAD, [one("no_race", 256, 0)], [x], order, seed)[0], x[::-1])
+    assert np.isnan(run_cuda(texts.MISUSE, [one("race", 256, 0)], [x], order, seed)[0]).any()
+    assert np.array_equal(run_cuda(texts.MISUSE, [one("no_race", 256, 0)], [x], order, seed)[0], x[::-1])
 
 
 @everywhere
 def test_warp_collectives_of_parts_of_a_warp(order, seed):
     x = np.ones(64, np.float32)
-    assert (run_cuda(texts.BAD, [one("half_warps", 64, 0)], [x], order, seed)[0] == 16**3 + 16).all()
-    assert np.isfinite(run_cuda(texts.BAD, [one("many_masks", 64, 0)], [x], order, seed)[0]).all()
+    assert (run_cuda(texts.MISUSE, [one("half_warps", 64, 0)], [x], order, seed)[0] == 16**3 + 16).all()
+    assert np.isfinite(run_cuda(texts.MISUSE, [one("many_masks", 64, 0)], [x], order, seed)[0]).all()
 
 
 def test_shared_memory_starts_as_nan():
-    out = run_cuda(texts.BAD, [one("no_race", 256, 0), one("uses_garbage", 32, 0)], [normal(256)])[0]
+    out = run_cuda(texts.MISUSE, [one("no_race", 256, 0), one("uses_garbage", 32, 0)], [normal(256)])[0]
     assert np.isnan(out[:32]).all()
 
 
 def test_order_of_threads_by_argument_and_environment(monkeypatch):
     def seen(driver: EmulatorDriver) -> list[int]:
         count, order = np.zeros(1, np.int32), np.zeros(256, np.int32)
-        driver.load(texts.BAD, ["arrivals"]).plan([one("arrivals", 256, 0, 1)]).run([driver.pointer(count), driver.pointer(order)])
+        driver.load(texts.MISUSE, ["arrivals"]).plan([one("arrivals", 256, 0, 1)]).run([driver.pointer(count), driver.pointer(order)])
         assert sorted(order) == list(range(256))
         return order.tolist()
     assert seen(EmulatorDriver("forward")) == list(range(256))
@@ -203,6 +203,18 @@ def test_order_of_threads_by_argument_and_environment(monkeypatch):
         seen(EmulatorDriver())
 
 
+@pytest.mark.parametrize("cooperative", [False, True])
+def test_without_assembly(cooperative):
+    """Machines that are neither x86-64 nor arm64 switch stacks with ucontext."""
+    driver = EmulatorDriver("random", 3, flags=["-DEMU_UCONTEXT"])
+    for count in (1, 3):                                    # the second launch needs more stacks
+        x = normal(count, 256)
+        y = x.copy()
+        plan = driver.load(texts.MISUSE, ["reverse_rows"]).plan([one("reverse_rows", 256, 0, grid=count, cooperative=cooperative)])
+        plan.run([driver.pointer(y)])
+        assert np.array_equal(y, x[:, ::-1])
+
+
 def test_a_text_that_does_not_compile_names_its_saved_source():
     with pytest.raises(CompileError, match="no_such_name") as e:
         EmulatorDriver().load('extern "C" __global__ void k(float *x) {\n  x[0] = no_such_name; }', ["k"])
@@ -210,7 +222,7 @@ def test_a_text_that_does_not_compile_names_its_saved_source():
 
 
 def test_wrong_launches_are_refused():
-    module = EmulatorDriver().load(texts.BAD, ["race"])
+    module = EmulatorDriver().load(texts.MISUSE, ["race"])
     with pytest.raises(KeyError, match="no kernel 'other'; it has race"):
         module.plan([one("other", 32, 0)])
     with pytest.raises(ValueError, match="takes 1 pointers, the launch gives 2"):
@@ -226,8 +238,8 @@ def test_wrong_launches_are_refused():
     (MATMUL, ["matmul"]),
     (texts.HALF, ["to_half", "from_half", "scatter"]),
     (texts.PERSISTENT, ["mlp", "spin"]),
-    (texts.BAD, ["race", "many_masks"]),
-], ids=["elementwise", "reduce", "matmul", "half", "persistent", "bad"])
+    (texts.MISUSE, ["race", "many_masks"]),
+], ids=["elementwise", "reduce", "matmul", "half", "persistent", "misuse"])
 def test_the_same_text_compiles_for_gpus(text, kernels):
     found = check_cuda_source(text, kernels, ("sm_80", "sm_90", "sm_90a"))
     assert all(r[k].registers > 0 for r in found.values() for k in kernels)

@@ -91,13 +91,18 @@ static void fiber_main();
 
 #ifdef EMU_USE_UCONTEXT
 static ucontext_t *contexts;
+static size_t context_count;
 static void switch_stack(void **save, void *to) {
     ucontext_t here;
     *save = &here;
     swapcontext(&here, (ucontext_t *)to);
 }
 static void *new_stack(char *low) {
-    if (!contexts) contexts = (ucontext_t *)calloc(1 << 16, sizeof *contexts);
+    if (context_count < M.stack_bytes / STACK) {        // stacks grow between launches only, when nobody uses a context
+        free(contexts);
+        context_count = M.stack_bytes / STACK;
+        contexts = (ucontext_t *)calloc(context_count, sizeof *contexts);
+    }
     ucontext_t *c = &contexts[(low - M.stacks) / STACK];
     getcontext(c);
     c->uc_stack.ss_sp = low;
