@@ -220,3 +220,39 @@ extern "C" __global__ void uses_garbage(float *x) {
     x[threadIdx.x] = s[threadIdx.x & 31];
 }
 """
+
+# C (32 x 24, float) = A (32 x 64) B^T (24 x 64), bfloat16; one warp a 16 x 8 tile
+TENSOR_CORES = r"""
+#include "hybrid_async.cuh"
+extern "C" __global__ void mma(const hy_bf16 *A, const hy_bf16 *B, float *C) {
+    int lane = threadIdx.x, g = lane >> 2, t = lane & 3, m = blockIdx.y * 16, n = blockIdx.x * 8;
+    float d[4] = {0, 0, 0, 0};
+    for (int k = 0; k < 64; k += 16) {
+        const hy_bf16 *a0 = A + (m + g) * 64 + k + t * 2, *b0 = B + (n + g) * 64 + k + t * 2;
+        unsigned a[4] = {*(const unsigned *)a0, *(const unsigned *)(a0 + 8 * 64), *(const unsigned *)(a0 + 8),
+                         *(const unsigned *)(a0 + 8 * 64 + 8)};
+        unsigned b[2] = {*(const unsigned *)b0, *(const unsigned *)(b0 + 8)};
+        hy_mma_bf16(d, a, b);
+    }
+    for (int i = 0; i < 4; i++) C[(m + g + i / 2 * 8) * 24 + n + t * 2 + i % 2] = d[i];
+}
+"""
+
+# y = x in 8 tiles of 128 floats through two buffers
+COPIES = r"""
+#include "hybrid_async.cuh"
+extern "C" __global__ void pipeline(const float *x, float *y) {
+    __shared__ __align__(16) float tile[2][128];
+    hy_cp_async16(&tile[0][threadIdx.x * 4], x + threadIdx.x * 4);
+    hy_cp_async_commit();
+    for (int i = 0; i < 8; i++) {
+        if (i < 7) hy_cp_async16(&tile[(i + 1) & 1][threadIdx.x * 4], x + (i + 1) * 128 + threadIdx.x * 4);
+        hy_cp_async_commit();
+        WAIT
+        __syncthreads();
+        for (int k = threadIdx.x; k < 128; k += 32) y[i * 128 + 127 - k] = tile[i & 1][127 - k];
+        __syncthreads();
+    }
+    hy_cp_async_wait<0>();
+}
+"""

@@ -137,6 +137,31 @@ def test_atomic_sums(order, seed):
         assert np.array_equal(array.astype(np.float64), expected), array.dtype
 
 
+@everywhere
+def test_tensor_cores(order, seed):
+    a, b = normal(32, 64).astype(ml_dtypes.bfloat16), normal(24, 64).astype(ml_dtypes.bfloat16)
+    c = run_cuda(texts.TENSOR_CORES, [Launch("mma", (3, 2, 1), (32, 1, 1), args=(0, 1, 2))], [a, b, np.zeros((32, 24), np.float32)],
+                 order, seed)[2]
+    assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64).T).max() < 1e-4
+
+
+@everywhere
+def test_asynchronous_copies(order, seed):
+    x = normal(1024)
+    text = texts.COPIES.replace("WAIT", "hy_cp_async_wait<1>();")
+    assert np.array_equal(run_cuda(text, [one("pipeline", 32, 0, 1)], [x, np.zeros_like(x)], order, seed)[1], x)
+
+
+@every_order
+def test_a_copy_that_nobody_waits_for_has_not_arrived(order, seed):
+    x = normal(1024)
+    text = texts.COPIES.replace("WAIT", "hy_cp_async_wait<2>();")
+    assert np.isnan(run_cuda(text, [one("pipeline", 32, 0, 1)], [x, np.zeros_like(x)], order, seed)[1]).any()
+    with pytest.raises(EmulatorError, match="did not wait for"):
+        run_cuda(text.replace("<0>", "<1>").replace("i < 7", "true"), [one("pipeline", 32, 0, 1)],
+                 [normal(1152), np.zeros_like(x)], order, seed)
+
+
 @pytest.mark.parametrize("kernel, block, message", [
     ("divergent", 32, r"deadlock in block \(0,0,0\): 16 threads at __syncthreads; 16 threads at a warp collective"),
     ("wrong_mask", 64, "deadlock.*__shfl_xor_sync mask ffffffff arrived 0000ffff"),
@@ -239,7 +264,9 @@ def test_wrong_launches_are_refused():
     (texts.HALF, ["to_half", "from_half", "scatter"]),
     (texts.PERSISTENT, ["mlp", "spin"]),
     (texts.MISUSE, ["race", "many_masks"]),
-], ids=["elementwise", "reduce", "matmul", "half", "persistent", "misuse"])
+    (texts.TENSOR_CORES, ["mma"]),
+    (texts.COPIES.replace("WAIT", "hy_cp_async_wait<1>();"), ["pipeline"]),
+], ids=["elementwise", "reduce", "matmul", "half", "persistent", "misuse", "tensor cores", "copies"])
 def test_the_same_text_compiles_for_gpus(text, kernels):
     found = check_cuda_source(text, kernels, ("sm_80", "sm_90", "sm_90a"))
     assert all(r[k].registers > 0 for r in found.values() for k in kernels)

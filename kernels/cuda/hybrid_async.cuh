@@ -1,0 +1,31 @@
+// Tensor cores and asynchronous copies (compute capability 8.0 and later): PTX on a GPU, functions in the emulator.
+#ifndef HYBRID_ASYNC_CUH
+#define HYBRID_ASYNC_CUH
+#include "hybrid_cuda.cuh"
+
+#ifdef CUDA_ON_CPU
+#define hy_mma_bf16 emu_mma_m16n8k16_bf16
+HY_FN void hy_cp_async16(void *shared, const void *global) { emu_cp_async(shared, global, 16); }
+HY_FN void hy_cp_async_commit() { emu_cp_async_commit(); }
+template <int GROUPS> HY_FN void hy_cp_async_wait() { emu_cp_async_wait(GROUPS); }
+#else
+// D (16 x 8, float) += A (16 x 16, bfloat16) B (16 x 8, bfloat16), by one warp. With g = lane / 4 and t = lane % 4:
+// d: rows g, g, g + 8, g + 8 and columns 2t, 2t + 1; a: pairs at (g, 2t), (g + 8, 2t), (g, 2t + 8), (g + 8, 2t + 8);
+// b: pairs of rows 2t, 2t + 8 in column g.
+HY_FN void hy_mma_bf16(float d[4], const unsigned a[4], const unsigned b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// 16 bytes from global to shared memory, both on 16-byte boundaries; they are there after commit and wait.
+HY_FN void hy_cp_async16(void *shared, const void *global) {
+    unsigned address = (unsigned)__cvta_generic_to_shared(shared);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(address), "l"(global) : "memory");
+}
+HY_FN void hy_cp_async_commit() { asm volatile("cp.async.commit_group;" : : : "memory"); }
+// Waits until at most GROUPS of this thread's committed groups are under way. Other threads' bytes need a barrier too.
+template <int GROUPS> HY_FN void hy_cp_async_wait() { asm volatile("cp.async.wait_group %0;" : : "n"(GROUPS) : "memory"); }
+#endif
+
+#endif
