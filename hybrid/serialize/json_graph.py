@@ -163,7 +163,7 @@ def render(graph: JsonGraph, num_outputs: Sequence[int]) -> str:
         '"nodes": ' + _block("[", [_render_node(node) for node in graph.nodes], 2),
         '"arg_nodes": ' + _numbers(variables, 2),
         '"node_row_ptr": ' + _numbers([str(p) for p in pointers], 2),
-        '"heads": ' + _numbers(["[%d, %d, %d]" % entry for entry in graph.heads], 2),
+        '"heads": ' + _numbers([_entry_text(entry) for entry in graph.heads], 2),
         f'"attrs": {{"mxnet_version": ["int", {VERSION}]}}'], 0)
 
 
@@ -172,8 +172,12 @@ def _render_node(node: JsonNode) -> str:
     if node.attrs:
         rows = [f"{_quoted(key)}: {_quoted(node.attrs[key])}" for key in sorted(node.attrs, key=str.encode)]
         lines.append('"attrs": ' + (_block("{", rows, 6) if len(rows) > 1 else "{" + rows[0] + "}"))
-    lines.append('"inputs": ' + _numbers(["[%d, %d, %d]" % entry for entry in node.inputs], 6))
+    lines.append('"inputs": ' + _numbers([_entry_text(entry) for entry in node.inputs], 6))
     return _block("{", lines, 4)
+
+
+def _entry_text(entry: tuple[int, int, int]) -> str:
+    return f"[{entry[0]}, {entry[1]}, {entry[2]}]"
 
 
 def _block(opening: str, lines: list[str], indent: int) -> str:

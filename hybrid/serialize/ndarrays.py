@@ -14,6 +14,7 @@ from ..errors import FileFormatError
 from . import symbol_json
 from .params import ParamsFile, read_file, write_params
 
+
 def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -> None:
     """Save an NDArray, a list of them or a dict from names to them as MXNet does.
 
