@@ -1,0 +1,6 @@
+"""The operators: importing the package registers every family."""
+from __future__ import annotations
+
+from . import conv, creation, elementwise, indexing, linalg, nn, norm, random, reduction, registry, shape
+
+__all__ = ["conv", "creation", "elementwise", "indexing", "linalg", "nn", "norm", "random", "reduction", "registry", "shape"]

@@ -1,0 +1,333 @@
+"""Convolution, pooling, resampling."""
+from __future__ import annotations
+
+import math
+from typing import Any, Sequence
+
+import numpy as np
+
+from .. import dtype as dt
+from .. import ir
+from ..errors import ShapeError
+from ..ir import Node
+from .attributes import Attrs
+from .registry import Bool, Enum, Float, Int, Shape, Str, op
+
+
+def per_axis(given: Sequence[int], n: int, default: int) -> tuple[int, ...]:
+    """One number an axis; the default where none is given."""
+    return tuple(given) if given else (default,) * n
+
+
+def _geometry(data: Node, a: Attrs) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    n = len(a.kernel)
+    if data.ndim != n + 2:
+        raise ShapeError(f"a kernel {a.kernel} needs data of {n + 2} axes (batch, channel, {n} spatial), got {data.shape}")
+    return n, per_axis(a.stride, n, 1), per_axis(a.dilate, n, 1), per_axis(a.pad, n, 0)
+
+
+def _channels_last(layout: str | None) -> bool:
+    return bool(layout) and layout[-1] == "C"            # type: ignore[index]
+
+
+def to_channels_first(x: Node) -> Node:
+    """N…C to NC…"""
+    return ir.permute(x, (0, x.ndim - 1, *range(1, x.ndim - 1)))
+
+
+def to_channels_last(x: Node) -> Node:
+    """NC… to N…C."""
+    return ir.permute(x, (0, *range(2, x.ndim), 1))
+
+
+def conv_params(shapes: list, a: Attrs) -> list:
+    """Weight and bias from the data's shape."""
+    data = shapes[0]
+    if data is not None:
+        last = _channels_last(a.layout)
+        channels = data[-1] if last else data[1]
+        if channels > 0:
+            group = channels // a.num_group
+            shapes[1] = (a.num_filter, *a.kernel, group) if last else (a.num_filter, group, *a.kernel)
+    if len(shapes) > 2 and not a.no_bias:
+        shapes[2] = (a.num_filter,)
+    return shapes
+
+
+def convolve(x: Node, w: Node, groups: int, stride: Sequence[int], dilate: Sequence[int], pad: Sequence[int]) -> Node:
+    """x (N, C, …), w (O, C/groups, …) -> (N, O, …): a contraction over windows of the padded input."""
+    n = x.ndim - 2
+    win = ir.window(ir.pad(x, (0, 0, *pad), (0, 0, *pad)), tuple(range(2, n + 2)), w.shape[2:], stride, dilate)
+    out = win.shape[2:n + 2]
+    if 0 in out:
+        raise ShapeError(f"the kernel {w.shape[2:]} with dilation {tuple(dilate)} is larger than the padded input {tuple(d + 2 * p for d, p in zip(x.shape[2:], pad))}")
+    if groups == 1:
+        y = ir.dot(w, win, (tuple(range(1, n + 2)), (1, *range(n + 2, 2 * n + 2))))
+        return ir.permute(y, (1, 0, *range(2, n + 2)))
+    each, filters = x.shape[1] // groups, w.shape[0] // groups
+    win = ir.reshape(win, (x.shape[0], groups, each) + win.shape[2:])
+    w = ir.reshape(w, (groups, filters) + w.shape[1:])
+    y = ir.dot(w, win, (tuple(range(2, n + 3)), (2, *range(n + 3, 2 * n + 3))), ((0,), (1,)))      # group, filter, N, …
+    return ir.reshape(ir.permute(y, (2, 0, 1, *range(3, n + 3))), (x.shape[0], w.shape[0] * filters) + out)
+
+
+def _conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
+    """Windows as a view, one matrix product a group."""
+    x, w = arrays[:2]
+    n = len(a.kernel)
+    stride, dilate, pad = per_axis(a.stride, n, 1), per_axis(a.dilate, n, 1), per_axis(a.pad, n, 0)
+    if any(pad):
+        x = xp.pad(x, ((0, 0), (0, 0), *((p, p) for p in pad)))
+    views = xp.lib.stride_tricks.sliding_window_view(x, [d * (k - 1) + 1 for k, d in zip(a.kernel, dilate)], axis=tuple(range(2, n + 2)))
+    step = tuple(slice(None, None, s) for s in stride)
+    views = views[(slice(None), slice(None), *step, *(slice(None, None, d) for d in dilate))]
+    out_shape, groups = views.shape[2:n + 2], a.num_group
+    filters, each = w.shape[0] // groups, w.shape[1]
+    order = (0, *range(2, n + 2), 1, *range(n + 2, 2 * n + 2))
+    parts = []
+    for g in range(groups):
+        columns = views[:, g * each:(g + 1) * each].transpose(order).reshape(-1, math.prod(w.shape[1:]))
+        parts.append(columns @ w[g * filters:(g + 1) * filters].reshape(filters, -1).T)
+    y = (parts[0] if groups == 1 else xp.concatenate(parts, axis=1)).reshape((x.shape[0], *out_shape, w.shape[0]))
+    if len(arrays) > 2 and arrays[2] is not None and not a.no_bias:
+        y = y + arrays[2]
+    return [xp.ascontiguousarray(y.transpose(0, n + 1, *range(1, n + 1)))]
+
+
+def conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
+    """The fast eager way, where it applies."""
+    if _channels_last(a.layout) or arrays[0].dtype.itemsize < 4 or not arrays[0].size or xp is not np:
+        return None
+    return _conv_eager(xp, arrays, a)
+
+
+@op("Convolution", "data weight bias?", npx=("convolution",), json=("_npx_convolution",), params=conv_params, eager=conv_eager,
+    kernel=Shape(), stride=Shape(()), dilate=Shape(()), pad=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(1024), no_bias=Bool(False),
+    cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Str(None))
+def convolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
+    """N-D convolution (cross-correlation). data (N, C, …), weight (num_filter, C/num_group, *kernel), bias (num_filter,)."""
+    _, stride, dilate, pad = _geometry(data, a)
+    last = _channels_last(a.layout)
+    x, w = (to_channels_first(data), to_channels_first(weight)) if last else (data, weight)
+    want = (a.num_filter, x.shape[1] // a.num_group, *a.kernel)
+    if x.shape[1] % a.num_group or a.num_filter % a.num_group:
+        raise ShapeError(f"{x.shape[1]} channels and num_filter={a.num_filter} must be divisible by num_group={a.num_group}")
+    if w.shape != want:
+        raise ShapeError(f"weight must be {want} for data {data.shape}, num_filter={a.num_filter}, num_group={a.num_group}, got {w.shape}")
+    y = convolve(x, w, a.num_group, stride, dilate, pad)
+    y = _add_bias(y, bias, a)
+    return to_channels_last(y) if last else y
+
+
+def _add_bias(y: Node, bias: Node | None, a: Attrs) -> Node:
+    if bias is None or a.no_bias:
+        return y
+    if bias.shape != (a.num_filter,):
+        raise ShapeError(f"bias must be {(a.num_filter,)}, got {bias.shape}")
+    return y + ir.reshape(bias, (1, a.num_filter) + (1,) * (y.ndim - 2))
+
+
+def deconv_params(shapes: list, a: Attrs) -> list:
+    """Weight and bias from the data's shape."""
+    if shapes[0] is not None and shapes[0][1] > 0:
+        shapes[1] = (shapes[0][1], a.num_filter // a.num_group, *a.kernel)
+    if len(shapes) > 2 and not a.no_bias:
+        shapes[2] = (a.num_filter,)
+    return shapes
+
+
+@op("Deconvolution", "data weight bias?", npx=("deconvolution",), json=("_npx_deconvolution",), params=deconv_params, kernel=Shape(), stride=Shape(()),
+    dilate=Shape(()), pad=Shape(()), adj=Shape(()), target_shape=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(512), no_bias=Bool(True),
+    cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Str(None))
+def deconvolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
+    """Transposed convolution: data (N, C, …), weight (C, num_filter/num_group, *kernel)."""
+    n, stride, dilate, pad = _geometry(data, a)
+    adj = per_axis(a.adj, n, 0)
+    groups, channels = a.num_group, data.shape[1]
+    want = (channels, a.num_filter // groups, *a.kernel)
+    if weight.shape != want:
+        raise ShapeError(f"weight must be {want} for data {data.shape}, got {weight.shape}")
+    full = [(d - 1) * s + dl * (k - 1) + 1 for d, s, dl, k in zip(data.shape[2:], stride, dilate, a.kernel)]
+    size = [f - 2 * p + j for f, p, j in zip(full, pad, adj)]
+    if a.target_shape and any(a.target_shape):
+        extra = [f - t for f, t in zip(full, a.target_shape)]
+        size, pad = list(a.target_shape), tuple((e + 1) // 2 if e > 0 else 0 for e in extra)
+    x = ir.reshape(data, (data.shape[0], groups, channels // groups) + data.shape[2:])
+    w = ir.reshape(weight, (groups, channels // groups) + weight.shape[1:])
+    columns = ir.dot(x, w, ((2,), (1,)), ((1,), (0,)))                      # group, N, …, filter, kernel…
+    rank = columns.ndim
+    columns = ir.permute(columns, (1, 0, 2 + n, *range(2, 2 + n), *range(3 + n, rank)))
+    columns = ir.reshape(columns, (data.shape[0], a.num_filter) + columns.shape[3:])
+    room = [max(f, p + s) for f, p, s in zip(full, pad, size)]
+    y = ir.unwindow(columns, tuple(range(2, n + 2)), stride, dilate, (data.shape[0], a.num_filter, *room))
+    y = ir.slice(y, (0, 0, *pad), (data.shape[0], a.num_filter, *size))
+    return _add_bias(y, bias, a)
+
+
+# ---- pooling
+def _pool_extent(d: int, k: int, s: int, p: int, convention: str) -> tuple[int, int]:
+    """Number of windows, and the padding at the end that they need."""
+    span = d + 2 * p - k
+    if convention == "same":
+        count = -(-(d + 2 * p) // s)
+    elif convention == "full":
+        count = -(-span // s) + 1
+    else:
+        count = span // s + 1
+    return count, max((count - 1) * s + k - d - p, 0)
+
+
+def _pool_windows(x: Node, a: Attrs, fill: Any) -> Node:
+    n = len(a.kernel)
+    stride, pad = per_axis(a.stride, n, 1), per_axis(a.pad, n, 0)
+    hi, counts = [], []
+    for d, k, s, p in zip(x.shape[2:], a.kernel, stride, pad):
+        if k > d + 2 * p and a.pooling_convention == "valid":
+            raise ShapeError(f"the kernel {a.kernel} is larger than the padded input {tuple(v + 2 * q for v, q in zip(x.shape[2:], pad))}")
+        count, after = _pool_extent(d, k, s, p, a.pooling_convention)
+        counts.append(count)
+        hi.append(after)
+    wide = ir.pad(x, (0, 0, *pad), (0, 0, *hi), fill)
+    win = ir.window(wide, tuple(range(2, n + 2)), a.kernel, stride, (1,) * n)
+    return ir.slice(win, (0,) * win.ndim, x.shape[:2] + tuple(counts) + win.shape[n + 2:])
+
+
+def _counts(x: Node, a: Attrs) -> Any:
+    """Elements in each window for an average that leaves padding out, as a constant array (or a number)."""
+    n = len(a.kernel)
+    stride, pad = per_axis(a.stride, n, 1), per_axis(a.pad, n, 0)
+    grid: Any = np.ones((), np.float32)
+    for d, k, s, p in zip(x.shape[2:], a.kernel, stride, pad):
+        count, _ = _pool_extent(d, k, s, p, a.pooling_convention)
+        line = []
+        for i in range(count):
+            begin = i * s - p
+            end = min(begin + k, d + p) if a.count_include_pad is not False else begin + k
+            line.append(end - begin if a.count_include_pad is not False else min(end, d) - max(begin, 0))
+        grid = np.multiply.outer(grid, np.maximum(np.asarray(line, np.float32), 1))
+    return float(grid.flat[0]) if grid.size and (grid == grid.flat[0]).all() else grid
+
+
+@op("Pooling", "data", npx=("pooling",), json=("_npx_pooling", "Pooling_v1"), kernel=Shape(()), pool_type=Enum("max", "max", "avg", "sum", "lp"), global_pool=Bool(False),
+    cudnn_off=Bool(False), pooling_convention=Enum("valid", "valid", "full", "same"), stride=Shape(()), pad=Shape(()), p_value=Int(None),
+    count_include_pad=Bool(None), layout=Str(None))
+def pooling(data: Node, a: Attrs) -> Node:
+    """max, avg, sum or lp pooling over windows (N, C, …), or over everything with global_pool."""
+    last = _channels_last(a.layout)
+    x = to_channels_first(data) if last else data
+    y = _global_pool(x, a) if a.global_pool else _window_pool(x, a)
+    return to_channels_last(y) if last else y
+
+
+def _global_pool(x: Node, a: Attrs) -> Node:
+    axes = tuple(range(2, x.ndim))
+    if a.pool_type == "max":
+        return ir.reduce("max", x, axes, True)
+    if a.pool_type == "lp":
+        p = a.p_value or 2
+        return ir.map("pow", ir.reduce("sum", ir.map("pow", ir.map("abs", x), p), axes, True), 1.0 / p)
+    out = ir.reduce("sum", x, axes, True)
+    return out / math.prod(x.shape[2:]) if a.pool_type == "avg" else out
+
+
+def _window_pool(x: Node, a: Attrs) -> Node:
+    n = len(a.kernel)
+    if x.ndim != n + 2:
+        raise ShapeError(f"a kernel {a.kernel} needs data of {n + 2} axes (batch, channel, {n} spatial), got {x.shape}")
+    axes = tuple(range(n + 2, 2 * n + 2))
+    if a.pool_type == "max":
+        return ir.reduce("max", _pool_windows(x, a, ir.reduce_identity("max", x.dtype)), axes)
+    if a.pool_type == "lp":
+        p = a.p_value or 2
+        return ir.map("pow", ir.reduce("sum", ir.map("pow", ir.map("abs", _pool_windows(x, a, 0)), p), axes), 1.0 / p)
+    out = ir.reduce("sum", _pool_windows(x, a, 0), axes)
+    if a.pool_type == "sum":
+        return out
+    counts = _counts(x, a)
+    return out / (counts if isinstance(counts, float) else ir.cast(ir.data(counts), x.dtype))
+
+
+# ---- resampling
+def _pool_matrix(n: int, out: int) -> np.ndarray:
+    """Rows average the ranges floor(i n / out) … ceil((i + 1) n / out)."""
+    m = np.zeros((out, n), np.float32)
+    for i in range(out):
+        b, e = i * n // out, -(-(i + 1) * n // out)
+        m[i, b:e] = 1.0 / (e - b)
+    return m
+
+
+def _apply(x: Node, rows: np.ndarray, columns: np.ndarray) -> Node:
+    """(N, C, H, W) -> rows x columnsᵀ for each image."""
+    w, h = ir.cast(ir.data(columns), x.dtype), ir.cast(ir.data(rows), x.dtype)
+    y = ir.dot(x, w, ((3,), (1,)))                       # N C H w
+    y = ir.dot(y, h, ((2,), (1,)))                       # N C w h
+    return ir.permute(y, (0, 1, 3, 2))
+
+
+@op("_contrib_AdaptiveAvgPooling2D", "data", mx=("contrib.AdaptiveAvgPooling2D",), output_size=Shape(()))
+def adaptive_avg_pooling(data: Node, a: Attrs) -> Node:
+    """Averages over a grid of output_size; the last axes (H, W)."""
+    size = a.output_size or (1,)
+    oh, ow = (size[0], size[0]) if len(size) == 1 else size
+    if (oh, ow) == (1, 1):
+        return ir.reduce("sum", data, (2, 3), True) / (data.shape[2] * data.shape[3])
+    h, w = data.shape[2:]
+    if h % oh == 0 and w % ow == 0:
+        cells = ir.reshape(data, data.shape[:2] + (oh, h // oh, ow, w // ow))
+        return ir.reduce("sum", cells, (3, 5)) / (h // oh * (w // ow))
+    return _apply(data, _pool_matrix(h, oh), _pool_matrix(w, ow))
+
+
+def _bilinear_matrix(n: int, out: int, align: bool) -> np.ndarray:
+    m = np.zeros((out, n), np.float32)
+    for i in range(out):
+        if align:
+            at = i * (n - 1) / (out - 1) if out > 1 else 0.0
+        else:
+            at = max((i + 0.5) * n / out - 0.5, 0.0)
+        low = min(int(at), n - 1)
+        high, f = min(low + 1, n - 1), np.float32(at - low)
+        m[i, low] += 1 - f
+        m[i, high] += f
+    return m
+
+
+@op("_contrib_BilinearResize2D", "data like?", mx=("contrib.BilinearResize2D",), height=Int(1), width=Int(1), scale_height=Float(None), scale_width=Float(None),
+    mode=Enum("size", "size", "odd_scale", "like", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"), align_corners=Bool(True))
+def bilinear_resize(data: Node, like: Node | None, a: Attrs) -> Node:
+    """Bilinear interpolation of (N, C, H, W)."""
+    h, w = data.shape[2:]
+    if a.mode == "like" and like is not None:
+        oh, ow = like.shape[2:]
+    elif a.scale_height is not None:
+        oh, ow = int(h * a.scale_height), int(w * (a.scale_width or a.scale_height))
+    else:
+        oh, ow = a.height, a.width
+    if (oh, ow) == (h, w):
+        return data
+    return _apply(data, _bilinear_matrix(h, oh, a.align_corners), _bilinear_matrix(w, ow, a.align_corners))
+
+
+@op("UpSampling", "*data", arity_attr="num_args", num_args=Int(1), scale=Int(), num_filter=Int(0), sample_type=Enum("nearest", "nearest", "bilinear"),
+    multi_input_mode=Enum("concat", "concat", "sum"), workspace=Int(512))
+def upsampling(data: list[Node], a: Attrs) -> Node:
+    """Each pixel repeated ``scale`` times in both directions; several inputs are brought to one size and joined."""
+    if a.sample_type != "nearest":
+        raise ShapeError("UpSampling with sample_type='bilinear' is not supported yet; use contrib.BilinearResize2D or Deconvolution")
+    height = data[0].shape[2] * a.scale
+    parts = []
+    for x in data:
+        s = height // x.shape[2]
+        n, c, h, w = x.shape
+        parts.append(ir.reshape(ir.expand(ir.reshape(x, (n, c, h, 1, w, 1)), (n, c, h, s, w, s)), (n, c, h * s, w * s)))
+    if len(parts) == 1:
+        return parts[0]
+    if a.multi_input_mode == "sum":
+        out = parts[0]
+        for p in parts[1:]:
+            out = out + p
+        return out
+    return ir.concat(parts, 1)
+
+

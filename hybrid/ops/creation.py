@@ -1,0 +1,64 @@
+"""Operators without inputs."""
+from __future__ import annotations
+
+import math
+
+from .. import dtype as dt
+from .. import ir
+from ..ir import Node
+from .attributes import Attrs
+from .registry import Bool, DType, Float, Int, Number, Shape, Str, op
+
+
+@op("_zeros", "", json=("_npi_zeros",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
+def zeros(a: Attrs) -> Node:
+    """Zeros."""
+    return ir.full(0, a.shape, dt.as_dtype(a.dtype))
+
+
+@op("_ones", "", json=("_npi_ones",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
+def ones(a: Attrs) -> Node:
+    """Ones."""
+    return ir.full(1, a.shape, dt.as_dtype(a.dtype))
+
+
+@op("_full", "", json=("_npi_full",), shape=Shape(()), value=Number(), ctx=Str(""), dtype=DType("float32"))
+def full(a: Attrs) -> Node:
+    """A number in a shape."""
+    return ir.full(a.value, a.shape, dt.as_dtype(a.dtype))
+
+
+@op("_arange", "", json=("_npi_arange",), start=Number(), stop=Number(None), step=Number(1.0), repeat=Int(1), infer_range=Bool(False),
+    ctx=Str(""), dtype=DType("float32"))
+def arange(a: Attrs) -> Node:
+    """start, start + step, … below stop, each ``repeat`` times."""
+    start, stop = (0, a.start) if a.stop is None else (a.start, a.stop)
+    n = max(math.ceil((stop - start) / a.step), 0)
+    d = dt.as_dtype(a.dtype)
+    wide = dt.float64 if dt.is_float(d) else d
+    out = ir.cast(ir.cast(ir.iota(n), wide) * a.step + start, d)
+    return ir.reshape(ir.expand(ir.reshape(out, (n, 1)), (n, a.repeat)), (-1,)) if a.repeat > 1 and n else out
+
+
+@op("_linspace", "", json=("_npi_linspace",), start=Float(), stop=Float(), num=Int(50), endpoint=Bool(True), ctx=Str(""), dtype=DType("float32"))
+def linspace(a: Attrs) -> Node:
+    """num numbers from start to stop."""
+    step = (a.stop - a.start) / max(a.num - (1 if a.endpoint else 0), 1)
+    return ir.cast(ir.cast(ir.iota(a.num), dt.float64) * step + a.start, dt.as_dtype(a.dtype))
+
+
+@op("_eye", "", json=("_npi_eye",), N=Int(), M=Int(0), k=Int(0), ctx=Str(""), dtype=DType("float32"))
+def eye(a: Attrs) -> Node:
+    """Ones on the k-th diagonal."""
+    rows, columns = a.N, a.M or a.N
+    hit = ir.map("eq", ir.reshape(ir.iota(rows), (rows, 1)) + a.k, ir.iota(columns))
+    return ir.cast(hit, dt.as_dtype(a.dtype))
+
+
+@op("_contrib_arange_like", "data", mx=("contrib.arange_like",), npx=("arange_like",), start=Float(0.0), step=Float(1.0), repeat=Int(1),
+    ctx=Str(""), axis=Int(None))
+def arange_like(data: Node, a: Attrs) -> Node:
+    """A range as long as an axis of data, or in its whole shape."""
+    n = data.size if a.axis is None else data.shape[a.axis]
+    out = ir.cast(ir.map("floordiv", ir.iota(n), a.repeat), data.dtype) * a.step + a.start
+    return ir.reshape(out, data.shape) if a.axis is None else out

@@ -1,0 +1,245 @@
+"""Elementwise operators. A family is one table: MXNet's name, the scalar function, further names."""
+from __future__ import annotations
+
+from .. import dtype as dt
+from .. import ir
+from ..ir import Node
+from .attributes import Attrs
+from .registry import Bool, DType, Float, Number, Shape, Str, op
+
+# name: (scalar function, other nd names, np names)
+UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
+    "abs": ("abs", (), ("abs", "absolute", "fabs")), "sign": ("sign", (), ("sign",)), "ceil": ("ceil", (), ("ceil",)),
+    "floor": ("floor", (), ("floor",)), "trunc": ("trunc", (), ("trunc",)), "fix": ("fix", (), ("fix",)),
+    "rint": ("rint", (), ("rint", "round", "around")), "round": ("round", (), ()), "square": ("square", (), ("square",)),
+    "sqrt": ("sqrt", (), ("sqrt",)), "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)), "rcbrt": ("rcbrt", (), ()),
+    "exp": ("exp", (), ("exp",)), "expm1": ("expm1", (), ("expm1",)), "log": ("log", (), ("log",)), "log1p": ("log1p", (), ("log1p",)),
+    "log2": ("log2", (), ("log2",)), "log10": ("log10", (), ("log10",)), "sin": ("sin", (), ("sin",)), "cos": ("cos", (), ("cos",)),
+    "tan": ("tan", (), ("tan",)), "arcsin": ("arcsin", (), ("arcsin",)), "arccos": ("arccos", (), ("arccos",)),
+    "arctan": ("arctan", (), ("arctan",)), "sinh": ("sinh", (), ("sinh",)), "cosh": ("cosh", (), ("cosh",)),
+    "tanh": ("tanh", (), ("tanh",)), "arcsinh": ("arcsinh", (), ("arcsinh",)), "arccosh": ("arccosh", (), ("arccosh",)),
+    "arctanh": ("arctanh", (), ("arctanh",)), "erf": ("erf", (), ()), "erfinv": ("erfinv", (), ()), "gamma": ("gamma", (), ()),
+    "gammaln": ("gammaln", (), ()), "reciprocal": ("reciprocal", (), ("reciprocal",)), "negative": ("neg", (), ("negative",)),
+    "sigmoid": ("sigmoid", (), ()), "relu": ("relu", (), ()),
+}
+NPX = {"sigmoid", "relu", "erf", "erfinv", "gamma", "gammaln"}
+
+
+def _unary(name: str, fn: str, mx: tuple[str, ...], np_names: tuple[str, ...]) -> None:
+    def lower(data: Node, a: Attrs) -> Node:
+        return ir.map(fn, data)
+    lower.__doc__ = f"Elementwise {name}. Shape as the input; integers become float32 where the result is not an integer."
+    op(name, "data", mx=mx, np=np_names, npx=(name,) if name in NPX else (), json=tuple(f"_npi_{n}" for n in np_names))(lower)
+
+
+for _name, (_fn, _mx, _np) in UNARY.items():
+    _unary(_name, _fn, _mx, _np)
+
+
+def _as_input(out: Node, *inputs: Node) -> Node:
+    """Comparisons give 0 and 1 in the inputs' dtype, as MXNet's."""
+    return ir.cast(out, dt.promote(*(x.dtype for x in inputs)))
+
+
+# broadcast_NAME: (scalar function, elementwise JSON names, nd names, scalar JSON stem, reversed stem)
+BINARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str, str]] = {
+    "add": ("add", ("elemwise_add", "_plus", "_add", "_Plus"), ("broadcast_plus",), "_plus_scalar", ""),
+    "sub": ("sub", ("elemwise_sub", "_minus", "_sub", "_Minus"), ("broadcast_minus",), "_minus_scalar", "_rminus_scalar"),
+    "mul": ("mul", ("elemwise_mul", "_mul", "_Mul"), (), "_mul_scalar", ""),
+    "div": ("div", ("elemwise_div", "_div", "_Div"), (), "_div_scalar", "_rdiv_scalar"),
+    "mod": ("mod", ("_mod", "_Mod"), (), "_mod_scalar", "_rmod_scalar"),
+    "power": ("pow", ("_power", "_Power", "_pow"), (), "_power_scalar", "_rpower_scalar"),
+    "maximum": ("maximum", ("_maximum", "_Maximum"), (), "_maximum_scalar", ""),
+    "minimum": ("minimum", ("_minimum", "_Minimum"), (), "_minimum_scalar", ""),
+    "hypot": ("hypot", ("_hypot",), (), "_hypot_scalar", ""),
+    "equal": ("eq", ("_equal",), (), "_equal_scalar", ""), "not_equal": ("ne", ("_not_equal",), (), "_not_equal_scalar", ""),
+    "greater": ("gt", ("_greater",), (), "_greater_scalar", ""), "greater_equal": ("ge", ("_greater_equal",), (), "_greater_equal_scalar", ""),
+    "lesser": ("lt", ("_lesser",), (), "_lesser_scalar", ""), "lesser_equal": ("le", ("_lesser_equal",), (), "_lesser_equal_scalar", ""),
+    "logical_and": ("logical_and", ("_logical_and",), (), "_logical_and_scalar", ""),
+    "logical_or": ("logical_or", ("_logical_or",), (), "_logical_or_scalar", ""),
+    "logical_xor": ("logical_xor", ("_logical_xor",), (), "_logical_xor_scalar", ""),
+}
+COMPARISONS = {"eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or", "logical_xor"}
+
+
+def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...]) -> None:
+    def lower(lhs: Node, rhs: Node, a: Attrs) -> Node:
+        out = ir.map(fn, lhs, rhs)
+        return _as_input(out, lhs, rhs) if fn in COMPARISONS else out
+    lower.__doc__ = f"Elementwise {name} of two arrays, broadcast."
+    op(f"broadcast_{name}", "lhs rhs", mx=mx)(lower)
+    first, *rest = elementwise
+    op(first, "lhs rhs", json=tuple(rest))(lower)
+
+
+def _scalar(name: str, fn: str, swap: bool) -> None:
+    def lower(data: Node, a: Attrs) -> Node:
+        value = a.scalar
+        if isinstance(value, float) and value.is_integer() and not dt.is_float(data.dtype):
+            value = int(value)                      # files write 2.0 for 2; an integer array stays one
+        out = ir.map(fn, value, data) if swap else ir.map(fn, data, value)
+        return _as_input(out, data) if fn in COMPARISONS else out
+    lower.__doc__ = f"Elementwise {name} of an array and a number."
+    op(name, "data", scalar=Number(), is_int=Bool(True))(lower)
+
+
+for _name, (_fn, _elementwise, _mx, _stem, _rstem) in BINARY.items():
+    _binary(_name, _fn, _elementwise, _mx)
+    _scalar(_stem, _fn, False)
+    if _rstem:
+        _scalar(_rstem, _fn, True)
+
+
+# NumPy's two-argument functions: comparisons give bool
+NP_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "mod": "mod", "remainder": "mod",
+             "power": "pow", "maximum": "maximum", "minimum": "minimum", "floor_divide": "floordiv", "fmod": "fmod", "hypot": "hypot",
+             "arctan2": "arctan2", "copysign": "copysign", "equal": "eq", "not_equal": "ne", "greater": "gt", "greater_equal": "ge",
+             "less": "lt", "less_equal": "le", "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+             "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor", "left_shift": "shl", "right_shift": "shr"}
+
+
+def _np_binary(name: str, fn: str) -> None:
+    def lower(x1: Node, x2: Node, a: Attrs) -> Node:
+        return ir.map(fn, x1, x2)
+
+    def lower_scalar(data: Node, a: Attrs) -> Node:
+        return ir.map(fn, data, a.scalar)
+
+    def lower_reversed(data: Node, a: Attrs) -> Node:
+        return ir.map(fn, a.scalar, data)
+    lower.__doc__ = lower_scalar.__doc__ = lower_reversed.__doc__ = f"NumPy's {name}."
+    op(f"_npi_{name}", "x1 x2", np=(name,))(lower)
+    op(f"_npi_{name}_scalar", "data", scalar=Number(), is_int=Bool(True))(lower_scalar)
+    op(f"_npi_r{name}_scalar", "data", scalar=Number(), is_int=Bool(True))(lower_reversed)
+
+
+for _name, _fn in NP_BINARY.items():
+    _np_binary(_name, _fn)
+
+
+def _np_test(name: str, fn: str) -> None:
+    def lower(data: Node, a: Attrs) -> Node:
+        return ir.map(fn, data)
+    lower.__doc__ = f"NumPy's {name}: bool."
+    op(f"_npi_{name}", "data", np=(name,))(lower)
+
+
+for _name in ("isnan", "isinf", "isfinite", "logical_not"):
+    _np_test(_name, _name)
+for _name in ("isnan", "isinf", "isfinite"):
+    op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",))(
+        (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), dt.float32))(_name))
+op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"))(lambda data, a: ir.map("bit_not", data))
+
+
+@op("logical_not", "data")
+def logical_not(data: Node, a: Attrs) -> Node:
+    """1 where the input is 0, else 0, in the input's dtype."""
+    return _as_input(ir.map("logical_not", data), data)
+
+
+@op("clip", "data", np=("clip",), json=("_npi_clip",), a_min=Number(None), a_max=Number(None))
+def clip(data: Node, a: Attrs) -> Node:
+    """Values limited to [a_min, a_max]; the gradient is 1 at and between the limits."""
+    out = data
+    if a.a_min is not None:
+        out = ir.map("where", ir.map("lt", data, a.a_min), ir.cast(ir.const(a.a_min, data.dtype), data.dtype), out)
+    if a.a_max is not None:
+        out = ir.map("where", ir.map("gt", data, a.a_max), ir.cast(ir.const(a.a_max, data.dtype), data.dtype), out)
+    return out
+
+
+@op("where", "condition x y")
+def where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
+    """x where the condition is not 0, else y. A condition of one axis chooses rows."""
+    if condition.ndim == 1 and x.ndim > 1 and condition.shape[0] == x.shape[0]:
+        condition = ir.reshape(condition, condition.shape + (1,) * (x.ndim - 1))
+    test = condition if condition.dtype == dt.bool_ else ir.map("ne", condition, 0)
+    return ir.map("where", test, x, y)
+
+
+@op("_npi_where", "condition x y", np=("where",))
+def np_where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
+    """NumPy's where, broadcast."""
+    return ir.map("where", condition if condition.dtype == dt.bool_ else ir.map("ne", condition, 0), x, y)
+
+
+@op("Cast", "data", mx=("cast",), npx=("cast",), json=("_npi_cast",), dtype=DType())
+def cast(data: Node, a: Attrs) -> Node:
+    """The array in another dtype."""
+    return ir.cast(data, dt.as_dtype(a.dtype))
+
+
+@op("_copy", "data", mx=("identity",), np=("copy",), json=("_np_copy", "identity"))
+def copy(data: Node, a: Attrs) -> Node:
+    """A copy."""
+    return data
+
+
+@op("BlockGrad", "data", mx=("stop_gradient",), npx=("stop_gradient",))
+def block_grad(data: Node, a: Attrs) -> Node:
+    """The input, through which no gradient flows."""
+    return ir.detach(data)
+
+
+@op("zeros_like", "data", np=("zeros_like",), json=("_np_zeros_like",))
+def zeros_like(data: Node, a: Attrs) -> Node:
+    """Zeros of the input's shape and dtype."""
+    return ir.full(0, data.shape, data.dtype)
+
+
+@op("ones_like", "data", np=("ones_like",), json=("_np_ones_like",))
+def ones_like(data: Node, a: Attrs) -> Node:
+    """Ones of the input's shape and dtype."""
+    return ir.full(1, data.shape, data.dtype)
+
+
+@op("_full_like", "data", np=("full_like",), json=("_npi_full_like",), mx=("full_like",), fill_value=Number(), dtype=DType(None), ctx=Str(None))
+def full_like(data: Node, a: Attrs) -> Node:
+    """A number in the input's shape."""
+    return ir.full(a.fill_value, data.shape, dt.as_dtype(a.dtype, data.dtype))
+
+
+@op("add_n", "*args", mx=("ElementWiseSum",), json=("ElementWiseSum", "_sum"), arity_attr="num_args", num_args=Number(None))
+def add_n(args: list[Node], a: Attrs) -> Node:
+    """Sum of arrays of one shape."""
+    out = args[0]
+    for x in args[1:]:
+        out = out + x
+    return out
+
+
+@op("smooth_l1", "data", npx=("smooth_l1",), scalar=Float(1.0))
+def smooth_l1(data: Node, a: Attrs) -> Node:
+    """0.5 (s x)^2 where |x| < 1/s^2, else |x| - 0.5/s^2 (Girshick, Fast R-CNN, 2015)."""
+    s2 = a.scalar * a.scalar
+    size = ir.map("abs", data)
+    return ir.map("where", ir.map("lt", size, 1.0 / s2), data * data * (0.5 * s2), size - 0.5 / s2)
+
+
+@op("broadcast_to", "data", np=("broadcast_to",), json=("_np_broadcast_to",), shape=Shape())
+def broadcast_to(data: Node, a: Attrs) -> Node:
+    """The array repeated along axes of length 1; 0 in shape keeps an axis."""
+    lead = len(a.shape) - data.ndim
+    return ir.expand(data, [d if s == 0 and i >= lead else s for i, (s, d) in enumerate(zip(a.shape, (0,) * lead + data.shape))])
+
+
+@op("broadcast_like", "lhs rhs", npx=("broadcast_like",), lhs_axes=Shape(None), rhs_axes=Shape(None))
+def broadcast_like(lhs: Node, rhs: Node, a: Attrs) -> Node:
+    """lhs broadcast to the shape of rhs, or to some axes of it."""
+    if a.lhs_axes is None:
+        return ir.expand(lhs, rhs.shape)
+    shape = list(lhs.shape)
+    for i, j in zip(a.lhs_axes, a.rhs_axes):
+        shape[i] = rhs.shape[j]
+    return ir.expand(lhs, shape)
+
+
+@op("broadcast_axis", "data", mx=("broadcast_axes",), json=("broadcast_axes",), axis=Shape(()), size=Shape(()))
+def broadcast_axis(data: Node, a: Attrs) -> Node:
+    """Axes of length 1 broadcast to the given sizes."""
+    shape = list(data.shape)
+    for i, n in zip(a.axis, a.size):
+        shape[i] = n
+    return ir.expand(data, shape)
+

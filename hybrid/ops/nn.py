@@ -1,0 +1,229 @@
+"""Dense layers, activations and softmax."""
+from __future__ import annotations
+
+import math
+from typing import Any, Callable
+
+from .. import dtype as dt
+from .. import ir
+from ..errors import ShapeError
+from ..ir import Node
+from .attributes import Attrs
+from .registry import REQUIRED, Bool, DType, Enum, Float, Int, op
+from .shape import normal_axis
+
+
+def fc_params(shapes: list, a: Attrs) -> list:
+    """Weight and bias from the data's shape."""
+    data = shapes[0]
+    if data is not None and 0 not in data[1:]:
+        width = math.prod(data[1:]) if a.flatten else data[-1]
+        shapes[1] = (a.num_hidden, width)
+    if len(shapes) > 2 and not a.no_bias:
+        shapes[2] = (a.num_hidden,)
+    return shapes
+
+
+def _fc_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
+    x, w = arrays[:2]
+    flat = x.reshape(x.shape[0], -1) if a.flatten else x
+    y = xp.matmul(flat, w.T)
+    if len(arrays) > 2 and arrays[2] is not None and not a.no_bias:
+        y += arrays[2]
+    return [y]
+
+
+@op("FullyConnected", "data weight bias?", npx=("fully_connected",), json=("_npx_fully_connected",), params=fc_params,
+    num_hidden=Int(), no_bias=Bool(False), flatten=Bool(True))
+def fully_connected(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
+    """data weightᵀ + bias. data (N, …), joined to (N, K) with flatten, else (…, K); weight (num_hidden, K); bias (num_hidden,)."""
+    x = ir.reshape(data, (data.shape[0], math.prod(data.shape[1:]))) if a.flatten else data
+    k = x.shape[-1] if x.ndim else 0
+    if weight.shape != (a.num_hidden, k):
+        raise ShapeError(f"weight must be {(a.num_hidden, k)} for data {data.shape} and num_hidden={a.num_hidden}, got {weight.shape}")
+    y = ir.dot(x, weight, ((x.ndim - 1,), (1,)))
+    if bias is None or a.no_bias:
+        return y
+    if bias.shape != (a.num_hidden,):
+        raise ShapeError(f"bias must be {(a.num_hidden,)}, got {bias.shape}")
+    return y + bias
+
+
+def softplus(x: Node) -> Node:
+    """log(1 + exp(x)) without overflow."""
+    return ir.map("relu", x) + ir.map("log1p", ir.map("exp", -ir.map("abs", x)))
+
+
+ACTIVATIONS: dict[str, Callable[[Node], Node]] = {
+    "relu": lambda x: ir.map("relu", x), "sigmoid": lambda x: ir.map("sigmoid", x), "tanh": lambda x: ir.map("tanh", x),
+    "softrelu": softplus, "softsign": lambda x: x / (ir.map("abs", x) + 1), "log_sigmoid": lambda x: -softplus(-x),
+    "mish": lambda x: x * ir.map("tanh", softplus(x)),
+}
+
+
+@op("Activation", "data", npx=("activation",), json=("_npx_activation",), act_type=Enum(REQUIRED, *ACTIVATIONS))
+def activation(data: Node, a: Attrs) -> Node:
+    """An activation function: relu, sigmoid, tanh, softrelu, softsign, log_sigmoid or mish."""
+    return ACTIVATIONS[a.act_type](data)
+
+
+for _name in ("softsign", "log_sigmoid", "mish"):
+    op(_name, "data", npx=(_name,) if _name != "softsign" else ())((lambda f: lambda data, a: f(data))(ACTIVATIONS[_name]))
+op("softrelu", "data")(lambda data, a: softplus(data))
+
+
+@op("hard_sigmoid", "data", alpha=Float(0.2), beta=Float(0.5))
+def hard_sigmoid(data: Node, a: Attrs) -> Node:
+    """max(0, min(1, alpha x + beta))."""
+    return ir.map("minimum", ir.map("maximum", data * a.alpha + a.beta, 0), 1)
+
+
+def gelu(x: Node) -> Node:
+    """x Phi(x) by the error function (Hendrycks and Gimpel 2016)."""
+    return x * 0.5 * (ir.map("erf", x * (1 / math.sqrt(2))) + 1)
+
+
+SELU_ALPHA, SELU_LAMBDA = 1.6732632423543772, 1.0507009873554805
+
+
+def leaky_params(shapes: list, a: Attrs) -> list:
+    """PReLU's gamma has one entry a channel."""
+    if a.act_type == "prelu" and len(shapes) > 1 and shapes[0] is not None and (shapes[1] is None or 0 in shapes[1]):
+        shapes[1] = (shapes[0][1] if len(shapes[0]) > 1 else 1,)
+    return shapes
+
+
+@op("LeakyReLU", "data gamma?", npx=("leaky_relu",), json=("_npx_leaky_relu",), params=leaky_params, needs=("train", "key"),
+    act_type=Enum("leaky", "leaky", "prelu", "elu", "selu", "gelu", "rrelu"), slope=Float(0.25), lower_bound=Float(0.125), upper_bound=Float(0.334))
+def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
+    """Leaky families: leaky, prelu (gamma per channel), elu, selu, gelu, rrelu (random slope in training)."""
+    x = data
+    positive = ir.map("gt", x, 0)
+    if a.act_type == "gelu":
+        return gelu(x)
+    if a.act_type == "elu":
+        return ir.map("where", positive, x, ir.map("expm1", x) * a.slope)
+    if a.act_type == "selu":
+        return ir.map("where", positive, x, ir.map("expm1", x) * SELU_ALPHA) * SELU_LAMBDA
+    if a.act_type == "prelu":
+        if gamma is None:
+            raise ShapeError("prelu needs the input gamma")
+        slope: Any = ir.reshape(gamma, (1, gamma.size) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
+        return ir.map("where", positive, x, x * slope)
+    if a.act_type == "rrelu":
+        slope = (a.lower_bound + a.upper_bound) / 2
+        if a.train:
+            u = uniform01(a.key, x.shape, 0)
+            slope = ir.cast(u * (a.upper_bound - a.lower_bound) + a.lower_bound, x.dtype)
+        return ir.map("where", positive, x, x * slope)
+    return ir.map("where", positive, x, x * a.slope)
+
+
+def uniform01(key: Node, shape: tuple[int, ...], stream: int) -> Node:
+    """float32 in [0, 1): the upper 24 of 32 random bits."""
+    return ir.cast(ir.map("shr", ir.random_bits(key, shape, stream), 8), dt.float32) * 2.0**-24
+
+
+# ---- softmax
+def _wide(x: Node) -> Node:
+    return ir.cast(x, dt.float32) if x.dtype.itemsize == 2 or not dt.is_float(x.dtype) else x
+
+
+def softmax_of(x: Node, axis: int, log: bool = False) -> Node:
+    """softmax or its logarithm along an axis, shifted by the maximum; half types in float32."""
+    w = _wide(x)
+    shifted = w - ir.reduce("max", w, (axis,), True)
+    total = ir.reduce("sum", ir.map("exp", shifted), (axis,), True)
+    out = shifted - ir.map("log", total) if log else ir.map("exp", shifted) / total
+    return ir.cast(out, x.dtype) if dt.is_float(x.dtype) else out
+
+
+def _masked(x: Node, length: Node, axis: int) -> tuple[Node, Node]:
+    steps = ir.reshape(ir.iota(x.shape[axis]), tuple(d if i == axis else 1 for i, d in enumerate(x.shape)))
+    shape = x.shape[:axis] + (1,) + x.shape[axis + 1:]
+    inside = ir.map("lt", ir.expand(steps, x.shape), ir.cast(ir.expand(ir.reshape(length, shape), x.shape), dt.int64))
+    return ir.map("where", inside, x, -1e30 if x.dtype.itemsize > 2 else -6e4), inside
+
+
+def _softmax_op(name: str, log: bool, sign: int) -> None:
+    def lower(data: Node, length: Node | None, a: Attrs) -> Node:
+        axis = normal_axis(a.axis, data.ndim)
+        x = -data if sign < 0 else data
+        if a.temperature not in (None, 1.0):
+            x = x / a.temperature
+        inside = None
+        if a.use_length and length is not None:
+            x, inside = _masked(x, length, axis)
+        out = softmax_of(x, axis, log)
+        if inside is not None:
+            out = ir.map("where", inside, out, 0)
+        return ir.cast(out, dt.as_dtype(a.dtype)) if a.dtype else out
+    lower.__doc__ = f"{name} along an axis, with an optional temperature and valid lengths."
+    op(name, "data length?", npx=(name,), json=(f"_npx_{name}",), axis=Int(-1), temperature=Float(None), dtype=DType(None), use_length=Bool(False))(lower)
+
+
+_softmax_op("softmax", False, 1)
+_softmax_op("log_softmax", True, 1)
+_softmax_op("softmin", False, -1)
+
+
+@op("SoftmaxActivation", "data", mode=Enum("instance", "instance", "channel"))
+def softmax_activation(data: Node, a: Attrs) -> Node:
+    """softmax over channels, or over all features of an instance."""
+    if a.mode == "channel":
+        return softmax_of(data, 1)
+    return ir.reshape(softmax_of(ir.reshape(data, (data.shape[0], -1)), 1), data.shape)
+
+
+@ir.register_grad("SoftmaxOutput")
+def _softmax_output_grad(g: Node, attrs: Any, value: Node, data: Node, label: Node) -> tuple[Node, None]:
+    """MXNet's gradient: (softmax - one_hot(label)) * grad_scale, whatever comes from above."""
+    scale, ignore, use_ignore, axis, normalization, smooth = attrs
+    n = value.shape[axis]
+    if label.shape == value.shape:
+        return (value - label) * scale, None
+    i = ir.reshape(label, tuple(1 if k == axis else d for k, d in enumerate(value.shape)))
+    steps = ir.reshape(ir.cast(ir.iota(n), label.dtype), tuple(n if k == axis else 1 for k in range(value.ndim)))
+    hit = ir.map("eq", ir.expand(steps, value.shape), ir.expand(i, value.shape))
+    target = ir.map("where", hit, ir.const(1 - smooth, value.dtype), ir.const(smooth / max(n - 1, 1), value.dtype))
+    out = (value - target) * scale
+    keep = ir.map("ne", i, ignore)
+    if use_ignore:
+        out = ir.map("where", ir.expand(keep, value.shape), out, 0)
+    if normalization == "batch":
+        out = out / value.shape[0]
+    if normalization == "valid":
+        count = ir.reduce("sum", ir.cast(keep, value.dtype), tuple(range(value.ndim)), True) if use_ignore else ir.full(label.size, (1,) * value.ndim, value.dtype)
+        out = out / ir.map("maximum", count, 1)
+    return out, None
+
+
+def softmax_output_params(shapes: list, a: Attrs) -> list:
+    """The label's shape from the data's."""
+    if shapes[0] is not None and (shapes[1] is None or 0 in shapes[1]):
+        shapes[1] = shapes[0][:1] + shapes[0][2:] if a.multi_output else shapes[0][:-1] if a.preserve_shape else shapes[0][:1]
+    return shapes
+
+
+@op("SoftmaxOutput", "data label", mx=("Softmax",), json=("Softmax",), params=softmax_output_params, grad_scale=Float(1.0), ignore_label=Float(-1.0),
+    multi_output=Bool(False), use_ignore=Bool(False), preserve_shape=Bool(False), normalization=Enum("null", "null", "batch", "valid"),
+    out_grad=Bool(False), smooth_alpha=Float(0.0))
+def softmax_output(data: Node, label: Node, a: Attrs) -> Node:
+    """softmax whose gradient is that of the cross entropy with ``label``."""
+    axis = 1 if a.multi_output else data.ndim - 1
+    x = data if a.multi_output or a.preserve_shape else ir.reshape(data, (data.shape[0], -1))
+    value = softmax_of(x, axis if x is data else 1)
+    attrs = (a.grad_scale, a.ignore_label, a.use_ignore, axis if x is data else 1, a.normalization, a.smooth_alpha)
+    return ir.reshape(ir.with_grad(value, (x, label), "SoftmaxOutput", attrs), data.shape)
+
+
+@ir.register_grad("MakeLoss")
+def _make_loss_grad(g: Node, attrs: Any, value: Node, data: Node) -> tuple[Node]:
+    return (ir.full(attrs[0], data.shape, data.dtype),)
+
+
+@op("MakeLoss", "data", grad_scale=Float(1.0), valid_thresh=Float(0.0), normalization=Enum("null", "null", "batch", "valid"))
+def make_loss(data: Node, a: Attrs) -> Node:
+    """The input as a loss: its gradient is grad_scale."""
+    scale = a.grad_scale / data.shape[0] if a.normalization == "batch" else a.grad_scale
+    return ir.with_grad(data, (data,), "MakeLoss", (scale,))

@@ -1,0 +1,345 @@
+"""Operators that move elements: reshape, transpose, slice, concatenate, repeat, pad."""
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+from .. import dtype as dt
+from .. import ir
+from ..errors import ShapeError
+from ..ir import Node
+from .attributes import Attrs
+from .registry import Axes, Bool, Enum, Float, Int, Shape, op
+
+
+def normal_axis(axis: int, ndim: int) -> int:
+    """An axis counted from the front; ShapeError when there is none such."""
+    if not -ndim <= axis < ndim:
+        raise ShapeError(f"axis {axis} is out of range for an array of {ndim} axes: use {-ndim} to {ndim - 1}")
+    return axis % ndim
+
+
+def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False) -> tuple[int, ...]:
+    """MXNet's reshape codes: 0 keeps an axis, -1 infers, -2 keeps the rest, -3 joins two axes, -4 splits one in two."""
+    if reverse:
+        return mx_reshape(shape[::-1], codes[::-1])[::-1]
+    out: list[int] = []
+    i, at, unknown = 0, 0, -1
+    codes = list(codes)
+
+    def axis() -> int:
+        if i >= len(shape):
+            raise ShapeError(f"reshape of {tuple(shape)} to {tuple(codes)}: the code at position {at} has no axis left")
+        return shape[i]
+    while at < len(codes):
+        c = codes[at]
+        if c > 0:
+            out.append(c)
+            i += 1
+        elif c == 0:
+            out.append(axis())
+            i += 1
+        elif c == -1:
+            unknown = len(out)
+            out.append(1)
+            i += 1
+        elif c == -2:
+            out.extend(shape[i:])
+            i = len(shape)
+        elif c == -3:
+            first = axis()
+            i += 1
+            out.append(first * axis())
+            i += 1
+        elif c == -4:
+            a, b = codes[at + 1:at + 3]
+            d = axis()
+            a = d // b if a == -1 else a
+            b = d // a if b == -1 else b
+            if a * b != d:
+                raise ShapeError(f"reshape: an axis of {d} cannot be split into {a} and {b}")
+            out += [a, b]
+            i += 1
+            at += 2
+        else:
+            raise ShapeError(f"reshape: unknown code {c}; known: 0, -1, -2, -3, -4 and sizes")
+        at += 1
+    total, known = math.prod(shape), math.prod(out)
+    if unknown >= 0:
+        out[unknown] = total // known if known else 0
+    if math.prod(out) != total:
+        raise ShapeError(f"cannot reshape {tuple(shape)} ({total} elements) to {tuple(codes)} ({math.prod(out)} elements)")
+    return tuple(out)
+
+
+@op("Reshape", "data", mx=("reshape",), shape=Shape(()), reverse=Bool(False), target_shape=Shape(None), keep_highest=Bool(False))
+def reshape(data: Node, a: Attrs) -> Node:
+    """Another shape with MXNet's codes (see mx_reshape)."""
+    if not a.shape and a.target_shape:
+        head = (data.shape[0],) if a.keep_highest else ()
+        return ir.reshape(data, head + tuple(-1 if d == 0 else d for d in a.target_shape[len(head):]))
+    return ir.reshape(data, mx_reshape(data.shape, a.shape, a.reverse))
+
+
+@op("_np_reshape", "a", np=("reshape",), json=("_npi_reshape",), newshape=Shape(), order=Enum("C", "C"))
+def np_reshape(x: Node, a: Attrs) -> Node:
+    """NumPy's reshape: one -1 is inferred."""
+    return ir.reshape(x, a.newshape)
+
+
+@op("_npx_reshape", "a", npx=("reshape",), newshape=Shape(), reverse=Bool(False), order=Enum("C", "C"))
+def npx_reshape(x: Node, a: Attrs) -> Node:
+    """npx.reshape: -1 infers, -2 keeps an axis, -3 drops an axis of 1, -4 keeps the rest, -5 joins two, -6 splits one."""
+    codes = {-2: 0, -4: -2, -5: -3, -6: -4}
+    shape = x.shape[::-1] if a.reverse else x.shape
+    new = a.newshape[::-1] if a.reverse else a.newshape
+    if -3 in new:
+        raise ShapeError("npx.reshape: code -3 (drop an axis) is not supported; use squeeze")
+    out = mx_reshape(shape, [codes.get(c, c) for c in new])
+    return ir.reshape(x, out[::-1] if a.reverse else out)
+
+
+@op("Flatten", "data", mx=("flatten",), npx=("batch_flatten",), json=("_npx_batch_flatten",))
+def flatten(data: Node, a: Attrs) -> Node:
+    """All axes but the first joined."""
+    return ir.reshape(data, (data.shape[0], math.prod(data.shape[1:])))
+
+
+@op("transpose", "data", np=("transpose",), json=("_np_transpose", "_npi_transpose"), axes=Axes(None))
+def transpose(data: Node, a: Attrs) -> Node:
+    """Axes in another order; reversed when none is given."""
+    axes = a.axes if a.axes not in (None, ()) else tuple(range(data.ndim))[::-1]
+    return ir.permute(data, (axes,) if isinstance(axes, int) else axes)
+
+
+@op("SwapAxis", "data", mx=("swapaxes", "SwapAxes"), np=("swapaxes",), json=("_npi_swapaxes",), dim1=Int(0), dim2=Int(0))
+def swapaxes(data: Node, a: Attrs) -> Node:
+    """Two axes exchanged."""
+    order = list(range(data.ndim))
+    i, j = normal_axis(a.dim1, data.ndim), normal_axis(a.dim2, data.ndim)
+    order[i], order[j] = order[j], order[i]
+    return ir.permute(data, order)
+
+
+@op("_np_moveaxis", "a", mx=("moveaxis",), np=("moveaxis",), source=Axes(), destination=Axes())
+def moveaxis(x: Node, a: Attrs) -> Node:
+    """Axes moved to other positions."""
+    src, dst = ([normal_axis(i, x.ndim) for i in ((v,) if isinstance(v, int) else v)] for v in (a.source, a.destination))
+    order = [i for i in range(x.ndim) if i not in src]
+    for d, s in sorted(zip(dst, src)):
+        order.insert(d, s)
+    return ir.permute(x, order)
+
+
+@op("expand_dims", "data", np=("expand_dims",), json=("_npi_expand_dims",), axis=Int())
+def expand_dims(data: Node, a: Attrs) -> Node:
+    """A new axis of length 1."""
+    at = normal_axis(a.axis, data.ndim + 1)
+    return ir.reshape(data, data.shape[:at] + (1,) + data.shape[at:])
+
+
+@op("squeeze", "data", np=("squeeze",), json=("_np_squeeze", "_npi_squeeze"), axis=Axes(None))
+def squeeze(data: Node, a: Attrs) -> Node:
+    """Axes of length 1 dropped."""
+    if a.axis is None:
+        return ir.reshape(data, [d for d in data.shape if d != 1])
+    axes = {normal_axis(i, data.ndim) for i in ((a.axis,) if isinstance(a.axis, int) else a.axis)}
+    for i in axes:
+        if data.shape[i] != 1:
+            raise ShapeError(f"axis {i} of {data.shape} has length {data.shape[i]}: only axes of length 1 can be dropped")
+    return ir.reshape(data, [d for i, d in enumerate(data.shape) if i not in axes])
+
+
+@op("Concat", "*data", mx=("concat",), json=("concat",), arity_attr="num_args", num_args=Int(None), dim=Int(1))
+def concat(data: list[Node], a: Attrs) -> Node:
+    """Arrays one after another along ``dim``."""
+    return ir.concat(data, normal_axis(a.dim, data[0].ndim))
+
+
+@op("_npi_concatenate", "*data", np=("concatenate",), arity_attr="num_args", num_args=Int(None), axis=Axes(0))
+def np_concatenate(data: list[Node], a: Attrs) -> Node:
+    """NumPy's concatenate."""
+    if a.axis is None:
+        return ir.concat([ir.reshape(x, (-1,)) for x in data], 0)
+    return ir.concat(data, normal_axis(a.axis, data[0].ndim))
+
+
+@op("stack", "*data", np=("stack",), json=("_npi_stack",), arity_attr="num_args", num_args=Int(None), axis=Int(0))
+def stack(data: list[Node], a: Attrs) -> Node:
+    """Arrays of one shape along a new axis."""
+    at = normal_axis(a.axis, data[0].ndim + 1)
+    for x in data:
+        if x.shape != data[0].shape:
+            raise ShapeError(f"arrays to stack must have one shape, got {[x.shape for x in data]}")
+    return ir.concat([ir.reshape(x, x.shape[:at] + (1,) + x.shape[at:]) for x in data], at)
+
+
+def cut(x: Node, axis: int, begin: int, size: int) -> Node:
+    """A range along one axis."""
+    start, sizes = [0] * x.ndim, list(x.shape)
+    start[axis], sizes[axis] = (begin if size else 0), size
+    return ir.slice(x, start, sizes)
+
+
+@op("SliceChannel", "data", mx=("split",), json=("split",), outputs=lambda a: a.num_outputs, num_outputs=Int(), axis=Int(1), squeeze_axis=Bool(False))
+def split(data: Node, a: Attrs) -> list[Node]:
+    """Equal parts along an axis."""
+    axis = normal_axis(a.axis, data.ndim)
+    n = data.shape[axis]
+    if a.num_outputs < 1 or n % a.num_outputs:
+        raise ShapeError(f"axis {a.axis} of {data.shape} cannot be split into {a.num_outputs} equal parts")
+    step = n // a.num_outputs
+    parts = [cut(data, axis, i * step, step) for i in range(a.num_outputs)]
+    return [ir.reshape(p, p.shape[:axis] + p.shape[axis + 1:]) for p in parts] if a.squeeze_axis else parts
+
+
+def _split_points(a: Attrs) -> int:
+    return a.sections if a.sections else len(a.indices) + (0 if a.indices and a.indices[0] == 0 else 1)
+
+
+@op("_split_v2", "data", mx=("split_v2",), outputs=_split_points, indices=Shape(()), axis=Int(1), squeeze_axis=Bool(False), sections=Int(0))
+def split_v2(data: Node, a: Attrs) -> list[Node]:
+    """Parts along an axis: ``sections`` equal ones, or cut at ``indices``."""
+    axis = normal_axis(a.axis, data.ndim)
+    n = data.shape[axis]
+    if a.sections:
+        if n % a.sections:
+            raise ShapeError(f"axis {a.axis} of {data.shape} cannot be split into {a.sections} equal parts")
+        points = [i * n // a.sections for i in range(a.sections + 1)]
+    else:
+        points = ([] if a.indices and a.indices[0] == 0 else [0]) + [min(i, n) for i in a.indices] + [n]
+    parts = [cut(data, axis, b, max(e - b, 0)) for b, e in zip(points, points[1:])]
+    return [ir.reshape(p, p.shape[:axis] + p.shape[axis + 1:]) for p in parts] if a.squeeze_axis else parts
+
+
+def _range(n: int, begin: int | None, end: int | None, step: int | None) -> tuple[int, int, int]:
+    start, stop, stride = slice(begin, end, step or 1).indices(n)
+    return start, max(len(range(start, stop, stride)), 0), stride
+
+
+@op("slice", "data", npx=("slice",), json=("_npx_slice", "crop"), begin=Shape(none=True), end=Shape(none=True), step=Shape((), none=True))
+def slice_(data: Node, a: Attrs) -> Node:
+    """A range with steps along the first axes; None means from the start or to the end."""
+    start, size, stride = [0] * data.ndim, list(data.shape), [1] * data.ndim
+    for i, (b, e) in enumerate(zip(a.begin, a.end)):
+        if i >= data.ndim:
+            raise ShapeError(f"slice has {len(a.begin)} ranges for an array of {data.ndim} axes")
+        start[i], size[i], stride[i] = _range(data.shape[i], b, e, a.step[i] if i < len(a.step) else None)
+    return ir.slice(data, [b if n else 0 for b, n in zip(start, size)], size, stride)
+
+
+@op("slice_axis", "data", axis=Int(), begin=Int(), end=Int(None))
+def slice_axis(data: Node, a: Attrs) -> Node:
+    """A range along one axis; end None is the axis' end, negative counts from it."""
+    axis = normal_axis(a.axis, data.ndim)
+    start, size, _ = _range(data.shape[axis], a.begin, a.end, None)
+    return cut(data, axis, start, size)
+
+
+@op("slice_like", "data shape_like", npx=("slice_like",), axes=Shape(()))
+def slice_like(data: Node, shape_like: Node, a: Attrs) -> Node:
+    """The front of data, as long as ``shape_like`` along ``axes`` (all when none is given)."""
+    axes = [normal_axis(i, data.ndim) for i in a.axes] or list(range(min(data.ndim, shape_like.ndim)))
+    size = [shape_like.shape[i] if i in axes else d for i, d in enumerate(data.shape)]
+    if any(s > d for s, d in zip(size, data.shape)):
+        raise ShapeError(f"slice_like: {data.shape} is shorter than {shape_like.shape} along axes {axes}")
+    return ir.slice(data, [0] * data.ndim, size)
+
+
+@op("reshape_like", "lhs rhs", npx=("reshape_like",), lhs_begin=Int(None), lhs_end=Int(None), rhs_begin=Int(None), rhs_end=Int(None))
+def reshape_like(lhs: Node, rhs: Node, a: Attrs) -> Node:
+    """lhs in the shape of rhs, or a range of its axes in that of a range of rhs's."""
+    if a.lhs_begin is None and a.rhs_begin is None and a.lhs_end is None and a.rhs_end is None:
+        return ir.reshape(lhs, rhs.shape)
+    lb, le, _ = slice(a.lhs_begin, a.lhs_end).indices(lhs.ndim)
+    rb, re_, _ = slice(a.rhs_begin, a.rhs_end).indices(rhs.ndim)
+    return ir.reshape(lhs, lhs.shape[:lb] + rhs.shape[rb:re_] + lhs.shape[le:])
+
+
+@op("tile", "data", np=("tile",), json=("_npi_tile",), reps=Axes())
+def tile(data: Node, a: Attrs) -> Node:
+    """The array repeated as a whole along its axes."""
+    reps = (a.reps,) if isinstance(a.reps, int) else a.reps
+    n = max(len(reps), data.ndim)
+    reps = (1,) * (n - len(reps)) + tuple(reps)
+    shape = (1,) * (n - data.ndim) + data.shape
+    pairs = ir.reshape(data, [v for d in shape for v in (1, d)])
+    return ir.reshape(ir.expand(pairs, [v for r, d in zip(reps, shape) for v in (r, d)]), [r * d for r, d in zip(reps, shape)])
+
+
+@op("repeat", "data", np=("repeat",), json=("_npi_repeats", "_np_repeat"), repeats=Int(), axis=Int(None))
+def repeat(data: Node, a: Attrs) -> Node:
+    """Each element repeated along an axis (the flattened array when none is given)."""
+    x = data if a.axis is not None else ir.reshape(data, (-1,))
+    axis = normal_axis(a.axis or 0, x.ndim)
+    wide = ir.expand(ir.reshape(x, x.shape[:axis + 1] + (1,) + x.shape[axis + 1:]), x.shape[:axis + 1] + (a.repeats,) + x.shape[axis + 1:])
+    return ir.reshape(wide, x.shape[:axis] + (x.shape[axis] * a.repeats,) + x.shape[axis + 1:])
+
+
+@op("reverse", "data", mx=("flip",), np=("flip",), json=("_npi_flip", "flip"), axis=Axes(None))
+def reverse(data: Node, a: Attrs) -> Node:
+    """Elements in reverse order along axes."""
+    axes = range(data.ndim) if a.axis is None else [normal_axis(i, data.ndim) for i in ((a.axis,) if isinstance(a.axis, int) else a.axis)]
+    return ir.slice(data, [d - 1 if i in axes and d else 0 for i, d in enumerate(data.shape)], data.shape, [-1 if i in axes else 1 for i in range(data.ndim)])
+
+
+@op("Pad", "data", mx=("pad",), npx=("pad",), json=("pad",), mode=Enum("constant", "constant", "edge", "reflect"), pad_width=Shape(), constant_value=Float(0.0))
+def pad(data: Node, a: Attrs) -> Node:
+    """Elements added before and after each axis: a constant, the edge, or the mirror image."""
+    if len(a.pad_width) != 2 * data.ndim:
+        raise ShapeError(f"pad_width {a.pad_width} needs two numbers for each of the {data.ndim} axes")
+    lo, hi = a.pad_width[::2], a.pad_width[1::2]
+    if a.mode == "constant":
+        return ir.pad(data, lo, hi, a.constant_value)
+    for axis, (before, after) in enumerate(zip(lo, hi)):
+        data = _pad_edge(data, axis, before, after) if a.mode == "edge" else _pad_reflect(data, axis, before, after)
+    return data
+
+
+def _pad_edge(x: Node, axis: int, before: int, after: int) -> Node:
+    def side(at: int, n: int) -> Node:
+        return ir.expand(cut(x, axis, at, 1), x.shape[:axis] + (n,) + x.shape[axis + 1:])
+    return ir.concat([p for p in ([side(0, before)] if before else []) + [x] + ([side(x.shape[axis] - 1, after)] if after else [])], axis)
+
+
+def _pad_reflect(x: Node, axis: int, before: int, after: int) -> Node:
+    n = x.shape[axis]
+    if before >= n or after >= n:
+        raise ShapeError(f"reflect padding of {max(before, after)} needs an axis longer than that; axis {axis} has {n}")
+
+    def mirror(begin: int, size: int) -> Node:
+        part = cut(x, axis, begin, size)
+        return ir.slice(part, [d - 1 if i == axis else 0 for i, d in enumerate(part.shape)], part.shape, [-1 if i == axis else 1 for i in range(x.ndim)])
+    return ir.concat(([mirror(1, before)] if before else []) + [x] + ([mirror(n - 1 - after, after)] if after else []), axis)
+
+
+@op("shape_array", "data", npx=("shape_array",))
+def shape_array(data: Node, a: Attrs) -> Node:
+    """The shape as an int64 array."""
+    if not data.ndim:
+        return ir.full(0, (0,), dt.int64)
+    return ir.concat([ir.full(d, (1,), dt.int64) for d in data.shape], 0)
+
+
+@op("size_array", "data")
+def size_array(data: Node, a: Attrs) -> Node:
+    """The number of elements as an int64 array of one."""
+    return ir.full(data.size, (1,), dt.int64)
+
+
+@op("depth_to_space", "data", block_size=Int())
+def depth_to_space(data: Node, a: Attrs) -> Node:
+    """Channels moved into blocks of pixels (NCHW)."""
+    n, c, h, w = data.shape
+    b = a.block_size
+    x = ir.permute(ir.reshape(data, (n, b, b, c // (b * b), h, w)), (0, 3, 4, 1, 5, 2))
+    return ir.reshape(x, (n, c // (b * b), h * b, w * b))
+
+
+@op("space_to_depth", "data", block_size=Int())
+def space_to_depth(data: Node, a: Attrs) -> Node:
+    """Blocks of pixels moved into channels (NCHW)."""
+    n, c, h, w = data.shape
+    b = a.block_size
+    x = ir.permute(ir.reshape(data, (n, c, h // b, b, w // b, b)), (0, 3, 5, 1, 2, 4))
+    return ir.reshape(x, (n, c * b * b, h // b, w // b))
