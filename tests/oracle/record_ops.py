@@ -44,6 +44,7 @@ def record(row, number, arrays):
     with mx.autograd.record(train_mode=train):
         ys = call(*xs, **row["attrs"])
     ys = list(ys) if isinstance(ys, (list, tuple)) else [ys]
+    ys = ys[:row.get("outputs", len(ys))]
     line = {"op": row["op"], "inputs": len(xs), "attrs": row["attrs"], "outputs": len(ys), "grads": []}
     line.update({k: row[k] for k in ("tol", "skip", "aux", "train") if row.get(k)})
     rng = np.random.RandomState(number)
