@@ -1,4 +1,5 @@
-"""The recorded rows of tests/oracle through the operators' definitions alone: lowered, differentiated, interpreted by NumPy.
+"""The recorded rows of tests/oracle through the operators' definitions alone: lowered, differentiated, and then
+interpreted by NumPy or compiled to C.
 
 test_ops_oracle.py checks the same rows through ``nd``; here a failure is the definition's own.
 """
@@ -13,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid import ops
+from hybrid import ops, runtime
+from hybrid.device import cpu
+from hybrid.ir import Program
 from hybrid.ops import registry
 from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import reference
@@ -52,8 +55,22 @@ def _rows() -> list[Any]:
             if row and row["inputs"] and row["op"] in known and not row.get("skip") and row["op"] not in FRONTENDS]
 
 
+def _interpret(program: Program, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Run by NumPy; updated inputs are written in place."""
+    outputs, updates = reference.run(program, arrays, np)
+    for (slot, _), value in zip(program.updates, updates, strict=True):
+        arrays[slot][...] = value
+    return [np.asarray(y) for y in outputs]
+
+
+def _compiled(program: Program, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Run as C; updated inputs are written in place."""
+    return runtime.compile(program, cpu())(arrays)
+
+
+@pytest.mark.parametrize("run", [_interpret, _compiled], ids=["numpy", "c"])
 @pytest.mark.parametrize("number", _rows())
-def test_definition(number: int) -> None:
+def test_definition(number: int, run: Any) -> None:
     row = TABLE[number]
     found = registry.namespace("nd")[row["op"]]
     given = {key: tuple(value) if isinstance(value, list) else value for key, value in row["attrs"].items()}
@@ -64,15 +81,15 @@ def test_definition(number: int) -> None:
     missing = [] if found.variadic else [None] * (len(found.inputs) - len(xs))
     program = found.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, attrs, row.get("train", False))
     keys = [np.zeros(2, np.uint32)] if found.random else []
-    outputs, updates = reference.run(program, xs + keys, np)
+    after = [x.copy() for x in xs]
+    outputs = run(program, after + keys)
     for k in range(found.num_visible(attrs)):
-        _close(np.asarray(outputs[k]), ARRAYS[f"{number}.out{k}"], row, f"output {k}")
-    after = dict(zip((slot for slot, _ in program.updates), updates, strict=True))
+        _close(outputs[k], ARRAYS[f"{number}.out{k}"], row, f"output {k}")
     for k in row.get("aux", []):
-        _close(np.asarray(after.get(k, xs[k])), ARRAYS[f"{number}.aux{k}"], row, f"auxiliary state {k}")
+        _close(after[k], ARRAYS[f"{number}.aux{k}"], row, f"auxiliary state {k}")
     if row["grads"]:
         heads = [ARRAYS[f"{number}.head{k}"] if f"{number}.head{k}" in ARRAYS else np.zeros_like(y) for k, y in enumerate(outputs)]
         back = vjp_program(program, tuple(row["grads"]))
-        gradients, _ = reference.run(back, [*xs, *keys, *heads], np)
+        gradients = run(back, [*xs, *keys, *heads])
         for k, gradient in zip(row["grads"], gradients, strict=True):
-            _close(np.asarray(gradient), ARRAYS[f"{number}.grad{k}"], row, f"gradient of input {k}")
+            _close(gradient, ARRAYS[f"{number}.grad{k}"], row, f"gradient of input {k}")
