@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import device
-from ..array import NDArray
+from ..array import NDArray, array, wrap
 from ..errors import FileFormatError
 from . import symbol_json
 from .params import ParamsFile, read_file, write_params
@@ -76,12 +76,13 @@ def _wrapped(found: ParamsFile, source: str, cls: type[NDArray]) -> Any:
     return out
 
 
-def _to_device(array: np.ndarray | None, context: tuple[int, int], cls: type[NDArray], where: str) -> NDArray:
-    if array is None:
+def _to_device(found: np.ndarray | None, context: tuple[int, int], cls: type[NDArray], where: str) -> NDArray:
+    if found is None:
         raise FileFormatError(f"{where} has no value: it was saved before it was initialized")
     kind, number = context
-    ctx = device.gpu(number) if kind == 2 and number < device.num_gpus() else device.cpu(0)
-    return wrap(array, ctx, cls)
+    if kind == 2 and number < device.num_gpus():
+        return array(found, device.gpu(number), cls=cls)
+    return wrap(found, device.cpu(0), cls)
 
 
 def export_symbol(symbol: Any, params: Mapping[str, NDArray], aux: Mapping[str, NDArray], prefix: str,
