@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hybrid.array import array
 from hybrid.errors import DTypeError, FileFormatError
-from hybrid.serialize import atomic
+from hybrid.serialize import atomic, ndarrays
 from hybrid.serialize.params import V1, V2, V3, read_file, read_params, write_params
 
 DATA = Path(__file__).parent / "data"
@@ -158,3 +159,46 @@ def test_writing_to_a_folder_or_into_none(tmp_path: Path) -> None:
         atomic.write_bytes(tmp_path, b"x")
     with pytest.raises(FileNotFoundError):
         atomic.write_bytes(tmp_path / "no" / "a", b"x")
+
+
+# ---- as arrays of the library
+def test_save_and_load_keep_the_structure(tmp_path: Path) -> None:
+    path = tmp_path / "a.params"
+    a, b = array(np.ones((2, 3), "float32")), array(np.arange(3), dtype="int32")
+    for data, kind in (({"a": a, 'é"\n': b}, dict), ([a, b], list), (a, list), ((a,), list), ({}, list), ([], list)):
+        ndarrays.save(path, data)
+        back = ndarrays.load(path)
+        assert type(back) is kind and str(ndarrays.load_frombuffer(path.read_bytes())) == str(back)
+        if isinstance(data, dict) and data:
+            assert list(back) == list(data)
+            assert back["a"].dtype == np.float32 and back["a"].asnumpy().tolist() == a.asnumpy().tolist()
+
+
+@pytest.mark.parametrize(("data", "message"), [
+    (3, "takes an NDArray, a list of them"), ({"a": 3}, "'a' is a str for a int"), ([3], "item 0 is a int"),
+    ({1: array(np.ones(1))}, "1 is a int"), (np.ones(2), "not a ndarray"),
+])
+def test_save_says_what_it_takes(data: object, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match=message):
+        ndarrays.save(tmp_path / "a", data)
+    assert not list(tmp_path.iterdir())
+
+
+def test_load_refuses_a_name_that_stands_twice_and_an_array_without_value() -> None:
+    with pytest.raises(FileFormatError, match="'w' stands there twice"):
+        ndarrays.load_frombuffer(written([np.ones(1, "float32")] * 2, ["w", "w"]))
+    with pytest.raises(FileFormatError, match="array 0 has no value"):
+        ndarrays.load_frombuffer(written([None], ["w"]))
+    with pytest.raises(TypeError, match="takes bytes"):
+        ndarrays.load_frombuffer("a.params")  # type: ignore[arg-type]
+
+
+def test_an_array_of_an_absent_gpu_comes_to_the_cpu() -> None:
+    back = ndarrays.load_frombuffer(written([np.ones(2, "float32")], ["w"], contexts=[(2, 63)]))
+    assert str(back["w"].ctx) == "cpu(0)"
+
+
+def test_slices_and_transposes_are_saved_as_they_look(tmp_path: Path) -> None:
+    view = array(np.arange(6, dtype="float32").reshape(2, 3).T)
+    ndarrays.save(tmp_path / "a", [view])
+    np.testing.assert_array_equal(ndarrays.load(tmp_path / "a")[0].asnumpy(), view.asnumpy())

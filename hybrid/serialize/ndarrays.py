@@ -1,9 +1,9 @@
-"""``nd.save``, ``nd.load`` and ``load_frombuffer``; exporting a Symbol with its parameters."""
+"""``nd.save``, ``nd.load`` and ``load_frombuffer``."""
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy as np
 from .. import device
 from ..array import NDArray, array, wrap
 from ..errors import FileFormatError
-from . import symbol_json
 from .params import ParamsFile, read_file, write_params
 
 
@@ -26,7 +25,11 @@ def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -
     """
     names, arrays = _named_arrays(data)
     contexts = [(a.ctx.device_typeid, a.ctx.device_id) for a in arrays]
-    write_params(fname, [a.asnumpy() for a in arrays], names, contexts, version)
+    write_params(fname, [_host(a) for a in arrays], names, contexts, version)
+
+
+def _host(a: NDArray) -> np.ndarray:
+    return a._data if isinstance(a._data, np.ndarray) else a.asnumpy()
 
 
 def _named_arrays(data: Any) -> tuple[list[str], list[NDArray]]:
@@ -83,23 +86,3 @@ def _to_device(found: np.ndarray | None, context: tuple[int, int], cls: type[NDA
     if kind == 2 and number < device.num_gpus():
         return array(found, device.gpu(number), cls=cls)
     return wrap(found, device.cpu(0), cls)
-
-
-def export_symbol(symbol: Any, params: Mapping[str, NDArray], aux: Mapping[str, NDArray], prefix: str,
-                  epoch: int = 0) -> tuple[str, str]:
-    """Write ``prefix-symbol.json`` and ``prefix-0000.params`` (the epoch in four digits), as ``HybridBlock.export``.
-
-    params, aux: arrays by the names of the Symbol's arguments and auxiliary states; names that the Symbol does not
-    have are left out. They are written in the order of the graph. Returns the two file names.
-    """
-    values = {**{name: f"arg:{name}" for name in params}, **{name: f"aux:{name}" for name in aux}}
-    arrays = {**params, **aux}
-    data = {values[name]: arrays[name] for name in _inputs(symbol) if name in arrays}
-    names = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
-    symbol_json.save(symbol, names[0])
-    save(names[1], data)
-    return names
-
-
-def _inputs(symbol: Any) -> Iterable[str]:
-    return [node.name for node in symbol_json.in_order(symbol) if node.opdef is None]
