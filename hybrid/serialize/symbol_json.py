@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import dtype as dtypes
-from ..errors import AttributeValueError, FileFormatError
+from ..errors import AttributeValueError, FileFormatError, HybridError
 from ..ops import registry
 from ..ops.attributes import Shape
 from ..ops.registry import OpDef
@@ -18,22 +18,6 @@ from .upgrade import is_hidden, upgrade
 
 # Where broadcasting stands in a graph under the name that does not broadcast in MXNet
 _BROADCAST = {f"elemwise_{f}": f"broadcast_{f}" for f in ("add", "sub", "mul", "div")}
-
-
-# ---- what of hybrid.symbol is used, in one place
-def _make(opdef: OpDef | None, name: str, attrs: Any, inputs: list[tuple[SymNode, int]], extra: Mapping[str, str]) -> SymNode:
-    return SymNode(opdef, name, attrs, tuple(inputs), dict(extra))
-
-
-def _extra(node: SymNode) -> dict[str, str]:
-    """The notes on a node that are no parameters of its operator, such as ``__shape__``."""
-    return dict(node.extra)
-
-
-def _shape_of(node: SymNode, output: int) -> tuple[int, ...] | None:
-    """The shape of an output, None where it is unknown or known in part."""
-    shape = Symbol([(node, output)]).shape
-    return None if shape is None or any(size is None or size < 0 for size in shape) else tuple(shape)
 
 
 # ---- reading
@@ -87,7 +71,10 @@ def _operator(node: JsonNode, inputs: list[tuple[SymNode, int]], where: str) -> 
     attrs = _named(where, found.parse, given)
     _check_inputs(found, len(inputs), given, where)
     extra = {key: value for key, value in node.attrs.items() if is_hidden(key)}
-    return _make(found, node.name, attrs, inputs, extra)
+    try:
+        return SymNode(found, node.name, attrs, inputs, extra)     # infers shapes where the variables say theirs
+    except HybridError as err:
+        raise FileFormatError(f"{where}: {_shortened(str(err))}") from err
 
 
 def _check_inputs(found: OpDef, count: int, given: Mapping[str, str], where: str) -> None:
@@ -117,7 +104,7 @@ def _variable(node: JsonNode, where: str) -> SymNode:
     if code is not None and code not in map(str, (-1, *dtypes.MX_CODES)):
         known = ", ".join(f"{number} ({kind.name})" for number, kind in dtypes.MX_CODES.items())
         raise AttributeValueError(f"{where}: __dtype__ is {code!r:.40}; known: {known}")
-    return _make(None, node.name, None, [], node.attrs)
+    return SymNode(None, node.name, None, (), dict(node.attrs))
 
 
 # ---- writing
@@ -169,8 +156,8 @@ def _json_node(node: SymNode, place: dict[int, int], versions: dict[int, int]) -
             versions[id(source)] = versions.get(id(source), 0) + 1
         inputs.append((place[id(source)], output, versions.get(id(source), 0)))
     if node.opdef is None:
-        return JsonNode("null", node.name, _extra(node), inputs)
-    attrs = {**_extra(node), **node.attrs.given()}
+        return JsonNode("null", node.name, dict(node.extra), inputs)
+    attrs = {**node.extra, **node.attrs.given()}
     if node.opdef.arity_attr:
         attrs[node.opdef.arity_attr] = str(len(inputs))
     return JsonNode(_written_name(node), node.name, attrs, inputs)
@@ -179,8 +166,8 @@ def _json_node(node: SymNode, place: dict[int, int], versions: dict[int, int]) -
 def _written_name(node: SymNode) -> str:
     name = node.opdef.name
     if name in _BROADCAST and len(node.inputs) == 2:
-        shapes = [_shape_of(*entry) for entry in node.inputs]
-        if None not in shapes and shapes[0] != shapes[1]:
+        shapes = [source.info[k][0] for source, k in node.inputs]
+        if all(s is not None and all(size > 0 for size in s) for s in shapes) and shapes[0] != shapes[1]:
             return _BROADCAST[name]
     return name
 
