@@ -66,7 +66,8 @@ def _shortened(text: str) -> str:
 
 
 def _operator(node: JsonNode, inputs: list[tuple[SymNode, int]], where: str) -> SymNode:
-    found = _named(where, registry.find, node.op)
+    # MXNet also loads an operator under the names it has in nd
+    found = registry.namespace("nd").get(node.op) or _named(where, registry.find, node.op)
     given = {key: value for key, value in node.attrs.items() if not is_hidden(key)}
     attrs = _named(where, found.parse, given)
     _check_inputs(found, len(inputs), given, where)
