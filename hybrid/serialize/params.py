@@ -75,7 +75,7 @@ class _Reader:
 
     def fill(self, array: np.ndarray, what: str) -> None:
         self.need(array.nbytes, what)
-        got = self.file.readinto(memoryview(array.reshape(-1).view(np.uint8)))  # type: ignore[attr-defined]
+        got = self.file.readinto(array.reshape(-1).view(np.uint8).data)  # type: ignore[attr-defined]
         if got != array.nbytes:
             raise self.error(f"{what}: the file became shorter while it was read")
         self.offset += array.nbytes
@@ -219,7 +219,7 @@ def write_params(path: str | os.PathLike[str] | BinaryIO, arrays: Sequence[np.nd
             raise DTypeError(f"{label!r} has dtype {array.dtype}, which MXNet's files cannot hold; cast it to one of: {known}")
     if version is None:
         version = 3 if any(a is not None and a.size == 0 or a is not None and a.ndim == 0 for a in arrays) else 2
-    if hasattr(path, "write"):
+    if not isinstance(path, (str, os.PathLike)):
         _write_list(path, arrays, names, contexts, version)
         return
     with replacing(path) as out:
@@ -247,4 +247,4 @@ def _write_array(out: BinaryIO, array: np.ndarray | None, context: tuple[int, in
     data = np.ascontiguousarray(array)
     if data.dtype.byteorder == ">":             # pragma: no cover - files are little-endian on every machine
         data = data.byteswap()
-    out.write(memoryview(data.reshape(-1).view(np.uint8)))
+    out.write(data.reshape(-1).view(np.uint8).data)

@@ -42,7 +42,7 @@ def loads(text: str | bytes, source: str = "<json>") -> Symbol:
         inputs = [(built[n], k) for n, k, _ in node.inputs]
         made = _variable(node, where) if node.is_variable else _operator(node, inputs, where)
         built.append(made)
-        counts.append(1 if made.opdef is None else made.opdef.num_outputs(made.attrs))
+        counts.append(made.outputs)
     for k, entry in enumerate(graph.heads):
         _check_output(entry, counts, f"{source}: head {k}")
     return Symbol([(built[n], k) for n, k, _ in graph.heads])
@@ -67,7 +67,7 @@ def _shortened(text: str) -> str:
 
 def _operator(node: JsonNode, inputs: list[tuple[SymNode, int]], where: str) -> SymNode:
     # MXNet also loads an operator under the names it has in nd
-    found = registry.namespace("nd").get(node.op) or _named(where, registry.find, node.op)
+    found = registry.OPS.get(node.op) or registry.namespace("nd").get(node.op) or _named(where, registry.find, node.op)
     given = {key: value for key, value in node.attrs.items() if not is_hidden(key)}
     attrs = _named(where, found.parse, given)
     _check_inputs(found, len(inputs), given, where)
@@ -156,16 +156,15 @@ def _json_node(node: SymNode, place: dict[int, int], versions: dict[int, int]) -
         if node.opdef is not None and not node.opdef.variadic and node.opdef.inputs[k] in node.opdef.aux:
             versions[id(source)] = versions.get(id(source), 0) + 1
         inputs.append((place[id(source)], output, versions.get(id(source), 0)))
-    if node.opdef is None:
+    if node.opdef is None or node.attrs is None:
         return JsonNode("null", node.name, dict(node.extra), inputs)
     attrs = {**node.extra, **node.attrs.given()}
     if node.opdef.arity_attr:
         attrs[node.opdef.arity_attr] = str(len(inputs))
-    return JsonNode(_written_name(node), node.name, attrs, inputs)
+    return JsonNode(_written_name(node, node.opdef.name), node.name, attrs, inputs)
 
 
-def _written_name(node: SymNode) -> str:
-    name = node.opdef.name
+def _written_name(node: SymNode, name: str) -> str:
     if name in _BROADCAST and len(node.inputs) == 2:
         shapes = [source.info[k][0] for source, k in node.inputs]
         if all(s is not None and all(size > 0 for size in s) for s in shapes) and shapes[0] != shapes[1]:
@@ -184,7 +183,7 @@ _WORKSPACE_LAYOUTS = {1: (None, "NCW"), 2: (None, "NCHW"), 3: (None, "NCDHW")}
 
 def _count(node: SymNode) -> int:
     """How many outputs MXNet gives the node, hidden ones included."""
-    if node.opdef is None:
+    if node.opdef is None or node.attrs is None:
         return 1
     name, a = node.opdef.name, node.attrs
     if name == "Pooling":                       # its CPU library keeps where the maximum was
@@ -195,4 +194,4 @@ def _count(node: SymNode) -> int:
         return 2 if a.act_type == "rrelu" else 1
     if name == "topk":
         return 1 if a.ret_typ in ("indices", "mask") else 2
-    return max(_HIDDEN_OUTPUTS.get(name, 1), node.opdef.num_outputs(a))
+    return max(_HIDDEN_OUTPUTS.get(name, 1), node.outputs)
