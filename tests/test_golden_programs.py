@@ -39,7 +39,7 @@ def lowered(graph: JsonGraph, arrays: dict[str, np.ndarray]) -> tuple[ir.Program
         attrs = found.parse({key: value for key, value in node.attrs.items() if not is_hidden(key)})
         args = [values[n][k] for n, k, _ in node.inputs]
         args += [] if found.variadic else [None] * (len(found.inputs) - len(args))
-        key = ir.data(np.zeros(2, np.uint32)) if found.random else None
+        key = ir.data(np.zeros(2, np.uint32)) if "key" in found.needs else None
         values.append(tuple(found.lower(args, attrs, False, key).outputs))
     return ir.Program(tuple(leaves), tuple(values[n][k] for n, k, _ in graph.heads)), inputs
 
