@@ -10,7 +10,7 @@ import pytest
 from hybrid import ops  # noqa: F401  (registers the operators)
 from hybrid.errors import AttributeValueError, FileFormatError
 from hybrid.ops.registry import find
-from hybrid.serialize import symbol_json
+from hybrid.serialize import export, ndarrays, symbol_json
 from hybrid.symbol import create, var
 
 HERE = Path(__file__).parent
@@ -109,3 +109,14 @@ def test_a_chain_of_many_nodes_is_no_recursion() -> None:
     symbol = symbol_json.loads(text_of(*nodes, heads=[[count, 0, 0]]))
     assert len(json.loads(symbol_json.dumps(symbol))["nodes"]) == count + 1
     assert symbol.list_arguments() == ["x"]
+
+
+@pytest.mark.parametrize("model", sorted(p.name for p in (HERE / "data" / "zoo").iterdir()))
+def test_exported_again_both_files_are_the_same_bytes(model: str, tmp_path: Path) -> None:
+    folder = HERE / "data" / "zoo" / model
+    values = ndarrays.load(folder / "model-0000.params")
+    kinds = [{name[4:]: a for name, a in values.items() if name.startswith(kind)} for kind in ("arg:", "aux:")]
+    names = export.export_symbol(symbol_json.load(folder / "model-symbol.json"), *kinds, str(tmp_path / "again"), epoch=7)
+    assert [Path(name).name for name in names] == ["again-symbol.json", "again-0007.params"]
+    assert Path(names[0]).read_bytes() == (folder / "model-symbol.json").read_bytes()
+    assert Path(names[1]).read_bytes() == (folder / "model-0000.params").read_bytes()
