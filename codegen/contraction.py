@@ -239,7 +239,7 @@ class Contraction:
         if y:
             out += [f"  long y0 = yt * {t.r} < {y.extent - t.r} ? yt * {t.r} : {y.extent - t.r};"]
         spans = {x: (t.c, "x0")} if y is None else {y: (t.r, "y0"), x: (t.c, "x0")}
-        out += ["  " + s for s in (self._direct_base(m, x) if direct else self._pack_columns(m, t, spans))]
+        out += ["  " + s for s in (self._direct_base(m, x, y) if direct else self._pack_columns(m, t, spans))]
         bounds = f"part * {row_tiles} / {split}", f"(part + 1) * {row_tiles} / {split}"
         out += [f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{",
                 f"    long m_first = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};",
@@ -258,8 +258,9 @@ class Contraction:
         zero = {v: Ix() for v in [*m.rows, *m.depth]}
         return f"{self._base(m.a, zero)} + m_first * {(m.a.stride(row) or 0) if row else 0}l"
 
-    def _direct_base(self, m: Matmul, x: Var) -> list[str]:
-        return [f"const {self.T} *Bp = {self._base(m.b, {x: Ix(), **{v: Ix() for v in m.depth}})} + x0;"]
+    def _direct_base(self, m: Matmul, x: Var, y: Var | None) -> list[str]:
+        line = [f"long {y.name} = y0;"] if y else []         # a tile that is read in place has one line
+        return line + [f"const {self.T} *Bp = {self._base(m.b, {x: Ix(), **{v: Ix() for v in m.depth}})} + x0;"]
 
     def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
         """The tile's columns, depth by depth, lanes beyond the tile zero."""

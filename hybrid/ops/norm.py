@@ -133,7 +133,8 @@ def lrn(data: Node, a: Attrs) -> Node:
     return data * ir.map("pow", total * (a.alpha / a.nsize) + a.knorm, -a.beta)
 
 
-@op("Dropout", "data", npx=("dropout",), json=("_npx_dropout",), needs=("train", "key"), p=Float(0.5), mode=Enum("training", "training", "always"), axes=Shape(()),
+@op("Dropout", "data", npx=("dropout",), json=("_npx_dropout",), needs=("train", "key"),
+    draws=lambda a, train: a.p > 0 and (train or a.mode == "always"), p=Float(0.5), mode=Enum("training", "training", "always"), axes=Shape(()),
     cudnn_off=Bool(False))
 def dropout(data: Node, a: Attrs) -> Node:
     """In training each element is 0 with probability p, else divided by 1 - p; ``axes`` share one draw."""

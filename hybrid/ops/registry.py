@@ -59,6 +59,7 @@ class OpDef:
     visible: Callable[[Attrs], int] | None = None
     params: Callable[..., Any] | None = None
     arity_attr: str | None = None
+    draws: Callable[[Attrs, bool], bool] | None = None
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
 
     @property
@@ -77,10 +78,9 @@ class OpDef:
         """How many outputs the user sees."""
         return self.visible(a) if self.visible else self.num_outputs(a)
 
-    @property
-    def random(self) -> bool:
-        """Whether a call draws random numbers."""
-        return "key" in self.needs
+    def random(self, a: Attrs, train: bool) -> bool:
+        """Whether a call with these attributes draws random numbers."""
+        return "key" in self.needs and (self.draws is None or self.draws(a, train))
 
     def lower(self, nodes: Sequence[Node | None], a: Attrs, train: bool = False, key: Node | None = None) -> Lowered:
         """The operator over primitives. nodes: one per input, None for an optional one that is absent."""
@@ -125,7 +125,7 @@ class OpDef:
                 continue
             leaves.append(ir.input(len(leaves), shape, dtype))
             nodes.append(leaves[-1])
-        key = ir.input(len(leaves), (2,), np.uint32) if self.random else None
+        key = ir.input(len(leaves), (2,), np.uint32) if self.random(a, train) else None
         low = self.lower(nodes, a, train, key)
         slot = {n: leaf.attrs["slot"] for n, leaf in zip(self.inputs, nodes) if leaf is not None}
         updates = tuple((slot[name], node) for name, node in low.updates.items())
@@ -156,14 +156,15 @@ def _names(given: Any) -> tuple[str, ...]:
 
 def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any = (), json: Any = (), aux: str = "",
        needs: Sequence[str] = (), eager: Any = None, outputs: Any = None, visible: Any = None, params: Any = None,
-       arity_attr: str | None = None, **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
+       arity_attr: str | None = None, draws: Any = None, **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
     """Register an operator.
 
     name: MXNet's name in JSON. inputs: names; ``bias?`` may be absent, ``*data`` is a list. mx, np, npx: further names
     in ``nd``/``sym``, ``np`` and ``npx``. json: further names in files. aux: inputs that are auxiliary states. needs:
     ``train`` and ``key`` give ``a.train`` and ``a.key``. eager: ``f(xp, arrays, a) -> arrays``, a faster way that must
     equal the derived one. outputs, visible: number of outputs as a function of the attributes. params: completes
-    unknown input shapes. arity_attr: the attribute that counts a variadic input.
+    unknown input shapes. arity_attr: the attribute that counts a variadic input. draws: whether a call with given
+    attributes and training flag draws random numbers, for operators that do so only sometimes.
     """
     words = inputs.split()
     variadic = bool(words) and words[0].startswith("*")
@@ -171,7 +172,7 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
     def add(fn: Callable[..., Any]) -> OpDef:
         spaces = {"nd": (() if name.startswith("_") else (name,)) + _names(mx), "np": _names(np), "npx": _names(npx)}
         d = OpDef(name, fn, tuple(w.strip("*?") for w in words), frozenset(w.rstrip("?") for w in words if w.endswith("?")),
-                  variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible, params, arity_attr)
+                  variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible, params, arity_attr, draws)
         _register(d)
         return d
     return add

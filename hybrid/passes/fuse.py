@@ -43,21 +43,26 @@ class Fuser:
         self.carries: dict[Node, Node | None] = {}
         self.row_value: dict[Node, bool] = {}
         self.merged: dict[Node, list[Use]] = {}
-        for n in program.order():
+        self.late: dict[Node, int] = {}                  # position of the last anchor a node depends on
+        for i, n in enumerate(program.order()):
+            anchor = n.prim not in LEAVES | ELEMENTWISE | MOVEMENT
+            self.late[n] = i if anchor else max((self.late[a] for a in n.args), default=-1)
             self.subtree[n] = min(cost(n) + sum(self.subtree[a] for a in n.args), 10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
             self.carries[n] = self._carried(n)
             self.row_value[n] = self._is_row_value(n)
 
     def _carried(self, n: Node) -> Node | None:
-        """The contraction whose epilogue this node could be."""
+        """The contraction whose epilogue this node could be: all else that n needs is known before it starts."""
         if n.prim == "dot":
             return n
-        if n.prim in ELEMENTWISE or n.prim in ("reshape", "permute"):
-            for a in n.args:
-                d = self.carries.get(a)
-                if d is not None and a.size == n.size:
-                    return d
-        return None
+        if n.prim not in ELEMENTWISE and n.prim not in ("reshape", "permute"):
+            return None
+        found = [d for a in n.args if (d := self.carries.get(a)) is not None and a.size == n.size]
+        if not found:
+            return None
+        d = max(found, key=lambda d: self.late[d])
+        ready = all(self.carries.get(a) is d or self.late[a] < self.late[d] for a in n.args)
+        return d if ready else None
 
     def _is_row_value(self, n: Node) -> bool:
         """Made of reductions without broadcasting them again: a mean, a variance, its root."""

@@ -23,7 +23,7 @@ class CudaProgram:
     def __init__(self, planned: Planned, ctx: Context):
         begin = time.perf_counter()
         self.planned, self.ctx, self.xp = planned, ctx, array_module(ctx)
-        self.driver = current_driver()
+        self.driver = current_driver(ctx.device_id)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
         self._layout()
         source, launches = printer.print_program(planned.fused.kernels)
@@ -49,7 +49,8 @@ class CudaProgram:
         self._fresh = [n for n in dict.fromkeys(n for n, _ in fused.results) if n not in index]
         for n in self._fresh:
             index[n] = len(index)
-        self._index, self._offsets = index, []
+        self._index = index
+        self._offsets: list[int] = []
         outputs = len(fused.program.outputs)
         self._results = [(index[n], shape) for n, shape in fused.results[:outputs]]
         self._updates = [(slot, index[n], shape) for (slot, _), (n, shape) in zip(fused.program.updates, fused.results[outputs:])]

@@ -1,0 +1,30 @@
+"""hybrid: models written eagerly over NumPy or CuPy arrays, compiled by ``@hybridize``. Speaks MXNet's Gluon API.
+
+>>> import hybrid as mx
+>>> from hybrid import nd, sym, gluon, autograd, np, npx
+"""
+from __future__ import annotations
+
+from . import errors
+from .errors import HybridError, MXNetError
+from . import device as context
+from .device import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
+from . import ndarray, symbol, methods, autograd, random, numpy, numpy_extension, names as name
+from . import ndarray as nd
+from . import symbol as sym
+from . import numpy as np
+from . import numpy_extension as npx
+from . import base, initializer, util
+from . import initializer as init
+from .array import NDArray
+from .symbol import Symbol
+from .ndarray import waitall
+from .hybridize import hybridize
+from . import gluon
+
+methods.BACKWARD.append(autograd.backward)
+__version__ = "0.1.0"
+
+__all__ = ["Context", "HybridError", "MXNetError", "NDArray", "Symbol", "autograd", "base", "context", "cpu", "cpu_pinned", "current_context", "errors",
+           "gluon", "gpu", "hybridize", "init", "initializer", "name", "nd", "ndarray", "np", "npx", "num_gpus", "numpy", "numpy_extension", "random",
+           "sym", "symbol", "util", "waitall"]

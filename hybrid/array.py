@@ -1,0 +1,317 @@
+"""NDArray: an array on a device. Operators and methods are attached in methods.py, from the registry."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import dtype as dt
+from .device import Context, array_module, current_context, find_cupy
+from .errors import DeviceError, DTypeError, HybridError, ShapeError
+from .indexing import plain_key
+from .tape import Slot
+
+REBINDS = [0]                       # grows whenever an array gets another buffer; compiled programs keep addresses
+
+
+class NDArray:
+    """An array of numbers on a device, with MXNet's methods.
+
+    ``shape``, ``dtype`` (a NumPy type), ``ctx``. Make one with ``nd.array``, ``nd.zeros``, …; ``asnumpy()`` copies it out.
+
+    >>> from hybrid import nd
+    >>> nd.array([[1, 2], [3, 4]]).sum().asscalar()
+    10.0
+    """
+    __slots__ = ("_data", "_ctx", "_ag", "_version", "__weakref__")
+    __array_priority__ = 1000.0
+    stype = "default"
+    _data: Any
+    _ctx: Context
+
+    def __init__(self, data: Any, ctx: Context | None = None, dtype: Any = None):
+        source = array(data, ctx, dtype)
+        self._data, self._ctx, self._ag, self._version = source._data, source._ctx, None, 0
+
+    # ---- what it is
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        return self._data.shape
+
+    @property
+    def dtype(self) -> Any:
+        """Element type, as a NumPy type (``numpy.float32``)."""
+        return self._data.dtype.type
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return int(self._data.size)
+
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self._data.ndim
+
+    @property
+    def ctx(self) -> Context:
+        """The device it is on."""
+        return self._ctx
+
+    context = ctx
+    device = ctx
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return self._data.dtype.itemsize
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that ``backward`` wrote, or None."""
+        return self._ag.grad if self._ag is not None and self._ag.grad is not None else None
+
+    @property
+    def handle(self) -> Any:
+        """The raw NumPy or CuPy array."""
+        return self._data
+
+    # ---- memory
+    def _rebind(self, raw: Any) -> None:
+        """Another buffer. The only way ``_data`` changes."""
+        self._data = raw
+        self._version += 1
+        REBINDS[0] += 1
+
+    def _bump(self) -> None:
+        """Note that the contents changed."""
+        self._version += 1
+
+    def _write(self, value: Any) -> None:
+        """New contents in the same buffer."""
+        self._data[...] = value
+        self._version += 1
+
+    # ---- out of here
+    def asnumpy(self) -> np.ndarray:
+        """A NumPy copy."""
+        return np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
+
+    def asscalar(self) -> Any:
+        """The only element, as a NumPy number."""
+        if self.size != 1:
+            raise ValueError(f"asscalar needs an array of one element, this one has shape {self.shape}")
+        return self.asnumpy().reshape(-1)[0]
+
+    def item(self, *args: Any) -> Any:
+        """An element as a Python number."""
+        return self.asnumpy().item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self.asnumpy().tolist()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        out = self.asnumpy()
+        return out.astype(dtype) if dtype is not None and out.dtype != dtype else out
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._data.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._data.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        if isinstance(self._data, np.ndarray):
+            raise AttributeError("an array on the CPU has no __cuda_array_interface__")
+        return self._data.__cuda_array_interface__
+
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule of this memory."""
+        return self._data.__dlpack__()
+
+    to_dlpack_for_write = to_dlpack_for_read
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth of an array of {self.size} elements (shape {self.shape}) is not defined: use .any() or compare with asscalar()")
+        return bool(self.asscalar())
+
+    def __float__(self) -> float:
+        return float(self._single())
+
+    def __int__(self) -> int:
+        return int(self._single())
+
+    def __index__(self) -> int:
+        if self.size == 1 and self._data.dtype.kind in "iu":
+            return int(self.asscalar())
+        raise TypeError("only integer arrays of one element can be used as an index")
+
+    def _single(self) -> Any:
+        if self.size != 1:
+            raise TypeError(f"only arrays of one element can be converted to a number, this one has shape {self.shape}")
+        return self.asscalar()
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("an array without axes has no length")
+        return self.shape[0]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __getstate__(self) -> Any:
+        return self.asnumpy(), self._ctx.device_type, self._ctx.device_id
+
+    def __setstate__(self, state: Any) -> None:
+        raw, kind, number = state
+        source = array(raw, Context(kind, number), raw.dtype)
+        self._data, self._ctx, self._ag, self._version = source._data, source._ctx, None, 0
+
+    def __reduce__(self) -> Any:
+        return _unpickle, (type(self), self.__getstate__())
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {shape} @{self._ctx}>"
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raw = value._data if isinstance(value, NDArray) else value
+        if isinstance(value, NDArray) and value._ctx != self._ctx:
+            raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
+        try:
+            self._data[plain_key(key)] = raw
+        except (ValueError, IndexError) as err:
+            raise (ShapeError if isinstance(err, ValueError) else IndexError)(f"assignment to an array of shape {self.shape}: {err}") from None
+        self._version += 1
+
+    # ---- copies
+    def copy(self) -> Any:
+        """A copy on the same device."""
+        return wrap(self._data.copy(), self._ctx, type(self))
+
+    def copyto(self, other: Any) -> Any:
+        """Copy into another array, or onto a device."""
+        if isinstance(other, Context):
+            return wrap(_move(self._data, other, True), other, type(self))
+        if other.shape != self.shape:
+            raise ShapeError(f"copyto: the target has shape {other.shape}, this array {self.shape}")
+        other._write(_move(self._data, other._ctx, False))
+        return other
+
+    def as_in_context(self, context: Context) -> Any:
+        """This array if it is on the device, else a copy there."""
+        return self if context == self._ctx else self.copyto(context)
+
+    as_in_ctx = as_in_context
+    to_device = as_in_context
+
+    def astype(self, dtype: Any, copy: bool = True, **_: Any) -> Any:
+        """A copy in another dtype (itself when copy is False and nothing changes)."""
+        wanted = dt.as_dtype(dtype)
+        if not copy and wanted == self._data.dtype:
+            return self
+        return self.cast(wanted.name)
+
+    def as_nd_ndarray(self) -> Any:
+        """The same memory as an ``nd.NDArray``."""
+        return self if type(self) is NDArray else wrap(self._data, self._ctx, NDArray, self)
+
+    def wait_to_read(self) -> None:
+        """Wait until the array has been computed."""
+        if not isinstance(self._data, np.ndarray):
+            cupy = find_cupy()
+            assert cupy is not None
+            cupy.cuda.get_current_stream().synchronize()
+
+    wait_to_write = wait_to_read
+
+    # ---- gradients
+    def attach_grad(self, grad_req: str = "write", stype: Any = None) -> None:
+        """Collect gradients here: write, add or null."""
+        if grad_req not in ("write", "add", "null"):
+            raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
+        self._ag = Slot(grad=full_like(self, 0), req=grad_req) if grad_req != "null" else None
+
+    def detach(self) -> Any:
+        """The same memory outside of the recorded computation."""
+        return wrap(self._data, self._ctx, type(self))
+
+    def zero_grad(self) -> None:
+        """Set the gradient to zero."""
+        if self.grad is not None:
+            self.grad._write(0)
+
+
+def _unpickle(cls: type, state: Any) -> Any:
+    out = cls.__new__(cls)
+    out.__setstate__(state)
+    return out
+
+
+NP_CLASS: list[type] = []           # hybrid.np.ndarray, put here when it is made
+
+
+def wrap(raw: Any, ctx: Context, cls: Any = None, like: Any = None) -> Any:
+    """An array object over a raw one, without a copy."""
+    out = object.__new__(cls or NDArray)
+    out._data, out._ctx = raw, ctx
+    out._ag = like._ag if like is not None else None
+    out._version = 0
+    return out
+
+
+def full_like(x: NDArray, value: Any) -> Any:
+    """An array of one value in x's shape, dtype, device and class."""
+    xp = array_module(x._ctx)
+    return wrap(xp.full(x._data.shape, value, x._data.dtype), x._ctx, type(x))
+
+
+def _move(raw: Any, ctx: Context, copy: bool) -> Any:
+    xp = array_module(ctx)
+    if xp is np:
+        host = raw if isinstance(raw, np.ndarray) else raw.get()
+        return np.array(host) if copy else host
+    with xp.cuda.Device(ctx.device_id):
+        return xp.array(raw) if copy else xp.asarray(raw)
+
+
+def array(source: Any, ctx: Context | None = None, dtype: Any = None, cls: Any = None) -> Any:
+    """An array from numbers, nested lists, NumPy, CuPy or DLPack arrays.
+
+    dtype: that of ``source`` if it is an array (float64 stays; NumPy's default for Python numbers is float32 here).
+    """
+    ctx = current_context() if ctx is None else ctx
+    if not isinstance(ctx, Context):
+        raise DeviceError(f"ctx must be a device such as cpu() or gpu(0), got {ctx!r}")
+    if isinstance(source, NDArray):
+        raw = source._data
+        wanted = dt.as_dtype(dtype, raw.dtype)
+    elif hasattr(source, "__cuda_array_interface__") or isinstance(source, (np.ndarray, np.generic)):
+        raw = source if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
+        wanted = dt.as_dtype(dtype, raw.dtype)
+    else:
+        raw, wanted = _from_python(source, dtype)
+    if wanted not in dt.SUPPORTED:
+        raise DTypeError(f"dtype {wanted} is not supported; known: {', '.join(map(dt.name, dt.SUPPORTED))}")
+    moved = _move(raw, ctx, True)
+    return wrap(moved if moved.dtype == wanted else moved.astype(wanted), ctx, cls or NDArray)
+
+
+def _from_python(source: Any, dtype: Any) -> tuple[np.ndarray, np.dtype]:
+    wanted = dt.as_dtype(dtype)
+    nested = [x.asnumpy() if isinstance(x, NDArray) else x for x in source] if isinstance(source, (list, tuple)) else source
+    try:
+        raw = np.array(nested, dtype=wanted)
+    except (ValueError, TypeError) as err:
+        raise ShapeError(f"nd.array: {err}; rows must have equal lengths and hold numbers") from None
+    return raw, wanted

@@ -1,0 +1,219 @@
+"""Automatic differentiation: a tape of programs. An eager operator and a hybridized call are one entry each."""
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Sequence
+
+
+from . import dtype as dt
+from .errors import HybridError
+from .ir import Program
+from .passes.differentiate import vjp_program
+from .scope import SCOPE
+
+def record(train_mode: bool = True) -> Any:  # noqa: A002
+    """Scope in which calls are recorded for ``backward``; in training mode unless told otherwise."""
+    return flags(True, train_mode)
+
+
+def pause(train_mode: bool = False) -> Any:  # noqa: A002
+    """Scope in which nothing is recorded."""
+    return flags(False, train_mode)
+
+
+def train_mode() -> Any:
+    """Scope of training mode (Dropout drops, BatchNorm uses the batch)."""
+    return flags(None, True)
+
+
+def predict_mode() -> Any:
+    """Scope of inference mode."""
+    return flags(None, False)
+
+
+def is_recording() -> bool:
+    """Whether calls are recorded."""
+    return SCOPE.recording
+
+
+def is_training() -> bool:
+    """Whether training mode is on."""
+    return SCOPE.training
+
+
+def set_recording(is_record: bool) -> bool:
+    """Switch recording; returns what it was."""
+    old, SCOPE.recording = SCOPE.recording, bool(is_record)
+    return old
+
+
+def set_training(train: bool) -> bool:
+    """Switch training mode; returns what it was."""
+    old, SCOPE.training = SCOPE.training, bool(train)
+    return old
+
+
+def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> None:
+    """Let arrays collect gradients into other arrays; grad_reqs: write, add or null."""
+    variables, gradients = ([x] if not isinstance(x, (list, tuple)) else x for x in (variables, gradients))
+    reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else grad_reqs
+    for v, g, r in zip(variables, gradients, reqs):
+        if r not in ("write", "add", "null"):
+            raise HybridError(f"grad_req must be write, add or null, got {r!r}")
+        v._ag = Slot(grad=g, req=r) if r != "null" else None
+
+
+# ---- backward
+def _order(heads: Sequence[Any]) -> list[Entry]:
+    seen: set[int] = set()
+    out: list[Entry] = []
+    stack: list[tuple[Entry, bool]] = [(h._ag.entry, False) for h in heads if h._ag is not None and h._ag.entry is not None]
+    while stack:
+        entry, done = stack.pop()
+        if done:
+            out.append(entry)
+        elif id(entry) not in seen:
+            seen.add(id(entry))
+            stack.append((entry, True))
+            stack += [(s.entry, False) for s in entry.sources if s is not None and s.entry is not None and id(s.entry) not in seen]
+    return out
+
+
+def _check_versions(entry: Entry) -> None:
+    for x, v in zip(entry.inputs, entry.versions):
+        if getattr(x, "_version", 0) != v:
+            raise HybridError(f"an array of shape {x.shape} was changed in place after it was used in a recorded computation, "
+                              "so its gradient would be wrong: use x = x + y instead of x += y inside autograd.record()")
+
+
+def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
+    """Cotangents of an entry's inputs from those of its outputs."""
+    if entry.function is not None:
+        return entry.function._pull(entry, grads)
+    assert entry.program is not None
+    if not create_graph:
+        _check_versions(entry)
+    wrt = tuple(i for i, s in enumerate(entry.sources) if s is not None and dt.is_float(entry.inputs[i]._data.dtype))
+    program = vjp_program(entry.program, wrt)
+    filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
+    with flags(create_graph, None):
+        out = apply_program(program, [*entry.inputs, *filled], entry.runner)
+    result: list[Any] = [None] * len(entry.inputs)
+    for i, g in zip(wrt, out):
+        result[i] = g
+    return result
+
+
+def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, create_graph: bool, wanted: Sequence[Slot] | None) -> dict[int, Any]:
+    """Gradients by id of slot."""
+    order = _order(heads)
+    if not order and all(h._ag is None for h in heads):
+        raise HybridError("this array was not computed inside autograd.record() from an array with attach_grad(), so it has no gradient")
+    slots: dict[int, Slot] = {}
+    grads: dict[int, Any] = {}                            # by id(entry), index or id(slot)
+    pending: dict[int, list[Any]] = {}
+
+    def give(slot: Slot | None, g: Any) -> None:
+        if slot is None or g is None:
+            return
+        if slot.entry is not None:
+            row = pending.setdefault(id(slot.entry), [None] * len(slot.entry.outputs))
+            row[slot.index] = g if row[slot.index] is None else row[slot.index] + g
+        if slot.entry is None or wanted is not None and any(slot is w for w in wanted):
+            slots[id(slot)] = slot
+            grads[id(slot)] = g if id(slot) not in grads else grads[id(slot)] + g
+    with flags(create_graph, None):
+        for h, g in zip(heads, head_grads):
+            give(h._ag, g)
+        for entry in reversed(order):
+            row = pending.pop(id(entry), None)
+            if row is None:
+                continue
+            for slot, g in zip(entry.sources, _pull(entry, row, create_graph)):
+                give(slot, g)
+    if not retain_graph and not create_graph:
+        for entry in order:
+            for o in entry.outputs:
+                if o._ag is not None and o._ag.entry is entry:
+                    o._ag = None
+    return {k: (slots[k], g) for k, g in grads.items()}
+
+
+def _heads(heads: Any, head_grads: Any) -> tuple[list[Any], list[Any]]:
+    heads = list(heads) if isinstance(heads, (list, tuple)) else [heads]
+    given = [None] * len(heads) if head_grads is None else list(head_grads) if isinstance(head_grads, (list, tuple)) else [head_grads]
+    return heads, [full_like(h, 1) if g is None else g for h, g in zip(heads, given)]
+
+
+def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:  # noqa: A002
+    """Gradients of the heads (times head_grads, ones by default) into the arrays with ``attach_grad``."""
+    heads, seeds = _heads(heads, head_grads)
+    with flags(None, train_mode):
+        found = _backward(heads, seeds, retain_graph, False, None)
+    for slot, g in found.values():
+        if slot.grad is None:
+            continue
+        if slot.req == "add":
+            slot.grad._data[...] += g._data.astype(slot.grad._data.dtype, copy=False)
+        else:
+            slot.grad._data[...] = g._data
+        slot.grad._bump()
+
+
+def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+         train_mode: bool = True) -> Any:  # noqa: A002
+    """Gradients with respect to variables, returned; with create_graph they can be differentiated again."""
+    single = not isinstance(variables, (list, tuple))
+    wanted = [variables] if single else list(variables)
+    for v in wanted:
+        if v._ag is None:
+            raise HybridError("autograd.grad: a variable has no gradient: call attach_grad() on it before recording")
+    heads, seeds = _heads(heads, head_grads)
+    keep = create_graph if retain_graph is None else retain_graph
+    slots = [v._ag for v in wanted]
+    with flags(None, train_mode):
+        found = _backward(heads, seeds, keep, create_graph, slots)
+    out = [found[id(s)][1] if id(s) in found else full_like(v, 0) for s, v in zip(slots, wanted)]
+    return out[0] if single else out
+
+
+class Function:
+    """A function with a gradient of one's own: override ``forward`` and ``backward``; call the instance.
+
+    >>> class Double(Function):
+    ...     def forward(self, x): return x * 2
+    ...     def backward(self, dy): return dy * 2
+    """
+
+    def forward(self, *inputs: Any) -> Any:
+        """Outputs from inputs (arrays)."""
+        raise NotImplementedError("override forward")
+
+    def backward(self, *output_grads: Any) -> Any:
+        """Input gradients from output gradients."""
+        raise NotImplementedError("override backward")
+
+    def save_for_backward(self, *arrays: Any) -> None:
+        """Keep arrays as ``self.saved_tensors``."""
+        self.saved_tensors = arrays
+
+    def __call__(self, *inputs: Any) -> Any:
+        with pause(is_training()):
+            out = self.forward(*inputs)
+        outputs = list(out) if isinstance(out, (list, tuple)) else [out]
+        if is_recording() and any(x._ag is not None for x in inputs):
+            entry = Entry(None, list(inputs), outputs, function=self)
+            for i, o in enumerate(outputs):
+                o._ag = Slot(entry, i)
+        return out
+
+    def _pull(self, entry: Entry, grads: list[Any]) -> list[Any]:
+        filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
+        with pause(is_training()):
+            out = self.backward(*filled)
+        out = list(out) if isinstance(out, (list, tuple)) else [out]
+        if len(out) != len(entry.inputs):
+            raise HybridError(f"{type(self).__name__}.backward returned {len(out)} gradients for {len(entry.inputs)} inputs")
+        return out
+
+

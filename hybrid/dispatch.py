@@ -1,0 +1,162 @@
+"""From a call of an operator to its result: eager on arrays, symbolic on Symbols and while tracing."""
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+
+from . import random, symbol, tape
+from .array import NDArray, array, wrap
+from .device import Context, array_module, current_context
+from .errors import AttributeValueError, DeviceError, DTypeError
+from .ir import Program
+from .ops.registry import Attrs, OpDef
+from .runtime import reference
+from .scope import SCOPE, tracing
+
+_parsed: dict[Any, Attrs] = {}
+
+
+def parse(d: OpDef, attrs: Mapping[str, Any]) -> Attrs:
+    """Attributes, parsed once for each set of values."""
+    try:
+        key = (d, tuple(attrs.items()), tuple(map(type, attrs.values())))
+        hit = _parsed.get(key)
+    except TypeError:                                       # a list among them
+        return d.parse(attrs)
+    if hit is None:
+        if len(_parsed) > 20000:
+            _parsed.clear()
+        hit = _parsed[key] = d.parse(attrs)
+    return hit
+
+
+def common_context(name: str, arrays: Sequence[NDArray]) -> Context:
+    """The one device of some arrays."""
+    ctx = arrays[0]._ctx
+    for a in arrays[1:]:
+        if a._ctx != ctx:
+            raise DeviceError(f"{name}: arrays are on {ctx} and {a._ctx}; move one with x.as_in_context({ctx})")
+    return ctx
+
+
+def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDArray | None]:
+    """Arrays from what was passed: numbers and NumPy arrays are taken in."""
+    out: list[NDArray | None] = []
+    for v in values:
+        if v is None or isinstance(v, NDArray):
+            out.append(v)
+        elif isinstance(v, (np.ndarray, np.generic, int, float, bool, list, tuple)):
+            out.append(array(v, ctx))
+        else:
+            raise DTypeError(f"operator {d.name} takes arrays, got {type(v).__name__}: {v!r}")
+    return out
+
+
+def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any = None, name: str | None = None, cls: Any = None,
+           hint: str | None = None) -> Any:
+    """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
+    if tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
+        return symbol.create(d, list(inputs), attrs, name, hint)
+    if d.arity_attr and d.arity_attr not in attrs:
+        attrs = {**attrs, d.arity_attr: len(inputs)}
+    a = parse(d, attrs)
+    ctx = _context(d, inputs, attrs)
+    arrays = as_inputs(d, inputs, ctx)
+    _require(d, arrays)
+    present = [x for x in arrays if x is not None]
+    if len(present) > 1:
+        common_context(f"operator {d.name}", present)
+    results = _eager(d, a, arrays, present, ctx, cls)
+    if out is not None:
+        return _write(d, results, out)
+    results = results[:d.num_visible(a)]
+    return results[0] if len(results) == 1 else results
+
+
+def _require(d: OpDef, arrays: Sequence[Any]) -> None:
+    if d.variadic:
+        if not arrays:
+            raise AttributeValueError(f"operator {d.name} needs at least one array")
+        return
+    for i, name in enumerate(d.inputs):
+        if (i >= len(arrays) or arrays[i] is None) and name not in d.optional:
+            raise AttributeValueError(f"operator {d.name} needs the input {name!r} (inputs: {', '.join(d.inputs)})")
+
+
+def _context(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Context:
+    for x in inputs:
+        if isinstance(x, NDArray):
+            return x._ctx
+    given = attrs.get("ctx")
+    if isinstance(given, str) and given:
+        kind, _, number = given.partition("(")
+        return Context(kind, int(number.rstrip(")") or 0))
+    return given if isinstance(given, Context) else current_context()
+
+
+def _eager(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[NDArray], ctx: Context, cls: Any) -> list[NDArray]:
+    shapes = [None if x is None else x._data.shape for x in arrays]
+    dtypes = [None if x is None else x._data.dtype for x in arrays]
+    program = d.program(shapes, dtypes, a, SCOPE.training)
+    raw = [x._data for x in present]
+    fast = None
+    xp = array_module(ctx)
+    if d.eager is not None:
+        fast = d.eager(xp, [None if x is None else x._data for x in arrays], a)
+    inputs: list[Any] = list(present)
+    if fast is None:
+        if d.random(a, SCOPE.training):
+            key = xp.asarray(random.next_key())
+            raw.append(key)
+            inputs.append(wrap(key, ctx))
+        fast, updates = reference.run(program, raw, xp)
+        for (slot, _), value in zip(program.updates, updates):
+            present[slot]._write(value)
+    results = [wrap(_own(r, raw, xp), ctx, cls or _result_class(present)) for r in fast]
+    if SCOPE.recording:
+        tape.record_call(program, inputs, results, reference_runner)
+    return results
+
+
+def _result_class(arrays: Sequence[NDArray]) -> Any:
+    return type(arrays[0]) if arrays else None
+
+
+def _own(value: Any, inputs: Sequence[Any], xp: Any) -> Any:
+    """A result that shares memory with an input is copied: results are new arrays."""
+    if value.base is not None or any(value is x for x in inputs):
+        return xp.array(value)
+    return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
+
+
+def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
+    targets = list(out) if isinstance(out, (list, tuple)) else [out]
+    for r, t in zip(results, targets):
+        if t.shape != r.shape:
+            raise AttributeValueError(f"operator {d.name}: out has shape {t.shape}, the result {r.shape}")
+        t._write(r._data)
+        t._ag = r._ag
+    return out
+
+
+def reference_runner(program: Program, raw: list[Any]) -> list[Any]:
+    """Run any program on the reference backend, on the device where the arrays are."""
+    xp = np if all(isinstance(x, np.ndarray) for x in raw) else array_module(Context("gpu"))
+    outputs, _ = reference.run(program, raw, xp)
+    return [_own(o, raw, xp) for o in outputs]
+
+
+Runner = Callable[[Program, list[Any]], list[Any]]
+
+
+def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None = None, cls: Any = None) -> list[NDArray]:
+    """Run a program on arrays as one recorded call. runner(program, raw arrays) -> raw outputs, updates written in place."""
+    run = runner or reference_runner
+    ctx = common_context("program", inputs) if inputs else current_context()
+    results = [wrap(r, ctx, cls or _result_class(inputs)) for r in run(program, [x._data for x in inputs])]
+    for slot, _ in program.updates:
+        inputs[slot]._bump()
+    if SCOPE.recording:
+        tape.record_call(program, inputs, results, run)
+    return results

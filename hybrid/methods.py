@@ -1,0 +1,327 @@
+"""Operators (+, <, []) and fluent methods of NDArray and Symbol, attached from one table each."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from . import functions, indexing
+from .array import NDArray, wrap
+from .dispatch import invoke
+from .errors import TraceError, user_location
+from .ops.registry import OPS
+from .ops.shape import mx_reshape
+from .scope import SCOPE
+from .symbol import Symbol
+
+# Python operator: (array operator, scalar operator, reversed scalar operator, hints, NumPy's name)
+BINARY: dict[str, tuple[str, str, str, str, str]] = {
+    "add": ("elemwise_add", "_plus_scalar", "_plus_scalar", "_plus", "add"),
+    "sub": ("elemwise_sub", "_minus_scalar", "_rminus_scalar", "_minus", "subtract"),
+    "mul": ("elemwise_mul", "_mul_scalar", "_mul_scalar", "_mul", "multiply"),
+    "truediv": ("elemwise_div", "_div_scalar", "_rdiv_scalar", "_div", "true_divide"),
+    "floordiv": ("_npi_floor_divide", "_npi_floor_divide_scalar", "_npi_rfloor_divide_scalar", "_floordiv", "floor_divide"),
+    "mod": ("_mod", "_mod_scalar", "_rmod_scalar", "_mod", "mod"),
+    "pow": ("_power", "_power_scalar", "_rpower_scalar", "_power", "power"),
+    "eq": ("_equal", "_equal_scalar", "_equal_scalar", "_equal", "equal"),
+    "ne": ("_not_equal", "_not_equal_scalar", "_not_equal_scalar", "_not_equal", "not_equal"),
+    "gt": ("_greater", "_greater_scalar", "_lesser_scalar", "_greater", "greater"),
+    "ge": ("_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar", "_greater_equal", "greater_equal"),
+    "lt": ("_lesser", "_lesser_scalar", "_greater_scalar", "_lesser", "less"),
+    "le": ("_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar", "_lesser_equal", "less_equal"),
+    "and": ("_npi_bitwise_and", "_npi_bitwise_and_scalar", "_npi_bitwise_and_scalar", "_and", "bitwise_and"),
+    "or": ("_npi_bitwise_or", "_npi_bitwise_or_scalar", "_npi_bitwise_or_scalar", "_or", "bitwise_or"),
+    "xor": ("_npi_bitwise_xor", "_npi_bitwise_xor_scalar", "_npi_bitwise_xor_scalar", "_xor", "bitwise_xor"),
+}
+# nd functions of two values, either of which may be a number: nd.add(x, 2), nd.maximum(0, x)
+TWO = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "modulo": "mod", "power": "pow", "equal": "eq", "not_equal": "ne",
+       "greater": "gt", "greater_equal": "ge", "lesser": "lt", "lesser_equal": "le", "true_divide": "truediv"}
+EXTRA_TWO = {"maximum": ("_maximum", "_maximum_scalar", "_maximum_scalar", "_maximum", "maximum"),
+             "minimum": ("_minimum", "_minimum_scalar", "_minimum_scalar", "_minimum", "minimum"),
+             "logical_and": ("_logical_and", "_logical_and_scalar", "_logical_and_scalar", "_logical_and", "logical_and"),
+             "logical_or": ("_logical_or", "_logical_or_scalar", "_logical_or_scalar", "_logical_or", "logical_or"),
+             "logical_xor": ("_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar", "_logical_xor", "logical_xor"),
+             "hypot": ("_hypot", "_hypot_scalar", "_hypot_scalar", "_hypot", "hypot")}
+NUMBERS = (int, float, bool, np.number, np.bool_)
+
+
+def is_np(x: Any) -> bool:
+    """Whether a value follows NumPy's rules (hybrid.np.ndarray, or a Symbol under npx.set_np)."""
+    return getattr(x, "np_semantics", False) or isinstance(x, Symbol) and SCOPE.np_array
+
+
+def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
+    """An operation on two values, at least one of them an array; NotImplemented for what is neither array nor number."""
+    array_op, scalar_op, reversed_op, hint, np_name = row
+    if is_np(lhs) or is_np(rhs):
+        array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
+    tail = "scalar" if hint in ("_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum") else "_scalar"
+    if isinstance(rhs, NUMBERS):
+        return invoke(OPS[scalar_op], [lhs], {"scalar": _python(rhs)}, hint=hint + tail)
+    if isinstance(lhs, NUMBERS):
+        back = "_r" + hint[1:] if reversed_op.startswith("_r") else hint
+        return invoke(OPS[reversed_op], [rhs], {"scalar": _python(lhs)}, hint=back + tail)
+    if not isinstance(lhs, (NDArray, Symbol, np.ndarray)) or not isinstance(rhs, (NDArray, Symbol, np.ndarray)):
+        return NotImplemented
+    return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
+
+
+def _python(x: Any) -> Any:
+    return x.item() if isinstance(x, np.generic) else x
+
+
+def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
+    """``binary`` for functions, where two numbers are allowed and strangers are an error."""
+    out = binary(row, lhs, rhs)
+    if out is NotImplemented:
+        raise TypeError(f"arrays or numbers are needed, got {type(lhs).__name__} and {type(rhs).__name__}")
+    return out
+
+
+def _attach_operators(cls: type) -> None:
+    for name, row in BINARY.items():
+        setattr(cls, f"__{name}__", (lambda r: lambda self, other: binary(r, self, other))(row))
+        if name not in ("eq", "ne", "gt", "ge", "lt", "le"):
+            setattr(cls, f"__r{name}__", (lambda r: lambda self, other: binary(r, other, self))(row))
+            setattr(cls, f"__i{name}__", (lambda r: lambda self, other: _in_place(r, self, other))(row))
+    setattr(cls, "__neg__", lambda self: invoke(OPS["_mul_scalar" if isinstance(self, Symbol) and not is_np(self) else "negative"], [self],
+                                                {"scalar": -1.0} if isinstance(self, Symbol) and not is_np(self) else {}, hint="_mulscalar"))
+    setattr(cls, "__pos__", lambda self: self)
+    setattr(cls, "__abs__", lambda self: invoke(OPS["abs"], [self], {}, hint="abs"))
+    setattr(cls, "__invert__", lambda self: invoke(OPS["_npi_bitwise_not"], [self], {}, hint="invert"))
+    setattr(cls, "__matmul__", lambda self, other: invoke(OPS["_npi_matmul"], [self, other], {}, hint="matmul"))
+
+
+def _in_place(row: Any, self: Any, other: Any) -> Any:
+    new = binary(row, self, other)
+    if new is NotImplemented:
+        return new
+    if isinstance(self, Symbol):
+        assign(self, new)
+        return self
+    if isinstance(new, Symbol):                       # an array from outside, changed by traced code: written back
+        assign(SCOPE.traces[-1].capture(self), new)
+        return self
+    if SCOPE.recording:
+        return new if self._ag is not None and self._ag.entry is None else _rewrite(self, new)
+    self._write(new._data.astype(self._data.dtype, copy=False))
+    return self
+
+
+def _rewrite(self: NDArray, new: NDArray) -> NDArray:
+    """x += y while recording: the same object, a new value on the tape."""
+    self._rebind(new._data)
+    self._ag = new._ag
+    return self
+
+
+def assign(target: Symbol, new: Symbol) -> None:
+    """Give a traced handle a new value; a view hands it on to what it is a view of."""
+    if tuple(new.shape or ()) != tuple(target.shape or ()):
+        raise TraceError(f"{user_location()}: in-place change of shape {target.shape} to {new.shape}")
+    if new.dtype != target.dtype:
+        new = invoke(OPS["Cast"], [new], {"dtype": np.dtype(target.dtype).name})
+    target.entries = list(new.entries)
+    if target._base is not None:
+        parent, key = target._base
+        set_item(parent, key, target)
+
+
+# ---- brackets
+def symbol_item(self: Symbol, key: Any) -> Any:
+    """s[0] of several outputs; x[1:3], x[0], x[..., None], x[index] of a value."""
+    if len(self.entries) > 1:
+        if isinstance(key, str):
+            return next(s for s, name in zip(self, self.list_outputs()) if name == key)
+        return Symbol(self.entries[key]) if isinstance(key, slice) else Symbol([self.entries[key]])
+    if isinstance(key, (NDArray, Symbol, np.ndarray, list)):
+        return invoke(OPS["take"], [self, key if not isinstance(key, list) else np.array(key)], {"axis": 0, "mode": "wrap"}, hint="take")
+    if self.shape is None and isinstance(key, int):
+        if key in (0, -1):
+            return self                                       # MXNet: the only output of an untyped symbol
+        raise IndexError(f"output {key} of a Symbol with one output")
+    if not indexing.is_basic(key):
+        raise TraceError(f"{user_location()}: x[{key!r}] cannot be traced; use F.take, F.gather_nd, F.pick or F.where")
+    indexing.check_traced(key, self.shape)
+    out = _basic(self, key)
+    out._base = (self, key)
+    return out
+
+
+def _basic(x: Any, key: Any) -> Any:
+    """A basic index by slice, squeeze and expand_dims, which every MXNet can load."""
+    parts = indexing.expand_key(key, len(x.shape))
+    ranges, _ = indexing.basic_ranges(key, tuple(x.shape))
+    whole = [r == (None, None, None) or r[:2] in ((None, None), (0, None)) and r[2] in (None, 1) for r in ranges]
+    if not all(whole):
+        n = max(i for i, w in enumerate(whole) if not w) + 1
+        attrs = {"begin": tuple(r[0] for r in ranges[:n]), "end": tuple(r[1] for r in ranges[:n])}
+        if any(r[2] not in (None, 1) for r in ranges[:n]):
+            attrs["step"] = tuple(r[2] for r in ranges[:n])
+        x = invoke(OPS["slice"], [x], attrs, hint="slice")
+    axes, axis = [], 0
+    for p in parts:
+        if p is None:
+            continue
+        if not isinstance(p, slice):
+            axes.append(axis)
+        axis += 1
+    if axes:
+        x = invoke(OPS["squeeze"], [x], {"axis": tuple(axes)}, hint="squeeze")
+    for at, p in enumerate([p for p in parts if p is None or isinstance(p, slice)]):
+        if p is None:
+            x = invoke(OPS["expand_dims"], [x], {"axis": at}, hint="expand_dims")
+    return x if any(axes) or not all(whole) or None in parts or axes else invoke(OPS["_copy"], [x], {}, hint="_copy")
+
+
+def array_item(self: NDArray, key: Any) -> Any:
+    """Basic indices give views (copies on the tape while recording), others copies."""
+    if isinstance(key, Symbol):
+        return invoke(OPS["take"], [self, key], {"axis": 0, "mode": "wrap"}, hint="take")
+    if SCOPE.traces:
+        return symbol_item(SCOPE.traces[-1].capture(self), key)
+    if indexing.is_basic(key):
+        if SCOPE.recording and self._ag is not None:
+            return _basic(self, key)
+        try:
+            view = self._data[key]
+        except IndexError as err:
+            raise IndexError(f"index {key!r} of an array of shape {self.shape}: {err}") from None
+        return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx, type(self)) \
+            if hasattr(view, "reshape") and not isinstance(view, np.generic) else _scalar(self, key)
+    if SCOPE.recording and self._ag is not None:
+        return _recorded_advanced(self, key)
+    return wrap(self._data[indexing.plain_key(key)], self._ctx, type(self))
+
+
+def _scalar(self: NDArray, key: Any) -> Any:
+    """An element as an array that shares memory: of shape (1,), or () under NumPy's rules."""
+    parts = tuple(int(k) for k in (key if isinstance(key, tuple) else (key,)))
+    last = parts[-1] % self.shape[-1]
+    view = self._data[(*parts[:-1], slice(last, last + 1))]
+    return wrap(view.reshape(()) if is_np(self) else view, self._ctx, type(self))
+
+
+def _recorded_advanced(self: NDArray, key: Any) -> Any:
+    parts = key if isinstance(key, tuple) else (key,)
+    if len(parts) == 1 and getattr(indexing.plain_key(parts[0]), "dtype", np.dtype(int)).kind != "b":
+        index = parts[0] if isinstance(parts[0], NDArray) else np.asarray(indexing.plain_key(parts[0]))
+        return invoke(OPS["take"], [self, index], {"axis": 0, "mode": "wrap"})
+    raw = [np.asarray(indexing.plain_key(p)) for p in parts]
+    if any(r.dtype.kind == "b" for r in raw) or any(not isinstance(p, (NDArray, np.ndarray, list, int)) for p in parts):
+        raise TraceError(f"index {key!r} has no gradient here; use take, pick or gather_nd inside autograd.record()")
+    stacked = np.stack(np.broadcast_arrays(*raw))
+    return invoke(OPS["gather_nd"], [self, stacked], {})
+
+
+def set_item(self: Symbol, key: Any, value: Any) -> None:
+    """x[key] = value on a traced value: a new value of x, written back to the caller's array if x is one."""
+    shape = self.shape
+    indexing.check_traced(key, shape)
+    if not indexing.is_basic(key):
+        raise TraceError(f"{user_location()}: x[{key!r}] = … cannot be traced; use F.where or F.one_hot")
+    marks = np.zeros(shape, bool)
+    marks[key] = True
+    if not isinstance(value, (NDArray, Symbol)):
+        value = invoke(OPS["_full"], [], {"shape": (), "value": _python(value), "dtype": np.dtype(self.dtype).name}) if isinstance(value, NUMBERS) \
+            else np.asarray(value, self.dtype)
+    if marks.all():
+        new = invoke(OPS["broadcast_to"], [value], {"shape": shape})
+    else:
+        new = _merge(self, key, value, marks)
+    assign(self, new if np.dtype(new.dtype) == np.dtype(self.dtype) else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name}))
+
+
+def _merge(x: Symbol, key: Any, value: Any, marks: np.ndarray) -> Any:
+    """x outside of the key, value inside: the value is put where the key points by a gather."""
+    cell = np.zeros(marks.shape, np.int64)
+    target = cell[key]
+    count = int(np.prod(target.shape))
+    cell[key] = np.arange(count).reshape(target.shape)
+    wide = invoke(OPS["broadcast_to"], [value], {"shape": target.shape})
+    flat = invoke(OPS["Reshape"], [wide], {"shape": (-1,)}) if target.shape != (count,) else wide
+    placed = invoke(OPS["take"], [flat, cell], {"axis": 0})
+    return invoke(OPS["_npi_where"], [marks, placed, x], {})
+
+
+# ---- fluent methods
+FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax_channel broadcast_like broadcast_axes broadcast_to cbrt ceil clip cos cosh "
+          "degrees depth_to_space diag exp expand_dims expm1 fix flatten flip floor log log10 log1p log2 log_softmax max mean min nanprod nansum norm "
+          "one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array "
+          "slice slice_axis slice_like softmax softmin space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile transpose "
+          "trunc zeros_like sort argsort topk dot batch_dot cumsum").split()
+NP_FLUENT = ("argmax argmin clip dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        space = "np" if is_np(self) and name in NP_FLUENT else "nd"
+        return functions.resolve(space, name)(self, *args, **kwargs)
+    method.__name__ = name
+    method.__doc__ = f"``nd.{name}`` of this array."
+    return method
+
+
+def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
+    """Another shape: x.reshape((2, -1)), x.reshape(2, -1), with MXNet's codes. An array shares its memory with the result."""
+    given = kwargs.pop("shape", None)
+    order = kwargs.pop("order", "C")
+    new = given if given is not None else shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape
+    new = tuple(int(s) for s in (new if isinstance(new, (list, tuple)) else (new,)))
+    if order != "C":
+        raise ValueError("reshape: only order='C' is supported")
+    if is_np(self):
+        return functions.resolve("np", "reshape")(self, newshape=new)
+    reverse = bool(kwargs.get("reverse", False))
+    if isinstance(self, NDArray) and not SCOPE.recording and not SCOPE.traces and self._data.flags.c_contiguous:
+        return wrap(self._data.reshape(mx_reshape(self.shape, new, reverse)), self._ctx, type(self))
+    return functions.resolve("nd", "reshape")(self, shape=new, **({"reverse": True} if reverse else {}))
+
+
+def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
+    """Axes in another order."""
+    given = kwargs.get("axes", axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (list, tuple))) else axes or None)
+    return functions.resolve("nd", "transpose")(self, **({"axes": tuple(given)} if given else {}))
+
+
+def _attach(cls: type) -> None:
+    _attach_operators(cls)
+    for name in FLUENT:
+        if name not in cls.__dict__:
+            setattr(cls, name, _method(name))
+    setattr(cls, "reshape", reshape)
+    setattr(cls, "transpose", transpose)
+    setattr(cls, "T", property(lambda self: functions.resolve("nd", "transpose")(self)))
+    setattr(cls, "cast", lambda self, dtype: functions.resolve("nd", "cast")(self, dtype=np.dtype(dtype).name if not isinstance(dtype, str) else dtype))
+    for name in ("all", "any", "std", "var"):
+        setattr(cls, name, (lambda n: lambda self, *a, **k: functions.resolve("np", n)(self, *a, **k))(name))
+
+
+def _backward(self: NDArray, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Gradients of this array into the arrays with ``attach_grad``."""
+    BACKWARD[0](self, out_grad, retain_graph, train_mode)
+
+
+BACKWARD: list[Any] = []
+for _cls in (NDArray, Symbol):
+    _attach(_cls)
+Symbol.astype = lambda self, dtype, **_: self.cast(dtype)            # type: ignore[attr-defined]
+Symbol.copy = lambda self: invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]
+Symbol.__getitem__ = symbol_item                                     # type: ignore[attr-defined]
+Symbol.__setitem__ = set_item                                        # type: ignore[attr-defined]
+Symbol.as_nd_ndarray = Symbol.as_np_ndarray = lambda self: self      # type: ignore[attr-defined]
+NDArray.__getitem__ = array_item                                     # type: ignore[attr-defined]
+NDArray.__iter__ = lambda self: (self[i] for i in range(len(self)))  # type: ignore[attr-defined]
+_plain_setitem = NDArray.__setitem__
+
+
+def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
+    """x[key] = value; inside a trace the array is captured and written back after the call."""
+    if SCOPE.traces:
+        set_item(SCOPE.traces[-1].capture(self), key, value)
+    else:
+        _plain_setitem(self, key, value)
+
+
+NDArray.__setitem__ = _array_setitem                                 # type: ignore[method-assign]
+NDArray.backward = _backward                                         # type: ignore[attr-defined]

@@ -1,0 +1,206 @@
+"""``nd``: functions on arrays, generated from the registry, and those that make arrays."""
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Sequence
+
+import numpy as _np
+
+from . import functions, methods
+from .array import NDArray, array as _array, wrap
+from .device import Context, find_cupy
+from .dispatch import invoke
+from .ops.registry import OPS
+from .scope import SCOPE
+
+NDArrayBase = NDArray
+
+
+def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> Any:
+    """An array from numbers, nested lists or another array.
+
+    dtype: float32 unless given, or that of an NDArray source.
+    """
+    if dtype is None:
+        dtype = source_array._data.dtype if isinstance(source_array, NDArray) else _np.float32
+    return _array(source_array, ctx, dtype)
+
+
+def _shape(shape: Any) -> tuple[int, ...]:
+    return (int(shape),) if isinstance(shape, (int, _np.integer)) else tuple(int(s) for s in shape)
+
+
+def _make(op: str, out: Any = None, **attrs: Any) -> Any:
+    ctx = attrs.pop("ctx", None)
+    if ctx is not None and not SCOPE.traces:
+        attrs["ctx"] = str(ctx)
+    name = attrs.pop("name", None)
+    return invoke(OPS[op], [], {k: v for k, v in attrs.items() if v is not None}, out, name, hint=op)
+
+
+def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, **kwargs: Any) -> Any:
+    """Zeros of a shape; float32 unless dtype is given.
+
+    >>> zeros((2, 3)).shape
+    (2, 3)
+    """
+    return _make("_zeros", kwargs.get("out"), shape=_shape(shape), ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
+
+
+def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """Ones of a shape."""
+    return _make("_ones", kwargs.get("out"), shape=_shape(shape), ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
+
+
+def full(shape: Any, val: Any, ctx: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """A number in a shape."""
+    return _make("_full", out, shape=_shape(shape), value=val, ctx=ctx, dtype=dtype or "float32")
+
+
+def empty(shape: Any, ctx: Any = None, dtype: Any = None) -> Any:
+    """An array of a shape; its contents are not defined."""
+    return zeros(shape, ctx, dtype)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: bool = False, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+    """start, start + step, … below stop (0 … start when stop is None)."""
+    if stop is None:
+        start, stop = 0, start
+    return _make("_arange", start=start, stop=stop, step=step, repeat=repeat, ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
+
+
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, ctx: Any = None, dtype: Any = None) -> Any:
+    """num numbers from start to stop."""
+    return _make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, ctx=ctx, dtype=dtype or "float32")
+
+
+def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None) -> Any:  # noqa: N803
+    """Ones on the k-th diagonal."""
+    return _make("_eye", N=N, M=M, k=k, ctx=ctx, dtype=dtype or "float32")
+
+
+def concatenate(arrays: Sequence[Any], axis: int = 0, always_copy: bool = True) -> Any:
+    """Arrays one after another along an axis."""
+    return functions.resolve("nd", "concat")(*arrays, dim=axis)
+
+
+def from_numpy(ndarray: _np.ndarray, zero_copy: bool = True) -> Any:
+    """An array on the CPU that shares a NumPy array's memory."""
+    raw = _np.asarray(ndarray)
+    return wrap(raw if zero_copy else raw.copy(), Context("cpu", 0))
+
+
+def from_dlpack(dlpack: Any) -> Any:
+    """An array that shares the memory of any DLPack exporter."""
+    if hasattr(dlpack, "__dlpack_device__") and dlpack.__dlpack_device__()[0] == 2:
+        cupy = find_cupy()
+        return wrap(cupy.from_dlpack(dlpack), Context("gpu", dlpack.__dlpack_device__()[1]))      # type: ignore[union-attr]
+    return wrap(_np.from_dlpack(dlpack), Context("cpu", 0))
+
+
+def to_dlpack_for_read(data: Any) -> Any:
+    """A DLPack capsule of an array's memory."""
+    return data.__dlpack__()
+
+
+to_dlpack_for_write = to_dlpack_for_read
+
+
+def waitall() -> None:
+    """Wait until everything that was started has been computed."""
+    cupy = find_cupy()
+    if cupy is not None:
+        cupy.cuda.Device().synchronize()
+
+
+def _two(name: str, row: Any) -> Any:
+    def function(lhs: Any, rhs: Any) -> Any:
+        return methods.two(row, lhs, rhs)
+    function.__name__ = name
+    function.__doc__ = f"Elementwise {name.replace('_', ' ')} of arrays or numbers."
+    return function
+
+
+TWO = {**{k: methods.BINARY[v] for k, v in methods.TWO.items()}, **methods.EXTRA_TWO}
+globals().update({name: _two(name, row) for name, row in TWO.items()})
+
+
+def save(fname: Any, data: Any) -> None:
+    """Save arrays in MXNet's .params format: a list, or a dict from names."""
+    from . import serialize
+    serialize.save(fname, data)
+
+
+def load(fname: Any) -> Any:
+    """What ``save`` wrote."""
+    from . import serialize
+    return serialize.load(fname)
+
+
+def load_frombuffer(buf: Any) -> Any:
+    """What ``save`` wrote, from bytes."""
+    from . import serialize
+    return serialize.load_frombuffer(buf)
+
+
+def _random_module(space: str) -> ModuleType:
+    m = ModuleType(f"hybrid.{space}.random")
+
+    def draw(op: str, names: Sequence[str]) -> Any:
+        def function(*args: Any, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
+            given = dict(zip((*names, "shape", "dtype", "ctx"), args))
+            given.update(kwargs)
+            shape_ = given.pop("shape", shape)
+            if out is not None and shape_ is None:
+                shape_ = out.shape
+            attrs = {"shape": _shape(shape_ if shape_ is not None else (1,)), "dtype": given.pop("dtype", dtype), "ctx": given.pop("ctx", ctx), **given}
+            if attrs["dtype"] is None:
+                attrs.pop("dtype")
+            if any(isinstance(v, (NDArray,)) or hasattr(v, "entries") for v in given.values()):
+                return _sample(op, given, attrs, names)
+            return _make(op, out, **attrs)
+        function.__name__ = op.replace("_random_", "")
+        function.__doc__ = f"Random numbers ({', '.join(names)}, shape, dtype, ctx)."
+        return function
+    for name, op, names in (("uniform", "_random_uniform", ("low", "high")), ("normal", "_random_normal", ("loc", "scale")),
+                            ("randint", "_random_randint", ("low", "high")), ("exponential", "_random_exponential", ("lam",)),
+                            ("bernoulli", "_random_bernoulli", ("prob",))):
+        setattr(m, name, draw(op, names))
+    m.randn = lambda *shape, loc=0.0, scale=1.0, dtype=None, ctx=None, **kw: m.normal(loc, scale, shape=shape or (1,), dtype=dtype, ctx=ctx)   # type: ignore[attr-defined]
+    m.__getattr__ = lambda name: functions.resolve(space, f"random.{name}")        # type: ignore[method-assign]
+    return m
+
+
+def _sample(op: str, given: Any, attrs: Any, names: Sequence[str]) -> Any:
+    values = [given[n] for n in names if n in given]
+    shape = attrs["shape"] if attrs["shape"] != (1,) else ()
+    return functions.resolve("nd", op.replace("_random_", "sample_"))(*values, shape=shape)
+
+
+random = _random_module("nd")
+
+
+def random_uniform(low: float = 0, high: float = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """nd.random.uniform."""
+    return random.uniform(low, high, shape=shape, dtype=dtype, ctx=ctx, out=out)
+
+
+def random_normal(loc: float = 0, scale: float = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    """nd.random.normal."""
+    return random.normal(loc, scale, shape=shape, dtype=dtype, ctx=ctx, out=out)
+
+
+uniform, normal = random_uniform, random_normal
+
+
+def __getattr__(name: str) -> Any:
+    """Operators as functions."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return functions.resolve("nd", name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *functions.listing("nd")})
+
+

@@ -1,0 +1,58 @@
+"""``npx``: neural-network operators for ``np`` arrays, and the switch of NumPy semantics."""
+from __future__ import annotations
+
+from typing import Any
+
+from . import functions, serialize
+from .array import NDArray, wrap
+from .device import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
+from .ndarray import waitall
+from .numpy import ndarray
+from .random import seed
+from .scope import SCOPE
+
+
+def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
+    """Gluon and operators make ``np.ndarray`` from here on."""
+    SCOPE.np_shape, SCOPE.np_array = shape, array
+
+
+def reset_np() -> None:
+    """Back to ``nd.NDArray``."""
+    set_np(False, False)
+
+
+def is_np_array() -> bool:
+    """Whether ``set_np`` is on."""
+    return SCOPE.np_array
+
+
+def is_np_shape() -> bool:
+    """Whether zero-dim and zero-size shapes are on (they always work here)."""
+    return SCOPE.np_shape
+
+
+def save(file: Any, arr: Any) -> None:
+    """Save arrays in MXNet's .params format."""
+    serialize.save(file, arr)
+
+
+def load(file: Any) -> Any:
+    """What ``save`` wrote, as np.ndarray."""
+    return serialize.load(file, ndarray)
+
+
+def cpu_context() -> Context:
+    """The CPU."""
+    return cpu()
+
+
+def __getattr__(name: str) -> Any:
+    """Operators as functions."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return functions.resolve("npx", name)
+
+
+__all__ = ["NDArray", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape", "load", "num_gpus", "reset_np", "save", "seed",
+           "set_np", "waitall", "wrap"]

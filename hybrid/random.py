@@ -1,0 +1,50 @@
+"""Seed and counter of the random generator. Draw number n of a process is the same eagerly and hybridized."""
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+
+_lock = threading.Lock()
+_state = [int(time.time_ns()) & 0x7FFFFFFF, 0]
+
+
+def seed(seed_state: int, ctx: Any = "all") -> None:
+    """Start again from a seed; ``ctx`` is accepted for MXNet's sake, one generator serves all devices.
+
+    >>> seed(42)
+    """
+    with _lock:
+        _state[0], _state[1] = int(seed_state) & 0xFFFFFFFF, 0
+
+
+def next_key(n: int = 1) -> np.ndarray:
+    """(seed, counter) as uint32, and n counter values used up."""
+    with _lock:
+        key = np.array([_state[0], _state[1] & 0xFFFFFFFF], np.uint32)
+        _state[1] += n
+    return key
+
+
+def get_state() -> tuple[int, int]:
+    """Seed and counter, to go on from later with ``set_state``."""
+    return _state[0], _state[1]
+
+
+def set_state(state: tuple[int, int]) -> None:
+    """Go on from a state of ``get_state``."""
+    with _lock:
+        _state[:] = state
+
+
+_DRAWS = ("uniform", "normal", "randn", "randint", "exponential", "bernoulli", "shuffle")
+
+
+def __getattr__(name: str) -> Any:
+    """mx.random.uniform and the like are those of nd.random."""
+    from . import ndarray                     # noqa: PLC0415  the namespace is made after this module
+    if name in _DRAWS and hasattr(ndarray.random, name):
+        return getattr(ndarray.random, name)
+    raise AttributeError(f"module 'hybrid.random' has no attribute {name!r}")

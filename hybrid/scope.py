@@ -1,0 +1,24 @@
+"""Thread-local state: recording, training, the active traces, NumPy semantics."""
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+
+class Scope(threading.local):
+    """What holds for the running thread. ``traces`` is a stack; a non-empty one makes operators symbolic."""
+
+    def __init__(self) -> None:
+        self.recording = False
+        self.training = False
+        self.np_array = False
+        self.np_shape = False
+        self.traces: list[Any] = []
+
+
+SCOPE = Scope()
+
+
+def tracing() -> Any:
+    """The innermost active trace, or None."""
+    return SCOPE.traces[-1] if SCOPE.traces else None

@@ -1,0 +1,57 @@
+"""The tape: what autograd remembers of recorded calls."""
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator
+
+from . import dtype as dt
+from .ir import Program
+from .scope import SCOPE
+
+Runner = Callable[[Program, list[Any]], list[Any]]
+
+
+class Entry:
+    """One recorded call: its program, inputs and outputs, and how to run a program on raw arrays."""
+    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "function", "sources")
+
+    def __init__(self, program: Program | None, inputs: list[Any], outputs: list[Any], runner: Any = None, function: Any = None):
+        self.program, self.inputs, self.outputs, self.runner, self.function = program, inputs, outputs, runner, function
+        self.versions = [getattr(x, "_version", 0) for x in inputs]
+        self.sources = [x._ag for x in inputs]
+
+
+class Slot:
+    """What hangs on an array: the entry that made it, or the gradient it collects."""
+    __slots__ = ("entry", "index", "grad", "req", "shape", "dtype")
+
+    def __init__(self, entry: Entry | None = None, index: int = 0, grad: Any = None, req: str = "write"):
+        self.entry, self.index, self.grad, self.req = entry, index, grad, req
+
+
+@contextmanager
+def flags(recording: bool | None, training: bool | None) -> Iterator[None]:
+    old = SCOPE.recording, SCOPE.training
+    if recording is not None:
+        SCOPE.recording = recording
+    if training is not None:
+        SCOPE.training = training
+    try:
+        yield
+    finally:
+        SCOPE.recording, SCOPE.training = old
+
+
+def wants_gradient(x: Any) -> bool:
+    """Whether a gradient can flow into an array."""
+    return x._ag is not None and dt.is_float(x._data.dtype)
+
+
+def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner) -> None:
+    """Put a call on the tape, if any input wants a gradient."""
+    if not any(wants_gradient(x) for x in inputs):
+        return
+    entry = Entry(program, inputs, outputs, runner)
+    for i, o in enumerate(outputs):
+        if dt.is_float(o._data.dtype):
+            o._ag = Slot(entry, i)
