@@ -14,7 +14,7 @@ from . import ndarray as nd
 from . import symbol as sym
 from . import numpy as np
 from . import numpy_extension as npx
-from . import base, initializer, util
+from . import base, initializer, serialize, util
 from . import initializer as init
 from .array import NDArray
 from .symbol import Symbol
@@ -23,6 +23,10 @@ from .hybridize import hybridize
 from . import gluon
 
 methods.BACKWARD.append(autograd.backward)
+symbol.attach_files(serialize.symbol_json)
+ndarray.attach_files(serialize)
+ndarray.np = symbol.np = numpy                       # F.np and F.npx in hybrid_forward
+ndarray.npx = symbol.npx = numpy_extension
 __version__ = "0.1.0"
 
 __all__ = ["Context", "HybridError", "MXNetError", "NDArray", "Symbol", "autograd", "base", "context", "cpu", "cpu_pinned", "current_context", "errors",

@@ -1,15 +1,16 @@
 """Automatic differentiation: a tape of programs. An eager operator and a hybridized call are one entry each."""
 from __future__ import annotations
 
-from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Sequence
-
+from typing import Any, Sequence
 
 from . import dtype as dt
+from .array import full_like
+from .dispatch import apply_program
 from .errors import HybridError
-from .ir import Program
 from .passes.differentiate import vjp_program
 from .scope import SCOPE
+from .tape import Entry, Slot, flags
+
 
 def record(train_mode: bool = True) -> Any:  # noqa: A002
     """Scope in which calls are recorded for ``backward``; in training mode unless told otherwise."""

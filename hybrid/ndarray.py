@@ -125,22 +125,9 @@ TWO = {**{k: methods.BINARY[v] for k, v in methods.TWO.items()}, **methods.EXTRA
 globals().update({name: _two(name, row) for name, row in TWO.items()})
 
 
-def save(fname: Any, data: Any) -> None:
-    """Save arrays in MXNet's .params format: a list, or a dict from names."""
-    from . import serialize
-    serialize.save(fname, data)
-
-
-def load(fname: Any) -> Any:
-    """What ``save`` wrote."""
-    from . import serialize
-    return serialize.load(fname)
-
-
-def load_frombuffer(buf: Any) -> Any:
-    """What ``save`` wrote, from bytes."""
-    from . import serialize
-    return serialize.load_frombuffer(buf)
+def attach_files(files: Any) -> None:
+    """Put save, load and load_frombuffer here (the module of files comes after this one)."""
+    globals().update(save=files.save, load=files.load, load_frombuffer=files.load_frombuffer)
 
 
 def _random_module(space: str) -> ModuleType:

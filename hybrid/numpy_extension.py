@@ -34,7 +34,7 @@ def is_np_shape() -> bool:
 
 def save(file: Any, arr: Any) -> None:
     """Save arrays in MXNet's .params format."""
-    serialize.save(file, arr)
+    serialize.save(file, arr, version=3)
 
 
 def load(file: Any) -> Any:

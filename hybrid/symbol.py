@@ -484,6 +484,14 @@ def _key(key: Node | None, i: int) -> Node:
     return key if i == 0 else ir.map("add", key, ir.data(np.array([0, i], np.uint32)))
 
 
+def attach_files(files: Any) -> None:
+    """Give Symbols their methods that read and write files (that module comes after this one)."""
+    Symbol.tojson = lambda self, **_: files.dumps(self)                 # type: ignore[attr-defined]
+    Symbol.save = lambda self, fname, **_: files.save(self, fname)      # type: ignore[attr-defined]
+    globals().update(load=files.load, load_json=files.loads, fromjson=files.loads)
+
+
+Variable = var
 RESOLVE: list[Any] = []               # functions.py puts the lookup of operator functions here
 
 

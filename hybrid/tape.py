@@ -31,6 +31,7 @@ class Slot:
 
 @contextmanager
 def flags(recording: bool | None, training: bool | None) -> Iterator[None]:
+    """Scope with recording and training set (None leaves one as it is)."""
     old = SCOPE.recording, SCOPE.training
     if recording is not None:
         SCOPE.recording = recording

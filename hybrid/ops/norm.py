@@ -101,10 +101,9 @@ def instance_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> Node:
     return ir.cast(out, data.dtype)
 
 
-@op("GroupNorm", "data gamma beta", npx=("group_norm",), params=lambda shapes, a: [shapes[0], (a.num_groups,), (a.num_groups,)] if a.num_groups == -1 else
-    in_params(shapes, a), outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1, num_groups=Int(1), eps=Float(1e-5), output_mean_var=Bool(False))
+@op("GroupNorm", "data gamma beta", npx=("group_norm",), params=lambda shapes, a: [shapes[0], (a.num_groups,), (a.num_groups,)], outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1, num_groups=Int(1), eps=Float(1e-5), output_mean_var=Bool(False))
 def group_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Node, Node]:
-    """Normalisation of groups of channels (Wu and He 2018)."""
+    """Normalisation of groups of channels (Wu and He 2018). gamma and beta: one value a group (as MXNet 1.9.1) or a channel."""
     n, channels = data.shape[:2]
     if channels % a.num_groups:
         raise ShapeError(f"{channels} channels cannot be split into num_groups={a.num_groups}")
@@ -112,8 +111,12 @@ def group_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Nod
     axes = tuple(range(2, x.ndim))
     mean, c = _moments(x, axes)
     var = mean_of(c * c, axes, True)
-    out = ir.reshape(c * ir.map("rsqrt", var + a.eps), data.shape)
-    out = out * _along(ir.cast(gamma, out.dtype), 1, data.ndim) + _along(ir.cast(beta, out.dtype), 1, data.ndim)
+    out = c * ir.map("rsqrt", var + a.eps)
+    if gamma.shape == (a.num_groups,):
+        out = ir.reshape(out * _along(ir.cast(gamma, out.dtype), 1, x.ndim) + _along(ir.cast(beta, out.dtype), 1, x.ndim), data.shape)
+    else:
+        out = ir.reshape(out, data.shape)
+        out = out * _along(ir.cast(gamma, out.dtype), 1, data.ndim) + _along(ir.cast(beta, out.dtype), 1, data.ndim)
     return ir.cast(out, data.dtype), ir.reshape(mean, (n, a.num_groups)), ir.reshape(ir.map("sqrt", var + a.eps), (n, a.num_groups))
 
 

@@ -1,0 +1,310 @@
+"""Block: a layer or network with children and parameters."""
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from typing import Any, Callable
+
+import numpy as np
+
+from .. import serialize
+from ..errors import AttributeValueError, FileFormatError
+from ..hybridize import check_options
+from .naming import BlockScope
+from .parameter import Parameter, ParameterDict, fill
+
+
+class HookHandle:
+    """Takes a hook away again with ``detach`` (or at the end of a ``with`` block)."""
+
+    def __init__(self, hooks: "OrderedDict[int, Any]", hook: Any):
+        self._hooks, self.id = hooks, id(hook)
+        hooks[self.id] = hook
+
+    def detach(self) -> None:
+        """Remove the hook."""
+        self._hooks.pop(self.id, None)
+
+    def __enter__(self) -> "HookHandle":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.detach()
+
+
+class Block:
+    """Base of all layers and networks. Children and parameters that are assigned as attributes are registered.
+
+    >>> class Net(Block):
+    ...     def __init__(self, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         with self.name_scope():
+    ...             self.fc = nn.Dense(10)
+    ...     def forward(self, x):
+    ...         return self.fc(x)
+    """
+
+    def __init__(self, prefix: str | None = None, params: ParameterDict | None = None):
+        d = self.__dict__
+        d["_empty_prefix"] = prefix == ""
+        d["_prefix"], d["_params"] = BlockScope.create(prefix, params, self._alias())
+        d["_name"] = self._prefix[:-1] if self._prefix.endswith("_") else self._prefix
+        d["_scope"] = BlockScope(self)
+        d["_children"], d["_reg_params"] = OrderedDict(), {}
+        d["_forward_hooks"], d["_forward_pre_hooks"] = OrderedDict(), OrderedDict()
+        d["_version"] = 0
+
+    _prefix: str
+    _name: str
+    _params: ParameterDict
+    _children: "OrderedDict[str, Block]"
+    _reg_params: dict[str, Parameter]
+
+    def _alias(self) -> str:
+        return type(self).__name__.lower()
+
+    def _signature_version(self) -> Any:
+        """Grows whenever something changes that a trace of this block depends on."""
+        return self._version, *(c._signature_version() for c in self._children.values())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        existing = self.__dict__.get(name)
+        if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)) and not (isinstance(existing, Block) and isinstance(value, Block)):
+            raise TypeError(f"attribute {name!r} of {type(self).__name__} is a {type(existing).__name__} and cannot become a {type(value).__name__}")
+        if isinstance(value, Block):
+            self.register_child(value, name)
+        elif isinstance(value, Parameter):
+            if name in self._reg_params and self._reg_params[name] is not value:
+                raise AttributeValueError(f"parameter {name!r} of {type(self).__name__} is registered already; use a different attribute")
+            self._reg_params[name] = value
+        self.__dict__[name] = value
+        self._touched()
+
+    def __delattr__(self, name: str) -> None:
+        object.__delattr__(self, name)
+        self._children.pop(name, None)
+        self._reg_params.pop(name, None)
+        self._touched()
+
+    def _touched(self) -> None:
+        self.__dict__["_version"] += 1
+        BLOCK_VERSION[0] += 1
+
+    def __repr__(self) -> str:
+        lines = [f"  ({k}): {_indent(repr(v))}" for k, v in self._children.items()]
+        return "\n".join([f"{type(self).__name__}(", *lines, ")"]) if lines else f"{type(self).__name__}(\n\n)"
+
+    # ---- names and parameters
+    @property
+    def prefix(self) -> str:
+        """What the names of its parameters begin with."""
+        return self._prefix
+
+    @property
+    def name(self) -> str:
+        """The prefix without its underscore."""
+        return self._name
+
+    @property
+    def params(self) -> ParameterDict:
+        """Its own parameters (not the children's)."""
+        return self._params
+
+    def name_scope(self) -> BlockScope:
+        """``with self.name_scope():`` makes new layers take this block's prefix."""
+        return self._scope
+
+    def collect_params(self, select: str | None = None) -> ParameterDict:
+        """All parameters, its own and the children's; those whose name matches a regular expression."""
+        out = ParameterDict(self._params.prefix)
+        pattern = re.compile(select) if select is not None else None
+        own = {**dict(self._params.items()), **{p.name: p for p in self._reg_params.values()}}
+        for name, p in own.items():
+            if pattern is None or pattern.match(name):
+                out._params.setdefault(name, p)
+        for child in self._children.values():
+            out.update(child.collect_params(select))
+        return out
+
+    def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
+        if prefix:
+            prefix += "."
+        out = {prefix + k: v for k, v in self._reg_params.items()}
+        for name, child in self._children.items():
+            out.update(child._collect_params_with_prefix(prefix + name))
+        return out
+
+    def register_child(self, block: "Block", name: str | None = None) -> None:
+        """Add a child; its name is a number when none is given."""
+        self._children[name if name is not None else str(len(self._children))] = block
+        self._touched()
+
+    def apply(self, fn: Callable[["Block"], Any]) -> "Block":
+        """Call fn on every descendant, then on this block."""
+        for child in self._children.values():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
+        """Initialize all parameters (Uniform(0.07) by default)."""
+        self.collect_params().initialize(init, ctx, verbose, force_reinit)
+
+    def cast(self, dtype: Any) -> None:
+        """Another dtype for all parameters."""
+        for child in self._children.values():
+            child.cast(dtype)
+        for p in self._params.values():
+            p.cast(dtype)
+
+    def zero_grad(self) -> None:
+        """Set all gradients to zero."""
+        self.collect_params().zero_grad()
+
+    def reset_ctx(self, ctx: Any) -> None:
+        """Move all parameters to a device."""
+        self.collect_params().reset_ctx(ctx)
+
+    # ---- hooks
+    def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """hook(block, inputs) before every call."""
+        handle = HookHandle(self._forward_pre_hooks, hook)      # type: ignore[attr-defined]
+        self._touched()
+        return handle
+
+    def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """hook(block, inputs, output) after every call."""
+        handle = HookHandle(self._forward_hooks, hook)          # type: ignore[attr-defined]
+        self._touched()
+        return handle
+
+    # ---- calls
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for hook in list(self.__dict__["_forward_pre_hooks"].values()):
+            hook(self, args)
+        out = self.forward(*args, **kwargs)
+        for hook in list(self.__dict__["_forward_hooks"].values()):
+            hook(self, args, out)
+        return out
+
+    def forward(self, *args: Any) -> Any:
+        """The computation; override it."""
+        raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Hybridize the children that can be."""
+        check_options(kwargs)
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    # ---- files
+    def save_parameters(self, filename: Any, deduplicate: bool = False) -> None:
+        """Save all parameters by structural name (``0.weight``) in MXNet's format. The file appears whole or not at all."""
+        params = self._collect_params_with_prefix()
+        if deduplicate:
+            seen: dict[int, str] = {}
+            params = {k: p for k, p in params.items() if seen.setdefault(id(p), k) == k}
+        serialize.save(filename, {k: p._reduce() for k, p in params.items()})
+
+    def load_parameters(self, filename: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False, cast_dtype: bool = False,
+                        dtype_source: str = "current") -> None:
+        """Load parameters: files of ``save_parameters``, of ``collect_params().save`` and of ``export``."""
+        loaded = serialize.load(filename)
+        params = self._collect_params_with_prefix()
+        if not loaded and not params:
+            return
+        if not isinstance(loaded, dict):
+            raise FileFormatError(f"{filename} holds arrays without names, so it cannot be loaded into a network")
+        if not any("." in k for k in loaded) and (not set(loaded) & set(params) or any(k[:4] in ("arg:", "aux:") for k in loaded)):
+            plain = {k[4:] if k[:4] in ("arg:", "aux:") else k: v for k, v in loaded.items()}
+            full = self.collect_params()
+            if set(plain) & set(full.keys()) or not set(plain) & set(params):
+                prefix = "" if set(plain) & set(full.keys()) else self.prefix
+                values = {prefix + k: v for k, v in plain.items()}
+                fill(full._params, values, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+                return
+            loaded = plain
+        for k, p in params.items():                              # a file with shared parameters once: every name gets its value
+            if k not in loaded:
+                twin = next((n for n, q in params.items() if q is p and n in loaded), None)
+                if twin:
+                    loaded[k] = loaded[twin]
+        fill(params, loaded, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+
+    def save_params(self, filename: Any) -> None:
+        """MXNet's older ``save_parameters``: by full name without the prefix."""
+        self.collect_params().save(filename, strip_prefix=self.prefix)
+
+    load_params = load_parameters
+
+    def share_parameters(self, shared: dict[str, Parameter]) -> "Block":
+        """Use another block's parameters (by structural name) in place of its own."""
+        own = self._collect_params_with_prefix()
+        for name, p in shared.items():
+            if name in own:
+                block: Any = self
+                *path, last = name.split(".")
+                for part in path:
+                    block = block._children[part]
+                block._reg_params[last] = p
+                block.__dict__[last] = p
+                self._touched()
+        return self
+
+    # ---- summary
+    def summary(self, *inputs: Any) -> None:
+        """Print a table of layers, output shapes and numbers of parameters for some inputs."""
+        rows: list[tuple[str, Any, int, int, int]] = []
+        seen: set[int] = set()
+        handles = []
+
+        def note(block: Block, _: Any, out: Any) -> None:
+            own = [p for p in block._reg_params.values()]
+            total = sum(int(np.prod(p.shape)) for p in own)
+            train = sum(int(np.prod(p.shape)) for p in own if p.grad_req != "null")
+            shared = sum(int(np.prod(p.shape)) for p in own if id(p) in seen)
+            seen.update(id(p) for p in own)
+            rows.append((f"{type(block).__name__}-{len(rows)}", _shapes(out), total, train, shared))
+        if getattr(self, "_active", False):
+            raise AssertionError(f"{type(self).__name__} is hybridized; call summary before hybridize()")
+        try:
+            self.apply(lambda b: handles.append(b.register_forward_hook(note)))
+            self(*inputs)
+        finally:
+            for h in handles:
+                h.detach()
+        _print_summary(rows, _shapes(inputs[0] if len(inputs) == 1 else inputs))
+
+
+BLOCK_VERSION = [0]                  # grows with every change of any block's attributes: the cheap check of the fast path
+
+
+def _indent(text: str) -> str:
+    first, *rest = text.split("\n")
+    return "\n".join([first, *("  " + line for line in rest)])
+
+
+def _shapes(out: Any) -> Any:
+    return [_shapes(o) for o in out] if isinstance(out, (list, tuple)) else getattr(out, "shape", None)
+
+
+def _print_summary(rows: list[tuple[str, Any, int, int, int]], given: Any) -> None:
+    line = "{:>20}  {:>42} {:>15}"
+    print("-" * 80)
+    print(line.format("Layer (type)", "Output Shape", "Param #"))
+    print("=" * 80)
+    print(line.format("Input", str(given), 0))
+    for name, shape, total, _, _ in rows:
+        print(line.format(name, str(shape), total))
+    total, train, shared = (sum(r[i] for r in rows) for i in (2, 3, 4))
+    print("=" * 80)
+    print("Parameters in forward computation graph, duplicate included")
+    print(f"   Total params: {total}")
+    print(f"   Trainable params: {train}")
+    print(f"   Non-trainable params: {total - train}")
+    print(f"Shared params in forward computation graph: {shared}")
+    print(f"Unique parameters in model: {total - shared}")
+    print("-" * 80)
+
+
+__all__ = ["BLOCK_VERSION", "Block", "HookHandle"]

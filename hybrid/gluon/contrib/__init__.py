@@ -1,0 +1,6 @@
+"""MXNet's ``gluon.contrib``."""
+from __future__ import annotations
+
+from . import nn
+
+__all__ = ["nn"]

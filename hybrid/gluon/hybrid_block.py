@@ -1,0 +1,226 @@
+"""HybridBlock: a block that can be compiled. It defines ``hybrid_forward(F, x, **params)`` or plain ``forward(x)``."""
+from __future__ import annotations
+
+from typing import Any
+
+from .. import autograd, ndarray, symbol
+from ..array import NDArray
+from ..errors import DeferredInitializationError, HybridError, ShapeError
+from ..hybridize import HYBRIDIZE_BLOCKS, check_options
+from ..scope import SCOPE
+from ..serialize.export import export_symbol
+from ..symbol import Group, Symbol, known, var
+from ..trace import Hybridized, untraced
+from ..tree import flatten
+from .block import BLOCK_VERSION, Block
+from .parameter import VERSION, Parameter
+
+
+class HybridBlock(Block):
+    """A block that ``hybridize()`` compiles into one program at its first call with each kind of input.
+
+    >>> net = nn.Dense(2)
+    >>> net.initialize(); net.hybridize()
+    >>> net(nd.ones((1, 3))).shape
+    (1, 2)
+    """
+
+    def __init__(self, prefix: str | None = None, params: Any = None):
+        super().__init__(prefix, params)
+        d = self.__dict__
+        d["_active"], d["_flags"], d["_engine"] = False, {}, None
+        d["_seen_key"], d["_seen_version"], d["_num_inputs"] = -1, None, None
+
+
+    _active: bool
+    _engine: Hybridized | None
+
+    # ---- calls
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        d = self.__dict__
+        if not d["_active"] or SCOPE.traces or not args or isinstance(args[0], Symbol):
+            return super().__call__(*args, **kwargs)
+        if d["_num_inputs"] is None:
+            d["_num_inputs"] = _count_inputs(args)
+        if not d["_forward_hooks"] and not d["_forward_pre_hooks"]:
+            return d["_engine"](*args, **kwargs)
+        for hook in list(d["_forward_pre_hooks"].values()):
+            hook(self, args)
+        out = d["_engine"](*args, **kwargs)
+        for hook in list(d["_forward_hooks"].values()):
+            hook(self, args, out)
+        return out
+
+    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """Calls hybrid_forward with the parameters, on arrays or on Symbols."""
+        if isinstance(x, Symbol) or SCOPE.traces:
+            params = {name: p.var() for name, p in self._reg_params.items()}
+            with self.name_scope():
+                return self.hybrid_forward(symbol, x, *args, **params, **kwargs)
+        if not isinstance(x, NDArray):
+            raise TypeError(f"{type(self).__name__} takes arrays (hybrid.nd, hybrid.np) or Symbols, got {type(x).__name__}: wrap it with nd.array(x)")
+        try:
+            params = {name: p.data(x._ctx) for name, p in self._reg_params.items()}
+        except DeferredInitializationError:
+            self._infer_and_finish(x, *args)
+            params = {name: p.data(x._ctx) for name, p in self._reg_params.items()}
+        if self.__dict__["_num_inputs"] is None:
+            self.__dict__["_num_inputs"] = _count_inputs((x, *args))
+        return self.hybrid_forward(ndarray, x, *args, **params, **kwargs)
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803  the field's name
+        """The computation, with F the namespace of operators and parameters by name; override it (or ``forward``)."""
+        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, x, **params) or forward(self, x)")
+
+    # ---- shapes of parameters
+    def _infer_and_finish(self, *args: Any) -> None:
+        self.infer_shape(*args)
+        for p in self._reg_params.values():
+            p._finish_deferred_init()
+
+    def infer_shape(self, *args: Any) -> None:
+        """Find out the shapes of its parameters from inputs."""
+        with untraced(), autograd.pause():
+            leaves: list[Any] = []
+            inputs = [_shadow(a, leaves, i) for i, a in enumerate(args)]
+            params = {name: p._variable() for name, p in self._reg_params.items()}
+            for name, v in params.items():
+                v._one()[0].info = [(self._reg_params[name].shape, self._reg_params[name]._dtype)]
+            try:
+                with self.name_scope():
+                    self.hybrid_forward(symbol, *inputs, **params)
+            except ShapeError as err:
+                raise ShapeError(f"{type(self).__name__} ({self.name}): {err}") from None
+        for name, p in self._reg_params.items():
+            found = params[name]._one()[0].info[0][0]
+            if not known(found) or any(s <= 0 for s in found):
+                raise DeferredInitializationError(f"the shape of parameter {p.name!r} could not be found out from inputs of shape "
+                                                  f"{[getattr(a, 'shape', a) for a in args]}; give the layer its input size")
+            p.shape = found
+
+    def infer_type(self, *args: Any) -> None:
+        """Take over the inputs' dtype for parameters that are not initialized."""
+        for p in self._reg_params.values():
+            if p._data is None and isinstance(args[0], NDArray):
+                p.cast(args[0].dtype)
+
+    # ---- compiling
+    def hybridize(self, active: bool = True, backend: Any = None, backend_opts: Any = None, clear: bool = True, **kwargs: Any) -> None:
+        """Compile calls from now on (or no longer). Children are inlined into the outermost hybridized block.
+
+        static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size, backend: MXNet's options, accepted;
+        memory is always planned and shapes are always static per signature, so they change nothing.
+        """
+        check_options(kwargs)
+        d = self.__dict__
+        d["_active"], d["_flags"] = bool(active), dict(kwargs)
+        if clear or d["_engine"] is None:
+            d["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now, options=dict(kwargs))
+        for child in self._children.values():
+            child.hybridize(active, **kwargs)
+
+    def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
+        return self.forward(*args, **kwargs)
+
+    def _version_now(self) -> Any:
+        d = self.__dict__
+        key = BLOCK_VERSION[0] + VERSION[0]
+        if d["_seen_key"] != key:
+            d["_seen_version"] = (self._signature_version(), tuple((p._shape, p._dtype) for p in self._all_parameters()))
+            d["_seen_key"] = key
+        return d["_seen_version"]
+
+    def _all_parameters(self) -> list[Parameter]:
+        return list(self._collect_params_with_prefix().values())
+
+    def _clear_cached_op(self) -> None:
+        """Forget compiled programs."""
+        if self._engine is not None:
+            self._engine.clear()
+
+    def cast(self, dtype: Any) -> None:
+        """Another dtype for all parameters."""
+        self._clear_cached_op()
+        super().cast(dtype)
+
+    def register_child(self, block: Block, name: str | None = None) -> None:
+        """Add a child, which must be a HybridBlock too."""
+        if not isinstance(block, HybridBlock):
+            raise ValueError(f"the children of a HybridBlock must be HybridBlocks, got {type(block).__name__}: derive {type(block).__name__} from "
+                             f"HybridBlock, or {type(self).__name__} from Block")
+        super().register_child(block, name)
+        if self.__dict__.get("_engine") is not None:
+            self._clear_cached_op()
+
+    def optimize_for(self, x: Any, *args: Any, backend: Any = None, **kwargs: Any) -> None:
+        """Hybridize and call once; there is one backend a device here."""
+        self.hybridize(True)
+        self(x, *args)
+
+    def report(self) -> Any:
+        """The compile report of the newest program: kernels, fused operators, reasons, memory, source file."""
+        return self._engine.report() if self._engine is not None else None
+
+    @property
+    def cache_misses(self) -> list[str]:
+        """Why calls had to be compiled: the field of the signature that differed."""
+        return self._engine.cache_misses if self._engine is not None else []
+
+    # ---- export
+    def _symbol(self) -> Symbol:
+        n = self.__dict__["_num_inputs"]
+        if n is None:
+            raise HybridError("call the block once with data before export(), so that its inputs are known "
+                              "(Please first call block.hybridize() and then run forward with this block at least once before calling export.)")
+        inputs = [var("data")] if n == 1 else [var(f"data{i}") for i in range(n)]
+        out = self.forward(*inputs)
+        leaves: list[Any] = []
+        flatten(out, lambda v: isinstance(v, Symbol), leaves)
+        return leaves[0] if len(leaves) == 1 else Group(leaves)
+
+    def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
+        """Write ``path-symbol.json`` and ``path-%04d.params``, which MXNet 1.9.1 loads too."""
+        sym = self._symbol()
+        params = {p.name: p for p in self.collect_params().values()}
+        arguments, aux = set(sym.list_arguments()), set(sym.list_auxiliary_states())
+        export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments}, {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch)
+        return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+
+
+def _count_inputs(args: Any) -> int:
+    leaves: list[Any] = []
+    try:
+        flatten(args, lambda v: isinstance(v, NDArray), leaves)
+    except TypeError:
+        return len(args)
+    return max(len(leaves), 1)
+
+
+def _shadow(value: Any, leaves: list[Any], i: int) -> Any:
+    """A variable of an array's shape and dtype."""
+    if isinstance(value, NDArray):
+        out = var(f"data{i}")
+        out._one()[0].info = [(value.shape, value._data.dtype)]
+        return out
+    if isinstance(value, (list, tuple)):
+        return type(value)(_shadow(v, leaves, i) for v in value)
+    return value
+
+
+def _decorate(cls: type, options: dict[str, Any]) -> Any:
+    """@hybridize on a Block class: its instances are hybridized when they are made."""
+    if not issubclass(cls, Block):
+        return None
+    original = cls.__init__
+
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+        original(self, *args, **kwargs)
+        if type(self) is cls:
+            self.hybridize(**{"active": True, **options})
+    __init__.__wrapped__ = original                              # type: ignore[attr-defined]
+    __init__.__doc__ = original.__doc__
+    setattr(cls, "__init__", __init__)
+    return cls
+
+
+HYBRIDIZE_BLOCKS.append(_decorate)

@@ -1,0 +1,95 @@
+"""Activation layers."""
+from __future__ import annotations
+
+from typing import Any
+
+from ... import initializer
+from ..hybrid_block import HybridBlock
+
+
+class Activation(HybridBlock):
+    """relu, sigmoid, tanh, softrelu, softsign, log_sigmoid or mish."""
+
+    def __init__(self, activation: str, **kwargs: Any):
+        self.__dict__["_act_type"] = activation
+        super().__init__(**kwargs)
+
+    def _alias(self) -> str:
+        return self._act_type
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return F.Activation(x, act_type=self._act_type, name="fwd")
+
+    def __repr__(self) -> str:
+        return f"Activation({self._act_type})"
+
+
+class LeakyReLU(HybridBlock):
+    """x where positive, alpha x elsewhere."""
+
+    def __init__(self, alpha: float, **kwargs: Any):
+        super().__init__(**kwargs)
+        if alpha < 0:
+            raise ValueError(f"LeakyReLU: alpha must not be negative, got {alpha}")
+        self._alpha = alpha
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return F.LeakyReLU(x, act_type="leaky", slope=self._alpha, name="fwd")
+
+    def __repr__(self) -> str:
+        return f"LeakyReLU({self._alpha})"
+
+
+class PReLU(HybridBlock):
+    """Leaky ReLU with a learned slope per channel."""
+
+    def __init__(self, alpha_initializer: Any = None, in_channels: int = 1, **kwargs: Any):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.alpha = self.params.get("alpha", shape=(in_channels,), init=alpha_initializer or initializer.Constant(0.25))
+
+    def hybrid_forward(self, F: Any, x: Any, alpha: Any) -> Any:     # type: ignore[override]
+        return F.LeakyReLU(x, gamma=alpha, act_type="prelu", name="fwd")
+
+
+class ELU(HybridBlock):
+    """x where positive, alpha (exp(x) - 1) elsewhere."""
+
+    def __init__(self, alpha: float = 1.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._alpha = alpha
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return F.LeakyReLU(x, act_type="elu", slope=self._alpha)
+
+
+class SELU(HybridBlock):
+    """Scaled ELU."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return F.LeakyReLU(x, act_type="selu", name="fwd")
+
+
+class GELU(HybridBlock):
+    """x times the normal distribution function."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return F.LeakyReLU(x, act_type="gelu", name="fwd")
+
+
+class Swish(HybridBlock):
+    """x sigmoid(beta x)."""
+
+    def __init__(self, beta: float = 1.0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._beta = beta
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return x * F.sigmoid(self._beta * x, name="fwd")
+
+
+class SiLU(HybridBlock):
+    """x sigmoid(x)."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return x * F.sigmoid(x, name="fwd")

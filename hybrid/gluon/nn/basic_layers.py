@@ -1,0 +1,308 @@
+"""Containers and basic layers."""
+from __future__ import annotations
+
+from typing import Any
+
+from ... import functions, ndarray, symbol
+from ...errors import AttributeValueError
+from ..block import Block
+from ..hybrid_block import HybridBlock
+from .activations import Activation
+
+
+class _Container:
+    """What all containers share: children by number."""
+    _children: Any
+    prefix: str
+
+    def __len__(self) -> int:
+        return len(self._children)
+
+    def __iter__(self) -> Any:
+        return iter(self._children.values())
+
+    def __getitem__(self, key: Any) -> Any:
+        layers = list(self._children.values())[key]
+        if not isinstance(layers, list):
+            return layers
+        out: Any = type(self)(prefix=self.prefix)                    # type: ignore[call-arg]
+        with out.name_scope():
+            out.add(*layers)
+        return out
+
+    def add(self, *blocks: Any) -> None:
+        """Add blocks at the end."""
+        for b in blocks:
+            self.register_child(b)                                   # type: ignore[attr-defined]
+
+
+class Sequential(_Container, Block):
+    """Blocks one after another."""
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        for block in self._children.values():
+            x = block(x, *args)
+            args = ()
+            if isinstance(x, (tuple, list)):
+                args, x = tuple(x[1:]), x[0]
+        return (x, *args) if args else x
+
+    def hybridize(self, active: bool = True, **kwargs: Any) -> None:
+        """Hybridize the children."""
+        super().hybridize(active, **kwargs)
+
+
+class HybridSequential(_Container, HybridBlock):
+    """HybridBlocks one after another, compiled as one program."""
+
+    def forward(self, x: Any, *args: Any) -> Any:                    # type: ignore[override]
+        for block in self._children.values():
+            x = block(x, *args)
+            args = ()
+            if isinstance(x, (tuple, list)):
+                args, x = tuple(x[1:]), x[0]
+        return (x, *args) if args else x
+
+
+class Concurrent(Sequential):
+    """Blocks side by side, their results concatenated along an axis."""
+
+    def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None):
+        super().__init__(prefix=prefix, params=params)
+        self.axis = axis
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        return functions.resolve("nd", "concat")(*[b(x) for b in self._children.values()], dim=self.axis)
+
+
+class HybridConcurrent(HybridSequential):
+    """HybridBlocks side by side, their results concatenated along an axis."""
+
+    def __init__(self, axis: int = -1, prefix: str | None = None, params: Any = None):
+        super().__init__(prefix=prefix, params=params)
+        self.axis = axis
+
+    def forward(self, x: Any, *args: Any) -> Any:                    # type: ignore[override]
+        with self.name_scope():
+            return functions.resolve("nd", "concat")(*[b(x) for b in self._children.values()], dim=self.axis)
+
+
+class Concatenate(Concurrent):
+    """MXNet 2's name of Concurrent."""
+
+
+class HybridConcatenate(HybridConcurrent):
+    """MXNet 2's name of HybridConcurrent."""
+
+
+class Identity(HybridBlock):
+    """The input itself."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return x
+
+
+class Dense(HybridBlock):
+    """activation(x weightᵀ + bias). weight (units, in_units); in_units 0: found out at the first call.
+
+    With flatten the input (N, …) is joined to (N, in_units); without it the last axis is used.
+    """
+
+    def __init__(self, units: int, activation: Any = None, use_bias: bool = True, flatten: bool = True, dtype: Any = "float32", weight_initializer: Any = None,
+                 bias_initializer: Any = "zeros", in_units: int = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._flatten = flatten
+        with self.name_scope():
+            self._units, self._in_units = units, in_units
+            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, dtype=dtype, allow_deferred_init=True)
+            self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype, allow_deferred_init=True) if use_bias else None
+            self.act = Activation(activation, prefix=activation + "_") if isinstance(activation, str) else activation
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:      # type: ignore[override]
+        out = F.FullyConnected(x, weight, bias, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten, name="fwd")
+        return out if self.act is None else self.act(out)
+
+    def __repr__(self) -> str:
+        n = self.weight.shape
+        act = f"{self.act!r}" if self.act is not None else "linear"
+        return f"Dense({n[1] if n[1] else None} -> {n[0]}, {act})"
+
+
+class Dropout(HybridBlock):
+    """Elements dropped with probability rate while training; axes share one draw."""
+
+    def __init__(self, rate: float, axes: Any = (), **kwargs: Any):
+        super().__init__(**kwargs)
+        self._rate, self._axes = rate, axes
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        if self._rate > 0:
+            return F.Dropout(x, p=self._rate, axes=self._axes, name="fwd", cudnn_off=False)
+        return F.identity(x)
+
+    def __repr__(self) -> str:
+        return f"Dropout(p = {self._rate}, axes={self._axes})"
+
+
+class BatchNorm(HybridBlock):
+    """Batch normalisation with running statistics along ``axis``."""
+
+    def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5, center: bool = True, scale: bool = True, use_global_stats: bool = False,
+                 beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", running_mean_initializer: Any = "zeros",
+                 running_variance_initializer: Any = "ones", in_channels: int = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._kwargs = {"axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale, "use_global_stats": use_global_stats}
+        self._axis = axis
+        if in_channels:
+            self.in_channels = in_channels
+        n = (in_channels,)
+
+        def get(name: str, req: bool, init: Any, differentiable: bool) -> Any:
+            return self.params.get(name, grad_req="write" if req else "null", shape=n, init=init, allow_deferred_init=True, differentiable=differentiable)
+        self.gamma = get("gamma", scale, gamma_initializer, scale)
+        self.beta = get("beta", center, beta_initializer, center)
+        self.running_mean = get("running_mean", False, running_mean_initializer, False)
+        self.running_var = get("running_var", False, running_variance_initializer, False)
+
+    def cast(self, dtype: Any) -> None:
+        """Another dtype; the statistics of half types stay float32."""
+        super().cast("float32" if str(getattr(dtype, "__name__", dtype)) in ("float16", "bfloat16") else dtype)
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:      # type: ignore[override]
+        return F.BatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        n = self.gamma.shape[0]
+        content = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
+        return f"{type(self).__name__}({content}, in_channels={n or None})"
+
+
+class SyncBatchNorm(BatchNorm):
+    """Batch normalisation; on one device the same as BatchNorm."""
+
+    def __init__(self, in_channels: int = 0, num_devices: Any = None, momentum: float = 0.9, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+                 use_global_stats: bool = False, **kwargs: Any):
+        super().__init__(1, momentum, epsilon, center, scale, use_global_stats, in_channels=in_channels, **kwargs)
+
+
+class Embedding(HybridBlock):
+    """Rows of a table at integer positions: (…) -> (…, output_dim)."""
+
+    def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, sparse_grad: bool = False, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._input_dim, self._output_dim = input_dim, output_dim
+        self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype, "sparse_grad": sparse_grad}
+        if sparse_grad:
+            raise AttributeValueError("Embedding: sparse gradients are not supported, use sparse_grad=False")
+        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, allow_deferred_init=True)
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:    # type: ignore[override]
+        return F.Embedding(x, weight, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        return f"Embedding({self._input_dim} -> {self._output_dim}, {self._kwargs['dtype']})"
+
+
+class Flatten(HybridBlock):
+    """All axes but the first joined."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return F.flatten(x)
+
+    def __repr__(self) -> str:
+        return "Flatten"
+
+
+class _Norm(HybridBlock):
+    def _affine(self, shape: tuple[int, ...], center: bool, scale: bool, beta: Any, gamma: Any) -> None:
+        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null", shape=shape, init=gamma, allow_deferred_init=True)
+        self.beta = self.params.get("beta", grad_req="write" if center else "null", shape=shape, init=beta, allow_deferred_init=True)
+
+    def __repr__(self) -> str:
+        content = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
+        return f"{type(self).__name__}({content}, in_channels={self.gamma.shape[0] or None})"
+    _kwargs: dict[str, Any]
+
+
+class LayerNorm(_Norm):
+    """Normalisation along an axis of each instance."""
+
+    def __init__(self, axis: int = -1, epsilon: float = 1e-5, center: bool = True, scale: bool = True, beta_initializer: Any = "zeros",
+                 gamma_initializer: Any = "ones", in_channels: int = 0, prefix: str | None = None, params: Any = None):
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis, self._epsilon = axis, epsilon
+        self._affine((in_channels,), center, scale, beta_initializer, gamma_initializer)
+
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:      # type: ignore[override]
+        return F.LayerNorm(data, gamma=gamma, beta=beta, axis=self._axis, eps=self._epsilon)
+
+
+class InstanceNorm(_Norm):
+    """Normalisation of each channel of each instance."""
+
+    def __init__(self, axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = False, beta_initializer: Any = "zeros",
+                 gamma_initializer: Any = "ones", in_channels: int = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
+        self._axis, self._epsilon = axis, epsilon
+        self._affine((in_channels,), center, scale, beta_initializer, gamma_initializer)
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any) -> Any:         # type: ignore[override]
+        if self._axis == 1:
+            return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon)
+        x = x.swapaxes(1, self._axis)
+        return F.InstanceNorm(x, gamma, beta, name="fwd", eps=self._epsilon).swapaxes(1, self._axis)
+
+
+class GroupNorm(_Norm):
+    """Normalisation of groups of channels; gamma and beta have one value a group, as in MXNet 1.9.1."""
+
+    def __init__(self, num_groups: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = True, beta_initializer: Any = "zeros",
+                 gamma_initializer: Any = "ones", prefix: str | None = None, params: Any = None):
+        super().__init__(prefix=prefix, params=params)
+        self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
+        self._num_groups, self._epsilon = num_groups, epsilon
+        self._affine((num_groups,), center, scale, beta_initializer, gamma_initializer)
+
+    def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:      # type: ignore[override]
+        return F.GroupNorm(data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon)
+
+
+class Lambda(Block):
+    """A function, or the name of one in ``nd``, as a block."""
+
+    def __init__(self, function: Any, prefix: str | None = None):
+        super().__init__(prefix=prefix)
+        self._func = getattr(ndarray, function) if isinstance(function, str) else function
+        if not callable(self._func):
+            raise ValueError(f"Lambda takes a function or the name of one, got {function!r}")
+
+    def forward(self, *args: Any) -> Any:
+        return self._func(*args)
+
+    def __repr__(self) -> str:
+        return f"Lambda({getattr(self._func, '__name__', self._func)})"
+
+
+class HybridLambda(HybridBlock):
+    """A function of (F, x), or the name of an operator, as a HybridBlock."""
+
+    def __init__(self, function: Any, prefix: str | None = None):
+        super().__init__(prefix=prefix)
+        self._func_name = function if isinstance(function, str) else getattr(function, "__name__", "function")
+        if isinstance(function, str):
+            getattr(ndarray, function), getattr(symbol, function)    # an unknown name fails here
+            self._func = lambda F, *args: getattr(F, function)(*args)
+        elif callable(function):
+            self._func = function
+        else:
+            raise ValueError(f"HybridLambda takes a function or the name of one, got {function!r}")
+
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:     # type: ignore[override]
+        return self._func(F, x, *args)
+
+    def __repr__(self) -> str:
+        return f"HybridLambda({self._func_name})"
+
+

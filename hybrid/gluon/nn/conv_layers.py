@@ -1,0 +1,146 @@
+"""Convolution and pooling layers."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..hybrid_block import HybridBlock
+from .activations import Activation
+
+
+def tuple_of(value: Any, n: int) -> tuple[int, ...]:
+    """n numbers from one or from a sequence."""
+    out = (int(value),) * n if isinstance(value, int) else tuple(int(v) for v in value)
+    if len(out) != n:
+        raise ValueError(f"{n} numbers are needed, got {value!r}")
+    return out
+
+
+class _Conv(HybridBlock):
+    _op = "Convolution"
+
+    def __init__(self, channels: int, kernel_size: tuple[int, ...], strides: Any, padding: Any, dilation: Any, groups: int, layout: str, in_channels: int = 0,
+                 activation: Any = None, use_bias: bool = True, weight_initializer: Any = None, bias_initializer: Any = "zeros", output_padding: Any = None,
+                 **kwargs: Any):
+        super().__init__(**kwargs)
+        n = len(kernel_size)
+        with self.name_scope():
+            self._channels, self._in_channels = channels, in_channels
+            self._kwargs = {"kernel": kernel_size, "stride": tuple_of(strides, n), "dilate": tuple_of(dilation, n), "pad": tuple_of(padding, n),
+                            "num_filter": channels, "num_group": groups, "no_bias": not use_bias, "layout": layout}
+            if output_padding is not None:
+                self._kwargs["adj"] = tuple_of(output_padding, n)
+            self.weight = self.params.get("weight", shape=self._weight_shape(layout, groups), init=weight_initializer, allow_deferred_init=True)
+            self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer, allow_deferred_init=True) if use_bias else None
+            self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
+
+    def _weight_shape(self, layout: str, groups: int) -> tuple[int, ...]:
+        each = self._in_channels // groups if self._in_channels else 0
+        if layout[-1] == "C":
+            return (self._channels, *self._kwargs["kernel"], each)
+        return (self._channels, each, *self._kwargs["kernel"])
+
+    def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:      # type: ignore[override]
+        args = (x, weight) if bias is None else (x, weight, bias)
+        out = getattr(F, self._op)(*args, name="fwd", **self._kwargs)
+        return out if self.act is None else self.act(out)
+
+    def __repr__(self) -> str:
+        shape = self.weight.shape
+        k = self._kwargs
+        text = f"{shape[1] or None} -> {shape[0]}, kernel_size={k['kernel']}, stride={k['stride']}"
+        n = len(k["kernel"])
+        for name, key, default in (("padding", "pad", (0,) * n), ("dilation", "dilate", (1,) * n), ("groups", "num_group", 1)):
+            text += f", {name}={k[key]}" if k[key] != default else ""
+        text += ", bias=False" if self.bias is None else ""
+        return f"{type(self).__name__}({text}{f', {self.act}' if self.act else ''})"
+
+
+class _Transposed(_Conv):
+    _op = "Deconvolution"
+
+    def _weight_shape(self, layout: str, groups: int) -> tuple[int, ...]:
+        return (self._in_channels, self._channels // groups, *self._kwargs["kernel"])
+
+
+def _conv(name: str, n: int, layout_default: str) -> type:
+    def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,  # noqa: N807
+                 layout: str = layout_default, activation: Any = None, use_bias: bool = True, weight_initializer: Any = None,
+                 bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
+        _Conv.__init__(self, channels, tuple_of(kernel_size, n), strides, padding, dilation, groups, layout, in_channels, activation, use_bias,
+                       weight_initializer, bias_initializer, **kwargs)
+    return type(name, (_Conv,), {"__init__": __init__, "__doc__": f"{n}-D convolution of ({layout_default}) inputs."})
+
+
+def _transposed(name: str, n: int, layout_default: str) -> type:
+    def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, output_padding: Any = 0, dilation: Any = 1,  # noqa: N807
+                 groups: int = 1, layout: str = layout_default, activation: Any = None, use_bias: bool = True, weight_initializer: Any = None,
+                 bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
+        _Conv.__init__(self, channels, tuple_of(kernel_size, n), strides, padding, dilation, groups, layout, in_channels, activation, use_bias,
+                       weight_initializer, bias_initializer, output_padding, **kwargs)
+        self.outpad = tuple_of(output_padding, n)
+    return type(name, (_Transposed,), {"__init__": __init__, "__doc__": f"Transposed {n}-D convolution."})
+
+
+class _Pooling(HybridBlock):
+    def __init__(self, pool_size: tuple[int, ...], strides: Any, padding: Any, ceil_mode: bool, global_pool: bool, pool_type: str, layout: str,
+                 count_include_pad: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        n = len(pool_size)
+        self._kwargs = {"kernel": pool_size, "stride": tuple_of(pool_size if strides is None else strides, n), "pad": tuple_of(padding, n),
+                        "global_pool": global_pool, "pool_type": pool_type, "pooling_convention": "full" if ceil_mode else "valid", "layout": layout}
+        if count_include_pad is not None:
+            self._kwargs["count_include_pad"] = count_include_pad
+
+    def _alias(self) -> str:
+        return "pool"
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return F.Pooling(x, name="fwd", **self._kwargs)
+
+    def __repr__(self) -> str:
+        k = self._kwargs
+        return (f"{type(self).__name__}(size={k['kernel']}, stride={k['stride']}, padding={k['pad']}, ceil_mode={k['pooling_convention'] == 'full'}, "
+                f"global_pool={k['global_pool']}, pool_type={k['pool_type']}, layout={k['layout']})")
+
+
+def _pool(name: str, n: int, kind: str, layout_default: str) -> type:
+    if kind == "avg":
+        def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0, ceil_mode: bool = False, layout: str = layout_default,  # noqa: N807
+                     count_include_pad: bool = True, **kwargs: Any) -> None:
+            _Pooling.__init__(self, tuple_of(pool_size, n), strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+    else:
+        def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = layout_default,  # type: ignore[misc]  # noqa: N807
+                     ceil_mode: bool = False, **kwargs: Any) -> None:
+            _Pooling.__init__(self, tuple_of(pool_size, n), strides, padding, ceil_mode, False, "max", layout, **kwargs)
+    return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{n}-D {kind} pooling over windows."})
+
+
+def _global_pool(name: str, n: int, kind: str, layout_default: str) -> type:
+    def __init__(self: Any, layout: str = layout_default, **kwargs: Any) -> None:  # noqa: N807
+        _Pooling.__init__(self, (1,) * n, None, 0, True, True, kind, layout, **kwargs)
+    return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{kind} over all positions."})
+
+
+LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
+Conv1D, Conv2D, Conv3D = (_conv(f"Conv{n}D", n, LAYOUTS[n]) for n in (1, 2, 3))
+Conv1DTranspose, Conv2DTranspose, Conv3DTranspose = (_transposed(f"Conv{n}DTranspose", n, LAYOUTS[n]) for n in (1, 2, 3))
+MaxPool1D, MaxPool2D, MaxPool3D = (_pool(f"MaxPool{n}D", n, "max", LAYOUTS[n]) for n in (1, 2, 3))
+AvgPool1D, AvgPool2D, AvgPool3D = (_pool(f"AvgPool{n}D", n, "avg", LAYOUTS[n]) for n in (1, 2, 3))
+GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = (_global_pool(f"GlobalMaxPool{n}D", n, "max", LAYOUTS[n]) for n in (1, 2, 3))
+GlobalAvgPool1D, GlobalAvgPool2D, GlobalAvgPool3D = (_global_pool(f"GlobalAvgPool{n}D", n, "avg", LAYOUTS[n]) for n in (1, 2, 3))
+for _cls in (Conv1D, Conv2D, Conv3D):
+    _cls._alias = lambda self: "conv"                                # type: ignore[attr-defined]
+
+
+class ReflectionPad2D(HybridBlock):
+    """Pads height and width of (N, C, H, W) with the mirror image."""
+
+    def __init__(self, padding: Any = 0, **kwargs: Any):
+        super().__init__(**kwargs)
+        p = (0, 0, 0, 0, *(padding,) * 4) if isinstance(padding, int) else tuple(padding)
+        if len(p) != 8:
+            raise ValueError(f"ReflectionPad2D takes one number or eight, got {padding!r}")
+        self._padding = p
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
+        return F.pad(x, mode="reflect", pad_width=self._padding)

@@ -1,0 +1,124 @@
+"""SymbolBlock: a block made of a Symbol, for instance of an exported model."""
+from __future__ import annotations
+
+from typing import Any
+
+from .. import serialize
+from ..array import NDArray
+from ..dispatch import invoke
+from ..errors import AttributeValueError
+from ..symbol import Group, Symbol, var
+from .hybrid_block import HybridBlock
+from .parameter import ParameterDict
+
+
+class SymbolBlock(HybridBlock):
+    """Runs a Symbol: its variables are parameters, but for those named as inputs.
+
+    >>> net = SymbolBlock.imports('model-symbol.json', ['data'], 'model-0000.params')     # doctest: +SKIP
+    """
+
+    @staticmethod
+    def imports(symbol_file: Any, input_names: Any, param_file: Any = None, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False) -> "SymbolBlock":
+        """The block of a ``-symbol.json`` file, with the parameters of a ``.params`` file."""
+        sym = serialize.symbol_json.load(symbol_file)
+        names = [input_names] if isinstance(input_names, str) else list(input_names)
+        unknown = [n for n in names if n not in sym.list_inputs()]
+        if unknown:
+            raise AttributeValueError(f"{symbol_file} has no input {', '.join(map(repr, unknown))}; its variables are {', '.join(sym.list_inputs()[:8])}, …")
+        net = SymbolBlock(sym, [var(n) for n in names])
+        if param_file is not None:
+            net.collect_params().load(param_file, ctx, allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved")
+        return net
+
+    def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None):
+        super().__init__(prefix=None, params=None)
+        d = self.__dict__
+        d["_prefix"], d["_empty_prefix"] = "", True
+        d["_params"] = ParameterDict("", params)
+        outputs = Group(list(outputs)) if isinstance(outputs, (list, tuple)) and len(outputs) > 1 else outputs[0] if isinstance(outputs, (list, tuple)) else outputs
+        inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+        if not isinstance(outputs, Symbol) or not all(isinstance(i, Symbol) for i in inputs):
+            raise AttributeValueError("SymbolBlock takes Symbols as outputs and inputs")
+        d["_outputs"], d["_inputs"] = outputs, [i.list_outputs()[0] for i in inputs]
+        self._register(outputs, set(d["_inputs"]))
+
+    def _register(self, outputs: Symbol, inputs: set[str]) -> None:
+        arguments, aux = outputs._variables()
+        found = []
+        for nodes, req in ((arguments, "write"), (aux, "null")):
+            for n in nodes:
+                if n.name in inputs:
+                    continue
+                shape, dtype = n.info[0]
+                p = self.params.get(n.name, allow_deferred_init=True, grad_req=req, shape=shape, **({"dtype": dtype} if dtype is not None else {}))
+                for mult in ("lr_mult", "wd_mult"):
+                    if f"__{mult}__" in n.extra:
+                        setattr(p, mult, float(n.extra[f"__{mult}__"]))
+                if "__init__" in n.extra:
+                    p.init = n.extra["__init__"]
+                found.append(n.name)
+        cut = _common_prefix(found)
+        self.__dict__["_reg_params"] = {name[cut:]: self.params[name] for name in found}
+        self._touched()
+
+    def forward(self, *args: Any) -> Any:                         # type: ignore[override]
+        """Run the Symbol on arrays or on Symbols."""
+        d = self.__dict__
+        if len(args) != len(d["_inputs"]):
+            raise AttributeValueError(f"this block takes {len(d['_inputs'])} inputs ({', '.join(d['_inputs'])}), got {len(args)}")
+        d["_num_inputs"] = len(args)
+        values = dict(zip(d["_inputs"], args))
+        eager = isinstance(args[0], NDArray)
+        if eager and any(p._data is None and p._deferred is not None for p in self.params.values()):
+            self._finish(args)
+        names = {p.name: p for p in self.params.values()}
+
+        def value_of(name: str) -> Any:
+            if name in values:
+                return values[name]
+            return names[name].data(args[0]._ctx) if eager else names[name].var()
+        return run_graph(d["_outputs"], value_of, eager)
+
+    def _finish(self, args: Any) -> None:
+        outputs = self.__dict__["_outputs"]
+        shapes, _ = outputs._inferred((), {n: a.shape for n, a in zip(self.__dict__["_inputs"], args)}, {})
+        for n in outputs.nodes():
+            if n.opdef is None and n.name in self.params and shapes.get(id(n)) is not None:
+                self.params[n.name].shape = shapes[id(n)]
+                self.params[n.name]._finish_deferred_init()
+
+    def _symbol(self) -> Symbol:
+        return self.__dict__["_outputs"]
+
+
+def _common_prefix(names: list[str]) -> int:
+    if not names:
+        return 0
+    first, last = min(names), max(names)
+    n = 0
+    while n < min(len(first), len(last)) and first[n] == last[n]:
+        n += 1
+    return n
+
+
+def run_graph(outputs: Symbol, value_of: Any, eager: bool) -> Any:
+    """Call every operator of a graph in order, on arrays or on Symbols; values are dropped after their last use."""
+    results: dict[int, Any] = {}
+    order = outputs.nodes()
+    last = {id(m): i for i, n in enumerate(order) for m, _ in n.inputs}
+    keep = {id(n) for n, _ in outputs.entries}
+    for i, n in enumerate(order):
+        if n.opdef is None:
+            results[id(n)] = [value_of(n.name)]
+            continue
+        inputs = [results[id(m)][k] for m, k in n.inputs]
+        assert n.attrs is not None
+        out = invoke(n.opdef, inputs, n.attrs._given, name=n.name)
+        results[id(n)] = list(out) if isinstance(out, list) or isinstance(out, Symbol) and len(out.entries) > 1 else [out]
+        if eager:
+            for m, _ in n.inputs:
+                if last[id(m)] == i and id(m) not in keep:
+                    results.pop(id(m), None)
+    found = [results[id(n)][k] for n, k in outputs.entries]
+    return found[0] if len(found) == 1 else found
