@@ -23,6 +23,7 @@ from .hybridize import hybridize
 from . import gluon
 
 methods.BACKWARD.append(autograd.backward)
+symbol.FUNCTIONS.update(ndarray.symbol_functions())
 symbol.attach_files(serialize.symbol_json)
 ndarray.attach_files(serialize)
 ndarray.np = symbol.np = numpy                       # F.np and F.npx in hybrid_forward

@@ -56,7 +56,7 @@ def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDAr
 def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any = None, name: str | None = None, cls: Any = None,
            hint: str | None = None) -> Any:
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
-    if tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
+    if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
         return symbol.create(d, list(inputs), attrs, name, hint)
     if d.arity_attr and d.arity_attr not in attrs:
         attrs = {**attrs, d.arity_attr: len(inputs)}

@@ -125,6 +125,37 @@ TWO = {**{k: methods.BINARY[v] for k, v in methods.TWO.items()}, **methods.EXTRA
 globals().update({name: _two(name, row) for name, row in TWO.items()})
 
 
+def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
+    """Parts along an axis: a number of equal ones, or cut at indices."""
+    whole = isinstance(indices_or_sections, int)
+    attrs = {"indices": () if whole else (0, *indices_or_sections), "sections": indices_or_sections if whole else 0}
+    return invoke(OPS["_split_v2"], [ary], {**attrs, "axis": axis, "squeeze_axis": squeeze_axis}, hint="_split_v2")
+
+
+def _symbolic(fn: Any) -> Any:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        old, SCOPE.symbolic = SCOPE.symbolic, True
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            SCOPE.symbolic = old
+    function.__name__, function.__doc__ = fn.__name__, fn.__doc__
+    return function
+
+
+class _SymbolicSpace(ModuleType):
+    """nd.random for Symbols."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _symbolic(getattr(random, name))
+
+
+def symbol_functions() -> dict[str, Any]:
+    """The functions of this module that sym has too."""
+    made = {f.__name__: _symbolic(f) for f in (zeros, ones, full, arange, linspace, eye, random_uniform, random_normal)}
+    return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2, "random": _SymbolicSpace("hybrid.sym.random")}
+
+
 def attach_files(files: Any) -> None:
     """Put save, load and load_frombuffer here (the module of files comes after this one)."""
     globals().update(save=files.save, load=files.load, load_frombuffer=files.load_frombuffer)

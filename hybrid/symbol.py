@@ -424,10 +424,18 @@ def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str) -> list[
     entries = entries + [None] * (len(d.inputs) - len(entries))
     for i, input_name in enumerate(d.inputs):
         if entries[i] is None and _wanted(d, a, input_name):
-            entries[i] = var(f"{name}_{input_name}")._one()
+            entries[i] = var(f"{name}_{input_name}", attr=_own_notes(d, a, input_name))._one()
     while entries and entries[-1] is None:
         entries.pop()
     return entries
+
+
+def _own_notes(d: OpDef, a: Attrs, input_name: str) -> dict[str, str]:
+    """What MXNet writes on a parameter's variable that an operator makes itself: the operator's attributes."""
+    notes = a.given()
+    if input_name in d.aux:
+        notes["__init__"] = '["zero", {}]' if input_name.endswith("mean") else '["one", {}]'
+    return notes
 
 
 def _wanted(d: OpDef, a: Attrs, name: str) -> bool:
@@ -492,11 +500,14 @@ def attach_files(files: Any) -> None:
 
 
 Variable = var
+FUNCTIONS: dict[str, Any] = {}        # creation functions that nd has too
 RESOLVE: list[Any] = []               # functions.py puts the lookup of operator functions here
 
 
 def __getattr__(name: str) -> Any:
     """Operators as functions: sym.FullyConnected, sym.relu, sym.contrib, …"""
+    if name in FUNCTIONS:
+        return FUNCTIONS[name]
     if RESOLVE and not name.startswith("__"):
         return RESOLVE[0]("sym", name)
     raise AttributeError(f"module 'hybrid.symbol' has no attribute {name!r}")

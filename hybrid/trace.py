@@ -71,6 +71,17 @@ class Trace:
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
 
 
+def separate(value: Any) -> Any:
+    """Results with Symbols of several outputs as lists, as eager calls give them."""
+    if isinstance(value, Symbol) and len(value.entries) > 1:
+        return [Symbol([e]) for e in value.entries]
+    if isinstance(value, dict):
+        return {k: separate(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(separate(v) for v in value)
+    return value
+
+
 @contextmanager
 def untraced() -> Iterator[None]:
     """Scope in which operators are eager although a trace is active."""
@@ -236,7 +247,7 @@ class Hybridized:
             for i, h in enumerate(held):
                 trace.known[id(h)] = trace.variable(f"state{i}", None, h.shape, h._data.dtype)
             args, kwargs = unflatten(structure, iter(symbols))
-            result = self.fn(*args, **kwargs)
+            result = separate(self.fn(*args, **kwargs))
             leaves: list[Any] = []
             out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
             leaves = [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves]

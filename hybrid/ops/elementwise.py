@@ -132,6 +132,10 @@ for _name in ("isnan", "isinf", "isfinite"):
 op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"))(lambda data, a: ir.map("bit_not", data))
 
 
+op("degrees", "data", np=("degrees", "rad2deg"), json=("_npi_degrees",))(lambda data, a: ir.map("mul", data, 57.29577951308232))
+op("radians", "data", np=("radians", "deg2rad"), json=("_npi_radians",))(lambda data, a: ir.map("mul", data, 0.017453292519943295))
+
+
 @op("logical_not", "data")
 def logical_not(data: Node, a: Attrs) -> Node:
     """1 where the input is 0, else 0, in the input's dtype."""

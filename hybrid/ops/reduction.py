@@ -127,12 +127,12 @@ def _arg(data: Node, name: str, axis: Any, keepdims: bool) -> Node:
 
 def _arg_op(name: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
-        out = ir.cast(_arg(data, name, a.axis, a.keepdims), dt.float32)
+        out = ir.cast(_arg(data, name, a.axis, a.keepdims), data.dtype if data.dtype.kind in "iu" else dt.float32)
         return out if out.ndim else ir.reshape(out, (1,))
 
     def lower_np(data: Node, a: Attrs) -> Node:
         return _arg(data, name, a.axis, a.keepdims)
-    lower.__doc__ = f"{name} along an axis as float32, as MXNet's; the first of equal values."
+    lower.__doc__ = f"{name} along an axis as float32 (integers keep their dtype), as MXNet's; the first of equal values."
     lower_np.__doc__ = f"NumPy's {name}: int64."
     op(name, "data", axis=Int(None), keepdims=Bool(False))(lower)
     op(f"_npi_{name}", "data", np=(name,), axis=Int(None), keepdims=Bool(False))(lower_np)

@@ -91,7 +91,8 @@ class OpDef:
             extra["key"] = key
         a = a.extended(**extra) if extra else a
         try:
-            out = self.fn(list(nodes), a) if self.variadic else self.fn(*nodes, a)
+            absent = [None] * (len(self.inputs) - len(nodes))
+            out = self.fn(list(nodes), a) if self.variadic else self.fn(*nodes, *absent, a)
         except (ShapeError, DTypeError) as err:
             if str(err).startswith("operator "):
                 raise
