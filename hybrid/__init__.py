@@ -23,6 +23,7 @@ from .hybridize import hybridize
 from . import gluon
 
 methods.BACKWARD.append(autograd.backward)
+random.NAMESPACE.append(ndarray.random)
 symbol.FUNCTIONS.update(ndarray.symbol_functions())
 symbol.attach_files(serialize.symbol_json)
 ndarray.attach_files(serialize)

@@ -39,12 +39,11 @@ def set_state(state: tuple[int, int]) -> None:
         _state[:] = state
 
 
-_DRAWS = ("uniform", "normal", "randn", "randint", "exponential", "bernoulli", "shuffle")
+NAMESPACE: list[Any] = []             # nd.random, put here when it is made
 
 
 def __getattr__(name: str) -> Any:
     """mx.random.uniform and the like are those of nd.random."""
-    from . import ndarray                     # noqa: PLC0415  the namespace is made after this module
-    if name in _DRAWS and hasattr(ndarray.random, name):
-        return getattr(ndarray.random, name)
+    if NAMESPACE and not name.startswith("_"):
+        return getattr(NAMESPACE[0], name)
     raise AttributeError(f"module 'hybrid.random' has no attribute {name!r}")

@@ -1,0 +1,53 @@
+# Every target makes its own environment in .venv when there is none. `make` alone lists them.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+TREE := build/tree/hybrid
+
+help:
+	@echo "make demo | test | test-gpu | bench | lint | types | wheel"
+
+$(VENV)/.base: setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: apt install python3-venv"; exit 1; }
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.base
+	$(PY) -m pip install -q -e '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.base
+	$(PY) -m pip install -q -e '.[bench]'
+	@touch $@
+
+demo: $(VENV)/.base
+	$(PY) examples/demo.py
+
+test: $(VENV)/.dev
+	HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile
+
+# An environment that has CuPy already; nothing is installed. The tree of links stands for an installed package.
+test-gpu: links
+	HYBRID_VERIFY=1 HYBRID_DEVICE=gpu PYTHONPATH=build/tree $(PYTHON) -m pytest -q -p no:cacheprovider
+
+bench: $(VENV)/.bench
+	$(PY) benchmarks/bench.py
+
+lint: $(VENV)/.dev
+	$(PY) -m ruff check hybrid codegen kernels tests examples benchmarks
+
+# mypy and plain imports do not know the package_dir mapping, so they read hybrid.codegen and hybrid.kernels from links.
+types: $(VENV)/.dev
+	$(MAKE) links TREE=build/typecheck/hybrid
+	$(PY) -m mypy
+
+links:
+	@rm -rf $(TREE) && mkdir -p $(TREE)
+	@for f in hybrid/*; do ln -s "$(CURDIR)/$$f" $(TREE)/; done
+	@ln -s "$(CURDIR)/codegen" "$(CURDIR)/kernels" $(TREE)/
+
+wheel: $(VENV)/.dev
+	$(PY) -m build --wheel --outdir dist .
+
+.PHONY: help demo test test-gpu bench lint types links wheel
