@@ -296,24 +296,25 @@ class Contraction:
         every = {**flat_spans, **(spans or {})}
         at = root_index(self.k, m.dot_index)
         first = Block(None, frozenset([*m.batch, *m.columns]) - frozenset(every))
-        blocks, loops = [first], []
+        blocks = [first]
+        loops: list[Var | None] = []
         if rows:
             blocks.append(blocks[-1].child(m.rows))
             loops.append(None)
         for v in every:
             blocks.append(blocks[-1].child([v]))
-            loops.append(v)                                                                  # type: ignore[arg-type]
+            loops.append(v)
         value = e.value(self.k.root, at, blocks[-1])
         blocks[-1].lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
         body = blocks[-1].lines
         for i in reversed(range(len(loops))):
-            v = loops[i]
-            if v is None:
+            loop = loops[i]
+            if loop is None:
                 assert rows is not None
                 head = [f"long mm = {rows[1]} + i_m;", *decode("mm", m.rows)]
                 body = [*blocks[i].lines, f"for (long i_m = 0; i_m < {rows[0]}; i_m++) {{", *("  " + s for s in head + body), "}"]
             else:
-                body = [*blocks[i].lines, *self._span_loop(v, every, body, i == len(loops) - 1)]
+                body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
         return body
 
     # ---- pieces

@@ -28,6 +28,7 @@ class NDArray:
     stype = "default"
     _data: Any
     _ctx: Context
+    _ag: Slot | None
 
     def __init__(self, data: Any, ctx: Context | None = None, dtype: Any = None):
         source = array(data, ctx, dtype)
@@ -220,7 +221,7 @@ class NDArray:
         wanted = dt.as_dtype(dtype)
         if not copy and wanted == self._data.dtype:
             return self
-        return self.cast(wanted.name)
+        return self.cast(wanted.name)                # type: ignore[attr-defined]
 
     def as_nd_ndarray(self) -> Any:
         """The same memory as an ``nd.NDArray``."""
@@ -253,7 +254,7 @@ class NDArray:
 
 
 def _unpickle(cls: type, state: Any) -> Any:
-    out = cls.__new__(cls)
+    out: Any = object.__new__(cls)
     out.__setstate__(state)
     return out
 

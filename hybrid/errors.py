@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import FrameType
 
 _HERE = tuple(str(Path(__file__).resolve().parent.parent / name) + "/" for name in ("hybrid", "codegen", "kernels"))
 
@@ -48,7 +49,7 @@ class FileFormatError(HybridError, ValueError):
 
 def user_location() -> str:
     """``file.py:12`` of the innermost frame outside this library, or ``<unknown>``."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = frame.f_code.co_filename
         if not name.startswith(_HERE) and not name.startswith("<"):

@@ -198,7 +198,7 @@ def _scalar(self: NDArray, key: Any) -> Any:
     """An element as an array that shares memory: of shape (1,), or () under NumPy's rules."""
     parts = tuple(int(k) for k in (key if isinstance(key, tuple) else (key,)))
     last = parts[-1] % self.shape[-1]
-    view = self._data[(*parts[:-1], slice(last, last + 1))]
+    view = self._data[parts[:-1] + (slice(last, last + 1),)]
     return wrap(view.reshape(()) if is_np(self) else view, self._ctx, type(self))
 
 

@@ -277,4 +277,4 @@ def _binary(fn: str, swap: bool = False) -> Any:
 for _name, _fn in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("floordiv", "floordiv"), ("mod", "mod"), ("pow", "pow")):
     setattr(Node, f"__{_name}__", _binary(_fn))
     setattr(Node, f"__r{_name}__", _binary(_fn, swap=True))
-Node.__neg__ = lambda self: map_("neg", self)               # type: ignore[attr-defined]
+setattr(Node, "__neg__", lambda self: map_("neg", self))

@@ -76,7 +76,8 @@ def var(v: Var | Val) -> Ix:
 
 def total(xs: Iterable[Ix]) -> Ix:
     """Sum, in which d * (x // d) + x % d is put together again."""
-    const, terms = 0, {}
+    const = 0
+    terms: dict[Atom, int] = {}
     for x in xs:
         const += x.const
         for a, c in x.terms:

@@ -6,7 +6,6 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
@@ -268,8 +267,8 @@ def _apply(x: Node, rows: np.ndarray, columns: np.ndarray) -> Node:
 @op("_contrib_AdaptiveAvgPooling2D", "data", mx=("contrib.AdaptiveAvgPooling2D",), output_size=Shape(()))
 def adaptive_avg_pooling(data: Node, a: Attrs) -> Node:
     """Averages over a grid of output_size; the last axes (H, W)."""
-    size = a.output_size or (1,)
-    oh, ow = (size[0], size[0]) if len(size) == 1 else size
+    size = tuple(a.output_size) or (1,)
+    oh, ow = size[0], size[-1]
     if (oh, ow) == (1, 1):
         return ir.reduce("sum", data, (2, 3), True) / (data.shape[2] * data.shape[3])
     h, w = data.shape[2:]

@@ -94,7 +94,8 @@ def leaky_params(shapes: list, a: Attrs) -> list:
 
 
 @op("LeakyReLU", "data gamma?", npx=("leaky_relu",), json=("_npx_leaky_relu",), params=leaky_params, needs=("train", "key"),
-    draws=lambda a, train: train and a.act_type == "rrelu", act_type=Enum("leaky", "leaky", "prelu", "elu", "selu", "gelu", "rrelu"), slope=Float(0.25), lower_bound=Float(0.125), upper_bound=Float(0.334))
+    draws=lambda a, train: train and a.act_type == "rrelu",
+    act_type=Enum("leaky", "leaky", "prelu", "elu", "selu", "gelu", "rrelu"), slope=Float(0.25), lower_bound=Float(0.125), upper_bound=Float(0.334))
 def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
     """Leaky families: leaky, prelu (gamma per channel), elu, selu, gelu, rrelu (random slope in training)."""
     x = data

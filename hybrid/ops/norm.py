@@ -101,7 +101,9 @@ def instance_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> Node:
     return ir.cast(out, data.dtype)
 
 
-@op("GroupNorm", "data gamma beta", npx=("group_norm",), params=lambda shapes, a: [shapes[0], (a.num_groups,), (a.num_groups,)], outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1, num_groups=Int(1), eps=Float(1e-5), output_mean_var=Bool(False))
+@op("GroupNorm", "data gamma beta", npx=("group_norm",),
+    params=lambda shapes, a: [shapes[0], (a.num_groups,), (a.num_groups,)],
+    outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1, num_groups=Int(1), eps=Float(1e-5), output_mean_var=Bool(False))
 def group_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Node, Node]:
     """Normalisation of groups of channels (Wu and He 2018). gamma and beta: one value a group (as MXNet 1.9.1) or a channel."""
     n, channels = data.shape[:2]

@@ -303,7 +303,7 @@ class Fuser:
             if n in self.stored and not all(u.bijective for u in uses):
                 return "a result that this kernel does not compute element by element"
             return "" if work <= SMALL_REDUCE or self._only_root(n, k) or k.rows == at else "a long reduction for each element"
-        return self._refuse_row(n, uses, k, at)
+        return self._refuse_row(n, uses, k, frozenset(v for v in at if isinstance(v, Var)))
 
     def _only_root(self, n: Node, k: Kernel) -> bool:
         """A reduction whose elementwise tail is the rest of the kernel."""

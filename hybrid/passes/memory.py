@@ -74,7 +74,8 @@ def plan_memory(fused: Fused) -> MemoryPlan:
     for i, k in enumerate(fused.kernels):
         for n in k.reads:
             last[n] = i
-    plan, free, alive, size = MemoryPlan(), _Free(), 0, {}
+    plan, free, alive = MemoryPlan(), _Free(), 0
+    size: dict[Node, int] = {}
     for i, k in enumerate(fused.kernels):
         dying = [n for n in k.reads if last[n] == i and n in plan.offsets]
         for n in k.stores:

@@ -1,0 +1,484 @@
+"""Tensor operators as one table: JSON name, inputs, attributes and what NumPy says the answer is.
+
+Every backend must agree with the table; test_ops_tensor.py runs it. A row's gradient is checked numerically unless
+``grad=False`` (no gradient, or a point where the function has a kink).
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+import numpy as np
+
+from hybrid.ir import Program
+from hybrid.ops import registry
+
+rng = np.random.default_rng(11)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of an operator. expect: function of the inputs (and nothing else), giving an array or several."""
+    name: str
+    inputs: tuple[np.ndarray, ...]
+    expect: Callable[..., Any]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    grad: bool = True
+    tol: float = 2e-6
+
+    def program(self, inputs: tuple[np.ndarray, ...] | None = None) -> Program:
+        """The operator's program for these inputs (default: the row's own)."""
+        xs = self.inputs if inputs is None else inputs
+        d = registry.find(self.name)
+        given = dict(self.attrs)
+        if d.arity_attr:
+            given.setdefault(d.arity_attr, len(xs))
+        missing = [] if d.variadic else [None] * (len(d.inputs) - len(xs))
+        return d.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, d.parse(given))
+
+    def expected(self) -> list[np.ndarray]:
+        """NumPy's answers."""
+        with np.errstate(all="ignore"):
+            out = self.expect(*self.inputs)
+        return [np.asarray(o) for o in (out if isinstance(out, (list, tuple)) else [out])]
+
+
+CASES: list[Case] = []
+
+
+def case(name: str, inputs: Any, expect: Callable[..., Any], *, grad: bool = True, tol: float = 2e-6, **attrs: Any) -> None:
+    """Add a row."""
+    CASES.append(Case(name, tuple(np.asarray(x) for x in inputs), expect, attrs, grad, tol))
+
+
+def f(*shape: int, low: float = -2.0, high: float = 2.0, dtype: str = "float32") -> np.ndarray:
+    """Floats that keep away from integers and halves, where rounding and comparisons jump."""
+    x = rng.uniform(low, high, shape)
+    return np.where(np.abs(2 * x - np.round(2 * x)) < 0.05, x + 0.06, x).astype(dtype)
+
+
+def i(*shape: int, low: int = -5, high: int = 6, dtype: str = "int32") -> np.ndarray:
+    """Integers."""
+    return rng.integers(low, high, shape).astype(dtype)
+
+
+def like(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """A function whose result takes the dtype of its first argument."""
+    return lambda x, *more: np.asarray(fn(x, *more)).astype(x.dtype)
+
+
+def one_axis(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """MXNet's arrays have an axis at least: a scalar result has shape (1,)."""
+    def wrapped(*xs: Any) -> Any:
+        y = np.asarray(fn(*xs))
+        return y.astype(xs[0].dtype).reshape(y.shape or (1,))
+    return wrapped
+
+
+_vector = np.vectorize
+GAMMA, LGAMMA, ERF = _vector(math.gamma), _vector(math.lgamma), _vector(math.erf)
+
+# ---- elementwise, one input: name -> (NumPy, low, high, differentiable)
+UNARY: dict[str, tuple[Callable[..., Any], float, float, bool]] = {
+    "abs": (np.abs, -2, 2, True), "sign": (np.sign, -2, 2, True), "ceil": (np.ceil, -2, 2, True), "floor": (np.floor, -2, 2, True),
+    "trunc": (np.trunc, -2, 2, True), "fix": (np.trunc, -2, 2, True), "rint": (np.rint, -2, 2, True), "round": (np.round, -2, 2, True),
+    "square": (np.square, -2, 2, True), "sqrt": (np.sqrt, .3, 3, True), "rsqrt": (lambda x: 1 / np.sqrt(x), .3, 3, True),
+    "cbrt": (np.cbrt, -2, 2, True), "rcbrt": (lambda x: 1 / np.cbrt(x), .3, 3, True), "exp": (np.exp, -2, 2, True),
+    "expm1": (np.expm1, -2, 2, True), "log": (np.log, .3, 3, True), "log1p": (np.log1p, -.5, 3, True), "log2": (np.log2, .3, 3, True),
+    "log10": (np.log10, .3, 3, True), "sin": (np.sin, -3, 3, True), "cos": (np.cos, -3, 3, True), "tan": (np.tan, -1, 1, True),
+    "arcsin": (np.arcsin, -.9, .9, True), "arccos": (np.arccos, -.9, .9, True), "arctan": (np.arctan, -3, 3, True),
+    "sinh": (np.sinh, -2, 2, True), "cosh": (np.cosh, -2, 2, True), "tanh": (np.tanh, -2, 2, True), "arcsinh": (np.arcsinh, -2, 2, True),
+    "arccosh": (np.arccosh, 1.2, 3, True), "arctanh": (np.arctanh, -.9, .9, True), "erf": (ERF, -2, 2, True),
+    "gamma": (GAMMA, .5, 3, True), "gammaln": (LGAMMA, .5, 3, True), "reciprocal": (lambda x: 1 / x, .3, 3, True),
+    "negative": (np.negative, -2, 2, True), "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -3, 3, True),
+    "relu": (lambda x: np.maximum(x, 0), -2, 2, True), "degrees": (np.degrees, -3, 3, True), "radians": (np.radians, -200, 200, True),
+    "logical_not": (np.logical_not, -2, 2, True), "_copy": (np.copy, -2, 2, True), "zeros_like": (np.zeros_like, -2, 2, True),
+    "ones_like": (np.ones_like, -2, 2, True),
+}
+for _name, (_fn, _low, _high, _diff) in UNARY.items():
+    case(_name, [f(2, 3, low=_low, high=_high)], like(_fn), grad=_diff, tol=2e-5)
+for _name in ("exp", "tanh", "sqrt", "sigmoid", "log"):                        # integers become float32
+    case(_name, [i(5, low=1)], lambda x, n=_name: UNARY[n][0](x.astype(np.float32)).astype(np.float32), grad=False)
+for _name in ("abs", "sign", "floor", "ceil", "round", "square", "negative", "relu", "logical_not"):
+    case(_name, [i(5)], like(UNARY[_name][0]), grad=False)
+case("round", [np.array([-2.5, -1.5, -.5, .5, 1.5, 2.5], np.float32)], lambda x: np.array([-3, -2, -1, 1, 2, 3], np.float32), grad=False)
+case("erfinv", [f(5, low=-.9, high=.9)], lambda x: _inverse_erf(x).astype(x.dtype), tol=2e-5)
+case("exp", [np.zeros((0, 3), np.float32)], np.exp)
+case("exp", [np.float32(0.3)], np.exp)
+
+
+def _inverse_erf(y: np.ndarray) -> np.ndarray:
+    """By bisection, so that nothing is shared with the code under test."""
+    lo, hi = np.full(y.shape, -6.0), np.full(y.shape, 6.0)
+    for _ in range(60):
+        mid = (lo + hi) / 2
+        below = ERF(mid) < y
+        lo, hi = np.where(below, mid, lo), np.where(below, hi, mid)
+    return (lo + hi) / 2
+
+
+# ---- elementwise, two inputs
+BINARY: dict[str, Callable[..., Any]] = {
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "mod": np.mod, "power": np.power, "maximum": np.maximum,
+    "minimum": np.minimum, "hypot": np.hypot, "equal": np.equal, "not_equal": np.not_equal, "greater": np.greater,
+    "greater_equal": np.greater_equal, "lesser": np.less, "lesser_equal": np.less_equal, "logical_and": np.logical_and,
+    "logical_or": np.logical_or, "logical_xor": np.logical_xor,
+}
+ELEMENTWISE = {"add": "elemwise_add", "sub": "elemwise_sub", "mul": "elemwise_mul", "div": "elemwise_div"}
+for _name, _fn in BINARY.items():
+    _low = .3 if _name == "power" else -2
+    case(f"broadcast_{_name}", [f(2, 3, low=_low), f(1, 3, low=_low)], like(_fn), tol=1e-5)
+    case(f"broadcast_{_name}", [f(3, low=_low), f(2, 1, low=_low)], like(_fn), tol=1e-5)
+    case(ELEMENTWISE.get(_name, f"_{_name}"), [f(2, 3, low=_low), f(3, low=_low)], like(_fn), tol=1e-5)
+    if _name not in ("div", "hypot", "power"):
+        case(f"broadcast_{_name}", [i(2, 3), i(3, low=1)], like(_fn), grad=False)
+case("broadcast_div", [i(4), i(4, low=1)], lambda a, b: np.divide(a, b).astype(np.float32), grad=False)
+case("broadcast_power", [i(4), i(4, low=0, high=4)], like(np.power), grad=False)
+case("broadcast_add", [i(2, 3, dtype="int64"), f(3)], lambda a, b: (a + b).astype(np.float32), grad=False)
+case("broadcast_add", [f(2, dtype="float16"), f(2)], lambda a, b: a.astype(np.float32) + b)
+case("broadcast_mul", [np.array([True, False]), i(2)], np.multiply, grad=False)
+case("broadcast_mod", [np.array([-5.5, -3, 3, 5.5], np.float32), np.array([3, -2, -2, 3], np.float32)], np.mod, grad=False)
+
+SCALAR: dict[str, tuple[Callable[..., Any], float]] = {
+    "_plus_scalar": (lambda x, s: x + s, 1.5), "_minus_scalar": (lambda x, s: x - s, 1.5), "_rminus_scalar": (lambda x, s: s - x, 1.5),
+    "_mul_scalar": (lambda x, s: x * s, 1.5), "_div_scalar": (lambda x, s: x / s, 1.5), "_rdiv_scalar": (lambda x, s: s / x, 1.5),
+    "_mod_scalar": (np.mod, .7), "_rmod_scalar": (lambda x, s: np.mod(s, x), 2.2), "_power_scalar": (np.power, 1.5),
+    "_rpower_scalar": (lambda x, s: np.power(s, x), 1.5), "_maximum_scalar": (np.maximum, 1.1), "_minimum_scalar": (np.minimum, 1.1),
+    "_hypot_scalar": (np.hypot, 1.5), "_equal_scalar": (np.equal, 1.0), "_not_equal_scalar": (np.not_equal, 1.0),
+    "_greater_scalar": (np.greater, 1.1), "_greater_equal_scalar": (np.greater_equal, 1.1), "_lesser_scalar": (np.less, 1.1),
+    "_lesser_equal_scalar": (np.less_equal, 1.1), "_logical_and_scalar": (np.logical_and, 1.0), "_logical_or_scalar": (np.logical_or, 0.0),
+    "_logical_xor_scalar": (np.logical_xor, 1.0),
+}
+for _name, (_fn, _s) in SCALAR.items():
+    case(_name, [f(2, 3, low=.3)], like(lambda x, g=_fn, s=_s: g(x, s)), tol=1e-5, scalar=_s)
+for _name in ("_plus_scalar", "_rminus_scalar", "_mul_scalar", "_mod_scalar", "_maximum_scalar", "_greater_scalar", "_equal_scalar"):
+    case(_name, [i(5)], like(lambda x, g=SCALAR[_name][0]: g(x, 2)), grad=False, scalar=2)
+case("_plus_scalar", [i(4)], lambda x: (x + .5).astype(np.float32), grad=False, scalar=.5)          # MXNet truncates 0.5 to 0
+case("_div_scalar", [i(4)], lambda x: (x / 2).astype(np.float32), grad=False, scalar=2)
+case("_plus_scalar", [f(3, dtype="float16")], lambda x: x + np.float16(1), grad=False, scalar=1.0)
+
+# NumPy's own: comparisons are bool
+for _name, _np_fn in (("add", np.add), ("subtract", np.subtract), ("multiply", np.multiply), ("true_divide", np.true_divide), ("mod", np.mod),
+                      ("power", np.power), ("maximum", np.maximum), ("minimum", np.minimum), ("fmod", np.fmod), ("hypot", np.hypot),
+                      ("arctan2", np.arctan2), ("copysign", np.copysign)):
+    case(f"_npi_{_name}", [f(2, 3, low=.3), f(1, 3, low=.3)], like(_np_fn), tol=1e-5)
+    case(f"_npi_{_name}_scalar", [f(2, 3, low=.3)], like(lambda x, g=_np_fn: g(x, 1.7)), tol=1e-5, scalar=1.7)
+    case(f"_npi_r{_name}_scalar", [f(2, 3, low=.3)], like(lambda x, g=_np_fn: g(1.7, x)), tol=1e-5, scalar=1.7)
+for _name in ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal", "logical_and", "logical_or", "logical_xor"):
+    case(f"_npi_{_name}", [i(2, 3, low=0, high=3), i(3, low=0, high=3)], getattr(np, _name), grad=False)
+    case(f"_npi_{_name}_scalar", [f(4)], lambda x, g=getattr(np, _name): g(x, 1.1), grad=False, scalar=1.1)
+for _name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    case(f"_npi_{_name}", [i(5), i(5)], getattr(np, _name), grad=False)
+for _name in ("left_shift", "right_shift"):
+    case(f"_npi_{_name}", [i(5), i(5, low=0, high=7)], getattr(np, _name), grad=False)
+case("_npi_bitwise_not", [i(5)], np.invert, grad=False)
+case("_npi_floor_divide", [i(6), np.array([2, -2, 3, -3, 4, 1], np.int32)], np.floor_divide, grad=False)
+case("_npi_floor_divide", [f(6), f(6, low=.3)], np.floor_divide, grad=False)
+_odd = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
+for _name in ("isnan", "isinf", "isfinite"):
+    case(f"_npi_{_name}", [_odd], getattr(np, _name), grad=False)
+    case(f"_contrib_{_name}", [_odd], like(getattr(np, _name)), grad=False)
+    case(f"_npi_{_name}", [i(3)], getattr(np, _name), grad=False)
+case("_npi_isposinf", [_odd], np.isposinf, grad=False)
+case("_npi_isneginf", [_odd], np.isneginf, grad=False)
+case("_npi_nan_to_num", [_odd], lambda x: np.nan_to_num(x, nan=1, posinf=2, neginf=-2), grad=False, nan=1.0, posinf=2.0, neginf=-2.0)
+case("_npi_nan_to_num", [_odd], np.nan_to_num, grad=False)
+case("_npi_nan_to_num", [f(4)], np.nan_to_num)
+case("_npi_around", [np.array([1.234, -5.678, 2.5], np.float32)], lambda x: np.around(x, 2), grad=False, decimals=2)
+case("_npi_around", [np.array([1.5, 2.5, -.5], np.float32)], np.around, grad=False)
+case("_npi_around", [np.array([1234., -5678., 15.], np.float32)], lambda x: np.around(x, -2), grad=False, decimals=-2)
+case("_npi_logical_not", [i(4, low=0, high=2)], np.logical_not, grad=False)
+
+# ---- elementwise, others
+case("clip", [f(3, 4)], lambda x: np.clip(x, -.51, .8), a_min=-.51, a_max=.8)
+case("clip", [i(6)], lambda x: np.clip(x, -2, 2), grad=False, a_min=-2, a_max=2)
+case("clip", [f(5)], lambda x: np.maximum(x, .2), a_min=.2, a_max=None)
+case("where", [i(2, 3, low=0, high=2), f(2, 3), f(2, 3)], np.where, grad=False)
+case("where", [np.array([1, 0], np.float32), f(2, 3), f(2, 3)], lambda c, x, y: np.where(c[:, None] != 0, x, y))
+case("_npi_where", [np.array([[True], [False]]), f(2, 3), f(3)], np.where)
+case("Cast", [f(4)], lambda x: x.astype(np.int32), grad=False, dtype="int32")
+case("Cast", [f(4)], lambda x: x.astype(np.float16), grad=False, dtype="float16")
+case("Cast", [f(4)], lambda x: x.astype(bool), grad=False, dtype="bool")
+case("Cast", [i(4)], lambda x: x.astype(np.float64), grad=False, dtype="float64")
+case("amp_cast", [f(4)], lambda x: x.astype(np.float16), grad=False, dtype="float16")
+case("amp_cast", [i(4)], lambda x: x, grad=False, dtype="float16")
+case("amp_multicast", [f(2, dtype="float16"), f(2)], lambda a, b: [a.astype(np.float32), b], grad=False, num_outputs=2)
+case("BlockGrad", [f(4)], np.copy, grad=False)
+case("add_n", [f(2, 3), f(2, 3), f(2, 3)], lambda a, b, c: a + b + c)
+case("add_n", [f(2, 3)], np.copy)
+case("smooth_l1", [f(7)], lambda x: np.where(np.abs(x) < .25, 2 * x * x, np.abs(x) - .125).astype(x.dtype), scalar=2.0)
+case("_full_like", [f(2, 2)], lambda x: np.full_like(x, 2.5), grad=False, fill_value=2.5)
+case("_full_like", [f(2, 2)], lambda x: np.full((2, 2), 3, np.int64), grad=False, fill_value=3, dtype="int64")
+case("broadcast_to", [f(1, 3)], lambda x: np.broadcast_to(x, (2, 3)), shape=(2, 0))
+case("broadcast_to", [f(3)], lambda x: np.broadcast_to(x, (2, 3)), shape=(2, 3))
+case("broadcast_like", [f(1, 3), f(2, 3)], lambda x, y: np.broadcast_to(x, y.shape))
+case("broadcast_like", [f(1, 3), f(5, 4)], lambda x, y: np.broadcast_to(x, (5, 3)), lhs_axes=(0,), rhs_axes=(0,))
+case("broadcast_like", [f(2, 1), f(5, 4)], lambda x, y: np.broadcast_to(x, (2, 4)), lhs_axes=(-1,), rhs_axes=(-1,))
+case("broadcast_axis", [f(1, 3, 1)], lambda x: np.broadcast_to(x, (2, 3, 4)), axis=(0, 2), size=(2, 4))
+case("broadcast_axis", [f(1, 3, 1)], lambda x: np.broadcast_to(x, (1, 3, 4)), axis=2, size=4)
+case("_contrib_div_sqrt_dim", [f(2, 4)], lambda x: x / 2)
+case("_contrib_quadratic", [f(5)], lambda x: 2 * x * x + 3 * x + 1, a=2.0, b=3.0, c=1.0)
+
+# ---- reductions
+_x3 = f(2, 3, 4)
+REDUCE: dict[str, Callable[..., Any]] = {"sum": np.sum, "mean": np.mean, "prod": np.prod, "max": np.max, "min": np.min, "nansum": np.nansum,
+                                         "nanprod": np.nanprod}
+for _name, _fn in REDUCE.items():
+    case(_name, [_x3], one_axis(_fn), tol=1e-5)
+    for _axis in (0, 1, -1, (0, 2), (1, -1), ()):
+        _np_axis = None if _axis == () else _axis
+        case(_name, [_x3], one_axis(lambda x, g=_fn, a=_np_axis: g(x, axis=a)), tol=1e-5, axis=_axis)
+    case(_name, [_x3], like(lambda x, g=_fn: g(x, axis=(0, 2), keepdims=True)), tol=1e-5, axis=(0, 2), keepdims=True)
+    case(_name, [_x3], one_axis(lambda x, g=_fn: g(x, axis=(0, 2))), tol=1e-5, axis=1, exclude=True)
+    case(f"_np_{_name}", [_x3], like(_fn), tol=1e-5)
+    case(f"_np_{_name}", [_x3], like(lambda x, g=_fn: g(x, axis=1, keepdims=True)), tol=1e-5, axis=1, keepdims=True)
+_nan = np.array([[1, np.nan, 2], [3, 4, np.nan]], np.float32)
+case("nansum", [_nan], lambda x: np.nansum(x, 1), grad=False, axis=1)
+case("nanprod", [_nan], lambda x: np.nanprod(x, 1), grad=False, axis=1)
+case("sum", [i(3, 4)], one_axis(np.sum), grad=False)
+case("max", [i(3, 4)], lambda x: np.max(x, 1), grad=False, axis=1)
+case("_np_mean", [i(3, 4)], lambda x: np.mean(x, dtype=np.float32), grad=False)
+case("_np_sum", [np.array([True, True, False])], np.sum, grad=False)
+case("_np_sum", [f(4)], lambda x: np.sum(x, dtype=np.float64), grad=False, dtype="float64")
+case("_np_sum", [f(4)], lambda x: np.sum(x, initial=2), initial=2.0)
+case("_np_max", [f(4)], lambda x: np.max(x, initial=1.5), grad=False, initial=1.5)
+case("sum", [np.zeros((0, 3), np.float32)], lambda x: np.sum(x, 0), axis=0)
+case("_np_sum", [np.float32(2)], np.sum)
+case("_np_prod", [np.array([[2, 0, 3], [0, 0, 1]], np.float32)], lambda x: np.prod(x, 1), axis=1)
+case("max", [np.array([[1, 3, 3]], np.float32)], lambda x: np.max(x, 1), grad=False, axis=1)
+case("_np_all", [i(3, 4, low=0, high=2)], lambda x: np.all(x, 0), grad=False, axis=0)
+case("_np_any", [i(3, 4, low=0, high=2)], np.any, grad=False)
+case("_npi_var", [f(3, 4)], lambda x: np.var(x, 0), tol=1e-5, axis=0)
+case("_npi_std", [f(3, 4)], lambda x: np.std(x, ddof=1), tol=1e-5, ddof=1)
+case("moments", [f(3, 4)], lambda x: [np.mean(x, 0), np.var(x, 0)], tol=1e-5, axes=(0,))
+case("moments", [f(3, 4)], lambda x: [np.mean(x, keepdims=True), np.var(x, keepdims=True)], tol=1e-5, axes=(0, 1), keepdims=True)
+case("norm", [f(2, 3)], one_axis(np.linalg.norm))
+case("norm", [f(2, 3)], lambda x: np.linalg.norm(x, axis=1), axis=1)
+case("norm", [f(2, 3)], lambda x: np.abs(x).sum(0, keepdims=True), ord=1, axis=0, keepdims=True)
+case("_square_sum", [f(2, 3)], lambda x: np.sum(x * x, 1), axis=1)
+for _name, _fn in (("argmax", np.argmax), ("argmin", np.argmin)):
+    case(_name, [_x3], lambda x, g=_fn: g(x, 1).astype(np.float32), grad=False, axis=1)
+    case(_name, [_x3], lambda x, g=_fn: g(x, -1, keepdims=True).astype(np.float32), grad=False, axis=-1, keepdims=True)
+    case(_name, [_x3], lambda x, g=_fn: g(x).astype(np.float32).reshape(1), grad=False)
+    case(f"_npi_{_name}", [_x3], lambda x, g=_fn: np.asarray(g(x)), grad=False)
+    case(f"_npi_{_name}", [_x3], lambda x, g=_fn: g(x, 0), grad=False, axis=0)
+    case(_name, [np.array([[2, 2, 1], [1, 2, 2]], np.float32)], lambda x, g=_fn: g(x, 1).astype(np.float32), grad=False, axis=1)
+case("argmax_channel", [f(2, 5)], lambda x: np.argmax(x, 1).astype(np.float32), grad=False)
+for _axis in (0, 1, -1, None):
+    case("cumsum", [f(3, 4)], lambda x, a=_axis: np.cumsum(x, a), tol=1e-5, axis=_axis)
+case("cumsum", [i(6)], lambda x: np.cumsum(x, dtype=np.int32), grad=False, axis=0)
+case("cumsum", [i(6)], lambda x: np.cumsum(x, dtype=np.float32), grad=False, axis=0, dtype="float32")
+
+# ---- shapes
+_x234 = f(2, 3, 4)
+for _codes, _shape in (((4, 0, 2), (4, 3, 2)), ((2, 0, 0), (2, 3, 4)), ((6, 1, -1), (6, 1, 4)), ((3, -1, 8), (3, 1, 8)), ((-1,), (24,)),
+                       ((-2,), (2, 3, 4)), ((2, -2), (2, 3, 4)), ((-2, 1, 1), (2, 3, 4, 1, 1)), ((-3, 4), (6, 4)), ((0, -3), (2, 12)),
+                       ((-3, -2), (6, 4)), ((-4, 1, 2, -2), (1, 2, 3, 4)), ((2, -4, -1, 3, -2), (2, 1, 3, 4)), ((0, -1), (2, 12))):
+    case("Reshape", [_x234], lambda x, s=_shape: x.reshape(s), shape=_codes)
+case("Reshape", [f(10, 5, 4)], lambda x: x.reshape(40, 5), shape=(-1, 0))
+case("Reshape", [f(10, 5, 4)], lambda x: x.reshape(50, 4), shape=(-1, 0), reverse=True)
+case("Reshape", [f(8, 3, 3, 3, 4, 4)], lambda x: x.reshape(8, 3, 3, 3, 16), shape=(0, 0, 0, 0, -1))
+case("_np_reshape", [_x234], lambda x: x.reshape(4, 6), newshape=(4, -1))
+case("_npx_reshape", [_x234], lambda x: x.reshape(2, 12), newshape=(-2, -1))
+case("_npx_reshape", [_x234], lambda x: x.reshape(6, 4), newshape=(-5, -2))
+case("_npx_reshape", [f(8, 3, 3)], lambda x: x.reshape(2, 4, 3, 3), newshape=(-6, 2, 4, -4))
+case("_npx_reshape", [f(1, 3, 2)], lambda x: x.reshape(3, 2), newshape=(-3, -4))
+case("Flatten", [_x234], lambda x: x.reshape(2, 12))
+case("Flatten", [f(3)], lambda x: x.reshape(3, 1))
+case("transpose", [_x234], np.transpose)
+case("transpose", [_x234], lambda x: x.transpose(1, 0, 2), axes=(1, 0, 2))
+case("transpose", [_x234], lambda x: x.transpose(0, 2, 1), axes=(0, -1, -2))
+case("SwapAxis", [_x234], lambda x: x.swapaxes(0, 2), dim1=0, dim2=2)
+case("SwapAxis", [_x234], lambda x: x.swapaxes(-1, 1), dim1=-1, dim2=1)
+case("_np_moveaxis", [_x234], lambda x: np.moveaxis(x, 0, -1), source=0, destination=-1)
+case("_np_moveaxis", [_x234], lambda x: np.moveaxis(x, (0, 1), (2, 0)), source=(0, 1), destination=(2, 0))
+case("_npi_rollaxis", [_x234], lambda x: np.rollaxis(x, 2), axis=2)
+case("_npi_rollaxis", [_x234], lambda x: np.rollaxis(x, 0, 2), axis=0, start=2)
+for _axis in (0, 1, -1, 3):
+    case("expand_dims", [_x234], lambda x, a=_axis: np.expand_dims(x, a), axis=_axis)
+case("squeeze", [f(1, 3, 1)], np.squeeze)
+case("squeeze", [f(1, 3, 1)], lambda x: np.squeeze(x, 0), axis=0)
+case("squeeze", [f(1, 3, 1)], lambda x: np.squeeze(x, (0, 2)), axis=(0, -1))
+case("Concat", [f(2, 3), f(2, 1)], lambda *x: np.concatenate(x, 1))
+case("Concat", [f(2, 3), f(1, 3), f(4, 3)], lambda *x: np.concatenate(x, 0), dim=0)
+case("Concat", [f(2, 3), f(2, 3)], lambda *x: np.concatenate(x, -1), dim=-1)
+case("Concat", [f(2, 3), f(0, 3)], lambda *x: np.concatenate(x, 0), dim=0)
+case("_npi_concatenate", [f(2, 3), f(4)], lambda *x: np.concatenate(x, None), axis=None)
+case("_npi_concatenate", [f(2, 3), i(1, 3)], lambda *x: np.concatenate([y.astype(np.float32) for y in x]), grad=False)
+case("stack", [f(2, 3), f(2, 3)], lambda *x: np.stack(x))
+case("stack", [f(2, 3), f(2, 3)], lambda *x: np.stack(x, -1), axis=-1)
+case("_npi_vstack", [f(3), f(2, 3)], lambda *x: np.vstack(x))
+case("_npi_hstack", [f(2, 3), f(2, 1)], lambda *x: np.hstack(x))
+case("_npi_hstack", [f(3), f(2)], lambda *x: np.hstack(x))
+case("_npi_dstack", [f(2, 3), f(2, 3)], lambda *x: np.dstack(x))
+case("_npi_column_stack", [f(3), f(3, 2)], lambda *x: np.column_stack(x))
+case("SliceChannel", [f(2, 6)], lambda x: np.split(x, 3, 1), num_outputs=3)
+case("SliceChannel", [f(2, 3)], lambda x: [x[:, k] for k in range(3)], num_outputs=3, axis=-1, squeeze_axis=True)
+case("_split_v2", [f(6, 2)], lambda x: np.split(x, 3, 0), sections=3, axis=0)
+case("_split_v2", [f(6, 2)], lambda x: np.split(x, [1, 4], 0), indices=(0, 1, 4), axis=0)
+case("_split_v2", [f(6, 2)], lambda x: [x[k] for k in range(6)], sections=6, axis=0, squeeze_axis=True)
+case("slice", [_x234], lambda x: x[:, 1:3], begin=(None, 1), end=(None, 3))
+case("slice", [_x234], lambda x: x[::-1, ::2, -3:-1], begin=(None, None, -3), end=(None, None, -1), step=(-1, 2, 1))
+case("slice", [f(9)], lambda x: x[7:1:-3], begin=(7,), end=(1,), step=(-3,))
+case("slice", [f(9)], lambda x: x[5:2], begin=(5,), end=(2,))
+case("slice_axis", [_x234], lambda x: x[..., 1:3], axis=-1, begin=1, end=3)
+case("slice_axis", [_x234], lambda x: x[:, -2:], axis=1, begin=-2, end=None)
+case("slice_like", [f(4, 5), f(2, 3)], lambda x, y: x[:2, :3])
+case("slice_like", [f(4, 5), f(2, 3)], lambda x, y: x[:, :3], axes=(-1,))
+case("reshape_like", [f(6), f(2, 3)], lambda x, y: x.reshape(2, 3))
+case("reshape_like", [f(30, 7), f(15, 2, 4)], lambda x, y: x.reshape(15, 2, 7), lhs_begin=0, lhs_end=1, rhs_begin=0, rhs_end=2)
+case("tile", [f(2, 3)], lambda x: np.tile(x, (2, 1)), reps=(2, 1))
+case("tile", [f(2, 3)], lambda x: np.tile(x, 2), reps=2)
+case("tile", [f(3)], lambda x: np.tile(x, (2, 2)), reps=(2, 2))
+case("tile", [f(2, 3)], lambda x: np.tile(x, (0, 1)), reps=(0, 1))
+case("repeat", [f(2, 3)], lambda x: np.repeat(x, 2), repeats=2)
+case("repeat", [f(2, 3)], lambda x: np.repeat(x, 3, 1), repeats=3, axis=1)
+case("repeat", [f(2, 3)], lambda x: np.repeat(x, 2, -1), repeats=2, axis=-1)
+case("reverse", [_x234], lambda x: np.flip(x, 1), axis=1)
+case("reverse", [_x234], lambda x: np.flip(x, (0, 2)), axis=(0, 2))
+_x4 = f(1, 2, 3, 4)
+for _mode in ("constant", "edge", "reflect"):
+    case("Pad", [_x4], lambda x, m=_mode: np.pad(x, ((0, 0), (0, 0), (1, 2), (2, 1)), m), mode=_mode, pad_width=(0, 0, 0, 0, 1, 2, 2, 1))
+case("Pad", [_x4], lambda x: np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=7), mode="constant", pad_width=(0, 0, 0, 0, 1, 1, 0, 0),
+     constant_value=7.0)
+for _mode in ("constant", "edge", "reflect", "symmetric"):
+    case("_npi_pad", [f(3, 4)], lambda x, m=_mode: np.pad(x, ((1, 2), (0, 3)), m), mode=_mode, pad_width=((1, 2), (0, 3)))
+case("_npi_pad", [f(3)], lambda x: np.pad(x, 2, constant_values=1.5), pad_width=2, constant_values=1.5)
+case("shape_array", [_x234], lambda x: np.array([2, 3, 4], np.int64), grad=False)
+case("size_array", [_x234], lambda x: np.array([24], np.int64), grad=False)
+case("depth_to_space", [f(1, 8, 2, 3)], lambda x: x.reshape(1, 2, 2, 2, 2, 3).transpose(0, 3, 4, 1, 5, 2).reshape(1, 2, 4, 6), block_size=2)
+case("space_to_depth", [f(1, 2, 4, 6)], lambda x: x.reshape(1, 2, 2, 2, 3, 2).transpose(0, 3, 5, 1, 2, 4).reshape(1, 8, 2, 3), block_size=2)
+for _k in (-1, 0, 2):
+    case("diag", [f(3, 4)], lambda x, k=_k: np.diagonal(x, k), k=_k)
+    case("diag", [f(3)], lambda x, k=_k: np.diag(x, k), k=_k)
+    case("_npi_tril", [f(3, 4)], lambda x, k=_k: np.tril(x, k), k=_k)
+    case("_npi_triu", [f(3, 4)], lambda x, k=_k: np.triu(x, k), k=_k)
+    case("_np_trace", [f(3, 4)], lambda x, k=_k: np.trace(x, k).astype(np.float32), tol=1e-5, offset=_k)
+case("diag", [f(2, 3, 4)], lambda x: np.diagonal(x, 1, 1, 2), k=1, axis1=1, axis2=2)
+case("_np_diagonal", [f(2, 3, 4)], lambda x: np.diagonal(x, -1, 0, 2), offset=-1, axis1=0, axis2=2)
+case("_np_roll", [f(3, 4)], lambda x: np.roll(x, 1, 1), shift=1, axis=1)
+case("_np_roll", [f(3, 4)], lambda x: np.roll(x, 2), shift=2)
+case("_np_roll", [f(3, 4)], lambda x: np.roll(x, (1, -2), (0, 1)), shift=(1, -2), axis=(0, 1))
+case("_npi_rot90", [f(2, 3)], np.rot90)
+case("_npi_rot90", [f(2, 3)], lambda x: np.rot90(x, -1), k=-1)
+case("_np_atleast_1d", [np.float32(2)], np.atleast_1d)
+case("_np_atleast_2d", [f(3)], np.atleast_2d)
+case("_np_atleast_3d", [f(2, 3)], np.atleast_3d)
+case("_npi_diff", [f(2, 5)], lambda x: np.diff(x, 2), n=2)
+case("_npi_diff", [f(4, 3)], lambda x: np.diff(x, axis=0), axis=0)
+
+# ---- indexing
+_rows = np.array([[0, 2], [3, 1]], np.int32)
+case("take", [f(4, 3), _rows], lambda x, k: x[k])
+case("take", [f(4, 3), np.array([0, 2, 2], np.float32)], lambda x, k: x[:, [0, 2, 2]], grad=False, axis=1)
+case("take", [f(4, 3), np.array([-5, 9, 1], np.int32)], lambda x, k: np.take(x, k, 0, mode="clip"))
+case("take", [f(4, 3), np.array([-5, 9, -1], np.int32)], lambda x, k: np.take(x, k, 0, mode="wrap"), mode="wrap")
+case("_npi_take", [f(2, 3), np.array([5, 0], np.int64)], lambda x, k: np.take(x, k), grad=True, axis=None)
+case("batch_take", [f(3, 4), np.array([0, 3, 1], np.int32)], lambda x, k: x[np.arange(3), k])
+case("pick", [f(3, 4), np.array([0, 3, 1], np.int32)], lambda x, k: x[np.arange(3), k])
+case("pick", [f(3, 4), np.array([0, 2, 1, 1], np.int32)], lambda x, k: x[k, np.arange(4)][None], axis=0, keepdims=True)
+case("pick", [f(3, 4), np.array([[0], [9], [-2]], np.int32)], lambda x, k: x[np.arange(3), [0, 3, 0]][:, None], axis=1, keepdims=True)
+case("pick", [f(3, 4), np.array([0, 9, -2], np.int32)], lambda x, k: x[np.arange(3), [0, 1, 2]], axis=1, mode="wrap")
+case("Embedding", [_rows, f(4, 3)], lambda k, w: w[k], input_dim=4, output_dim=3)
+case("Embedding", [np.array([-1, 7], np.int32), f(4, 3)], lambda k, w: w[[0, 3]], input_dim=4, output_dim=3)
+case("one_hot", [np.array([0, 2, 7, -1], np.int32)], lambda k: (k[:, None] == np.arange(3)).astype(np.float32), grad=False, depth=3)
+case("one_hot", [np.array([0, 2], np.int32)], lambda k: np.where(k[:, None] == np.arange(3), 5, -1).astype(np.int32), grad=False, depth=3,
+     on_value=5.0, off_value=-1.0, dtype="int32")
+case("gather_nd", [f(3, 4), np.array([[0, 2], [1, 3]], np.int32)], lambda x, k: x[k[0], k[1]])
+case("gather_nd", [f(3, 4, 2), np.array([[0, -1]], np.int32)], lambda x, k: x[k[0]])
+case("scatter_nd", [f(3), np.array([[0, 2, 1], [1, 3, 0]], np.int32)], lambda v, k: _scatter(v, k, (3, 4)), shape=(3, 4))
+case("scatter_nd", [f(2, 4), np.array([[2, 0]], np.int32)], lambda v, k: _scatter(v, k, (3, 4)), shape=(3, 4))
+case("_unravel_index", [np.array([5, 0, 11], np.int64)], lambda k: np.stack(np.unravel_index(k, (3, 4))), grad=False, shape=(3, 4))
+case("_ravel_multi_index", [np.array([[1, 2], [0, 3]], np.int64)], lambda k: np.ravel_multi_index(tuple(k), (3, 4)), grad=False, shape=(3, 4))
+_steps = f(4, 3, 2)
+_lengths = np.array([1, 4, 2], np.float32)
+
+
+def _scatter(values: np.ndarray, index: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    out = np.zeros(shape, values.dtype)
+    out[tuple(index)] = values
+    return out
+
+
+def _valid(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    return (np.arange(x.shape[0])[:, None] < n)[..., None]
+
+
+case("SequenceMask", [_steps, _lengths], lambda x, n: np.where(_valid(x, n), x, np.float32(-1)), grad=False, use_sequence_length=True, value=-1.0)
+case("SequenceMask", [_steps.transpose(1, 0, 2), _lengths], lambda x, n: np.where(_valid(x.swapaxes(0, 1), n).swapaxes(0, 1), x, 0), grad=False,
+     use_sequence_length=True, axis=1)
+case("SequenceMask", [_steps], np.copy)
+case("SequenceLast", [_steps, _lengths], lambda x, n: x[n.astype(int) - 1, np.arange(3)], grad=False, use_sequence_length=True)
+case("SequenceLast", [_steps], lambda x: x[-1])
+case("SequenceLast", [_steps], lambda x: x[:, -1], axis=1)
+case("SequenceReverse", [_steps, _lengths], lambda x, n: _reversed(x, n), grad=False, use_sequence_length=True)
+case("SequenceReverse", [_steps], lambda x: x[::-1])
+
+
+def _reversed(x: np.ndarray, n: np.ndarray) -> np.ndarray:
+    out = x.copy()
+    for b, length in enumerate(n.astype(int)):
+        out[:length, b] = x[:length, b][::-1]
+    return out
+
+
+# ---- creation
+case("_zeros", [], lambda: np.zeros((2, 3), np.float32), shape=(2, 3))
+case("_ones", [], lambda: np.ones((2,), np.int32), shape=2, dtype="int32")
+case("_full", [], lambda: np.full((2, 2), 1.5, np.float64), shape=(2, 2), value=1.5, dtype="float64")
+case("_arange", [], lambda: np.arange(0, 5, dtype=np.float32), start=0, stop=5)
+case("_arange", [], lambda: np.arange(1, 4, .7, dtype=np.float32), start=1, stop=4, step=.7)
+case("_arange", [], lambda: np.arange(5, 0, -2, dtype=np.int32), start=5, stop=0, step=-2, dtype="int32")
+case("_arange", [], lambda: np.repeat(np.arange(0, 3, dtype=np.float32), 2), start=0, stop=3, repeat=2)
+case("_arange", [], lambda: np.zeros(0, np.float32), start=3, stop=3)
+case("_linspace", [], lambda: np.linspace(-1, 2, 5, dtype=np.float32), start=-1, stop=2, num=5)
+case("_linspace", [], lambda: np.linspace(0, 1, 4, endpoint=False, dtype=np.float32), start=0, stop=1, num=4, endpoint=False)
+case("_eye", [], lambda: np.eye(3, 4, 1, dtype=np.float32), N=3, M=4, k=1)
+case("_eye", [], lambda: np.eye(3, k=-1, dtype=np.float32), N=3, k=-1)
+case("_contrib_arange_like", [f(2, 3)], lambda x: np.arange(6, dtype=np.float32).reshape(2, 3) * 2 + 1, grad=False, start=1.0, step=2.0)
+case("_contrib_arange_like", [f(2, 3)], lambda x: np.arange(3, dtype=np.float32), grad=False, axis=-1)
+case("_npi_indices", [], lambda: np.indices((2, 3)).astype(np.int32), dimensions=(2, 3), dtype="int32")
+case("_npi_identity", [], lambda: np.eye(3, dtype=np.float32), shape=(3, 3))
+case("_npi_logspace", [], lambda: np.logspace(0, 2, 4, dtype=np.float32), tol=1e-5, start=0, stop=2, num=4)
+
+# ---- products
+case("dot", [f(2, 3), f(3, 4)], np.dot, tol=1e-5)
+case("dot", [f(3, 2), f(3, 4)], lambda a, b: a.T @ b, tol=1e-5, transpose_a=True)
+case("dot", [f(2, 3), f(4, 3)], lambda a, b: a @ b.T, tol=1e-5, transpose_b=True)
+case("dot", [f(3, 2), f(4, 3)], lambda a, b: a.T @ b.T, tol=1e-5, transpose_a=True, transpose_b=True)
+case("dot", [f(3), f(3)], lambda a, b: np.dot(a, b).reshape(1), tol=1e-5)
+case("dot", [f(2, 3, 4), f(4, 2, 3)], lambda a, b: np.tensordot(a, b, 1), tol=1e-5)           # last axis of a, first of b
+case("dot", [f(2, 3), f(3)], np.dot, tol=1e-5)
+case("dot", [i(2, 3), i(3, 2)], np.dot, grad=False)
+case("dot", [f(2, 0), f(0, 3)], np.dot)
+for _ta in (False, True):
+    for _tb in (False, True):
+        case("batch_dot", [f(2, 4, 3) if _ta else f(2, 3, 4), f(2, 2, 4) if _tb else f(2, 4, 2)],
+             lambda a, b, s=_ta, t=_tb: (a.swapaxes(1, 2) if s else a) @ (b.swapaxes(1, 2) if t else b), tol=1e-5, transpose_a=_ta, transpose_b=_tb)
+case("_linalg_gemm2", [f(2, 3), f(4, 3)], lambda a, b: 2 * a @ b.T, tol=1e-5, transpose_b=True, alpha=2.0)
+case("_linalg_gemm2", [f(3, 2, 5), f(5, 2, 4)], lambda a, b: np.einsum("mbk,kbn->mbn", a, b), tol=1e-5, axis=0)
+case("_linalg_gemm", [f(2, 3), f(3, 4), f(2, 4)], lambda a, b, c: 2 * a @ b + 3 * c, tol=1e-5, alpha=2.0, beta=3.0)
+case("_linalg_gemm", [f(5, 3, 2), f(5, 3, 4), f(5, 2, 4)], lambda a, b, c: a.swapaxes(1, 2) @ b + c, tol=1e-5, transpose_a=True)
+case("_linalg_syrk", [f(2, 3)], lambda a: 2 * a @ a.T, tol=1e-5, alpha=2.0)
+case("_linalg_syrk", [f(4, 2, 3)], lambda a: a.swapaxes(1, 2) @ a, tol=1e-5, transpose=True)
+case("_linalg_trmm", [f(3, 3), f(3, 2)], lambda a, b: np.tril(a) @ b, tol=1e-5)
+case("_linalg_trmm", [f(3, 3), f(2, 3)], lambda a, b: 2 * b @ np.tril(a).T, tol=1e-5, rightside=True, transpose=True, alpha=2.0)
+case("_linalg_sumlogdiag", [f(2, 3, 3, low=.3)], lambda a: np.log(np.diagonal(a, 0, 1, 2)).sum(-1), tol=1e-5)
+case("_linalg_extractdiag", [f(2, 3, 3)], lambda a: np.diagonal(a, 1, 1, 2), offset=1)
+case("_linalg_makediag", [f(2, 3)], lambda a: np.stack([np.diag(r) for r in a]))
+case("khatri_rao", [f(2, 3), f(4, 3)], lambda a, b: np.einsum("ik,jk->ijk", a, b).reshape(8, 3), tol=1e-5)
+for _a, _b in (((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((5, 2, 3), (3, 4)), ((5, 1, 2, 3), (4, 3, 2)), ((3,), (5, 3, 2))):
+    case("_npi_matmul", [f(*_a), f(*_b)], np.matmul, tol=1e-5)
+for _a, _b in (((2, 3), (3, 4)), ((3,), (3,)), ((2, 3), (3,)), ((2, 3, 4), (5, 4, 2)), ((), (3,)), ((3,), (3, 4))):
+    case("_np_dot", [f(*_a), f(*_b)], np.dot, tol=1e-5)
+case("_npi_tensordot", [f(2, 3, 4), f(4, 3, 2)], lambda a, b: np.tensordot(a, b, ((1, 2), (1, 0))), tol=1e-5, a_axes_summed=(1, 2), b_axes_summed=(1, 0))
+case("_npi_tensordot_int_axes", [f(2, 3, 4), f(3, 4, 2)], lambda a, b: np.tensordot(a, b, 2), tol=1e-5, axes=2)
+for _text, _shapes in (("ij,jk->ik", [(2, 3), (3, 4)]), ("bij,bkj->bik", [(2, 3, 4), (2, 5, 4)]), ("ij->ji", [(2, 3)]), ("ij->", [(2, 3)]),
+                       ("ij->j", [(2, 3)]), ("i,j->ij", [(2,), (3,)]), ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]), ("ii->i", [(3, 3)]), ("ii", [(3, 3)]),
+                       ("ij,jk", [(2, 3), (3, 4)]), ("...ij,...jk->...ik", [(2, 2, 3), (2, 3, 4)]), ("bhqd,bhkd->bhqk", [(1, 2, 3, 4), (1, 2, 5, 4)])):
+    case("_npi_einsum", [f(*s) for s in _shapes], lambda *x, t=_text: np.einsum(t, *x), tol=1e-5, subscripts=_text)
+case("_npi_outer", [f(2, 2), f(3)], np.outer)
+case("_npi_inner", [f(2, 3), f(4, 3)], np.inner, tol=1e-5)
+case("_npi_vdot", [f(2, 3), f(2, 3)], np.vdot, tol=1e-5)
+case("_npi_kron", [f(2, 2), f(2, 3)], np.kron)
