@@ -268,6 +268,9 @@ class Contraction:
         e = Emitter(C, self.reads, count=2000)
         blocks = [Block(None, frozenset(), [])]
         blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
+        across = m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1 and m.b.stride(list(spans)[0]) != 1
+        if across:
+            return self._pack_across(m, t, spans)
         loops = [*m.depth, *spans]
         for v in loops:
             blocks.append(blocks[-1].child([v]))
@@ -280,6 +283,22 @@ class Contraction:
             body = [*blocks[at].lines, *self._span_loop(v, spans, body, at == len(loops) - 1)]
         tail = [] if t.r * t.c == width else loop_nest([Var("zk", depth)], [f"for (long z = {t.r * t.c}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
         return [f"{self.T} Bp[{depth * width}] __attribute__((aligned(64)));", *tail, *body]
+
+    def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
+        """Columns that lie along the depth in memory: read in short runs, written across the panel."""
+        depth, width = m.sizes[2], t.nv * self.lanes
+        (x, (count, start)), k = next(iter(spans.items())), m.depth[0]
+        source = self._base(m.b, {x: Ix(), k: Ix()})
+        run = self.lanes
+        out = [f"{self.T} Bp[{depth * width}] __attribute__((aligned(64)));", f"const {self.T} *from = {source} + {start} * {m.b.stride(x)}l;"]
+        if count < width:
+            out += loop_nest([Var("zk", depth)], [f"for (long z = {count}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
+        body = [f"for (long q = 0; q < {run}; q++) Bp[(kb + q) * {width} + c] = from[c * {m.b.stride(x)}l + kb + q];"]
+        out += [f"for (long kb = 0; kb + {run} <= {depth}; kb += {run})", f"  for (long c = 0; c < {count}; c++)", "    " + body[0]]
+        rest = depth - depth % run
+        if rest < depth:
+            out += [f"for (long q = {rest}; q < {depth}; q++) for (long c = 0; c < {count}; c++) Bp[q * {width} + c] = from[c * {m.b.stride(x)}l + q];"]
+        return out
 
     def _span_loop(self, v: Var, spans: dict[Var, tuple[int, str]], body: list[str], last: bool) -> list[str]:
         if v not in spans:

@@ -272,6 +272,8 @@ def try_merged(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> b
 
 def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
     """One thread loops over the reduced elements."""
+    if _short(n):
+        return _unrolled(e, n, idx, guard, block)
     merged = try_merged(e, n, idx, guard, block)
     r = plan_reduction(e, n, idx, guard, merged)
     if n.prim == "argreduce":
@@ -284,6 +286,30 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
     simple = not any("for (" in line for line in inner.lines)
     pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
     block.lines.extend(loop_nest(r.loops, inner.lines, pragma))
+    if is_half(n.dtype):
+        return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(acc)))
+    return acc
+
+
+UNROLL = 9                     # elements of a reduction that is written out instead of looped over
+
+
+def _short(n: Node) -> bool:
+    return n.prim == "reduce" and 0 < n.args[0].size // max(n.size, 1) <= UNROLL
+
+
+def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+    """A short reduction (a pooling window) as straight code, which the compiler can vectorise across its results."""
+    x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
+    wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
+    acc = ""
+    for at in np.ndindex(*(x.shape[a] for a in axes)):
+        fixed = dict(zip(axes, at))
+        free = iter(idx)
+        value = e.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free) for a in range(x.ndim)), block, guard)
+        if not value.isidentifier():
+            value = e.let(block, wide, value)
+        acc = e.let(block, wide, combine(op, wide, acc, value)) if acc else value
     if is_half(n.dtype):
         return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(acc)))
     return acc

@@ -83,12 +83,20 @@ def total(xs: Iterable[Ix]) -> Ix:
         for a, c in x.terms:
             terms[a] = terms.get(a, 0) + c
     for a in [a for a in terms if isinstance(a, Rem)]:
-        q = Quot(a.x, a.d)
+        q = _quotient(a.x, a.d)
         c = terms.get(a, 0)
         if c and terms.get(q, 0) == c * a.d:
             del terms[a], terms[q]
             return total((Ix(const, tuple((t, k) for t, k in terms.items() if k)), a.x * c))
     return Ix(const, tuple((a, c) for a, c in terms.items() if c))
+
+
+def _quotient(x: Ix, d: int) -> Quot:
+    """The atom x // d; a quotient of a quotient is one."""
+    if not x.const and len(x.terms) == 1 and x.terms[0][1] == 1 and isinstance(x.terms[0][0], Quot):
+        inner = x.terms[0][0]
+        return Quot(inner.x, inner.d * d)
+    return Quot(x, d)
 
 
 @lru_cache(maxsize=65536)
@@ -131,7 +139,7 @@ def div(x: Ix, d: int) -> Ix:
             r = Ix(0, r.terms)
     if g > 1 and r.const % g == 0:
         return q + div(Ix(r.const // g, tuple((a, c // g) for a, c in r.terms)), d // g)
-    return q + Ix(0, ((Quot(r, d), 1),))
+    return q + Ix(0, ((_quotient(r, d), 1),))
 
 
 def mod(x: Ix, d: int) -> Ix:
