@@ -132,7 +132,7 @@ class Contraction:
 
     def _dots(self, m: Matmul) -> str:
         rows, columns, depth = m.sizes
-        unroll = max(1, min(8, self.target.accumulators // rows - 1, columns))
+        unroll = max(1, min(4, self.target.accumulators // rows - 1, columns))
         n = m.columns[0] if m.columns else Var("n0", 1)
         row = m.rows[0] if m.rows else Var("m0", 1)
         starts = f"  for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{"

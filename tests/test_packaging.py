@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [["config", "errors", "dtype", "device", "scope"], ["ir"], ["ops"], ["passes"], ["codegen", "kernels"], ["runtime"],
-          ["names", "tree", "indexing", "random", "tape", "debug", "symbol"], ["array"], ["dispatch"], ["autograd", "functions", "trace", "nd_draws"],
+          ["names", "tree", "indexing", "random", "tape", "debug", "symbol"], ["array"], ["dispatch"], ["autograd", "functions", "quick", "trace", "nd_draws"],
           ["methods", "hybridize", "initializer"], ["ndarray"], ["numpy"], ["serialize"], ["numpy_extension", "base", "util"], ["gluon"]]
 
 

@@ -28,7 +28,7 @@ class HybridBlock(Block):
     def __init__(self, prefix: str | None = None, params: Any = None):
         super().__init__(prefix, params)
         d = self.__dict__
-        d["_active"], d["_flags"], d["_engine"] = False, {}, None
+        d["_active"], d["_flags"], d["_engine"], d["_quick_on"] = False, {}, None, False
         d["_seen_key"], d["_seen_version"], d["_num_inputs"] = -1, None, None
 
 
@@ -38,6 +38,12 @@ class HybridBlock(Block):
     # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         d = self.__dict__
+        if d["_quick_on"] and len(args) == 1 and not kwargs:
+            quick = d["_engine"].quick
+            if quick is not None:
+                out = quick(args[0])
+                if out is not None:
+                    return out
         if not d["_active"] or SCOPE.traces or not args or isinstance(args[0], Symbol):
             return super().__call__(*args, **kwargs)
         if d["_num_inputs"] is None:
@@ -116,8 +122,20 @@ class HybridBlock(Block):
         d["_active"], d["_flags"] = bool(active), dict(kwargs)
         if clear or d["_engine"] is None:
             d["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now, options=dict(kwargs))
+        d["_engine"].counters = (BLOCK_VERSION, VERSION)
+        self._set_quick()
         for child in self._children.values():
             child.hybridize(active, **kwargs)
+
+    def _set_quick(self) -> None:
+        """Whether calls may go the shortest way: compiled, and no hooks of its own."""
+        d = self.__dict__
+        d["_quick_on"] = d["_active"] and not d["_forward_hooks"] and not d["_forward_pre_hooks"]
+
+    def _touched(self) -> None:
+        super()._touched()
+        if "_quick_on" in self.__dict__:
+            self._set_quick()
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         return self.forward(*args, **kwargs)

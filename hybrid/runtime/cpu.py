@@ -139,6 +139,8 @@ class Bound:
     ``bound(a, b)`` takes the remaining inputs in slot order. ``rebind(arrays)`` gives the fixed ones new addresses.
     """
 
+    from_buffer = staticmethod(_from_buffer)
+
     def __init__(self, program: CpuProgram, fixed: Sequence[int]):
         self.program = program
         self._fixed = tuple(fixed)
