@@ -49,6 +49,8 @@ CASES: list[Case] = []
 
 def case(name: str, inputs: Any, expect: Callable[..., Any], *, grad: bool = True, tol: float = 2e-6, **attrs: Any) -> None:
     """Add a row."""
+    if name not in registry.OPS:
+        return
     CASES.append(Case(name, tuple(np.asarray(x) for x in inputs), expect, attrs, grad, tol))
 
 

@@ -57,6 +57,8 @@ def test_attribute_strings(case: Case) -> None:
     """Attributes print as text that parses back to the same."""
     d = registry.find(case.name)
     a = d.parse(case.attrs)
+    if any(v is None and d.attrs[k].default is not None for k, v in case.attrs.items()):
+        pytest.skip("a None that is not the default has no text")
     assert d.parse(a.given()).asdict() == a.asdict()
 
 

@@ -5,27 +5,34 @@ import math
 
 from .. import dtype as dt
 from .. import ir
+from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, DType, Float, Int, Number, Shape, Str, op
 
 
+def _checked(shape: tuple[int, ...]) -> tuple[int, ...]:
+    if min(shape, default=0) < 0:
+        raise ShapeError(f"shape {shape} has a negative size: sizes must be 0 or more")
+    return shape
+
+
 @op("_zeros", "", json=("_npi_zeros",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
 def zeros(a: Attrs) -> Node:
     """Zeros."""
-    return ir.full(0, a.shape, dt.as_dtype(a.dtype))
+    return ir.full(0, _checked(a.shape), dt.as_dtype(a.dtype))
 
 
 @op("_ones", "", json=("_npi_ones",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
 def ones(a: Attrs) -> Node:
     """Ones."""
-    return ir.full(1, a.shape, dt.as_dtype(a.dtype))
+    return ir.full(1, _checked(a.shape), dt.as_dtype(a.dtype))
 
 
 @op("_full", "", json=("_npi_full",), shape=Shape(()), value=Number(), ctx=Str(""), dtype=DType("float32"))
 def full(a: Attrs) -> Node:
     """A number in a shape."""
-    return ir.full(a.value, a.shape, dt.as_dtype(a.dtype))
+    return ir.full(a.value, _checked(a.shape), dt.as_dtype(a.dtype))
 
 
 @op("_arange", "", json=("_npi_arange",), start=Number(), stop=Number(None), step=Number(1.0), repeat=Int(1), infer_range=Bool(False),
@@ -33,6 +40,8 @@ def full(a: Attrs) -> Node:
 def arange(a: Attrs) -> Node:
     """start, start + step, … below stop, each ``repeat`` times."""
     start, stop = (0, a.start) if a.stop is None else (a.start, a.stop)
+    if not a.step:
+        raise ShapeError(f"arange from {start} to {stop}: step must not be 0")
     n = max(math.ceil((stop - start) / a.step), 0)
     d = dt.as_dtype(a.dtype)
     wide = dt.float64 if dt.is_float(d) else d

@@ -3,15 +3,17 @@ from __future__ import annotations
 
 from .. import dtype as dt
 from .. import ir
+from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Bool, DType, Float, Number, Shape, Str, op
+from .registry import Bool, DType, Float, Int, Number, Shape, Str, op
+from .shape import normal_axis
 
 # name: (scalar function, other nd names, np names)
 UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "abs": ("abs", (), ("abs", "absolute", "fabs")), "sign": ("sign", (), ("sign",)), "ceil": ("ceil", (), ("ceil",)),
     "floor": ("floor", (), ("floor",)), "trunc": ("trunc", (), ("trunc",)), "fix": ("fix", (), ("fix",)),
-    "rint": ("rint", (), ("rint", "round", "around")), "round": ("round", (), ()), "square": ("square", (), ("square",)),
+    "rint": ("rint", (), ("rint",)), "round": ("round", (), ()), "square": ("square", (), ("square",)),
     "sqrt": ("sqrt", (), ("sqrt",)), "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)), "rcbrt": ("rcbrt", (), ()),
     "exp": ("exp", (), ("exp",)), "expm1": ("expm1", (), ("expm1",)), "log": ("log", (), ("log",)), "log1p": ("log1p", (), ("log1p",)),
     "log2": ("log2", (), ("log2",)), "log10": ("log10", (), ("log10",)), "sin": ("sin", (), ("sin",)), "cos": ("cos", (), ("cos",)),
@@ -67,9 +69,10 @@ def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...
         out = ir.map(fn, lhs, rhs)
         return _as_input(out, lhs, rhs) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of two arrays, broadcast."
-    op(f"broadcast_{name}", "lhs rhs", mx=mx)(lower)
+    op(f"broadcast_{name}", "lhs rhs", mx=mx, json=mx)(lower)
     first, *rest = elementwise
-    op(first, "lhs rhs", json=tuple(rest))(lower)
+    camel = {f"_{name.title()}", *rest} - {first}                 # files of early MXNet: _Greater_Equal
+    op(first, "lhs rhs", json=tuple(sorted(camel)))(lower)
 
 
 def _scalar(name: str, fn: str, swap: bool) -> None:
@@ -80,7 +83,8 @@ def _scalar(name: str, fn: str, swap: bool) -> None:
         out = ir.map(fn, value, data) if swap else ir.map(fn, data, value)
         return _as_input(out, data) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of an array and a number."
-    op(name, "data", scalar=Number(), is_int=Bool(True))(lower)
+    old = f"_r_{name[2:]}" if swap else name                       # files of early MXNet: _PlusScalar, _RMinusScalar
+    op(name, "data", json=("_" + "".join(w[:1].upper() + w[1:] for w in old.split("_")),), scalar=Number(), is_int=Bool(True))(lower)
 
 
 for _name, (_fn, _elementwise, _mx, _stem, _rstem) in BINARY.items():
@@ -168,7 +172,7 @@ def np_where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
     return ir.map("where", condition if condition.dtype == dt.bool_ else ir.map("ne", condition, 0), x, y)
 
 
-@op("Cast", "data", mx=("cast",), npx=("cast",), json=("_npi_cast",), dtype=DType())
+@op("Cast", "data", mx=("cast",), npx=("cast",), json=("cast", "_npi_cast", "_npx_cast"), dtype=DType())
 def cast(data: Node, a: Attrs) -> Node:
     """The array in another dtype."""
     return ir.cast(data, dt.as_dtype(a.dtype))
@@ -180,7 +184,7 @@ def copy(data: Node, a: Attrs) -> Node:
     return data
 
 
-@op("BlockGrad", "data", mx=("stop_gradient",), npx=("stop_gradient",))
+@op("BlockGrad", "data", mx=("stop_gradient",), npx=("stop_gradient",), json=("stop_gradient",))
 def block_grad(data: Node, a: Attrs) -> Node:
     """The input, through which no gradient flows."""
     return ir.detach(data)
@@ -225,6 +229,8 @@ def smooth_l1(data: Node, a: Attrs) -> Node:
 def broadcast_to(data: Node, a: Attrs) -> Node:
     """The array repeated along axes of length 1; 0 in shape keeps an axis."""
     lead = len(a.shape) - data.ndim
+    if lead < 0:
+        raise ShapeError(f"cannot broadcast {data.shape} to {a.shape}: it has fewer axes")
     return ir.expand(data, [d if s == 0 and i >= lead else s for i, (s, d) in enumerate(zip(a.shape, (0,) * lead + data.shape))])
 
 
@@ -233,17 +239,21 @@ def broadcast_like(lhs: Node, rhs: Node, a: Attrs) -> Node:
     """lhs broadcast to the shape of rhs, or to some axes of it."""
     if a.lhs_axes is None:
         return ir.expand(lhs, rhs.shape)
+    if a.rhs_axes is None or len(a.rhs_axes) != len(a.lhs_axes):
+        raise ShapeError(f"lhs_axes={a.lhs_axes} and rhs_axes={a.rhs_axes} must be given together and be equally many")
     shape = list(lhs.shape)
     for i, j in zip(a.lhs_axes, a.rhs_axes):
-        shape[i] = rhs.shape[j]
+        shape[normal_axis(i, lhs.ndim)] = rhs.shape[normal_axis(j, rhs.ndim)]
     return ir.expand(lhs, shape)
 
 
 @op("broadcast_axis", "data", mx=("broadcast_axes",), json=("broadcast_axes",), axis=Shape(()), size=Shape(()))
 def broadcast_axis(data: Node, a: Attrs) -> Node:
     """Axes of length 1 broadcast to the given sizes."""
+    if len(a.axis) != len(a.size):
+        raise ShapeError(f"axis={a.axis} and size={a.size} must be equally many")
     shape = list(data.shape)
     for i, n in zip(a.axis, a.size):
-        shape[i] = n
+        shape[normal_axis(i, data.ndim)] = n
     return ir.expand(data, shape)
 

@@ -18,11 +18,21 @@ def index_of(x: Node, n: int, mode: str) -> Node:
     return ir.map("minimum", ir.map("maximum", i, 0), n - 1)
 
 
-@op("take", "a indices", np=("take",), json=("_npi_take",), axis=Int(0), mode=Enum("clip", "clip", "wrap", "raise"))
+@op("take", "a indices", axis=Int(0), mode=Enum("clip", "clip", "wrap", "raise"))
 def take(x: Node, indices: Node, a: Attrs) -> Node:
     """Slices of x at indices along an axis. Out of range: clip or wrap (``raise`` clips in a compiled program)."""
     axis = normal_axis(a.axis, x.ndim)
+    if not x.shape[axis] and indices.size:
+        raise ShapeError(f"nothing can be taken along axis {axis} of {x.shape}: it is empty")
     return ir.gather(x, index_of(indices, x.shape[axis], a.mode), axis)
+
+
+@op("_npi_take", "a indices", np=("take",), axis=Int(None), mode=Enum("clip", "clip", "wrap", "raise"))
+def np_take(x: Node, indices: Node, a: Attrs) -> Node:
+    """NumPy's take: of the flattened array when axis is None."""
+    if a.axis is None:
+        return take(ir.reshape(x, (-1,)), indices, mode=a.mode)
+    return take(x, indices, axis=a.axis, mode=a.mode)
 
 
 @op("batch_take", "a indices")
@@ -40,7 +50,7 @@ def _pick(x: Node, index: Node, axis: int, mode: str) -> Node:
     return ir.reduce("sum", ir.map("where", ir.map("eq", at, i), x, 0), (axis,))
 
 
-@op("pick", "data index", npx=("pick",), axis=Int(-1), keepdims=Bool(False), mode=Enum("clip", "clip", "wrap"))
+@op("pick", "data index", npx=("pick",), json=("choose_element_0index", "_npx_pick"), axis=Int(-1), keepdims=Bool(False), mode=Enum("clip", "clip", "wrap"))
 def pick(data: Node, index: Node, a: Attrs) -> Node:
     """One element along an axis for every other position, chosen by index."""
     axis = normal_axis(a.axis, data.ndim)
@@ -75,6 +85,8 @@ def embedding(data: Node, weight: Node, a: Attrs) -> Node:
 @op("one_hot", "indices", npx=("one_hot",), json=("_npx_one_hot",), depth=Int(), on_value=Float(1.0), off_value=Float(0.0), dtype=DType("float32"))
 def one_hot(indices: Node, a: Attrs) -> Node:
     """on_value at the index along a new last axis, off_value elsewhere (also for indices out of range)."""
+    if a.depth < 0:
+        raise ShapeError(f"one_hot: depth={a.depth} must not be negative")
     i = ir.reshape(ir.cast(indices, dt.int64), indices.shape + (1,))
     hit = ir.map("eq", i, ir.iota(a.depth))
     d = dt.as_dtype(a.dtype)

@@ -70,7 +70,8 @@ def _np_reduction(name: str) -> None:
         out = REDUCERS[name](x, axes, a.keepdims)
         return out if a.initial is None else ir.map({"max": "maximum", "min": "minimum", "prod": "mul"}.get(name, "add"), out, a.initial)
     lower.__doc__ = f"NumPy's {name}."
-    op(f"_np_{name}", "a", np=(name, *({"max": ("amax",), "min": ("amin",)}.get(name, ()))), json=(f"_npi_{name}",),
+    first, second = ("_npi_", "_np_") if name == "mean" else ("_np_", "_npi_")           # as MXNet happens to write them
+    op(first + name, "a", np=(name, *({"max": ("amax",), "min": ("amin",)}.get(name, ()))), json=(second + name,),
        axis=Axes(None), dtype=DType(None), keepdims=Bool(False), initial=Float(None))(lower)
 
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import Sequence
+from typing import Any, Sequence
 
 from .. import dtype as dt
 from .. import ir
@@ -26,6 +26,8 @@ def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False
     out: list[int] = []
     i, at, unknown = 0, 0, -1
     codes = list(codes)
+    if codes.count(-1) - sum(c == -4 and -1 in codes[k + 1:k + 3] for k, c in enumerate(codes)) > 1:
+        raise ShapeError(f"reshape of {tuple(shape)} to {tuple(codes)}: only one axis can be inferred with -1")
 
     def axis() -> int:
         if i >= len(shape):
@@ -52,6 +54,8 @@ def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False
             out.append(first * axis())
             i += 1
         elif c == -4:
+            if len(codes) < at + 3 or codes[at + 1:at + 3] == [-1, -1]:
+                raise ShapeError(f"reshape to {tuple(codes)}: -4 splits an axis into the two sizes after it, of which one may be -1")
             a, b = codes[at + 1:at + 3]
             d = axis()
             a = d // b if a == -1 else a
@@ -72,7 +76,7 @@ def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False
     return tuple(out)
 
 
-@op("Reshape", "data", mx=("reshape",), shape=Shape(()), reverse=Bool(False), target_shape=Shape(None), keep_highest=Bool(False))
+@op("Reshape", "data", mx=("reshape",), json=("reshape",), shape=Shape(()), reverse=Bool(False), target_shape=Shape(None), keep_highest=Bool(False))
 def reshape(data: Node, a: Attrs) -> Node:
     """Another shape with MXNet's codes (see mx_reshape)."""
     if not a.shape and a.target_shape:
@@ -90,16 +94,34 @@ def np_reshape(x: Node, a: Attrs) -> Node:
 @op("_npx_reshape", "a", npx=("reshape",), newshape=Shape(), reverse=Bool(False), order=Enum("C", "C"))
 def npx_reshape(x: Node, a: Attrs) -> Node:
     """npx.reshape: -1 infers, -2 keeps an axis, -3 drops an axis of 1, -4 keeps the rest, -5 joins two, -6 splits one."""
-    codes = {-2: 0, -4: -2, -5: -3, -6: -4}
-    shape = x.shape[::-1] if a.reverse else x.shape
-    new = a.newshape[::-1] if a.reverse else a.newshape
-    if -3 in new:
-        raise ShapeError("npx.reshape: code -3 (drop an axis) is not supported; use squeeze")
-    out = mx_reshape(shape, [codes.get(c, c) for c in new])
-    return ir.reshape(x, out[::-1] if a.reverse else out)
+    return ir.reshape(x, npx_shape(x.shape, a.newshape, a.reverse))
 
 
-@op("Flatten", "data", mx=("flatten",), npx=("batch_flatten",), json=("_npx_batch_flatten",))
+def npx_shape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False) -> tuple[int, ...]:
+    """The shape that npx.reshape's codes mean, by way of nd.reshape's: an axis that -3 drops is taken out first."""
+    if reverse:
+        return npx_shape(shape[::-1], codes[::-1])[::-1]
+    table = {-2: 0, -4: -2, -5: -3, -6: -4}
+    used = {-5: 2, -4: len(shape)}                     # axes that a code takes; -6 takes one and is followed by two sizes
+    kept, out, i, skip = [], [], 0, 0
+    for c in codes:
+        if skip:
+            out.append(c)
+            skip -= 1
+            continue
+        n = used.get(c, 1)
+        if c == -3:
+            if i >= len(shape) or shape[i] != 1:
+                raise ShapeError(f"reshape of {tuple(shape)} to {tuple(codes)}: -3 drops an axis of length 1, there is none at {i}")
+        else:
+            kept += shape[i:i + n]
+            out.append(table.get(c, c))
+        skip = 2 if c == -6 else 0
+        i += n
+    return mx_reshape((*kept, *shape[i:]), out)
+
+
+@op("Flatten", "data", mx=("flatten",), npx=("batch_flatten",), json=("flatten", "_npx_batch_flatten"))
 def flatten(data: Node, a: Attrs) -> Node:
     """All axes but the first joined."""
     return ir.reshape(data, (data.shape[0], math.prod(data.shape[1:])))
@@ -109,10 +131,13 @@ def flatten(data: Node, a: Attrs) -> Node:
 def transpose(data: Node, a: Attrs) -> Node:
     """Axes in another order; reversed when none is given."""
     axes = a.axes if a.axes not in (None, ()) else tuple(range(data.ndim))[::-1]
-    return ir.permute(data, (axes,) if isinstance(axes, int) else axes)
+    axes = (axes,) if isinstance(axes, int) else axes
+    if len(axes) != data.ndim:
+        raise ShapeError(f"axes {axes} must name each of the {data.ndim} axes of {data.shape} once")
+    return ir.permute(data, [normal_axis(i, data.ndim) for i in axes])
 
 
-@op("SwapAxis", "data", mx=("swapaxes", "SwapAxes"), np=("swapaxes",), json=("_npi_swapaxes",), dim1=Int(0), dim2=Int(0))
+@op("SwapAxis", "data", mx=("swapaxes", "SwapAxes"), np=("swapaxes",), json=("swapaxes", "_npi_swapaxes"), dim1=Int(0), dim2=Int(0))
 def swapaxes(data: Node, a: Attrs) -> Node:
     """Two axes exchanged."""
     order = list(range(data.ndim))
@@ -156,7 +181,14 @@ def concat(data: list[Node], a: Attrs) -> Node:
     return ir.concat(data, normal_axis(a.dim, data[0].ndim))
 
 
-@op("_npi_concatenate", "*data", np=("concatenate",), arity_attr="num_args", num_args=Int(None), axis=Axes(0))
+class FlatAxis(Int):
+    """An axis whose default is not None although None may be given: the flattened array."""
+
+    def parse(self, value: Any) -> Any:
+        return None if value is None or value == "None" else super().parse(value)
+
+
+@op("_npi_concatenate", "*data", np=("concatenate",), arity_attr="num_args", num_args=Int(None), axis=FlatAxis(0))
 def np_concatenate(data: list[Node], a: Attrs) -> Node:
     """NumPy's concatenate."""
     if a.axis is None:
@@ -221,6 +253,10 @@ def _range(n: int, begin: int | None, end: int | None, step: int | None) -> tupl
 def slice_(data: Node, a: Attrs) -> Node:
     """A range with steps along the first axes; None means from the start or to the end."""
     start, size, stride = [0] * data.ndim, list(data.shape), [1] * data.ndim
+    if len(a.begin) != len(a.end):
+        raise ShapeError(f"slice needs as many begin as end entries, got begin={a.begin}, end={a.end}")
+    if 0 in a.step:
+        raise ShapeError(f"slice: step={a.step} has a 0; use 1 to keep every element")
     for i, (b, e) in enumerate(zip(a.begin, a.end)):
         if i >= data.ndim:
             raise ShapeError(f"slice has {len(a.begin)} ranges for an array of {data.ndim} axes")
@@ -240,6 +276,8 @@ def slice_axis(data: Node, a: Attrs) -> Node:
 def slice_like(data: Node, shape_like: Node, a: Attrs) -> Node:
     """The front of data, as long as ``shape_like`` along ``axes`` (all when none is given)."""
     axes = [normal_axis(i, data.ndim) for i in a.axes] or list(range(min(data.ndim, shape_like.ndim)))
+    for i in axes:
+        normal_axis(i, shape_like.ndim)
     size = [shape_like.shape[i] if i in axes else d for i, d in enumerate(data.shape)]
     if any(s > d for s, d in zip(size, data.shape)):
         raise ShapeError(f"slice_like: {data.shape} is shorter than {shape_like.shape} along axes {axes}")
@@ -260,6 +298,8 @@ def reshape_like(lhs: Node, rhs: Node, a: Attrs) -> Node:
 def tile(data: Node, a: Attrs) -> Node:
     """The array repeated as a whole along its axes."""
     reps = (a.reps,) if isinstance(a.reps, int) else a.reps
+    if min(reps, default=0) < 0:
+        raise ShapeError(f"tile: reps={reps} must not be negative")
     n = max(len(reps), data.ndim)
     reps = (1,) * (n - len(reps)) + tuple(reps)
     shape = (1,) * (n - data.ndim) + data.shape
@@ -270,6 +310,8 @@ def tile(data: Node, a: Attrs) -> Node:
 @op("repeat", "data", np=("repeat",), json=("_npi_repeats", "_np_repeat"), repeats=Int(), axis=Int(None))
 def repeat(data: Node, a: Attrs) -> Node:
     """Each element repeated along an axis (the flattened array when none is given)."""
+    if a.repeats < 0:
+        raise ShapeError(f"repeat: repeats={a.repeats} must not be negative")
     x = data if a.axis is not None else ir.reshape(data, (-1,))
     axis = normal_axis(a.axis or 0, x.ndim)
     wide = ir.expand(ir.reshape(x, x.shape[:axis + 1] + (1,) + x.shape[axis + 1:]), x.shape[:axis + 1] + (a.repeats,) + x.shape[axis + 1:])
@@ -288,6 +330,8 @@ def pad(data: Node, a: Attrs) -> Node:
     """Elements added before and after each axis: a constant, the edge, or the mirror image."""
     if len(a.pad_width) != 2 * data.ndim:
         raise ShapeError(f"pad_width {a.pad_width} needs two numbers for each of the {data.ndim} axes")
+    if min(a.pad_width) < 0:
+        raise ShapeError(f"pad_width {a.pad_width} must not be negative; use slice to cut elements off")
     lo, hi = a.pad_width[::2], a.pad_width[1::2]
     if a.mode == "constant":
         return ir.pad(data, lo, hi, a.constant_value)
@@ -327,11 +371,19 @@ def size_array(data: Node, a: Attrs) -> Node:
     return ir.full(data.size, (1,), dt.int64)
 
 
+def _nchw(data: Node) -> tuple[int, ...]:
+    if data.ndim != 4:
+        raise ShapeError(f"an array of 4 axes (batch, channels, height, width) is needed, got {data.shape}")
+    return data.shape
+
+
 @op("depth_to_space", "data", block_size=Int())
 def depth_to_space(data: Node, a: Attrs) -> Node:
     """Channels moved into blocks of pixels (NCHW)."""
-    n, c, h, w = data.shape
+    n, c, h, w = _nchw(data)
     b = a.block_size
+    if b < 1 or c % (b * b):
+        raise ShapeError(f"depth_to_space: {c} channels cannot be split into blocks of block_size={b} squared")
     x = ir.permute(ir.reshape(data, (n, b, b, c // (b * b), h, w)), (0, 3, 4, 1, 5, 2))
     return ir.reshape(x, (n, c // (b * b), h * b, w * b))
 
@@ -339,7 +391,9 @@ def depth_to_space(data: Node, a: Attrs) -> Node:
 @op("space_to_depth", "data", block_size=Int())
 def space_to_depth(data: Node, a: Attrs) -> Node:
     """Blocks of pixels moved into channels (NCHW)."""
-    n, c, h, w = data.shape
+    n, c, h, w = _nchw(data)
     b = a.block_size
+    if b < 1 or h % b or w % b:
+        raise ShapeError(f"space_to_depth: {h} x {w} pixels cannot be cut into blocks of block_size={b}")
     x = ir.permute(ir.reshape(data, (n, c, h // b, b, w // b, b)), (0, 3, 5, 1, 2, 4))
     return ir.reshape(x, (n, c * b * b, h // b, w // b))
