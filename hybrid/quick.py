@@ -5,13 +5,15 @@ argument's class, device, shape, dtype or layout.
 """
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 
 from .array import REBINDS
-from .runtime.cpu import Bound
 from .scope import SCOPE
+
+if TYPE_CHECKING:
+    from .runtime.cpu import Bound
 
 
 def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[[Any], Any]:

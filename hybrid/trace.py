@@ -14,12 +14,11 @@ from .dispatch import apply_program, common_context
 from .errors import DeviceError, TraceError, user_location
 from .quick import make_quick
 from .ir import Program
-from .runtime.cpu import Bound, CpuProgram
 from .scope import SCOPE
 from .symbol import CONCRETE, Symbol, SymNode, lower
 from .tree import LEAF, flatten, unflatten
 
-FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state")
+FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state", "repeated arrays")
 
 
 class Trace:
@@ -114,7 +113,7 @@ class Entry:
         self.arguments, self.structure, self.picks = arguments, structure, picks
         self.exe = runtime.compile(program, ctx)
         self.single = structure == LEAF and not draws and not program.updates and picks == [("output", 0)]
-        self.bound: Bound | None = None
+        self.bound: Any = None
         self.seen = -1
 
     def fixed(self) -> list[NDArray]:
@@ -137,9 +136,9 @@ class Entry:
     def fast(self, raw: Sequence[Any]) -> Any:
         """Raw outputs the quick way, or None."""
         if self.seen != REBINDS[0]:
-            if not isinstance(self.exe, CpuProgram):
+            if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
                 return None
-            self.bound = Bound(self.exe, range(self.arguments, len(self.program.inputs)))
+            self.bound = self.exe.bind(range(self.arguments, len(self.program.inputs)))
             if not self.bound.rebind([a._data for a in self.fixed()]):
                 return None
             self.seen = REBINDS[0]
@@ -149,6 +148,12 @@ class Entry:
 def _keys(ctx: Context, n: int) -> Any:
     from_numpy = array(random.next_key(n), ctx, np.uint32)
     return from_numpy._data
+
+
+def _repeats(arrays: Sequence[NDArray]) -> Any:
+    """Where one array object is given more than once (a change through one is seen through the other), else None."""
+    ids = [id(a) for a in arrays]
+    return tuple(map(ids.index, ids)) if len(set(ids)) < len(ids) else None
 
 
 class Hybridized:
@@ -197,7 +202,7 @@ class Hybridized:
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in arrays if isinstance(x, NDArray)), None)
         signature = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training, SCOPE.recording, SCOPE.np_array,
-                     self.version(), static)
+                     self.version(), static, _repeats(every))
         entry = self.entries.get(signature)
         if entry is None:
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
@@ -235,7 +240,7 @@ class Hybridized:
             if entry is None:
                 self._note_miss(signature)
                 entry = self._trace(structure, arrays, held, ctx, cls)
-                final = (*signature[:6], self.version(), signature[7])       # tracing may have finished deferred parameters
+                final = (*signature[:6], self.version(), *signature[7:])       # tracing may have finished deferred parameters
                 self.entries[signature] = self.entries[final] = entry
                 debug.compiled(self.name, entry.exe.report)
         return entry
@@ -254,8 +259,11 @@ class Hybridized:
         with _active(trace):
             names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
             symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(names, arrays)]
+            first = {id(a): s for a, s in zip(reversed(arrays), reversed(symbols))}
+            symbols = [first[id(a)] for a in arrays]             # one array given twice is one value
             for i, h in enumerate(held):
-                trace.known[id(h)] = trace.variable(f"state{i}", None, h.shape, h._data.dtype)
+                own = trace.variable(f"state{i}", None, h.shape, h._data.dtype)
+                trace.known[id(h)] = first.get(id(h), own)
             args, kwargs = unflatten(structure, iter(symbols))
             result = separate(self.fn(*args, **kwargs))
             leaves: list[Any] = []

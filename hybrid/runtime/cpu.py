@@ -117,6 +117,10 @@ class CpuProgram:
         self._arenas.append(arena)
         return fresh if self._simple else self.finish(dict(enumerate(originals)), fresh)
 
+    def bind(self, fixed: Sequence[int]) -> "Bound":
+        """The program with some inputs (parameters) kept between calls."""
+        return Bound(self, fixed)
+
     def finish(self, given: dict[int, np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
         """Write updates into the given arrays and put the outputs in order; inputs and repeated results are copied."""
         first = self._arena_slot - len(fresh)

@@ -10,6 +10,7 @@ import threading
 import warnings
 from functools import lru_cache
 from pathlib import Path
+from typing import Callable
 
 from ..errors import CompileError
 from . import cache
@@ -51,9 +52,26 @@ def cpu_features() -> str:
         return platform.processor()
 
 
+def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
+    """An answer about a compiler, asked once for each build of it and kept in the cache folder."""
+    real = Path(cc).resolve()
+    stat = real.stat()
+    path = cache.folder() / f"cc-{cache.digest(what, cc, str(real), str(stat.st_mtime_ns), str(stat.st_size), cpu_features())}.txt"
+    try:
+        return path.read_text()
+    except OSError:
+        answer = ask()
+        cache.write(path, answer.encode())
+        return answer
+
+
 @lru_cache(maxsize=8)
 def compiler_version(cc: str) -> str:
     """First line of --version, with the path."""
+    return _remembered(cc, "version", lambda: _version(cc))
+
+
+def _version(cc: str) -> str:
     out = subprocess.run([cc, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return f"{cc} {out.stdout.splitlines()[0] if out.stdout else ''}"
 
@@ -61,6 +79,10 @@ def compiler_version(cc: str) -> str:
 @lru_cache(maxsize=8)
 def machine_flags(cc: str) -> tuple[str, ...]:
     """Flags for this machine's vectors and for OpenMP, as far as the compiler takes them."""
+    return tuple(_remembered(cc, "flags", lambda: " ".join(_machine_flags(cc))).split())
+
+
+def _machine_flags(cc: str) -> tuple[str, ...]:
     flags: list[str] = []
     wide = ["-mprefer-vector-width=512"] if "avx512f" in cpu_features() else []
     for group in (["-march=native"], wide, ["-fopenmp"]):
