@@ -11,7 +11,8 @@ from .array import NDArray, array as _array, wrap
 from .device import Context, find_cupy
 from .dispatch import invoke
 from .ops.registry import OPS
-from .scope import SCOPE
+from .errors import TraceError, user_location
+from .scope import SCOPE, tracing
 
 NDArrayBase = NDArray
 
@@ -143,6 +144,22 @@ def _symbolic(fn: Any) -> Any:
     return function
 
 
+def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
+    """A constant inside hybridized code, from a list, a NumPy array or numbers."""
+    trace = tracing()
+    if any(hasattr(v, "entries") for v in (source_array if isinstance(source_array, (list, tuple)) else [source_array])):
+        raise TraceError(f"{user_location()}: array() takes numbers, and here it was given a Symbol; use stack or concat to put Symbols together")
+    if trace is None:
+        raise TraceError(f"{user_location()}: array() has no Symbol that a model file could hold; inside a hybridized call it works, "
+                         "for a Symbol use ones, zeros, full, or a constant parameter (self.params.get_constant)")
+    old, SCOPE.traces = SCOPE.traces, []
+    try:
+        value = array(source_array, ctx if ctx is not None else trace.ctx, dtype)
+    finally:
+        SCOPE.traces = old
+    return trace.capture(value)
+
+
 class _SymbolicSpace(ModuleType):
     """nd.random for Symbols."""
 
@@ -153,6 +170,7 @@ class _SymbolicSpace(ModuleType):
 def symbol_functions() -> dict[str, Any]:
     """The functions of this module that sym has too."""
     made = {f.__name__: _symbolic(f) for f in (zeros, ones, full, arange, linspace, eye, random_uniform, random_normal)}
+    made["array"] = _symbol_array
     return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2, "random": _SymbolicSpace("hybrid.sym.random")}
 
 

@@ -1,9 +1,10 @@
 """HybridBlock: a block that can be compiled. It defines ``hybrid_forward(F, x, **params)`` or plain ``forward(x)``."""
 from __future__ import annotations
 
+import copy
 from typing import Any
 
-from .. import autograd, ndarray, symbol
+from .. import autograd, names, ndarray, symbol
 from ..array import NDArray
 from ..errors import DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
@@ -93,7 +94,7 @@ class HybridBlock(Block):
             for name, v in params.items():
                 v._one()[0].info = [(self._reg_params[name].shape, self._reg_params[name]._dtype)]
             try:
-                with self.name_scope():
+                with _same_names(), self.name_scope():
                     self.hybrid_forward(symbol, *inputs, **params)
             except ShapeError as err:
                 raise ShapeError(f"{type(self).__name__} ({self.name}): {err}") from None
@@ -138,7 +139,8 @@ class HybridBlock(Block):
             self._set_quick()
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
-        return self.forward(*args, **kwargs)
+        with _same_names():
+            return self.forward(*args, **kwargs)
 
     def _version_now(self) -> Any:
         d = self.__dict__
@@ -190,11 +192,14 @@ class HybridBlock(Block):
         if n is None:
             raise HybridError("call the block once with data before export(), so that its inputs are known "
                               "(Please first call block.hybridize() and then run forward with this block at least once before calling export.)")
-        inputs = [var("data")] if n == 1 else [var(f"data{i}") for i in range(n)]
-        out = self.forward(*inputs)
-        leaves: list[Any] = []
-        flatten(out, lambda v: isinstance(v, Symbol), leaves)
-        return leaves[0] if len(leaves) == 1 else Group(leaves)
+        version = self._version_now(), n
+        if self.__dict__.get("_exported", (None,))[0] != version:  # the second export has the names of the first
+            inputs = [var("data")] if n == 1 else [var(f"data{i}") for i in range(n)]
+            out = self.forward(*inputs)
+            leaves: list[Any] = []
+            flatten(out, lambda v: isinstance(v, Symbol), leaves)
+            self.__dict__["_exported"] = version, leaves[0] if len(leaves) == 1 else Group(leaves)
+        return self.__dict__["_exported"][1]
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
         """Write ``path-symbol.json`` and ``path-%04d.params``, which MXNet 1.9.1 loads too."""
@@ -203,6 +208,13 @@ class HybridBlock(Block):
         arguments, aux = set(sym.list_arguments()), set(sym.list_auxiliary_states())
         export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments}, {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+
+
+def _same_names() -> names.NameManager:
+    """A scope that leaves the counters of names alone: traces may happen any number of times, exports are counted."""
+    scope = copy.copy(names.current())
+    scope._counter = dict(scope._counter)
+    return scope
 
 
 def _count_inputs(args: Any) -> int:

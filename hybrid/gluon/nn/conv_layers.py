@@ -132,6 +132,13 @@ for _cls in (Conv1D, Conv2D, Conv3D):
     _cls._alias = lambda self: "conv"                                # type: ignore[attr-defined]
 
 
+class Pool2D(_Pooling):
+    """2-D max pooling by the name and with the ``kernel_size`` that MXNet's first tutorial has."""
+
+    def __init__(self, kernel_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = "NCHW", ceil_mode: bool = False, **kwargs: Any):
+        super().__init__(tuple_of(kernel_size, 2), strides, padding, ceil_mode, False, "max", layout, **kwargs)
+
+
 class ReflectionPad2D(HybridBlock):
     """Pads height and width of (N, C, H, W) with the mirror image."""
 
