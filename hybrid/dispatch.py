@@ -125,6 +125,8 @@ def _result_class(arrays: Sequence[NDArray]) -> Any:
 
 def _own(value: Any, inputs: Sequence[Any], xp: Any) -> Any:
     """A result that shares memory with an input is copied: results are new arrays."""
+    if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
+        return xp.asarray(value)
     if value.base is not None or any(value is x for x in inputs):
         return xp.array(value)
     return value if value.flags.c_contiguous else xp.ascontiguousarray(value)

@@ -46,8 +46,8 @@ NUMBERS = (int, float, bool, np.number, np.bool_)
 
 
 def is_np(x: Any) -> bool:
-    """Whether a value follows NumPy's rules (hybrid.np.ndarray, or a Symbol under npx.set_np)."""
-    return getattr(x, "np_semantics", False) or isinstance(x, Symbol) and SCOPE.np_array
+    """Whether a value follows NumPy's rules (hybrid.np.ndarray, or a Symbol under npx.set_np or in a trace of such arrays)."""
+    return getattr(x, "np_semantics", False) or isinstance(x, Symbol) and (SCOPE.np_array or bool(SCOPE.traces) and SCOPE.traces[-1].np_semantics)
 
 
 def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Iterator, Mapping, Sequence
 
-import numpy as np
+import numpy as _np
 
 from . import dtype as dt
 from . import ir, names
@@ -14,7 +14,7 @@ from .ops.attributes import Shape
 from .ops.registry import Attrs, OpDef, find
 from .scope import tracing
 
-Info = "tuple[tuple[int, ...] | None, np.dtype | None]"
+Info = "tuple[tuple[int, ...] | None, _np.dtype | None]"
 
 
 class SymNode:
@@ -122,7 +122,7 @@ class Symbol:
     @property
     def size(self) -> Any:
         """Number of elements, or None."""
-        return int(np.prod(self.shape, dtype=np.int64)) if known(self.shape) else None
+        return int(_np.prod(self.shape, dtype=_np.int64)) if known(self.shape) else None
 
     @property
     def context(self) -> Context:
@@ -292,10 +292,10 @@ class Symbol:
         """(argument, output, auxiliary) dtypes; float32 where nothing else is said."""
         given = {**dict(zip(self.list_arguments(), args)), **kwargs}
         arguments, aux = self._variables()
-        common = next((np.dtype(v) for v in given.values() if v is not None), np.dtype("float32"))
+        common = next((_np.dtype(v) for v in given.values() if v is not None), _np.dtype("float32"))
 
         def of(n: SymNode) -> Any:
-            return np.dtype(given[n.name]).type if given.get(n.name) is not None else (n.info[0][1] or common).type
+            return _np.dtype(given[n.name]).type if given.get(n.name) is not None else (n.info[0][1] or common).type
         return [of(n) for n in arguments], [common.type for _ in self.entries], [of(n) for n in aux]
 
     def _inferred(self, args: Sequence[Any], given: Mapping[str, Any], dtypes: Mapping[str, Any]) -> Any:
@@ -460,7 +460,7 @@ def lower(symbol: Symbol, inputs: Sequence[SymNode], train: bool) -> tuple[Progr
     value: dict[Any, Node] = {(id(n), 0): leaf for n, leaf in zip(inputs, leaves)}
     order = symbol.nodes()
     draws = {id(n): i for i, n in enumerate(sorted((n for n in order if n.opdef is not None and n.opdef.random(n.attrs, train)), key=lambda n: n.serial))}
-    key = ir.input(len(leaves), (2,), np.uint32) if draws else None
+    key = ir.input(len(leaves), (2,), _np.uint32) if draws else None
     updates: dict[int, Node] = {}
     slots = {id(n): i for i, n in enumerate(inputs)}
     for n in order:
@@ -489,7 +489,7 @@ def lower(symbol: Symbol, inputs: Sequence[SymNode], train: bool) -> tuple[Progr
 
 def _key(key: Node | None, i: int) -> Node:
     assert key is not None
-    return key if i == 0 else ir.map("add", key, ir.data(np.array([0, i], np.uint32)))
+    return key if i == 0 else ir.map("add", key, ir.data(_np.array([0, i], _np.uint32)))
 
 
 def attach_files(files: Any) -> None:

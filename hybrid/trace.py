@@ -26,6 +26,7 @@ class Trace:
 
     def __init__(self, ctx: Context, train: bool):
         self.ctx, self.train = ctx, train
+        self.np_semantics = False                       # whether traced values follow NumPy's rules
         self.variables: list[SymNode] = []
         self.holders: list[Any] = []                    # what gives the array of each variable at call time
         self.handles: list[tuple[Symbol, SymNode]] = []
@@ -112,7 +113,7 @@ class Entry:
         self.captured = list(holders[arguments:])
         self.arguments, self.structure, self.picks = arguments, structure, picks
         self.exe = runtime.compile(program, ctx)
-        self.single = structure == LEAF and not draws and not program.updates and picks == [("output", 0)]
+        self.single = structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
         self.bound: Any = None
         self.seen = -1
 
@@ -200,7 +201,7 @@ class Hybridized:
         arrays = [self._array(x, leaves) for x in leaves]
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
-        cls = next((type(x) for x in arrays if isinstance(x, NDArray)), None)
+        cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
         signature = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training, SCOPE.recording, SCOPE.np_array,
                      self.version(), static, _repeats(every))
         entry = self.entries.get(signature)
@@ -256,6 +257,7 @@ class Hybridized:
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:
         trace = Trace(ctx, SCOPE.training)
+        trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
         with _active(trace):
             names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
             symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(names, arrays)]

@@ -14,7 +14,10 @@ struct EmuLaunch {
 
 namespace emu {
 
-const size_t STATIC_LIMIT = 48 * 1024, SHARED_LIMIT = 227 * 1024;       // as on compute capability 9.0
+#ifndef EMU_SHARING
+#define EMU_SHARING 1                           // kernels that have static shared arrays; all of them lie in one section
+#endif
+const size_t SHARED_LIMIT = 227 * 1024, STATIC_LIMIT = (size_t)48 * 1024 * EMU_SHARING;    // as on compute capability 9.0
 
 static void describe_deadlock() {
     static const char *const names[] = {"ready", "__syncthreads", "a warp collective", "grid sync", "done"};
@@ -138,7 +141,7 @@ static const char *check_launch(const EmuLaunch &l) {
     if (!l.grid[0] || !l.grid[1] || !l.grid[2] || l.grid[0] > 2147483647u || l.grid[1] > 65535 || l.grid[2] > 65535)
         return "invalid grid size (x 1 to 2^31-1, y and z 1 to 65535)";
     if (static_bytes() > STATIC_LIMIT) return "more than 48 KiB of static shared memory";
-    if (static_bytes() + l.dynamic_bytes > SHARED_LIMIT) return "more than 227 KiB of shared memory";
+    if (static_bytes() / EMU_SHARING + l.dynamic_bytes > SHARED_LIMIT) return "more than 227 KiB of shared memory";
     return nullptr;
 }
 

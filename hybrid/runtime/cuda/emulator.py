@@ -108,7 +108,8 @@ def _text(source: str, kernels: Sequence[str]) -> str:
     """The source between the emulator's header and its table of kernels; line numbers stay those of the source."""
     body = _DYNAMIC.sub(r"EMU_DYNAMIC_SHARED(\1, \2);", source)
     table = " ".join(f"EMU_KERNEL({k})" for k in kernels)
-    return f'#include "cuda_on_cpu.h"\n#line 1 "kernel.cu"\n{body}\nEMU_KERNELS({table})\n'
+    sharing = max(1, sum("__shared__" in part for part in source.split("__global__")[1:]))     # the module's static arrays lie in one section
+    return f'#define EMU_SHARING {sharing}\n#include "cuda_on_cpu.h"\n#line 1 "kernel.cu"\n{body}\nEMU_KERNELS({table})\n'
 
 
 class EmulatorPlan(Plan):
