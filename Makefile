@@ -8,7 +8,7 @@ help:
 	@echo "make demo | test | test-gpu | bench | lint | types | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "Python's venv module is missing: apt install python3-venv"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q -e .
 	@touch $@
@@ -27,9 +27,12 @@ demo: $(VENV)/.base
 test: $(VENV)/.dev
 	HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile
 
-# An environment that has CuPy already; nothing is installed. The tree of links stands for an installed package.
+# An environment that has CuPy already; nothing is installed. The tree of links stands for an installed package, by its
+# full path because some tests start Python in other folders.
 test-gpu: links
-	HYBRID_VERIFY=1 HYBRID_DEVICE=gpu PYTHONPATH=build/tree $(PYTHON) -m pytest -q -p no:cacheprovider
+	@for m in cupy numpy cffi pytest hypothesis; do $(PYTHON) -c "import $$m" 2>/dev/null \
+	  || { echo "$(PYTHON) has no $$m; test-gpu installs nothing: give an environment that has it, make test-gpu PYTHON=path"; exit 1; }; done
+	HYBRID_VERIFY=1 HYBRID_DEVICE=gpu PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -q -p no:cacheprovider
 
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py
@@ -47,7 +50,9 @@ links:
 	@for f in hybrid/*; do ln -s "$(CURDIR)/$$f" $(TREE)/; done
 	@ln -s "$(CURDIR)/codegen" "$(CURDIR)/kernels" $(TREE)/
 
+# build/lib keeps files of earlier builds, which a wheel would take up again.
 wheel: $(VENV)/.dev
+	rm -rf build/lib build/bdist.*
 	$(PY) -m build --wheel --outdir dist .
 
 .PHONY: help demo test test-gpu bench lint types links wheel

@@ -28,6 +28,7 @@ from hybrid import nd  # noqa: E402
 from hybrid.gluon import nn  # noqa: E402
 
 Call = Callable[[], Any]
+ABSENT: set[str] = set()
 
 
 def mlp_net() -> Any:
@@ -53,10 +54,17 @@ class Softmax(nn.HybridBlock):
         return F.softmax(x)
 
 
+class Elementwise(nn.HybridBlock):
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return x * x + 1
+
+
 WORKLOADS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
     "MLP 512-256-128-2, batch 1": (mlp_net, (1, 512)),
     "MLP 512-256-128-2, batch 256": (mlp_net, (256, 512)),
     "LeNet, batch 16": (lenet, (16, 1, 28, 28)),
+    "x * x + 1, 1000 floats": (Elementwise, (1000,)),
+    "x * x + 1, 4M floats": (Elementwise, (4096, 1024)),
     "GELU chain, 4M floats": (Gelu, (4096, 1024)),
     "softmax (4096, 1024)": (Softmax, (4096, 1024)),
     "LayerNorm (4096, 1024)": (nn.LayerNorm, (4096, 1024)),
@@ -68,12 +76,69 @@ def onnx_session(net: Any, x: np.ndarray) -> Call | None:
     try:
         import onnxruntime as ort
         from onnx_models import to_onnx
-    except ImportError:
+    except ImportError as err:
+        absent("ONNX Runtime", err)
         return None
     options = ort.SessionOptions()
     options.intra_op_num_threads = int(THREADS)
     session = ort.InferenceSession(to_onnx(net, x.shape), options, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, {"x": x})[0]
+
+
+def torch_call(net: Any, x: np.ndarray) -> Call | None:
+    """torch's eager mode on the same network with the same weights, or None."""
+    try:
+        import torch
+        from torch_models import to_torch
+    except ImportError as err:
+        absent("torch", err)
+        return None
+    torch.set_num_threads(int(THREADS))
+    model, data = to_torch(net), torch.from_numpy(x)
+
+    def call() -> Any:
+        with torch.inference_mode():
+            return model(data).numpy()
+    return call
+
+
+def numpy_call(net: Any, x: np.ndarray) -> Call | None:
+    """What one would write by hand in NumPy; None where nobody would (convolution)."""
+    layers = list(net._children.values()) if isinstance(net, nn.HybridSequential) else [net]
+    if any(isinstance(layer, nn.Conv2D) for layer in layers):
+        return None
+    if isinstance(net, nn.HybridSequential):
+        weights = [(np.ascontiguousarray(d.weight.data().asnumpy().T), d.bias.data().asnumpy()) for d in layers]
+
+        def perceptron() -> np.ndarray:
+            y = x
+            for i, (w, b) in enumerate(weights):
+                y = y @ w + b
+                if i + 1 < len(weights):
+                    np.maximum(y, 0, out=y)
+            return y
+        return perceptron
+    if isinstance(net, nn.LayerNorm):
+        gamma, beta = net.gamma.data().asnumpy(), net.beta.data().asnumpy()
+
+        def layer_norm() -> np.ndarray:
+            y = x - x.mean(-1, keepdims=True)
+            return y * (gamma / np.sqrt((y * y).mean(-1, keepdims=True) + np.float32(1e-5))) + beta
+        return layer_norm
+
+    def softmax() -> np.ndarray:
+        y = np.exp(x - x.max(-1, keepdims=True))
+        y /= y.sum(-1, keepdims=True)
+        return y
+    return {Softmax: softmax, Elementwise: lambda: x * x + np.float32(1),
+            Gelu: lambda: np.float32(0.5) * x * (1 + np.tanh(np.float32(0.7978845608) * (x + np.float32(0.044715) * x * x * x)))}[type(net)]
+
+
+def absent(peer: str, why: object) -> None:
+    """Say once that a peer is left out, and why."""
+    if peer not in ABSENT:
+        ABSENT.add(peer)
+        print(f"without {peer}: {why}", file=sys.stderr)
 
 
 def calls(make: Callable[[], Any], shape: tuple[int, ...]) -> dict[str, Call]:
@@ -89,9 +154,10 @@ def calls(make: Callable[[], Any], shape: tuple[int, ...]) -> dict[str, Call]:
         p.set_data(q.data())
     hybrid.hybridize(static_alloc=True, static_shape=True)
     out: dict[str, Call] = {"hybrid": lambda: hybrid(x), "hybrid eager": lambda: eager(x)}
-    session = onnx_session(eager, x.asnumpy())
-    if session is not None:
-        out["ONNX Runtime"] = session
+    for name, peer in {"NumPy": numpy_call, "ONNX Runtime": onnx_session, "torch": torch_call}.items():
+        found = peer(eager, x.asnumpy())
+        if found is not None:
+            out[name] = found
     for name, call in out.items():
         got = call()
         np.testing.assert_allclose(np.asarray(got), want.asnumpy(), rtol=1e-3, atol=1e-4, err_msg=name)

@@ -1,8 +1,9 @@
 """The benchmark networks as ONNX models with the same weights."""
 from __future__ import annotations
+
 from typing import Any
 
-
+import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -38,10 +39,13 @@ def _layer(g: Graph, layer: Any) -> None:
         g.add("LayerNormalization", g.weight(layer.gamma.data().asnumpy()), g.weight(layer.beta.data().asnumpy()), axis=-1, epsilon=1e-5)
     elif kind == "Softmax":
         g.add("Softmax", axis=-1)
+    elif kind == "Elementwise":
+        g.add("Mul", "x")
+        g.add("Add", g.weight(np.float32(1)))
     elif kind == "Gelu":
         g.add("Gelu", approximate="tanh")
     else:
-        raise ImportError(f"no ONNX form of {kind}")
+        raise ValueError(f"no ONNX form of {kind}")
     if getattr(layer, "act", None) is not None:
         g.add("Relu")
 
