@@ -1,7 +1,8 @@
 """The operators: importing the package registers every family."""
 from __future__ import annotations
 
-from . import (arrange, conv, creation, elementwise, indexing, linalg, nn, norm, random, reduction, registry, shape)
+from . import (arrange, conv, creation, einsum, elementwise, indexing, linalg, nn, norm, random, reduction,
+               registry, sequence, shape)
 
-__all__ = ["arrange", "conv", "creation", "elementwise", "indexing", "linalg", "nn", "norm", "random",
-           "reduction", "registry", "shape"]
+__all__ = ["arrange", "conv", "creation", "einsum", "elementwise", "indexing", "linalg", "nn", "norm",
+           "random", "reduction", "registry", "sequence", "shape"]

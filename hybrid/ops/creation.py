@@ -71,3 +71,25 @@ def arange_like(data: Node, a: Attrs) -> Node:
     n = data.size if a.axis is None else data.shape[a.axis]
     out = ir.cast(ir.map("floordiv", ir.iota(n), a.repeat), data.dtype) * a.step + a.start
     return ir.reshape(out, data.shape) if a.axis is None else out
+
+
+@op("_npi_identity", "", shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
+def identity(a: Attrs) -> Node:
+    """The identity matrix."""
+    n, m = _checked(a.shape if len(a.shape) == 2 else a.shape * 2)
+    return eye(N=n, M=m, dtype=a.dtype)
+
+
+@op("_npi_indices", "", np=("indices",), dimensions=Shape(), dtype=DType("int32"), ctx=Str(""))
+def indices(a: Attrs) -> Node:
+    """The coordinates of every place of a grid, one grid for each axis."""
+    shape = _checked(a.dimensions)
+    axes = [ir.reshape(ir.iota(n), tuple(n if i == k else 1 for i in range(len(shape)))) for k, n in enumerate(shape)]
+    return ir.cast(ir.concat([ir.expand(ir.reshape(x, (1, *x.shape)), (1, *shape)) for x in axes], 0), dt.as_dtype(a.dtype))
+
+
+@op("_npi_logspace", "", np=("logspace",), start=Float(), stop=Float(), num=Int(50), endpoint=Bool(True), base=Float(10.0), ctx=Str(""), dtype=DType("float32"))
+def logspace(a: Attrs) -> Node:
+    """Numbers from base^start to base^stop whose exponents have equal distances."""
+    exponents = linspace(start=a.start, stop=a.stop, num=a.num, endpoint=a.endpoint, dtype="float64")
+    return ir.cast(ir.map("pow", a.base, exponents), dt.as_dtype(a.dtype))

@@ -1,6 +1,10 @@
 """Elementwise operators. A family is one table: MXNet's name, the scalar function, further names."""
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
@@ -95,11 +99,18 @@ for _name, (_fn, _elementwise, _mx, _stem, _rstem) in BINARY.items():
 
 
 # NumPy's two-argument functions: comparisons give bool
-NP_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "mod": "mod", "remainder": "mod",
+NP_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "true_divide": "div", "divide": "div", "mod": "mod", "remainder": "mod",
              "power": "pow", "maximum": "maximum", "minimum": "minimum", "floor_divide": "floordiv", "fmod": "fmod", "hypot": "hypot",
              "arctan2": "arctan2", "copysign": "copysign", "equal": "eq", "not_equal": "ne", "greater": "gt", "greater_equal": "ge",
              "less": "lt", "less_equal": "le", "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
              "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor", "left_shift": "shl", "right_shift": "shr"}
+
+
+# Under another name the same operator; a number on the left is the mirrored operator, so that files hold MXNet's names
+NP_SAME = {"divide": "true_divide", "remainder": "mod"}
+MIRROR = {"greater": "less", "less": "greater", "greater_equal": "less_equal", "less_equal": "greater_equal",
+          **{n: n for n in ("add", "multiply", "maximum", "minimum", "hypot", "equal", "not_equal", "logical_and", "logical_or", "logical_xor",
+                            "bitwise_and", "bitwise_or", "bitwise_xor")}}
 
 
 def _np_binary(name: str, fn: str) -> None:
@@ -112,13 +123,17 @@ def _np_binary(name: str, fn: str) -> None:
     def lower_reversed(data: Node, a: Attrs) -> Node:
         return ir.map(fn, a.scalar, data)
     lower.__doc__ = lower_scalar.__doc__ = lower_reversed.__doc__ = f"NumPy's {name}."
-    op(f"_npi_{name}", "x1 x2", np=(name,))(lower)
-    op(f"_npi_{name}_scalar", "data", scalar=Number(), is_int=Bool(True))(lower_scalar)
-    op(f"_npi_r{name}_scalar", "data", scalar=Number(), is_int=Bool(True))(lower_reversed)
+    names = (name, *(k for k, v in NP_SAME.items() if v == name))
+    mirrored = [f"_npi_r{k}_scalar" for k, v in MIRROR.items() if v == name]
+    op(f"_npi_{name}", "x1 x2", np=names, json=tuple(f"_npi_{n}" for n in names[1:]))(lower)
+    op(f"_npi_{name}_scalar", "data", json=(*(f"_npi_{n}_scalar" for n in names[1:]), *mirrored), scalar=Number(), is_int=Bool(True))(lower_scalar)
+    if name not in MIRROR:
+        op(f"_npi_r{name}_scalar", "data", json=tuple(f"_npi_r{n}_scalar" for n in names[1:]), scalar=Number(), is_int=Bool(True))(lower_reversed)
 
 
 for _name, _fn in NP_BINARY.items():
-    _np_binary(_name, _fn)
+    if _name not in NP_SAME:
+        _np_binary(_name, _fn)
 
 
 def _np_test(name: str, fn: str) -> None:
@@ -140,13 +155,44 @@ op("degrees", "data", np=("degrees", "rad2deg"), json=("_npi_degrees",))(lambda 
 op("radians", "data", np=("radians", "deg2rad"), json=("_npi_radians",))(lambda data, a: ir.map("mul", data, 0.017453292519943295))
 
 
+for _name, _inf in (("isposinf", float("inf")), ("isneginf", float("-inf"))):
+    op(f"_npi_{_name}", "data", np=(_name,))((lambda value: lambda data, a: ir.map("eq", data, value))(_inf))
+
+
+@op("_npi_around", "data", np=("around", "round"), decimals=Int(0))
+def around(data: Node, a: Attrs) -> Node:
+    """Rounded to so many decimals, halves to even."""
+    if not dt.is_float(data.dtype):
+        return data if a.decimals >= 0 else ir.cast(around(ir.cast(data, dt.float64), decimals=a.decimals), data.dtype)
+    if not a.decimals:
+        return ir.map("rint", data)
+    scale = 10.0 ** abs(a.decimals)
+    return ir.map("rint", data * scale) / scale if a.decimals > 0 else ir.map("rint", data / scale) * scale
+
+
+@op("_npi_nan_to_num", "data", np=("nan_to_num",), copy=Bool(True), nan=Float(0.0), posinf=Float(None), neginf=Float(None))
+def nan_to_num(data: Node, a: Attrs) -> Node:
+    """nan and infinities replaced by numbers (infinities by default by the largest of the dtype)."""
+    if not dt.is_float(data.dtype):
+        return data
+    limit = float(np.finfo(data.dtype if data.dtype.kind == "f" else dt.float32).max)
+    out = ir.map("where", ir.map("isnan", data), a.nan, data)
+    out = ir.map("where", ir.map("eq", data, float("inf")), limit if a.posinf is None else a.posinf, out)
+    return ir.map("where", ir.map("eq", data, float("-inf")), -limit if a.neginf is None else a.neginf, out)
+
+
 @op("logical_not", "data")
 def logical_not(data: Node, a: Attrs) -> Node:
     """1 where the input is 0, else 0, in the input's dtype."""
     return _as_input(ir.map("logical_not", data), data)
 
 
-@op("clip", "data", np=("clip",), json=("_npi_clip",), a_min=Number(None), a_max=Number(None))
+def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    x = arrays[0]
+    return [xp.clip(x, a.a_min, a.a_max)] if x.dtype in (dt.float32, dt.float64) and (a.a_min, a.a_max) != (None, None) else None
+
+
+@op("clip", "data", eager=_clip_eager, np=("clip",), json=("_npi_clip",), a_min=Number(None), a_max=Number(None))
 def clip(data: Node, a: Attrs) -> Node:
     """Values limited to [a_min, a_max]; the gradient is 1 at and between the limits."""
     out = data
@@ -176,6 +222,34 @@ def np_where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
 def cast(data: Node, a: Attrs) -> Node:
     """The array in another dtype."""
     return ir.cast(data, dt.as_dtype(a.dtype))
+
+
+@op("amp_cast", "data", dtype=DType())
+def amp_cast(data: Node, a: Attrs) -> Node:
+    """Floats in another dtype; other arrays as they are."""
+    return ir.cast(data, dt.as_dtype(a.dtype)) if dt.is_float(data.dtype) else data
+
+
+@op("amp_multicast", "*data", arity_attr="num_outputs", outputs=lambda a: a.num_outputs, num_outputs=Int(), cast_narrow=Bool(False))
+def amp_multicast(data: list[Node], a: Attrs) -> list[Node]:
+    """Floats in the widest (narrowest) dtype among them."""
+    floats = [x.dtype for x in data if dt.is_float(x.dtype)]
+    if not floats:
+        return data
+    target = min(floats, key=lambda d: d.itemsize) if a.cast_narrow else dt.promote(*floats)
+    return [ir.cast(x, target) if dt.is_float(x.dtype) else x for x in data]
+
+
+@op("_contrib_div_sqrt_dim", "data", mx=("contrib.div_sqrt_dim",))
+def div_sqrt_dim(data: Node, a: Attrs) -> Node:
+    """data divided by the square root of its last axis' length."""
+    return data / max(data.shape[-1], 1) ** 0.5
+
+
+@op("_contrib_quadratic", "data", mx=("contrib.quadratic",), a=Float(0.0), b=Float(0.0), c=Float(0.0))
+def quadratic(data: Node, a: Attrs) -> Node:
+    """a x^2 + b x + c."""
+    return data * data * a.a + data * a.b + a.c
 
 
 @op("_copy", "data", mx=("identity",), np=("copy",), json=("_np_copy", "identity"))

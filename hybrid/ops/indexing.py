@@ -1,12 +1,16 @@
 """Operators that read by index."""
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Bool, DType, Enum, Float, Int, op
+from .registry import Bool, DType, Enum, Float, Int, Shape, op
 from .shape import normal_axis
 
 
@@ -50,7 +54,19 @@ def _pick(x: Node, index: Node, axis: int, mode: str) -> Node:
     return ir.reduce("sum", ir.map("where", ir.map("eq", at, i), x, 0), (axis,))
 
 
-@op("pick", "data index", npx=("pick",), json=("choose_element_0index", "_npx_pick"), axis=Int(-1), keepdims=Bool(False), mode=Enum("clip", "clip", "wrap"))
+def _pick_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    """One gather instead of a comparison with every index."""
+    x, index = arrays
+    axis = normal_axis(a.axis, x.ndim)
+    n = x.shape[axis]
+    if not n:
+        return None
+    i = index.astype(np.int64).reshape(x.shape[:axis] + (1,) + x.shape[axis + 1:])
+    out = xp.take_along_axis(x, i % n if a.mode == "wrap" else i.clip(0, n - 1), axis)
+    return [out if a.keepdims else out.reshape(x.shape[:axis] + x.shape[axis + 1:])]
+
+
+@op("pick", "data index", eager=_pick_eager, npx=("pick",), json=("choose_element_0index", "_npx_pick"), axis=Int(-1), keepdims=Bool(False), mode=Enum("clip", "clip", "wrap"))
 def pick(data: Node, index: Node, a: Attrs) -> Node:
     """One element along an axis for every other position, chosen by index."""
     axis = normal_axis(a.axis, data.ndim)
@@ -93,28 +109,63 @@ def one_hot(indices: Node, a: Attrs) -> Node:
     return ir.map("where", hit, ir.const(a.on_value, d), ir.const(a.off_value, d))
 
 
-@op("gather_nd", "data indices", npx=("gather_nd",))
+@op("gather_nd", "data indices", npx=("gather_nd",), json=("_npx_gather_nd", "_npi_gather_nd"))
 def gather_nd(data: Node, indices: Node, a: Attrs) -> Node:
     """data[indices[0], indices[1], …]."""
     m = indices.shape[0]
     if m > data.ndim:
         raise ShapeError(f"gather_nd: {m} indices for an array of {data.ndim} axes")
     flat = ir.reshape(data, (_product(data.shape[:m]),) + data.shape[m:])
+    return ir.gather(flat, _flat_index(indices, data.shape[:m]), 0)
+
+
+@op("scatter_nd", "data indices", shape=Shape())
+def scatter_nd(data: Node, indices: Node, a: Attrs) -> Node:
+    """Zeros of a shape with data put at [indices[0], indices[1], …]; values for the same place are added up."""
+    m = indices.shape[0]
+    if m > len(a.shape) or data.shape != indices.shape[1:] + a.shape[m:]:
+        raise ShapeError(f"scatter_nd into {a.shape} with indices {indices.shape} needs data of shape {indices.shape[1:] + a.shape[m:]}, got {data.shape}")
+    flat = ir.reshape(_flat_index(indices, a.shape[:m]), (-1,))
+    rows = ir.reshape(data, (flat.size, _product(a.shape[m:])))
+    return ir.reshape(ir.scatter_add(flat, rows, 0, _product(a.shape[:m])), a.shape)
+
+
+def _flat_index(indices: Node, shape: tuple[int, ...]) -> Node:
+    """Positions in the flattened leading axes; negative ones count from the end."""
     at = None
-    for k in range(m):
+    for k, n in enumerate(shape):
         row = ir.reshape(ir.slice(indices, (k,) + (0,) * (indices.ndim - 1), (1,) + indices.shape[1:]), indices.shape[1:])
-        i = index_of(ir.map("mod", ir.cast(row, dt.int64), data.shape[k]), data.shape[k], "clip")
-        at = i if at is None else at * data.shape[k] + i
-    assert at is not None
-    return ir.gather(flat, at, 0)
+        i = index_of(row, n, "wrap")
+        at = i if at is None else at * n + i
+    if at is None:
+        raise ShapeError("no indices were given: the first axis of indices is empty")
+    return at
 
 
-@op("SequenceMask", "data sequence_length?", mx=("sequence_mask",), npx=("sequence_mask",), json=("_npx_sequence_mask",),
-    use_sequence_length=Bool(False), value=Float(0.0), axis=Int(0))
-def sequence_mask(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
-    """``value`` from each sequence's length on; axis is time, the other of the first two axes is the batch."""
-    if not a.use_sequence_length or sequence_length is None:
-        return data
-    steps = ir.reshape(ir.iota(data.shape[a.axis]), tuple(d if i == a.axis else 1 for i, d in enumerate(data.shape)))
-    lengths = ir.reshape(sequence_length, tuple(d if i == 1 - a.axis else 1 for i, d in enumerate(data.shape)))
-    return ir.map("where", ir.map("lt", ir.cast(steps, lengths.dtype), lengths), data, a.value)
+@op("_unravel_index", "data", mx=("unravel_index",), npx=("unravel_index",), json=("unravel_index",), shape=Shape())
+def unravel_index(data: Node, a: Attrs) -> Node:
+    """Coordinates in ``shape`` of positions in the flattened array, along a new first axis."""
+    rows, rest = [], ir.cast(data, dt.int64)
+    for n in a.shape[::-1]:
+        rows.append(ir.reshape(ir.map("mod", rest, n), (1, *data.shape)))
+        rest = ir.map("floordiv", rest, n)
+    return ir.cast(ir.concat(rows[::-1], 0), data.dtype)
+
+
+@op("_ravel_multi_index", "data", mx=("ravel_multi_index",), json=("ravel_multi_index",), shape=Shape())
+def ravel_multi_index(data: Node, a: Attrs) -> Node:
+    """Positions in the flattened array of coordinates in ``shape`` (first axis)."""
+    if data.shape[:1] != (len(a.shape),):
+        raise ShapeError(f"ravel_multi_index for shape {a.shape} needs {len(a.shape)} coordinates along the first axis, got {data.shape}")
+    return ir.cast(_flat_index(data, a.shape), data.dtype)
+
+
+@op("_contrib_index_copy", "old_tensor index_vector new_tensor", mx=("contrib.index_copy",), npx=("index_copy",))
+def index_copy(old: Node, index: Node, new: Node, a: Attrs) -> Node:
+    """old with the rows at index replaced by those of new (every index once)."""
+    if new.shape != index.shape + old.shape[1:]:
+        raise ShapeError(f"index_copy into {old.shape} at {index.shape} needs new rows {index.shape + old.shape[1:]}, got {new.shape}")
+    at = index_of(index, old.shape[0], "clip")
+    hit = ir.scatter_add(at, ir.full(1, at.shape, dt.int32), 0, old.shape[0])
+    rows = ir.reshape(ir.map("gt", hit, 0), (old.shape[0],) + (1,) * (old.ndim - 1))
+    return ir.map("where", rows, ir.scatter_add(at, new, 0, old.shape[0]), old)

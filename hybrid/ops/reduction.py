@@ -8,9 +8,9 @@ from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
-from .attributes import Attrs
+from .attributes import Attribute, Attrs
 from .registry import Axes, Bool, DType, Float, Int, op
-from .shape import normal_axis
+from .shape import cut, normal_axis
 
 
 def axes_of(x: Node, axis: Any, exclude: bool = False) -> tuple[int, ...]:
@@ -147,3 +147,107 @@ _arg_op("argmin")
 def argmax_channel(data: Node, a: Attrs) -> Node:
     """argmax along axis 1 as float32."""
     return ir.cast(ir.argreduce("argmax", data, 1), dt.float32)
+
+
+@op("moments", "data", outputs=lambda a: 2, axes=Axes(None), keepdims=Bool(False))
+def moments(data: Node, a: Attrs) -> tuple[Node, Node]:
+    """Mean and variance over axes."""
+    axes = axes_of(data, a.axes)
+    x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
+    mean = mean_of(x, axes, True)
+    c = x - ir.expand(mean, x.shape)
+    var = mean_of(c * c, axes, True)
+    if a.keepdims:
+        return mean, var
+    shape = tuple(d for i, d in enumerate(x.shape) if i not in axes) or (1,)
+    return ir.reshape(mean, shape), ir.reshape(var, shape)
+
+
+@op("_square_sum", "data", axis=Axes(None), keepdims=Bool(False), exclude=Bool(False))
+def square_sum(data: Node, a: Attrs) -> Node:
+    """Sum of squares over axes."""
+    out = ir.reduce("sum", data * data, axes_of(data, a.axis, a.exclude), a.keepdims)
+    return out if out.ndim or a.keepdims else ir.reshape(out, (1,))
+
+
+BLOCK = 64                             # a running sum over a longer axis goes by blocks: n * BLOCK additions, not n * n
+
+
+def running_sum(x: Node, axis: int) -> Node:
+    """Sums of the first 1, 2, … elements along an axis: windows that begin before the array."""
+    n = x.shape[axis]
+    if n > BLOCK:
+        return _running_blocks(x, axis)
+    lo = [n - 1 if i == axis and n else 0 for i in range(x.ndim)]
+    windows = ir.window(ir.pad(x, lo, [0] * x.ndim), (axis,), (n,), (1,), (1,))
+    return ir.reduce("sum", windows, (x.ndim,))
+
+
+def _running_blocks(x: Node, axis: int) -> Node:
+    n = x.shape[axis]
+    blocks = -(-n // BLOCK)
+    hi = [blocks * BLOCK - n if i == axis else 0 for i in range(x.ndim)]
+    cells = ir.reshape(ir.pad(x, [0] * x.ndim, hi), (*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1:]))
+    within = running_sum(cells, axis + 1)
+    totals = ir.reduce("sum", cells, (axis + 1,), True)
+    before = running_sum(totals, axis) - totals
+    out = ir.reshape(within + before, (*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 1:]))
+    return cut(out, axis, 0, n)
+
+
+def _cumsum_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
+    x = arrays[0]
+    d = dt.as_dtype(a.dtype, dt.int64 if x.dtype == dt.bool_ else x.dtype)
+    return [xp.cumsum(x, axis=a.axis, dtype=d)] if d.itemsize > 2 and x.ndim else None
+
+
+@op("cumsum", "a", np=("cumsum",), json=("_np_cumsum",), eager=_cumsum_eager, axis=Int(None), dtype=DType(None))
+def cumsum(data: Node, a: Attrs) -> Node:
+    """Running sums along an axis (over the flattened array when none is given)."""
+    x = ir.cast(data, dt.as_dtype(a.dtype, dt.int64 if data.dtype == dt.bool_ else data.dtype))
+    x = ir.reshape(x, (-1,)) if a.axis is None else x
+    return running_sum(x, normal_axis(a.axis or 0, x.ndim)) if x.size else x
+
+
+class Order(Attribute):
+    """The order of a norm: a number, inf, fro, or None."""
+    kind = "order of a norm"
+
+    def convert(self, value: Any) -> Any:
+        return "fro" if value == "fro" else float(value)
+
+
+@op("_npi_norm", "data", np=("linalg.norm",), ord=Order(None), axis=Axes(None), keepdims=Bool(False), flag=Int(None))
+def np_norm(data: Node, a: Attrs) -> Node:
+    """NumPy's linalg.norm of vectors (orders 1, 2, inf, -inf, 0 and others) and matrices (fro, 1, inf, -1, -inf)."""
+    x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
+    axes = axes_of(x, a.axis)
+    size = ir.map("abs", x)
+    if a.ord is None or a.ord == "fro" or a.ord == 2 and len(axes) == 1:
+        return ir.map("sqrt", ir.reduce("sum", x * x, axes, a.keepdims))
+    if len(axes) == 2 and abs(a.ord) in (1, math.inf):
+        i, j = (a.axis if isinstance(a.axis, tuple) else (0, 1))
+        first, second = (i, j) if abs(a.ord) == 1 else (j, i)
+        out = ir.reduce("max" if a.ord > 0 else "min", ir.reduce("sum", size, (first,), True), (second,), True)
+        return out if a.keepdims else ir.reshape(out, [d for k, d in enumerate(x.shape) if k not in axes])
+    if len(axes) != 1:
+        raise ShapeError(f"norm: ord={a.ord} over axes {axes} is not supported; for matrices use fro, 1, -1, inf or -inf")
+    if abs(a.ord) == math.inf:
+        return ir.reduce("max" if a.ord > 0 else "min", size, axes, a.keepdims)
+    if a.ord == 0:
+        return ir.reduce("sum", ir.cast(ir.map("ne", x, 0), x.dtype), axes, a.keepdims)
+    return ir.map("pow", ir.reduce("sum", ir.map("pow", size, a.ord), axes, a.keepdims), 1.0 / a.ord)
+
+
+@op("_npi_average", "a weights?", np=("average",), axis=Axes(None), returned=Bool(False), weighted=Bool(True))
+def average(data: Node, weights: Node | None, a: Attrs) -> Node:
+    """Mean, weighted where weights are given (of the array's shape, or one for each position along the axis)."""
+    axes = axes_of(data, a.axis)
+    if weights is None:
+        return mean_of(data, axes)
+    if weights.shape != data.shape:
+        if len(axes) != 1 or weights.shape != (data.shape[axes[0]],):
+            raise ShapeError(f"weights {weights.shape} must have the shape {data.shape}, or be one for each position along one axis")
+        weights = ir.reshape(weights, [d if i == axes[0] else 1 for i, d in enumerate(data.shape)])
+    wide = ir.expand(weights, data.shape)
+    return ir.reduce("sum", data * wide, axes) / ir.reduce("sum", wide, axes)
