@@ -103,7 +103,9 @@ def npx_shape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False)
         return npx_shape(shape[::-1], codes[::-1])[::-1]
     table = {-2: 0, -4: -2, -5: -3, -6: -4}
     used = {-5: 2, -4: len(shape)}                     # axes that a code takes; -6 takes one and is followed by two sizes
-    kept, out, i, skip = [], [], 0, 0
+    kept: list[int] = []
+    out: list[int] = []
+    i, skip = 0, 0
     for c in codes:
         if skip:
             out.append(c)
