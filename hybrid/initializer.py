@@ -224,6 +224,8 @@ class Bilinear(Initializer):
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         shape = arr.shape
+        if len(shape) != 4:
+            raise AttributeValueError(f"Bilinear makes weights of four axes (of a Deconvolution), {str(desc)!r} has shape {shape}")
         f = math.ceil(shape[3] / 2.0)
         c = (2 * f - 1 - f % 2) / (2.0 * f)
         x, y = np.arange(shape[3]), np.arange(shape[2])

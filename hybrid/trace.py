@@ -108,8 +108,11 @@ def _active(trace: Trace) -> Iterator[None]:
 class Entry:
     """A compiled signature: the program, what its inputs are, how its results are put together."""
 
-    def __init__(self, program: Program, draws: int, holders: Sequence[Any], arguments: int, structure: Any, picks: Sequence[Any], ctx: Context, cls: Any):
+    def __init__(self, program: Program, draws: int, holders: Sequence[Any], arguments: int, structure: Any, picks: Sequence[Any], ctx: Context, cls: Any,
+                 written: Sequence[int] = ()):
         self.program, self.draws, self.ctx, self.cls = program, draws, ctx, cls
+        self.written = tuple(written)                   # inputs that the traced code changed in place
+        self._recorded: Program | None = None
         self.captured = list(holders[arguments:])
         self.arguments, self.structure, self.picks = arguments, structure, picks
         self.exe = runtime.compile(program, ctx)
@@ -128,8 +131,36 @@ class Entry:
             common_context("hybridized call", inputs)
         if self.draws:
             inputs.append(wrap(_keys(self.ctx, self.draws), self.ctx))
-        outputs = apply_program(self.program, inputs, self._runner, self.cls)
+        run = self._run_written if self.written and SCOPE.recording else self._run
+        outputs = run(inputs)
         return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]))
+
+    def _run(self, inputs: list[NDArray]) -> list[NDArray]:
+        return apply_program(self.program, inputs, self._runner, self.cls)
+
+    def _run_written(self, inputs: list[NDArray]) -> list[NDArray]:
+        """A recorded call that changes inputs: the tape keeps what they were, and the new values are results on it."""
+        if self._recorded is None:
+            new = {slot: node for slot, node in self.program.updates}
+            rest = tuple((slot, node) for slot, node in self.program.updates if slot not in self.written)
+            self._recorded = Program(self.program.inputs, (*self.program.outputs, *(new[i] for i in self.written)), rest)
+        outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x for i, x in enumerate(inputs)],
+                                self._runner, self.cls)
+        n = len(self.program.outputs)
+        for i, value in zip(self.written, outputs[n:]):
+            inputs[i]._write(value._data)
+            if inputs[i]._ag is None or inputs[i]._ag.entry is not None:         # type: ignore[union-attr]
+                inputs[i]._ag = value._ag
+        return outputs[:n]
+
+    def overlaps(self, arguments: Sequence[NDArray]) -> bool:
+        """Whether an input that is changed in place shares memory with another one, which the program cannot know."""
+        inputs = [*arguments, *self.fixed()]
+        for i in self.written:
+            for j, other in enumerate(inputs):
+                if i != j and not (other is inputs[i] and max(i, j) < self.arguments) and _share(inputs[i]._data, other._data):
+                    return True
+        return False
 
     def _runner(self, program: Program, raw: list[Any]) -> list[Any]:
         return runtime.compile(program, self.ctx)(raw)
@@ -144,6 +175,21 @@ class Entry:
                 return None
             self.seen = REBINDS[0]
         return self.bound(*raw)                          # type: ignore[misc]
+
+
+def _extent(raw: Any) -> tuple[int, int]:
+    """First and last address (exclusive) of an array's memory, on any device."""
+    interface = raw.__array_interface__ if isinstance(raw, np.ndarray) else raw.__cuda_array_interface__
+    start = interface["data"][0]
+    if not raw.size:
+        return start, start
+    reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]
+    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + raw.dtype.itemsize
+
+
+def _share(a: Any, b: Any) -> bool:
+    (low_a, high_a), (low_b, high_b) = _extent(a), _extent(b)
+    return low_a < high_b and low_b < high_a
 
 
 def _keys(ctx: Context, n: int) -> Any:
@@ -210,6 +256,8 @@ class Hybridized:
         if not SCOPE.recording and self._plain(args, kwargs, held) and entry.single:
             self._last = (entry, self.version(), len(args), SCOPE.training)
             self._make_quick(entry, args)
+        if entry.written and entry.overlaps(every):
+            return self.fn(*args, **kwargs)                  # eagerly: which values change together differs from call to call
         return entry.run(every)
 
     def _make_quick(self, entry: Entry, args: Any) -> None:
@@ -293,7 +341,7 @@ class Hybridized:
         updates = {slot: node for slot, node in program.updates}
         updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
-        return Entry(program, draws, trace.holders, arguments, structure, picks, ctx, cls)
+        return Entry(program, draws, trace.holders, arguments, structure, picks, ctx, cls, [i for i, _ in changed])
 
     def clear(self) -> None:
         """Forget every compiled program."""

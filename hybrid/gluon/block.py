@@ -10,6 +10,7 @@ import numpy as np
 from .. import serialize
 from ..errors import AttributeValueError, FileFormatError
 from ..hybridize import check_options
+from ..symbol import Symbol
 from .naming import BlockScope
 from .parameter import Parameter, ParameterDict, fill
 
@@ -259,16 +260,21 @@ class Block:
         handles = []
 
         def note(block: Block, _: Any, out: Any) -> None:
+            if isinstance(out, Symbol):                           # only finds out shapes
+                return
             own = [p for p in block._reg_params.values()]
             total = sum(int(np.prod(p.shape)) for p in own)
             train = sum(int(np.prod(p.shape)) for p in own if p.grad_req != "null")
             shared = sum(int(np.prod(p.shape)) for p in own if id(p) in seen)
             seen.update(id(p) for p in own)
-            rows.append((f"{type(block).__name__}-{len(rows)}", _shapes(out), total, train, shared))
+            rows.append((f"{type(block).__name__}-{len(rows) + 1}", _shapes(out), total, train, shared))
         if getattr(self, "_active", False):
             raise AssertionError(f"{type(self).__name__} is hybridized; call summary before hybridize()")
         try:
-            self.apply(lambda b: handles.append(b.register_forward_hook(note)))
+            def watch(b: Block) -> None:
+                if not (b._children and hasattr(b, "add")):       # containers have nothing of their own
+                    handles.append(b.register_forward_hook(note))
+            self.apply(watch)
             self(*inputs)
         finally:
             for h in handles:

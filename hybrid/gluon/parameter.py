@@ -51,7 +51,7 @@ class Parameter:
         self.grad_req = grad_req
 
     def __repr__(self) -> str:
-        return f"Parameter {self.name} (shape={self.shape}, dtype={self._dtype})"
+        return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
 
     def _signature_version(self) -> Any:
         return id(self), VERSION[0]
@@ -300,7 +300,7 @@ class Parameter:
             if cast_dtype and dtype_source == "current":
                 data = data.astype(self._dtype)
             elif cast_dtype:
-                self._dtype = data._data.dtype
+                self.cast(data._data.dtype)
             else:
                 raise FileFormatError(f"Parameter {self.name!r} has dtype {self._dtype}, the loaded value {data._data.dtype}; pass cast_dtype=True to convert")
         self._shape = data.shape

@@ -120,7 +120,11 @@ def npx_shape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False)
             out.append(table.get(c, c))
         skip = 2 if c == -6 else 0
         i += n
-    return mx_reshape((*kept, *shape[i:]), out)
+    try:
+        return mx_reshape((*kept, *shape[i:]), out)
+    except ShapeError:
+        raise ShapeError(f"cannot reshape {tuple(shape)} to {tuple(codes)}; codes: -1 infers, -2 keeps an axis, -3 drops one of length 1, "
+                         "-4 keeps the rest, -5 joins two, -6 splits one in the two sizes after it") from None
 
 
 @op("Flatten", "data", mx=("flatten",), npx=("batch_flatten",), json=("flatten", "_npx_batch_flatten"))

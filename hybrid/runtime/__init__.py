@@ -24,6 +24,8 @@ class ReferenceProgram:
         """Run; updated inputs are written in place."""
         outputs, updates = reference.run(self.program, arrays, self.xp)
         outputs = [self.xp.array(o) for o in outputs]                  # results never share memory with inputs
+        if len(updates) > 1:
+            updates = [self.xp.array(u) for u in updates]              # one may be another input, changed here too
         for (slot, _), value in zip(self.program.updates, updates):
             arrays[slot][...] = value
         return outputs

@@ -123,7 +123,7 @@ class CpuProgram:
 
     def finish(self, given: dict[int, np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
         """Write updates into the given arrays and put the outputs in order; inputs and repeated results are copied."""
-        first = self._arena_slot - len(fresh)
+        first, originals = self._arena_slot - len(fresh), given
 
         def at(i: int) -> np.ndarray:
             return fresh[i - first] if i >= first else given[i] if i in given else self._constants[i - len(self._inputs)]
@@ -132,8 +132,10 @@ class CpuProgram:
         for i, a in results:
             out.append(a.copy() if i < first or i in seen else a)
             seen.add(i)
+        if len(self._updates) > 1:                               # an input that is another's new value: taken before it changes
+            given = {**given, **{i: given[i].copy() for _, i, _ in self._updates if i in given}} if any(i in given for _, i, _ in self._updates) else given
         for slot, i, shape in self._updates:
-            given[slot][...] = at(i).reshape(shape)
+            originals[slot][...] = at(i).reshape(shape)
         return out
 
 

@@ -220,7 +220,7 @@ class _Norm(HybridBlock):
 
     def __repr__(self) -> str:
         content = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
-        return f"{type(self).__name__}({content}, in_channels={self.gamma.shape[0] or None})"
+        return f"{type(self).__name__}({content}, in_channels={self.gamma.shape[0]})"
     _kwargs: dict[str, Any]
 
 
@@ -267,6 +267,9 @@ class GroupNorm(_Norm):
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:      # type: ignore[override]
         return F.GroupNorm(data, gamma=gamma, beta=beta, num_groups=self._num_groups, eps=self._epsilon)
+
+    def __repr__(self) -> str:
+        return f"GroupNorm({', '.join(f'{k}={v!r}' for k, v in self._kwargs.items())})"
 
 
 class Lambda(Block):

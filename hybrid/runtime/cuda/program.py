@@ -79,11 +79,14 @@ class CudaProgram:
         if self._plan is not None:
             base = pointer(arena)
             self._plan.run([*(pointer(a) for a in table), *(base + o for o in self._offsets)])
-        for slot, i, shape in self._updates:
-            arrays[slot][...] = table[i].reshape(shape)
         first, out, seen = len(table) - len(fresh), [], set()
         for i, shape in self._results:
             a = table[i].reshape(shape)
             out.append(a.copy() if i < first or i in seen else a)
             seen.add(i)
+        new = [table[i].reshape(shape) for _, i, shape in self._updates]
+        if len(new) > 1:                                   # an input that is another's new value: taken before it changes
+            new = [v.copy() if i < first else v for v, (_, i, _) in zip(new, self._updates)]
+        for (slot, _, _), value in zip(self._updates, new):
+            arrays[slot][...] = value
         return out
