@@ -1,9 +1,34 @@
-"""Every test run has a compile cache of its own and checks graphs between passes."""
+"""Every test run has a compile cache of its own and checks graphs between passes. Every CUDA text it makes is compiled for
+GPUs, where NVRTC is installed.
+"""
 from __future__ import annotations
 
 import os
 import tempfile
+from typing import Any, Iterator
+
+import pytest
 
 _cache = tempfile.TemporaryDirectory(prefix="hybrid-tests-")
 os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")
+
+from .cuda_tools import check_cuda_source, cuda_device  # noqa: E402, F401  after the settings
+
+
+@pytest.fixture(scope="session", autouse=True)
+def generated_cuda_compiles() -> Iterator[None]:
+    """What is run in the emulator must also be CUDA: NVRTC compiles it for sm_80 and sm_90, and no register is spilled."""
+    from hybrid.codegen import cuda  # noqa: PLC0415  only where tests run
+    from hybrid.runtime.cuda import nvrtc  # noqa: PLC0415
+
+    real = cuda.print_program
+
+    def print_and_compile(*args: Any) -> Any:
+        source, launches = real(*args)
+        if launches and nvrtc.available():
+            check_cuda_source(source, [launch.name for launch in launches])
+        return source, launches
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda, "print_program", print_and_compile)
+        yield

@@ -1,11 +1,15 @@
 """For tests of CUDA sources: compile for real GPUs, run in the emulator in every order of threads, and on a GPU if any."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import pytest
 
-from hybrid.device import find_cupy
+from hybrid import ir, runtime
+from hybrid.device import array_module, find_cupy, gpu
 from hybrid.runtime.cuda import nvrtc
 from hybrid.runtime.cuda.cupy_driver import CuPyDriver
 from hybrid.runtime.cuda.emulator import EmulatorDriver
@@ -13,6 +17,7 @@ from hybrid.runtime.cuda.emulator import EmulatorDriver
 ARCHS = ("sm_80", "sm_90")
 ORDERS = (("forward", 1), ("reverse", 1), ("random", 1), ("random", 2))     # of threads, in the emulator
 PLACES = ORDERS + ((("gpu", 0),) if find_cupy() is not None else ())
+THREE = ("forward", "reverse", "random:3") if find_cupy() is None else ("gpu",)    # what whole programs run in
 GUARD = 256                                                                 # bytes before and after each array
 
 
@@ -56,3 +61,39 @@ def run_cuda(source: str, launches: Sequence[Sequence[object]], arrays: Sequence
     for i, (h, a) in enumerate(zip(host, arrays)):
         assert (h[:GUARD] == 0xFF).all() and (h[GUARD + a.nbytes:] == 0xFF).all(), f"array {i} was written outside its bounds"
     return [np.frombuffer(h[GUARD:GUARD + a.nbytes].tobytes(), a.dtype).reshape(a.shape).copy() for h, a in zip(host, arrays)]
+
+
+@pytest.fixture
+def cuda_device(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """gpu(0): CuPy's where there is one, else the emulator's."""
+    if find_cupy() is None:
+        monkeypatch.setenv("HYBRID_CUDA", "emulator")
+    return gpu(0)
+
+
+def orders() -> Iterator[str]:
+    """Each order of threads in turn, set for the emulator while the caller's loop body runs."""
+    before = os.environ.get("HYBRID_EMU_ORDER")
+    for order in THREE:
+        os.environ["HYBRID_EMU_ORDER"] = order
+        try:
+            yield order
+        finally:
+            os.environ.pop("HYBRID_EMU_ORDER")
+            if before is not None:
+                os.environ["HYBRID_EMU_ORDER"] = before
+
+
+def host(a: Any) -> np.ndarray:
+    """A NumPy array of an array of any device."""
+    return a if isinstance(a, np.ndarray) else a.get()
+
+
+def run_program(program: ir.Program, arrays: Sequence[np.ndarray]) -> Iterator[tuple[str, list[np.ndarray], list[np.ndarray]]]:
+    """Compile for gpu(0) and run in every order: (order, outputs, inputs afterwards)."""
+    xp = array_module(gpu(0))
+    executable = runtime.compile(program, gpu(0))
+    for order in orders():
+        given = [xp.array(a) for a in arrays]
+        outputs = [host(y) for y in executable(given)]
+        yield order, outputs, [host(a) for a in given]
