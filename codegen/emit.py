@@ -67,6 +67,13 @@ class Emitter:
     # ---- values
     def value(self, n: Node, idx: Index, block: Block, guard: Guard = ()) -> str:
         """Name (or literal) of node n at an index, its statements placed as far out as they can be."""
+        out = self._value(n, idx, block, guard)
+        if n in self.extra and n not in self.written:
+            self.written.add(n)
+            self._home(idx, guard, block).lines.append(self.store(self.extra[n], n, idx, out))
+        return out
+
+    def _value(self, n: Node, idx: Index, block: Block, guard: Guard) -> str:
         if n in self.given:
             return self.given[n](idx)
         if n.prim == "const":
@@ -83,9 +90,6 @@ class Emitter:
             b = b.parent
         out = self._load(n, idx, guard, home) if n in self.stored else self._compute(n, idx, guard, home)
         home.memo[key] = out
-        if n in self.extra and n not in self.written:
-            self.written.add(n)
-            home.lines.append(self.store(self.extra[n], n, idx, out))
         return out
 
     def _home(self, idx: Index, guard: Guard, block: Block) -> Block:
