@@ -159,6 +159,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         else:
             slot.grad._data[...] = g._data
         slot.grad._bump()
+        slot.fresh = True
 
 
 def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool | None = None, create_graph: bool = False,

@@ -23,10 +23,11 @@ class Entry:
 
 class Slot:
     """What hangs on an array: the entry that made it, or the gradient it collects."""
-    __slots__ = ("entry", "index", "grad", "req", "shape", "dtype")
+    __slots__ = ("entry", "index", "grad", "req", "shape", "dtype", "fresh")
 
     def __init__(self, entry: Entry | None = None, index: int = 0, grad: Any = None, req: str = "write"):
         self.entry, self.index, self.grad, self.req = entry, index, grad, req
+        self.fresh = False                                   # whether backward has written grad since an optimizer used it
 
 
 @contextmanager
