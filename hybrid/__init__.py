@@ -5,6 +5,9 @@
 """
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from . import errors
 from .errors import HybridError, MXNetError
 from . import device as context
@@ -34,3 +37,15 @@ __version__ = "0.1.0"
 __all__ = ["Context", "HybridError", "MXNetError", "NDArray", "Symbol", "autograd", "base", "context", "cpu", "cpu_pinned", "current_context", "errors",
            "gluon", "gpu", "hybridize", "init", "initializer", "name", "nd", "ndarray", "np", "npx", "num_gpus", "numpy", "numpy_extension", "random",
            "sym", "symbol", "util", "waitall"]
+
+_LAZY = ("metric",)                  # modules that are loaded when they are asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return importlib.import_module(f"hybrid.{name}")
+    raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [["config", "errors", "dtype", "device", "scope"], ["ir"], ["ops"], ["passes"], ["codegen", "kernels"], ["runtime"],
           ["names", "tree", "indexing", "random", "tape", "debug", "symbol"], ["array"], ["dispatch"], ["autograd", "functions", "quick", "trace", "nd_draws"],
-          ["methods", "hybridize", "initializer"], ["ndarray"], ["numpy"], ["serialize"], ["numpy_extension", "base", "util"], ["gluon"]]
+          ["methods", "hybridize", "initializer"], ["ndarray"], ["numpy"], ["serialize"], ["numpy_extension", "base", "util", "metric"], ["gluon"]]
 
 
 def config() -> configparser.ConfigParser:

@@ -1,6 +1,7 @@
-"""Gluon: blocks, parameters, layers."""
+"""Gluon: blocks, parameters, layers, losses."""
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from . import contrib, nn, parameter
@@ -11,11 +12,19 @@ from .symbol_block import SymbolBlock
 
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "contrib", "nn", "parameter"]
 
-_NOT_YET = ("Trainer", "loss", "data", "rnn", "model_zoo", "utils", "metric", "probability")
+_LAZY = {"loss": "hybrid.gluon.loss", "metric": "hybrid.metric"}         # loaded when they are asked for
+_NOT_YET = ("Trainer", "data", "rnn", "model_zoo", "utils", "probability")
 
 
 def __getattr__(name: str) -> Any:
-    """MXNet's parts that are not here yet say so."""
+    """Loads a part when it is first asked for; MXNet's parts that are not here yet say so."""
+    if name in _LAZY:
+        globals()[name] = importlib.import_module(_LAZY[name])
+        return globals()[name]
     if name in _NOT_YET:
         raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, autograd and compiled programs")
     raise AttributeError(f"module 'hybrid.gluon' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY})
