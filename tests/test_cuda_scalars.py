@@ -15,7 +15,7 @@ from .cuda_tools import check_cuda_source
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "uint32"]
 SIZE = 1000
-POLES = {"gamma", "gammaln", "digamma"}                     # at 0, -1, -2 ... libraries differ
+POLES = {"gamma", "gammaln", "digamma", "trigamma"}                     # at 0, -1, -2 ... libraries differ
 
 
 def samples(dtype: np.dtype) -> list[np.ndarray]:

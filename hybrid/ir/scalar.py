@@ -127,6 +127,8 @@ _row("arccosh", 1, "arccosh", _fn("acosh"), lambda g, y, a: (g * _m("rsqrt", a *
 _row("arctanh", 1, "arctanh", _fn("atanh"), lambda g, y, a: (g / (1 - a * a),), "float", cuda=_cu("atanh"), cost=30)
 _row("sigmoid", 1, lambda xp, a: 1 / (1 + xp.exp(-a)), "(1 / (1 + hy_exp{f}(-{0})))", lambda g, y, a: (g * y * (1 - y),),
      "float", cuda="(1 / (1 + exp{f}(-{0})))", cost=16)
+_row("softplus", 1, special.softplus, "(hy_max({0}, 0) + __builtin_log1p{f}(hy_exp{f}(-__builtin_fabs{f}({0}))))",
+     lambda g, y, a: (g * _m("sigmoid", a),), "float", cuda="(hy_max({0}, 0) + log1p{f}(exp{f}(-fabs{f}({0}))))", cost=40)
 
 # ---- special functions
 _row("erf", 1, special.erf, "hy_erf{f}({0})", lambda g, y, a: (g * 1.1283791670955126 * _m("exp", -(a * a)),), "float",
@@ -135,7 +137,8 @@ _row("erfinv", 1, special.erfinv, "hy_erfinv{f}({0})",
      lambda g, y, a: (g * 0.886226925452758 * _m("exp", y * y),), "float", cuda=_cu("erfinv"), cost=60)
 _row("gamma", 1, special.gamma, _fn("tgamma"), lambda g, y, a: (g * y * _m("digamma", a),), "float", cuda=_cu("tgamma"), cost=60)
 _row("gammaln", 1, special.gammaln, _fn("lgamma"), lambda g, y, a: (g * _m("digamma", a),), "float", cuda=_cu("lgamma"), cost=60)
-_row("digamma", 1, special.digamma, "hy_digamma{f}({0})", None, "float", cost=60)
+_row("digamma", 1, special.digamma, "hy_digamma{f}({0})", lambda g, y, a: (g * _m("trigamma", a),), "float", cost=60)
+_row("trigamma", 1, special.trigamma, "hy_trigamma{f}({0})", None, "float", cost=60)
 
 # ---- rounding
 for _name, _np, _cn in (("floor", "floor", "floor"), ("ceil", "ceil", "ceil"), ("trunc", "trunc", "trunc"), ("rint", "rint", "rint")):

@@ -58,34 +58,53 @@ def erfinv(xp: Any, x: Any) -> Any:
     return edge.astype(out)
 
 
+def softplus(xp: Any, x: Any) -> Any:
+    """log(1 + exp(x)) without overflow."""
+    return xp.maximum(x, x.dtype.type(0)) + xp.log1p(xp.exp(-xp.abs(x)))
+
+
+def _lanczos(xp: Any, v: Any) -> tuple[Any, Any, Any, Any]:
+    """Where to reflect, and the parts of Lanczos' approximation of gamma(z + 1), g=7, n=9."""
+    reflect = v < 0.5
+    z = xp.where(reflect, 1.0 - v, v) - 1.0
+    series = xp.full_like(v, _LANCZOS[0])
+    for i, c in enumerate(_LANCZOS[1:]):
+        series = series + c / (z + (i + 1))
+    return reflect, z, z + 7.5, series
+
+
+def _sin_pi(xp: Any, v: Any) -> Any:
+    """sin(pi v), exactly 0 at integers."""
+    nearest = xp.rint(v)
+    odd = xp.where(xp.abs(nearest) % 2 == 1, -1.0, 1.0)
+    return odd * xp.sin(np.pi * (v - nearest))
+
+
 def gamma(xp: Any, x: Any) -> Any:
-    """Gamma function (Lanczos, g=7, n=9; reflection below one half)."""
+    """Gamma function (Lanczos 1964; reflection below one half). As C's tgamma: nan at negative integers and -inf, an
+    infinity of the argument's sign at 0."""
     v, out = _as_float(x)
     with np.errstate(all="ignore"):
-        reflect = v < 0.5
-        z = xp.where(reflect, 1.0 - v, v) - 1.0
-        series = xp.full_like(v, _LANCZOS[0])
-        for i, c in enumerate(_LANCZOS[1:]):
-            series = series + c / (z + (i + 1))
-        t = z + 7.5
-        value = 2.5066282746310002 * xp.exp((z + 0.5) * xp.log(t) - t) * series
-        value = xp.where(reflect, np.pi / (xp.sin(np.pi * v) * value), value)
+        reflect, z, t, series = _lanczos(xp, v)
+        # the power in two halves: each stays finite where the product does
+        half = xp.power(t, 0.5 * (z + 0.5))
+        value = 2.5066282746310002 * half * xp.exp(-t) * half * series
+        value = xp.where(z > 170.7, xp.inf, value)
+        value = xp.where(reflect, np.pi / (_sin_pi(xp, v) * value), value)
+        pole = (v < 0) & (v == xp.floor(v))
+        value = xp.where(v == 0, xp.copysign(xp.inf, v), xp.where(pole | (v != v), xp.nan, value))
         return value.astype(out)
 
 
 def gammaln(xp: Any, x: Any) -> Any:
-    """log |gamma(x)|."""
+    """log |gamma(x)|: infinite at 0, at negative integers and at the infinities."""
     v, out = _as_float(x)
     with np.errstate(all="ignore"):
-        reflect = v < 0.5
-        z = xp.where(reflect, 1.0 - v, v) - 1.0
-        series = xp.full_like(v, _LANCZOS[0])
-        for i, c in enumerate(_LANCZOS[1:]):
-            series = series + c / (z + (i + 1))
-        t = z + 7.5
-        value = 0.9189385332046727 + (z + 0.5) * xp.log(t) - t + xp.log(series)
-        value = xp.where(reflect, np.log(np.pi) - xp.log(xp.abs(xp.sin(np.pi * v))) - value, value)
-        return value.astype(out)
+        reflect, z, t, series = _lanczos(xp, v)
+        value = 0.9189385332046727 + (z + 0.5) * (xp.log(t) - 1.0) - 7.0 + xp.log(series)
+        value = xp.where(reflect, np.log(np.pi) - xp.log(xp.abs(_sin_pi(xp, v))) - value, value)
+        pole = (v <= 0) & (v == xp.floor(v)) | (xp.abs(v) == xp.inf)
+        return xp.where(pole, xp.inf, value).astype(out)
 
 
 def digamma(xp: Any, x: Any) -> Any:
@@ -102,6 +121,24 @@ def digamma(xp: Any, x: Any) -> Any:
         i = 1.0 / (z * z)
         value = value + xp.log(z) - 0.5 / z - i * (1 / 12 - i * (1 / 120 - i * (1 / 252 - i * (1 / 240 - i / 132))))
         value = xp.where(reflect, value - np.pi / xp.tan(np.pi * v), value)
+        return value.astype(out)
+
+
+def trigamma(xp: Any, x: Any) -> Any:
+    """Derivative of digamma: recurrence up to 8, then the asymptotic series (Abramowitz and Stegun 6.4.12)."""
+    v, out = _as_float(x)
+    with np.errstate(all="ignore"):
+        reflect = v < 0.5
+        z = xp.where(reflect, 1.0 - v, v)
+        value = xp.zeros_like(v)
+        for _ in range(8):
+            low = z < 8.0
+            value = value + xp.where(low, 1.0 / (z * z), 0.0)
+            z = xp.where(low, z + 1.0, z)
+        i = 1.0 / (z * z)
+        tail = i * (1 / 6 - i * (1 / 30 - i * (1 / 42 - i * (1 / 30 - i * (5 / 66 - i * 691 / 2730)))))
+        value = value + 1.0 / z + 0.5 * i + tail / z
+        value = xp.where(reflect, (np.pi / xp.sin(np.pi * v)) ** 2 - value, value)
         return value.astype(out)
 
 
@@ -122,10 +159,14 @@ def power(xp: Any, a: Any, b: Any) -> Any:
 
 
 def round_half_away(xp: Any, a: Any) -> Any:
-    """Round half away from zero, as MXNet's ``round`` (NumPy rounds half to even)."""
+    """Round half away from zero, as MXNet's ``round`` (NumPy rounds half to even). By the fraction: adding one half would
+    itself be rounded, in float16 already at 0.4998."""
     if a.dtype.kind in "iub":
         return a
-    return xp.copysign(xp.floor(xp.abs(a) + a.dtype.type(0.5)), a)
+    whole = xp.trunc(a)
+    with np.errstate(invalid="ignore"):                       # inf - inf
+        up = xp.abs(a - whole) >= a.dtype.type(0.5)
+    return xp.where(up, whole + xp.copysign(a.dtype.type(1), a), whole)
 
 
 def keep_int(name: str) -> Callable[[Any, Any], Any]:

@@ -59,7 +59,8 @@ def _cast(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
 
 @_vjp("with_grad")
 def _with_grad(g: Node, n: Node, value: Node, *inputs: Node) -> tuple[Any, ...]:
-    return (None, *GRADS[n.attrs["name"]](g, n.attrs["attrs"], n, *inputs))
+    # the bare value: a second derivative is that of the registered gradient
+    return (None, *GRADS[n.attrs["name"]](g, n.attrs["attrs"], value, *inputs))
 
 
 VJP["reshape"] = lambda g, n, x: (b.reshape(g, x.shape),)

@@ -249,7 +249,7 @@ def _window_pool(x: Node, a: Attrs) -> Node:
 # ---- resampling
 def _pool_matrix(n: int, out: int) -> np.ndarray:
     """Rows average the ranges floor(i n / out) … ceil((i + 1) n / out)."""
-    m = np.zeros((out, n), np.float32)
+    m = np.zeros((out, n))
     for i in range(out):
         b, e = i * n // out, -(-(i + 1) * n // out)
         m[i, b:e] = 1.0 / (e - b)
@@ -258,7 +258,7 @@ def _pool_matrix(n: int, out: int) -> np.ndarray:
 
 def _apply(x: Node, rows: np.ndarray, columns: np.ndarray) -> Node:
     """(N, C, H, W) -> rows x columnsᵀ for each image."""
-    w, h = ir.cast(ir.data(columns), x.dtype), ir.cast(ir.data(rows), x.dtype)
+    w, h = ir.data(columns.astype(x.dtype)), ir.data(rows.astype(x.dtype))
     y = ir.dot(x, w, ((3,), (1,)))                       # N C H w
     y = ir.dot(y, h, ((2,), (1,)))                       # N C w h
     return ir.permute(y, (0, 1, 3, 2))
@@ -279,30 +279,48 @@ def adaptive_avg_pooling(data: Node, a: Attrs) -> Node:
 
 
 def _bilinear_matrix(n: int, out: int, align: bool) -> np.ndarray:
-    m = np.zeros((out, n), np.float32)
+    """Row i holds the two weights of output i. Corners meet corners with ``align``, else the edges of the pixels do."""
+    m = np.zeros((out, n))
     for i in range(out):
         if align:
             at = i * (n - 1) / (out - 1) if out > 1 else 0.0
         else:
-            at = max((i + 0.5) * n / out - 0.5, 0.0)
+            at = max((i + 0.5) * n / out - 0.5, 0.0) if out > 1 else 0.0      # one output: the corner, as MXNet
         low = min(int(at), n - 1)
-        high, f = min(low + 1, n - 1), np.float32(at - low)
-        m[i, low] += 1 - f
-        m[i, high] += f
+        m[i, low] += 1 - (at - low)
+        m[i, min(low + 1, n - 1)] += at - low
     return m
+
+
+def _resized(n: int, a: Attrs, size: int, scale: float | None) -> int:
+    """The length of an axis after BilinearResize2D's mode (like is not among them)."""
+    if a.mode == "size":
+        return size if scale is None else int(n * scale)
+    if a.mode == "odd_scale":
+        if scale is None:
+            raise ShapeError("mode='odd_scale' needs scale_height and scale_width")
+        return int(n * scale) if n % 2 == 0 else int((n - 1) * scale) + 1
+    parity, step = a.mode[3:].split("_")                         # to_even_up: one more where it is odd
+    return n if (n % 2 == 0) == (parity == "even") else n + (1 if step == "up" else -1)
 
 
 @op("_contrib_BilinearResize2D", "data like?", mx=("contrib.BilinearResize2D",), height=Int(1), width=Int(1), scale_height=Float(None), scale_width=Float(None),
     mode=Enum("size", "size", "odd_scale", "like", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"), align_corners=Bool(True))
 def bilinear_resize(data: Node, like: Node | None, a: Attrs) -> Node:
-    """Bilinear interpolation of (N, C, H, W)."""
+    """Bilinear interpolation of (N, C, H, W). mode: ``size`` to height and width (or by scale_height and scale_width),
+    ``like`` to the size of a second input, ``odd_scale`` by the scales so that odd lengths stay odd, ``to_even_down`` … to
+    the nearest even or odd length below or above. Corners are kept with align_corners."""
+    if data.ndim != 4:
+        raise ShapeError(f"data must be (N, C, H, W), got {data.shape}")
     h, w = data.shape[2:]
-    if a.mode == "like" and like is not None:
+    if a.mode == "like":
+        if like is None or like.ndim != 4:
+            raise ShapeError("mode='like' needs a second input (N, C, H, W) that has the size")
         oh, ow = like.shape[2:]
-    elif a.scale_height is not None:
-        oh, ow = int(h * a.scale_height), int(w * (a.scale_width or a.scale_height))
     else:
-        oh, ow = a.height, a.width
+        oh, ow = _resized(h, a, a.height, a.scale_height), _resized(w, a, a.width, a.scale_width)
+    if oh < 1 or ow < 1 or not h or not w:
+        raise ShapeError(f"cannot resize {data.shape} to {oh} x {ow}")
     if (oh, ow) == (h, w):
         return data
     return _apply(data, _bilinear_matrix(h, oh, a.align_corners), _bilinear_matrix(w, ow, a.align_corners))
@@ -311,9 +329,15 @@ def bilinear_resize(data: Node, like: Node | None, a: Attrs) -> Node:
 @op("UpSampling", "*data", arity_attr="num_args", num_args=Int(1), scale=Int(), num_filter=Int(0), sample_type=Enum("nearest", "nearest", "bilinear"),
     multi_input_mode=Enum("concat", "concat", "sum"), workspace=Int(512))
 def upsampling(data: list[Node], a: Attrs) -> Node:
-    """Each pixel repeated ``scale`` times in both directions; several inputs are brought to one size and joined."""
-    if a.sample_type != "nearest":
-        raise ShapeError("UpSampling with sample_type='bilinear' is not supported yet; use contrib.BilinearResize2D or Deconvolution")
+    """``nearest``: each pixel repeated ``scale`` times in both directions; several inputs are brought to one size and joined.
+    ``bilinear``: data and a weight (num_filter, 1, k, k), k = 2 scale - scale % 2: a Deconvolution of each channel."""
+    if a.scale < 1:
+        raise ShapeError(f"scale={a.scale} must be positive")
+    if a.sample_type == "bilinear":
+        if len(data) != 2:
+            raise ShapeError(f"sample_type='bilinear' takes data and weight, got {len(data)} inputs")
+        k, pad, channels = 2 * a.scale - a.scale % 2, a.scale // 2, data[0].shape[1]
+        return deconvolution(*data, kernel=(k, k), stride=(a.scale,) * 2, pad=(pad,) * 2, num_filter=channels, num_group=channels)
     height = data[0].shape[2] * a.scale
     parts = []
     for x in data:

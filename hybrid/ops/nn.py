@@ -51,7 +51,7 @@ def fully_connected(data: Node, weight: Node, bias: Node | None, a: Attrs) -> No
 
 def softplus(x: Node) -> Node:
     """log(1 + exp(x)) without overflow."""
-    return ir.map("relu", x) + ir.map("log1p", ir.map("exp", -ir.map("abs", x)))
+    return ir.map("softplus", x)
 
 
 ACTIVATIONS: dict[str, Callable[[Node], Node]] = {
@@ -74,8 +74,8 @@ op("softrelu", "data")(lambda data, a: softplus(data))
 
 @op("hard_sigmoid", "data", alpha=Float(0.2), beta=Float(0.5))
 def hard_sigmoid(data: Node, a: Attrs) -> Node:
-    """max(0, min(1, alpha x + beta))."""
-    return ir.map("minimum", ir.map("maximum", data * a.alpha + a.beta, 0), 1)
+    """max(0, min(1, alpha x + beta)); at the corners the gradient is 0."""
+    return ir.map("minimum", 1, ir.map("maximum", 0, data * a.alpha + a.beta))
 
 
 def gelu(x: Node) -> Node:
@@ -84,6 +84,11 @@ def gelu(x: Node) -> Node:
 
 
 SELU_ALPHA, SELU_LAMBDA = 1.6732632423543772, 1.0507009873554805
+
+
+def _below(x: Node) -> Node:
+    """exp(x) - 1 below 0; elsewhere 0, so that a large x gives no infinity, whose gradient would be inf * 0."""
+    return ir.map("expm1", ir.map("minimum", x, 0))
 
 
 def leaky_params(shapes: list, a: Attrs) -> list:
@@ -103,9 +108,9 @@ def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
     if a.act_type == "gelu":
         return gelu(x)
     if a.act_type == "elu":
-        return ir.map("where", positive, x, ir.map("expm1", x) * a.slope)
+        return ir.map("where", positive, x, _below(x) * a.slope)
     if a.act_type == "selu":
-        return ir.map("where", positive, x, ir.map("expm1", x) * SELU_ALPHA) * SELU_LAMBDA
+        return ir.map("where", positive, x, _below(x) * SELU_ALPHA) * SELU_LAMBDA
     if a.act_type == "prelu":
         if gamma is None:
             raise ShapeError("prelu needs the input gamma")
@@ -170,61 +175,5 @@ _softmax_op("softmin", False, -1)
 
 @op("SoftmaxActivation", "data", mode=Enum("instance", "instance", "channel"))
 def softmax_activation(data: Node, a: Attrs) -> Node:
-    """softmax over channels, or over all features of an instance."""
-    if a.mode == "channel":
-        return softmax_of(data, 1)
-    return ir.reshape(softmax_of(ir.reshape(data, (data.shape[0], -1)), 1), data.shape)
-
-
-@ir.register_grad("SoftmaxOutput")
-def _softmax_output_grad(g: Node, attrs: Any, value: Node, data: Node, label: Node) -> tuple[Node, None]:
-    """MXNet's gradient: (softmax - one_hot(label)) * grad_scale, whatever comes from above."""
-    scale, ignore, use_ignore, axis, normalization, smooth = attrs
-    n = value.shape[axis]
-    if label.shape == value.shape:
-        return (value - label) * scale, None
-    i = ir.reshape(label, tuple(1 if k == axis else d for k, d in enumerate(value.shape)))
-    steps = ir.reshape(ir.cast(ir.iota(n), label.dtype), tuple(n if k == axis else 1 for k in range(value.ndim)))
-    hit = ir.map("eq", ir.expand(steps, value.shape), ir.expand(i, value.shape))
-    target = ir.map("where", hit, ir.const(1 - smooth, value.dtype), ir.const(smooth / max(n - 1, 1), value.dtype))
-    out = (value - target) * scale
-    keep = ir.map("ne", i, ignore)
-    if use_ignore:
-        out = ir.map("where", ir.expand(keep, value.shape), out, 0)
-    if normalization == "batch":
-        out = out / value.shape[0]
-    if normalization == "valid":
-        count = ir.reduce("sum", ir.cast(keep, value.dtype), tuple(range(value.ndim)), True) if use_ignore else ir.full(label.size, (1,) * value.ndim, value.dtype)
-        out = out / ir.map("maximum", count, 1)
-    return out, None
-
-
-def softmax_output_params(shapes: list, a: Attrs) -> list:
-    """The label's shape from the data's."""
-    if shapes[0] is not None and (shapes[1] is None or 0 in shapes[1]):
-        shapes[1] = shapes[0][:1] + shapes[0][2:] if a.multi_output else shapes[0][:-1] if a.preserve_shape else shapes[0][:1]
-    return shapes
-
-
-@op("SoftmaxOutput", "data label", mx=("Softmax",), json=("Softmax",), params=softmax_output_params, grad_scale=Float(1.0), ignore_label=Float(-1.0),
-    multi_output=Bool(False), use_ignore=Bool(False), preserve_shape=Bool(False), normalization=Enum("null", "null", "batch", "valid"),
-    out_grad=Bool(False), smooth_alpha=Float(0.0))
-def softmax_output(data: Node, label: Node, a: Attrs) -> Node:
-    """softmax whose gradient is that of the cross entropy with ``label``."""
-    axis = 1 if a.multi_output else data.ndim - 1
-    x = data if a.multi_output or a.preserve_shape else ir.reshape(data, (data.shape[0], -1))
-    value = softmax_of(x, axis if x is data else 1)
-    attrs = (a.grad_scale, a.ignore_label, a.use_ignore, axis if x is data else 1, a.normalization, a.smooth_alpha)
-    return ir.reshape(ir.with_grad(value, (x, label), "SoftmaxOutput", attrs), data.shape)
-
-
-@ir.register_grad("MakeLoss")
-def _make_loss_grad(g: Node, attrs: Any, value: Node, data: Node) -> tuple[Node]:
-    return (ir.full(attrs[0], data.shape, data.dtype),)
-
-
-@op("MakeLoss", "data", grad_scale=Float(1.0), valid_thresh=Float(0.0), normalization=Enum("null", "null", "batch", "valid"))
-def make_loss(data: Node, a: Attrs) -> Node:
-    """The input as a loss: its gradient is grad_scale."""
-    scale = a.grad_scale / data.shape[0] if a.normalization == "batch" else a.grad_scale
-    return ir.with_grad(data, (data,), "MakeLoss", (scale,))
+    """softmax over axis 1 (``channel``), or over the last axis (``instance``), as MXNet's; deprecated there for softmax."""
+    return softmax_of(data, 1 if a.mode == "channel" else data.ndim - 1)

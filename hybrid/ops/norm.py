@@ -40,7 +40,8 @@ def bn_params(shapes: list, a: Attrs) -> list:
     cudnn_off=Bool(False), min_calib_range=Float(None), max_calib_range=Float(None))
 def batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_var: Node, a: Attrs) -> Lowered:
     """Batch normalisation (Ioffe and Szegedy 2015) along ``axis``. In training the batch's mean and biased variance, and
-    running = momentum * running + (1 - momentum) * batch; else the running statistics.
+    running = momentum * running + (1 - momentum) * batch; else the running statistics. output_mean_var also shows the
+    mean and, as MXNet, 1 / sqrt(variance + eps).
     """
     axis = normal_axis(a.axis, data.ndim)
     n = data.shape[axis]
@@ -59,11 +60,11 @@ def batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_va
     else:
         mean, var = (ir.detach(ir.cast(v, x.dtype)) for v in (moving_mean, moving_var))
         c = x - _along(mean, axis, x.ndim)
-    scale = ir.map("rsqrt", var + a.eps)
+    inverse = scale = ir.map("rsqrt", var + a.eps)
     if not a.fix_gamma:
         scale = scale * ir.cast(gamma, x.dtype)
     out = c * _along(scale, axis, x.ndim) + _along(ir.cast(beta, x.dtype), axis, x.ndim)
-    return Lowered((ir.cast(out, data.dtype), ir.cast(mean, gamma.dtype), ir.cast(var, gamma.dtype)), updates)
+    return Lowered((ir.cast(out, data.dtype), ir.cast(mean, gamma.dtype), ir.cast(inverse, gamma.dtype)), updates)
 
 
 def ln_params(shapes: list, a: Attrs) -> list:

@@ -65,6 +65,21 @@ HY_FN double hy_digamma(double x) {
 }
 HY_FN float hy_digammaf(float x) { return (float)hy_digamma(x); }
 
+// Derivative of digamma: recurrence up to 8, then Abramowitz and Stegun 6.4.12.
+HY_FN double hy_trigamma(double x) {
+    double v = 0, z = x < 0.5 ? 1 - x : x;
+    for (int i = 0; i < 8; i++)
+        if (z < 8) {
+            v += 1 / (z * z);
+            z += 1;
+        }
+    double q = 1 / (z * z), s = 3.141592653589793 / HY_MATH(sin)(3.141592653589793 * x);
+    v += 1 / z + 0.5 * q
+        + q * (1.0 / 6 - q * (1.0 / 30 - q * (1.0 / 42 - q * (1.0 / 30 - q * (5.0 / 66 - q * (691.0 / 2730)))))) / z;
+    return x < 0.5 ? s * s - v : v;
+}
+HY_FN float hy_trigammaf(float x) { return (float)hy_trigamma(x); }
+
 // Inverse error function: Giles (2010), refined by two Newton steps.
 HY_FN double hy_erfinv(double x) {
     double w = -HY_MATH(log)((1 - x) * (1 + x)), p, y;

@@ -17,6 +17,7 @@ sys.path.insert(0, str(HERE))
 
 import mxnet as mx  # noqa: E402
 import numpy as np  # noqa: E402
+import cases_output  # noqa: E402, F401  adds rows
 from cases import CASES  # noqa: E402
 from expressions import EXPRESSIONS  # noqa: E402
 
