@@ -15,7 +15,7 @@ from .cuda_tools import check_cuda_source
 
 DTYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "uint32"]
 SIZE = 1000
-POLES = {"gamma", "gammaln", "digamma", "trigamma"}                     # at 0, -1, -2 ... libraries differ
+POLES = {"digamma", "trigamma"}                       # at 0, -1, -2 ... libraries differ
 
 
 def samples(dtype: np.dtype) -> list[np.ndarray]:
@@ -55,9 +55,6 @@ def same(name: str, expected: np.ndarray, got: np.ndarray, x: np.ndarray) -> boo
         return np.array_equal(expected, got)
     if name in POLES:
         keep = np.isfinite(x) & ((x > 0) | (x != np.floor(x)))
-        expected, got = expected[keep], got[keep]
-    if name == "round":                                    # the reference adds 0.5 in the narrow type
-        keep = np.abs(np.where(np.isfinite(x), np.abs(x), 0) % 1 - 0.5) > 0.01
         expected, got = expected[keep], got[keep]
     tolerance = {2: 2e-2 if expected.dtype.name == "bfloat16" else 4e-3, 4: 4e-6, 8: 1e-11}[expected.dtype.itemsize]
     return np.allclose(got.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance / 10, equal_nan=True)
