@@ -17,10 +17,10 @@ _registry: dict[str, type["Initializer"]] = {}
 
 class InitDesc(str):
     """A parameter's name with its attributes and the global initializer."""
-    attrs: dict[str, str]
+    attrs: dict[str, Any]
     global_init: Any
 
-    def __new__(cls, name: str, attrs: dict[str, str] | None = None, global_init: Any = None) -> "InitDesc":
+    def __new__(cls, name: str, attrs: dict[str, Any] | None = None, global_init: Any = None) -> "InitDesc":
         out = super().__new__(cls, name)
         out.attrs, out.global_init = attrs or {}, global_init
         return out
@@ -85,7 +85,7 @@ class Initializer:
 
     def __call__(self, desc: Any, arr: NDArray) -> None:
         """Fill an array according to its name."""
-        init = getattr(desc, "attrs", {}).get("__init__", "")
+        init: Any = getattr(desc, "attrs", {}).get("__init__", "")           # an initializer, its name or its JSON text
         if init:
             create(init)._init_weight(desc, arr)
             return

@@ -263,7 +263,8 @@ class Hybridized:
     def _make_quick(self, entry: Entry, args: Any) -> None:
         """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
         self.quick = None
-        if self.counters is not None and len(args) == 1 and entry.fast([args[0]._data]) is not None and entry.bound is not None:
+        if (self.counters is not None and len(args) == 1 and entry.fast([args[0]._data]) is not None and entry.bound is not None
+                and entry.bound.program._simple):                # its one result is what the kernels write, in the same shape
             self.quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, self.counters)
 
     def _plain(self, args: Any, kwargs: Any, held: Any) -> bool:

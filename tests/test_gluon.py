@@ -297,7 +297,8 @@ def test_what_initializes_what():
     assert (net[0].weight.data().asnumpy() == 1).all() and (net[0].bias.data().asnumpy() == 4).all()
     assert (net[1].weight.data().asnumpy() == 7).all() and (net[1].bias.data().asnumpy() == 0).all()
     assert (net[2].gamma.data().asnumpy() == 1).all() and (net[2].running_var.data().asnumpy() == 1).all()
-    net.initialize(mx.init.Constant(8))                              # no second time
+    with pytest.warns(UserWarning, match="force_reinit=True"):
+        net.initialize(mx.init.Constant(8))                          # no second time
     assert (net[1].weight.data().asnumpy() == 7).all()
     net.initialize(mx.init.Constant(8), force_reinit=True)
     assert (net[1].weight.data().asnumpy() == 8).all()
@@ -411,7 +412,7 @@ def test_attributes_keep_their_kind():
     net.a = nn.Dense(4)
     net.initialize()
     assert net(X).shape == (2, 4)
-    with pytest.raises(TypeError, match="Dense and cannot become a int"):
+    with pytest.raises(TypeError, match="Dense and cannot become int"):
         net.a = 3
     with pytest.raises(ValueError, match="must be HybridBlocks"):
         net.b = gluon.Block()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections import OrderedDict
 from typing import Any, Callable
 
@@ -11,6 +12,7 @@ from .. import serialize
 from ..errors import AttributeValueError, FileFormatError
 from ..hybridize import check_options
 from ..symbol import Symbol
+from .attributes import can_change_inside, named_in_methods
 from .naming import BlockScope
 from .parameter import Parameter, ParameterDict, fill
 
@@ -54,12 +56,14 @@ class Block:
         d["_children"], d["_reg_params"] = OrderedDict(), {}
         d["_forward_hooks"], d["_forward_pre_hooks"] = OrderedDict(), OrderedDict()
         d["_version"] = 0
+        d["_loose"] = {k for k, v in d.items() if k not in _OWN and can_change_inside(v)}
 
     _prefix: str
     _name: str
     _params: ParameterDict
     _children: "OrderedDict[str, Block]"
     _reg_params: dict[str, Parameter]
+    _loose: set[str]
 
     def _alias(self) -> str:
         return type(self).__name__.lower()
@@ -71,15 +75,28 @@ class Block:
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
         if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)) and not (isinstance(existing, Block) and isinstance(value, Block)):
-            raise TypeError(f"attribute {name!r} of {type(self).__name__} is a {type(existing).__name__} and cannot become a {type(value).__name__}")
+            raise TypeError(f"attribute {name!r} of {type(self).__name__} is a {type(existing).__name__} and cannot become {type(value).__name__}")
+        if "_reg_params" not in self.__dict__:                   # before super().__init__(): plain values may be set already
+            if isinstance(value, (Block, Parameter)):
+                raise AttributeError(f"{type(self).__name__}.{name}: call super().__init__(**kwargs) before layers and parameters are assigned")
+            self.__dict__[name] = value
+            return
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):
             if name in self._reg_params and self._reg_params[name] is not value:
                 raise AttributeValueError(f"parameter {name!r} of {type(self).__name__} is registered already; use a different attribute")
             self._reg_params[name] = value
+        elif can_change_inside(value):
+            self._loose.add(name)
         self.__dict__[name] = value
         self._touched()
+
+    def _watched(self) -> list[Any]:
+        """Attributes whose contents may have changed since the last call, its own and the children's (see attributes.py)."""
+        names = named_in_methods(type(self)) if self._loose else frozenset()
+        own = [self.__dict__.get(k) for k in sorted(self._loose) if names is None or k in names]
+        return own + [v for c in self._children.values() for v in c._watched()]
 
     def __delattr__(self, name: str) -> None:
         object.__delattr__(self, name)
@@ -117,6 +134,7 @@ class Block:
 
     def collect_params(self, select: str | None = None) -> ParameterDict:
         """All parameters, its own and the children's; those whose name matches a regular expression."""
+        self._warn_of_lists()
         out = ParameterDict(self._params.prefix)
         pattern = re.compile(select) if select is not None else None
         own = {**dict(self._params.items()), **{p.name: p for p in self._reg_params.values()}}
@@ -126,6 +144,19 @@ class Block:
         for child in self._children.values():
             out.update(child.collect_params(select))
         return out
+
+    def _warn_of_lists(self) -> None:
+        """Layers in a plain list are no children: their parameters are not initialized, saved or trained."""
+        children = set(map(id, self._children.values()))
+
+        def stray(value: Any) -> bool:
+            if isinstance(value, dict):
+                value = list(value.values())
+            return any(map(stray, value)) if isinstance(value, (list, tuple)) else isinstance(value, Block) and id(value) not in children
+        for name in self._loose | {k for k, v in self.__dict__.items() if isinstance(v, tuple)}:
+            if stray(self.__dict__.get(name, ())):
+                warnings.warn(f"{type(self).__name__}.{name} holds layers, but layers in a list, tuple or dict are not registered: their parameters are not "
+                              "initialized, saved or trained with the network. Use nn.Sequential or nn.HybridSequential, or register_child() on each.", stacklevel=3)
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
         if prefix:
@@ -203,8 +234,8 @@ class Block:
         """Save all parameters by structural name (``0.weight``) in MXNet's format. The file appears whole or not at all."""
         params = self._collect_params_with_prefix()
         if deduplicate:
-            seen: dict[int, str] = {}
-            params = {k: p for k, p in params.items() if seen.setdefault(id(p), k) == k}
+            last = {id(p): k for k, p in params.items()}          # the name that MXNet keeps
+            params = {k: p for k, p in params.items() if last[id(p)] == k}
         serialize.save(filename, {k: p._reduce() for k, p in params.items()})
 
     def load_parameters(self, filename: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False, cast_dtype: bool = False,
@@ -282,6 +313,7 @@ class Block:
         _print_summary(rows, _shapes(inputs[0] if len(inputs) == 1 else inputs))
 
 
+_OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks", "_forward_pre_hooks", "_version"}
 BLOCK_VERSION = [0]                  # grows with every change of any block's attributes: the cheap check of the fast path
 
 

@@ -13,6 +13,7 @@ from ..serialize.export import export_symbol
 from ..symbol import Group, Symbol, known, var
 from ..trace import Hybridized, untraced
 from ..tree import flatten
+from .attributes import fingerprint
 from .block import BLOCK_VERSION, Block
 from .parameter import VERSION, Parameter
 
@@ -30,8 +31,7 @@ class HybridBlock(Block):
         super().__init__(prefix, params)
         d = self.__dict__
         d["_active"], d["_flags"], d["_engine"], d["_quick_on"] = False, {}, None, False
-        d["_seen_key"], d["_seen_version"], d["_num_inputs"] = -1, None, None
-
+        d["_seen_key"], d["_seen_version"], d["_contents"], d["_num_inputs"] = -1, None, [], None
 
     _active: bool
     _engine: Hybridized | None
@@ -45,7 +45,7 @@ class HybridBlock(Block):
                 out = quick(args[0])
                 if out is not None:
                     return out
-        if not d["_active"] or SCOPE.traces or not args or isinstance(args[0], Symbol):
+        if not d["_active"] or SCOPE.traces or not args or isinstance(first_array(args), Symbol):
             return super().__call__(*args, **kwargs)
         if d["_num_inputs"] is None:
             d["_num_inputs"] = _count_inputs(args)
@@ -60,17 +60,18 @@ class HybridBlock(Block):
 
     def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
         """Calls hybrid_forward with the parameters, on arrays or on Symbols."""
-        if isinstance(x, Symbol) or SCOPE.traces:
+        first = x if isinstance(x, (NDArray, Symbol)) else first_array((x, *args))
+        if isinstance(first, Symbol) or SCOPE.traces:
             params = {name: p.var() for name, p in self._reg_params.items()}
             with self.name_scope():
                 return self.hybrid_forward(symbol, x, *args, **params, **kwargs)
-        if not isinstance(x, NDArray):
+        if first is None:
             raise TypeError(f"{type(self).__name__} takes arrays (hybrid.nd, hybrid.np) or Symbols, got {type(x).__name__}: wrap it with nd.array(x)")
         try:
-            params = {name: p.data(x._ctx) for name, p in self._reg_params.items()}
+            params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
         except DeferredInitializationError:
-            self._infer_and_finish(x, *args)
-            params = {name: p.data(x._ctx) for name, p in self._reg_params.items()}
+            self._infer_and_finish(x, *args, **kwargs)
+            params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
         if self.__dict__["_num_inputs"] is None:
             self.__dict__["_num_inputs"] = _count_inputs((x, *args))
         return self.hybrid_forward(ndarray, x, *args, **params, **kwargs)
@@ -80,12 +81,12 @@ class HybridBlock(Block):
         raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, x, **params) or forward(self, x)")
 
     # ---- shapes of parameters
-    def _infer_and_finish(self, *args: Any) -> None:
-        self.infer_shape(*args)
+    def _infer_and_finish(self, *args: Any, **kwargs: Any) -> None:
+        self.infer_shape(*args, **kwargs)
         for p in self._reg_params.values():
             p._finish_deferred_init()
 
-    def infer_shape(self, *args: Any) -> None:
+    def infer_shape(self, *args: Any, **kwargs: Any) -> None:
         """Find out the shapes of its parameters from inputs."""
         with untraced(), autograd.pause():
             leaves: list[Any] = []
@@ -95,7 +96,7 @@ class HybridBlock(Block):
                 v._one()[0].info = [(self._reg_params[name].shape, self._reg_params[name]._dtype)]
             try:
                 with _same_names(), self.name_scope():
-                    self.hybrid_forward(symbol, *inputs, **params)
+                    self.hybrid_forward(symbol, *inputs, **params, **{k: _shadow(v, leaves, len(args)) for k, v in kwargs.items()})
             except ShapeError as err:
                 raise ShapeError(f"{type(self).__name__} ({self.name}): {err}") from None
         for name, p in self._reg_params.items():
@@ -108,8 +109,8 @@ class HybridBlock(Block):
     def infer_type(self, *args: Any) -> None:
         """Take over the inputs' dtype for parameters that are not initialized."""
         for p in self._reg_params.values():
-            if p._data is None and isinstance(args[0], NDArray):
-                p.cast(args[0].dtype)
+            if p._data is None and isinstance(first_array(args), NDArray):
+                p.cast(first_array(args).dtype)
 
     # ---- compiling
     def hybridize(self, active: bool = True, backend: Any = None, backend_opts: Any = None, clear: bool = True, **kwargs: Any) -> None:
@@ -123,7 +124,7 @@ class HybridBlock(Block):
         d["_active"], d["_flags"] = bool(active), dict(kwargs)
         if clear or d["_engine"] is None:
             d["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now, options=dict(kwargs))
-        d["_engine"].counters = (BLOCK_VERSION, VERSION)
+        d["_seen_key"] = -1
         self._set_quick()
         for child in self._children.values():
             child.hybridize(active, **kwargs)
@@ -147,8 +148,10 @@ class HybridBlock(Block):
         key = BLOCK_VERSION[0] + VERSION[0]
         if d["_seen_key"] != key:
             d["_seen_version"] = (self._signature_version(), tuple((p._shape, p._dtype) for p in self._all_parameters()))
-            d["_seen_key"] = key
-        return d["_seen_version"]
+            d["_seen_key"], d["_contents"] = key, self._watched()
+            if d["_engine"] is not None:                          # counters do not see a change inside a list: no shortest way then
+                d["_engine"].counters = None if d["_contents"] else (BLOCK_VERSION, VERSION)
+        return (d["_seen_version"], fingerprint(d["_contents"])) if d["_contents"] else d["_seen_version"]
 
     def _all_parameters(self) -> list[Parameter]:
         return list(self._collect_params_with_prefix().values())
@@ -217,6 +220,15 @@ def _same_names() -> names.NameManager:
     return scope
 
 
+def first_array(value: Any) -> Any:
+    """The first array or Symbol in nested lists, tuples and dicts, or None."""
+    if isinstance(value, (NDArray, Symbol)):
+        return value
+    if isinstance(value, (list, tuple)):
+        return next((found for found in map(first_array, value) if found is not None), None)
+    return first_array(list(value.values())) if isinstance(value, dict) else None
+
+
 def _count_inputs(args: Any) -> int:
     leaves: list[Any] = []
     try:
@@ -233,8 +245,9 @@ def _shadow(value: Any, leaves: list[Any], i: int) -> Any:
         out._one()[0].info = [(value.shape, value._data.dtype)]
         return out
     if isinstance(value, (list, tuple)):
-        return type(value)(_shadow(v, leaves, i) for v in value)
-    return value
+        parts = [_shadow(v, leaves, i) for v in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return {k: _shadow(v, leaves, i) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 def _decorate(cls: type, options: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Parameters: named arrays that are initialized, trained, saved; and dictionaries of them."""
+"""Parameters (from one_parameter.py), and dictionaries of them by full name."""
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -6,330 +6,12 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from .. import autograd, initializer, serialize
+from .. import initializer, serialize
 from .. import dtype as dt
-from ..array import REBINDS, NDArray, array, wrap
-from ..device import Context, array_module, cpu, current_context
-from ..errors import AttributeValueError, DeferredInitializationError, FileFormatError, HybridError, ShapeError
-from ..numpy import ndarray
-from ..scope import SCOPE, tracing
-from ..symbol import Symbol, known, var
-from ..trace import untraced
-
-VERSION = [0]                        # grows whenever any parameter gets other arrays or another gradient rule
-
-
-def shape_known(shape: Any) -> bool:
-    """Whether every length is a positive number (0 and -1 are unknown)."""
-    return shape is not None and all(s > 0 for s in shape)
-
-
-class Parameter:
-    """An array of a block: weight, bias, statistics.
-
-    shape may hold 0 or -1 where it is found out at the first call. grad_req: write, add or null.
-
-    >>> p = Parameter('weight', shape=(2, 3)); p.initialize(); p.data().shape
-    (2, 3)
-    """
-
-    def __init__(self, name: str, grad_req: str = "write", shape: Any = None, dtype: Any = "float32", lr_mult: float = 1.0, wd_mult: float = 1.0,
-                 init: Any = None, allow_deferred_init: bool = False, differentiable: bool = True, stype: str = "default", grad_stype: str = "default"):
-        self.name = name
-        self._shape = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,) if isinstance(shape, int) else None
-        self._dtype = dt.as_dtype(dtype)
-        self.lr_mult, self.wd_mult, self.init = lr_mult, wd_mult, init
-        self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
-        self._stype, self._grad_stype = stype, grad_stype
-        if stype != "default" or grad_stype != "default":
-            raise AttributeValueError(f"Parameter {name!r}: storage type {stype}/{grad_stype} is not supported, only 'default' (dense)")
-        self._data: OrderedDict[Context, NDArray] | None = None
-        self._deferred: tuple[Any, list[Context], Any, Any] | None = None
-        self._var: Symbol | None = None
-        self._traced: Symbol | None = None
-        self._grad_req = "null"
-        self.grad_req = grad_req
-
-    def __repr__(self) -> str:
-        return f"Parameter {self.name} (shape={self.shape}, dtype={self.dtype})"
-
-    def _signature_version(self) -> Any:
-        return id(self), VERSION[0]
-
-    def _changed(self) -> None:
-        VERSION[0] += 1
-        REBINDS[0] += 1
-
-    # ---- properties
-    @property
-    def grad_req(self) -> str:
-        """write, add or null."""
-        return self._grad_req
-
-    @grad_req.setter
-    def grad_req(self, req: str) -> None:
-        if req not in ("write", "add", "null"):
-            raise AttributeValueError(f"grad_req must be write, add or null, got {req!r}")
-        req = req if self._differentiable else "null"
-        if req != self._grad_req:
-            self._grad_req = req
-            if self._data is not None:
-                self._init_grad()
-
-    @property
-    def dtype(self) -> Any:
-        """Element type, as a NumPy type."""
-        return self._dtype.type
-
-    @dtype.setter
-    def dtype(self, dtype: Any) -> None:
-        self.cast(dtype)
-
-    @property
-    def shape(self) -> Any:
-        """Shape; -1 (or 0) where it is not known yet, None when nothing is known."""
-        return self._shape
-
-    @shape.setter
-    def shape(self, new: Any) -> None:
-        if self._shape is None:
-            self._shape = tuple(new)
-            return
-        if len(self._shape) != len(new) or any(a not in (0, -1, b) for a, b in zip(self._shape, new)):
-            raise ShapeError(f"Parameter {self.name!r} has shape {self._shape}, which does not fit {tuple(new)}")
-        self._shape = tuple(new)
-
-    @property
-    def stype(self) -> str:
-        """Always 'default': arrays are dense."""
-        return "default"
-
-    # ---- initialization
-    def initialize(self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False) -> None:
-        """Make the array(s), or note how to when the shape is not known yet.
-
-        init: for this parameter; default_init: when neither init nor the parameter's own says anything.
-        """
-        if self._data is not None and not force_reinit:
-            return
-        contexts = [current_context()] if ctx is None else [ctx] if isinstance(ctx, Context) else list(ctx)
-        default = initializer.create(default_init) or initializer.Uniform()
-        chosen = init if init is not None else self.init if self.init is not None else default
-        if not shape_known(self._shape):
-            if not self._allow_deferred_init:
-                raise ShapeError(f"Parameter {self.name!r} cannot be initialized: its shape {self._shape} is not known; give the layer its input size, "
-                                 "or let it be found out at the first call (allow_deferred_init)")
-            self._deferred = (chosen, contexts, default, None)
-            self._data = None
-            self._changed()
-            return
-        self._make(chosen, contexts, default, None)
-
-    def _make(self, init: Any, contexts: list[Context], default: Any, data: Any) -> None:
-        with autograd.pause(), untraced():
-            first = self._blank(contexts[0])
-            if data is not None:
-                first._write(array(data, contexts[0], self._dtype)._data)
-            else:
-                chosen = initializer.create(init) if init is not None else default
-                attrs = {"__init__": chosen.dumps()} if chosen is not default and isinstance(chosen, initializer.Initializer) else {}
-                if attrs and isinstance(chosen, initializer.Initializer):
-                    getattr(chosen, "_init_weight")(initializer.InitDesc(self.name, attrs), first)
-                else:
-                    chosen(initializer.InitDesc(self.name, attrs), first)
-            self._data = OrderedDict((c, first if i == 0 else first.copyto(c)) for i, c in enumerate(contexts))
-        self._deferred = None
-        self._init_grad()
-
-    def _blank(self, ctx: Context) -> NDArray:
-        raw = array_module(ctx).zeros(self._shape, self._dtype)
-        return wrap(raw, ctx, ndarray if SCOPE.np_array else NDArray)
-
-    def _init_grad(self) -> None:
-        assert self._data is not None
-        for x in self._data.values():
-            x._ag = None
-            if self._grad_req != "null" and dt.is_float(self._dtype):
-                x.attach_grad(self._grad_req)
-        self._changed()
-
-    def _finish_deferred_init(self) -> None:
-        """Make the arrays now that the shape is known."""
-        if self._deferred is None:
-            return
-        if not shape_known(self._shape):
-            raise DeferredInitializationError(f"Parameter {self.name!r}: its shape {self._shape} is still not known")
-        init, contexts, default, data = self._deferred
-        self._make(init, contexts, default, data)
-
-    def _check(self, ctx: Context | None) -> Any:
-        if self._data is not None:
-            if ctx is None:
-                if len(self._data) == 1:
-                    return next(iter(self._data.values()))
-                ctx = current_context()
-            if ctx in self._data:
-                return self._data[ctx]
-            raise HybridError(f"Parameter {self.name!r} was not initialized on {ctx}, only on {', '.join(map(str, self._data))}; "
-                              f"use net.collect_params().reset_ctx({ctx})")
-        if self._deferred is not None:
-            raise DeferredInitializationError(f"Parameter {self.name!r} has not been initialized yet because its shape is not known: "
-                                              "call the network once with data, or give the layer its input size (in_units, in_channels)")
-        raise HybridError(f"Parameter {self.name!r} has not been initialized: call net.initialize() (or net.collect_params().initialize()) "
-                          "before using it. A block whose layers are not attributes of it (kept in a plain list, say) does not see their parameters")
-
-    # ---- access
-    def data(self, ctx: Context | None = None) -> Any:
-        """The array on a device (the only one, or the current device's, when none is given)."""
-        trace = tracing()
-        if trace is not None:
-            return trace.parameter(self)
-        return self._check(ctx)
-
-    def list_data(self) -> list[Any]:
-        """The array on each device."""
-        self._check(next(iter(self._data)) if self._data else None)
-        assert self._data is not None
-        return list(self._data.values())
-
-    def grad(self, ctx: Context | None = None) -> Any:
-        """The gradient on a device."""
-        if self._data is not None and self._grad_req == "null":
-            raise HybridError(f"Parameter {self.name!r} has no gradient because its grad_req is 'null'")
-        return self._check(ctx).grad
-
-    def list_grad(self) -> list[Any]:
-        """The gradient on each device."""
-        return [self.grad(c) for c in self.list_ctx()]
-
-    def list_ctx(self) -> list[Context]:
-        """Devices that hold the parameter."""
-        if self._data is None:
-            if self._deferred is not None:
-                return self._deferred[1]
-            raise HybridError(f"Parameter {self.name!r} has not been initialized")
-        return list(self._data)
-
-    def set_data(self, data: Any) -> None:
-        """New values on every device."""
-        self.shape = data.shape
-        if self._data is None:
-            if self._deferred is None:
-                raise HybridError(f"Parameter {self.name!r} has not been initialized, so its value cannot be set: call initialize() first")
-            init, contexts, default, _ = self._deferred
-            self._deferred = (init, contexts, default, data)
-            self._finish_deferred_init()
-            return
-        for ctx, x in self._data.items():
-            x._write(array(data, ctx, self._dtype)._data)
-
-    def zero_grad(self) -> None:
-        """Set the gradients to zero."""
-        if self._grad_req != "null" and self._data is not None:
-            for x in self._data.values():
-                x.zero_grad()
-
-    def reset_ctx(self, ctx: Any) -> None:
-        """Move to other devices."""
-        contexts = [ctx] if isinstance(ctx, Context) else list(ctx)
-        if self._data is not None:
-            source = next(iter(self._data.values()))
-            self._data = OrderedDict((c, source.copyto(c)) for c in contexts)
-            self._init_grad()
-        elif self._deferred is not None:
-            self._deferred = (self._deferred[0], contexts, *self._deferred[2:])
-        else:
-            raise HybridError(f"Parameter {self.name!r} cannot be moved before it is initialized")
-
-    def cast(self, dtype: Any) -> None:
-        """Another dtype, values converted."""
-        self._dtype = dt.as_dtype(dtype)
-        self._var = None
-        if self._data is not None:
-            with autograd.pause(), untraced():
-                self._data = OrderedDict((c, x.astype(self._dtype)) for c, x in self._data.items())
-            self._init_grad()
-
-    # ---- symbols
-    def var(self) -> Any:
-        """The variable that stands for the parameter in a Symbol."""
-        trace = tracing()
-        if trace is not None:
-            return trace.parameter(self)
-        if self._var is None:
-            self._var = self._variable()
-        return self._var
-
-    def _variable(self) -> Symbol:
-        init = self.init if isinstance(self.init, (str, initializer.Initializer)) or self.init is None else None
-        return var(self.name, shape=self._shape, dtype=self._dtype.name, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=init, stype="default")
-
-    def traced_variable(self) -> Symbol:
-        """A fresh variable for a trace, of which shape and dtype may still be unknown."""
-        out = self._variable()
-        node = out._one()[0]
-        node.info = [(self._shape, self._dtype)]
-        self._traced = out
-        return Symbol([(node, 0)])
-
-    def finish_from_trace(self) -> None:
-        """Take over the shape that a trace found out."""
-        if self._data is None and self._traced is not None:
-            found = self._traced._one()[0].info[0][0]
-            if known(found):
-                self.shape = found
-            if self._deferred is None:
-                self._check(None)
-            self._finish_deferred_init()
-        self._traced = None
-
-    # ---- files
-    def _reduce(self) -> NDArray:
-        """The value on the CPU (the mean over devices)."""
-        values = self.list_data()
-        if len(values) == 1:
-            return values[0].as_in_context(cpu())
-        total = sum(v.asnumpy() for v in values) / len(values)
-        return array(np.asarray(total, self._dtype), cpu())
-
-    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
-        """Take over a loaded value."""
-        if self._shape is not None and (len(self._shape) != len(data.shape) or any(a not in (0, -1, b) for a, b in zip(self._shape, data.shape))):
-            raise ShapeError(f"Parameter {self.name!r} has shape {self._shape}, the loaded value {data.shape}")
-        if data._data.dtype != self._dtype:
-            if cast_dtype and dtype_source == "current":
-                data = data.astype(self._dtype)
-            elif cast_dtype:
-                self.cast(data._data.dtype)
-            else:
-                raise FileFormatError(f"Parameter {self.name!r} has dtype {self._dtype}, the loaded value {data._data.dtype}; pass cast_dtype=True to convert")
-        self._shape = data.shape
-        contexts = [ctx] if isinstance(ctx, Context) else list(ctx) if ctx else None
-        if self._data is None:
-            chosen = contexts or (self._deferred[1] if self._deferred else [current_context()])
-            self._make(None, chosen, None, data)
-        else:
-            if contexts and set(contexts) != set(self._data):
-                self.reset_ctx(contexts)
-            self.set_data(data)
-
-
-class Constant(Parameter):
-    """A parameter that is not trained."""
-
-    def __init__(self, name: str, value: Any):
-        value = value if isinstance(value, NDArray) else array(value, cpu(), np.asarray(value).dtype if isinstance(value, np.ndarray) else "float32")
-        self.value = value
-        super().__init__(name, grad_req="null", shape=value.shape, dtype=value._data.dtype, init=initializer.Constant(value), differentiable=False)
-
-    @property
-    def grad_req(self) -> str:
-        """Always null."""
-        return "null"
-
-    @grad_req.setter
-    def grad_req(self, req: str) -> None:
-        self._grad_req = "null"
+from ..array import NDArray
+from ..device import Context
+from ..errors import AttributeValueError, DeferredInitializationError, FileFormatError, ShapeError
+from .one_parameter import VERSION, Constant, Parameter, shape_known
 
 
 class ParameterDict:
@@ -340,8 +22,8 @@ class ParameterDict:
         self._params: OrderedDict[str, Parameter] = OrderedDict()
 
     def __repr__(self) -> str:
-        lines = "".join(f"  {p}\n" for p in self.values())
-        return f"{self._prefix + ' ' if self._prefix else ''}(\n{lines})"
+        lines = "\n".join(f"  {p}" for p in self.values())
+        return f"{self._prefix + ' ' if self._prefix else ''}(\n{lines}\n)"
 
     def __getitem__(self, key: str) -> Parameter:
         return self._params[key]
@@ -388,15 +70,22 @@ class ParameterDict:
             p = self._params[full] = Parameter(full, **kwargs)
             return p
         for key, value in kwargs.items():
-            if key == "shape" and value is not None:
-                value = (value,) if isinstance(value, int) else tuple(value)
-                if p.shape is None or len(p.shape) == len(value) and all(a in (0, -1) or b in (0, -1) or a == b for a, b in zip(p.shape, value)):
-                    p._shape = value if p.shape is None else tuple(b if a in (0, -1) else a for a, b in zip(p.shape, value))
-                    continue
-                raise ShapeError(f"Parameter {full!r} exists with shape {p.shape}, which does not fit {value}")
-            if key == "dtype" and dt.as_dtype(value) != p._dtype:
-                raise AttributeValueError(f"Parameter {full!r} exists with dtype {p._dtype}, {value} was asked for")
+            self._agree(p, key, value)
         return p
+
+    @staticmethod
+    def _agree(p: Parameter, key: str, value: Any) -> None:
+        """What is asked of a parameter that exists: taken over where it says nothing yet, an error where it differs."""
+        found = getattr(p, key, None)
+        if found is None:
+            setattr(p, key, value)
+        elif key == "shape":
+            value = (value,) if isinstance(value, int) else tuple(value) if value is not None else found
+            if len(found) != len(value) or any(a > 0 and b > 0 and a != b for a, b in zip(found, value)):
+                raise ShapeError(f"Parameter {p.name!r} exists with shape {found}, which does not fit {value}")
+            p._shape = tuple(b if a in (0, -1) else a for a, b in zip(found, value))
+        elif value is not None and (dt.as_dtype(value) != p._dtype if key == "dtype" else value != found):
+            raise AttributeValueError(f"Parameter {p.name!r} exists with {key}={found!r}, {value!r} was asked for: use another name, or ask for the same")
 
     def get_constant(self, name: str, value: Any = None) -> Constant:
         """The constant prefix + name, made from a value if it is not there."""
@@ -408,6 +97,10 @@ class ParameterDict:
             p = self._params[full] = Constant(full, value)
         if not isinstance(p, Constant):
             raise AttributeValueError(f"Parameter {full!r} exists and is no constant")
+        if value is not None:
+            given = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
+            if p.shape != given.shape or not (p.value.asnumpy() == given).all():
+                raise AttributeValueError(f"constant {full!r} exists with another value; use another name, or set_data to change it")
         return p
 
     def update(self, other: "ParameterDict") -> None:
@@ -459,11 +152,16 @@ class ParameterDict:
     def load(self, filename: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False, restore_prefix: str = "",
              cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Load by full name."""
-        loaded = serialize.load(filename)
-        if not isinstance(loaded, dict):
-            raise FileFormatError(f"{filename} holds arrays without names, so it cannot be loaded into parameters")
-        values = {restore_prefix + (k[4:] if k[:4] in ("arg:", "aux:") else k): v for k, v in loaded.items()}
-        fill(self._params, values, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+        self.load_dict(serialize.load(filename), ctx, allow_missing, ignore_extra, restore_prefix, str(filename), cast_dtype, dtype_source)
+
+    def load_dict(self, param_dict: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False, restore_prefix: str = "",
+                  filename: str | None = None, cast_dtype: bool = False, dtype_source: str = "current") -> None:
+        """Take over arrays by full name (``arg:`` and ``aux:`` before it are dropped)."""
+        source = filename or "the dict"
+        if not isinstance(param_dict, dict):
+            raise FileFormatError(f"{source} holds arrays without names, so it cannot be loaded into parameters")
+        values = {restore_prefix + (k[4:] if k[:4] in ("arg:", "aux:") else k): v for k, v in param_dict.items()}
+        fill(self._params, values, source, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
 
 
 def fill(params: Any, values: dict[str, NDArray], source: str, ctx: Any, allow_missing: bool, ignore_extra: bool, cast_dtype: bool, dtype_source: str) -> None:
@@ -486,3 +184,4 @@ def _some(names: list[str]) -> str:
     return shown + (f" and {len(names) - 4} more" if len(names) > 4 else "")
 
 
+__all__ = ["VERSION", "Constant", "DeferredInitializationError", "Parameter", "ParameterDict", "fill", "shape_known"]
