@@ -11,6 +11,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 
+from . import sort
 from .contraction import Contraction, Target, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
@@ -241,6 +242,14 @@ def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
     return Printed(name, source, args, "contraction", p.scratch, True)
 
 
+def print_sort(k: Kernel, name: str) -> Printed:
+    """The order of keys; the working memory is of the result's size."""
+    args, names = pointer_names(k)
+    head = signature(name, args, 1).replace(") {", ", char *scratch) {")
+    source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK)
+    return Printed(name, source, args, "sort", scratch, True)
+
+
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if supported(k):
@@ -250,6 +259,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return print_concat(k, name)
     if kind == "scatter":
         return print_scatter(k, name)
+    if kind == "sort":
+        return print_sort(k, name)
     return print_loops(k, name)
 
 

@@ -9,6 +9,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, substitute, text, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 
+from . import sort
 from .cuda_contraction import print_contraction
 from .cuda_pieces import THREADS, Launch, PrintedCuda, emitter, function, index_type, names_of
 from .dialect import CUDA, is_half
@@ -184,6 +185,8 @@ def print_kernel(k: Kernel, name: str) -> PrintedCuda:
         return print_concat(k, name)
     if k.kind == "scatter":
         return print_scatter(k, name)
+    if k.kind == "sort":
+        return sort.print_cuda(k, name)
     if k.dot is not None:
         return print_contraction(k, name)
     if k.hoisted:

@@ -243,6 +243,13 @@ def argreduce(op: str, x: Node, axis: int) -> Node:
     return make("argreduce", (x,), op=op, axis=int(axis) % x.ndim)
 
 
+def argsort(x: Node, descending: bool = False) -> Node:
+    """Indices (int64) that sort each row of the last axis; equal keys keep their order, nan is the largest."""
+    if not x.ndim:
+        raise ShapeError("a scalar has no axis to sort along")
+    return make("argsort", (x,), descending=bool(descending))
+
+
 def gather(x: Node, idx: Node, axis: int = 0) -> Node:
     """np.take(x, idx, axis); every index must be in range."""
     return make("gather", (x, idx), axis=int(axis) % max(x.ndim, 1))

@@ -188,6 +188,19 @@ _prim("argreduce", lambda args, op, axis: (_drop(args[0].shape, (axis,)), np.dty
       lambda xp, n, x: xp.asarray(getattr(xp, n.attrs["op"])(x, axis=n.attrs["axis"]), dtype=np.int64))
 
 
+def _argsort_eager(xp: Any, n: Node, x: Any) -> Any:
+    if x.dtype.itemsize == 2 and dt.is_float(x.dtype):
+        x = x.astype(np.float32)
+    if not n.attrs["descending"]:
+        return xp.argsort(x, axis=-1, kind="stable").astype(np.int64, copy=False)
+    # backwards, and backwards again: equal keys keep their order
+    back = xp.argsort(x[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    return (x.shape[-1] - 1 - back).astype(np.int64, copy=False)
+
+
+_prim("argsort", lambda args, descending: (args[0].shape, np.dtype(np.int64)), _argsort_eager)
+
+
 # ---- indexing
 def _gather_infer(args: tuple[Node, ...], axis: int) -> tuple[tuple[int, ...], np.dtype]:
     x, idx = args

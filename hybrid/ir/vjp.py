@@ -39,6 +39,7 @@ VJP["random_bits"] = lambda g, n, key: (None,)
 VJP["detach"] = lambda g, n, x: (None,)
 VJP["bitcast"] = lambda g, n, x: (None,)
 VJP["argreduce"] = lambda g, n, x: (None,)
+VJP["argsort"] = lambda g, n, x: (None,)
 
 
 @_vjp("map")

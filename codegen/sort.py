@@ -1,0 +1,104 @@
+"""Sorting kernels: the order of each row's keys. C: a merge sort of indices, stable. CUDA: a block sorts a row by a bitonic
+network (Batcher 1968) over (key, index) pairs, which are all different, so that the order is the same.
+"""
+from __future__ import annotations
+
+from hybrid import dtype as dt
+from hybrid.ir import Node
+from hybrid.ir.index import Var, unlinear, var
+from hybrid.ir.kernel import Kernel
+
+from .cuda_pieces import Launch, PrintedCuda, emitter, function, names_of
+from .dialect import C, CUDA
+from .emit import Block, Emitter
+
+MAX_THREADS = 1024
+
+
+def geometry(root: Node) -> tuple[int, int]:
+    """Rows, and keys in each."""
+    n = root.shape[-1]
+    return root.size // max(n, 1), n
+
+
+def _key(e: Emitter, root: Node, block: Block, row: Var, at: str) -> str:
+    """The key at an index (a C name) of the row, its statements in the block."""
+    v = Var(at, root.shape[-1])
+    inside = Block(block, block.vars | {v})
+    value = e.value(root.args[0], (*unlinear(var(row), root.shape[:-1]), var(v)), inside)
+    block.lines += inside.lines
+    return value
+
+
+def _first(root: Node, x: str, y: str) -> str:
+    """C text: may a key x stand before a key y that comes after it? nan is the largest."""
+    down = root.attrs["descending"]
+    nan = f" || {x if down else y} != {x if down else y}" if dt.is_float(root.args[0].dtype) else ""
+    return f"({x} {'>=' if down else '<='} {y}{nan})"
+
+
+def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, parallel: int) -> tuple[str, int]:
+    """C text of the function and the bytes of working memory it wants."""
+    root = k.root
+    rows, n = geometry(root)
+    e = Emitter(C, {m: p for m, p in names.items() if m is not root})
+    row = Var("r", max(rows, 1))
+    block = Block(None, frozenset([row]))
+    x, y = (_key(e, root, block, row, at) for at in ("u", "v"))
+    pragma = "#pragma omp parallel for schedule(static) num_threads(hy_threads)" if rows > 1 and root.size * 20 >= parallel else ""
+    body = [
+        *([pragma] if pragma else []),
+        f"for (long r = 0; r < {rows}; r++) {{",
+        f"  long *out = {names[root]} + r * {n}, *from = out, *to = (long *)scratch + r * {n};",
+        f"  for (long i = 0; i < {n}; i++) from[i] = i;",
+        f"  for (long w = 1; w < {n}; w *= 2) {{",
+        f"    for (long lo = 0; lo < {n}; lo += 2 * w) {{",
+        f"      long mid = lo + w < {n} ? lo + w : {n}, end = lo + 2 * w < {n} ? lo + 2 * w : {n}, a = lo, b = mid;",
+        "      for (long j = lo; j < end; j++) {",
+        "        int left = b >= end;",
+        "        if (!left && a < mid) {",
+        "          long u = from[a], v = from[b];",
+        *("          " + line for line in block.lines),
+        f"          left = {_first(root, x, y)};",
+        "        }",
+        "        to[j] = left ? from[a++] : from[b++];",
+        "      }",
+        "    }",
+        "    long *swap = from; from = to; to = swap;",
+        "  }",
+        f"  if (from != out) for (long i = 0; i < {n}; i++) out[i] = from[i];",
+        "}"]
+    return "\n".join([head, *("  " + line for line in body), "}"]), root.size * 8
+
+
+def print_cuda(k: Kernel, name: str) -> PrintedCuda:
+    """One block a row. Every exchange puts the smaller first, so indices past the end never move and need no padding."""
+    args, names = names_of(k)
+    root = k.root
+    rows, n = geometry(root)
+    threads = 32
+    while threads < MAX_THREADS and threads * 2 < n:
+        threads *= 2
+    e = emitter(k, names)
+    row = Var("r", max(rows, 1))
+    block = Block(None, frozenset([row]))
+    x, y = (_key(e, root, block, row, at) for at in ("u", "v"))
+    long = CUDA.types["int64"]
+    body = [
+        f"{long} r = blockIdx.x, *out = {names[root]} + r * {n};",
+        f"for ({long} i = threadIdx.x; i < {n}; i += {threads}) out[i] = i;",
+        "__syncthreads();",
+        f"for ({long} w = 2; w < {2 * n}; w *= 2)",
+        f"  for ({long} d = w / 2; d > 0; d /= 2) {{",
+        f"    for ({long} t = threadIdx.x; t < {n}; t += {threads}) {{",
+        f"      {long} s = d == w / 2 ? t ^ (w - 1) : t ^ d;            // the first step of a merge mirrors, the others shift",
+        f"      if (s > t && s < {n}) {{",
+        f"        {long} u = out[t], v = out[s];",
+        *("        " + line for line in block.lines),
+        f"        bool before = {_first(root, x, y)}, after = {_first(root, y, x)};",
+        "        if (before && after ? u > v : after) { out[t] = v; out[s] = u; }",
+        "      }",
+        "    }",
+        "    __syncthreads();",
+        "  }"]
+    return PrintedCuda(function(name, args, 1, body, threads), [Launch(name, rows, threads, args)])
