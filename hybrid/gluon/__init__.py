@@ -12,8 +12,8 @@ from .symbol_block import SymbolBlock
 
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "contrib", "nn", "parameter"]
 
-_LAZY = {"loss": "hybrid.gluon.loss", "metric": "hybrid.metric"}         # loaded when they are asked for
-_NOT_YET = ("Trainer", "data", "rnn", "model_zoo", "utils", "probability")
+_LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils", "metric": "hybrid.metric"}         # loaded when they are asked for
+_NOT_YET = ("Trainer", "rnn", "model_zoo", "probability")
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,9 @@
+"""Datasets, samplers and the DataLoader."""
+from __future__ import annotations
+
+from .dataloader import DataLoader, LoaderError, LoaderTimeout, default_batchify_fn, default_mp_batchify_fn
+from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
+from .sampler import BatchSampler, FilterSampler, IntervalSampler, RandomSampler, Sampler, SequentialSampler
+
+__all__ = ["ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "IntervalSampler", "LoaderError", "LoaderTimeout", "RandomSampler",
+           "RecordFileDataset", "Sampler", "SequentialSampler", "SimpleDataset", "default_batchify_fn", "default_mp_batchify_fn"]

@@ -1,0 +1,2 @@
+"""Picture datasets and transforms."""
+from __future__ import annotations
