@@ -18,6 +18,7 @@ MAX_TEXT = 65536                      # longer attribute strings in a file are n
 class Attribute:
     """An attribute's type, default and parser."""
     kind = "value"
+    takes_none = False                 # whether None is a value of its own, not a word for the default
 
     def __init__(self, default: Any = REQUIRED, *, doc: str = ""):
         self.default, self.doc = default, doc
@@ -29,8 +30,9 @@ class Attribute:
 
     def parse(self, value: Any) -> Any:
         """The canonical value; ValueError or TypeError when it does not fit."""
-        if value is None or (isinstance(value, str) and value in _NONE and self.default is None):
-            if self.default is None:
+        optional = self.default is None or self.takes_none
+        if value is None or (isinstance(value, str) and value in _NONE and optional):
+            if optional:
                 return None
             if not self.required:
                 return self.default
@@ -56,8 +58,12 @@ def _number(value: Any) -> Any:
 
 
 class Int(Attribute):
-    """An integer of 64 bits."""
+    """An integer of 64 bits (or None with ``none=True``)."""
     kind = "int"
+
+    def __init__(self, default: Any = REQUIRED, *, none: bool = False, doc: str = ""):
+        super().__init__(default, doc=doc)
+        self.takes_none = none
 
     def convert(self, value: Any) -> int:
         if isinstance(value, str) and value in ("True", "False"):
@@ -276,4 +282,4 @@ def parse_attrs(owner: str, table: Mapping[str, Attribute], given: Mapping[str, 
             values[name] = kind.parse(given[name])
         except (ValueError, TypeError, OverflowError, DTypeError) as err:
             raise AttributeValueError(f"operator {owner}: attribute {name}={given[name]!r} is not a valid {kind.kind}: {err}") from None
-    return Attrs(values, {k: v for k, v in given.items() if v is not None})
+    return Attrs(values, {k: v for k, v in given.items() if v is not None or table[k].takes_none})

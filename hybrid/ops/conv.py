@@ -13,15 +13,27 @@ from .attributes import Attrs
 from .registry import Bool, Enum, Float, Int, Shape, Str, op
 
 
+LAYOUTS = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
+
+
 def per_axis(given: Sequence[int], n: int, default: int) -> tuple[int, ...]:
     """One number an axis; the default where none is given."""
     return tuple(given) if given else (default,) * n
+
+
+def check_window(a: Attrs, n: int) -> None:
+    """Kernel, stride and dilation of at least 1, padding of at least 0, one number each for the n spatial axes."""
+    for name, least in (("kernel", 1), ("stride", 1), ("dilate", 1), ("pad", 0)):
+        given = a.asdict().get(name)
+        if given and (len(given) != n or min(given) < least):
+            raise ShapeError(f"{name}={tuple(given)} must have {n} numbers of at least {least}")
 
 
 def _geometry(data: Node, a: Attrs) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     n = len(a.kernel)
     if data.ndim != n + 2:
         raise ShapeError(f"a kernel {a.kernel} needs data of {n + 2} axes (batch, channel, {n} spatial), got {data.shape}")
+    check_window(a, n)
     return n, per_axis(a.stride, n, 1), per_axis(a.dilate, n, 1), per_axis(a.pad, n, 0)
 
 
@@ -102,7 +114,7 @@ def conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
 
 @op("Convolution", "data weight bias?", npx=("convolution",), json=("_npx_convolution",), params=conv_params, eager=conv_eager,
     kernel=Shape(), stride=Shape(()), dilate=Shape(()), pad=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(1024), no_bias=Bool(False),
-    cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Str(None))
+    cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Enum(None, *LAYOUTS))
 def convolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
     """N-D convolution (cross-correlation). data (N, C, …), weight (num_filter, C/num_group, *kernel), bias (num_filter,)."""
     _, stride, dilate, pad = _geometry(data, a)
@@ -137,7 +149,7 @@ def deconv_params(shapes: list, a: Attrs) -> list:
 
 @op("Deconvolution", "data weight bias?", npx=("deconvolution",), json=("_npx_deconvolution",), params=deconv_params, kernel=Shape(), stride=Shape(()),
     dilate=Shape(()), pad=Shape(()), adj=Shape(()), target_shape=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(512), no_bias=Bool(True),
-    cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Str(None))
+    cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Enum(None, *LAYOUTS))
 def deconvolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
     """Transposed convolution: data (N, C, …), weight (C, num_filter/num_group, *kernel)."""
     n, stride, dilate, pad = _geometry(data, a)
@@ -209,7 +221,7 @@ def _counts(x: Node, a: Attrs) -> Any:
 
 @op("Pooling", "data", npx=("pooling",), json=("_npx_pooling", "Pooling_v1"), kernel=Shape(()), pool_type=Enum("max", "max", "avg", "sum", "lp"), global_pool=Bool(False),
     cudnn_off=Bool(False), pooling_convention=Enum("valid", "valid", "full", "same"), stride=Shape(()), pad=Shape(()), p_value=Int(None),
-    count_include_pad=Bool(None), layout=Str(None))
+    count_include_pad=Bool(None), layout=Enum(None, *LAYOUTS))
 def pooling(data: Node, a: Attrs) -> Node:
     """max, avg, sum or lp pooling over windows (N, C, …), or over everything with global_pool."""
     last = _channels_last(a.layout)
@@ -233,6 +245,7 @@ def _window_pool(x: Node, a: Attrs) -> Node:
     n = len(a.kernel)
     if x.ndim != n + 2:
         raise ShapeError(f"a kernel {a.kernel} needs data of {n + 2} axes (batch, channel, {n} spatial), got {x.shape}")
+    check_window(a, n)
     axes = tuple(range(n + 2, 2 * n + 2))
     if a.pool_type == "max":
         return ir.reduce("max", _pool_windows(x, a, ir.reduce_identity("max", x.dtype)), axes)

@@ -97,6 +97,8 @@ class OpDef:
             if str(err).startswith("operator "):
                 raise
             raise type(err)(f"operator {self.name}: {err} (inputs: {self._describe(nodes)})") from None
+        except (IndexError, ZeroDivisionError, OverflowError) as err:     # an axis, a window, a size that the inputs do not have
+            raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs ({self._describe(nodes)}): {err}") from err
         if isinstance(out, Lowered):
             return out
         return Lowered(tuple(out) if isinstance(out, (tuple, list)) else (out,))
@@ -138,7 +140,11 @@ class OpDef:
 
     def complete(self, shapes: Sequence[Any], a: Attrs) -> list[Any]:
         """Shapes with unknown ones (None, or with entries of 0 or -1) filled in where the operator knows how."""
-        return list(self.params(list(shapes), a)) if self.params else list(shapes)
+        try:
+            return list(self.params(list(shapes), a)) if self.params else list(shapes)
+        except (IndexError, ZeroDivisionError) as err:
+            inputs = ", ".join(f"{n} {s}" for n, s in zip(self.inputs, shapes) if s is not None)
+            raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs ({inputs}): {err}") from err
 
     def __call__(self, *nodes: Node | None, **attrs: Any) -> Any:
         """Use an operator inside another's definition."""
