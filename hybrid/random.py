@@ -1,13 +1,14 @@
 """Seed and counter of the random generator. Draw number n of a process is the same eagerly and hybridized."""
 from __future__ import annotations
 
-import threading
 import time
 from typing import Any
 
 import numpy as np
 
-_lock = threading.Lock()
+from . import forking
+
+_lock = forking.lock()
 _state = [int(time.time_ns()) & 0x7FFFFFFF, 0]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = [["config", "errors", "dtype", "device", "scope", "codec"], ["ir"], ["ops"], ["passes"], ["codegen", "kernels"], ["runtime"],
+LAYERS = [["config", "errors", "dtype", "device", "scope", "codec", "forking"], ["ir"], ["ops"], ["passes"], ["codegen", "kernels"], ["runtime"],
           ["names", "tree", "indexing", "random", "tape", "debug", "symbol"], ["array"], ["dispatch"], ["autograd", "functions", "quick", "trace", "nd_draws"],
           ["methods", "hybridize", "initializer"], ["ndarray"], ["numpy"], ["serialize"], ["numpy_extension", "base", "util", "metric"], ["recordio", "io"], ["image"], ["gluon"]]
 

@@ -1,15 +1,16 @@
 """The one node type of every graph: frozen, hash-consed, with its shape and dtype inferred when it is made."""
 from __future__ import annotations
 
-import threading
 import weakref
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
 
 import numpy as np
 
+from .. import forking
+
 _table: "weakref.WeakValueDictionary[tuple, Node]" = weakref.WeakValueDictionary()
-_lock = threading.Lock()
+_lock = forking.lock()
 
 
 class Node:

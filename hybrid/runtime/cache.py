@@ -4,13 +4,12 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
-import threading
 import warnings
 from pathlib import Path
 
-from .. import config
+from .. import config, forking
 
-_lock = threading.Lock()
+_lock = forking.lock()
 _fallback: list[tempfile.TemporaryDirectory] = []
 
 

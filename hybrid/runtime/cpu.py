@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from typing import Any, Sequence
 
 import cffi
@@ -9,16 +10,31 @@ import numpy as np
 
 from hybrid.codegen import c as printer
 
-from .. import config
+from .. import config, forking
 from ..ir import Node
 from ..passes.pipeline import Planned
-from . import toolchain
+from . import launcher, toolchain
 from .report import Report, make_report
 
 _ffi = cffi.FFI()
 _ffi.cdef("void net(void **); void hy_set_threads(int);")
 _from_buffer, _new, _empty = _ffi.from_buffer, _ffi.new, np.empty
 ALIGN = 64
+MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
+_loaded: "weakref.WeakSet[CpuProgram]" = weakref.WeakSet()
+_any_loaded = [False]
+
+
+def _after_fork() -> None:
+    """In a forked process. GNU OpenMP keeps its threads between parallel regions; a fork does not copy them, and a region
+    of several threads would wait for them for ever. One thread needs none of them.
+    """
+    forking.FORKED[0] |= _any_loaded[0]
+    for program in _loaded:
+        program._lib.hy_set_threads(1)
+
+
+forking.in_child(_after_fork)
 
 
 def aligned_bytes(n: int) -> np.ndarray:
@@ -35,13 +51,16 @@ class CpuProgram:
 
     def __init__(self, planned: Planned):
         begin = time.perf_counter()
+        launcher.prepare()
         self.planned = planned
         self.report: Report = make_report(planned, "C")
         self._layout()
         source = self._source()
         so, c = toolchain.build(source)
         self._lib = _ffi.dlopen(str(so))
-        self._lib.hy_set_threads(config.num_threads())
+        self._lib.hy_set_threads(1 if forking.FORKED[0] else config.num_threads())
+        _loaded.add(self)
+        _any_loaded[0] = True
         self._net = self._lib.net
         self.report.source_path, self.report.source = str(c), source
         self.report.compile_seconds = time.perf_counter() - begin
@@ -177,6 +196,20 @@ class Bound:
             table[i] = pointer
         table[self.program._arena_slot] = _from_buffer(arena)
         return table, arena
+
+    def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...]) -> Any:
+        """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none."""
+        program = self.program
+        if len(program._fresh) != 1 or len(program._results) != 1 or program._updates or program._arena_slot > MAX_LAUNCHER_SLOTS:
+            return None
+        made = launcher.load()
+        if made is None:
+            return None
+        kept = [*self._fixed_arrays.items(), *((len(program._inputs) + j, a) for j, a in enumerate(program._constants))]
+        slot, shape = program._results[0]
+        net = int(_ffi.cast("uintptr_t", program._net))
+        return made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
+                    (slot, shape, program._new[0][1]), tuple(kept), ctx, scope, bool(train), counters)
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray] | None:
         """Outputs; None when an array does not fit (shape, dtype, layout) and the careful way must be taken."""

@@ -12,11 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Callable
 
+from .. import forking
 from ..errors import CompileError
 from . import cache
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-w")
-_build_lock = threading.Lock()
+_build_lock = forking.lock()
 _building: dict[str, threading.Lock] = {}
 _warned: list[bool] = []
 
@@ -106,16 +107,18 @@ def vector_bytes() -> int:
     return 64 if "avx512f" in features else 32 if "avx2" in features else 16
 
 
-def build(source: str) -> tuple[Path, Path]:
+def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Path, Path]:
     """Shared object of a C text, and the file its source is in. CompileError names that file.
+
+    extra: more flags. salt: what else the result depends on (versions of headers).
 
     Two threads that ask for one text compile it once; two processes both may, and the last rename wins with equal content.
     """
     cc = compiler()
     if cc is None:
         raise CompileError("no C compiler")
-    flags = FLAGS + machine_flags(cc)
-    key = cache.digest(source, compiler_version(cc), " ".join(flags), cpu_features())
+    flags = FLAGS + machine_flags(cc) + extra
+    key = cache.digest(source, compiler_version(cc), " ".join(flags), cpu_features(), salt)
     where = cache.folder()
     so, c = where / f"{key}.so", where / f"{key}.c"
     if so.exists():
