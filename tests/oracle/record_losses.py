@@ -56,7 +56,7 @@ CASES = {
     "sdml_smooth": ("SDMLLoss(smoothing_parameter=0.1)", [(N, (2, 5)), (N, (2, 5))]),
     "ctc": ("CTCLoss()", [(N, (2, 6, 5)), ("label", (2, 3))]),
     "ctc_layouts": ("CTCLoss(layout='TNC', label_layout='TN', weight=2)", [(N, (6, 2, 5)), ("label_t", (2, 3))]),
-    "ctc_lengths": ("CTCLoss()", [(N, (2, 7, 5)), ("label", (2, 3)), ("lengths", (7, 5)), ("lengths", (3, 1))]),
+    "ctc_lengths": ("CTCLoss()", [(N, (2, 7, 5)), ("label", (2, 3)), ("lengths", (7, 5)), ("lengths", (2, 1))]),
     "ctc_label_lengths": ("CTCLoss()", [(N, (2, 7, 5)), ("label", (2, 3)), None, ("lengths", (2, 3))]),
     "ctc_repeated": ("CTCLoss()", [("wide", (3, 8, 4)), ("repeated", (3, 4))]),
     "ctc_impossible": ("CTCLoss()", [(N, (2, 4, 4)), ("repeated", (2, 4))]),
@@ -113,6 +113,11 @@ def graph(mx, case: str) -> list:
     return [n["op"] for n in nodes]
 
 
+def unwritten(case: str, what: str) -> bool:
+    """MXNet's CTCLoss leaves the gradients of labels and lengths, and that of a label that does not fit, as the memory was."""
+    return case.startswith("ctc") and what not in ("value", "grad0") or case == "ctc_impossible" and what == "grad0"
+
+
 def record() -> None:
     """Ask MXNet."""
     import mxnet as mx
@@ -129,7 +134,7 @@ def record() -> None:
                     loss, xs = build(mx, case, dtype)
                     got[f"{case}|{dtype}|value"] = loss(*xs).asnumpy()
                 continue
-            got.update({f"{case}|{dtype}|{k}": v for k, v in found.items()})
+            got.update({f"{case}|{dtype}|{k}": v for k, v in found.items() if not unwritten(case, k)})
         reprs[case] = repr(build(mx, case, "float32")[0])
         try:
             graphs[case] = graph(mx, case)
