@@ -12,8 +12,9 @@ from .symbol_block import SymbolBlock
 
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "contrib", "nn", "parameter"]
 
-_LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils", "metric": "hybrid.metric"}         # loaded when they are asked for
-_NOT_YET = ("Trainer", "rnn", "model_zoo", "probability")
+_LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils", "metric": "hybrid.metric",
+         "trainer": "hybrid.gluon.trainer"}         # loaded when they are asked for
+_NOT_YET = ("rnn", "model_zoo", "probability")
 
 
 def __getattr__(name: str) -> Any:
@@ -21,10 +22,13 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         globals()[name] = importlib.import_module(_LAZY[name])
         return globals()[name]
+    if name == "Trainer":
+        globals()[name] = importlib.import_module("hybrid.gluon.trainer").Trainer
+        return globals()[name]
     if name in _NOT_YET:
         raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, autograd and compiled programs")
     raise AttributeError(f"module 'hybrid.gluon' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, "Trainer"})

@@ -211,7 +211,23 @@ class Block:
         return handle
 
     # ---- calls
+    def _tree_ids(self, into: set[int]) -> None:
+        """Add the ids of this block and of all below it."""
+        into.add(id(self))
+        for c in self._children.values():
+            c._tree_ids(into)
+
+    def _trace_version(self) -> Any:
+        """What a trace that called this block depends on."""
+        return id(self), self._signature_version(), fingerprint(self._watched())
+
+    def _counters(self) -> tuple[list[int], ...] | None:
+        """Numbers that grow with each change of ``_trace_version``; None when a change inside a list would go unseen."""
+        return None if self._watched() else (BLOCK_VERSION, VERSION)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if SCOPE.traces:
+            SCOPE.traces[-1].blocks.append(self)
         for hook in list(self.__dict__["_forward_pre_hooks"].values()):
             hook(self, args)
         out = self.forward(*args, **kwargs)

@@ -10,7 +10,7 @@ from ..errors import DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
 from ..scope import SCOPE
 from ..serialize.export import export_symbol
-from ..symbol import Group, Symbol, known, var
+from ..symbol import CONCRETE, Group, Symbol, known, var
 from ..trace import Hybridized, untraced
 from ..tree import flatten
 from .attributes import fingerprint
@@ -242,6 +242,7 @@ def _shadow(value: Any, leaves: list[Any], i: int) -> Any:
     """A variable of an array's shape and dtype."""
     if isinstance(value, NDArray):
         out = var(f"data{i}")
+        out._one()[0].holder = CONCRETE                              # a 0 in its shape is a length
         out._one()[0].info = [(value.shape, value._data.dtype)]
         return out
     if isinstance(value, (list, tuple)):

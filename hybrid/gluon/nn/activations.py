@@ -5,6 +5,7 @@ from typing import Any
 
 from ... import initializer
 from ..hybrid_block import HybridBlock
+from .checks import number
 
 
 class Activation(HybridBlock):
@@ -29,9 +30,7 @@ class LeakyReLU(HybridBlock):
 
     def __init__(self, alpha: float, **kwargs: Any):
         super().__init__(**kwargs)
-        if alpha < 0:
-            raise ValueError(f"LeakyReLU: alpha must not be negative, got {alpha}")
-        self._alpha = alpha
+        self._alpha = number("LeakyReLU", "alpha", alpha, 0)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
         return F.LeakyReLU(x, act_type="leaky", slope=self._alpha, name="fwd")

@@ -4,10 +4,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import functions, ndarray, symbol
-from ...errors import AttributeValueError
+from ...errors import AttributeValueError, HybridError
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from .activations import Activation
+from .checks import number, whole
 
 
 class _Container:
@@ -64,6 +65,12 @@ class HybridSequential(_Container, HybridBlock):
         return (x, *args) if args else x
 
 
+def _results(block: Any, x: Any) -> list[Any]:
+    if not block._children:
+        raise HybridError(f"{type(block).__name__} has no blocks to join the results of: add() some")
+    return [child(x) for child in block._children.values()]
+
+
 class Concurrent(Sequential):
     """Blocks side by side, their results concatenated along an axis."""
 
@@ -72,7 +79,7 @@ class Concurrent(Sequential):
         self.axis = axis
 
     def forward(self, x: Any, *args: Any) -> Any:
-        return functions.resolve("nd", "concat")(*[b(x) for b in self._children.values()], dim=self.axis)
+        return functions.resolve("nd", "concat")(*_results(self, x), dim=self.axis)
 
 
 class HybridConcurrent(HybridSequential):
@@ -84,7 +91,7 @@ class HybridConcurrent(HybridSequential):
 
     def forward(self, x: Any, *args: Any) -> Any:                    # type: ignore[override]
         with self.name_scope():
-            return functions.resolve("nd", "concat")(*[b(x) for b in self._children.values()], dim=self.axis)
+            return functions.resolve("nd", "concat")(*_results(self, x), dim=self.axis)
 
 
 class Concatenate(Concurrent):
@@ -113,7 +120,7 @@ class Dense(HybridBlock):
         super().__init__(**kwargs)
         self._flatten = flatten
         with self.name_scope():
-            self._units, self._in_units = units, in_units
+            self._units, self._in_units = whole("Dense", "units", units), whole("Dense", "in_units", in_units, 0)
             self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, dtype=dtype, allow_deferred_init=True)
             self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype, allow_deferred_init=True) if use_bias else None
             self.act = Activation(activation, prefix=activation + "_") if isinstance(activation, str) else activation
@@ -133,7 +140,7 @@ class Dropout(HybridBlock):
 
     def __init__(self, rate: float, axes: Any = (), **kwargs: Any):
         super().__init__(**kwargs)
-        self._rate, self._axes = rate, axes
+        self._rate, self._axes = number("Dropout", "rate", rate, most=1), axes
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
         if self._rate > 0:
@@ -190,7 +197,7 @@ class Embedding(HybridBlock):
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, sparse_grad: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
-        self._input_dim, self._output_dim = input_dim, output_dim
+        self._input_dim, self._output_dim = whole("Embedding", "input_dim", input_dim), whole("Embedding", "output_dim", output_dim)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype, "sparse_grad": sparse_grad}
         if sparse_grad:
             raise AttributeValueError("Embedding: sparse gradients are not supported, use sparse_grad=False")
@@ -262,7 +269,7 @@ class GroupNorm(_Norm):
                  gamma_initializer: Any = "ones", prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}
-        self._num_groups, self._epsilon = num_groups, epsilon
+        self._num_groups, self._epsilon = whole("GroupNorm", "num_groups", num_groups), epsilon
         self._affine((num_groups,), center, scale, beta_initializer, gamma_initializer)
 
     def hybrid_forward(self, F: Any, data: Any, gamma: Any, beta: Any) -> Any:      # type: ignore[override]

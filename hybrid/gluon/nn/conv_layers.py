@@ -5,30 +5,38 @@ from typing import Any
 
 from ..hybrid_block import HybridBlock
 from .activations import Activation
+from .checks import several, whole
 
 
-def tuple_of(value: Any, n: int) -> tuple[int, ...]:
-    """n numbers from one or from a sequence."""
-    out = (int(value),) * n if isinstance(value, int) else tuple(int(v) for v in value)
-    if len(out) != n:
-        raise ValueError(f"{n} numbers are needed, got {value!r}")
-    return out
+def check_layout(layer: str, layout: Any, n: int) -> None:
+    """NCHW or NHWC with n spatial axes, else ValueError."""
+    known = (LAYOUTS[n], f"N{LAYOUTS[n][2:]}C")
+    if layout not in known:
+        raise ValueError(f"{layer}: layout must be {known[0]} or {known[1]}, got {layout!r}")
+
+
+LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 
 
 class _Conv(HybridBlock):
     _op = "Convolution"
 
-    def __init__(self, channels: int, kernel_size: tuple[int, ...], strides: Any, padding: Any, dilation: Any, groups: int, layout: str, in_channels: int = 0,
+    def __init__(self, n: int, channels: int, kernel_size: Any, strides: Any, padding: Any, dilation: Any, groups: int, layout: str, in_channels: int = 0,
                  activation: Any = None, use_bias: bool = True, weight_initializer: Any = None, bias_initializer: Any = "zeros", output_padding: Any = None,
                  **kwargs: Any):
         super().__init__(**kwargs)
-        n = len(kernel_size)
+        me = type(self).__name__
+        check_layout(me, layout, n)
+        groups = whole(me, "groups", groups)
         with self.name_scope():
-            self._channels, self._in_channels = channels, in_channels
-            self._kwargs = {"kernel": kernel_size, "stride": tuple_of(strides, n), "dilate": tuple_of(dilation, n), "pad": tuple_of(padding, n),
+            self._channels, self._in_channels = whole(me, "channels", channels), whole(me, "in_channels", in_channels, 0)
+            if channels % groups or in_channels % groups:
+                raise ValueError(f"{me}: channels={channels} and in_channels={in_channels} must be multiples of groups={groups}")
+            self._kwargs = {"kernel": several(me, "kernel_size", kernel_size, n, 1), "stride": several(me, "strides", strides, n, 1),
+                            "dilate": several(me, "dilation", dilation, n, 1), "pad": several(me, "padding", padding, n),
                             "num_filter": channels, "num_group": groups, "no_bias": not use_bias, "layout": layout}
             if output_padding is not None:
-                self._kwargs["adj"] = tuple_of(output_padding, n)
+                self._kwargs["adj"] = several(me, "output_padding", output_padding, n)
             self.weight = self.params.get("weight", shape=self._weight_shape(layout, groups), init=weight_initializer, allow_deferred_init=True)
             self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer, allow_deferred_init=True) if use_bias else None
             self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
@@ -66,8 +74,8 @@ def _conv(name: str, n: int, layout_default: str) -> type:
     def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,  # noqa: N807
                  layout: str = layout_default, activation: Any = None, use_bias: bool = True, weight_initializer: Any = None,
                  bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
-        _Conv.__init__(self, channels, tuple_of(kernel_size, n), strides, padding, dilation, groups, layout, in_channels, activation, use_bias,
-                       weight_initializer, bias_initializer, **kwargs)
+        _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels, activation, use_bias, weight_initializer,
+                       bias_initializer, **kwargs)
     return type(name, (_Conv,), {"__init__": __init__, "__doc__": f"{n}-D convolution of ({layout_default}) inputs."})
 
 
@@ -75,18 +83,20 @@ def _transposed(name: str, n: int, layout_default: str) -> type:
     def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, output_padding: Any = 0, dilation: Any = 1,  # noqa: N807
                  groups: int = 1, layout: str = layout_default, activation: Any = None, use_bias: bool = True, weight_initializer: Any = None,
                  bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
-        _Conv.__init__(self, channels, tuple_of(kernel_size, n), strides, padding, dilation, groups, layout, in_channels, activation, use_bias,
-                       weight_initializer, bias_initializer, output_padding, **kwargs)
-        self.outpad = tuple_of(output_padding, n)
+        _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels, activation, use_bias, weight_initializer,
+                       bias_initializer, output_padding, **kwargs)
+        self.outpad = self._kwargs["adj"]
     return type(name, (_Transposed,), {"__init__": __init__, "__doc__": f"Transposed {n}-D convolution."})
 
 
 class _Pooling(HybridBlock):
-    def __init__(self, pool_size: tuple[int, ...], strides: Any, padding: Any, ceil_mode: bool, global_pool: bool, pool_type: str, layout: str,
+    def __init__(self, n: int, pool_size: Any, strides: Any, padding: Any, ceil_mode: bool, global_pool: bool, pool_type: str, layout: str,
                  count_include_pad: Any = None, **kwargs: Any):
         super().__init__(**kwargs)
-        n = len(pool_size)
-        self._kwargs = {"kernel": pool_size, "stride": tuple_of(pool_size if strides is None else strides, n), "pad": tuple_of(padding, n),
+        me = type(self).__name__
+        check_layout(me, layout, n)
+        kernel = several(me, "pool_size", pool_size, n, 1)
+        self._kwargs = {"kernel": kernel, "stride": several(me, "strides", kernel if strides is None else strides, n, 1), "pad": several(me, "padding", padding, n),
                         "global_pool": global_pool, "pool_type": pool_type, "pooling_convention": "full" if ceil_mode else "valid", "layout": layout}
         if count_include_pad is not None:
             self._kwargs["count_include_pad"] = count_include_pad
@@ -107,21 +117,20 @@ def _pool(name: str, n: int, kind: str, layout_default: str) -> type:
     if kind == "avg":
         def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0, ceil_mode: bool = False, layout: str = layout_default,  # noqa: N807
                      count_include_pad: bool = True, **kwargs: Any) -> None:
-            _Pooling.__init__(self, tuple_of(pool_size, n), strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+            _Pooling.__init__(self, n, pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
     else:
         def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = layout_default,  # type: ignore[misc]  # noqa: N807
                      ceil_mode: bool = False, **kwargs: Any) -> None:
-            _Pooling.__init__(self, tuple_of(pool_size, n), strides, padding, ceil_mode, False, "max", layout, **kwargs)
+            _Pooling.__init__(self, n, pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
     return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{n}-D {kind} pooling over windows."})
 
 
 def _global_pool(name: str, n: int, kind: str, layout_default: str) -> type:
     def __init__(self: Any, layout: str = layout_default, **kwargs: Any) -> None:  # noqa: N807
-        _Pooling.__init__(self, (1,) * n, None, 0, True, True, kind, layout, **kwargs)
+        _Pooling.__init__(self, n, 1, None, 0, True, True, kind, layout, **kwargs)
     return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{kind} over all positions."})
 
 
-LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 Conv1D, Conv2D, Conv3D = (_conv(f"Conv{n}D", n, LAYOUTS[n]) for n in (1, 2, 3))
 Conv1DTranspose, Conv2DTranspose, Conv3DTranspose = (_transposed(f"Conv{n}DTranspose", n, LAYOUTS[n]) for n in (1, 2, 3))
 MaxPool1D, MaxPool2D, MaxPool3D = (_pool(f"MaxPool{n}D", n, "max", LAYOUTS[n]) for n in (1, 2, 3))
@@ -136,7 +145,7 @@ class Pool2D(_Pooling):
     """2-D max pooling by the name and with the ``kernel_size`` that MXNet's first tutorial has."""
 
     def __init__(self, kernel_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = "NCHW", ceil_mode: bool = False, **kwargs: Any):
-        super().__init__(tuple_of(kernel_size, 2), strides, padding, ceil_mode, False, "max", layout, **kwargs)
+        super().__init__(2, kernel_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 
 class ReflectionPad2D(HybridBlock):
