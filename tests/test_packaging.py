@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [["config", "errors", "dtype", "device", "scope", "codec", "forking"], ["ir"], ["ops"], ["passes"], ["codegen", "kernels"], ["runtime"],
           ["names", "tree", "indexing", "random", "tape", "debug", "symbol"], ["array"], ["dispatch"], ["autograd", "functions", "quick", "trace", "nd_draws"],
-          ["methods", "hybridize", "initializer"], ["ndarray"], ["numpy"], ["serialize"], ["numpy_extension", "base", "util", "metric"], ["recordio", "io"], ["image"], ["gluon"]]
+          ["methods", "hybridize", "initializer"], ["ndarray"], ["numpy"], ["serialize"], ["numpy_extension", "base", "util", "metric", "lr_scheduler"], ["optimizer"], ["recordio", "io"], ["image"], ["gluon"]]
 
 
 def config() -> configparser.ConfigParser:

@@ -1,7 +1,8 @@
 """Records 20 updates of every optimizer, and the values of the learning rate schedulers, from MXNet 1.9.1.
 
 Run with MXNet's Python: ``MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_optimizers.py``. Writes tests/data/optimizers.json
-(what was run) and tests/data/optimizers.npz (gradients, first weights, weights after each update).
+(what was run) and tests/data/optimizers.npz (gradients, first weights, weights after each update; of float16 weights their
+float32 copies).
 """
 from __future__ import annotations
 
@@ -51,6 +52,7 @@ RUNS: dict[str, list[dict]] = {
     "groupadagrad": [PLAIN, {"learning_rate": 0.1, "eps": 1e-3, "clip_gradient": 0.4, "rescale_grad": 0.5}],
     "test": [PLAIN, {"rescale_grad": 0.5}],
 }
+MASTER_LAST = [False]
 ONE_PARAMETER = {"groupadagrad"}                    # takes matrices alone
 
 SCHEDULES = [
@@ -98,13 +100,21 @@ def run(name, kwargs, dtype, first, grads):
         kwargs["lr_scheduler"] = make(kwargs["lr_scheduler"])
         kwargs["learning_rate"] = kwargs["lr_scheduler"].base_lr
     count = 1 if name in ONE_PARAMETER else len(SHAPES)
+    MASTER_LAST[0] = name in ("sgd", "nag", "lars")
     updater = mx.optimizer.get_updater(mx.optimizer.create(name, param_idx2name=NAMES, **kwargs))
     weights = [mx.nd.array(w, dtype=dtype) for w in first[:count]]
     out = []
     for step in range(STEPS):
         updater(list(range(count)), [mx.nd.array(g[step], dtype=dtype) for g in grads[:count]], weights)
-        out.append(np.concatenate([w.asnumpy().ravel() for w in weights]))
+        shown = [master(updater.states[i]) for i in range(count)] if dtype == "float16" else weights
+        out.append(np.concatenate([w.asnumpy().ravel() for w in shown]))
     return np.array(out)
+
+
+def master(state):
+    """The float32 copy in a state of MXNet's: (state, copy) or (copy, state)."""
+    last = state[-1]
+    return last if isinstance(last, mx.nd.NDArray) and MASTER_LAST[0] else state[0]
 
 
 def main():

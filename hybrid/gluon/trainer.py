@@ -1,0 +1,229 @@
+"""Trainer: applies an optimizer to parameters after each backward pass, all of them in one program."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Sequence
+
+import numpy as np
+
+from .. import optimizer as opt
+from ..array import NDArray, wrap
+from ..device import Context, array_module
+from ..errors import AttributeValueError, HybridError
+from ..serialize.atomic import write_bytes
+from .parameter import Parameter
+
+LOCAL = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl")
+
+
+class StaleGradientError(HybridError, UserWarning):
+    """A step would use a gradient that backward has not written since the last step (MXNet raises UserWarning)."""
+
+
+class Trainer:
+    """Updates parameters from their gradients.
+
+    params: a dict (or ParameterDict) or a list of Parameters. optimizer: a name with optimizer_params (a dict of arguments), or
+    an Optimizer. kvstore: how gradients of several devices are brought together; within one process ``device``, ``local`` and
+    the like all mean that they are added up, and None means that they are not. Names of stores over several machines are
+    refused. compression_params is accepted and has no meaning within a process. update_on_kvstore: whether weights are updated
+    once and copied to the devices (the default with several devices; gradients stay as they are) or on each device from
+    gradients that ``allreduce_grads`` added up (False; gradients can then be changed before ``update``).
+
+    >>> from hybrid import nd, autograd, gluon
+    >>> net = gluon.nn.Dense(1, in_units=2); net.initialize()
+    >>> trainer = Trainer(net.collect_params(), 'sgd', {'learning_rate': 0.1})
+    >>> with autograd.record():
+    ...     loss = net(nd.ones((4, 2))).sum()
+    >>> loss.backward(); trainer.step(batch_size=4)
+    """
+
+    def __init__(self, params: Any, optimizer: Any, optimizer_params: dict[str, Any] | None = None, kvstore: Any = "device",
+                 compression_params: dict[str, Any] | None = None, update_on_kvstore: bool | None = None):
+        self._params: list[Parameter] = _parameters(params)
+        self._param2idx = {p.name: i for i, p in enumerate(self._params)}
+        self._compression_params = compression_params
+        self._contexts = self._check_contexts()
+        self._init_optimizer(optimizer, optimizer_params or {})
+        self._scale = self._optimizer.rescale_grad
+        self._reduces = _store(kvstore) and len(self._contexts) > 1
+        self._update_on_kvstore = self._reduces and update_on_kvstore is not False
+        self._kvstore = None
+        self._sums: dict[int, NDArray] = {}
+
+    def _check_contexts(self) -> list[Context]:
+        contexts: list[Context] | None = None
+        for p in self._params:
+            ctx = p.list_ctx()
+            if contexts is not None and contexts != ctx:
+                raise HybridError(f"all parameters must be on the same devices: {p.name!r} is on {ctx}, the ones before it on {contexts}")
+            contexts = ctx
+        return contexts or []
+
+    def _init_optimizer(self, optimizer: Any, optimizer_params: dict[str, Any]) -> None:
+        if not isinstance(optimizer_params, dict):
+            raise AttributeValueError(f"optimizer_params must be a dict of arguments, got {type(optimizer_params).__name__}")
+        by_index = dict(enumerate(self._params))
+        if isinstance(optimizer, opt.Optimizer):
+            if optimizer_params:
+                raise AttributeValueError("optimizer_params belong to an optimizer given by name; this one is an object already")
+            self._optimizer = optimizer
+            self._optimizer.param_dict = by_index
+        else:
+            self._optimizer = opt.create(optimizer, param_dict=by_index, **optimizer_params)
+        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
+
+    def __repr__(self) -> str:
+        return f"Trainer({len(self._params)} parameters, {self._optimizer!r})"
+
+    # ---- learning rate
+    @property
+    def optimizer(self) -> opt.Optimizer:
+        """The optimizer."""
+        return self._optimizer
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate now."""
+        return self._optimizer.learning_rate
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Another learning rate; raises UserWarning when a scheduler decides it."""
+        self._optimizer.set_learning_rate(lr)
+
+    # ---- steps
+    def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """One update of all parameters, with gradients divided by batch_size; after ``backward``, outside of ``record``.
+
+        A parameter whose gradient backward has not written since the last step raises StaleGradientError (a UserWarning), or is
+        left out with ignore_stale_grad.
+        """
+        self._rescale(batch_size)
+        if not self._skips():
+            work = self._work(ignore_stale_grad)
+            if self._reduces:
+                self._reduce(work[0] if self._update_on_kvstore else self._trained())
+            self._update(work)
+
+    def allreduce_grads(self) -> None:
+        """Add up the gradients of the devices, on each device. Then change them, if need be, and call ``update``."""
+        self._refuse_on_store("allreduce_grads")
+        if self._reduces:
+            self._reduce(self._trained())
+
+    def _trained(self) -> list[int]:
+        return [i for i, p in enumerate(self._params) if p.grad_req != "null"]
+
+    def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
+        """``step`` without ``allreduce_grads``."""
+        self._refuse_on_store("update")
+        self._rescale(batch_size)
+        if not self._skips():
+            self._update(self._work(ignore_stale_grad))
+
+    def _refuse_on_store(self, name: str) -> None:
+        if self._update_on_kvstore:
+            raise HybridError(f"{name}() has no meaning when weights are updated once for all devices: make the Trainer with update_on_kvstore=False")
+
+    def _rescale(self, batch_size: float) -> None:
+        try:
+            self._optimizer.rescale_grad = self._scale / batch_size
+        except (TypeError, ZeroDivisionError):
+            raise AttributeValueError(f"batch_size must be a number other than 0, got {batch_size!r}") from None
+
+    def _skips(self) -> bool:
+        """Whether mixed-precision training asks to leave this step out, because a gradient overflowed."""
+        scaler = getattr(self, "_amp_loss_scaler", None)
+        return scaler is not None and scaler.has_overflow(self._params)
+
+    def _work(self, ignore_stale_grad: bool) -> list[list[int]]:
+        """Numbers of the parameters to update, for each device."""
+        out: list[list[int]] = [[] for _ in self._contexts]
+        for i, p in enumerate(self._params):
+            if p._grad_req == "null":
+                continue
+            arrays = p._data.values() if p._data is not None else p.list_data()
+            for k, x in enumerate(arrays):
+                if x._ag is not None and x._ag.fresh:
+                    out[k].append(i)
+                elif not ignore_stale_grad:
+                    raise StaleGradientError(
+                        f"backward has not written the gradient of parameter {p.name!r} on {x.ctx} since the last step (or not at all). Either loss.backward() "
+                        "was not called, or the loss does not depend on this parameter; if that is meant, call step with ignore_stale_grad=True, "
+                        "which leaves such parameters as they are")
+        if self._update_on_kvstore:
+            fresh = set(out[0]).intersection(*out[1:])
+            out = [[i for i in out[0] if i in fresh]]
+        return out
+
+    def _reduce(self, numbers: Sequence[int]) -> None:
+        """Add up gradients: into a buffer when weights are updated once, else on every device."""
+        for i in numbers:
+            grads = self._params[i].list_grad()
+            first = grads[0]
+            if i not in self._sums or self._sums[i]._data.shape != first._data.shape or self._sums[i]._data.dtype != first._data.dtype:
+                self._sums[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
+            total = self._sums[i]._data
+            total[...] = first._data
+            for g in grads[1:]:
+                total += g.as_in_context(first._ctx)._data
+            if not self._update_on_kvstore:
+                for g in grads:
+                    self._sums[i].copyto(g)
+
+    def _update(self, work: Sequence[Sequence[int]]) -> None:
+        for k, numbers in enumerate(work):
+            if not numbers:
+                continue
+            arrays = [list(self._params[i]._data.values()) for i in numbers]        # type: ignore[union-attr]
+            weights = [row[k] for row in arrays]
+            grads = [self._sums[i] for i in numbers] if self._update_on_kvstore else [w._ag.grad for w in weights]
+            self._updaters[k](list(numbers), grads, weights)
+            if self._update_on_kvstore:
+                for row in arrays:
+                    for other in row[1:]:
+                        row[0].copyto(other)
+            for row in arrays:
+                for x in row if self._update_on_kvstore else row[k:k + 1]:
+                    x._ag.fresh = False
+
+    # ---- files
+    def save_states(self, fname: str | Path) -> None:
+        """Save the optimizer's states, counts, hyperparameters and scheduler; training goes on from them bit for bit.
+
+        The file appears whole or not at all. Parameters are saved apart (``net.save_parameters``); lr_mult and wd_mult of
+        Parameters are not saved.
+        """
+        write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True) if self._updaters else b"")
+
+    def load_states(self, fname: str | Path) -> None:
+        """Load what ``save_states`` wrote. FileFormatError, and nothing changed, when the file is damaged or of another optimizer."""
+        data = Path(fname).read_bytes()
+        for updater in self._updaters:
+            updater.set_states(data)
+        self._optimizer.param_dict = dict(enumerate(self._params))
+
+
+def _parameters(params: Any) -> list[Parameter]:
+    if hasattr(params, "keys"):
+        params = [params[k] for k in sorted(params.keys())]
+    if not isinstance(params, (list, tuple)):
+        raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, got {type(params).__name__}")
+    for p in params:
+        if not isinstance(p, Parameter):
+            raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, it holds a {type(p).__name__}")
+    twice = [p.name for i, p in enumerate(params) if any(p is q for q in params[:i])]
+    if twice:
+        raise AttributeValueError(f"parameter {twice[0]!r} is given twice; each can be updated once a step")
+    return list(params)
+
+
+def _store(kvstore: Any) -> bool:
+    """Whether gradients of several devices are added up."""
+    if kvstore is None:
+        return False
+    if isinstance(kvstore, str) and kvstore in LOCAL:
+        return True
+    if isinstance(kvstore, str) and (kvstore.startswith("dist") or kvstore in ("horovod", "byteps")):
+        raise HybridError(f"kvstore {kvstore!r} brings several processes together; training runs in one process here: use 'device'")
+    raise AttributeValueError(f"kvstore must be None or one of {', '.join(LOCAL)}, got {kvstore!r}")

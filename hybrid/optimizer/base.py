@@ -1,0 +1,323 @@
+"""The base of all optimizers: hyperparameters, multipliers, update counts, and the way from a rule to an update."""
+from __future__ import annotations
+
+import warnings
+from typing import Any, Callable, Hashable, Sequence
+
+from .. import dtype as dt
+from ..array import NDArray, wrap
+from ..device import array_module
+from ..errors import AttributeValueError, HybridError
+from ..ir import Node, Program
+from .program import Row, Scalars, build
+from .step import Step, flat
+
+LOW = ("float16", "bfloat16")
+
+
+def zeros_like(weight: NDArray, dtype: Any = None) -> Any:
+    """Zeros in a weight's shape and device, in its dtype or another."""
+    return wrap(array_module(weight._ctx).zeros(weight._data.shape, weight._data.dtype if dtype is None else dtype), weight._ctx)
+
+
+def wide_zeros_like(weight: NDArray) -> Any:
+    """Zeros in float32, also for a weight in float16 (float64 for float64)."""
+    return zeros_like(weight, dt.float64 if weight._data.dtype == dt.float64 else dt.float32)
+
+
+class Optimizer:
+    """Base class of the optimizers.
+
+    rescale_grad: factor of every gradient (a Trainer sets it to 1 / batch size). param_idx2name: names by index, for
+    multipliers by name; parameters whose names end neither in ``_weight`` nor in ``_gamma`` then get no weight decay. wd:
+    weight decay. clip_gradient: gradients are clipped to [-clip_gradient, clip_gradient]; None, 0 and negative numbers mean
+    no clipping. learning_rate: default 0.01; with an lr_scheduler it becomes that one's base. sym: a Symbol whose variables'
+    ``__lr_mult__`` and ``__wd_mult__`` count. begin_num_update: number of updates already done. multi_precision: float16 (and
+    bfloat16) weights are updated in a float32 copy. param_dict: Parameters by index, whose lr_mult and wd_mult count.
+
+    **Writing an optimizer.** The update of one parameter is said once, as a function of nodes of :mod:`hybrid.ir`; it is then
+    compiled for all parameters together. ``shared`` names attributes that the rule reads as numbers, ``scalars`` numbers that
+    differ between parameters (:meth:`numbers` gives them). Anything else that the rule depends on is part of :meth:`flags`.
+
+    >>> @Optimizer.register
+    ... class Halving(Optimizer):
+    ...     shared = (*Optimizer.shared, "decay")
+    ...     def __init__(self, decay=0.5, **kwargs):
+    ...         super().__init__(**kwargs)
+    ...         self.decay = decay
+    ...     def rule(self, w, g, states, s):
+    ...         return w * s.decay - s.gradient(g) * s.lr, []
+
+    An optimizer in MXNet's way, which overrides ``create_state`` and ``update(index, weight, grad, state)`` and changes the
+    arrays itself, works too.
+    """
+    opt_registry: dict[str, type["Optimizer"]] = {}
+    shared: tuple[str, ...] = ("rescale_grad", "clip_gradient")
+    scalars: tuple[str, ...] = ("lr", "wd")
+    draws = False                                     # whether the rule draws random numbers
+    master_last = False                               # whether multi_precision states are (state, copy) or (copy, state), as in MXNet
+    aggregate_num = 0
+
+    def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None, wd: float = 0.0, clip_gradient: float | None = None,
+                 learning_rate: float | None = None, lr_scheduler: Any = None, sym: Any = None, begin_num_update: int = 0,
+                 multi_precision: bool = False, param_dict: dict[Any, Any] | None = None, **unknown: Any):
+        if unknown:
+            raise AttributeValueError(f"{type(self).__name__} has no argument {', '.join(map(repr, unknown))}; it takes {', '.join(_arguments(type(self)))}")
+        for name, value in (("learning_rate", learning_rate), ("wd", wd), ("rescale_grad", rescale_grad), ("clip_gradient", clip_gradient)):
+            _check_number(type(self).__name__, name, value)
+        if param_idx2name is not None and not isinstance(param_idx2name, dict):
+            raise AttributeValueError(f"param_idx2name must be a dict from index to name, got {type(param_idx2name).__name__}")
+        self.rescale_grad, self.wd, self.clip_gradient, self.multi_precision = rescale_grad, wd, clip_gradient, bool(multi_precision)
+        self.lr_scheduler = lr_scheduler
+        self.lr = 0.01 if learning_rate is None and lr_scheduler is None else learning_rate
+        if lr_scheduler is not None and learning_rate is not None and lr_scheduler.base_lr != learning_rate:
+            warnings.warn(f"learning_rate {learning_rate} replaces the base_lr {lr_scheduler.base_lr} of the lr_scheduler", UserWarning, stacklevel=3)
+            lr_scheduler.base_lr = learning_rate
+        self.begin_num_update = self.num_update = begin_num_update
+        self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
+        self._index_update_count = self._all_index_update_counts[0]
+        self.idx2name = dict(param_idx2name or {})
+        self.sym_info: Any = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
+        self.param_dict = param_dict if param_dict else {}
+        self._programs: dict[Any, Program] = {}
+        self.lr_mult: dict[Any, float] = {}
+        self.wd_mult: dict[Any, float] = {}
+        self.set_lr_mult({})
+        self.set_wd_mult({})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(learning_rate={self.lr}, wd={self.wd})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "param_dict": {}, "_programs": {}}       # parameters are shared, programs are made again
+
+    # ---- registry
+    @staticmethod
+    def register(klass: type["Optimizer"]) -> type["Optimizer"]:
+        """Make an optimizer class known to :meth:`create_optimizer` by its name in lower case. A decorator."""
+        name = klass.__name__.lower()
+        old = Optimizer.opt_registry.get(name)
+        if old is not None:
+            warnings.warn(f"optimizer {klass.__module__}.{klass.__name__} replaces {old.__module__}.{old.__name__}", stacklevel=2)
+        Optimizer.opt_registry[name] = klass
+        return klass
+
+    @staticmethod
+    def create_optimizer(name: str, **kwargs: Any) -> "Optimizer":
+        """An optimizer by name (upper or lower case), with the arguments of its class.
+
+        >>> Optimizer.create_optimizer("sgd", learning_rate=0.1).learning_rate
+        0.1
+        """
+        if isinstance(name, Optimizer):
+            return name
+        found = Optimizer.opt_registry.get(str(name).lower())
+        if found is None:
+            raise AttributeValueError(f"unknown optimizer {name!r}; known: {', '.join(sorted(Optimizer.opt_registry))}")
+        return found(**kwargs)
+
+    # ---- what a subclass says
+    def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> tuple[Node, Sequence[Node]]:
+        """New weight and states from weight, gradient and states (float32 nodes, or float64), with the numbers ``s``."""
+        raise NotImplementedError(f"{type(self).__name__} must define rule(w, g, states, s), or update(index, weight, grad, state)")
+
+    def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
+        """The numbers of one parameter at its update number t (1, 2, ...), in the order of ``scalars``."""
+        return lr, wd
+
+    def flags(self) -> tuple[Hashable, ...]:
+        """What changes the form of the rule: another value compiles another program."""
+        return (self.clips(),)
+
+    def form(self, index: Any) -> Hashable:
+        """What changes the form of the rule for one parameter alone; the rule finds it in ``s.form``."""
+        return None
+
+    def clips(self) -> bool:
+        """Whether gradients are clipped."""
+        return self.clip_gradient is not None and self.clip_gradient > 0
+
+    def create_state(self, index: Any, weight: NDArray) -> Any:
+        """States of a weight: None, an array, or a tuple of them (None stays None inside)."""
+        return None
+
+    # ---- states with a float32 copy
+    def low_precision(self, weight: NDArray) -> bool:
+        """Whether a weight is updated in a float32 copy."""
+        return self.multi_precision and weight._data.dtype.name in LOW
+
+    def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
+        """States of a weight, with its float32 copy where multi_precision asks for one."""
+        if self.low_precision(weight):
+            copy = weight.astype("float32")
+            state = self.create_state(index, copy)
+            return (state, copy) if self.master_last else (copy, state)
+        if weight._data.dtype.name in LOW:
+            warnings.warn(f"{type(self).__name__} accumulates in {weight._data.dtype.name}, which is coarse: consider multi_precision=True", stacklevel=3)
+        return self.create_state(index, weight)
+
+    def states_of(self, weight: NDArray, state: Any, master: bool) -> list[NDArray]:
+        """The arrays of a state in the order of the program: those of create_state, then the float32 copy."""
+        if not master:
+            return flat(state)
+        if not isinstance(state, (tuple, list)) or len(state) != 2:
+            raise HybridError("multi_precision needs the states that create_state_multi_precision gave, a pair with a float32 copy of the weight")
+        inner, copy = state if self.master_last else reversed(state)
+        return [*flat(inner), copy]
+
+    # ---- updates
+    def is_compiled(self) -> bool:
+        """Whether updates are programs made from ``rule`` (not so when a subclass overrides ``update`` in MXNet's way)."""
+        own = type(self)
+        return own.update is Optimizer.update and own.update_multi_precision is Optimizer.update_multi_precision and own.rule is not Optimizer.rule
+
+    def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """Update a weight (in place) from its gradient; lists of all four update many in one program.
+
+        index: what names the parameter in counts and multipliers. state: from ``create_state``, changed in place.
+        """
+        self._run(index, weight, grad, state, False)
+
+    def update_multi_precision(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+        """As :meth:`update`, with states from ``create_state_multi_precision``."""
+        own = type(self)
+        if own.update is Optimizer.update:
+            self._run(index, weight, grad, state, True)
+        elif isinstance(index, (list, tuple)):
+            for row in zip(index, weight, grad, state):
+                self.update_multi_precision(*row)
+        elif self.low_precision(weight):
+            inner, copy = state if self.master_last else reversed(state)
+            self.update(index, copy, grad.astype("float32"), inner)
+            weight._write(copy._data.astype(weight._data.dtype))
+        else:
+            self.update(index, weight, grad, state)
+
+    def _run(self, index: Any, weight: Any, grad: Any, state: Any, multi_precision: bool) -> None:
+        if not isinstance(index, (list, tuple)):
+            index, weight, grad, state = [index], [weight], [grad], [state]
+        Step(self, index, weight, grad, state, multi_precision).run()
+
+    def program(self, rows: Sequence[Row]) -> Program:
+        """The program for parameters described by rows, made once."""
+        key = (self.flags(), *rows)
+        if key not in self._programs:
+            self._programs[key] = build(self, rows)
+        return self._programs[key]
+
+    def advance(self, indices: Sequence[Any]) -> list[float]:
+        """Count an update of some parameters; all numbers of the program, in its order."""
+        self._update_count(indices)
+        return self.gather(indices, self._get_lrs(indices), self._get_wds(indices))
+
+    def gather(self, indices: Sequence[Any], lrs: Sequence[float], wds: Sequence[float]) -> list[float]:
+        """The shared numbers, then those of each parameter."""
+        out = self.common()
+        counts, numbers = self._index_update_count, self.numbers
+        for i, lr, wd in zip(indices, lrs, wds):
+            out += numbers(i, lr, wd, counts[i])
+        return out
+
+    def common(self) -> list[float]:
+        """The numbers that all parameters share."""
+        try:
+            return [float(getattr(self, n) or 0.0) for n in self.shared]
+        except (TypeError, ValueError):
+            for n in self.shared:
+                _check_number(type(self).__name__, n, getattr(self, n))
+            raise
+
+    # ---- counts
+    def _set_current_context(self, device_id: int) -> None:
+        """Count from now on for the parameters' copies on one device."""
+        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
+
+    def _update_count(self, index: Any) -> None:
+        counts = self._index_update_count
+        for i in index if isinstance(index, (list, tuple)) else (index,):
+            n = counts[i] = counts.get(i, self.begin_num_update) + 1
+            if n > self.num_update:
+                self.num_update = n
+
+    # ---- learning rates and weight decays
+    @property
+    def learning_rate(self) -> Any:
+        """The learning rate now."""
+        return self.lr if self.lr_scheduler is None else self.lr_scheduler(self.num_update)
+
+    def set_learning_rate(self, lr: float) -> None:
+        """Another learning rate; raises UserWarning when a scheduler decides it."""
+        if self.lr_scheduler is not None:
+            raise UserWarning("the learning rate comes from the lr_scheduler of this optimizer, so it cannot be set; change the scheduler's base_lr")
+        _check_number(type(self).__name__, "learning_rate", lr)
+        self.lr = lr
+
+    def set_lr_scale(self, args_lrscale: Any) -> None:
+        """MXNet's old name; raises DeprecationWarning as there."""
+        raise DeprecationWarning("use set_lr_mult")
+
+    def set_lr_mult(self, args_lr_mult: dict[Any, float]) -> None:
+        """Factors of the learning rate, by name (with ``sym`` or ``param_idx2name``) or by index."""
+        self.lr_mult = {**self._from_symbol("__lr_mult__"), **args_lr_mult}
+
+    def set_wd_mult(self, args_wd_mult: dict[Any, float]) -> None:
+        """Factors of the weight decay, by name or by index; 0 for named parameters that are no ``_weight`` or ``_gamma``."""
+        none = {n: 0.0 for n in self.idx2name.values() if not self._decays(n)}
+        self.wd_mult = {**none, **self._from_symbol("__wd_mult__"), **args_wd_mult}
+
+    def _decays(self, name: str) -> bool:
+        return name.endswith(("_weight", "_gamma"))
+
+    def _from_symbol(self, attribute: str) -> dict[str, float]:
+        if not self.sym_info:
+            return {}
+        attrs, names = self.sym_info
+        return {n: float(attrs[n][attribute]) for n in names if attribute in attrs.get(n, {})}
+
+    def _multiplied(self, value: float, indices: Sequence[Any], table: dict[Any, float], attribute: str) -> list[float]:
+        params, names = self.param_dict, self.idx2name
+        out = []
+        for i in indices:
+            if i in params:
+                out.append(value * getattr(params[i], attribute))
+            elif i in table:
+                out.append(value * table[i])
+            elif i in names:
+                out.append(value * table.get(names[i], 1.0))
+            else:
+                out.append(value)
+        return out
+
+    def _get_lrs(self, indices: Sequence[Any]) -> list[float]:
+        return self._multiplied(self.learning_rate, indices, self.lr_mult, "lr_mult")
+
+    def _get_lr(self, index: Any) -> float:
+        return self._get_lrs([index])[0]
+
+    def _get_wds(self, indices: Sequence[Any]) -> list[float]:
+        return self._multiplied(self.wd, indices, self.wd_mult, "wd_mult")
+
+    def _get_wd(self, index: Any) -> float:
+        return self._get_wds([index])[0]
+
+
+def _check_number(owner: str, name: str, value: Any) -> None:
+    if value is None:
+        return
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        raise AttributeValueError(f"{owner}: {name} must be a number, got {value!r}") from None
+
+
+def _arguments(cls: type) -> list[str]:
+    """Names of all arguments of an optimizer class and its bases."""
+    out: dict[str, None] = {}
+    for c in cls.__mro__:
+        code = getattr(c.__dict__.get("__init__"), "__code__", None)
+        out.update(dict.fromkeys(code.co_varnames[1:code.co_argcount] if code else ()))
+    return list(out)
+
+
+register: Callable[[type[Optimizer]], type[Optimizer]] = Optimizer.register
+create: Callable[..., Optimizer] = Optimizer.create_optimizer

@@ -1,0 +1,113 @@
+"""A prepared update of some parameters: arrays collected once, then numbers filled in and one program called at each step."""
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from .. import random, runtime
+from .. import dtype as dt
+from ..array import REBINDS, NDArray, wrap
+from ..device import array_module
+from ..dispatch import common_context
+from ..errors import DTypeError, HybridError
+from ..ir import Program
+from .program import row_of
+
+
+def flat(state: Any) -> list[NDArray]:
+    """The arrays in a state, in order."""
+    if state is None:
+        return []
+    if isinstance(state, NDArray):
+        return [state]
+    if isinstance(state, (tuple, list)):
+        return [x for part in state for x in flat(part)]
+    raise DTypeError(f"an optimizer's state is None, an array, or a tuple of them, got {type(state).__name__}")
+
+
+class Step:
+    """The update of some parameters by one program.
+
+    ``advance()`` counts an update and fills in the numbers (learning rates, ...); ``apply()`` runs the program, which writes
+    weights and states in place. ``program`` and ``inputs`` (arrays by slot) are all that is needed to run it elsewhere.
+    """
+
+    def __init__(self, optimizer: Any, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Sequence[Any],
+                 multi_precision: bool):
+        for x in (*weights, *grads):
+            if not isinstance(x, NDArray):
+                raise DTypeError(f"optimizers update arrays, got {type(x).__name__}")
+        self.optimizer, self.indices, self.weights, self.grads = optimizer, list(indices), list(weights), list(grads)
+        self.states, self.multi_precision = list(states), multi_precision
+        self.ctx = common_context(f"update by {type(optimizer).__name__}", [*weights, *grads])
+        self.flags = optimizer.flags()
+        rows, held = [], []
+        for i, w, g, state in zip(indices, weights, grads, states):
+            master = multi_precision and optimizer.low_precision(w)
+            arrays = optimizer.states_of(w, state, master)
+            rows.append(row_of(w, g, arrays, master, optimizer.form(i)))
+            held.append([w, g, *arrays])
+        self.program: Program = optimizer.program(rows)
+        self._collect(held)
+
+    def _collect(self, held: Sequence[Sequence[NDArray]]) -> None:
+        size = self.program.inputs[0].shape[0]
+        self.host = np.zeros(size, dt.float64)
+        xp = array_module(self.ctx)
+        self.numbers = wrap(self.host if xp is np else xp.zeros(size, dt.float64), self.ctx)
+        self.inputs: list[NDArray] = [self.numbers]
+        self.key: NDArray | None = None
+        if self.optimizer.draws:
+            self.key = wrap(xp.zeros(2, dt.uint32), self.ctx)
+            self.inputs.append(self.key)
+        self.inputs += [x for row in held for x in row]
+        self.written = [self.inputs[slot] for slot, _ in self.program.updates]
+        self.exe = runtime.compile(self.program, self.ctx)
+        self.seen = -1
+
+    def fits(self, weights: Sequence[NDArray], grads: Sequence[NDArray], states: Sequence[Any]) -> bool:
+        """Whether this is still the update of these arrays (the same objects) under the optimizer's present flags."""
+        return (self.flags == self.optimizer.flags() and _same(self.weights, weights) and _same(self.grads, grads) and _same(self.states, states)
+                and (self.seen == REBINDS[0] or self._shapes()))
+
+    def _shapes(self) -> bool:
+        return all(x._data.shape == leaf.shape and x._data.dtype == leaf.dtype for x, leaf in zip(self.inputs, self.program.inputs))
+
+    def advance(self) -> None:
+        """Count an update of every parameter and fill in the numbers it uses."""
+        values = self.optimizer.advance(self.indices)
+        if len(values) != self.host.shape[0]:
+            raise HybridError(f"{type(self.optimizer).__name__}.numbers must give {len(self.optimizer.scalars)} numbers a parameter: "
+                              f"{', '.join(self.optimizer.scalars)}")
+        self.host[:] = values
+        if self.numbers._data is not self.host:
+            self.numbers._write(array_module(self.ctx).asarray(self.host))
+        if self.key is not None:
+            self.key._write(array_module(self.ctx).asarray(random.next_key(len(self.weights))))
+
+    def apply(self) -> None:
+        """Run the program on the arrays."""
+        if self.seen != REBINDS[0]:
+            self._bind()
+        if self.bound is None or self.bound() is None:
+            self.exe([x._data for x in self.inputs])
+        for x in self.written:
+            x._version += 1
+
+    def _bind(self) -> None:
+        """Note where the arrays are, so that a call need not look."""
+        raw = [x._data for x in self.inputs]
+        self.bound: Any = self.exe.bind(range(len(raw))) if hasattr(self.exe, "bind") else None
+        if self.bound is not None and not self.bound.rebind(raw):
+            self.bound = None
+        self.seen = REBINDS[0]
+
+    def run(self) -> None:
+        """One update."""
+        self.advance()
+        self.apply()
+
+
+def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b))

@@ -1,0 +1,93 @@
+"""Updater: an optimizer with the states of the parameters it has met."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..array import NDArray
+from .base import Optimizer
+from .states import dump_states, load_states
+from .step import Step
+
+KEPT = 64                        # prepared steps an updater keeps
+
+
+class Updater:
+    """Updates weights by index, keeping their states: ``updater(index, grad, weight)``; lists update many in one program.
+
+    >>> from hybrid import nd
+    >>> updater, w = get_updater(Optimizer.create_optimizer("test")), nd.ones((2,))
+    >>> updater(0, nd.ones((2,)), w); w.asnumpy().tolist()
+    [2.0, 2.0]
+    """
+
+    def __init__(self, optimizer: Optimizer):
+        self.optimizer = optimizer
+        self.states: dict[Any, Any] = {}
+        self.states_synced: dict[Any, bool] = {}
+        self.aggregate_updates = True
+        self._steps: dict[Any, Step] = {}
+
+    def __call__(self, index: Any, grad: Any, weight: Any) -> None:
+        if isinstance(index, (list, tuple)):
+            self.step_of(list(index), list(grad), list(weight))
+        else:
+            self.step_of([index], [grad], [weight])
+
+    def step_of(self, indices: list[Any], grads: list[Any], weights: list[Any]) -> None:
+        """Update the parameters of some indices."""
+        indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
+        if not indices:
+            return
+        self.optimizer._set_current_context(weights[0].ctx.device_id)
+        states = [self.state(i, w) for i, w in zip(indices, weights)]
+        if self.optimizer.is_compiled():
+            self.prepared(indices, grads, weights, states).run()
+        else:
+            for row in zip(indices, weights, grads, states):
+                self.optimizer.update_multi_precision(*row)
+
+    def state(self, index: Any, weight: NDArray) -> Any:
+        """The state of a parameter, made when it is first asked for, on the weight's device."""
+        if index not in self.states:
+            self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
+            self.states_synced[index] = True
+        elif not self.states_synced.get(index, True):
+            self.states[index] = self.sync_state_context(self.states[index], weight.ctx)
+            self.states_synced[index] = True
+        return self.states[index]
+
+    def prepared(self, indices: list[Any], grads: list[Any], weights: list[Any], states: list[Any]) -> Step:
+        """The prepared step of these arrays: the last one of these indices if it is for the same arrays."""
+        key = tuple(indices)
+        step = self._steps.get(key)
+        if step is None or step.optimizer is not self.optimizer or not step.fits(weights, grads, states):
+            if len(self._steps) >= KEPT:
+                self._steps.clear()
+            step = self._steps[key] = Step(self.optimizer, indices, weights, grads, states, True)
+        return step
+
+    def sync_state_context(self, state: Any, context: Any) -> Any:
+        """A state on a device."""
+        if isinstance(state, NDArray):
+            return state.as_in_context(context)
+        if isinstance(state, (tuple, list)):
+            return type(state)(self.sync_state_context(s, context) for s in state)
+        return state
+
+    def get_states(self, dump_optimizer: bool = False) -> bytes:
+        """States as bytes; with dump_optimizer also counts, hyperparameters and the position of the lr_scheduler.
+
+        The format is an .npz archive of arrays and JSON, not MXNet's pickle: reading it runs no code.
+        """
+        return dump_states(self.states, self.optimizer if dump_optimizer else None)
+
+    def set_states(self, states: bytes) -> None:
+        """Take over what :meth:`get_states` gave. FileFormatError when it is damaged, of another kind or another optimizer's."""
+        self.states = load_states(states, self.optimizer)
+        self.states_synced = dict.fromkeys(self.states, False)
+        self._steps.clear()
+
+
+def get_updater(optimizer: Optimizer) -> Updater:
+    """An :class:`Updater` of an optimizer."""
+    return Updater(optimizer)
