@@ -1,7 +1,8 @@
-"""The shortest way into a compiled CPU program of one array argument and one result: a closure over all it needs.
+"""The shortest way into a compiled CPU program of array arguments and one result: the C launcher, or without Python's
+headers a closure over all it needs.
 
 It answers None whenever anything is not as it was (then the careful way is taken): versions, buffers, scopes, the
-argument's class, device, shape, dtype or layout.
+arguments' class, device, shape, dtype or layout.
 """
 from __future__ import annotations
 
@@ -16,19 +17,26 @@ if TYPE_CHECKING:
     from .runtime.cpu import Bound
 
 
-def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[[Any], Any]:
-    """The closure. counters: numbers that grow whenever the compiled program may no longer be the right one."""
+def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[..., Any] | None:
+    """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one."""
+    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters))
+    if launched is not None or len(bound._checks) != 1 or not bound.program._simple:
+        return launched
+    return _closure(bound, ctx, cls, train, tuple(counters))
+
+
+def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[[Any], Any]:
     program = bound.program
     (slot, shape, dtype), = bound._checks
     (out_shape, out_dtype), = program._new
     at, net, tables, make_table = bound._first, program._net, bound._tables, bound._table
     from_buffer, empty, new, scope = bound.from_buffer, np.empty, object.__new__, SCOPE
     rebinds, seen = REBINDS, REBINDS[0]
-    first, second = counters
+    first, second = (*counters, [0], [0])[:2]
     first_seen, second_seen = first[0], second[0]
 
-    def quick(a: Any) -> Any:
-        if (rebinds[0] != seen or first[0] != first_seen or second[0] != second_seen or type(a) is not cls or a._ctx != ctx
+    def quick(a: Any, *more: Any) -> Any:
+        if (more or rebinds[0] != seen or first[0] != first_seen or second[0] != second_seen or type(a) is not cls or a._ctx != ctx
                 or scope.recording or scope.training != train or scope.traces):
             return None
         raw = a._data

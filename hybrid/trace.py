@@ -31,6 +31,7 @@ class Trace:
         self.holders: list[Any] = []                    # what gives the array of each variable at call time
         self.handles: list[tuple[Symbol, SymNode]] = []
         self.known: dict[int, Symbol] = {}
+        self.blocks: list[Any] = []                     # Blocks called meanwhile: what they do may depend on their attributes
 
     def variable(self, name: str, holder: Any, shape: Any, dtype: Any) -> Symbol:
         """A traced input."""
@@ -211,17 +212,46 @@ class Hybridized:
     """
 
     def __init__(self, fn: Callable[..., Any], name: str, version: Callable[[], Any] | None = None, state: Callable[[], Any] | None = None,
-                 options: dict[str, Any] | None = None):
-        self.fn, self.name, self.version, self.state, self.options = fn, name, version or (lambda: 0), state, options or {}
+                 options: dict[str, Any] | None = None, owner: Any = None):
+        self.owner = owner
+        self.fn, self.name, self.state, self.options = fn, name, state, options or {}
+        self._own_version = version or (lambda: 0)
+        self._used: list[Any] = []                       # Blocks that the traced code called and that the owner's version does not cover
         self.entries: dict[Any, Entry] = {}
         self.cache_misses: list[str] = []
         self._lock = threading.RLock()
         self._last: tuple[Entry, Any, int, bool] | None = None
-        self.counters: tuple[list[int], ...] | None = None
+        self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
         self.quick: Callable[[Any], Any] | None = None
+
+    def version(self) -> Any:
+        """A value that differs when something that the traces depend on has changed."""
+        own = self._own_version()
+        return (own, *(b._trace_version() for b in self._used)) if self._used else own
+
+    def _note_blocks(self, blocks: Sequence[Any]) -> None:
+        covered: set[int] = set()
+        for b in self._used:
+            b._tree_ids(covered)
+        if self.owner is not None:
+            self.owner._tree_ids(covered)
+        for b in blocks:                                 # a parent comes before its children
+            if id(b) not in covered:
+                b._tree_ids(covered)
+                self._used.append(b)
+
+    def _counters(self) -> tuple[list[int], ...] | None:
+        """Numbers that grow whenever ``version`` may differ, or None when there are no such numbers."""
+        every = [self.counters, *(b._counters() for b in self._used)]
+        return None if any(c is None for c in every) else tuple({id(n): n for c in every for n in c or ()}.values())
 
     # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        quick = self.quick
+        if quick is not None and not kwargs:
+            out = quick(*args)
+            if out is not None:
+                return out
         last = self._last
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
             entry, version, n, train = last
@@ -248,12 +278,13 @@ class Hybridized:
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
+        repeats = _repeats(every)
         signature = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training, SCOPE.recording, SCOPE.np_array,
-                     self.version(), static, _repeats(every))
+                     self.version(), static, repeats)
         entry = self.entries.get(signature)
         if entry is None:
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
-        if not SCOPE.recording and self._plain(args, kwargs, held) and entry.single:
+        if not SCOPE.recording and self._plain(args, kwargs, held) and entry.single and repeats is None:
             self._last = (entry, self.version(), len(args), SCOPE.training)
             self._make_quick(entry, args)
         if entry.written and entry.overlaps(every):
@@ -263,12 +294,12 @@ class Hybridized:
     def _make_quick(self, entry: Entry, args: Any) -> None:
         """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
         self.quick = None
-        if (self.counters is not None and len(args) == 1 and entry.fast([args[0]._data]) is not None and entry.bound is not None
-                and entry.bound.program._simple):                # its one result is what the kernels write, in the same shape
-            self.quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, self.counters)
+        counters = self._counters()
+        if counters is not None and args and entry.fast([a._data for a in args]) is not None and entry.bound is not None:
+            self.quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters)
 
     def _plain(self, args: Any, kwargs: Any, held: Any) -> bool:
-        return not kwargs and not held and all(isinstance(a, NDArray) for a in args)
+        return not kwargs and self.state is None and not held and all(isinstance(a, NDArray) for a in args)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
         try:
@@ -320,6 +351,7 @@ class Hybridized:
             leaves: list[Any] = []
             out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
             leaves = [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves]
+        self._note_blocks(trace.blocks)
         for holder in trace.holders:
             if hasattr(holder, "finish_from_trace"):
                 holder.finish_from_trace()

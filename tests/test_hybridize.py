@@ -949,3 +949,48 @@ def test_no_warnings_in_normal_use() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         both(lambda v: v * 2, arr(3))
+
+
+def test_function_follows_the_blocks_it_calls() -> None:
+    class Scaled(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.k, self.parts = 2.0, [1.0]
+
+        def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+            return x * self.k + self.parts[0]
+    inner = Scaled()
+    inner.hybridize()
+    x = nd.ones((2, 3))
+
+    @mx.hybridize
+    def f(a: Any) -> Any:
+        return inner(a) + 1
+    for k, part in ((2.0, 1.0), (3.0, 1.0), (3.0, 5.0), (2.0, 1.0)):
+        inner.k, inner.parts[0] = k, part
+        for _ in range(3):
+            assert (f(x).asnumpy() == k + part + 1).all()
+
+
+def test_plain_class_without_arrays_follows_its_numbers() -> None:
+    @mx.hybridize
+    class Model:
+        def __init__(self) -> None:
+            self.k = 2.0
+
+        def forward(self, x: Any) -> Any:
+            return x * self.k
+    m, x = Model(), nd.ones((2, 3))
+    for k in (2.0, 3.0, 2.0):
+        m.k = k
+        for _ in range(3):
+            assert (m.forward(x).asnumpy() == k).all()
+
+
+def test_two_arguments_the_same_and_different() -> None:
+    @mx.hybridize
+    def f(a: Any, b: Any) -> Any:
+        return (a * b)[0]
+    x = nd.ones((2, 3))
+    for b, want in ((x, 1), (x * 2, 2), (x * 3, 3), (x, 1)):
+        assert (f(x, b).asnumpy() == want).all()

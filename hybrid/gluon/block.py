@@ -11,10 +11,11 @@ import numpy as np
 from .. import serialize
 from ..errors import AttributeValueError, FileFormatError
 from ..hybridize import check_options
+from ..scope import SCOPE
 from ..symbol import Symbol
-from .attributes import can_change_inside, named_in_methods
+from .attributes import can_change_inside, fingerprint, named_in_methods
 from .naming import BlockScope
-from .parameter import Parameter, ParameterDict, fill
+from .parameter import VERSION, Parameter, ParameterDict, fill
 
 
 class HookHandle:
@@ -219,7 +220,8 @@ class Block:
 
     def _trace_version(self) -> Any:
         """What a trace that called this block depends on."""
-        return id(self), self._signature_version(), fingerprint(self._watched())
+        parameters = tuple((p._shape, p._dtype) for p in self._collect_params_with_prefix().values())
+        return id(self), self._signature_version(), parameters, fingerprint(self._watched())
 
     def _counters(self) -> tuple[list[int], ...] | None:
         """Numbers that grow with each change of ``_trace_version``; None when a change inside a list would go unseen."""

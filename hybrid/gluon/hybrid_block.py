@@ -123,7 +123,7 @@ class HybridBlock(Block):
         d = self.__dict__
         d["_active"], d["_flags"] = bool(active), dict(kwargs)
         if clear or d["_engine"] is None:
-            d["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now, options=dict(kwargs))
+            d["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now, options=dict(kwargs), owner=self)
         d["_seen_key"] = -1
         self._set_quick()
         for child in self._children.values():

@@ -72,11 +72,10 @@ class CpuProgram:
         self._inputs = [(n.shape, n.dtype) for n in fused.program.inputs]
         index: dict[Node, int] = {n: i for i, n in enumerate(fused.program.inputs)}
         self._constants: list[np.ndarray] = []
-        for k in fused.kernels:
-            for n in k.reads:
-                if n.prim == "data" and n not in index:
-                    index[n] = len(index)
-                    self._constants.append(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape))
+        for n in [*(n for k in fused.kernels for n in k.reads), *(n for n, _ in fused.results)]:
+            if n.prim == "data" and n not in index:
+                index[n] = len(index)
+                self._constants.append(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape))
         self._fresh: list[Node] = []
         for n, _ in fused.results:
             if n not in index:

@@ -1,0 +1,202 @@
+/* The shortest way from Python into a compiled program: an object that is called with NDArrays, checks that they are what
+ * the program was compiled for, allocates the result, calls the program without the GIL and wraps the result.
+ *
+ * Whenever anything is not as it was when the launcher was made (argument class, device, shape, dtype, layout, scopes,
+ * counters), it returns None and the caller takes the careful way. Built once for each Python and NumPy, cached on disk.
+ */
+#define PY_SSIZE_T_CLEAN
+#define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
+#include <Python.h>
+#include <structmember.h>
+#include <numpy/arrayobject.h>
+#include <stdlib.h>
+
+typedef void (*Net)(void **);
+typedef struct { int slot, ndim; npy_intp dims[32]; PyArray_Descr *descr; } Spec;
+enum { MAX_COUNTERS = 4, MAX_ARENAS = 16 };
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc call;
+  Net net;
+  PyTypeObject *cls;                           /* NDArray, or a class of the same layout */
+  PyObject *ctx, *scope, *keep;                /* keep: everything whose memory the table points to */
+  Py_ssize_t at_data, at_ctx, at_ag, at_version;
+  int inputs, slots, arena_slot, training, counters, arenas;
+  size_t arena_bytes;
+  Spec *input, output;
+  void **table;                                /* fixed pointers; the others are filled in at each call */
+  void *arena[MAX_ARENAS];                     /* free ones: one call holds one */
+  PyObject *counter[MAX_COUNTERS], *seen[MAX_COUNTERS];
+} Launcher;
+
+static PyObject *str_dict, *str_recording, *str_training, *str_traces, *zero;
+
+#define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
+
+static int counters_hold(const Launcher *self) {
+  for (int i = 0; i < self->counters; i++) {
+    PyObject *list = self->counter[i], *now = PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, 0) : NULL;
+    if (now != self->seen[i] && (!now || PyObject_RichCompareBool(now, self->seen[i], Py_EQ) != 1)) return 0;
+  }
+  return 1;
+}
+
+/* Thread-local flags: 1 when they are as at compile time, 0 when not, -1 with an error. */
+static int scope_holds(const Launcher *self) {
+  PyObject *d = PyObject_GetAttr(self->scope, str_dict);
+  if (!d) return -1;
+  PyObject *recording = PyDict_GetItem(d, str_recording), *training = PyDict_GetItem(d, str_training), *traces = PyDict_GetItem(d, str_traces);
+  int ok = recording == Py_False && training == (self->training ? Py_True : Py_False) && traces && PyList_CheckExact(traces) && PyList_GET_SIZE(traces) == 0;
+  Py_DECREF(d);
+  return ok;
+}
+
+/* The memory of an argument, or NULL when the program was not compiled for it. */
+static void *memory(const Launcher *self, const Spec *spec, PyObject *a) {
+  if (Py_TYPE(a) != self->cls) return NULL;
+  PyObject *ctx = AT(a, self->at_ctx), *raw = AT(a, self->at_data);
+  if (!ctx || !raw || !PyArray_CheckExact(raw)) return NULL;
+  if (ctx != self->ctx && PyObject_RichCompareBool(ctx, self->ctx, Py_EQ) != 1) return NULL;
+  PyArrayObject *x = (PyArrayObject *)raw;
+  if (PyArray_NDIM(x) != spec->ndim || (PyArray_DESCR(x) != spec->descr && !PyArray_EquivTypes(PyArray_DESCR(x), spec->descr))) return NULL;
+  if (!PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISALIGNED(x)) return NULL;
+  const npy_intp *dims = PyArray_DIMS(x);
+  for (int i = 0; i < spec->ndim; i++) if (dims[i] != spec->dims[i]) return NULL;
+  return PyArray_DATA(x);
+}
+
+static PyObject *wrap(const Launcher *self, PyObject *raw) {
+  PyObject *out = self->cls->tp_alloc(self->cls, 0);
+  if (!out) { Py_DECREF(raw); return NULL; }
+  AT(out, self->at_data) = raw;
+  AT(out, self->at_ctx) = Py_NewRef(self->ctx);
+  AT(out, self->at_ag) = Py_NewRef(Py_None);
+  AT(out, self->at_version) = Py_NewRef(zero);
+  return out;
+}
+
+static PyObject *no(void) { if (PyErr_Occurred()) PyErr_Clear(); Py_RETURN_NONE; }
+
+static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
+  Launcher *self = (Launcher *)object;
+  if (names || PyVectorcall_NARGS(nargsf) != self->inputs || !counters_hold(self) || scope_holds(self) != 1) return no();
+  void *table[self->slots];
+  memcpy(table, self->table, sizeof table);
+  for (int i = 0; i < self->inputs; i++)
+    if (!(table[self->input[i].slot] = memory(self, &self->input[i], args[i]))) return no();
+  Py_INCREF(self->output.descr);
+  PyObject *raw = PyArray_NewFromDescr(&PyArray_Type, self->output.descr, self->output.ndim, self->output.dims, NULL, NULL, 0, NULL);
+  if (!raw) return NULL;
+  table[self->output.slot] = PyArray_DATA((PyArrayObject *)raw);
+  void *arena = self->arenas ? self->arena[--self->arenas] : aligned_alloc(64, self->arena_bytes);
+  if (!arena) { Py_DECREF(raw); return PyErr_NoMemory(); }
+  table[self->arena_slot] = arena;
+  PyObject *keep = Py_NewRef(self->keep);      /* another thread may drop this launcher meanwhile */
+  Py_INCREF(self);
+  Py_BEGIN_ALLOW_THREADS
+  self->net(table);
+  Py_END_ALLOW_THREADS
+  if (self->arenas < MAX_ARENAS) self->arena[self->arenas++] = arena; else free(arena);
+  Py_DECREF(keep);
+  PyObject *out = wrap(self, raw);
+  Py_DECREF(self);
+  return out;
+}
+
+/* ---- making one */
+static Py_ssize_t offset_of(PyTypeObject *cls, const char *name) {
+  PyObject *d = PyObject_GetAttrString((PyObject *)cls, name);
+  if (!d) return -1;
+  Py_ssize_t at = Py_IS_TYPE(d, &PyMemberDescr_Type) ? ((PyMemberDescrObject *)d)->d_member->offset : -1;
+  Py_DECREF(d);
+  if (at < 0) PyErr_Format(PyExc_TypeError, "%s.%s is not a slot", cls->tp_name, name);
+  return at;
+}
+
+static int read_spec(PyObject *tuple, Spec *spec) {
+  PyObject *shape;
+  if (!PyArg_ParseTuple(tuple, "iO!O&", &spec->slot, &PyTuple_Type, &shape, PyArray_DescrConverter, &spec->descr)) return -1;
+  spec->ndim = (int)PyTuple_GET_SIZE(shape);
+  if (spec->ndim > 32) { PyErr_SetString(PyExc_ValueError, "more than 32 axes"); return -1; }
+  for (int i = 0; i < spec->ndim; i++) spec->dims[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+static int fill(Launcher *self, PyObject *inputs, PyObject *output, PyObject *fixed, PyObject *counters) {
+  self->inputs = (int)PyTuple_GET_SIZE(inputs);
+  self->input = PyMem_Calloc(self->inputs + 1, sizeof(Spec));
+  self->table = PyMem_Calloc(self->slots, sizeof(void *));
+  if (!self->input || !self->table) { PyErr_NoMemory(); return -1; }
+  for (int i = 0; i < self->inputs; i++) if (read_spec(PyTuple_GET_ITEM(inputs, i), &self->input[i])) return -1;
+  if (read_spec(output, &self->output)) return -1;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fixed); i++) {
+    int slot;
+    PyObject *a;
+    if (!PyArg_ParseTuple(PyTuple_GET_ITEM(fixed, i), "iO!", &slot, &PyArray_Type, &a)) return -1;
+    self->table[slot] = PyArray_DATA((PyArrayObject *)a);
+  }
+  self->keep = Py_NewRef(fixed);
+  if (PyTuple_GET_SIZE(counters) > MAX_COUNTERS) { PyErr_SetString(PyExc_ValueError, "too many counters"); return -1; }
+  for (; self->counters < PyTuple_GET_SIZE(counters); self->counters++) {
+    PyObject *list = PyTuple_GET_ITEM(counters, self->counters);
+    if (!PyList_CheckExact(list) || !PyList_GET_SIZE(list)) { PyErr_SetString(PyExc_TypeError, "a counter is a list of one number"); return -1; }
+    self->counter[self->counters] = Py_NewRef(list);
+    self->seen[self->counters] = Py_NewRef(PyList_GET_ITEM(list, 0));
+  }
+  return 0;
+}
+
+/* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, output, fixed, ctx, scope, training, counters) */
+static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  PyObject *cls, *inputs, *output, *fixed, *ctx, *scope, *counters;
+  unsigned long long net;
+  Py_ssize_t bytes;
+  int slots, arena_slot, training;
+  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &output,
+                        &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters)) return NULL;
+  Launcher *self = (Launcher *)type->tp_alloc(type, 0);
+  if (!self) return NULL;
+  self->call = launch;
+  self->net = (Net)(uintptr_t)net;
+  self->slots = slots, self->arena_slot = arena_slot, self->training = training;
+  self->arena_bytes = ((size_t)bytes + 64) / 64 * 64;
+  self->cls = (PyTypeObject *)Py_NewRef(cls);
+  self->ctx = Py_NewRef(ctx), self->scope = Py_NewRef(scope);
+  self->at_data = offset_of(self->cls, "_data"), self->at_ctx = offset_of(self->cls, "_ctx");
+  self->at_ag = offset_of(self->cls, "_ag"), self->at_version = offset_of(self->cls, "_version");
+  if (PyErr_Occurred() || fill(self, inputs, output, fixed, counters)) { Py_DECREF(self); return NULL; }
+  return (PyObject *)self;
+}
+
+static void launcher_dealloc(PyObject *object) {
+  Launcher *self = (Launcher *)object;
+  while (self->arenas) free(self->arena[--self->arenas]);
+  for (int i = 0; i < self->counters; i++) { Py_DECREF(self->counter[i]); Py_DECREF(self->seen[i]); }
+  for (int i = 0; self->input && i < self->inputs; i++) Py_XDECREF(self->input[i].descr);
+  Py_XDECREF(self->output.descr);
+  PyMem_Free(self->input);
+  PyMem_Free(self->table);
+  Py_XDECREF(self->cls); Py_XDECREF(self->ctx); Py_XDECREF(self->scope); Py_XDECREF(self->keep);
+  Py_TYPE(object)->tp_free(object);
+}
+
+static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY}, {0}};
+static PyTypeObject LauncherType = {
+  PyVarObject_HEAD_INIT(NULL, 0)
+  .tp_name = "hybrid_launcher.Launcher", .tp_basicsize = sizeof(Launcher), .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL,
+  .tp_new = launcher_new, .tp_dealloc = launcher_dealloc, .tp_call = PyVectorcall_Call, .tp_vectorcall_offset = offsetof(Launcher, call),
+  .tp_members = members,
+};
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, .m_name = "hybrid_launcher", .m_size = -1};
+
+PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
+  import_array();
+  if (PyType_Ready(&LauncherType)) return NULL;
+  str_dict = PyUnicode_InternFromString("__dict__"), str_recording = PyUnicode_InternFromString("recording");
+  str_training = PyUnicode_InternFromString("training"), str_traces = PyUnicode_InternFromString("traces");
+  zero = PyLong_FromLong(0);
+  PyObject *m = PyModule_Create(&module);
+  if (m && PyModule_AddObject(m, "Launcher", Py_NewRef((PyObject *)&LauncherType))) { Py_DECREF(m); return NULL; }
+  return m;
+}
