@@ -6,7 +6,7 @@ to the shape of the loss before that mean, for example (batch, 1) for a predicti
 
 >>> loss = SoftmaxCrossEntropyLoss()
 >>> loss(nd.array([[1, 2], [3, 1]]), nd.array([1, 0])).asnumpy()
-array([0.3132617, 0.1269280], dtype=float32)
+array([0.31326166, 0.12692805], dtype=float32)
 """
 from __future__ import annotations
 
@@ -60,11 +60,6 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
         if F is ndarray:
             return x if x.shape == y.shape else x.reshape(y.shape)
     return F.reshape_like(x, y)
-
-
-def _same_shape(what: str, x: Any, y: Any) -> None:
-    if _shapes_known(x, y) and tuple(x.shape) != tuple(y.shape):
-        raise ShapeError(f"{what} must have the same shape, got {tuple(x.shape)} and {tuple(y.shape)}")
 
 
 class Loss(HybridBlock):
@@ -208,7 +203,8 @@ class KLDivLoss(Loss):
         self._axis = axis
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
-        _same_shape("pred and label of KLDivLoss", pred, label)
+        if _shapes_known(pred, label) and tuple(pred.shape) != tuple(label.shape):
+            raise ShapeError(f"pred and label of KLDivLoss must have the same shape, got {pred.shape} and {label.shape}")
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
         loss = label * (F.log(label + 1e-12) - pred)
@@ -362,21 +358,22 @@ class SDMLLoss(Loss):
         if x1.shape != x2.shape or len(x1.shape) != 2 or x1.shape[0] < 2:
             raise ShapeError(f"SDMLLoss takes two arrays of the same shape (batch, length) with two rows or more, got {x1.shape} and {x2.shape}")
         distances = F.square(F.broadcast_sub(F.expand_dims(x1, axis=1), F.expand_dims(x2, axis=0))).sum(axis=2)
-        return self.kl_loss(F.log_softmax(-distances, axis=1), self._labels(F, x1, distances))
+        return self.kl_loss(F.log_softmax(-distances, axis=1), self._labels(F, x1))
 
-    def _labels(self, F: Any, x: Any, like: Any) -> Any:  # noqa: N803
+    def _labels(self, F: Any, x: Any) -> Any:  # noqa: N803
         """Ones on the diagonal, smoothed: rows sum to one."""
         n, s = x.shape[0], self.smoothing_parameter
         gold = F.eye(n, ctx=x.context, dtype=np.dtype(x.dtype).name if x.dtype is not None else None)
+        gold = gold.as_np_ndarray() if getattr(x, "np_semantics", False) else gold
         return gold * (1 - s - s / (n - 1)) + s / (n - 1)
 
 
 class CTCLoss(Loss):
-    """Connectionist temporal classification (Graves et al., ICML 2006): −log of the probability of the label over all alignments.
+    """Connectionist temporal classification (Graves et al., ICML 2006): −log of the label's probability over all alignments.
 
-    layout: NTC or TNC, the axes of pred (batch N, time T, alphabet C; the last class is the blank). label_layout: NT or TN.
-    pred holds scores before the softmax; labels are class numbers padded with −1; pred_lengths and label_lengths, (batch,)
-    each, say how much of each row counts. Returns (batch,).
+    layout: NTC or TNC, the axes of pred (batch, time, alphabet; the last class is the blank). label_layout: NT or TN.
+    pred: scores before the softmax; labels: class numbers padded with −1; pred_lengths, label_lengths: (batch,), how much
+    of each row counts. Returns (batch,). A compiled program holds every time step: it takes about 40 ms a step to compile.
     """
 
     def __init__(self, layout: str = "NTC", label_layout: str = "NT", weight: Any = None, **kwargs: Any):

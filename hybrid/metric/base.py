@@ -16,7 +16,9 @@ _registry: dict[str, type["EvalMetric"]] = {}
 
 def to_numpy(x: Any) -> numpy.ndarray:
     """An array of any kind as a NumPy array."""
-    return x.asnumpy() if hasattr(x, "asnumpy") else numpy.asarray(x)
+    if hasattr(x, "asnumpy"):
+        return x.asnumpy()
+    return x.get() if hasattr(x, "__cuda_array_interface__") and hasattr(x, "get") else numpy.asarray(x)       # CuPy's arrays
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:

@@ -184,8 +184,11 @@ class PCC(EvalMetric):
         self.k = 2
         super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
+    lcm: numpy.ndarray                                           # predicted class, label: since reset_local, since reset
+    gcm: numpy.ndarray
+
     def _grow(self, inc: int) -> None:
-        self.lcm, self.gcm = (numpy.pad(m, ((0, inc), (0, inc))) for m in (self.lcm, self.gcm))
+        self.lcm, self.gcm = numpy.pad(self.lcm, (0, inc)), numpy.pad(self.gcm, (0, inc))
         self.k += inc
 
     def update(self, labels: Any, preds: Any) -> None:
