@@ -32,6 +32,34 @@ def same_place(k: Kernel, n: Node) -> bool:
     return all(u.bijective and not u.guarded and linear(n.shape, u.idx) == here for u in k.reads.get(n, ()))
 
 
+def in_place_updates(fused: Fused) -> dict[Node, int]:
+    """New values that a kernel can write straight into the input they replace, with that input's slot.
+
+    Nothing may read the old contents afterwards, and the kernel itself may read each element only where it writes it.
+    """
+    count, inputs = len(fused.program.outputs), fused.program.inputs
+    stored = [n for n, _ in fused.results]
+    out: dict[Node, int] = {}
+    for (slot, _), n in zip(fused.program.updates, stored[count:]):
+        leaf = inputs[slot]
+        at = next((i for i, k in enumerate(fused.kernels) if n in k.stores), None)
+        if (at is not None and stored.count(n) == 1 and n.prim != "input" and n.dtype == leaf.dtype and n.size == leaf.size and leaf not in stored
+                and not any(leaf in k.reads for k in fused.kernels[at + 1:]) and _written_where_read(fused.kernels[at], n, leaf)):
+            out[n] = slot
+    return out
+
+
+def _written_where_read(k: Kernel, value: Node, leaf: Node) -> bool:
+    uses = k.reads.get(leaf, [])
+    if not uses:
+        return True
+    written = {u.idx for u in k.members.get(value, ())}
+    if k.kind != "elementwise" or len(written) != 1 or len({u.idx for u in uses}) != 1:
+        return False
+    here = linear(value.shape, *written)
+    return all(u.bijective and not u.guarded and linear(leaf.shape, u.idx) == here for u in uses)
+
+
 class _Free:
     """Free stretches of the arena, joined with their neighbours."""
 
