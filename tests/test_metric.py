@@ -37,7 +37,7 @@ def close(got, want, where):
         assert got == want, where
 
 
-@pytest.mark.parametrize("case", [c for c in oracle.CASES if c not in ("pearson_micro", "f1_micro", "mcc_micro")])
+@pytest.mark.parametrize("case", [c for c in oracle.CASES if c not in ("pearson_micro", "f1_micro", "mcc_micro", "top_k_name")])
 def test_metric_against_mxnet(case):
     close(oracle.plain(oracle.run(mx, case)), STORED[case], case)
 
@@ -47,6 +47,14 @@ def test_micro_averages_stay_in_the_config(case):
     got, want = oracle.plain(oracle.run(mx, case)), dict(STORED[case])
     assert got["config"].pop("average") == "micro"            # MXNet leaves it out, and makes a macro average of the config
     close(got, want, case)
+
+
+def test_top_k_name():
+    """MXNet writes the name with the number into the config, and makes near_3_3 of it."""
+    got, want = oracle.plain(oracle.run(mx, "top_k_name")), STORED["top_k_name"]
+    assert got.pop("config")["name"] == "near" and want["config"]["name"] == "near_3"
+    close(got, {k: v for k, v in want.items() if k != "config"}, "top_k_name")
+    assert metric.create("top_k_acc", top_k=3).get_config()["name"] == "top_k_accuracy_3"
 
 
 def test_micro_correlation():

@@ -56,8 +56,14 @@ class TopKAccuracy(EvalMetric):
             raise ValueError(f"TopKAccuracy: top_k must be more than 1, got {top_k}. Please use Accuracy if top_k is no more than 1")
         super().__init__(name, output_names, label_names, top_k=top_k, has_global_stats=True)
         self.top_k = top_k
-        if not self.name.endswith(f"_{top_k}"):                  # the name in a config has it already
+        self._given = self.name
+        if self.name != f"top_k_accuracy_{top_k}":               # the name in a config
             self.name += f"_{top_k}"
+
+    def get_config(self) -> dict[str, Any]:
+        """What ``create(**config)`` makes the same metric from: a name of one's own is there as it was given."""
+        config = super().get_config()
+        return config if self._given == "top_k_accuracy" else {**config, "name": self._given}
 
     def update(self, labels: Any, preds: Any) -> None:
         """labels: (batch,) class numbers; preds: (batch, classes) scores."""
