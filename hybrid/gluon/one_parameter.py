@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import autograd, initializer
+from .. import autograd, device, initializer
 from .. import dtype as dt
 from ..array import REBINDS, NDArray, array, wrap
-from ..device import Context, array_module, cpu, current_context
+from ..device import Context, cpu, current_context
 from ..errors import AttributeValueError, DeferredInitializationError, FileFormatError, HybridError, ShapeError
 from ..numpy import ndarray
 from ..scope import SCOPE, tracing
@@ -147,8 +147,7 @@ class Parameter:
         caller(initializer.InitDesc(self.name, {"__init__": chosen}), into)
 
     def _blank(self, ctx: Context) -> NDArray:
-        raw = array_module(ctx).zeros(self._shape, self._dtype)
-        return wrap(raw, ctx, ndarray if SCOPE.np_array else NDArray)
+        return wrap(device.zeros(self._shape, self._dtype, ctx), ctx, ndarray if SCOPE.np_array else NDArray)
 
     def _init_grad(self) -> None:
         assert self._data is not None

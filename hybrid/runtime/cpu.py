@@ -11,6 +11,7 @@ import numpy as np
 from hybrid.codegen import c as printer
 
 from .. import config, forking
+from ..device import aligned_bytes
 from ..ir import Node
 from ..passes.pipeline import Planned
 from . import launcher, toolchain
@@ -19,7 +20,6 @@ from .report import Report, make_report
 _ffi = cffi.FFI()
 _ffi.cdef("void net(void **); void hy_set_threads(int);")
 _from_buffer, _new, _empty = _ffi.from_buffer, _ffi.new, np.empty
-ALIGN = 64
 MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
 _loaded: "weakref.WeakSet[CpuProgram]" = weakref.WeakSet()
 _any_loaded = [False]
@@ -35,13 +35,6 @@ def _after_fork() -> None:
 
 
 forking.in_child(_after_fork)
-
-
-def aligned_bytes(n: int) -> np.ndarray:
-    """Uninitialised bytes whose address is a multiple of 64."""
-    raw = np.empty(n + ALIGN, np.uint8)
-    skip = -raw.ctypes.data % ALIGN
-    return raw[skip:skip + n]
 
 
 class CpuProgram:
