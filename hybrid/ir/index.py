@@ -119,9 +119,11 @@ def bounds(x: Ix) -> tuple[int, int]:
 
 
 def _split(x: Ix, d: int) -> tuple[Ix, Ix]:
-    """x = d * q + r with as much as possible in q."""
+    """x = d * q + r with as much as possible in q, and r not negative: C's division rounds towards zero."""
     q = Ix(x.const // d, tuple((a, c // d) for a, c in x.terms if c % d == 0))
-    return q, Ix(x.const % d, tuple((a, c) for a, c in x.terms if c % d))
+    r = Ix(x.const % d, tuple((a, c) for a, c in x.terms if c % d))
+    below = min(bounds(r)[0] // d, 0)
+    return q + below, r + -below * d
 
 
 def div(x: Ix, d: int) -> Ix:

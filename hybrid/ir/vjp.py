@@ -4,6 +4,7 @@
 """
 from __future__ import annotations
 
+import math
 from typing import Any, Callable
 
 from .. import dtype as dt
@@ -153,13 +154,27 @@ def _reduce(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
 
 
 def _product_of_others(x: Node, axes: tuple[int, ...]) -> Node:
-    """For each element the product of the others along axes: right also where elements are zero."""
-    zero = b.map_("eq", x, 0)
-    keep = b.map_("where", zero, 1, x)
-    zeros = b.expand(b.reduce("sum", b.cast(zero, x.dtype), axes, keepdims=True), x.shape)
-    rest = b.expand(b.reduce("prod", keep, axes, keepdims=True), x.shape) / keep
-    alone = b.map_("eq", zeros, b.cast(zero, x.dtype))          # no zero but perhaps this element itself
-    return b.map_("where", alone, rest, 0)
+    """For each element the product of the others along axes, without a division: right where elements are zero, in every
+    order of derivative. A tree: blocks' products upwards, then downwards each half gets its sibling's."""
+    free = [i for i in range(x.ndim) if i not in axes]
+    moved = b.permute(x, [*free, *axes])
+    rows, n = math.prod(x.shape[i] for i in free), math.prod(x.shape[i] for i in axes)
+    depth = max(n - 1, 0).bit_length()
+    totals = [b.pad(b.reshape(moved, (rows, n)), (0, 0), (0, 2**depth - n), 1)]
+    for level in range(depth):
+        pairs = b.reshape(totals[-1], (rows, 2**(depth - 1 - level), 2))
+        left, right = (b.reshape(b.slice(pairs, (0, 0, k), (*pairs.shape[:2], 1)), pairs.shape[:2]) for k in (0, 1))
+        totals.append(left * right)
+    others = b.full(1, (rows, 1), x.dtype)
+    for level in reversed(range(depth)):
+        pairs = b.reshape(totals[level], (rows, 2**(depth - 1 - level), 2))
+        siblings = b.slice(pairs, (0, 0, 1), pairs.shape, (1, 1, -1))
+        above = b.expand(b.reshape(others, (*pairs.shape[:2], 1)), pairs.shape)
+        others = b.reshape(siblings * above, (rows, 2**(depth - level)))
+    inverse = [0] * x.ndim
+    for i, a in enumerate([*free, *axes]):
+        inverse[a] = i
+    return b.permute(b.reshape(b.slice(others, (0, 0), (rows, n)), moved.shape), inverse)
 
 
 @_vjp("gather")
