@@ -4,8 +4,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Sequence
 
-import numpy as np
-
 from .. import optimizer as opt
 from ..array import NDArray, wrap
 from ..device import Context, array_module

@@ -13,9 +13,10 @@ from .adam import LAMB, Adam, AdamW, Adamax, Nadam
 from .adaptive import FTML, AdaDelta, AdaGrad, Ftrl, GroupAdaGrad, RMSProp
 from .base import Optimizer, create, register
 from .sgd import DCASGD, LARS, LBSGD, NAG, SGD, SGLD, SignSGD, Signum, Test, ccSGD
+from .step import Step
 from .updater import Updater, get_updater
 
 opt = optimizer = sys.modules[__name__]              # mx.optimizer.optimizer.SGD and mx.optimizer.opt.SGD, as in MXNet
 
 __all__ = ["AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "DCASGD", "FTML", "Ftrl", "GroupAdaGrad", "LAMB", "LARS", "LBSGD", "NAG", "Nadam",
-           "Optimizer", "RMSProp", "SGD", "SGLD", "SignSGD", "Signum", "Test", "Updater", "ccSGD", "contrib", "create", "get_updater", "register"]
+           "Optimizer", "RMSProp", "SGD", "SGLD", "SignSGD", "Signum", "Step", "Test", "Updater", "ccSGD", "contrib", "create", "get_updater", "register"]
