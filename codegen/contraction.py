@@ -19,7 +19,7 @@ from .dialect import C
 from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, Operand, matmul, root_index
 
-PARALLEL_WORK = 1 << 17
+PARALLEL_WORK = 1 << 18            # multiplications (about 10 us): below, starting threads costs more than it saves, or waits for a busy core
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
 FEW = 4                         # rows up to which a product is done as dot products
 

@@ -70,8 +70,7 @@ print(net.report().backend if net.report() else "")
     run(code, tmp_path, HYBRID_CACHE=str(tmp_path / "cache"), PYTHONPATH="")
 
 
-def test_import_is_quick(tmp_path: Path) -> None:
-    """Beside NumPy, which is imported first; the best of a few tries, for machines that are busy."""
-    code = "import numpy, time; t = time.perf_counter(); import hybrid; print(time.perf_counter() - t)"
-    best = min(float(run(code, tmp_path)) for _ in range(5))
-    assert best < 0.3, f"import hybrid takes {best:.2f} s"
+def test_import_takes_up_little(tmp_path: Path) -> None:
+    """What is slow to import, or optional, waits until it is used."""
+    code = "import sys, hybrid; print([m for m in ('cffi', 'PIL', 'matplotlib', 'tqdm', 'onnx', 'cupy', 'multiprocessing') if m in sys.modules])"
+    assert run(code, tmp_path).strip() == "[]"
