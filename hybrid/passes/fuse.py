@@ -77,7 +77,7 @@ class Fuser:
             if uses or n in self.stored:                # else: only reached through a reshape that is a result
                 self._place(n, uses)
         for n in self.stored:
-            if n.prim in LEAVES and n.prim != "input":  # a constant result has to be written too
+            if n.prim in LEAVES - {"input", "data"}:    # a constant result has to be written too
                 self._start(n, [], "result")
         position = {n: i for i, n in enumerate(self.order)}
         self.kernels.sort(key=lambda k: position.get(k.root, -1))
