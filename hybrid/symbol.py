@@ -393,7 +393,7 @@ def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802  MXNet's name
 
 def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None, hint: str | None = None) -> Symbol:
     """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables."""
-    attrs = {k: v for k, v in attrs.items() if v is not None or k not in d.attrs or d.attrs[k].takes_none}
+    attrs = dict(attrs)
     entries: list[Any] = []
     for x in inputs:
         if isinstance(x, Symbol) and d.variadic:

@@ -258,8 +258,6 @@ def to_string(value: Any) -> str:
     """MXNet's text of an attribute value."""
     if isinstance(value, (np.dtype, type)):
         return dt.name(dt.as_dtype(value))
-    if isinstance(value, list):
-        value = tuple(value)
     if isinstance(value, np.generic):
         value = value.item()
     return str(value)
@@ -282,4 +280,4 @@ def parse_attrs(owner: str, table: Mapping[str, Attribute], given: Mapping[str, 
             values[name] = kind.parse(given[name])
         except (ValueError, TypeError, OverflowError, DTypeError) as err:
             raise AttributeValueError(f"operator {owner}: attribute {name}={given[name]!r} is not a valid {kind.kind}: {err}") from None
-    return Attrs(values, {k: v for k, v in given.items() if v is not None or table[k].takes_none})
+    return Attrs(values, {k: v for k, v in given.items() if v is not None or table[k].takes_none or table[k].default is None})
