@@ -258,9 +258,14 @@ def to_string(value: Any) -> str:
     """MXNet's text of an attribute value."""
     if isinstance(value, (np.dtype, type)):
         return dt.name(dt.as_dtype(value))
-    if isinstance(value, np.generic):
-        value = value.item()
-    return str(value)
+    return str(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """NumPy's numbers as Python's, also within lists and tuples (NumPy 2 would print ``np.int64(3)``)."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value] if isinstance(value, list) else tuple(_plain(v) for v in value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def parse_attrs(owner: str, table: Mapping[str, Attribute], given: Mapping[str, Any]) -> Attrs:
@@ -280,4 +285,4 @@ def parse_attrs(owner: str, table: Mapping[str, Attribute], given: Mapping[str, 
             values[name] = kind.parse(given[name])
         except (ValueError, TypeError, OverflowError, DTypeError) as err:
             raise AttributeValueError(f"operator {owner}: attribute {name}={given[name]!r} is not a valid {kind.kind}: {err}") from None
-    return Attrs(values, {k: v for k, v in given.items() if v is not None or table[k].takes_none or table[k].default is None})
+    return Attrs(values, {k: _plain(v) for k, v in given.items() if v is not None or table[k].takes_none or table[k].default is None})
