@@ -56,8 +56,21 @@ def _written_where_read(k: Kernel, value: Node, leaf: Node) -> bool:
     written = {u.idx for u in k.members.get(value, ())}
     if k.kind != "elementwise" or len(written) != 1 or len({u.idx for u in uses}) != 1:
         return False
+    if value is not k.root and not _depends(value, leaf):       # stored as soon as it is known, perhaps before the leaf is read
+        return False
     here = linear(value.shape, *written)
     return all(u.bijective and not u.guarded and linear(leaf.shape, u.idx) == here for u in uses)
+
+
+def _depends(n: Node, leaf: Node) -> bool:
+    seen, todo = {n}, [n]
+    while todo:
+        new = set(todo.pop().args) - seen
+        if leaf in new:
+            return True
+        seen |= new
+        todo += new
+    return False
 
 
 class _Free:

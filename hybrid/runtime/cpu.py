@@ -13,6 +13,7 @@ from hybrid.codegen import c as printer
 from .. import config, forking
 from ..device import aligned_bytes
 from ..ir import Node
+from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned
 from . import launcher, toolchain
 from .report import Report, make_report
@@ -69,18 +70,21 @@ class CpuProgram:
             if n.prim == "data" and n not in index:
                 index[n] = len(index)
                 self._constants.append(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape))
+        placed = in_place_updates(fused)                     # written straight into the caller's array
+        self._written = set(placed.values())
         self._fresh: list[Node] = []
         for n, _ in fused.results:
-            if n not in index:
+            if n not in index and n not in placed:
                 index[n] = len(index)
                 self._fresh.append(n)
-        self._index = index
         self._arena_slot = len(index)
+        index.update(placed)
+        self._index = index
         outputs = len(fused.program.outputs)
         self._results = [(index[n], shape) for n, shape in fused.results[:outputs]]
-        self._updates = [(slot, index[n], shape) for (slot, _), (n, shape) in zip(fused.program.updates, fused.results[outputs:])]
+        self._updates = [(slot, index[n], shape) for (slot, _), (n, shape) in zip(fused.program.updates, fused.results[outputs:]) if n not in placed]
         self._new = [(n.shape, n.dtype) for n in self._fresh]
-        self._simple = (len(self._fresh) == outputs and not self._updates and
+        self._simple = (len(self._fresh) == outputs and not self._updates and not self._written and
                         all(i == self._arena_slot - len(self._fresh) + k and shape == self._fresh[k].shape
                             for k, (i, shape) in enumerate(self._results)))
 
@@ -110,7 +114,9 @@ class CpuProgram:
         for i, (a, (shape, dtype)) in enumerate(zip(arrays, self._inputs)):
             if a.shape != shape or a.dtype != dtype:
                 raise ValueError(f"input {i} is {a.dtype}{a.shape}, the program was compiled for {dtype}{shape}")
-            out.append(a if a.flags.carray or (a.flags.c_contiguous and a.flags.aligned) else np.ascontiguousarray(a))
+            f = a.flags
+            fits = f.c_contiguous and f.aligned and (i not in self._written or f.writeable)
+            out.append(a if fits else np.array(a, order="C"))
         return out
 
     def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -126,6 +132,9 @@ class CpuProgram:
         keep.append(_from_buffer(arena))
         self._net(_new("void *[]", keep))
         self._arenas.append(arena)
+        for slot in self._written:
+            if ready[slot] is not originals[slot]:
+                originals[slot][...] = ready[slot]
         return fresh if self._simple else self.finish(dict(enumerate(originals)), fresh)
 
     def bind(self, fixed: Sequence[int]) -> "Bound":
@@ -163,6 +172,8 @@ class Bound:
         self._fixed = tuple(fixed)
         self._free = [i for i in range(len(program._inputs)) if i not in set(fixed)]
         self._checks = [(i, *program._inputs[i]) for i in self._free]
+        self._finished = program._simple or not program._results and not program._updates
+        self._writes_given = not program._written.isdisjoint(self._free)
         self._first = len(program._inputs) + len(program._constants)
         self._keep: list[Any] = []
         self._tables: list[Any] = []
@@ -173,7 +184,7 @@ class Bound:
         program = self.program
         for i, a in zip(self._fixed, arrays):
             shape, dtype = program._inputs[i]
-            if a.shape != shape or a.dtype != dtype or not (a.flags.c_contiguous and a.flags.aligned):
+            if a.shape != shape or a.dtype != dtype or not (a.flags.c_contiguous and a.flags.aligned) or i in program._written and not a.flags.writeable:
                 return False
         self._fixed_arrays = dict(zip(self._fixed, arrays))
         self._keep = [(i, _from_buffer(a)) for i, a in zip(self._fixed, arrays)]
@@ -192,7 +203,7 @@ class Bound:
     def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...]) -> Any:
         """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none."""
         program = self.program
-        if len(program._fresh) != 1 or len(program._results) != 1 or program._updates or program._arena_slot > MAX_LAUNCHER_SLOTS:
+        if len(program._fresh) != 1 or len(program._results) != 1 or program._updates or program._written or program._arena_slot > MAX_LAUNCHER_SLOTS:
             return None
         made = launcher.load()
         if made is None:
@@ -215,8 +226,8 @@ class Bound:
             for (i, shape, dtype), a in zip(self._checks, arrays):
                 if a.shape != shape or a.dtype != dtype:
                     return None
-                table[i] = _from_buffer(a)
-        except ValueError:                                       # not contiguous
+                table[i] = _from_buffer(a, require_writable=i in self.program._written) if self._writes_given else _from_buffer(a)
+        except (ValueError, BufferError):                        # not contiguous, or not to be written
             return None
         fresh = [_empty(shape, dtype) for shape, dtype in self.program._new]
         at = self._first
@@ -225,7 +236,7 @@ class Bound:
             at += 1
         self.program._net(table)
         tables.append(entry)
-        return fresh if self.program._simple else self._rest(arrays, fresh)
+        return fresh if self._finished else self._rest(arrays, fresh)
 
     def _rest(self, arrays: Sequence[np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
         given = {**self._fixed_arrays, **dict(zip(self._free, arrays))}
