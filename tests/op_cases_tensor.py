@@ -26,6 +26,7 @@ class Case:
     attrs: dict[str, Any] = field(default_factory=dict)
     grad: bool = True
     tol: float = 2e-6
+    train: bool = False
 
     def program(self, inputs: tuple[np.ndarray, ...] | None = None) -> Program:
         """The operator's program for these inputs (default: the row's own)."""
@@ -35,7 +36,7 @@ class Case:
         if d.arity_attr:
             given.setdefault(d.arity_attr, len(xs))
         missing = [] if d.variadic else [None] * (len(d.inputs) - len(xs))
-        return d.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, d.parse(given))
+        return d.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, d.parse(given), self.train)
 
     def expected(self) -> list[np.ndarray]:
         """NumPy's answers."""

@@ -1,4 +1,4 @@
-"""The table of tensor operators against NumPy: values, inference, attribute strings, gradients, errors."""
+"""The table of tensor operators against NumPy: values, inference, attribute strings, errors (gradients: test_ops_gradients.py)."""
 from __future__ import annotations
 
 from typing import Any
@@ -60,31 +60,6 @@ def test_attribute_strings(case: Case) -> None:
     if any(v is None and d.attrs[k].default is not None for k, v in case.attrs.items()):
         pytest.skip("a None that is not the default has no text")
     assert d.parse(a.given()).asdict() == a.asdict()
-
-
-def _numeric(program: ir.Program, xs: list[np.ndarray], at: int, heads: list[np.ndarray]) -> np.ndarray:
-    out = np.zeros(xs[at].shape)
-    for index in np.ndindex(*xs[at].shape):
-        sides = []
-        for h in (1e-6, -1e-6):
-            moved = [x.copy() for x in xs]
-            moved[at][index] += h
-            sides.append(sum(float(np.sum(y * g)) for y, g in zip(_run(program, moved), heads)))
-        out[index] = (sides[0] - sides[1]) / 2e-6
-    return out
-
-
-@pytest.mark.parametrize("case", [p for p in ROWS if p.values[0].grad and p.values[0].inputs])
-def test_gradients(case: Case) -> None:
-    """Gradients are those of central differences, in float64."""
-    xs = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in case.inputs]
-    program = case.program(tuple(xs))
-    wrt = tuple(k for k, x in enumerate(xs) if x.dtype.kind == "f")
-    rng = np.random.default_rng(3)
-    heads = [rng.standard_normal(n.shape).astype(n.dtype) for n in program.outputs]
-    for at, got in zip(wrt, _run(vjp_program(program, wrt), xs + heads)):
-        assert got.shape == xs[at].shape and got.dtype == np.float64
-        np.testing.assert_allclose(got, _numeric(program, xs, at, heads), rtol=2e-5, atol=2e-6)
 
 
 def _joined(cases: list[Case]) -> tuple[ir.Program, list[np.ndarray], list[np.ndarray], list[float]]:

@@ -1,0 +1,144 @@
+"""Gradients of every operator in float64, first and second order: central differences of the reference backend, and the
+compiled programs against it.
+
+An element whose one-sided differences disagree stands at a kink: there the gradient must lie between the two.
+"""
+from __future__ import annotations
+
+from typing import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from hybrid import ir, runtime
+from hybrid.device import Context, cpu
+from hybrid.ops import registry
+from hybrid.runtime import reference
+
+from .gradient_rows import NO_GRADIENT, Row, rows
+
+FOUND = list(rows())
+ROWS = [row for _, row in FOUND]
+PARAMS = [pytest.param(row, id=f"{k}-{row.name}") for k, row in enumerate(ROWS)]
+STEP = 1e-5
+
+
+def _run(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+    return [np.asarray(y) for y in reference.run(program, list(arrays), np)[0]]
+
+
+def _weighted(program: ir.Program, weights: Sequence[np.ndarray]) -> Callable[[Sequence[np.ndarray]], float]:
+    """The program as one number: its outputs weighted and summed."""
+    return lambda arrays: sum(float(np.sum(y * w)) for y, w in zip(_run(program, arrays), weights) if y.dtype.kind == "f")
+
+
+def _sides(f: Callable[[Sequence[np.ndarray]], float], xs: Sequence[np.ndarray], here: float, moves: dict[int, np.ndarray]) -> tuple[float, float]:
+    """Slopes to the right and to the left when inputs move along directions, by differences of second order."""
+    def at(h: float) -> float:
+        return f([x + h * moves[k] if k in moves else x for k, x in enumerate(xs)])
+    right, left = ((4 * at(h) - at(2 * h) - 3 * here) / (2 * h) for h in (STEP, -STEP))
+    return right, left
+
+
+def _check(got: float, sides: tuple[float, float], room: float, what: str) -> None:
+    low, high = min(sides), max(sides)
+    room *= max(1.0, abs(low), abs(high))
+    assert low - room <= got <= high + room, f"{what}: gradient {got}, differences {sides}"
+
+
+@pytest.mark.parametrize("row", [p for p in PARAMS if not p.values[0].special])
+def test_first_order(row: Row) -> None:
+    """The backward program gives the slope along every element of every float input."""
+    f, xs = _weighted(row.program, row.heads), row.inputs
+    here = f(xs)
+    for slot, grad in zip(row.wrt, _run(row.backward, [*xs, *row.heads])):
+        assert grad.shape == xs[slot].shape and grad.dtype == np.float64
+        for index in np.ndindex(*grad.shape):
+            move = np.zeros(grad.shape)
+            move[index] = 1.0
+            _check(float(grad[index]), _sides(f, xs, here, {slot: move}), 1e-6, f"input {slot}{list(index)}")
+
+
+def _at_kink(row: Row) -> bool:
+    """Whether slopes to the right and to the left differ for some element."""
+    f, xs = _weighted(row.program, row.heads), row.inputs
+    here = f(xs)
+    for slot in row.wrt:
+        for index in np.ndindex(*xs[slot].shape):
+            move = np.zeros(xs[slot].shape)
+            move[index] = 1.0
+            right, left = _sides(f, xs, here, {slot: move})
+            if abs(right - left) > 1e-3 * max(1.0, abs(right)):
+                return True
+    return False
+
+
+@pytest.mark.parametrize("row", PARAMS)
+def test_second_order(row: Row) -> None:
+    """The gradient's own gradient, along random directions of inputs and heads together."""
+    if _at_kink(row):
+        pytest.skip("the gradient itself jumps at these inputs")
+    arrays = [*row.inputs, *row.heads]
+    f = _weighted(row.backward, row.seeds)
+    here = f(arrays)
+    grads = dict(zip(row.wrt_again, _run(row.twice, [*arrays, *row.seeds])))
+    rng = np.random.default_rng(5)
+    for _ in range(3):
+        moves = {slot: rng.standard_normal(g.shape) for slot, g in grads.items()}
+        got = sum(float(np.sum(grads[slot] * v)) for slot, v in moves.items())
+        _check(got, _sides(f, arrays, here, moves), 1e-5, "second order")
+
+
+def test_every_operator_is_checked_or_says_why() -> None:
+    """An operator either has a row here or a reason not to have one."""
+    checked = {d.name for d, _ in FOUND}
+    names = {d.name for d in registry.OPS.values()}
+    missing = sorted(names - checked - set(NO_GRADIENT))
+    assert not missing, f"give rows in op_cases_gradient.py or a reason in NO_GRADIENT: {missing}"
+    assert not checked & set(NO_GRADIENT), "reasons for operators that have a gradient"
+
+
+CHUNK = 40
+
+
+def _joined(chunk: list[Row], order: int) -> tuple[ir.Program, list[np.ndarray], list[float]]:
+    """The gradients of several rows as one program, so that the compiler starts once for all, and their tolerances."""
+    leaves: list[ir.Node] = []
+    arrays: list[np.ndarray] = []
+    outputs: list[ir.Node] = []
+    tols: list[float] = []
+    for row in chunk:
+        program = row.backward if order == 1 else row.twice
+        own = [*row.inputs, *row.heads, *([] if order == 1 else row.seeds)]
+        moved = [ir.input(len(leaves) + k, x.shape, x.dtype) for k, x in enumerate(own)]
+        outputs += _transplant(program.outputs, dict(zip(program.inputs, moved)))
+        leaves += moved
+        arrays += own
+        tols += [row.tol] * len(program.outputs)
+    return ir.Program(tuple(leaves), tuple(outputs)), arrays, tols
+
+
+def _transplant(outputs: Sequence[ir.Node], leaves: dict[ir.Node, ir.Node]) -> list[ir.Node]:
+    """The same graph over other inputs."""
+    made = dict(leaves)
+    for n in ir.toposort(outputs):
+        if n not in made:
+            made[n] = ir.make(n.prim, tuple(made[a] for a in n.args), **n.attrs)
+    return [made[o] for o in outputs]
+
+
+def _compiled_equals_reference(start: int, order: int, device: Context) -> None:
+    program, arrays, tols = _joined(ROWS[start:start + CHUNK], order)
+    expected = _run(program, arrays)
+    got = runtime.compile(program, device)([np.array(x) for x in arrays])
+    for k, (g, e, tol) in enumerate(zip(got, expected, tols, strict=True)):
+        assert g.dtype == e.dtype and g.shape == e.shape
+        size = max(1.0, float(np.abs(e[np.isfinite(e)]).max(initial=0)))
+        np.testing.assert_allclose(g, e, rtol=tol, atol=tol * size, err_msg=f"output {k} of rows {start} to {start + CHUNK}")
+
+
+@pytest.mark.parametrize("order", [1, 2], ids=["first", "second"])
+@pytest.mark.parametrize("start", range(0, len(ROWS), CHUNK))
+def test_compiled(start: int, order: int) -> None:
+    """Compiled to C, first and second gradients are those of the reference."""
+    _compiled_equals_reference(start, order, cpu())
