@@ -303,3 +303,62 @@ def test_nothing_to_do_without_a_rule() -> None:
 def test_half_precision_warns() -> None:
     with pytest.warns(UserWarning, match="consider multi_precision=True"):
         optimizer.create("sgd").create_state_multi_precision(0, nd.ones((2,), dtype="float16"))
+
+
+# ---- new values written straight into the arrays they replace
+def program_of(update: Any) -> tuple[ir.Program, Any]:
+    x, y = ir.input(0, (3, 4), "float32"), ir.input(1, (3, 4), "float32")
+    program = ir.Program((x, y), *update(x, y))
+    return program, runtime.compile(program, cpu())
+
+
+IN_PLACE = {
+    "elementwise": (lambda x, y: ((), ((0, x * 2.0 + y),)), 1),
+    "both": (lambda x, y: ((), ((0, x + y), (1, y * 0.5 + x))), None),
+    "swap": (lambda x, y: ((), ((0, ir.map("neg", y)), (1, ir.map("neg", x)))), None),
+    "transposed": (lambda x, y: ((), ((0, ir.reshape(ir.permute(x, (1, 0)), (3, 4)) + y),)), 0),
+    "row-sums": (lambda x, y: ((), ((0, x - ir.reduce("sum", x, (1,), keepdims=True)),)), 0),
+    "old-value-is-a-result": (lambda x, y: ((x,), ((0, x + y),)), 0),
+    "new-value-is-a-result": (lambda x, y: ((x + y,), ((0, x + y),)), 0),
+    "read-afterwards": (lambda x, y: ((ir.reduce("sum", x * y, (0,)),), ((0, x * 3.0),)), None),
+    "not-read": (lambda x, y: ((), ((0, y * 3.0),)), 1),
+    "state-that-forgets": (lambda x, y: ((), ((0, ir.map("exp", x - ir.map("tanh", y) * 0.5)), (1, ir.map("tanh", y) * 2.0))), None),
+}
+
+
+@pytest.mark.parametrize("kind", ["called", "bound"])
+@pytest.mark.parametrize("case", sorted(IN_PLACE))
+def test_in_place_updates(case: str, kind: str) -> None:
+    update, count = IN_PLACE[case]
+    program, exe = program_of(update)
+    rng = np.random.RandomState(0)
+    arrays = [rng.randn(3, 4).astype("float32") for _ in range(2)]
+    outputs, updates = reference.run(program, [a.copy() for a in arrays], np)
+    want = [a.copy() for a in arrays]
+    for (slot, _), value in zip(program.updates, updates):
+        want[slot] = np.array(value)
+    if kind == "bound":
+        bound = exe.bind((0, 1))
+        assert bound.rebind(arrays)
+        got = bound()
+    else:
+        got = exe(arrays)
+    for a, b in zip([*got, *arrays], [*outputs, *want]):
+        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+    if count is not None:
+        assert len(exe._written) == count
+
+
+def test_in_place_update_of_an_argument_that_is_strided_or_read_only() -> None:
+    program, exe = program_of(lambda x, y: ((), ((0, x + y),)))
+    base, y = np.zeros((3, 8), "float32"), np.ones((3, 4), "float32")
+    exe([base[:, ::2], y])
+    np.testing.assert_array_equal(base[0], [1, 0] * 4)
+    frozen = np.zeros((3, 4), "float32")
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        exe([frozen, y])
+    assert not exe.bind((0, 1)).rebind([frozen, y]) and exe.bind((1,)).rebind([y])
+    bound = exe.bind((1,))
+    bound.rebind([y])
+    assert bound(frozen) is None and not frozen.any()

@@ -9,6 +9,7 @@ from ..array import NDArray, wrap
 from ..device import Context, array_module
 from ..errors import AttributeValueError, HybridError
 from ..serialize.atomic import write_bytes
+from ..tape import Slot
 from .parameter import Parameter
 
 LOCAL = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl")
@@ -48,6 +49,8 @@ class Trainer:
         self._update_on_kvstore = self._reduces and update_on_kvstore is not False
         self._kvstore = None
         self._sums: dict[int, NDArray] = {}
+        self._amp_loss_scaler: Any = None                   # set by mixed-precision training
+        self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
 
     def _check_contexts(self) -> list[Context]:
         contexts: list[Context] | None = None
@@ -97,7 +100,7 @@ class Trainer:
         left out with ignore_stale_grad.
         """
         self._rescale(batch_size)
-        if not self._skips():
+        if not self._again() and not self._skips():
             work = self._work(ignore_stale_grad)
             if self._reduces:
                 self._reduce(work[0] if self._update_on_kvstore else self._trained())
@@ -131,8 +134,30 @@ class Trainer:
 
     def _skips(self) -> bool:
         """Whether mixed-precision training asks to leave this step out, because a gradient overflowed."""
-        scaler = getattr(self, "_amp_loss_scaler", None)
-        return scaler is not None and scaler.has_overflow(self._params)
+        return self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params)
+
+    def _again(self) -> bool:
+        """The last step once more, if nothing but numbers has changed: the short way of a training loop."""
+        if self._prepared is None or self._amp_loss_scaler is not None:
+            return False
+        step, slots = self._prepared
+        updater = self._updaters[0]
+        if step.optimizer is not updater.optimizer or not step.unchanged(updater.states):
+            return False
+        for x, slot in slots:
+            if x._ag is not slot or not slot.fresh:
+                return False
+        step.optimizer._set_current_context(self._contexts[0].device_id)
+        step.run()
+        for _, slot in slots:
+            slot.fresh = False
+        return True
+
+    def _remember(self, step: opt.Step | None) -> None:
+        """Keep a step on one device that updated every parameter that is trained."""
+        self._prepared = None
+        if step is not None and len(self._contexts) == 1 and step.indices == self._trained():
+            self._prepared = step, [(w, w._ag) for w in step.weights if w._ag is not None]
 
     def _work(self, ignore_stale_grad: bool) -> list[list[int]]:
         """Numbers of the parameters to update, for each device."""
@@ -176,7 +201,7 @@ class Trainer:
             arrays = [list(self._params[i]._data.values()) for i in numbers]        # type: ignore[union-attr]
             weights = [row[k] for row in arrays]
             grads = [self._sums[i] for i in numbers] if self._update_on_kvstore else [w._ag.grad for w in weights]
-            self._updaters[k](list(numbers), grads, weights)
+            self._remember(self._updaters[k].update(list(numbers), grads, weights))
             if self._update_on_kvstore:
                 for row in arrays:
                     for other in row[1:]:

@@ -71,6 +71,15 @@ class Step:
         return (self.flags == self.optimizer.flags() and _same(self.weights, weights) and _same(self.grads, grads) and _same(self.states, states)
                 and (self.seen == REBINDS[0] or self._shapes()))
 
+    def unchanged(self, states: dict[Any, Any]) -> bool:
+        """Whether the arrays are where they were, the states those of ``states``, and the optimizer's flags the same."""
+        if self.seen != REBINDS[0] or self.flags != self.optimizer.flags():
+            return False
+        for i, s in zip(self.indices, self.states):
+            if states.get(i) is not s:
+                return False
+        return True
+
     def _shapes(self) -> bool:
         return all(x._data.shape == leaf.shape and x._data.dtype == leaf.dtype for x, leaf in zip(self.inputs, self.program.inputs))
 

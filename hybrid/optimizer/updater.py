@@ -29,22 +29,24 @@ class Updater:
 
     def __call__(self, index: Any, grad: Any, weight: Any) -> None:
         if isinstance(index, (list, tuple)):
-            self.step_of(list(index), list(grad), list(weight))
+            self.update(list(index), list(grad), list(weight))
         else:
-            self.step_of([index], [grad], [weight])
+            self.update([index], [grad], [weight])
 
-    def step_of(self, indices: list[Any], grads: list[Any], weights: list[Any]) -> None:
-        """Update the parameters of some indices."""
+    def update(self, indices: list[Any], grads: list[Any], weights: list[Any]) -> Step | None:
+        """Update the parameters of some indices. The prepared step, if the optimizer's rule is a program."""
         indices = [i.decode() if isinstance(i, bytes) else i for i in indices]
         if not indices:
-            return
+            return None
         self.optimizer._set_current_context(weights[0].ctx.device_id)
         states = [self.state(i, w) for i, w in zip(indices, weights)]
         if self.optimizer.is_compiled():
-            self.prepared(indices, grads, weights, states).run()
-        else:
-            for row in zip(indices, weights, grads, states):
-                self.optimizer.update_multi_precision(*row)
+            step = self.prepared(indices, grads, weights, states)
+            step.run()
+            return step
+        for row in zip(indices, weights, grads, states):
+            self.optimizer.update_multi_precision(*row)
+        return None
 
     def state(self, index: Any, weight: NDArray) -> Any:
         """The state of a parameter, made when it is first asked for, on the weight's device."""
