@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Callable
+from typing import Any, Callable
 
 import numpy as np
 
@@ -49,6 +49,14 @@ def saturate(x: Node, dtype: np.dtype) -> Node:
     info = np.iinfo(dtype)
     high = float(info.max) if info.bits < 32 else float(np.nextafter(np.float32(info.max), np.float32(0)))     # the largest float that fits
     return ir.cast(ir.map("trunc", ir.map("minimum", ir.map("maximum", x, float(info.min)), high)), dtype)
+
+
+def saturate_array(xp: Any, x: Any, dtype: Any) -> Any:
+    """``saturate`` of a NumPy or CuPy array."""
+    if not dt.is_int(np.dtype(dtype)):
+        return x.astype(dtype)
+    info = np.iinfo(dtype)
+    return xp.trunc(xp.clip(x, info.min, info.max)).astype(dtype)
 
 
 def _per_image(x: Node) -> tuple[int, ...]:

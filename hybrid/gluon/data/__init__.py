@@ -1,9 +1,10 @@
 """Datasets, samplers and the DataLoader."""
 from __future__ import annotations
 
+from . import vision
 from .dataloader import DataLoader, LoaderError, LoaderTimeout, default_batchify_fn, default_mp_batchify_fn
 from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
 from .sampler import BatchSampler, FilterSampler, IntervalSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "IntervalSampler", "LoaderError", "LoaderTimeout", "RandomSampler",
-           "RecordFileDataset", "Sampler", "SequentialSampler", "SimpleDataset", "default_batchify_fn", "default_mp_batchify_fn"]
+           "RecordFileDataset", "Sampler", "SequentialSampler", "SimpleDataset", "default_batchify_fn", "default_mp_batchify_fn", "vision"]

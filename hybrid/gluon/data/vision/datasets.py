@@ -1,0 +1,216 @@
+"""Picture datasets, read from the files their makers publish: MNIST, FashionMNIST, CIFAR10, CIFAR100, folders, records."""
+from __future__ import annotations
+
+import gzip
+import os
+import struct
+import tarfile
+import warnings
+import zlib
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .... import image, recordio
+from ....array import NDArray, NP_CLASS, wrap
+from ....device import cpu
+from ....errors import FileFormatError, HybridError
+from ....numpy_extension import is_np_array
+from .. import dataset
+
+Transform = Callable[[Any, Any], Any]
+
+
+def _default_root(name: str) -> str:
+    """MXNet's own place, so that files it fetched are found: $MXNET_HOME or ~/.mxnet, then datasets/name."""
+    return os.path.join(os.environ.get("MXNET_HOME") or os.path.join("~", ".mxnet"), "datasets", name)
+
+
+class _FileDataset(dataset.Dataset):
+    """Pictures and labels that fit into memory. ``root`` holds the files; nothing is fetched."""
+
+    folder, source = "", ""
+
+    def __init__(self, root: str | None = None, train: bool = True, transform: Transform | None = None):
+        self._root = os.path.expanduser(os.fspath(root) if root is not None else _default_root(self.folder))
+        self._train, self._transform = train, transform
+        pixels, labels = self._read()
+        if len(pixels) != len(labels):
+            raise FileFormatError(f"{self._root}: {len(pixels)} pictures, but {len(labels)} labels; the files do not belong together")
+        cls = NP_CLASS[0] if is_np_array() and NP_CLASS else NDArray
+        # on the CPU whatever the default device: single pictures are picked out and changed there, in worker processes too
+        self._data, self._label = wrap(np.ascontiguousarray(pixels), cpu(), cls), labels.astype(np.int32)
+
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def _missing(self, names: Sequence[str]) -> FileNotFoundError:
+        return FileNotFoundError(f"{type(self).__name__}: {' or '.join(names)} is not in {self._root}. Nothing is downloaded; fetch the file from {self.source} "
+                                 f"and put it there, or give the folder where it is: {type(self).__name__}(root=...)")
+
+    def __getitem__(self, idx: Any) -> Any:
+        sample = self._data[idx], self._label[idx]
+        return self._transform(*sample) if self._transform is not None else sample
+
+    def __len__(self) -> int:
+        return len(self._label)
+
+
+def _contents(path: str) -> bytes:
+    try:
+        with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
+            return file.read()                                   # type: ignore[no-any-return]
+    except (EOFError, gzip.BadGzipFile, zlib.error) as err:
+        raise FileFormatError(f"{path} cannot be decompressed: {err}; the file is cut off or damaged, fetch it again") from None
+
+
+def read_idx(path: str) -> np.ndarray:
+    """An IDX file of bytes, gzipped or not (http://yann.lecun.com/exdb/mnist): two zeros, 8, number of axes, lengths, data."""
+    raw = _contents(path)
+    ndim = raw[3] if len(raw) >= 4 and raw[:3] == b"\0\0\x08" else 0
+    if not ndim or len(raw) < 4 + 4 * ndim:
+        raise FileFormatError(f"{path} is no IDX file of bytes: it begins with {raw[:4]!r}")
+    shape = struct.unpack(f">{ndim}I", raw[4:4 + 4 * ndim])
+    expected = int(np.prod(shape, dtype=object))
+    if len(raw) - 4 - 4 * ndim != expected:
+        raise FileFormatError(f"{path} holds {len(raw) - 4 - 4 * ndim} bytes of data, its header says {expected} (shape {shape}): it is cut off or damaged")
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * ndim).reshape(shape)
+
+
+class MNIST(_FileDataset):
+    """Handwritten digits: 60000 (``train``) or 10000 pictures (28, 28, 1) of uint8, labels 0 to 9 (int32).
+
+    root: the folder of ``train-images-idx3-ubyte.gz`` and the three other files, gzipped or not. transform: called with
+    (picture, label).
+    """
+    folder, source = "mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/"
+
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        part = "train" if self._train else "t10k"
+        pixels, labels = self._file(f"{part}-images", "idx3-ubyte", 3), self._file(f"{part}-labels", "idx1-ubyte", 1)
+        return pixels[..., None], labels
+
+    def _file(self, stem: str, kind: str, ndim: int) -> np.ndarray:
+        names = [f"{stem}-{kind}.gz", f"{stem}-{kind}", f"{stem}.{kind}"]
+        found = next((p for p in (os.path.join(self._root, n) for n in names) if os.path.isfile(p)), None)
+        if found is None:
+            raise self._missing(names[:2])
+        out = read_idx(found)
+        if out.ndim != ndim:
+            raise FileFormatError(f"{found} has {out.ndim} axes, {ndim} are expected: it is another file under this name")
+        return out
+
+
+class FashionMNIST(MNIST):
+    """Zalando's articles of clothing, in the form of MNIST."""
+    folder, source = "fashion-mnist", "https://github.com/zalandoresearch/fashion-mnist"
+
+
+class CIFAR10(_FileDataset):
+    """50000 (``train``) or 10000 colour pictures (32, 32, 3) of uint8 in 10 classes, labels int32.
+
+    root: the folder of ``cifar-10-binary.tar.gz``, or of the ``.bin`` files in it. transform: called with (picture, label).
+    """
+    folder, source = "cifar10", "https://www.cs.toronto.edu/~kriz/cifar.html"
+    archive, inside = "cifar-10-binary.tar.gz", "cifar-10-batches-bin"
+    train_files: tuple[str, ...] = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
+    test_files: tuple[str, ...] = ("test_batch.bin",)
+    label_bytes, label_at = 1, 0
+
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        parts = [self._parse(*self._find(name)) for name in (self.train_files if self._train else self.test_files)]
+        return np.concatenate([p for p, _ in parts]), np.concatenate([labels for _, labels in parts])
+
+    def _find(self, name: str) -> tuple[str, bytes]:
+        for path in (os.path.join(self._root, name), os.path.join(self._root, self.inside, name)):
+            if os.path.isfile(path):
+                return path, _contents(path)
+        archive = os.path.join(self._root, self.archive)
+        if not os.path.isfile(archive):
+            raise self._missing([name, self.archive])
+        try:
+            with tarfile.open(archive) as tar:                   # read in place: nothing is unpacked
+                member = next((m for m in tar if m.isfile() and os.path.basename(m.name) == name), None)
+                file = tar.extractfile(member) if member is not None else None
+                if file is not None:
+                    return f"{name} in {archive}", file.read()
+        except (tarfile.TarError, EOFError, OSError, zlib.error) as err:
+            raise FileFormatError(f"{archive} cannot be read: {err}; it is cut off or damaged, fetch it again") from None
+        raise FileFormatError(f"{archive} has no {name} in it")
+
+    def _parse(self, path: str, raw: bytes) -> tuple[np.ndarray, np.ndarray]:
+        size = self.label_bytes + 3072
+        if not raw or len(raw) % size:
+            raise FileFormatError(f"{path} has {len(raw)} bytes, which is no multiple of {size} ({self.label_bytes} for labels, 3072 a picture): it is cut off or "
+                                  "another file")
+        rows = np.frombuffer(raw, np.uint8).reshape(-1, size)
+        return rows[:, self.label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), rows[:, self.label_at]
+
+
+class CIFAR100(CIFAR10):
+    """CIFAR in 100 classes (``fine_label``) of 20 superclasses (the default)."""
+    folder, archive, inside = "cifar100", "cifar-100-binary.tar.gz", "cifar-100-binary"
+    train_files, test_files = ("train.bin",), ("test.bin",)
+    label_bytes = 2
+
+    def __init__(self, root: str | None = None, fine_label: bool = False, train: bool = True, transform: Transform | None = None):
+        self.label_at = int(fine_label)
+        super().__init__(root, train, transform)
+
+
+class ImageRecordDataset(dataset.RecordFileDataset):
+    """Pictures and labels of a ``.rec`` file (with its ``.idx``): ``recordio.pack`` made its records.
+
+    flag: 1 for three channels, 0 for gray. The label is a float, or an array if the record has several.
+    """
+
+    def __init__(self, filename: str, flag: int = 1, transform: Transform | None = None):
+        super().__init__(filename)
+        self._flag, self._transform = flag, transform
+
+    def __getitem__(self, idx: Any) -> Any:
+        header, data = recordio.unpack(super().__getitem__(idx))
+        try:
+            picture = image.imdecode(data, self._flag)
+        except FileFormatError as err:
+            raise FileFormatError(f"record {self._record.keys[idx]!r} of {self.filename}: {err}") from None
+        return self._transform(picture, header.label) if self._transform is not None else (picture, header.label)
+
+
+class ImageFolderDataset(dataset.Dataset):
+    """Picture files in one folder a class: ``root/car/0001.jpg``. The label is the class's place in ``synsets``, sorted names.
+
+    items: (file, label) pairs. flag: 1 for three channels, 0 for gray. transform: called with (picture, label).
+    """
+
+    def __init__(self, root: str, flag: int = 1, transform: Transform | None = None):
+        self._root, self._flag, self._transform = os.path.expanduser(os.fspath(root)), flag, transform
+        self._exts = [".jpg", ".jpeg", ".png"]
+        self.synsets: list[str] = []
+        self.items: list[tuple[str, int]] = []
+        if not os.path.isdir(self._root):
+            raise FileNotFoundError(f"ImageFolderDataset: {self._root} is no folder; it should hold one folder of pictures for each class")
+        self._list_images(self._root)
+        if not self.synsets:
+            raise HybridError(f"ImageFolderDataset: {self._root} holds no folders; it should hold one folder of pictures for each class")
+
+    def _list_images(self, root: str) -> None:
+        for folder in sorted(os.listdir(root)):
+            path = os.path.join(root, folder)
+            if not os.path.isdir(path):
+                warnings.warn(f"Ignoring {path}, which is not a directory.", stacklevel=3)
+                continue
+            self.synsets.append(folder)
+            for name in sorted(os.listdir(path)):
+                if os.path.splitext(name)[1].lower() in self._exts:
+                    self.items.append((os.path.join(path, name), len(self.synsets) - 1))
+                else:
+                    warnings.warn(f"Ignoring {os.path.join(path, name)}: only {', '.join(self._exts)} are read", stacklevel=3)
+
+    def __getitem__(self, idx: Any) -> Any:
+        name, label = self.items[idx]
+        picture = image.imread(name, self._flag)
+        return self._transform(picture, label) if self._transform is not None else (picture, label)
+
+    def __len__(self) -> int:
+        return len(self.items)

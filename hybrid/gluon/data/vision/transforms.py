@@ -1,0 +1,264 @@
+"""Transforms: blocks that change one picture (height, width, channels), or what ``ToTensor`` made of it.
+
+Those on pixel values are HybridBlocks and can be part of a hybridized network; those that cut by Python's ``random`` are
+plain Blocks.
+"""
+from __future__ import annotations
+
+import random
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .... import image
+from ....array import wrap
+from ....base import numeric_types
+from ....device import array_module
+from ....errors import HybridError, ShapeError
+from ....ops.image import saturate_array
+from ...block import Block
+from ...hybrid_block import HybridBlock
+from ...nn import HybridSequential, Lambda, Sequential
+
+
+def _pair(size: Any) -> tuple[int, int]:
+    """(width, height) from one number or two."""
+    if isinstance(size, numeric_types):
+        return int(size), int(size)
+    width, height = size
+    return int(width), int(height)
+
+
+class Compose(Sequential):
+    """Transforms one after another. Functions may stand among the blocks.
+
+    >>> Compose([Resize(8), ToTensor()])(hybrid.nd.zeros((4, 4, 3), dtype="uint8")).shape        # doctest: +SKIP
+    (3, 8, 8)
+    """
+
+    def __init__(self, transforms: Sequence[Any]):
+        super().__init__()
+        for t in transforms:
+            if not isinstance(t, Block) and not callable(t):
+                raise HybridError(f"Compose takes transforms, that is blocks or functions; got {type(t).__name__}: {t!r}")
+            self.add(t if isinstance(t, Block) else Lambda(t))
+
+
+class HybridCompose(HybridSequential):
+    """Transforms that are HybridBlocks, compiled as one program for each shape of picture."""
+
+    def __init__(self, transforms: Sequence[HybridBlock]):
+        super().__init__()
+        self.add(*transforms)
+        self.hybridize()
+
+
+class Cast(HybridBlock):
+    """Cast to a dtype."""
+
+    def __init__(self, dtype: Any = "float32"):
+        super().__init__()
+        self._dtype = dtype
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return F.cast(x, self._dtype)
+
+
+class ToTensor(HybridBlock):
+    """(height, width, channels) of 0 to 255 to (channels, height, width) of 0 to 1, float32. A batch likewise."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return F.image.to_tensor(x)
+
+
+class Normalize(HybridBlock):
+    """(x - mean) / std for each channel of a tensor (channels, height, width), or a batch. One number serves all channels."""
+
+    def __init__(self, mean: Any = 0.0, std: Any = 1.0):
+        super().__init__()
+        self._mean, self._std = mean, std
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return F.image.normalize(x, self._mean, self._std)
+
+
+class Resize(HybridBlock):
+    """Resize to ``size``, (width, height) or one number; with keep_ratio one number is for the shorter edge. interpolation: see
+    ``image.imresize``.
+    """
+
+    def __init__(self, size: Any, keep_ratio: bool = False, interpolation: int = 1):
+        super().__init__()
+        self._size, self._keep, self._interpolation = size, keep_ratio, interpolation
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return F.image.resize(x, self._size, self._keep, self._interpolation)
+
+
+class CropResize(HybridBlock):
+    """The part from column x and row y, then resized to ``size`` if given. A batch likewise."""
+
+    def __init__(self, x: int, y: int, width: int, height: int, size: Any = None, interpolation: int | None = None):
+        super().__init__()
+        self._box, self._size, self._interpolation = (x, y, width, height), size, interpolation
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        out = F.image.crop(x, *self._box)
+        return F.image.resize(out, self._size, False, 1 if self._interpolation is None else self._interpolation) if self._size else out
+
+
+class CenterCrop(Block):
+    """The middle part of ``size``, (width, height) or one number; a smaller picture is enlarged."""
+
+    def __init__(self, size: Any, interpolation: int = 1):
+        super().__init__()
+        self._args = _pair(size), interpolation
+
+    def forward(self, x: Any) -> Any:
+        return image.center_crop(x, *self._args)[0]
+
+
+class RandomResizedCrop(Block):
+    """A part of random area (``scale``: shares of the picture) and aspect ratio, resized to ``size``."""
+
+    def __init__(self, size: Any, scale: tuple[float, float] = (0.08, 1.0), ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0), interpolation: int = 1):
+        super().__init__()
+        self._args = _pair(size), scale, ratio, interpolation
+
+    def forward(self, x: Any) -> Any:
+        return image.random_size_crop(x, *self._args)[0]
+
+
+class RandomCrop(Block):
+    """A random part of ``size`` after padding: ``pad`` pixels of ``pad_value`` on each side, or ((top, bottom), (left, right), …)."""
+
+    def __init__(self, size: Any, pad: Any = None, pad_value: float = 0, interpolation: int = 1):
+        super().__init__()
+        self._args, self._pad, self._pad_value = (_pair(size), interpolation), pad, pad_value
+
+    def forward(self, x: Any) -> Any:
+        if self._pad:
+            widths = [(self._pad, self._pad)] * 2 if isinstance(self._pad, numeric_types) else [tuple(p) for p in self._pad][:2]
+            if x.ndim != 3:
+                raise ShapeError(f"RandomCrop takes a picture (height, width, channels), got {x.shape}")
+            x = wrap(array_module(x.ctx).pad(x._data, [*widths, (0, 0)], mode="constant", constant_values=self._pad_value), x.ctx, type(x))
+        return image.random_crop(x, *self._args)[0]
+
+
+class RandomFlipLeftRight(HybridBlock):
+    """Mirrored left to right, half of the time."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return F.image.random_flip_left_right(x)
+
+
+class RandomFlipTopBottom(HybridBlock):
+    """Mirrored upside down, half of the time."""
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return F.image.random_flip_top_bottom(x)
+
+
+class _RandomFactor(HybridBlock):
+    """A change by a random factor from max(0, 1 - strength) to 1 + strength."""
+
+    operator = ""
+
+    def __init__(self, strength: float):
+        super().__init__()
+        if strength < 0:
+            raise ValueError(f"{type(self).__name__}: the strength must not be negative, got {strength}")
+        self._args = max(0, 1 - strength), 1 + strength
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return getattr(F.image, self.operator)(x, *self._args)
+
+
+class RandomBrightness(_RandomFactor):
+    """Brightness times a random factor from max(0, 1 - brightness) to 1 + brightness."""
+
+    operator = "random_brightness"
+
+    def __init__(self, brightness: float):
+        super().__init__(brightness)
+
+
+class RandomContrast(_RandomFactor):
+    """Contrast changed by a random factor from max(0, 1 - contrast) to 1 + contrast."""
+
+    operator = "random_contrast"
+
+    def __init__(self, contrast: float):
+        super().__init__(contrast)
+
+
+class RandomSaturation(_RandomFactor):
+    """Saturation changed by a random factor from max(0, 1 - saturation) to 1 + saturation."""
+
+    operator = "random_saturation"
+
+    def __init__(self, saturation: float):
+        super().__init__(saturation)
+
+
+class RandomHue(_RandomFactor):
+    """The hue turned by a random share of the circle from -hue to hue."""
+
+    operator = "random_hue"
+
+    def __init__(self, hue: float):
+        super().__init__(hue)
+
+
+class RandomColorJitter(HybridBlock):
+    """Brightness, contrast, saturation and hue changed at random, in random order."""
+
+    def __init__(self, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0):
+        super().__init__()
+        self._args = brightness, contrast, saturation, hue
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return F.image.random_color_jitter(x, *self._args)
+
+
+class RandomLighting(HybridBlock):
+    """Noise along the principal directions of ImageNet's colours, of deviation ``alpha``."""
+
+    def __init__(self, alpha: float):
+        super().__init__()
+        self._alpha = alpha
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        return F.image.random_lighting(x, self._alpha)
+
+
+class RandomGray(Block):
+    """Gray, in as many channels, with probability p. Keeps the dtype."""
+
+    def __init__(self, p: float = 0.5):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x: Any) -> Any:
+        if random.random() >= self.p:
+            return x
+        xp = array_module(x.ctx)
+        gray = (x._data * xp.asarray(np.array([0.2989, 0.5870, 0.114], np.float32))).sum(axis=-1, keepdims=True)
+        return wrap(saturate_array(xp, xp.broadcast_to(gray, x.shape), x._data.dtype), x.ctx, type(x))
+
+
+class RandomApply(Sequential):
+    """A transform (or several) applied with probability p."""
+
+    def __init__(self, transforms: Callable[[Any], Any] | Sequence[Any], p: float = 0.5):
+        super().__init__()
+        self.transforms = Compose(transforms) if isinstance(transforms, (list, tuple)) else transforms
+        self.p = p
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        return x if self.p < random.random() else self.transforms(x)
+
+
+__all__ = ["CenterCrop", "Cast", "Compose", "CropResize", "HybridCompose", "Normalize", "RandomApply", "RandomBrightness", "RandomColorJitter", "RandomContrast",
+           "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue", "RandomLighting", "RandomResizedCrop", "RandomSaturation",
+           "Resize", "ToTensor"]

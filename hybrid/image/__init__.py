@@ -1,0 +1,14 @@
+"""Pictures: reading, resizing, cropping, augmenting, as arrays (height, width, channels)."""
+from __future__ import annotations
+
+from . import image
+from .augmenters import (Augmenter, BrightnessJitterAug, CastAug, CenterCropAug, ColorJitterAug, ColorNormalizeAug, ContrastJitterAug, CreateAugmenter,
+                         ForceResizeAug, HorizontalFlipAug, HueJitterAug, LightingAug, RandomCropAug, RandomGrayAug, RandomOrderAug, RandomSizedCropAug,
+                         ResizeAug, SaturationJitterAug, SequentialAug)
+from .image import (center_crop, color_normalize, copyMakeBorder, fixed_crop, imdecode, imread, imresize, random_crop, random_size_crop, resize_short,
+                    scale_down)
+
+__all__ = ["Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter",
+           "ForceResizeAug", "HorizontalFlipAug", "HueJitterAug", "LightingAug", "RandomCropAug", "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug",
+           "ResizeAug", "SaturationJitterAug", "SequentialAug", "center_crop", "color_normalize", "copyMakeBorder", "fixed_crop", "image", "imdecode",
+           "imread", "imresize", "random_crop", "random_size_crop", "resize_short", "scale_down"]
