@@ -1,6 +1,7 @@
 """Trainer: applies an optimizer to parameters after each backward pass, all of them in one program."""
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -229,7 +230,7 @@ class Trainer:
 
 def _parameters(params: Any) -> list[Parameter]:
     if hasattr(params, "keys"):
-        params = [params[k] for k in sorted(params.keys())]
+        params = [params[k] for k in sorted(params.keys(), key=_natural)]
     if not isinstance(params, (list, tuple)):
         raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, got {type(params).__name__}")
     for p in params:
@@ -239,6 +240,11 @@ def _parameters(params: Any) -> list[Parameter]:
     if twice:
         raise AttributeValueError(f"parameter {twice[0]!r} is given twice; each can be updated once a step")
     return list(params)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sorting key: dense9 before dense10. States are saved by position, and a second network has other numbers in its names."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", str(name))]
 
 
 def _store(kvstore: Any) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import dtype as dt
 from .. import ir
-from ..errors import DTypeError, HybridError, ShapeError
+from ..errors import DTypeError, ShapeError
 from ..ir import Node, Program
 
 
@@ -101,8 +101,14 @@ def _apply(optimizer: Any, row: Row, leaves: Sequence[Node], s: Scalars) -> list
     """New weight, states and float32 copy of one parameter, as they are stored."""
     held = leaves[2:-1] if row.master else leaves[2:]
     w, g, *states = (ir.cast(x, row.compute) for x in (leaves[-1] if row.master else leaves[0], leaves[1], *held))
-    new_w, new_states = optimizer.rule(w, g, states, s)
-    if len(new_states) != len(states):
-        raise HybridError(f"{type(optimizer).__name__}.rule returned {len(new_states)} states for {len(states)}")
+    name = type(optimizer).__name__
+    try:
+        new_w, new_states = optimizer.rule(w, g, states, s)
+    except (ShapeError, IndexError) as err:
+        raise ShapeError(f"{name}: the states (shapes {[x.shape for x in states]}) do not fit a weight of shape {row.shape}: {err}. "
+                         "Were they made or saved for another network?") from err
+    if len(new_states) != len(states) or any(n.shape != x.shape for n, x in zip([new_w, *new_states], [w, *states])):
+        raise ShapeError(f"{name}.rule: from a weight of shape {row.shape} and states of shapes {[x.shape for x in states]} it made a weight of shape "
+                         f"{new_w.shape} and states of shapes {[n.shape for n in new_states]}; they must be the same")
     out = [ir.cast(new_w, row.weight), *(ir.cast(n, leaf.dtype) for n, leaf in zip(new_states, held))]
     return [*out, ir.cast(new_w, leaves[-1].dtype)] if row.master else out

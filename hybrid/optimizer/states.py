@@ -32,7 +32,9 @@ def _pack(value: Any, keep: Callable[[NDArray], int]) -> Any:
     if isinstance(value, (tuple, list)):
         return {type(value).__name__ if type(value) in (tuple, list) else "tuple": [_pack(v, keep) for v in value]}
     if isinstance(value, dict):
-        return {"dict": [[_pack(k, keep), _pack(v, keep)] for k, v in value.items()]}
+        if not all(isinstance(k, (str, int)) for k in value):
+            raise HybridError(f"optimizer states are kept by numbers and text, not by {next(type(k).__name__ for k in value if not isinstance(k, (str, int)))}")
+        return {"dict": [[k, _pack(v, keep)] for k, v in value.items()]}
     raise HybridError(f"optimizer states hold a {type(value).__name__}, which cannot be saved; numbers, text, arrays, and tuples, lists and dicts of them can")
 
 
@@ -46,7 +48,8 @@ def _unpack(value: Any, arrays: Callable[[int], NDArray]) -> Any:
         if kind in ("tuple", "list") and isinstance(content, list):
             return (tuple if kind == "tuple" else list)(_unpack(v, arrays) for v in content)
         if kind == "dict" and isinstance(content, list) and all(isinstance(row, list) and len(row) == 2 for row in content):
-            return {_unpack(k, arrays): _unpack(v, arrays) for k, v in content}
+            if all(isinstance(k, (str, int)) for k, _ in content):
+                return {k: _unpack(v, arrays) for k, v in content}
     raise FileFormatError("the optimizer states are damaged: their description is of no known form")
 
 
