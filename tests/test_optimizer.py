@@ -14,6 +14,8 @@ from hybrid.device import cpu
 from hybrid.errors import HybridError
 from hybrid.runtime import reference
 
+from .cuda_tools import orders
+
 DATA = Path(__file__).parent / "data"
 RECORD = json.loads((DATA / "optimizers.json").read_text())
 ARRAYS = np.load(DATA / "optimizers.npz")
@@ -362,3 +364,29 @@ def test_in_place_update_of_an_argument_that_is_strided_or_read_only() -> None:
     bound = exe.bind((1,))
     bound.rebind([y])
     assert bound(frozen) is None and not frozen.any()
+
+
+# ---- CUDA
+ON_CUDA = {
+    "sgd": {"momentum": 0.9, "wd": 0.1}, "adam": {"clip_gradient": 0.1}, "half": {"multi_precision": True}, "lamb": {}, "lars": {"momentum": 0.9},
+    "ftml": {}, "sgld": {}, "rmsprop": {"centered": True}, "ftrl": {}, "lbsgd": {"batch_scale": 2, "warmup_strategy": "lars"},
+}
+
+
+@pytest.mark.parametrize("case", sorted(ON_CUDA))
+def test_cuda_agrees_with_c(case: str, cuda_device: Any) -> None:
+    """Two updates of two parameters, in every order of threads."""
+    name, dtype = ("adam", "float16") if case == "half" else (case, "float32")
+
+    def train(ctx: Any) -> list[np.ndarray]:
+        rng = np.random.RandomState(0)
+        random.seed(3)
+        weights = [nd.array(rng.randn(*s).astype(dtype), ctx=ctx) for s in ((30, 40), (7,))]
+        updater = optimizer.get_updater(optimizer.create(name, learning_rate=0.1, **ON_CUDA[case]))
+        for _ in range(2):
+            updater([0, 1], [nd.array(rng.randn(*w.shape).astype(dtype), ctx=ctx) for w in weights], weights)
+        return [w.asnumpy() for w in weights]
+    want = train(cpu())
+    for _ in orders():
+        for a, b in zip(train(cuda_device), want):
+            np.testing.assert_allclose(a, b, rtol=1e-3 if case == "half" else 1e-5, atol=1e-5)
