@@ -1,6 +1,15 @@
 """MXNet's ``gluon.contrib``."""
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from . import nn
 
 __all__ = ["nn"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "data":                                           # loaded when it is asked for
+        return importlib.import_module("hybrid.gluon.contrib.data")
+    raise AttributeError(f"module 'hybrid.gluon.contrib' has no attribute {name!r}")

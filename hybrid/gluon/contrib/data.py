@@ -1,0 +1,6 @@
+"""Samplers that MXNet 1.x keeps in ``contrib``."""
+from __future__ import annotations
+
+from ..data.sampler import IntervalSampler
+
+__all__ = ["IntervalSampler"]
