@@ -17,10 +17,11 @@ from . import ndarray as nd
 from . import symbol as sym
 from . import numpy as np
 from . import numpy_extension as npx
-from . import base, initializer, serialize, util
+from . import base, executor, initializer, serialize, util
 from . import initializer as init
 from .array import NDArray
 from .symbol import Symbol
+from .names import AttrScope
 from .ndarray import waitall
 from .hybridize import hybridize
 from . import gluon
@@ -34,7 +35,7 @@ ndarray.np = symbol.np = numpy                       # F.np and F.npx in hybrid_
 ndarray.npx = symbol.npx = numpy_extension
 __version__ = "0.1.0"
 
-__all__ = ["Context", "HybridError", "MXNetError", "NDArray", "Symbol", "autograd", "base", "context", "cpu", "cpu_pinned", "current_context", "errors",
+__all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "autograd", "base", "context", "cpu", "cpu_pinned", "current_context", "errors", "executor",
            "gluon", "gpu", "hybridize", "init", "initializer", "name", "nd", "ndarray", "np", "npx", "num_gpus", "numpy", "numpy_extension", "random",
            "sym", "symbol", "util", "waitall"]
 

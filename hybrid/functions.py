@@ -13,6 +13,7 @@ from .errors import AttributeValueError
 from .ops import registry
 from .ops.attributes import REQUIRED
 from .ops.registry import OpDef
+from .scope import SCOPE
 
 
 def array_like(x: Any) -> bool:
@@ -32,7 +33,13 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
             if key in kwargs:
                 raise AttributeValueError(f"{public}: {key} was given twice")
             kwargs[key] = value
-        return invoke(d, inputs, kwargs, out, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None, hint)
+        if space != "sym":
+            return invoke(d, inputs, kwargs, out, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None, hint)
+        old, SCOPE.symbolic = SCOPE.symbolic, True          # also without inputs, which become variables
+        try:
+            return invoke(d, inputs, kwargs, out, name, None, hint)
+        finally:
+            SCOPE.symbolic = old
     function.__name__ = function.__qualname__ = public.rsplit(".", 1)[-1]
     function.__doc__ = d.__doc__
     function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
@@ -114,11 +121,11 @@ def resolve(space: str, name: str) -> Any:
 def _find(space: str, name: str) -> Any:
     table = registry.namespace(_table(space))
     if name in table:
-        return make_function(table[name], name, _table(space))
+        return make_function(table[name], name, space)
     if any(n.startswith(name + ".") for n in table):
         return Space(space, name)
     if name in registry.OPS and space in ("nd", "sym"):
-        return make_function(registry.OPS[name], name, "nd")
+        return make_function(registry.OPS[name], name, space)
 
     near = difflib.get_close_matches(name, table, 3)
     raise AttributeError(f"hybrid.{space} has no {name!r}" + (f"; near: {', '.join(near)}" if near else ""))

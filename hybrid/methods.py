@@ -5,10 +5,10 @@ from typing import Any, Callable
 
 import numpy as np
 
-from . import functions, indexing
+from . import functions, indexing, traced_grad
 from .array import NDArray, wrap
 from .dispatch import invoke
-from .errors import TraceError, user_location
+from .errors import ShapeError, TraceError, user_location
 from .ops.registry import OPS
 from .ops.shape import mx_reshape
 from .scope import SCOPE
@@ -34,7 +34,7 @@ BINARY: dict[str, tuple[str, str, str, str, str]] = {
     "xor": ("_npi_bitwise_xor", "_npi_bitwise_xor_scalar", "_npi_bitwise_xor_scalar", "_xor", "bitwise_xor"),
 }
 # nd functions of two values, either of which may be a number: nd.add(x, 2), nd.maximum(0, x)
-TWO = {"add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "modulo": "mod", "power": "pow", "equal": "eq", "not_equal": "ne",
+TWO = {"add": "add", "pow": "pow", "subtract": "sub", "multiply": "mul", "divide": "truediv", "modulo": "mod", "power": "pow", "equal": "eq", "not_equal": "ne",
        "greater": "gt", "greater_equal": "ge", "lesser": "lt", "lesser_equal": "le", "true_divide": "truediv"}
 EXTRA_TWO = {"maximum": ("_maximum", "_maximum_scalar", "_maximum_scalar", "_maximum", "maximum"),
              "minimum": ("_minimum", "_minimum_scalar", "_minimum_scalar", "_minimum", "minimum"),
@@ -50,24 +50,25 @@ def is_np(x: Any) -> bool:
     return getattr(x, "np_semantics", False) or isinstance(x, Symbol) and (SCOPE.np_array or bool(SCOPE.traces) and SCOPE.traces[-1].np_semantics)
 
 
-def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
+def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hint: str | None = None) -> Any:
     """An operation on two values, at least one of them an array; NotImplemented for what is neither array nor number."""
     array_op, scalar_op, reversed_op, hint, np_name = row
     if is_np(lhs) or is_np(rhs):
         array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
-    tail = "scalar" if hint in ("_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum") else "_scalar"
+    tail = "scalar" if hint in ("_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum", "_hypot") else "_scalar"
     if isinstance(rhs, NUMBERS):
-        return invoke(OPS[scalar_op], [lhs], {"scalar": _python(rhs)}, hint=hint + tail)
+        return invoke(OPS[scalar_op], [lhs], {"scalar": _python(rhs, lhs)}, hint=hint + tail)
     if isinstance(lhs, NUMBERS):
         back = "_r" + hint[1:] if reversed_op.startswith("_r") else hint
-        return invoke(OPS[reversed_op], [rhs], {"scalar": _python(lhs)}, hint=back + tail)
+        return invoke(OPS[reversed_op], [rhs], {"scalar": _python(lhs, rhs)}, hint=reversed_hint or back + tail)
     if not isinstance(lhs, (NDArray, Symbol, np.ndarray)) or not isinstance(rhs, (NDArray, Symbol, np.ndarray)):
         return NotImplemented
     return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
 
 
-def _python(x: Any) -> Any:
-    return x.item() if isinstance(x, np.generic) else x
+def _python(x: Any, other: Any = None) -> Any:
+    x = x.item() if isinstance(x, np.generic) else x
+    return int(x) if isinstance(x, bool) and isinstance(other, Symbol) else x          # MXNet's files know no scalar True
 
 
 def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
@@ -82,7 +83,7 @@ def _attach_operators(cls: type) -> None:
     for name, row in BINARY.items():
         setattr(cls, f"__{name}__", (lambda r: lambda self, other: binary(r, self, other))(row))
         if name not in ("eq", "ne", "gt", "ge", "lt", "le"):
-            setattr(cls, f"__r{name}__", (lambda r: lambda self, other: binary(r, other, self))(row))
+            setattr(cls, f"__r{name}__", (lambda r, h: lambda self, other: binary(r, other, self, h))(row, "_rpower_scalar" if name == "pow" else None))
             setattr(cls, f"__i{name}__", (lambda r: lambda self, other: _in_place(r, self, other))(row))
     setattr(cls, "__neg__", lambda self: invoke(OPS["_mul_scalar" if isinstance(self, Symbol) and not is_np(self) else "negative"], [self],
                                                 {"scalar": -1.0} if isinstance(self, Symbol) and not is_np(self) else {}, hint="_mulscalar"))
@@ -131,9 +132,7 @@ def assign(target: Symbol, new: Symbol) -> None:
 def symbol_item(self: Symbol, key: Any) -> Any:
     """s[0] of several outputs; x[1:3], x[0], x[..., None], x[index] of a value."""
     if len(self.entries) > 1:
-        if isinstance(key, str):
-            return next(s for s, name in zip(self, self.list_outputs()) if name == key)
-        return Symbol(self.entries[key]) if isinstance(key, slice) else Symbol([self.entries[key]])
+        return _output(self, key)
     if isinstance(key, (NDArray, Symbol, np.ndarray, list)):
         return invoke(OPS["take"], [self, key if not isinstance(key, list) else np.array(key)], {"axis": 0, "mode": "wrap"}, hint="take")
     if self.shape is None and isinstance(key, int):
@@ -146,6 +145,20 @@ def symbol_item(self: Symbol, key: Any) -> Any:
     out = _basic(self, key)
     out._base = (self, key)
     return out
+
+
+def _output(self: Symbol, key: Any) -> Symbol:
+    """An output of several by number, name or slice."""
+    names = self.list_outputs()
+    if isinstance(key, slice):
+        return Symbol(self.entries[key])
+    if isinstance(key, str):
+        if names.count(key) != 1:
+            raise ValueError(f"{names.count(key)} outputs are named {key!r}; there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
+        return Symbol([self.entries[names.index(key)]])
+    if not isinstance(key, (int, np.integer)) or not -len(names) <= key < len(names):
+        raise IndexError(f"output {key!r} of a Symbol with {len(names)} outputs: {', '.join(names[:8])}")
+    return Symbol([self.entries[key]])
 
 
 def _basic(x: Any, key: Any) -> Any:
@@ -256,10 +269,18 @@ NP_FLUENT = ("argmax argmin clip dot max mean min prod repeat std var sum take s
 def _method(name: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         space = "np" if is_np(self) and name in NP_FLUENT else "nd"
+        for unset in ("dtype", "out"):                       # NumPy's functions pass them on: np.mean(x, axis=0)
+            if unset in kwargs and kwargs[unset] is None:
+                del kwargs[unset]
         return functions.resolve(space, name)(self, *args, **kwargs)
-    method.__name__ = name
+    method.__name__ = method.__qualname__ = name
     method.__doc__ = f"``nd.{name}`` of this array."
     return method
+
+
+def squeeze(self: Any, axis: Any = None) -> Any:
+    """Without axes of length 1 (all of them, or those given)."""
+    return functions.resolve("np" if is_np(self) else "nd", "squeeze")(self, axis=axis)
 
 
 def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
@@ -267,7 +288,9 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     given = kwargs.pop("shape", None)
     order = kwargs.pop("order", "C")
     new = given if given is not None else shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape
-    new = tuple(int(s) for s in (new if isinstance(new, (list, tuple)) else (new,)))
+    if new is None or isinstance(new, tuple) and not new and given is None and not shape:
+        raise ShapeError("reshape needs a shape, as in x.reshape((2, -1))")
+    new = type(new)(int(s) for s in new) if isinstance(new, (list, tuple)) else (int(new),)
     if order != "C":
         raise ValueError("reshape: only order='C' is supported")
     if is_np(self):
@@ -281,7 +304,7 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
 def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
     """Axes in another order."""
     given = kwargs.get("axes", axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (list, tuple))) else axes or None)
-    return functions.resolve("nd", "transpose")(self, **({"axes": tuple(given)} if given else {}))
+    return functions.resolve("nd", "transpose")(self, **({"axes": given} if given else {}))
 
 
 def _attach(cls: type) -> None:
@@ -289,6 +312,7 @@ def _attach(cls: type) -> None:
     for name in FLUENT:
         if name not in cls.__dict__:
             setattr(cls, name, _method(name))
+    setattr(cls, "squeeze", squeeze)
     setattr(cls, "reshape", reshape)
     setattr(cls, "transpose", transpose)
     setattr(cls, "T", property(lambda self: functions.resolve("nd", "transpose")(self)))
@@ -297,7 +321,7 @@ def _attach(cls: type) -> None:
         setattr(cls, name, (lambda n: lambda self, *a, **k: functions.resolve("np", n)(self, *a, **k))(name))
 
 
-def _backward(self: NDArray, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+def _backward(self: Any, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
     """Gradients of this array into the arrays with ``attach_grad``."""
     BACKWARD[0](self, out_grad, retain_graph, train_mode)
 
@@ -324,4 +348,6 @@ def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
 
 
 NDArray.__setitem__ = _array_setitem                                 # type: ignore[method-assign]
-NDArray.backward = _backward                                         # type: ignore[attr-defined]
+NDArray.backward = Symbol.backward = _backward                       # type: ignore[attr-defined]
+Symbol.attach_grad = traced_grad.attach_grad                         # type: ignore[attr-defined]
+Symbol.grad = property(traced_grad.collected)                        # type: ignore[attr-defined]

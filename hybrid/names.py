@@ -1,4 +1,4 @@
-"""Automatic names of graph nodes, as MXNet gives them: a hint and a counter, behind the prefix of the active scope."""
+"""Automatic names of graph nodes, as MXNet gives them: a hint and a counter, behind the prefix of the active scope; notes on nodes."""
 from __future__ import annotations
 
 import threading
@@ -41,9 +41,31 @@ class Prefix(NameManager):
         return self._prefix + super().get(name, hint)
 
 
+PLAIN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope")     # notes that MXNet writes as __lr_mult__
+
+
+class AttrScope:
+    """Notes on every node made in the ``with`` block: ``with AttrScope(lr_mult='0.1'):``."""
+
+    def __init__(self, **kwargs: str):
+        if not all(isinstance(v, str) for v in kwargs.values()):
+            raise ValueError(f"AttrScope takes text, got {kwargs!r}")
+        self._attr = {f"__{k}__" if k in PLAIN else k: v for k, v in kwargs.items()}
+        self._old: dict[str, str] = {}
+
+    def __enter__(self) -> "AttrScope":
+        self._old = _state.notes
+        _state.notes = {**_state.notes, **self._attr}
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _state.notes = self._old
+
+
 class _State(threading.local):
     def __init__(self) -> None:
         self.value: NameManager = NameManager()
+        self.notes: dict[str, str] = {}
 
 
 _state = _State()
@@ -52,3 +74,8 @@ _state = _State()
 def current() -> NameManager:
     """The active manager of this thread."""
     return _state.value
+
+
+def notes() -> dict[str, str]:
+    """Notes for a new node of this thread."""
+    return dict(_state.notes)

@@ -1,7 +1,6 @@
 """``nd``: functions on arrays, generated from the registry, and those that make arrays."""
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any, Sequence
 
 import numpy as _np
@@ -12,6 +11,7 @@ from .device import Context, find_cupy
 from .dispatch import invoke
 from .ops.registry import OPS
 from .errors import TraceError, user_location
+from .random_functions import RandomSpace, make, shape_of, symbolic
 from .scope import SCOPE, tracing
 
 NDArrayBase = NDArray
@@ -27,35 +27,23 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
     return _array(source_array, ctx, dtype)
 
 
-def _shape(shape: Any) -> tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, (int, _np.integer)) else tuple(int(s) for s in shape)
-
-
-def _make(op: str, out: Any = None, **attrs: Any) -> Any:
-    ctx = attrs.pop("ctx", None)
-    if ctx is not None and not SCOPE.traces:
-        attrs["ctx"] = str(ctx)
-    name = attrs.pop("name", None)
-    return invoke(OPS[op], [], {k: v for k, v in attrs.items() if v is not None}, out, name, hint=op)
-
-
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, **kwargs: Any) -> Any:
     """Zeros of a shape; float32 unless dtype is given.
 
     >>> zeros((2, 3)).shape
     (2, 3)
     """
-    return _make("_zeros", kwargs.get("out"), shape=_shape(shape), ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
+    return make("_zeros", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
 
 
 def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
     """Ones of a shape."""
-    return _make("_ones", kwargs.get("out"), shape=_shape(shape), ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
+    return make("_ones", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
 
 
 def full(shape: Any, val: Any, ctx: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """A number in a shape."""
-    return _make("_full", out, shape=_shape(shape), value=val, ctx=ctx, dtype=dtype or "float32")
+    return make("_full", out, shape=shape_of(shape), value=float(val) if SCOPE.symbolic else val, ctx=ctx, dtype=dtype or "float32")
 
 
 def empty(shape: Any, ctx: Any = None, dtype: Any = None) -> Any:
@@ -65,19 +53,20 @@ def empty(shape: Any, ctx: Any = None, dtype: Any = None) -> Any:
 
 def arange(start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: bool = False, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
     """start, start + step, … below stop (0 … start when stop is None)."""
-    if stop is None:
-        start, stop = 0, start
-    return _make("_arange", start=start, stop=stop, step=step, repeat=repeat, ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
+    attrs = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range, "dtype": dtype or "float32"}
+    if SCOPE.symbolic:                                       # written as MXNet writes it, stop=None too
+        return invoke(OPS["_arange"], [], attrs, None, kwargs.get("name"), hint="_arange")
+    return make("_arange", ctx=ctx, name=kwargs.get("name"), **attrs)
 
 
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, ctx: Any = None, dtype: Any = None) -> Any:
     """num numbers from start to stop."""
-    return _make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, ctx=ctx, dtype=dtype or "float32")
+    return make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, ctx=ctx, dtype=dtype or "float32")
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on the k-th diagonal."""
-    return _make("_eye", N=N, M=M, k=k, ctx=ctx, dtype=dtype or "float32")
+    return make("_eye", N=N, M=M, k=k, ctx=ctx, dtype=dtype or "float32")
 
 
 def concatenate(arrays: Sequence[Any], axis: int = 0, always_copy: bool = True) -> Any:
@@ -129,19 +118,8 @@ globals().update({name: _two(name, row) for name, row in TWO.items()})
 def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
     """Parts along an axis: a number of equal ones, or cut at indices."""
     whole = isinstance(indices_or_sections, int)
-    attrs = {"indices": () if whole else (0, *indices_or_sections), "sections": indices_or_sections if whole else 0}
+    attrs: dict[str, Any] = {"indices": [] if whole else [0, *indices_or_sections], "sections": indices_or_sections if whole else 0}
     return invoke(OPS["_split_v2"], [ary], {**attrs, "axis": axis, "squeeze_axis": squeeze_axis}, hint="_split_v2")
-
-
-def _symbolic(fn: Any) -> Any:
-    def function(*args: Any, **kwargs: Any) -> Any:
-        old, SCOPE.symbolic = SCOPE.symbolic, True
-        try:
-            return fn(*args, **kwargs)
-        finally:
-            SCOPE.symbolic = old
-    function.__name__, function.__doc__ = fn.__name__, fn.__doc__
-    return function
 
 
 def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
@@ -160,18 +138,11 @@ def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
     return trace.capture(value)
 
 
-class _SymbolicSpace(ModuleType):
-    """nd.random for Symbols."""
-
-    def __getattr__(self, name: str) -> Any:
-        return _symbolic(getattr(random, name))
-
-
 def symbol_functions() -> dict[str, Any]:
     """The functions of this module that sym has too."""
-    made = {f.__name__: _symbolic(f) for f in (zeros, ones, full, arange, linspace, eye, random_uniform, random_normal)}
+    made = {f.__name__: symbolic(f) for f in (zeros, ones, full, arange, linspace, eye)}
     made["array"] = _symbol_array
-    return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2, "random": _SymbolicSpace("hybrid.sym.random")}
+    return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2, "random": RandomSpace("sym")}
 
 
 def attach_files(files: Any) -> None:
@@ -179,54 +150,7 @@ def attach_files(files: Any) -> None:
     globals().update(save=files.save, load=files.load, load_frombuffer=files.load_frombuffer)
 
 
-def _random_module(space: str) -> ModuleType:
-    m = ModuleType(f"hybrid.{space}.random")
-
-    def draw(op: str, names: Sequence[str]) -> Any:
-        def function(*args: Any, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
-            given = dict(zip((*names, "shape", "dtype", "ctx"), args))
-            given.update(kwargs)
-            shape_ = given.pop("shape", shape)
-            if out is not None and shape_ is None:
-                shape_ = out.shape
-            attrs = {"shape": _shape(shape_ if shape_ is not None else (1,)), "dtype": given.pop("dtype", dtype), "ctx": given.pop("ctx", ctx), **given}
-            if attrs["dtype"] is None:
-                attrs.pop("dtype")
-            if any(isinstance(v, (NDArray,)) or hasattr(v, "entries") for v in given.values()):
-                return _sample(op, given, attrs, names)
-            return _make(op, out, **attrs)
-        function.__name__ = op.replace("_random_", "")
-        function.__doc__ = f"Random numbers ({', '.join(names)}, shape, dtype, ctx)."
-        return function
-    for name, op, names in (("uniform", "_random_uniform", ("low", "high")), ("normal", "_random_normal", ("loc", "scale")),
-                            ("randint", "_random_randint", ("low", "high")), ("exponential", "_random_exponential", ("lam",)),
-                            ("bernoulli", "_random_bernoulli", ("prob",))):
-        setattr(m, name, draw(op, names))
-    m.randn = lambda *shape, loc=0.0, scale=1.0, dtype=None, ctx=None, **kw: m.normal(loc, scale, shape=shape or (1,), dtype=dtype, ctx=ctx)   # type: ignore[attr-defined]
-    m.__getattr__ = lambda name: functions.resolve(space, f"random.{name}")        # type: ignore[method-assign]
-    return m
-
-
-def _sample(op: str, given: Any, attrs: Any, names: Sequence[str]) -> Any:
-    values = [given[n] for n in names if n in given]
-    shape = attrs["shape"] if attrs["shape"] != (1,) else ()
-    return functions.resolve("nd", op.replace("_random_", "sample_"))(*values, shape=shape)
-
-
-random = _random_module("nd")
-
-
-def random_uniform(low: float = 0, high: float = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    """nd.random.uniform."""
-    return random.uniform(low, high, shape=shape, dtype=dtype, ctx=ctx, out=out)
-
-
-def random_normal(loc: float = 0, scale: float = 1, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    """nd.random.normal."""
-    return random.normal(loc, scale, shape=shape, dtype=dtype, ctx=ctx, out=out)
-
-
-uniform, normal = random_uniform, random_normal
+random = RandomSpace("nd")
 
 
 def __getattr__(name: str) -> Any:

@@ -6,76 +6,13 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as _np
 
 from . import dtype as dt
-from . import ir, names
+from . import inference, names
 from .device import Context, current_context
-from .errors import AttributeValueError, HybridError, ShapeError, TraceError, user_location
-from .ir import Node, Program
-from .ops.attributes import Shape
+from .errors import AttributeValueError, HybridError, TraceError, user_location
+from .lower import lower
 from .ops.registry import Attrs, OpDef, find
-from .scope import tracing
-
-Info = "tuple[tuple[int, ...] | None, _np.dtype | None]"
-
-
-class SymNode:
-    """A node of the operator graph: a variable (``opdef`` None) or an operator. ``inputs``: (node, output number) of the
-    inputs that are there. ``extra``: notes such as ``__shape__``. ``info``: shape and dtype of each output, None if unknown.
-    """
-    __slots__ = ("opdef", "name", "attrs", "inputs", "extra", "info", "holder", "serial")
-    _count = [0]
-
-    def __init__(self, opdef: OpDef | None, name: str, attrs: Attrs | None, inputs: Sequence[tuple["SymNode", int]], extra: dict[str, str] | None = None):
-        self.opdef, self.name, self.attrs, self.inputs, self.extra = opdef, name, attrs, tuple(inputs), extra if extra is not None else {}
-        self.holder: Any = None                          # what a captured variable stands for
-        SymNode._count[0] += 1
-        self.serial = SymNode._count[0]                  # creation order: random operators draw in it
-        self.info: list[Any] = [_noted(self.extra)] if opdef is None else _infer(self)
-
-    @property
-    def outputs(self) -> int:
-        """Number of outputs, hidden ones included."""
-        return 1 if self.opdef is None else self.opdef.num_outputs(self.attrs)                  # type: ignore[arg-type]
-
-
-def _noted(extra: Mapping[str, str]) -> tuple[Any, Any]:
-    """Shape and dtype written on a variable."""
-    shape = tuple(Shape().convert(extra["__shape__"])) if "__shape__" in extra else None
-    code = int(extra.get("__dtype__", -1))
-    return shape, dt.MX_CODES.get(code)
-
-
-def known(shape: Any) -> bool:
-    """Whether every length is known (0 and -1 mean unknown in a variable's shape)."""
-    return shape is not None and all(d is not None and d >= 0 for d in shape)
-
-
-def _infer(node: SymNode) -> list[Any]:
-    """Shapes and dtypes of an operator's outputs, where its inputs' are known; completes variables on the way."""
-    d, a = node.opdef, node.attrs
-    assert d is not None and a is not None
-    count = d.num_outputs(a)
-    shapes = [n.info[k][0] for n, k in node.inputs]
-    dtypes = [n.info[k][1] for n, k in node.inputs]
-    partial = [s is None or (n.opdef is None and any(v <= 0 for v in s) and n.holder is not CONCRETE) for s, (n, _) in zip(shapes, node.inputs)]
-    if any(partial) and d.params is not None and shapes and not partial[0]:
-        full = d.complete([None if p and s is None else s for p, s in zip(partial, shapes)], a)
-        for i, (n, _) in enumerate(node.inputs):
-            if partial[i] and n.opdef is None and full[i] is not None:
-                n.info[0] = (tuple(full[i]), n.info[0][1])
-                shapes[i], partial[i] = tuple(full[i]), False
-    if any(partial):
-        return [(None, None)] * count
-    first = next((t for t in dtypes if t is not None), dt.float32)
-    for i, (n, _) in enumerate(node.inputs):
-        if dtypes[i] is None:
-            dtypes[i] = first if dt.is_float(first) else dt.float32
-    padded = len(d.inputs) - len(shapes) if not d.variadic else 0
-    train = bool(tracing() is not None and tracing().train)
-    return d.infer([*shapes, *[None] * padded], [*dtypes, *[None] * padded], a, train)
-
-
-CONCRETE = object()                   # holder of variables that stand for arrays: a 0 in their shape is a length
-
+from .scope import SCOPE, tracing
+from .symnode import CONCRETE, SymNode, known
 
 class Symbol:
     """One or more outputs of a graph. ``shape`` and ``dtype`` are known when those of the inputs are.
@@ -192,10 +129,6 @@ class Symbol:
 
     as_in_ctx = as_in_context
 
-    def attach_grad(self, *args: Any, **kwargs: Any) -> None:
-        """Refused inside a program."""
-        raise TraceError(f"{user_location()}: attach_grad() inside hybridized code: call it on arrays before the call")
-
     def detach(self) -> "Symbol":
         """The value, through which no gradient flows."""
         return create(find("BlockGrad"), [self], {}, None)
@@ -259,91 +192,95 @@ class Symbol:
 
     def attr(self, key: str) -> str | None:
         """An attribute or note of the node, as text."""
-        return self.list_attr().get(key)
+        return self.name if key == "name" else self.list_attr().get(key)
 
     def list_attr(self) -> dict[str, str]:
         """All attributes and notes of the node."""
-        n = self.entries[0][0]
-        return {**(n.attrs.given() if n.attrs is not None else {}), **n.extra}
+        return _attributes(self.entries[0][0])
 
     def attr_dict(self) -> dict[str, dict[str, str]]:
         """Attributes by node name."""
-        out = {n.name: {**(n.attrs.given() if n.attrs is not None else {}), **n.extra} for n in self.nodes()}
+        out = {n.name: _attributes(n) for n in self.nodes()}
         return {k: v for k, v in out.items() if v}
+
+    def _set_attr(self, **kwargs: str) -> None:
+        """Notes on the node, text by name."""
+        if not all(isinstance(v, str) for v in kwargs.values()):
+            raise AttributeValueError(f"notes on a Symbol must be text, got {kwargs!r}")
+        self.entries[0][0].extra.update({f"__{k}__" if k in names.PLAIN else k: v for k, v in kwargs.items()})
 
     # ---- shapes
     def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """(argument shapes, output shapes, auxiliary shapes) from some variables' shapes; Nones when they do not suffice."""
-        shapes, _ = self._inferred(args, kwargs, {})
-        lists = tuple([shapes[id(n)] for n in group] for group in self._variables())
-        out = [shapes.get((id(n), k)) if n.opdef is not None else shapes[id(n)] for n, k in self.entries]
-        if not all(known(s) and s is not None for s in [*lists[0], *out, *lists[1]]):
-            return None, None, None
-        return lists[0], out, lists[1]
+        """(argument shapes, output shapes, auxiliary shapes) from some variables' shapes; Nones when they do not suffice.
+
+        >>> (sym.var('a') + sym.var('b', shape=(2, 3))).infer_shape()
+        ([(2, 3), (2, 3)], [(2, 3)], [])
+        """
+        found = self.infer_shape_partial(*args, **kwargs)
+        return found if all(s is not None and all(v > 0 for v in s) for s in self._shapes(args, kwargs)) else (None, None, None)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
-        """Like infer_shape, with () for what stays unknown."""
-        shapes, _ = self._inferred(args, kwargs, {})
+        """Like infer_shape, with () for what stays unknown and 0 for lengths that do."""
         arguments, aux = self._variables()
-        out = [shapes.get((id(n), k)) if n.opdef is not None else shapes[id(n)] for n, k in self.entries]
-        return tuple([s if s is not None else () for s in group] for group in ([shapes[id(n)] for n in arguments], out, [shapes[id(n)] for n in aux]))
+        found = [s if s is not None else () for s in self._shapes(args, kwargs)]
+        n, m = len(arguments), len(arguments) + len(self.entries)
+        return found[:n], found[n:m], found[m:]
+
+    def _shapes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Shapes of arguments, outputs and auxiliary states."""
+        given = inference.named_arguments("infer_shape", self.list_arguments(), self.list_inputs(), args, kwargs)
+        return self._ordered(inference.shapes_of(self.nodes(), given))
+
+    def _ordered(self, found: Mapping[Any, Any]) -> list[Any]:
+        arguments, aux = self._variables()
+        outputs = [found.get((id(n), k)) if n.opdef is not None else found[id(n)] for n, k in self.entries]
+        return [*(found[id(n)] for n in arguments), *outputs, *(found[id(n)] for n in aux)]
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
-        """(argument, output, auxiliary) dtypes; float32 where nothing else is said."""
-        given = {**dict(zip(self.list_arguments(), args)), **kwargs}
-        arguments, aux = self._variables()
-        common = next((_np.dtype(v) for v in given.values() if v is not None), _np.dtype("float32"))
-
-        def of(n: SymNode) -> Any:
-            return _np.dtype(given[n.name]).type if given.get(n.name) is not None else (n.info[0][1] or common).type
-        return [of(n) for n in arguments], [common.type for _ in self.entries], [of(n) for n in aux]
-
-    def _inferred(self, args: Sequence[Any], given: Mapping[str, Any], dtypes: Mapping[str, Any]) -> Any:
-        named = {**dict(zip(self.list_arguments(), args)), **given}
-        unknown = [k for k in named if k not in set(self.list_inputs())]
-        if unknown:
-            raise AttributeValueError(f"infer_shape: the graph has no variable {', '.join(map(repr, unknown))}; it has {', '.join(self.list_inputs())}")
-        shapes: dict[Any, Any] = {}
+        """(argument, output, auxiliary) dtypes; Nones when nothing is known."""
+        given = inference.named_arguments("infer_type", self.list_arguments(), self.list_inputs(), args, kwargs)
         order = self.nodes()
-        for n in order:
-            if n.opdef is None:
-                shapes[id(n)] = tuple(named[n.name]) if named.get(n.name) is not None else n.info[0][0]
-        for _ in range(2):
-            for n in order:
-                if n.opdef is not None:
-                    self._step(n, shapes)
-        return shapes, dtypes
-
-    def _step(self, n: SymNode, shapes: dict[Any, Any]) -> None:
-        d, a = n.opdef, n.attrs
-        assert d is not None and a is not None
-        at = [id(m) if m.opdef is None else (id(m), k) for m, k in n.inputs]
-        ins = [shapes.get(key) for key in at]
-        unsure = [s is None or (m.opdef is None and any(v <= 0 for v in s)) for s, (m, _) in zip(ins, n.inputs)]
-        if any(unsure) and d.params is not None and ins and not unsure[0]:
-            for key, s, u, full in zip(at, ins, unsure, d.complete(ins, a)):
-                if u and full is not None:
-                    shapes[key] = tuple(full)
-            ins = [shapes.get(key) for key in at]
-        if any(s is None for s in ins):
-            return
-        padded = len(d.inputs) - len(ins) if not d.variadic else 0
-        for k, (shape, _) in enumerate(d.infer([*ins, *[None] * padded], [*[dt.float32] * len(ins), *[None] * padded], a)):
-            shapes[(id(n), k)] = shape
+        if not any(given.get(n.name) is not None or n.info[0][1] is not None for n in order if n.opdef is None) and self.list_inputs():
+            return None, None, None
+        arguments, aux = self._variables()
+        found = [t.type for t in self._ordered(inference.types_of(order, given))]
+        n, m = len(arguments), len(arguments) + len(self.entries)
+        return found[:n], found[n:m], found[m:]
 
     # ---- composition
-    def __call__(self, *args: "Symbol", **kwargs: "Symbol") -> "Symbol":
-        """The graph with variables replaced by other symbols, by position or name."""
-        kwargs.pop("name", None)
-        given = {**dict(zip(self.list_arguments(), args)), **kwargs}
+    def __call__(self, *args: "Symbol", name: str | None = None, **kwargs: "Symbol") -> "Symbol":
+        """The graph with variables replaced by other symbols, by position or name; ``name``: of the new output node."""
+        given = inference.named_arguments("composition", self.list_arguments(), self.list_inputs(), args, kwargs)
+        wrong = next((v for v in given.values() if not isinstance(v, Symbol)), None)
+        if wrong is not None:
+            raise AttributeValueError(f"a Symbol is called with Symbols for its variables, got {type(wrong).__name__}; run it with eval(), bind() or SymbolBlock")
         new: dict[int, Any] = {}
+        head = self.entries[0][0]
         for n in self.nodes():
             if n.opdef is None:
                 new[id(n)] = given[n.name]._one() if n.name in given else (n, 0)
             else:
                 inputs = [(new[id(m)] if m.opdef is None else (new[id(m)][0], k)) for m, k in n.inputs]
-                new[id(n)] = (SymNode(n.opdef, n.name, n.attrs, inputs, dict(n.extra)), 0)
+                new[id(n)] = (SymNode(n.opdef, name if name and n is head else n.name, n.attrs, inputs, dict(n.extra)), 0)
         return Symbol([new[id(n)] if n.opdef is None else (new[id(n)][0], k) for n, k in self.entries])
+
+    def __copy__(self) -> "Symbol":
+        return Symbol(self.entries)
+
+    def __deepcopy__(self, memo: Any) -> "Symbol":
+        return self()
+
+    def __reduce__(self) -> Any:
+        return _from_text, (self.tojson(),)                   # type: ignore[attr-defined]
+
+
+def _from_text(text: str) -> Symbol:
+    return globals()["load_json"](text)
+
+
+def _attributes(n: SymNode) -> dict[str, str]:
+    found = {**(n.attrs.given() if n.attrs is not None else {}), **n.extra}
+    return {**{k: found[f"__{k}__"] for k in names.PLAIN if f"__{k}__" in found}, **found}      # MXNet shows both names
 
 
 def output_name(n: SymNode, k: int) -> str:
@@ -364,7 +301,7 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
     """
     if not isinstance(name, str):
         raise AttributeValueError(f"a variable's name must be text, got {name!r}")
-    extra = dict(attr or {})
+    extra = {**names.notes(), **(attr or {})}
     if shape is not None:
         extra["__shape__"] = str(tuple(shape))
     if lr_mult is not None:
@@ -406,18 +343,38 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
     name = names.current().get(name, hint or d.name.lower())
     if not d.variadic:
         entries = _complete_inputs(d, a, entries, name)
-    node = SymNode(d, name, a, [e for e in entries if e is not None])
+    if SCOPE.recording and SCOPE.traces:
+        entries = [cut(e) for e in entries]
+    node = SymNode(d, name, a, [e for e in entries if e is not None], names.notes())
     count = d.num_visible(a)
     return Symbol([(node, k) for k in range(count)])
+
+
+def cut(entry: Any) -> Any:
+    """A value computed outside of ``record`` (or in ``pause``), so that no gradient flows into what it was computed from."""
+    if entry is None or entry[0].opdef is None or entry[0].recorded:
+        return entry
+    d = find("BlockGrad")
+    return SymNode(d, f"{entry[0].name}_cut", d.parse({}), [entry]), 0
 
 
 def _entry(x: Any) -> tuple[SymNode, int]:
     if isinstance(x, Symbol):
         return x._one()
     trace = tracing()
+    if trace is None and SCOPE.shadows and hasattr(x, "shape"):
+        return _shadow(x)
     if trace is None:
         raise AttributeValueError(f"{user_location()}: a Symbol cannot be combined with {type(x).__name__} outside of hybridized code; use sym.var for inputs")
     return trace.capture(x)._one()
+
+
+def _shadow(x: Any) -> tuple[SymNode, int]:
+    """A variable in place of an array where only shapes are found out."""
+    node = SymNode(None, "array", None, ())
+    node.holder = CONCRETE
+    node.info = [(tuple(x.shape), _np.dtype(x.dtype))]
+    return node, 0
 
 
 def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str) -> list[Any]:
@@ -444,52 +401,6 @@ def _wanted(d: OpDef, a: Attrs, name: str) -> bool:
     if name == "bias":
         return not a.no_bias
     return name == "gamma" and a.asdict().get("act_type") == "prelu"
-
-
-# ---- from the graph to a program
-def lower(symbol: Symbol, inputs: Sequence[SymNode], train: bool) -> tuple[Program, int]:
-    """A program whose inputs are the variables ``inputs`` in order, then (if operators draw random numbers) the random key.
-    Returns it with the number of draws. Shapes and dtypes of the variables must be known.
-    """
-    leaves = []
-    for i, n in enumerate(inputs):
-        shape, dtype = n.info[0]
-        if not known(shape):
-            raise ShapeError(f"the shape of variable {n.name!r} is not known: {shape}")
-        leaves.append(ir.input(i, shape, dtype or dt.float32))
-    value: dict[Any, Node] = {(id(n), 0): leaf for n, leaf in zip(inputs, leaves)}
-    order = symbol.nodes()
-    draws = {id(n): i for i, n in enumerate(sorted((n for n in order if n.opdef is not None and n.opdef.random(n.attrs, train)), key=lambda n: n.serial))}
-    key = ir.input(len(leaves), (2,), _np.uint32) if draws else None
-    updates: dict[int, Node] = {}
-    slots = {id(n): i for i, n in enumerate(inputs)}
-    for n in order:
-        if n.opdef is None:
-            if (id(n), 0) not in value:
-                raise AttributeValueError(f"the graph's variable {n.name!r} is none of the inputs: {', '.join(m.name for m in inputs)}")
-            continue
-        nodes: list[Any] = [value[(id(m), k)] for m, k in n.inputs]
-        if not n.opdef.variadic:
-            nodes += [None] * (len(n.opdef.inputs) - len(nodes))
-        own = None
-        if id(n) in draws:
-            own = _key(key, draws[id(n)])
-        low = n.opdef.lower(nodes, n.attrs, train, own)                   # type: ignore[arg-type]
-        for k, out in enumerate(low.outputs):
-            value[(id(n), k)] = out
-        for name, out in low.updates.items():
-            target = n.inputs[n.opdef.inputs.index(name)][0]
-            if id(target) in slots:
-                value[(id(target), 0)] = out
-                updates[slots[id(target)]] = out
-    outputs = tuple(value[(id(n), k)] for n, k in symbol.entries)
-    program = Program(tuple(leaves) + ((key,) if key is not None else ()), outputs, tuple(updates.items()))
-    return program, len(draws)
-
-
-def _key(key: Node | None, i: int) -> Node:
-    assert key is not None
-    return key if i == 0 else ir.map("add", key, ir.data(_np.array([0, i], _np.uint32)))
 
 
 def attach_files(files: Any) -> None:

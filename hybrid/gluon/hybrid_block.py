@@ -94,11 +94,14 @@ class HybridBlock(Block):
             params = {name: p._variable() for name, p in self._reg_params.items()}
             for name, v in params.items():
                 v._one()[0].info = [(self._reg_params[name].shape, self._reg_params[name]._dtype)]
+            old, SCOPE.shadows = SCOPE.shadows, True
             try:
                 with _same_names(), self.name_scope():
                     self.hybrid_forward(symbol, *inputs, **params, **{k: _shadow(v, leaves, len(args)) for k, v in kwargs.items()})
             except ShapeError as err:
                 raise ShapeError(f"{type(self).__name__} ({self.name}): {err}") from None
+            finally:
+                SCOPE.shadows = old
         for name, p in self._reg_params.items():
             found = params[name]._one()[0].info[0][0]
             if not known(found) or any(s <= 0 for s in found):

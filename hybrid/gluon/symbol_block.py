@@ -7,6 +7,7 @@ from .. import serialize
 from ..array import NDArray
 from ..dispatch import invoke
 from ..errors import AttributeValueError
+from ..inference import shapes_of
 from ..symbol import Group, Symbol, var
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
@@ -82,8 +83,9 @@ class SymbolBlock(HybridBlock):
 
     def _finish(self, args: Any) -> None:
         outputs = self.__dict__["_outputs"]
-        shapes, _ = outputs._inferred((), {n: a.shape for n, a in zip(self.__dict__["_inputs"], args)}, {})
-        for n in outputs.nodes():
+        order = outputs.nodes()
+        shapes = shapes_of(order, {n: a.shape for n, a in zip(self.__dict__["_inputs"], args)})
+        for n in order:
             if n.opdef is None and n.name in self.params and shapes.get(id(n)) is not None:
                 self.params[n.name].shape = shapes[id(n)]
                 self.params[n.name]._finish_deferred_init()

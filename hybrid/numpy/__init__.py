@@ -8,8 +8,8 @@ import numpy as _np
 from .. import functions, methods
 from ..array import NP_CLASS, NDArray, array as _array, wrap
 from .. import random as _generator
-from ..ndarray import _make, _random_module
 from ..ops.elementwise import NP_BINARY
+from ..random_functions import RandomSpace, make as _make
 
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 float16, float32, float64 = _np.float16, _np.float32, _np.float64
@@ -138,11 +138,11 @@ def _unary(name: str) -> Any:
     return function
 
 
-random = _random_module("np")
+random = RandomSpace("np")
 
 
 def _np_random() -> None:
-    base = dict(vars(random))
+    base = {name: getattr(random, name) for name in ("uniform", "normal", "exponential", "randint")}
 
     def sized(name: str, names: tuple[str, ...]) -> Any:
         def function(*args: Any, size: Any = None, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
@@ -152,7 +152,7 @@ def _np_random() -> None:
             return _as_np(base[name](**given, shape=() if shape is None else _shape(shape), dtype=dtype, ctx=ctx))
         function.__name__ = name
         return function
-    for name, names in (("uniform", ("low", "high")), ("normal", ("loc", "scale")), ("exponential", ("lam",))):
+    for name, names in (("uniform", ("low", "high")), ("normal", ("loc", "scale")), ("exponential", ("scale",))):
         setattr(random, name, sized(name, names))
     draw = sized("randint", ("low", "high"))
 

@@ -36,6 +36,8 @@ class Attribute:
                 return None
             if not self.required:
                 return self.default
+            if value is None:
+                raise ValueError("it has no default")
         return self.convert(value)
 
     def convert(self, value: Any) -> Any:

@@ -68,6 +68,19 @@ BINARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str, str]] = {
 COMPARISONS = {"eq", "ne", "gt", "ge", "lt", "le", "logical_and", "logical_or", "logical_xor"}
 
 
+def one_shape(shapes: list, a: Attrs) -> list:
+    """Unknown inputs have the shape of the known ones: what MXNet's elementwise operators ask for."""
+    sure = [s for s in shapes if s is not None]
+    best = max(sure, key=lambda s: sum(d > 0 for d in s), default=None)
+    if best is None:
+        return shapes
+    fits = [s is None or len(s) == len(best) for s in shapes]
+    return [tuple(b if d <= 0 else d for d, b in zip(s or (0,) * len(best), best)) if f else s for s, f in zip(shapes, fits)]
+
+
+one_shape.from_any = True                            # type: ignore[attr-defined]  any input tells the others' shape
+
+
 def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...]) -> None:
     def lower(lhs: Node, rhs: Node, a: Attrs) -> Node:
         out = ir.map(fn, lhs, rhs)
@@ -76,7 +89,7 @@ def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...
     op(f"broadcast_{name}", "lhs rhs", mx=mx, json=mx)(lower)
     first, *rest = elementwise
     camel = {f"_{name.title()}", *rest} - {first}                 # files of early MXNet: _Greater_Equal
-    op(first, "lhs rhs", json=tuple(sorted(camel)))(lower)
+    op(first, "lhs rhs", json=tuple(sorted(camel)), params=one_shape)(lower)
 
 
 def _scalar(name: str, fn: str, swap: bool) -> None:
@@ -282,7 +295,7 @@ def full_like(data: Node, a: Attrs) -> Node:
     return ir.full(a.fill_value, data.shape, dt.as_dtype(a.dtype, data.dtype))
 
 
-@op("add_n", "*args", mx=("ElementWiseSum",), json=("ElementWiseSum", "_sum"), arity_attr="num_args", num_args=Number(None))
+@op("add_n", "*args", mx=("ElementWiseSum",), json=("ElementWiseSum", "_sum"), arity_attr="num_args", params=one_shape, num_args=Number(None))
 def add_n(args: list[Node], a: Attrs) -> Node:
     """Sum of arrays of one shape."""
     out = args[0]

@@ -35,7 +35,7 @@ def _draw(name: str, fn: Callable[[Attrs, tuple[int, ...], Any], Node], like: bo
     def lower(a: Attrs) -> Node:
         return fn(a, a.shape, dt.as_dtype(a.dtype))
     lower.__doc__ = f"Random numbers: {name}."
-    op(f"_random_{name}", "", mx=(f"random_{name}", *mx), np=np_names, needs=("key",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"), **attrs)(lower)
+    op(f"_random_{name}", "", mx=(f"random_{name}", *mx), np=np_names, needs=("key",), **attrs, shape=Shape((1,)), ctx=Str(""), dtype=DType("float32"))(lower)
     if not like:
         return
 
@@ -50,7 +50,7 @@ _draw("normal", lambda a, shape, d: normal(a.key, shape, a.loc, a.scale, d), loc
 _draw("exponential", lambda a, shape, d: exponential(a.key, shape, a.lam, d), lam=Float(1.0))
 
 
-@op("_random_randint", "", mx=("random_randint",), needs=("key",), low=Int(), high=Int(), shape=Shape(()), ctx=Str(""), dtype=DType("int32"))
+@op("_random_randint", "", mx=("random_randint",), needs=("key",), low=Int(), high=Int(), shape=Shape((1,)), ctx=Str(""), dtype=DType("int32"))
 def randint(a: Attrs) -> Node:
     """Integers in [low, high), by the upper half of a 64-bit product."""
     span = a.high - a.low
@@ -60,7 +60,7 @@ def randint(a: Attrs) -> Node:
     return ir.cast(ir.cast(ir.map("shr", bits * span, 32), dt.int64) + a.low, dt.as_dtype(a.dtype))
 
 
-@op("_random_bernoulli", "", mx=("random.bernoulli",), needs=("key",), prob=Float(0.5), shape=Shape(()), ctx=Str(""), dtype=DType("float32"))
+@op("_random_bernoulli", "", mx=("random.bernoulli",), needs=("key",), prob=Float(0.5), shape=Shape((1,)), ctx=Str(""), dtype=DType("float32"))
 def bernoulli(a: Attrs) -> Node:
     """1 with probability prob, else 0."""
     return ir.cast(ir.map("lt", uniform01(a.key, a.shape, 0), a.prob), dt.as_dtype(a.dtype))

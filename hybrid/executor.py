@@ -1,0 +1,170 @@
+"""Running a Symbol on arrays: ``Symbol.eval``, ``bind`` and ``simple_bind`` with MXNet's ``Executor``."""
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from . import autograd, runtime, tape
+from .array import NDArray, array, full_like, wrap
+from .device import Context, array_module, current_context
+from .dispatch import apply_program
+from .errors import AttributeValueError, HybridError, ShapeError
+from .lower import lower
+from .random import next_key
+from .symbol import Symbol
+from .symnode import CONCRETE, SymNode
+
+import numpy as np
+
+
+class Executor:
+    """A Symbol bound to arrays: ``forward`` and ``backward``, compiled once for prediction and once for training.
+
+    ``arg_dict``, ``grad_dict``, ``aux_dict``, ``outputs`` (also as lists: ``arg_arrays``, ``grad_arrays``, ``aux_arrays``).
+
+    >>> y = sym.var('x') * 2
+    >>> y.bind(cpu(), {'x': nd.ones((2,))}).forward()[0].asnumpy().tolist()
+    [2.0, 2.0]
+    """
+
+    def __init__(self, symbol: Symbol, ctx: Context, args: Mapping[str, NDArray], grads: Mapping[str, NDArray], reqs: Mapping[str, str], aux: Mapping[str, NDArray]):
+        self._symbol, self._ctx = symbol, ctx
+        self.arg_dict, self.grad_dict, self.aux_dict = dict(args), dict(grads), dict(aux)
+        self._reqs = dict(reqs)
+        self.outputs: list[NDArray] = []
+        self._programs: dict[Any, Any] = {}
+        for name, x in self.arg_dict.items():
+            if self._reqs.get(name, "null") != "null" and name in self.grad_dict:
+                autograd.mark_variables([x], [self.grad_dict[name]], self._reqs[name])
+
+    @property
+    def arg_arrays(self) -> list[NDArray]:
+        """Arguments in the Symbol's order."""
+        return list(self.arg_dict.values())
+
+    @property
+    def grad_arrays(self) -> list[Any]:
+        """Gradients in the order of the arguments, None where there is none."""
+        return [self.grad_dict.get(n) for n in self.arg_dict]
+
+    @property
+    def aux_arrays(self) -> list[NDArray]:
+        """Auxiliary states in the Symbol's order."""
+        return list(self.aux_dict.values())
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """The last results by output name."""
+        return dict(zip(self._symbol.list_outputs(), self.outputs))
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """Run; ``kwargs``: new contents of arguments. With ``is_train`` it can be followed by ``backward``."""
+        for name, value in kwargs.items():
+            if name not in self.arg_dict:
+                raise AttributeValueError(f"forward: the graph has no argument {name!r}; it has {', '.join(self.arg_dict)}")
+            if tuple(value.shape) != self.arg_dict[name].shape:
+                raise ShapeError(f"forward: argument {name!r} was bound with shape {self.arg_dict[name].shape}, got {tuple(value.shape)}: bind again, or use reshape()")
+            self.arg_dict[name][:] = value
+        arrays = [*self.arg_dict.values(), *self.aux_dict.values()]
+        program, draws = self._program(arrays, is_train)
+        if draws:
+            arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
+        with tape.flags(bool(is_train), bool(is_train)):
+            self.outputs = apply_program(program, arrays, lambda p, raw: runtime.compile(p, self._ctx)(raw))
+        return self.outputs
+
+    def _program(self, arrays: Sequence[NDArray], train: bool) -> Any:
+        key = train, tuple((a.shape, a._data.dtype) for a in arrays)
+        if key not in self._programs:
+            nodes = {n.name: n for n in self._symbol.nodes() if n.opdef is None}
+            stand_ins = {}
+            for name, a in zip([*self.arg_dict, *self.aux_dict], arrays):
+                node = SymNode(None, name, None, ())
+                node.holder, node.info = CONCRETE, [(a.shape, a._data.dtype)]
+                stand_ins[name] = node
+            typed = self._symbol(**{name: Symbol([(stand_ins[name], 0)]) for name in nodes})
+            self._programs[key] = lower(typed, list(stand_ins.values()), train)
+        return self._programs[key]
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Gradients of the last ``forward(is_train=True)`` into ``grad_dict``."""
+        if not self.outputs:
+            raise HybridError("backward: call forward(is_train=True) first")
+        grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
+        autograd.backward(self.outputs, list(grads) if grads is not None else None)
+
+    def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None, allow_extra_params: bool = False) -> None:
+        """New contents of arguments and auxiliary states by name."""
+        for given, own, what in ((arg_params, self.arg_dict, "argument"), (aux_params or {}, self.aux_dict, "auxiliary state")):
+            for name, value in given.items():
+                if name in own:
+                    own[name][:] = value
+                elif not allow_extra_params:
+                    raise AttributeValueError(f"the graph has no {what} {name!r}; it has {', '.join(own)}. Pass allow_extra_params=True to ignore it")
+
+    def reshape(self, **shapes: Any) -> "Executor":
+        """Another executor for other input shapes; arrays whose shapes stay are shared."""
+        new = simple_bind(self._symbol, self._ctx, self._reqs, **{**{n: a.shape for n, a in self.arg_dict.items() if n in shapes}, **shapes})
+        for own, others in ((new.arg_dict, self.arg_dict), (new.aux_dict, self.aux_dict)):
+            for name, a in others.items():
+                if own[name].shape == a.shape:
+                    own[name][:] = a
+        return new
+
+
+def _by_name(what: str, names: Sequence[str], given: Any, needed: bool) -> dict[str, Any]:
+    if isinstance(given, Mapping):
+        found = {n: given[n] for n in names if given.get(n) is not None}
+    else:
+        values = [] if given is None else list(given)
+        if values and len(values) != len(names):
+            raise AttributeValueError(f"bind: {len(values)} {what} for {len(names)} ({', '.join(names)})")
+        found = {n: v for n, v in zip(names, values) if v is not None}
+    missing = [n for n in names if n not in found]
+    if needed and missing:
+        raise AttributeValueError(f"bind: no {what} given for {', '.join(map(repr, missing))}")
+    return found
+
+
+def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
+    if isinstance(grad_req, Mapping):
+        return {n: grad_req.get(n, "null") for n in names}
+    return dict(zip(names, [grad_req] * len(names) if isinstance(grad_req, str) else grad_req))
+
+
+def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: Any = None, grad_req: Any = "write", aux_states: Any = None, **_: Any) -> Executor:
+    """An executor on given arrays: lists in the order of list_arguments(), or dicts by name."""
+    names, states = self.list_arguments(), self.list_auxiliary_states()
+    arrays = _by_name("arrays", names, args, True)
+    aux = _by_name("auxiliary states", states, aux_states, True)
+    return Executor(self, ctx or current_context(), arrays, _by_name("gradients", names, args_grad, False), _requests(names, grad_req), aux)
+
+
+def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write", type_dict: Mapping[str, Any] | None = None, **shapes: Any) -> Executor:
+    """An executor on new zero arrays, whose shapes are found out from those of the inputs: ``simple_bind(cpu(), data=(2, 3))``."""
+    ctx = ctx or current_context()
+    shapes = {k: v for k, v in shapes.items() if k in self.list_inputs()}
+    found = self.infer_shape(**shapes)
+    if found[0] is None:
+        partly = dict(zip(self.list_arguments(), self.infer_shape_partial(**shapes)[0]))
+        raise ShapeError(f"simple_bind: the shapes {shapes} do not tell the shape of {', '.join(n for n, s in partly.items() if not s or 0 in s)}")
+    types = self.infer_type(**(type_dict or {}))
+    float32 = np.dtype("float32")
+
+    def blank(shape: Any, dtype: Any) -> NDArray:
+        return wrap(array_module(ctx).zeros(shape, dtype), ctx)
+    names, states = self.list_arguments(), self.list_auxiliary_states()
+    args = {n: blank(s, t) for n, s, t in zip(names, found[0], types[0] or [float32] * len(names))}
+    aux = {n: blank(s, t) for n, s, t in zip(states, found[2], types[2] or [float32] * len(states))}
+    reqs = _requests(names, grad_req)
+    return Executor(self, ctx, args, {n: full_like(x, 0) for n, x in args.items() if reqs[n] != "null"}, reqs, aux)
+
+
+def evaluate(self: Symbol, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
+    """The outputs for arrays by variable name: ``(a + b).eval(a=x, b=y)``."""
+    states = set(self.list_auxiliary_states())
+    return bind(self, ctx, {k: v for k, v in kwargs.items() if k not in states}, aux_states={k: v for k, v in kwargs.items() if k in states}, grad_req="null").forward()
+
+
+Symbol.bind = Symbol._bind = bind                     # type: ignore[attr-defined]
+Symbol.simple_bind = Symbol._simple_bind = simple_bind                # type: ignore[attr-defined]
+Symbol.eval = evaluate                                # type: ignore[attr-defined]

@@ -1,0 +1,79 @@
+"""Nodes of the operator graph: variables and operators, with the shapes and dtypes that are known of them."""
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from . import dtype as dt
+from .ops.attributes import Shape
+from .ops.registry import Attrs, OpDef
+from .scope import SCOPE
+
+
+class SymNode:
+    """A node of the operator graph: a variable (``opdef`` None) or an operator. ``inputs``: (node, output number) of the
+    inputs that are there. ``extra``: notes such as ``__shape__``. ``info``: shape and dtype of each output, None if unknown.
+    """
+    __slots__ = ("opdef", "name", "attrs", "inputs", "extra", "info", "holder", "serial", "train", "recorded")
+    _count = [0]
+
+    def __init__(self, opdef: OpDef | None, name: str, attrs: Attrs | None, inputs: Sequence[tuple["SymNode", int]], extra: dict[str, str] | None = None):
+        self.opdef, self.name, self.attrs, self.inputs, self.extra = opdef, name, attrs, tuple(inputs), extra if extra is not None else {}
+        self.holder: Any = None                          # what a captured variable stands for
+        traced = bool(SCOPE.traces)
+        self.train = SCOPE.training if traced else None  # the mode its code ran in; None: that of the whole graph
+        self.recorded = SCOPE.recording and traced       # whether gradients flow through it
+        SymNode._count[0] += 1
+        self.serial = SymNode._count[0]                  # creation order: random operators draw in it
+        self.info: list[Any] = [_noted(self.extra)] if opdef is None else infer_node(self)
+
+    @property
+    def outputs(self) -> int:
+        """Number of outputs, hidden ones included."""
+        return 1 if self.opdef is None else self.opdef.num_outputs(self.attrs)                  # type: ignore[arg-type]
+
+
+def _noted(extra: Mapping[str, str]) -> tuple[Any, Any]:
+    """Shape and dtype written on a variable."""
+    shape = tuple(Shape().convert(extra["__shape__"])) if "__shape__" in extra else None
+    code = int(extra.get("__dtype__", -1))
+    return shape, dt.MX_CODES.get(code)
+
+
+def known(shape: Any) -> bool:
+    """Whether every length is known (0 and -1 mean unknown in a variable's shape)."""
+    return shape is not None and all(d is not None and d >= 0 for d in shape)
+
+
+def can_complete(d: OpDef, unsure: Sequence[bool], any_input: bool = True) -> bool:
+    """Whether an operator can tell unknown shapes of its inputs: from the first one, or (elementwise) from any."""
+    if d.params is None or all(unsure):
+        return False
+    return any_input if getattr(d.params, "from_any", False) else not unsure[0]
+
+
+def infer_node(node: SymNode) -> list[Any]:
+    """Shapes and dtypes of an operator's outputs, where its inputs' are known; completes variables on the way."""
+    d, a = node.opdef, node.attrs
+    assert d is not None and a is not None
+    count = d.num_outputs(a)
+    shapes = [n.info[k][0] for n, k in node.inputs]
+    dtypes = [n.info[k][1] for n, k in node.inputs]
+    partial = [s is None or (n.opdef is None and any(v <= 0 for v in s) and n.holder is not CONCRETE) for s, (n, _) in zip(shapes, node.inputs)]
+    # elementwise operators broadcast here, so only a parameter's shape is taken from the other side, never a user's variable's
+    if any(partial) and can_complete(d, partial, SCOPE.shadows or bool(SCOPE.traces)):
+        full = d.complete(shapes, a)
+        for i, (n, _) in enumerate(node.inputs):
+            if partial[i] and n.opdef is None and full[i] is not None:
+                n.info[0] = (tuple(full[i]), n.info[0][1])
+                shapes[i], partial[i] = tuple(full[i]), any(v <= 0 for v in full[i])
+    if any(partial):
+        return [(None, None)] * count
+    first = next((t for t in dtypes if t is not None), dt.float32)
+    for i, (n, _) in enumerate(node.inputs):
+        if dtypes[i] is None:
+            dtypes[i] = first if dt.is_float(first) else dt.float32
+    padded = len(d.inputs) - len(shapes) if not d.variadic else 0
+    return d.infer([*shapes, *[None] * padded], [*dtypes, *[None] * padded], a, bool(node.train))
+
+
+CONCRETE = object()                   # holder of variables that stand for arrays: a 0 in their shape is a length
