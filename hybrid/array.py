@@ -71,7 +71,12 @@ class NDArray:
     @property
     def grad(self) -> Any:
         """The gradient that ``backward`` wrote, or None."""
-        return self._ag.grad if self._ag is not None and self._ag.grad is not None else None
+        if self._ag is None or self._ag.grad is None:
+            return None
+        if self._ag.lost:
+            raise HybridError("this gradient was used up inside a compiled step and never written to memory: return it from the step "
+                              "(x.grad or p.grad() inside the hybridized function), or call the step without hybridize")
+        return self._ag.grad
 
     @property
     def handle(self) -> Any:
@@ -249,8 +254,9 @@ class NDArray:
 
     def zero_grad(self) -> None:
         """Set the gradient to zero."""
-        if self.grad is not None:
-            self.grad._write(0)
+        if self._ag is not None and self._ag.grad is not None:
+            self._ag.grad._write(0)
+            self._ag.lost = False
 
 
 def _unpickle(cls: type, state: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import dtype as dt
+from . import traced_grad
 from .array import full_like
 from .dispatch import apply_program
 from .errors import HybridError
@@ -148,6 +149,9 @@ def _heads(heads: Any, head_grads: Any) -> tuple[list[Any], list[Any]]:
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:  # noqa: A002
     """Gradients of the heads (times head_grads, ones by default) into the arrays with ``attach_grad``."""
+    if SCOPE.traces:
+        with flags(False, train_mode):
+            return traced_grad.backward(heads, head_grads)
     heads, seeds = _heads(heads, head_grads)
     with flags(None, train_mode):
         found = _backward(heads, seeds, retain_graph, False, None)
@@ -159,12 +163,15 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         else:
             slot.grad._data[...] = g._data
         slot.grad._bump()
-        slot.fresh = True
+        slot.fresh, slot.lost = True, False
 
 
 def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
          train_mode: bool = True) -> Any:  # noqa: A002
     """Gradients with respect to variables, returned; with create_graph they can be differentiated again."""
+    if SCOPE.traces:
+        with flags(create_graph, train_mode):
+            return traced_grad.grad(heads, variables, head_grads)
     single = not isinstance(variables, (list, tuple))
     wanted = [variables] if single else list(variables)
     for v in wanted:

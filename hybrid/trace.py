@@ -1,6 +1,7 @@
 """Hybridized calls: a signature, a trace on Symbols, a compiled program, and a fast way to it the next time."""
 from __future__ import annotations
 
+import bisect
 import threading
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Sequence
@@ -15,7 +16,9 @@ from .errors import DeviceError, TraceError, user_location
 from .quick import make_quick
 from .ir import Program
 from .scope import SCOPE
-from .symbol import CONCRETE, Symbol, SymNode, lower
+from .lower import lower
+from .symbol import Symbol, cut
+from .symnode import CONCRETE, SymNode
 from .tree import LEAF, flatten, unflatten
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state", "repeated arrays")
@@ -32,6 +35,14 @@ class Trace:
         self.handles: list[tuple[Symbol, SymNode]] = []
         self.known: dict[int, Symbol] = {}
         self.blocks: list[Any] = []                     # Blocks called meanwhile: what they do may depend on their attributes
+        self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
+        self.recording = SCOPE.recording                # whether the call as a whole is recorded
+        # gradients (traced_grad.py)
+        self.gradients: dict[int, Symbol] = {}          # handles of the arrays that collect gradients, by number of input
+        self.fresh: set[int] = set()                    # inputs whose gradients backward computed
+        self.used_up: set[int] = set()                  # those of them that a Trainer used: they are not written to memory
+        self.leaves: list[Any] = []                     # traced values with attach_grad
+        self.before: list[Callable[[], None]] = []      # what happens before each call of the program
 
     def variable(self, name: str, holder: Any, shape: Any, dtype: Any) -> Symbol:
         """A traced input."""
@@ -68,6 +79,16 @@ class Trace:
             self.known[id(p)] = handle
         return self.known[id(p)]
 
+    def owner(self, number: int) -> Any:
+        """What the input of a number stands for: an array, a Parameter or another holder."""
+        return self.given[number] if number < len(self.given) else self.holders[number]
+
+    def finish(self) -> None:
+        """Forget gradients that were used up within the program."""
+        for i in self.used_up:
+            handle = self.gradients[i]
+            handle.entries = next([(n, 0)] for h, n in self.handles if h is handle)
+
     def changed(self) -> list[tuple[int, Symbol]]:
         """Inputs that were changed in place: (number, new value)."""
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
@@ -96,44 +117,52 @@ def untraced() -> Iterator[None]:
 
 @contextmanager
 def _active(trace: Trace) -> Iterator[None]:
-    old = SCOPE.recording
     SCOPE.traces.append(trace)
-    SCOPE.recording = False
     try:
         yield
     finally:
         SCOPE.traces.pop()
-        SCOPE.recording = old
 
 
 class Entry:
     """A compiled signature: the program, what its inputs are, how its results are put together."""
 
-    def __init__(self, program: Program, draws: int, holders: Sequence[Any], arguments: int, structure: Any, picks: Sequence[Any], ctx: Context, cls: Any,
-                 written: Sequence[int] = ()):
-        self.program, self.draws, self.ctx, self.cls = program, draws, ctx, cls
+    def __init__(self, program: Program, draws: int, trace: Trace, structure: Any, picks: Sequence[Any], cls: Any, written: Sequence[int] = ()):
+        self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
         self.written = tuple(written)                   # inputs that the traced code changed in place
         self._recorded: Program | None = None
-        self.captured = list(holders[arguments:])
-        self.arguments, self.structure, self.picks = arguments, structure, picks
-        self.exe = runtime.compile(program, ctx)
-        self.single = structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
+        self.arguments = len(trace.given)
+        self.captured = list(trace.holders[self.arguments:])
+        self.structure, self.picks = structure, picks
+        self.before = list(trace.before)
+        owners = [(trace.holders[next(k for k, (h, _) in enumerate(trace.handles) if h is trace.gradients[i])], i in trace.used_up) for i in trace.fresh]
+        self.gradients = owners                          # (what stands for an array that collects a gradient, whether it is used up)
+        self.exe = runtime.compile(program, self.ctx)
+        self.single = (structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
+                       and not self.before)
         self.bound: Any = None
-        self.seen = -1
+        self.seen = self.checked = -1
 
-    def fixed(self) -> list[NDArray]:
+    def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:
         """Arrays of the captured inputs, now."""
-        return [h if isinstance(h, NDArray) else h.data(self.ctx) for h in self.captured]
+        return [h if isinstance(h, NDArray) else h.of_call(arguments, self.ctx) if hasattr(h, "of_call") else h.data(self.ctx) for h in self.captured]
 
-    def run(self, arguments: Sequence[NDArray]) -> Any:
-        """Call the program and put the results together."""
-        inputs = [*arguments, *self.fixed()]
+    def run(self, arguments: Sequence[NDArray], otherwise: Callable[[], Any]) -> Any:
+        """Call the program and put the results together. ``otherwise`` is called instead where the program may not be."""
+        if self.written and self.overlaps(arguments):
+            return otherwise()                          # eagerly: which values change together differs from call to call
+        for prepare in self.before:
+            prepare()
+        inputs = [*arguments, *self.fixed(arguments)]
         if inputs:
             common_context("hybridized call", inputs)
         if self.draws:
             inputs.append(wrap(_keys(self.ctx, self.draws), self.ctx))
         run = self._run_written if self.written and SCOPE.recording else self._run
         outputs = run(inputs)
+        for owner, used_up in self.gradients:
+            slot = owner.slot(inputs, self.ctx)
+            slot.fresh, slot.lost = not used_up, used_up
         return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]))
 
     def _run(self, inputs: list[NDArray]) -> list[NDArray]:
@@ -156,11 +185,24 @@ class Entry:
 
     def overlaps(self, arguments: Sequence[NDArray]) -> bool:
         """Whether an input that is changed in place shares memory with another one, which the program cannot know."""
-        inputs = [*arguments, *self.fixed()]
-        for i in self.written:
-            for j, other in enumerate(inputs):
-                if i != j and not (other is inputs[i] and max(i, j) < self.arguments) and _share(inputs[i]._data, other._data):
-                    return True
+        if self.checked != REBINDS[0] or any(i < self.arguments for i in self.written):
+            inputs = [*arguments, *self.fixed(arguments)]
+            if self._shared(inputs):
+                return True
+            self.checked = REBINDS[0]
+            self.places = sorted(_extent(inputs[i]._data) for i in self.written)
+        return any(_among(_extent(a._data), self.places) for a in arguments) if all(i >= self.arguments for i in self.written) else False
+
+    def _shared(self, inputs: Sequence[NDArray]) -> bool:
+        """One pass over all inputs in the order of their addresses."""
+        written, end, last = set(self.written), -1, -1
+        reach: list[tuple[int, int, int]] = sorted((*_extent(x._data), i) for i, x in enumerate(inputs))
+        for start, stop, i in reach:
+            same = last >= 0 and inputs[i] is inputs[last] and max(i, last) < self.arguments
+            if start < end and start < stop and not same and (i in written or last in written):
+                return True
+            if stop > end:
+                end, last = stop, i
         return False
 
     def _runner(self, program: Program, raw: list[Any]) -> list[Any]:
@@ -188,9 +230,10 @@ def _extent(raw: Any) -> tuple[int, int]:
     return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + raw.dtype.itemsize
 
 
-def _share(a: Any, b: Any) -> bool:
-    (low_a, high_a), (low_b, high_b) = _extent(a), _extent(b)
-    return low_a < high_b and low_b < high_a
+def _among(extent: tuple[int, int], places: Sequence[tuple[int, int]]) -> bool:
+    """Whether a stretch of memory meets one of some sorted, disjoint ones."""
+    at = bisect.bisect_left(places, (extent[1], 0))
+    return at > 0 and places[at - 1][1] > extent[0]
 
 
 def _keys(ctx: Context, n: int) -> Any:
@@ -287,9 +330,7 @@ class Hybridized:
         if not SCOPE.recording and self._plain(args, kwargs, held) and entry.single and repeats is None:
             self._last = (entry, self.version(), len(args), SCOPE.training)
             self._make_quick(entry, args)
-        if entry.written and entry.overlaps(every):
-            return self.fn(*args, **kwargs)                  # eagerly: which values change together differs from call to call
-        return entry.run(every)
+        return entry.run(every, lambda: self.fn(*args, **kwargs))
 
     def _make_quick(self, entry: Entry, args: Any) -> None:
         """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
@@ -337,6 +378,7 @@ class Hybridized:
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:
         trace = Trace(ctx, SCOPE.training)
+        trace.given = [*arrays, *held]
         trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
         with _active(trace):
             names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
@@ -355,9 +397,10 @@ class Hybridized:
         for holder in trace.holders:
             if hasattr(holder, "finish_from_trace"):
                 holder.finish_from_trace()
-        return self._entry(trace, leaves, out_structure, len(symbols) + len(held), ctx, cls)
+        return self._entry(trace, leaves, out_structure, cls)
 
-    def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, arguments: int, ctx: Context, cls: Any) -> Entry:
+    def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any) -> Entry:
+        trace.finish()
         changed = trace.changed()
         originals = {id(h): i for i, (h, _) in enumerate(trace.handles)}
         picks: list[tuple[str, int]] = []
@@ -367,14 +410,14 @@ class Hybridized:
                 picks.append(("input", originals[id(s)]))
                 continue
             picks.append(("output", len(outputs)))
-            outputs.append(Symbol([s._one()]))
+            outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
         group = Symbol([e for s in [*outputs, *(h for _, h in changed)] for e in s.entries])
         program, draws = lower(group, trace.variables, trace.train)
         n = len(outputs)
         updates = {slot: node for slot, node in program.updates}
         updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
-        return Entry(program, draws, trace.holders, arguments, structure, picks, ctx, cls, [i for i, _ in changed])
+        return Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed])
 
     def clear(self) -> None:
         """Forget every compiled program."""

@@ -16,6 +16,7 @@ from ..numpy import ndarray
 from ..scope import SCOPE, tracing
 from ..symbol import Symbol, known, var
 from ..trace import untraced
+from ..traced_grad import parameter_gradient
 
 VERSION = [0]                        # grows whenever any parameter gets other arrays or another gradient rule
 
@@ -198,6 +199,9 @@ class Parameter:
 
     def list_data(self) -> list[Any]:
         """The array on each device."""
+        trace = tracing()
+        if trace is not None:
+            return [trace.parameter(self)]
         self._check(next(iter(self._data)) if self._data else None)
         assert self._data is not None
         return list(self._data.values())
@@ -206,11 +210,14 @@ class Parameter:
         """The gradient on a device."""
         if self._data is not None and self._grad_req == "null":
             raise HybridError(f"Parameter {self.name!r} has no gradient because its grad_req is 'null'")
+        trace = tracing()
+        if trace is not None:
+            return parameter_gradient(trace, self)
         return self._check(ctx).grad
 
     def list_grad(self) -> list[Any]:
         """The gradient on each device."""
-        return [self.grad(c) for c in self.list_ctx()]
+        return [self.grad()] if SCOPE.traces else [self.grad(c) for c in self.list_ctx()]
 
     def list_ctx(self) -> list[Context]:
         """Devices that hold the parameter."""
@@ -235,7 +242,11 @@ class Parameter:
 
     def zero_grad(self) -> None:
         """Set the gradients to zero."""
-        if self._grad_req != "null" and self._data is not None:
+        if self._grad_req == "null":
+            return
+        if SCOPE.traces:
+            parameter_gradient(SCOPE.traces[-1], self)[:] = 0
+        elif self._data is not None:
             for x in self._data.values():
                 x.zero_grad()
 

@@ -9,7 +9,9 @@ from .. import optimizer as opt
 from ..array import NDArray, wrap
 from ..device import Context, array_module
 from ..errors import AttributeValueError, HybridError
+from ..scope import SCOPE
 from ..serialize.atomic import write_bytes
+from . import traced_step
 from ..tape import Slot
 from .parameter import Parameter
 
@@ -98,8 +100,11 @@ class Trainer:
         """One update of all parameters, with gradients divided by batch_size; after ``backward``, outside of ``record``.
 
         A parameter whose gradient backward has not written since the last step raises StaleGradientError (a UserWarning), or is
-        left out with ignore_stale_grad.
+        left out with ignore_stale_grad. Inside a hybridized function the update becomes part of the compiled program, and
+        gradients are used up there without being written to memory.
         """
+        if SCOPE.traces:
+            return traced_step.step(self, batch_size, ignore_stale_grad)
         self._rescale(batch_size)
         if not self._again() and not self._skips():
             work = self._work(ignore_stale_grad)
@@ -119,6 +124,8 @@ class Trainer:
     def update(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
         """``step`` without ``allreduce_grads``."""
         self._refuse_on_store("update")
+        if SCOPE.traces:
+            return traced_step.step(self, batch_size, ignore_stale_grad)
         self._rescale(batch_size)
         if not self._skips():
             self._update(self._work(ignore_stale_grad))
@@ -171,14 +178,19 @@ class Trainer:
                 if x._ag is not None and x._ag.fresh:
                     out[k].append(i)
                 elif not ignore_stale_grad:
-                    raise StaleGradientError(
-                        f"backward has not written the gradient of parameter {p.name!r} on {x.ctx} since the last step (or not at all). Either loss.backward() "
-                        "was not called, or the loss does not depend on this parameter; if that is meant, call step with ignore_stale_grad=True, "
-                        "which leaves such parameters as they are")
+                    raise self.stale(p, x.ctx)
         if self._update_on_kvstore:
             fresh = set(out[0]).intersection(*out[1:])
             out = [[i for i in out[0] if i in fresh]]
         return out
+
+    def stale(self, p: Parameter, where: Any = None) -> StaleGradientError:
+        """The error for a parameter without a new gradient."""
+        on = f" on {where}" if where is not None else ""
+        return StaleGradientError(
+            f"backward has not written the gradient of parameter {p.name!r}{on} since the last step (or not at all). Either loss.backward() "
+            "was not called, or the loss does not depend on this parameter; if that is meant, call step with ignore_stale_grad=True, "
+            "which leaves such parameters as they are")
 
     def _reduce(self, numbers: Sequence[int]) -> None:
         """Add up gradients: into a buffer when weights are updated once, else on every device."""

@@ -63,7 +63,7 @@ class Step:
             self.inputs.append(self.key)
         self.inputs += [x for row in held for x in row]
         self.written = [self.inputs[slot] for slot, _ in self.program.updates]
-        self.exe = runtime.compile(self.program, self.ctx)
+        self.exe: Any = None                                 # compiled when it is first needed
         self.seen = -1
 
     def fits(self, weights: Sequence[NDArray], grads: Sequence[NDArray], states: Sequence[Any]) -> bool:
@@ -97,6 +97,8 @@ class Step:
 
     def apply(self) -> None:
         """Run the program on the arrays."""
+        if self.exe is None:
+            self.exe = runtime.compile(self.program, self.ctx)
         if self.seen != REBINDS[0]:
             self._bind()
         if self.bound is None or self.bound() is None:

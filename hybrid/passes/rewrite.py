@@ -31,3 +31,12 @@ def rewrite(roots: Iterable[Node], rules: dict[str, Sequence[Rule]]) -> list[Nod
                 break
         new[n] = m
     return [new[r] for r in roots]
+
+
+def applied(program: ir.Program, arguments: Sequence[Node]) -> list[Node]:
+    """The roots of a program (outputs, then update values) over other nodes in place of its inputs."""
+    new: dict[Node, Node] = dict(zip(program.inputs, arguments))
+    for n in program.order():
+        if n not in new:
+            new[n] = rebuild(n, [new[a] for a in n.args])
+    return [new[r] for r in program.roots]

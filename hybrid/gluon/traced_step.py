@@ -1,0 +1,117 @@
+"""``Trainer.step`` inside hybridized code: the update becomes part of the program, weights and states are changed in place."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..errors import HybridError, user_location
+from ..optimizer.step import Step, flat
+from ..passes.rewrite import applied
+from ..scope import tracing
+from ..symbol import Symbol
+from ..trace import untraced
+from ..traced_grad import gradient_of, inline
+
+
+class State:
+    """Stands for an array of a parameter's optimizer state, which loading states may replace."""
+
+    def __init__(self, updater: Any, index: int, weight: Any, number: int):
+        self.updater, self.index, self.weight, self.number = updater, index, weight, number
+
+    def data(self, ctx: Any) -> Any:
+        """The array."""
+        w = self.weight.data(ctx)
+        return arrays_of(self.updater.optimizer, w, self.updater.state(self.index, w))[self.number]
+
+
+def arrays_of(optimizer: Any, weight: Any, state: Any) -> list[Any]:
+    """The arrays of a state in the order of the update program."""
+    return optimizer.states_of(weight, state, True) if optimizer.low_precision(weight) else flat(state)
+
+
+class Update:
+    """The part of a Trainer that a trace depends on, as a Block is one (see Hybridized._note_blocks)."""
+
+    def __init__(self, trainer: Any):
+        self.trainer = trainer
+
+    def _tree_ids(self, into: set[int]) -> None:
+        into.add(id(self.trainer))
+
+    def _trace_version(self) -> Any:
+        t = self.trainer
+        return id(t), id(t._optimizer), t._optimizer.flags(), tuple((t._optimizer.form(i), p.grad_req) for i, p in enumerate(t._params))
+
+    def _counters(self) -> None:
+        return None
+
+
+def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
+    """One update of all parameters in the active trace."""
+    trace = tracing()
+    if len(trainer._contexts) != 1 or trainer._contexts[0] != trace.ctx:
+        raise HybridError(f"{user_location()}: a compiled training step runs on one device; the Trainer's parameters are on "
+                          f"{', '.join(map(str, trainer._contexts))}, the inputs on {trace.ctx}")
+    if getattr(trainer, "_amp_loss_scaler", None) is not None:
+        raise HybridError(f"{user_location()}: a Trainer with a loss scaler (amp) looks at the gradients' values before it updates: call trainer.step "
+                          "outside the hybridized function")
+    trainer._rescale(batch_size)
+    numbers = _parameters(trace, trainer, ignore_stale_grad)
+    if not numbers:
+        return
+    updater = trainer._updaters[0]
+    with untraced():
+        weights = [trainer._params[i].data(trace.ctx) for i in numbers]
+        grads = [w._ag.grad for w in weights]
+        states = [updater.state(i, w) for i, w in zip(numbers, weights)]
+        prepared = Step(trainer._optimizer, numbers, weights, grads, states, True)
+    inputs = _inputs(trace, trainer, updater, numbers, prepared)
+    written = [slot for slot, _ in prepared.program.updates]
+    program = prepared.program
+
+    def lowering(nodes: list[Any]) -> Any:
+        return applied(program, nodes)
+    info = [(program.inputs[s].shape, program.inputs[s].dtype) for s in written]
+    for slot, new in zip(written, inline("update", inputs, lowering, info)):
+        inputs[slot].entries = list(new.entries)
+
+    def prepare() -> None:
+        trainer._rescale(batch_size)
+        updater.optimizer._set_current_context(trace.ctx.device_id)
+        prepared.advance()
+    trace.before.append(prepare)
+    trace.blocks.append(Update(trainer))
+
+
+def _parameters(trace: Any, trainer: Any, ignore_stale_grad: bool) -> list[int]:
+    """Numbers of the parameters to update: those whose gradient was computed in this trace and not used yet."""
+    inputs = {id(trace.owner(i)): i for i in range(len(trace.handles))}
+    out = []
+    for k, p in enumerate(trainer._params):
+        if p.grad_req == "null":
+            continue
+        i = inputs.get(id(p))
+        if i is not None and i in trace.fresh and i not in trace.used_up:
+            out.append(k)
+        elif not ignore_stale_grad:
+            raise trainer.stale(p)
+    return out
+
+
+def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int], prepared: Step) -> list[Symbol]:
+    """The traced handles of the update program's inputs, by slot."""
+    out = [trace.capture(prepared.numbers)]
+    if prepared.key is not None:
+        out.append(trace.capture(prepared.key))
+    inputs = {id(trace.owner(i)): i for i in range(len(trace.handles))}
+    for k in numbers:
+        p = trainer._params[k]
+        i = inputs[id(p)]
+        out += [trace.parameter(p), gradient_of(trace, i)]
+        if p.grad_req == "write":
+            trace.used_up.add(i)
+        with untraced():
+            w = p.data(trace.ctx)
+            held = arrays_of(trainer._optimizer, w, updater.state(k, w))
+        out += [trace.variable(f"state{k}_{n}", State(updater, k, p, n), x.shape, x._data.dtype) for n, x in enumerate(held)]
+    return out
