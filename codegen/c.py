@@ -11,7 +11,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 
-from . import sort
+from . import rowcall, sort
 from .contraction import Contraction, Target, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
@@ -261,6 +261,9 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return print_scatter(k, name)
     if kind == "sort":
         return print_sort(k, name)
+    if kind == "call":
+        args, names = pointer_names(k)
+        return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")
     return print_loops(k, name)
 
 
@@ -278,5 +281,5 @@ def print_program(kernels: Sequence[Kernel], pointer: Callable[[Node], str], scr
     target = Target(vector)
     printed = [print_kernel(k, f"k{k.number}", target) for k in kernels if k.root.size]
     dtypes = sorted({k.dot.dtype for k in kernels if k.dot is not None and supported(k)}, key=str)
-    parts = [prelude(), *(support(d, target) for d in dtypes), *(p.source for p in printed), print_net(printed, pointer, scratch)]
+    parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C), *(p.source for p in printed), print_net(printed, pointer, scratch)]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

@@ -2,15 +2,16 @@
 from __future__ import annotations
 
 from .build import (argreduce, argsort, bitcast, broadcast_shapes, cast, concat, const, data, detach, dot, expand, full, gather, input,
-                    iota, make, pad, permute, random_bits, reduce, reshape, scatter_add, slice, unwindow, window, with_grad)
+                    iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, slice, unwindow, window, with_grad)
 from .build import map_ as map  # noqa: A004  the primitive's name
 from .node import Node, toposort, users
 from .primitives import PRIMS, reduce_identity
 from .program import Program
+from .rowcall import RowKernel, register_rows
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
-__all__ = ["GRADS", "Node", "PRIMS", "Program", "SCALARS", "Scalar", "VJP", "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
+__all__ = ["GRADS", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP", "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
            "concat", "const", "data", "detach", "dot", "expand", "full", "gather", "input", "iota", "make", "map", "pad",
-           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_scalar", "reshape", "scatter_add",
+           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar", "reshape", "rows", "scatter_add",
            "slice", "toposort", "unwindow", "users", "window", "with_grad"]

@@ -250,6 +250,11 @@ def argsort(x: Node, descending: bool = False) -> Node:
     return make("argsort", (x,), descending=bool(descending))
 
 
+def rows(name: str, args: Sequence[Node], params: Sequence[Any] = ()) -> Node:
+    """A row kernel (rowcall.py) on the last axes of its arguments, for every position of the leading ones."""
+    return make("rows", tuple(args), name=name, params=tuple(Const(p) if isinstance(p, float) else p for p in params))
+
+
 def gather(x: Node, idx: Node, axis: int = 0) -> Node:
     """np.take(x, idx, axis); every index must be in range."""
     return make("gather", (x, idx), axis=int(axis) % max(x.ndim, 1))

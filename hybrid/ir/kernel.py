@@ -8,7 +8,7 @@ from .index import Var
 from .node import Node
 from .program import Program
 
-ALWAYS_ROOT = frozenset({"concat", "scatter_add", "argsort"})
+ALWAYS_ROOT = frozenset({"concat", "scatter_add", "argsort", "rows"})
 
 
 @dataclass
@@ -40,9 +40,9 @@ class Kernel:
 
     @property
     def kind(self) -> str:
-        """elementwise, reduction, row, contraction, concat, scatter or sort."""
+        """elementwise, reduction, row, contraction, concat, scatter, sort or call."""
         if self.root.prim in ALWAYS_ROOT:
-            return {"concat": "concat", "scatter_add": "scatter", "argsort": "sort"}[self.root.prim]
+            return {"concat": "concat", "scatter_add": "scatter", "argsort": "sort", "rows": "call"}[self.root.prim]
         if self.dot is not None:
             return "contraction"
         if self.hoisted:

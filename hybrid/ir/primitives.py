@@ -13,6 +13,7 @@ from .. import dtype as dt
 from ..errors import DTypeError, ShapeError
 from . import philox
 from .node import Node
+from .rowcall import infer_rows, run_rows
 from .scalar import SCALARS
 
 Infer = Callable[..., "tuple[tuple[int, ...], np.dtype]"]
@@ -199,6 +200,8 @@ def _argsort_eager(xp: Any, n: Node, x: Any) -> Any:
 
 
 _prim("argsort", lambda args, descending: (args[0].shape, np.dtype(np.int64)), _argsort_eager)
+
+_prim("rows", infer_rows, run_rows)
 
 
 # ---- indexing

@@ -11,6 +11,7 @@ from .. import dtype as dt
 from ..errors import HybridError
 from . import build as b
 from .node import Node
+from .rowcall import ROW_KERNELS
 from .scalar import SCALARS
 
 VJP: dict[str, Callable[..., tuple[Any, ...]]] = {}
@@ -63,6 +64,12 @@ def _cast(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
 def _with_grad(g: Node, n: Node, value: Node, *inputs: Node) -> tuple[Any, ...]:
     # the bare value: a second derivative is that of the registered gradient
     return (None, *GRADS[n.attrs["name"]](g, n.attrs["attrs"], value, *inputs))
+
+
+@_vjp("rows")
+def _rows(g: Node, n: Node, *args: Node) -> tuple[Any, ...]:
+    rule = ROW_KERNELS[n.attrs["name"]].vjp
+    return rule(g, n, *args) if rule else (None,) * len(args)
 
 
 VJP["reshape"] = lambda g, n, x: (b.reshape(g, x.shape),)

@@ -107,7 +107,7 @@ class Fuser:
             self._place(n, [u for u in self.merged.pop(n)])
             return
         elif len(kernels) > 1:
-            if n not in self.stored and self._cheap_copy(n) and not any(k.kind == "sort" for k in kernels):
+            if n not in self.stored and self._cheap_copy(n) and not any(k.kind in ("sort", "call") for k in kernels):
                 for k in kernels:
                     self._join(n, [u for u in uses if u.kernel is k], k)
                 return
@@ -215,8 +215,9 @@ class Fuser:
             self._give(i, Use(k, inner, u.inside, guarded=u.guarded))
             at = var(self._value(x.shape[axis]))
             self._give(x, Use(k, u.idx[:axis] + (at,) + u.idx[axis + i.ndim:], u.inside, guarded=u.guarded))
-        elif n.prim == "argsort":
-            self._give(n.args[0], Use(k, tuple(var(self._fresh("s", d)) for d in n.shape)))
+        elif n.prim in ("argsort", "rows"):
+            for a in n.args:
+                self._give(a, Use(k, tuple(var(self._fresh("s", d)) for d in a.shape)))
         elif n.prim == "concat" or n.prim == "scatter_add":
             for a in n.args:
                 loops = tuple(self._fresh("s", d) for d in a.shape)
@@ -239,8 +240,8 @@ class Fuser:
     def _refusal(self, n: Node, uses: list[Use], k: Kernel) -> str:
         if len(k.members) >= MAX_NODES:
             return f"the kernel has {MAX_NODES} nodes already"
-        if k.kind == "sort" and n.prim != "reshape":
-            return "keys of a sort, read often"
+        if k.kind in ("sort", "call") and n.prim != "reshape":
+            return "a hand-written kernel reads it from memory"
         if n.prim == "dot":
             return self._refuse_dot(n, uses, k)
         if n.prim in ("reduce", "argreduce", "unwindow"):

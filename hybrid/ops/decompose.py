@@ -1,0 +1,255 @@
+"""Factorisations and inverses of matrices, over the last two axes. Gradients are made of the same operators, so every order
+is there. Their row kernels are in kernels/include/rows_linalg.h.
+"""
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from .. import dtype as dt
+from .. import ir
+from ..errors import DTypeError, ShapeError
+from ..ir import Node, RowKernel
+from .attributes import Attrs
+from .registry import Bool, Enum, Float, op
+
+Shapes = Sequence[tuple[int, ...]]
+
+
+def transposed(x: Node) -> Node:
+    """The last two axes swapped."""
+    return ir.permute(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
+def product(a: Node, b: Node) -> Node:
+    """Matrix products over the last two axes, leading axes alike."""
+    n = a.ndim - 2
+    lead = tuple(range(n))
+    return ir.dot(a, b, ((n + 1,), (n,)), (lead, lead))
+
+
+def lower_of(x: Node, diagonal: float = 1.0) -> Node:
+    """The lower triangle, its diagonal times a number; zeros above."""
+    n, m = x.shape[-2:]
+    row, column = ir.reshape(ir.iota(n), (n, 1)), ir.reshape(ir.iota(m), (1, m))
+    weight = ir.map("where", ir.map("gt", row, column), 1.0, ir.map("where", ir.map("eq", row, column), ir.const(diagonal, x.dtype), 0.0))
+    return x * ir.cast(weight, x.dtype)
+
+
+def _symmetric(x: Node) -> Node:
+    return (x + transposed(x)) * 0.5
+
+
+def _identity(n: int, like: Node) -> Node:
+    eye = ir.map("eq", ir.reshape(ir.iota(n), (n, 1)), ir.reshape(ir.iota(n), (1, n)))
+    return ir.expand(ir.cast(eye, like.dtype), like.shape)
+
+
+def matrix(x: Node, square: bool = True) -> Node:
+    """x as matrices of float32 or float64; a clear error for anything else."""
+    if x.ndim < 2 or square and x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"{'square ' if square else ''}matrices are wanted, (…, n, {'n' if square else 'm'}), got {x.shape}")
+    if not dt.is_float(x.dtype) or x.dtype.itemsize < 4:
+        raise DTypeError(f"matrices of float32 or float64 are wanted, got {x.dtype.name}")
+    return x
+
+
+# ---- Cholesky
+def _potrf_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
+    """Murray, "Differentiation of the Cholesky decomposition" (2016), section 4; the input counts as symmetric."""
+    inner = lower_of(product(transposed(n), lower_of(g)), 0.5)
+    left = solve(n, inner, True)
+    out = transposed(solve(n, transposed(left), True))
+    return (_symmetric(out),)
+
+
+def _cholesky(xp: Any, arrays: Any, params: Any) -> Any:
+    a = arrays[0]
+    out = xp.full_like(a, np.nan)
+    for i, m in enumerate(a):
+        try:
+            out[i] = xp.linalg.cholesky(m)
+        except np.linalg.LinAlgError:                       # not positive definite: nan, as the compiled kernel gives
+            pass
+    return out
+
+
+ir.register_rows(RowKernel("potrf", "rows_linalg.h", (2,), lambda s, p: s[0], lambda s, p: (s[0][0],), _cholesky, _potrf_vjp))
+
+
+@op("_linalg_potrf", "A", mx=("linalg.potrf", "linalg_potrf"), np=("linalg.cholesky",), json=("linalg_potrf", "_npi_cholesky"))
+def potrf(a: Node, at: Attrs) -> Node:
+    """The Cholesky factor L, lower, of positive definite matrices A = L Lᵀ (…, n, n); nan where A is not positive definite."""
+    return ir.rows("potrf", (_symmetric(matrix(a)),))
+
+
+@op("_linalg_potri", "A", mx=("linalg.potri", "linalg_potri"), json=("linalg_potri",))
+def potri(a: Node, at: Attrs) -> Node:
+    """The inverse of L Lᵀ from the lower factor L (…, n, n)."""
+    x = matrix(a)
+    inverse = solve(x, _identity(x.shape[-1], x))
+    return product(transposed(inverse), inverse)
+
+
+# ---- triangular systems
+def _trsm_vjp(g: Node, n: Node, a: Node, b: Node) -> tuple[Node, Node]:
+    lower, transpose = n.attrs["params"]
+    to_b = ir.rows("trsm", (a, g), (lower, not transpose))
+    to_a = -product(n, transposed(to_b)) if transpose else -product(to_b, transposed(n))
+    return (lower_of(to_a) if lower else transposed(lower_of(transposed(to_a)))), to_b
+
+
+def _solve_triangular(xp: Any, arrays: Any, params: Any) -> Any:
+    a, b = arrays
+    lower, transpose = params
+    a = xp.tril(a) if lower else xp.triu(a)
+    a = a.swapaxes(1, 2) if transpose else a
+    up = lower != transpose
+    n = a.shape[1]
+    x = xp.zeros_like(b)
+    with np.errstate(all="ignore"):
+        for i in range(n) if up else range(n - 1, -1, -1):
+            x[:, i] = (b[:, i] - xp.einsum("rk,rkm->rm", a[:, i], x)) / a[:, i, i][:, None]
+    return x
+
+
+ir.register_rows(RowKernel("trsm", "rows_linalg.h", (2, 2), lambda s, p: s[1], lambda s, p: (*s[1], *p), _solve_triangular, _trsm_vjp))
+
+
+def solve(a: Node, b: Node, transpose: bool = False, lower: bool = True) -> Node:
+    """x of a x = b (aᵀ x = b) for triangular a; the other triangle is not read."""
+    return ir.rows("trsm", (a, b), (lower, transpose))
+
+
+@op("_linalg_trsm", "A B", mx=("linalg.trsm", "linalg_trsm"), json=("linalg_trsm",), transpose=Bool(False), rightside=Bool(False), lower=Bool(True), alpha=Float(1.0))
+def trsm(a: Node, b: Node, at: Attrs) -> Node:
+    """X of A X = alpha B for triangular A (…, n, n); of X A = alpha B with rightside; of Aᵀ with transpose."""
+    a, b = matrix(a), matrix(b, square=False)
+    side = b.shape[-1] if at.rightside else b.shape[-2]
+    if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != side:
+        raise ShapeError(f"A {a.shape} does not fit B {b.shape}" + (" on the right" if at.rightside else ""))
+    if at.rightside:
+        return transposed(solve(a, transposed(b), not at.transpose, at.lower)) * at.alpha
+    return solve(a, b, at.transpose, at.lower) * at.alpha
+
+
+# ---- inverse, determinant
+def _inverse_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
+    size = a.shape[-1]
+    right = ir.slice(n, (0,) * (n.ndim - 1) + (size,), a.shape)
+    lead = ir.slice(g, (0,) * (n.ndim - 1) + (size,), a.shape)
+    return (-product(product(transposed(right), lead), transposed(right)),)
+
+
+def _inverse_eager(xp: Any, arrays: Any, params: Any) -> Any:
+    a = arrays[0]
+    out = xp.full((*a.shape[:2], 2 * a.shape[2]), np.nan, a.dtype)
+    for i, m in enumerate(a):
+        try:
+            out[i, :, a.shape[2]:] = xp.linalg.inv(m)
+        except np.linalg.LinAlgError:                       # singular
+            out[i, :, a.shape[2]:] = np.inf
+    out[..., :a.shape[2]] = xp.eye(a.shape[2], dtype=a.dtype)
+    return out
+
+
+ir.register_rows(RowKernel("inverse", "rows_linalg.h", (2,), lambda s, p: (s[0][0], 2 * s[0][1]), lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp))
+
+
+def inverse_of(a: Node) -> Node:
+    """The inverse of square matrices."""
+    return ir.slice(ir.rows("inverse", (a,)), (0,) * (a.ndim - 1) + (a.shape[-1],), a.shape)
+
+
+@op("_linalg_inverse", "A", mx=("linalg.inverse", "linalg_inverse"), np=("linalg.inv",), json=("linalg_inverse", "_npi_inv"))
+def inverse(a: Node, at: Attrs) -> Node:
+    """The inverse of square matrices (…, n, n)."""
+    return inverse_of(matrix(a))
+
+
+def _slogdet_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
+    log = ir.slice(g, (0,) * (g.ndim - 1) + (1,), (*g.shape[:-1], 1))
+    return (transposed(inverse_of(a)) * ir.reshape(log, (*g.shape[:-1], 1, 1)),)
+
+
+def _slogdet_eager(xp: Any, arrays: Any, params: Any) -> Any:
+    a = arrays[0]
+    sign, log = xp.linalg.slogdet(a)
+    out = xp.zeros((len(a), 2 + a.shape[1] ** 2), a.dtype)
+    out[:, 0], out[:, 1] = sign, log
+    return out
+
+
+ir.register_rows(RowKernel("slogdet", "rows_linalg.h", (2,), lambda s, p: (2 + s[0][0] ** 2,), lambda s, p: (s[0][0],), _slogdet_eager, _slogdet_vjp))
+
+
+def _sign_and_log(a: Node) -> tuple[Node, Node]:
+    out = ir.rows("slogdet", (matrix(a),))
+    shape = a.shape[:-2]
+    sign, log = (ir.reshape(ir.slice(out, (0,) * len(shape) + (k,), (*shape, 1)), shape) for k in (0, 1))
+    return ir.detach(sign), log
+
+
+@op("_linalg_slogdet", "A", mx=("linalg.slogdet", "linalg_slogdet"), np=("linalg.slogdet",), json=("linalg_slogdet", "_npi_slogdet"), outputs=lambda a: 2)
+def slogdet(a: Node, at: Attrs) -> list[Node]:
+    """Sign, and logarithm of the absolute value, of the determinants of (…, n, n)."""
+    return [x if x.ndim else ir.reshape(x, (1,)) for x in _sign_and_log(a)]
+
+
+@op("_linalg_det", "A", mx=("linalg.det", "linalg_det"), np=("linalg.det",), json=("linalg_det", "_npi_det"))
+def det(a: Node, at: Attrs) -> Node:
+    """Determinants of square matrices (…, n, n)."""
+    sign, log = _sign_and_log(a)
+    out = sign * ir.map("exp", log)
+    return out if out.ndim else ir.reshape(out, (1,))
+
+
+# ---- eigenvalues
+def _parts(n: Node, size: int) -> tuple[Node, Node]:
+    """Eigenvectors as columns and eigenvalues as a row, of a packed result or its cotangent."""
+    lead = (0,) * (n.ndim - 2)
+    rows = ir.slice(n, (*lead, 0, 0), (*n.shape[:-2], size, size))
+    return transposed(rows), ir.slice(n, (*lead, size, 0), (*n.shape[:-2], 1, size))
+
+
+def _syevd_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
+    """Giles, "An extended collection of matrix derivative results" (2008), section 3.1; equal eigenvalues share nothing."""
+    size = a.shape[-1]
+    v, w = _parts(n, size)
+    gv, gw = _parts(g, size)
+    gap = w - transposed(w)
+    same = ir.map("eq", gap, 0)
+    factor = ir.map("where", same, 0.0, 1.0 / ir.map("where", same, 1.0, gap))
+    inner = factor * product(transposed(v), gv) + _identity(size, a) * ir.expand(gw, a.shape)
+    return (_symmetric(product(product(v, inner), transposed(v))),)
+
+
+def _syevd_eager(xp: Any, arrays: Any, params: Any) -> Any:
+    a = arrays[0]
+    size = a.shape[-1]
+    w, v = xp.linalg.eigh(a, "L")
+    u = v.swapaxes(1, 2)
+    length = xp.abs(u)
+    # the first of the components that are the largest but for rounding is positive
+    first = (length * (1 + 64 * np.finfo(a.dtype).eps) >= length.max(-1, keepdims=True)).argmax(-1)
+    u = u * xp.where(xp.take_along_axis(u, first[..., None], -1) < 0, -1, 1)
+    return xp.concatenate([u, w[:, None], w[:, None] * xp.eye(size, dtype=a.dtype)], 1)
+
+
+ir.register_rows(RowKernel("syevd", "rows_linalg.h", (2,), lambda s, p: (2 * s[0][0] + 1, s[0][0]), lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp))
+
+
+@op("_linalg_syevd", "A", mx=("linalg.syevd", "linalg_syevd"), json=("linalg_syevd",), outputs=lambda a: 2)
+def syevd(a: Node, at: Attrs) -> tuple[Node, Node]:
+    """U and L with A = Uᵀ diag(L) U of symmetric matrices (…, n, n): eigenvectors as rows, the largest component of each
+    positive, and eigenvalues in ascending order."""
+    v, w = _parts(ir.rows("syevd", (_symmetric(matrix(a)),)), a.shape[-1])
+    return transposed(v), ir.reshape(w, a.shape[:-1])
+
+
+@op("_npi_eigh", "a", np=("linalg.eigh",), outputs=lambda a: 2, UPLO=Enum("L", "L", "U"))
+def eigh(a: Node, at: Attrs) -> tuple[Node, Node]:
+    """NumPy's eigh of symmetric matrices: eigenvalues in ascending order, eigenvectors as columns (see linalg.syevd)."""
+    u, w = syevd(a)
+    return w, transposed(u)

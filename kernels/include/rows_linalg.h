@@ -1,0 +1,142 @@
+// Row kernels of linear algebra. HY_T is the element type; the HY_LANES threads of a block share a row (in C there is one).
+
+// Cholesky factor of the lower triangle of a (n x n): a = out outT, row by row of columns; nan where a is not positive.
+HY_FN void hy_potrf_HY_T(HY_T *out, const HY_T *a, int n) {
+    for (int i = HY_LANE; i < n * n; i += HY_LANES) out[i] = i % n <= i / n ? a[i] : 0;
+    HY_SYNC;
+    for (int j = 0; j < n; j++) {
+        HY_T d = out[j * n + j];
+        for (int k = 0; k < j; k++) d -= out[j * n + k] * out[j * n + k];
+        d = d > 0 ? HY_SQRT(d) : HY_NAN;
+        HY_SYNC;
+        for (int i = j + HY_LANE; i < n; i += HY_LANES) {
+            HY_T s = out[i * n + j];
+            for (int k = 0; k < j; k++) s -= out[i * n + k] * out[j * n + k];
+            out[i * n + j] = i == j ? d : s / d;
+        }
+        HY_SYNC;
+    }
+}
+
+// x of a x = b (or aT x = b), a (n x n) triangular, b and x (n x m); a lane owns columns.
+HY_FN void hy_trsm_HY_T(HY_T *x, const HY_T *a, const HY_T *b, int n, int m, int lower, int transpose) {
+    for (int c = HY_LANE; c < m; c += HY_LANES)
+        for (int step = 0; step < n; step++) {
+            int up = lower != transpose, i = up ? step : n - 1 - step;
+            HY_T s = b[i * m + c];
+            for (int k = up ? 0 : i + 1; k < (up ? i : n); k++) s -= (transpose ? a[k * n + i] : a[i * n + k]) * x[k * m + c];
+            x[i * m + c] = s / a[i * n + i];
+        }
+}
+
+// Inverse by Gauss and Jordan with row pivots; work: n more columns of the result, out is (n x 2n) with the inverse on the right.
+HY_FN void hy_inverse_HY_T(HY_T *out, const HY_T *a, int n) {
+    int w = 2 * n;
+    for (int i = HY_LANE; i < n * w; i += HY_LANES) out[i] = i % w < n ? a[i / w * n + i % w] : i % w - n == i / w;
+    HY_SYNC;
+    for (int j = 0; j < n; j++) {
+        int p = j;
+        for (int i = j + 1; i < n; i++) if (HY_ABS(out[i * w + j]) > HY_ABS(out[p * w + j])) p = i;
+        HY_T d = out[p * w + j];
+        HY_SYNC;
+        for (int c = HY_LANE; c < w; c += HY_LANES) {
+            HY_T t = out[p * w + c];
+            out[p * w + c] = out[j * w + c];
+            out[j * w + c] = t / d;
+        }
+        HY_SYNC;
+        for (int c = HY_LANE; c < w; c += HY_LANES)
+            if (c != j)
+                for (int i = 0; i < n; i++) if (i != j) out[i * w + c] -= out[i * w + j] * out[j * w + c];
+        HY_SYNC;
+        for (int i = HY_LANE; i < n; i += HY_LANES) out[i * w + j] = i == j;
+        HY_SYNC;
+    }
+}
+
+// Sign and log of the determinant, by elimination with row pivots: out (n + 2) x n, of which the first two hold the result.
+HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
+    HY_T *u = out + 2, sign = 1, log = 0;
+    for (int i = HY_LANE; i < n * n; i += HY_LANES) u[i] = a[i];
+    HY_SYNC;
+    for (int j = 0; j < n; j++) {
+        int p = j;
+        for (int i = j + 1; i < n; i++) if (HY_ABS(u[i * n + j]) > HY_ABS(u[p * n + j])) p = i;
+        HY_T d = u[p * n + j];
+        sign *= (p == j ? 1 : -1) * (d > 0 ? 1 : d < 0 ? -1 : d);
+        log += HY_LOG(HY_ABS(d));
+        HY_SYNC;
+        for (int c = j + HY_LANE; c < n; c += HY_LANES) {
+            HY_T t = u[p * n + c];
+            u[p * n + c] = u[j * n + c];
+            u[j * n + c] = t;
+        }
+        HY_SYNC;
+        for (int i = j + 1 + HY_LANE; i < n; i += HY_LANES) {
+            HY_T f = d == 0 ? 0 : u[i * n + j] / d;
+            for (int c = j + 1; c < n; c++) u[i * n + c] -= f * u[j * n + c];
+        }
+        HY_SYNC;
+    }
+    if (HY_LANE == 0) { out[0] = sign; out[1] = log; }
+}
+
+// Eigenvalues and eigenvectors of a symmetric matrix by Jacobi's rotations, in turn (Golub and Van Loan 8.5): out (2n + 1) x n
+// holds the eigenvectors as rows, the eigenvalues in ascending order, and the matrix that becomes diagonal.
+HY_FN void hy_syevd_HY_T(HY_T *out, const HY_T *a, int n) {
+    HY_T *w = out + n * n, *s = w + n;
+    for (int i = HY_LANE; i < n * n; i += HY_LANES) {
+        out[i] = i / n == i % n;
+        s[i] = i % n <= i / n ? a[i] : a[i % n * n + i / n];
+    }
+    HY_SYNC;
+    for (int sweep = 0; sweep < 60; sweep++) {
+        HY_T off = 0, on = 0;
+        for (int i = 0; i < n * n; i++) *(i / n == i % n ? &on : &off) += s[i] * s[i];
+        if (!(off > on * HY_EPS * HY_EPS)) break;
+        for (int p = 0; p < n - 1; p++)
+            for (int q = p + 1; q < n; q++) {
+                HY_T g = s[p * n + q], x = s[p * n + p], y = s[q * n + q], c = 1, t = 0;
+                if (g != 0) {
+                    HY_T h = (y - x) / (2 * g);
+                    t = (h < 0 ? -1 : 1) / (HY_ABS(h) + HY_SQRT(h * h + 1));
+                    c = 1 / HY_SQRT(t * t + 1);
+                }
+                HY_T r = t * c;
+                HY_SYNC;
+                for (int k = HY_LANE; k < n; k += HY_LANES) {
+                    HY_T u = s[k * n + p], v = s[k * n + q];
+                    s[k * n + p] = c * u - r * v;
+                    s[k * n + q] = r * u + c * v;
+                    u = out[p * n + k], v = out[q * n + k];
+                    out[p * n + k] = c * u - r * v;
+                    out[q * n + k] = r * u + c * v;
+                }
+                HY_SYNC;
+                for (int k = HY_LANE; k < n; k += HY_LANES) {
+                    HY_T u = s[p * n + k], v = s[q * n + k];
+                    s[p * n + k] = c * u - r * v;
+                    s[q * n + k] = r * u + c * v;
+                }
+                HY_SYNC;
+            }
+    }
+    for (int i = 0; i < n; i++) {                                  // ascending, by selection
+        int best = i;
+        for (int j = i + 1; j < n; j++) if (s[j * n + j] < s[best * n + best]) best = j;
+        HY_T low = s[best * n + best], high = s[i * n + i];
+        HY_SYNC;
+        for (int k = HY_LANE; k < n; k += HY_LANES) {
+            HY_T t = out[i * n + k];
+            out[i * n + k] = out[best * n + k];
+            out[best * n + k] = t;
+        }
+        if (HY_LANE == 0) { s[best * n + best] = high; s[i * n + i] = low; w[i] = low; }
+        HY_SYNC;
+    }
+    for (int i = HY_LANE; i < n; i += HY_LANES) {                  // the largest component is positive
+        int best = 0;
+        for (int k = 1; k < n; k++) if (HY_ABS(out[i * n + k]) > HY_ABS(out[i * n + best]) * (1 + 64 * HY_EPS)) best = k;
+        if (out[i * n + best] < 0) for (int k = 0; k < n; k++) out[i * n + k] = -out[i * n + k];
+    }
+}
