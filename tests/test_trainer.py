@@ -220,6 +220,17 @@ def test_ignored_stale_gradients_leave_parameters_as_they_are() -> None:
     np.testing.assert_array_equal(values(net), before)
 
 
+def test_parameters_are_taken_in_natural_order() -> None:
+    """States are saved by position: names that differ in their numbers alone must give the same order."""
+    nets = []
+    for first in (8, 9):
+        params = {f"dense{i}_weight": gluon.Parameter(f"dense{i}_weight", shape=(i,)) for i in range(first, first + 4)}
+        for p in params.values():
+            p.initialize()
+        nets.append([p.name for p in gluon.Trainer(params, "sgd")._params])
+    assert nets[0] == [f"dense{i}_weight" for i in (8, 9, 10, 11)] and nets[1] == [f"dense{i}_weight" for i in (9, 10, 11, 12)]
+
+
 # ---- several devices
 def split_step(net: Any, trainer: Any, contexts: Any, call: Any) -> None:
     with autograd.record():
@@ -348,6 +359,28 @@ def test_states_of_an_updater_hold_what_create_state_gave() -> None:
     assert optimizer.get_updater(optimizer.create("sgd")).get_states() and other.get_states() == data
 
 
+def test_an_optimizer_that_keeps_arrays_in_itself_resumes() -> None:
+    class Own(optimizer.Optimizer):
+        def __init__(self, **kwargs: Any):
+            super().__init__(**kwargs)
+            self.sums: dict[int, Any] = {}
+            self.log = print                            # not part of the state
+
+        def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
+            self._update_count(index)
+            self.sums[index] = grad + self.sums[index] if index in self.sums else grad.copy()
+            weight[:] -= self._get_lr(index) * self.sums[index]
+    first, second = (optimizer.get_updater(Own(learning_rate=0.5)) for _ in range(2))
+    w = nd.ones((2,))
+    first(0, nd.array([1.0, 2.0]), w)
+    second.set_states(first.get_states(dump_optimizer=True))
+    again = w.copy()
+    first(0, nd.ones((2,)), w)
+    second(0, nd.ones((2,)), again)
+    np.testing.assert_array_equal(w.asnumpy(), again.asnumpy())
+    assert second.optimizer.num_update == 2 and w.asnumpy().tolist() == [-0.5, -1.5]
+
+
 def saved(tmp_path: Path, name: str = "adam", **kwargs: Any) -> tuple[Any, Path]:
     net = mlp()
     trainer = gluon.Trainer(net.collect_params(), name, kwargs)
@@ -412,6 +445,8 @@ HOSTILE = {
     "kind": (hostile("beta1", "0.9"), "to a str, it is a float"),
     "scheduler-attribute": (hostile("lr_scheduler", None), "does not have"),
     "scheduler": (lambda h, a: h.update(lr_scheduler={"class": "FactorScheduler", "attributes": {}}), "this optimizer has none"),
+    "no-devices": (lambda h, a: h.pop("devices"), "devices are missing"),
+    "odd-devices": (lambda h, a: h.update(devices=[["gpu", {}]]), "devices are missing"),
     "missing-array": (lambda h, a: a.pop("1"), "array 1 is missing"),
     "negative-array": (lambda h, a: h.update(states={"dict": [[0, {"array": -1}]]}), "array -1 is missing"),
     "odd-value": (lambda h, a: h.update(states={"dict": [[0, {"code": "import os"}]]}), "of no known form"),

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import dtype as dt
 from ..array import NDArray, array
-from ..device import cpu
+from ..device import Context, cpu, num_gpus
 from ..errors import FileFormatError, HybridError
 
 FORMAT = "hybrid optimizer states"
@@ -53,23 +53,19 @@ def _unpack(value: Any, arrays: Callable[[int], NDArray]) -> Any:
     raise FileFormatError("the optimizer states are damaged: their description is of no known form")
 
 
-def _no_arrays(_: Any) -> Any:
-    raise HybridError("attributes of an optimizer that are arrays are not saved")
-
-
-def attributes(owner: Any, skipped: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The attributes of an optimizer or scheduler that are numbers, text, or lists, tuples and dicts of them."""
+def attributes(owner: Any, keep: Callable[[NDArray], int], skipped: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The attributes of an optimizer or scheduler that are numbers, text, arrays, or lists, tuples and dicts of them."""
     out = {}
     for name, value in owner.__dict__.items():
         if name not in skipped:
             try:
-                out[name] = _pack(value, _no_arrays)
+                out[name] = _pack(value, keep)
             except HybridError:
                 continue                              # a logger, a function: belongs to the program, not to the state
     return out
 
 
-def restore(owner: Any, packed: Any, what: str) -> dict[str, Any]:
+def restore(owner: Any, packed: Any, arrays: Callable[[int], NDArray], what: str) -> dict[str, Any]:
     """Attribute values for ``owner``, checked: only those it has, of the kind they have."""
     if not isinstance(packed, dict):
         raise FileFormatError("the optimizer states are damaged: attributes are missing")
@@ -77,7 +73,7 @@ def restore(owner: Any, packed: Any, what: str) -> dict[str, Any]:
     for name, value in packed.items():
         if name in SKIPPED or name not in owner.__dict__:
             raise FileFormatError(f"the states set {name!r}, which {what} does not have: they were saved by another version of it")
-        new, old = _unpack(value, _no_arrays), owner.__dict__[name]
+        new, old = _unpack(value, arrays), owner.__dict__[name]
         if not _alike(new, old):
             raise FileFormatError(f"the states set {name!r} of {what} to a {type(new).__name__}, it is a {type(old).__name__}")
         out[name] = new
@@ -94,17 +90,19 @@ def dump_states(states: dict[Any, Any], optimizer: Any = None) -> bytes:
     """States of an updater, and if an optimizer is given, what it counts and how it is set."""
     held: list[np.ndarray] = []
     dtypes: list[str] = []
+    devices: list[list[Any]] = []
 
     def keep(x: NDArray) -> int:
         raw = x.asnumpy()
         dtypes.append(raw.dtype.name)
+        devices.append([x.ctx.device_type, x.ctx.device_id])
         held.append(raw.view(np.uint16) if raw.dtype.name == "bfloat16" else raw)       # NumPy's format knows no bfloat16
         return len(held) - 1
-    header: dict[str, Any] = {"format": FORMAT, "version": 1, "states": _pack(states, keep), "dtypes": dtypes}
+    header: dict[str, Any] = {"format": FORMAT, "version": 1, "states": _pack(states, keep), "dtypes": dtypes, "devices": devices}
     if optimizer is not None:
-        header["optimizer"] = {"class": type(optimizer).__name__.lower(), "attributes": attributes(optimizer, SKIPPED)}
+        header["optimizer"] = {"class": type(optimizer).__name__.lower(), "attributes": attributes(optimizer, keep, SKIPPED)}
         if optimizer.lr_scheduler is not None:
-            header["lr_scheduler"] = {"class": type(optimizer.lr_scheduler).__name__, "attributes": attributes(optimizer.lr_scheduler)}
+            header["lr_scheduler"] = {"class": type(optimizer.lr_scheduler).__name__, "attributes": attributes(optimizer.lr_scheduler, keep)}
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     out = io.BytesIO()
     np.savez(out, allow_pickle=False, header=text, **{str(i): a for i, a in enumerate(held)})
@@ -135,8 +133,17 @@ def _open(data: bytes) -> tuple[dict[str, Any], Callable[[int], NDArray]]:
             raise FileFormatError(f"the optimizer states are damaged: array {i} is missing")
         if dtypes[i] == "bfloat16" and a.dtype == np.uint16:
             a = a.view(dt.as_dtype("bfloat16"))
-        return array(a, cpu(), a.dtype)
+        return array(a, _device(header.get("devices"), i), a.dtype)
     return header, arrays
+
+
+def _device(devices: Any, i: int) -> Context:
+    """Where an array was, if that device is here; else the CPU (an updater moves states to their weights)."""
+    try:
+        kind, number = devices[i]
+        return Context("gpu", int(number)) if kind == "gpu" and 0 <= int(number) < num_gpus() else cpu()
+    except (TypeError, ValueError, IndexError):
+        raise FileFormatError("the optimizer states are damaged: devices are missing") from None
 
 
 def _read(data: bytes) -> np.ndarray:
@@ -153,7 +160,7 @@ def _read(data: bytes) -> np.ndarray:
 
 
 def load_states(data: bytes, optimizer: Any) -> dict[Any, Any]:
-    """States by index (on the CPU). What was saved of the optimizer and its scheduler is taken over, after all of it is checked."""
+    """States by index. What was saved of the optimizer and its scheduler is taken over, after all of it is checked."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FileFormatError(f"optimizer states are bytes, got {type(data).__name__}")
     header, arrays = _open(bytes(data))
@@ -166,13 +173,13 @@ def load_states(data: bytes, optimizer: Any) -> dict[Any, Any]:
     name = type(optimizer).__name__
     if not isinstance(saved, dict) or saved.get("class") != name.lower():
         raise FileFormatError(f"the states are of the optimizer {saved.get('class') if isinstance(saved, dict) else saved!r}, this one is {name.lower()!r}")
-    new = restore(optimizer, saved.get("attributes"), name)
+    new = restore(optimizer, saved.get("attributes"), arrays, name)
     if schedule is not None:
         own = optimizer.lr_scheduler
         if not isinstance(schedule, dict) or own is None or schedule.get("class") != type(own).__name__:
             raise FileFormatError(f"the states were saved with the lr_scheduler {schedule.get('class') if isinstance(schedule, dict) else schedule!r}, "
                                   f"this optimizer has {type(own).__name__ if own is not None else 'none'}")
-        own.__dict__.update(restore(own, schedule.get("attributes"), type(own).__name__))
+        own.__dict__.update(restore(own, schedule.get("attributes"), arrays, type(own).__name__))
     optimizer.__dict__.update(new)
     counts = optimizer._all_index_update_counts
     optimizer._index_update_count = counts.setdefault(0, {})
