@@ -145,11 +145,12 @@ NO_GRADIENT: dict[str, str] = {
     **_names("_zeros _ones _full _arange _linspace _eye _npi_identity _npi_indices _npi_logspace", "no input"),
     **_names("_random_uniform _random_normal _random_exponential _random_randint _random_bernoulli", "no input but the key"),
     **_names("_random_uniform_like _random_normal_like _random_exponential_like", "the input gives its shape alone"),
-    **_names("argmax argmin argmax_channel _npi_argmax _npi_argmin argsort _npi_argsort one_hot _ravel_multi_index _unravel_index", "indices"),
+    **_names("_contrib_bipartite_matching argmax argmin argmax_channel _npi_argmax _npi_argmin argsort _npi_argsort one_hot _ravel_multi_index _unravel_index", "indices"),
     **_names("_np_all _np_any _npi_isnan _npi_isinf _npi_isfinite _npi_isposinf _npi_isneginf _npi_logical_not", "a truth value"),
     **_names("_contrib_isnan _contrib_isinf _contrib_isfinite", "a truth value"),
     **{f"_npi_{n}{kind}": "a truth value" for n in _COMPARED for kind in ("", "_scalar")},
     **{f"_npi_{n}{kind}": "integers alone" for n in _BITS for kind in ("", "_scalar")},
     **_names("_npi_floor_divide _npi_floor_divide_scalar _npi_rfloor_divide_scalar", "piecewise constant"),
+    **_names("_image_to_tensor", "its result is float32, too coarse for differences; a quotient by 255"),
     **_names("_npi_bitwise_not _npi_rleft_shift_scalar _npi_rright_shift_scalar", "integers alone"),
 }

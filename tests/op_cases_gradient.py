@@ -48,3 +48,36 @@ case("BatchNorm", [f(3, 2, 4), f(2, low=0.5), f(2), f(2), f(2, low=0.5)], fix_ga
 case("CTCLoss", [f(5, 2, 4), i(2, 2, low=1, high=4, dtype="float32")])
 case("gamma", [np.array([-0.5, -1.7, 0.3, 4.2])])
 case("gammaln", [np.array([-0.5, -1.7, 0.3, 4.2])])
+
+# ---- pictures (height, width, channels) of 0 to 1
+_picture = np.abs(f(3, 4, 3)) / 3 + 0.1
+for _name in ("flip_left_right", "flip_top_bottom", "random_flip_left_right", "random_flip_top_bottom"):
+    case(f"_image_{_name}", [_picture])
+for _name in ("brightness", "contrast", "saturation", "hue"):
+    case(f"_image_random_{_name}", [_picture], min_factor=0.3, max_factor=0.9)
+case("_image_random_color_jitter", [_picture], brightness=0.3, contrast=0.2, saturation=0.4, hue=0.1)
+case("_image_adjust_lighting", [_picture], alpha=(0.01, 0.02, -0.01))
+case("_image_random_lighting", [_picture], alpha_std=0.05)
+case("_image_normalize", [f(3, 4, 3)], mean=(0.4, 0.5, 0.6), std=(0.2, 0.3, 0.4))
+case("_image_resize", [_picture], size=(5, 3))
+case("_image_crop", [_picture], x=1, y=0, width=2, height=3)
+case("_cvimresize", [_picture], w=5, h=4)
+
+# ---- boxes, matrices
+_rng = np.random.default_rng(8)
+_left = _rng.uniform(0, 0.6, (6, 2))
+_boxes = np.concatenate([_left, _left + _rng.uniform(0.2, 0.4, (6, 2))], -1)
+_spd = (lambda a: a @ a.swapaxes(-1, -2) + np.eye(4))(_rng.uniform(-1, 1, (2, 4, 4)))
+for _format in ("corner", "center"):
+    case("_contrib_box_iou", [_boxes[:2], _boxes[2:5]], format=_format)
+    case("_contrib_box_decode", [f(2, 6, 4), _boxes[None]], format=_format)
+case("_contrib_box_encode", [np.array([[1, 0, 1]], np.int32), np.array([[0, 1, 1]], np.int32), _boxes[None, :3], _boxes[None, 3:], f(4), f(4, low=0.5)])
+case("_contrib_box_nms", [np.concatenate([f(6, 1), _rng.uniform(0.1, 1, (6, 1)), _boxes], -1)], overlap_thresh=0.2)
+for _name in ("potrf", "potri", "inverse", "det", "slogdet", "syevd", "sumlogdiag"):
+    case(f"_linalg_{_name}", [_spd])
+case("_linalg_inverse", [_spd[0] + np.triu(np.ones((4, 4)))])
+case("_npi_eigh", [_spd])
+for _lower in (True, False):
+    for _transpose in (True, False):
+        case("_linalg_trsm", [_spd, f(2, 4, 3)], lower=_lower, transpose=_transpose)
+case("_linalg_trsm", [_spd, f(2, 3, 4)], rightside=True, alpha=2.0)
