@@ -231,15 +231,26 @@ class Contraction:
         row_tiles = -(-rows // t.mr)
         split = max(1, min(row_tiles // 2, 8 // count)) if count < 8 and not direct else row_tiles if count < 8 else 1
         work = math.prod(v.extent for v in m.batch) * rows * columns * depth
-        out = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK and count * split > 1 else []
-        out += [f"for (long t = 0; t < {count * split}; t++) {{", f"  long u = t / {split}, part = t % {split};"]
-        out += [f"  long xt = u % {xt}; u /= {xt}; long yt = u % {yt}; u /= {yt};"]
-        out += ["  " + s for s in decode("u", outer)]
-        out += [f"  long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
-        if y:
-            out += [f"  long y0 = yt * {t.r} < {y.extent - t.r} ? yt * {t.r} : {y.extent - t.r};"]
+        parallel = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK else []
         spans = {x: (t.c, "x0")} if y is None else {y: (t.r, "y0"), x: (t.c, "x0")}
-        out += ["  " + s for s in (self._direct_base(m, x, y) if direct else self._pack_columns(m, t, spans))]
+        where = [f"  long xt = u % {xt}; u /= {xt}; long yt = u % {yt}; u /= {yt};", *("  " + s for s in decode("u", outer)),
+                 f"  long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
+        if y:
+            where.append(f"  long y0 = yt * {t.r} < {y.extent - t.r} ? yt * {t.r} : {y.extent - t.r};")
+        out: list[str] = []
+        panel = depth * t.nv * self.lanes
+        shared = split > 1 and not direct                  # several parts of the rows use one panel: packed before
+        if shared:
+            out += [f"{self.T} *panels = ({self.T} *)((char *)scratch + {self.scratch});", *(parallel if count > 1 else []),
+                    f"for (long t = 0; t < {count}; t++) {{", "  long u = t;", *where, f"  {self.T} *Bp = panels + t * {panel}l;",
+                    *("  " + s for s in self._pack_columns(m, t, spans)), "}"]
+            self.scratch += -(-count * panel * self.d.itemsize // 64) * 64
+        out += [*(parallel if count * split > 1 else []), f"for (long t = 0; t < {count * split}; t++) {{", f"  long u = t / {split}, part = t % {split};"]
+        out += [f"  const {self.T} *Bp = panels + u * {panel}l;"] if shared else []
+        out += where
+        if not shared:
+            declare = [] if direct else [f"  {self.T} Bp[{panel}] __attribute__((aligned(64)));"]
+            out += [*declare, *("  " + s for s in (self._direct_base(m, x, y) if direct else self._pack_columns(m, t, spans)))]
         bounds = f"part * {row_tiles} / {split}", f"(part + 1) * {row_tiles} / {split}"
         out += [f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{",
                 f"    long m_first = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};",
@@ -282,7 +293,7 @@ class Contraction:
             v = loops[at]
             body = [*blocks[at].lines, *self._span_loop(v, spans, body, at == len(loops) - 1)]
         tail = [] if t.r * t.c == width else loop_nest([Var("zk", depth)], [f"for (long z = {t.r * t.c}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
-        return [f"{self.T} Bp[{depth * width}] __attribute__((aligned(64)));", *tail, *body]
+        return [*tail, *body]
 
     def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
         """Columns that lie along the depth in memory: read in short runs, written across the panel."""
@@ -290,11 +301,16 @@ class Contraction:
         (x, (count, start)), k = next(iter(spans.items())), m.depth[0]
         source = self._base(m.b, {x: Ix(), k: Ix()})
         run = self.lanes
-        out = [f"{self.T} Bp[{depth * width}] __attribute__((aligned(64)));", f"const {self.T} *from = {source} + {start} * {m.b.stride(x)}l;"]
+        out = [f"const {self.T} *from = {source} + {start} * {m.b.stride(x)}l;"]
         if count < width:
             out += loop_nest([Var("zk", depth)], [f"for (long z = {count}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
         body = [f"for (long q = 0; q < {run}; q++) Bp[(kb + q) * {width} + c] = from[c * {m.b.stride(x)}l + kb + q];"]
-        out += [f"for (long kb = 0; kb + {run} <= {depth}; kb += {run})", f"  for (long c = 0; c < {count}; c++)", "    " + body[0]]
+        blocks = count // run * run
+        out += [f"for (long kb = 0; kb + {run} <= {depth}; kb += {run}) {{"]
+        if blocks:
+            out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kb * {width}l + c, {width}, from + c * {m.b.stride(x)}l + kb, {m.b.stride(x)}l);")
+        out += [f"  for (long c = {blocks}; c < {count}; c++)", "    " + body[0]] if blocks < count else []
+        out.append("}")
         rest = depth - depth % run
         if rest < depth:
             out += [f"for (long q = {rest}; q < {depth}; q++) for (long c = 0; c < {count}; c++) Bp[q * {width} + c] = from[c * {m.b.stride(x)}l + q];"]
@@ -387,7 +403,36 @@ def hsum(d: np.dtype, lanes: int) -> str:
     return (f"HY_FN {c} hsum_v{c}{lanes}(v{c}{lanes} v) {{ union {{ v{c}{lanes} v; {c} f[{lanes}]; }} u; u.v = v; {halves} return u.f[0]; }}\n")
 
 
+def turn(d: np.dtype, lanes: int) -> str:
+    """A square block of as many rows as a vector has elements, transposed in registers: in each round, rows that lie ``half``
+    apart exchange the halves of their groups.
+    """
+    c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
+    index = "int" if d.itemsize == 4 else "long"
+    out = [f"typedef {index} m{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));",
+           f"HY_FN void turn_{v}({c} *to, long step, const {c} *from, long stride) {{",
+           "  " + " ".join(f"{v} r{i} = *(const u{c}{lanes} *)(from + {i} * stride);" for i in range(lanes))]
+    half = lanes // 2
+    while half:
+        low = ", ".join(str(i if not i & half else lanes + i - half) for i in range(lanes))
+        high = ", ".join(str(i + half if not i & half else lanes + i) for i in range(lanes))
+        out.append("  { " + f"const m{c}{lanes} low = {{{low}}}, high = {{{high}}}; {v} t;")
+        out += [f"    t = HY_SHUFFLE(r{i}, r{i + half}, low, {low}); r{i + half} = HY_SHUFFLE(r{i}, r{i + half}, high, {high}); r{i} = t;"
+                for i in range(lanes) if not i & half]
+        out.append("  }")
+        half //= 2
+    return "\n".join([*out, "  " + " ".join(f"*(u{c}{lanes} *)(to + {i} * step) = r{i};" for i in range(lanes)), "}", ""])
+
+
+SHUFFLE = """#ifdef __clang__
+#define HY_SHUFFLE(a, b, mask, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define HY_SHUFFLE(a, b, mask, ...) __builtin_shuffle(a, b, mask)
+#endif
+"""
+
+
 def support(d: np.dtype, target: Target) -> str:
     """Types and functions a contraction of this dtype needs."""
     lanes = target.lanes(d)
-    return vector_type(d, lanes) + hsum(d, lanes)
+    return vector_type(d, lanes) + hsum(d, lanes) + SHUFFLE + turn(d, lanes)
