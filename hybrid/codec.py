@@ -9,6 +9,7 @@ import numpy as np
 from .errors import FileFormatError, HybridError
 
 _FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".webp": "WEBP", ".tif": "TIFF", ".tiff": "TIFF"}
+_PNG_GRAY = np.array([9797, 19234, 3737], np.uint32)              # libpng's weights in 15 bits, as OpenCV has it compute gray
 
 
 def pillow() -> Any:
@@ -21,7 +22,7 @@ def pillow() -> Any:
 
 
 def decode(data: bytes | bytearray | memoryview | np.ndarray, flag: int = 1, to_rgb: bool = True, name: str = "the picture") -> np.ndarray:
-    """Pixels of an encoded picture, uint8, turned upright as its EXIF data say.
+    """Pixels of an encoded picture, uint8, as they are stored (what EXIF says of turning is not done, nor does MXNet do it).
 
     flag: 1 gives (height, width, 3), 0 gray (height, width), -1 what is stored (gray, colour, or colour with alpha).
     to_rgb: red first, else blue first. FileFormatError for data that are no picture or end early; it begins with name.
@@ -34,7 +35,8 @@ def decode(data: bytes | bytearray | memoryview | np.ndarray, flag: int = 1, to_
         with image_module.open(io.BytesIO(raw)) as picture:
             if flag == 0 and picture.format == "JPEG" and picture.mode in ("YCbCr", "RGB"):
                 picture.draft("L", picture.size)                 # the brightness as it is stored
-            pixels = _pixels(_upright(picture), flag)
+            picture.load()
+            pixels = _pixels(picture, flag, picture.format)
     except image_module.DecompressionBombError as err:
         raise FileFormatError(f"{name}: {err}; raise PIL.Image.MAX_IMAGE_PIXELS if you trust it") from None
     except (OSError, SyntaxError, ValueError, EOFError, IndexError, OverflowError, MemoryError) as err:
@@ -45,16 +47,12 @@ def decode(data: bytes | bytearray | memoryview | np.ndarray, flag: int = 1, to_
     return pixels
 
 
-def _upright(picture: Any) -> Any:
-    from PIL import ImageOps  # noqa: PLC0415 - optional
-    picture.load()
-    return ImageOps.exif_transpose(picture)
-
-
-def _pixels(picture: Any, flag: int) -> np.ndarray:
+def _pixels(picture: Any, flag: int, kind: str | None) -> np.ndarray:
     if picture.mode.startswith("I") or picture.mode == "F":      # 16 and 32 bits: the upper 8, as OpenCV takes them
         wide = np.asarray(picture)
         picture = pillow().fromarray((wide >> 8 if wide.dtype.kind in "iu" else wide).clip(0, 255).astype(np.uint8))
+    if flag == 0 and kind == "PNG" and picture.mode not in ("1", "L", "LA"):
+        return (np.asarray(picture.convert("RGB")).astype(np.uint32) @ _PNG_GRAY >> 15).astype(np.uint8)
     if flag == 0:
         return np.array(picture.convert("L"))
     if flag > 0:

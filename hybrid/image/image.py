@@ -92,12 +92,12 @@ def scale_down(src_size: Sequence[int], size: Sequence[int]) -> tuple[int, int]:
     return int(w), int(h)
 
 
-_BORDERS = {0: "constant", 1: "symmetric", 2: "reflect", 3: "edge", 4: "wrap"}
+_BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 
 
 def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: int = 0, value: float = 0.0, values: Sequence[float] = ()) -> Any:  # noqa: A002, N802
-    """A picture with a border. type (OpenCV's numbers): 0 constant (``values`` by channel, or ``value``), 1 reflected with
-    the edge repeated, 2 reflected without, 3 the edge, 4 wrapped around.
+    """A picture with a border. type (OpenCV's numbers): 0 constant (``values`` by channel, or ``value``), 1 the edge,
+    2 reflected with the edge repeated, 3 wrapped around, 4 reflected without.
     """
     _shape(src)
     if type not in _BORDERS:
