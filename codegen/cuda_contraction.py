@@ -1,125 +1,154 @@
-"""Contractions in CUDA: a warp an output where one side is a few vectors, else 64x64 tiles in shared memory."""
+"""Contractions in CUDA: matrix-vector products with the depth shared by a warp or a block, tiles in shared memory with sums in
+registers, tensor cores for half types (cuda_mma.py).
+"""
 from __future__ import annotations
 
-import math
+from typing import Sequence
 
-import numpy as np
-
-from hybrid.ir import Node
-from hybrid.ir.index import Var, coefficient, linear
+from hybrid.ir.index import Ix, Var, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 
-from .contraction import decode
-from .cuda_pieces import Launch, PrintedCuda, THREADS, emitter, function, names_of
-from .dialect import CUDA, is_half
+from .cuda_flat import print_flat
+from .cuda_mma import print_mma, takes_mma
+from .cuda_pieces import THREADS, CudaEmitter, PrintedCuda, emitter
+from .cuda_product import Product, columns_first, share_depth
+from .cuda_rows import Team, team_loop
+from .cuda_tile import Fill, tile_cost
 from .emit import Block
-from .operand import Matmul, matmul, root_index
 
-TILE, DEPTH = 64, 16
-FEW = 4
+FEW = 4                         # rows up to which a product is done as dot products
+SHORT = 32                      # depth up to which a thread adds up a few rows by itself
+WARPS = THREADS // 32
+TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 2), (1, 1))      # sums of a thread
 
 
 def print_contraction(k: Kernel, name: str) -> PrintedCuda:
     """CUDA of a contraction kernel."""
-    assert k.dot is not None
-    args, names = names_of(k)
-    reads = {n: p for n, p in names.items() if n not in k.stores}
     for swap in (False, True):
-        m = matmul(k.dot, reads, swap)
-        if m.sizes[0] <= FEW and m.sizes[2] >= 32:
-            return _warps(k, name, args, names, m)
-    return _tiles(k, name, args, names, matmul(k.dot, reads, _swap_for_stores(k, reads)))
+        p = Product(k, name, swap)
+        if p.rows <= FEW:
+            if p.depth <= SHORT:
+                return print_flat(k, name)
+            if p.depth_major("b") or p.columns == 1:
+                return _dots(p)
+            return _across(p)
+    p = Product(k, name, columns_first(k))
+    return print_mma(p) if takes_mma(p) else _tiles(p)
 
 
-def _swap_for_stores(k: Kernel, reads: dict[Node, str]) -> bool:
-    """Columns are the axis along which the root is contiguous."""
-    assert k.dot is not None
-    m = matmul(k.dot, reads, False)
-    at = linear(k.root.shape, root_index(k, m.dot_index))
-    return bool(m.rows) and coefficient(at, m.rows[-1]) == 1 and m.rows[-1].extent > 1
+# ---- a few rows
+def _row(p: Product, r: int) -> dict[Var, Ix]:
+    """The row variables of row r."""
+    return dict(zip(p.m.rows, unlinear(Ix(r), [v.extent for v in p.m.rows])))
 
 
-def _accumulator(k: Kernel) -> tuple[str, np.dtype]:
-    assert k.dot is not None
-    d = np.dtype(np.float32) if is_half(k.dot.dtype) else k.dot.dtype
-    return CUDA.compute(d), d
+def _add(p: Product, to: CudaEmitter, inner: Block, at: dict[Var, Ix]) -> None:
+    """Statements that add one product to each row's sum."""
+    value = to.value(p.m.b.node, tuple(substitute(i, at) for i in p.m.b.index), inner)
+    for r in range(p.rows):
+        index = tuple(substitute(substitute(i, at), _row(p, r)) for i in p.m.a.index)
+        inner.lines.append(f"acc[{r}] += {to.value(p.m.a.node, index, inner)} * {value};")
 
 
-def _loads(k: Kernel, names: dict[Node, str], m: Matmul, side: str) -> tuple[list[str], str]:
-    """Statements that load one element of an operand at the current variables, and its name."""
-    o = m.a if side == "a" else m.b
-    e = emitter(k, names)
-    e.count = 1000 if side == "a" else 2000
-    block = Block(None, frozenset([*m.batch, *m.rows, *m.columns, *m.depth]))
-    return block.lines, e.value(o.node, o.index, block)
+def _of_row(p: Product, number: str) -> list[str]:
+    """The sum of one row, where the row's number is not a constant."""
+    return [f"{p.T} mine = acc[0];", *(f"if ({number} == {r}) mine = acc[{r}];" for r in range(1, p.rows))]
 
 
-def _finish(k: Kernel, names: dict[Node, str], m: Matmul, cell: str) -> list[str]:
-    """The epilogue of one element: the root from the sum, and its store."""
-    e = emitter(k, names)
-    e.count = 3000
-    e.given[k.dot] = lambda idx: cell                                       # type: ignore[index]
-    at = root_index(k, m.dot_index)
-    block = Block(None, frozenset([*m.batch, *m.rows, *m.columns]))
-    value = e.value(k.root, at, block)
-    return [*block.lines, e.store(names[k.root], k.root, at, value)]
-
-
-def _rounded(k: Kernel, value: str) -> str:
-    """A sum at the precision of the contraction's dtype."""
-    d = k.dot.dtype                                                         # type: ignore[union-attr]
-    return CUDA.half_load[d.name].format(CUDA.half_store[d.name].format(value)) if is_half(d) else value
-
-
-def _warps(k: Kernel, name: str, args: list[Node], names: dict[Node, str], m: Matmul) -> PrintedCuda:
+def _dots(p: Product) -> PrintedCuda:
     """One warp computes one column for all rows; lanes walk the depth."""
-    rows, columns, depth = m.sizes
-    T, _ = _accumulator(k)
-    batch = math.prod(v.extent for v in m.batch)
-    a_lines, a = _loads(k, names, m, "a")
-    b_lines, b = _loads(k, names, m, "b")
-    count = batch * columns
-    body = [f"long w = (long)blockIdx.x * {THREADS // 32} + threadIdx.x / 32;", f"if (w >= {count}) return;", f"long u = w / {columns}, c = w % {columns};",
-            *decode("u", m.batch), *decode("c", m.columns), f"{T} acc[{rows}] = {{0}};",
-            f"for (long kk = threadIdx.x % 32; kk < {depth}; kk += 32) {{", *("  " + s for s in decode("kk", m.depth)), *("  " + s for s in b_lines),
-            "  #pragma unroll", f"  for (int r = 0; r < {rows}; r++) {{", *("    " + s for s in [*decode("r", m.rows), *a_lines]),
-            f"    acc[r] += {a} * {b};", "  }", "}",
-            "#pragma unroll", f"for (int r = 0; r < {rows}; r++) acc[r] = hy_warp_reduce(acc[r], hy_sum_op());",
-            f"if (threadIdx.x % 32 < {rows}) {{", "  int r = threadIdx.x % 32;", f"  {T} sum = acc[0];",
-            *(f"  if (r == {i}) sum = acc[{i}];" for i in range(1, rows)), f"  sum = {_rounded(k, 'sum')};", *("  " + s for s in decode("r", m.rows)),
-            *("  " + s for s in _finish(k, names, m, "sum")), "}"]
-    return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, -(-count // (THREADS // 32)), THREADS, args)])
+    e = emitter(p.k, p.names)
+    block = Block(None, frozenset([*p.m.batch, *p.m.columns]))
+    items = [p.dot.args[0].dtype.itemsize, p.dot.args[1].dtype.itemsize]
+    team, count = Team(32, THREADS), p.batch * p.columns
+    loop = team_loop(e, block, p.m.depth or [Var("k0", 1)], team, items, lambda to, inner, at: _add(p, to, inner, at))
+    body = [*team.head(count, p.kind), f"{p.kind} u = row / {p.columns}, cc = row % {p.columns};", *p.decode("u", p.m.batch), *p.decode("cc", p.m.columns),
+            f"{p.T} acc[{p.rows}] = {{}};", *block.lines, *loop,
+            "#pragma unroll", f"for (int r = 0; r < {p.rows}; r++) acc[r] = hy_warp_reduce(acc[r], hy_sum_op());",
+            f"{p.kind} rr = lane;", f"if (rr >= {p.rows}) return;", *_of_row(p, "rr"), *p.last("rr", "cc", "mine", None)]
+    return p.printed(body, team.blocks(count), THREADS)
 
 
-def _tiles(k: Kernel, name: str, args: list[Node], names: dict[Node, str], m: Matmul) -> PrintedCuda:
-    """256 threads compute a 64x64 tile, 4x4 sums each, over slices of depth 16 in shared memory."""
-    rows, columns, depth = m.sizes
-    T, _ = _accumulator(k)
-    batch = math.prod(v.extent for v in m.batch)
-    rt, ct = -(-rows // TILE), -(-columns // TILE)
-    a_lines, a = _loads(k, names, m, "a")
-    b_lines, b = _loads(k, names, m, "b")
-    a_major = bool(m.depth) and m.a.stride(m.depth[-1]) == 1               # neighbouring threads read neighbouring memory
-    b_major = bool(m.depth) and m.b.stride(m.depth[-1]) == 1
-    body = [f"__shared__ {T} As[{DEPTH}][{TILE + 4}];", f"__shared__ {T} Bs[{DEPTH}][{TILE + 4}];",
-            f"long u = blockIdx.x / {rt * ct}; long tile = blockIdx.x % {rt * ct};", *decode("u", m.batch),
-            f"long r0 = tile / {ct} * {TILE}, c0 = tile % {ct} * {TILE};", "int tx = threadIdx.x % 16, ty = threadIdx.x / 16;",
-            f"{T} acc[4][4] = {{}};", f"for (long k0 = 0; k0 < {depth}; k0 += {DEPTH}) {{",
-            *("  " + s for s in _fill("As", "r0", rows, depth, a_major, [*a_lines], a, m.rows, m.depth)),
-            *("  " + s for s in _fill("Bs", "c0", columns, depth, b_major, [*b_lines], b, m.columns, m.depth)),
-            "  __syncthreads();", "  #pragma unroll", f"  for (int q = 0; q < {DEPTH}; q++) {{", f"    {T} x[4], y[4];", "    #pragma unroll",
-            "    for (int i = 0; i < 4; i++) { x[i] = As[q][ty + 16 * i]; y[i] = Bs[q][tx + 16 * i]; }", "    #pragma unroll",
-            "    for (int i = 0; i < 4; i++)", "      #pragma unroll", "      for (int j = 0; j < 4; j++) acc[i][j] += x[i] * y[j];", "  }",
-            "  __syncthreads();", "}", "#pragma unroll", "for (int i = 0; i < 4; i++) {", "  #pragma unroll", "  for (int j = 0; j < 4; j++) {",
-            "    long rr = r0 + ty + 16 * i, cc = c0 + tx + 16 * j;", f"    if (rr < {rows} && cc < {columns}) {{",
-            *("      " + s for s in [*decode("rr", m.rows), *decode("cc", m.columns), f"{T} sum = {_rounded(k, 'acc[i][j]')};", *_finish(k, names, m, "sum")]),
-            "    }", "  }", "}"]
-    return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, batch * rt * ct, THREADS, args)])
+def _across(p: Product) -> PrintedCuda:
+    """32 neighbouring columns a block; its warps share the depth."""
+    groups = -(-p.columns // 32)
+    blocks = groups * p.batch
+    parts = share_depth(blocks, p.depth, 256)
+    step = -(-p.depth // parts)
+    parts = -(-p.depth // step)
+    e = emitter(p.k, p.names)
+    block = Block(None, frozenset([*p.m.batch, *p.m.columns]))
+    q = Var("q", p.depth)
+    inner = block.child([q])
+    _add(p, e, inner, dict(zip(p.m.depth, unlinear(var(q), [v.extent for v in p.m.depth]))))
+    kind, part = p.kind, None if parts == 1 else f"({p.kind})part"
+    body = [f"{kind} lane = ({kind})(threadIdx.x % 32), warp = ({kind})(threadIdx.x / 32);",
+            f"unsigned part = blockIdx.x % {parts}u, group = blockIdx.x / {parts}u;",
+            f"{kind} u = ({kind})(group / {groups}u), cc = ({kind})(group % {groups}u) * 32 + lane, low = ({kind})part * {step};",
+            f"{kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};", f"bool inside = cc < {p.columns};", f"if (!inside) cc = {p.columns - 1};",
+            "HY_ASSUME(u >= 0 && cc >= 0 && low >= 0 && warp >= 0);", *p.decode("u", p.m.batch), *p.decode("cc", p.m.columns),
+            f"{p.T} acc[{p.rows}] = {{}};", *block.lines,
+            "#pragma unroll 4", f"for ({kind} q = low + warp; q < high; q += {WARPS}) {{", *("  " + s for s in inner.lines), "}",
+            f"__shared__ {p.T} shared[{p.rows}][{WARPS}][32];",
+            "#pragma unroll", f"for (int r = 0; r < {p.rows}; r++) shared[r][warp][lane] = acc[r];", "__syncthreads();",
+            f"{kind} rr = warp;", f"if (rr >= {p.rows} || !inside) return;", f"{p.T} mine = shared[rr][0][lane];",
+            "#pragma unroll", f"for (int w = 1; w < {WARPS}; w++) mine += shared[rr][w][lane];", *p.last("rr", "cc", "mine", part)]
+    return p.printed(body, blocks * parts, THREADS, parts)
 
 
-def _fill(shared: str, start: str, extent: int, depth: int, depth_major: bool, lines: list[str], value: str, vs: list[Var], ds: list[Var]) -> list[str]:
-    """Load a slice of an operand into shared memory, zero outside."""
-    split = (f"int q = e % {DEPTH}, s = e / {DEPTH};" if depth_major else f"int s = e % {TILE}, q = e / {TILE};")
-    return ["#pragma unroll 1" if len(lines) > 8 else "#pragma unroll", f"for (int e = threadIdx.x; e < {TILE * DEPTH}; e += {THREADS}) {{", "  " + split,
-            f"  long at = {start} + s, kk = k0 + q;", f"  {shared}[q][s] = 0;", f"  if (at < {extent} && kk < {depth}) {{",
-            *("    " + s for s in [*decode("at", vs), *decode("kk", ds), *lines]), f"    {shared}[q][s] = {value};", "  }", "}"]
+# ---- tiles
+def _pick(p: Product) -> tuple[int, int]:
+    """Sums of a thread (rows, columns) that finish first."""
+    most = 8 if p.sum_dtype.itemsize <= 4 else 4
+    return min((t for t in TILES if max(t) <= most), key=lambda t: tile_cost(p, 16 * t[0], 16 * t[1], t[0] * t[1] + 1.5 * (t[0] + t[1]), 2))
+
+
+def _place(count: int, size: int, thread: str, i: str) -> str:
+    """Where in a tile's side the i-th of a thread's sums stands: stretches of up to four, so that they are read as vectors."""
+    return f"{i} / 4 * {size // 2} + {thread} * 4 + {i} % 4" if count == 8 else f"{thread} * {count} + {i}"
+
+
+def _read(count: int, size: int, thread: str, shared: str, to: str, T: str) -> list[str]:
+    """Statements that read a thread's values of one depth."""
+    step = min(count, 16 // 4 if T in ("float", "int", "unsigned") else 2, 4)
+    if step == 1:
+        return [f"{to}[{i}] = {shared}[{_place(count, size, thread, str(i))}];" for i in range(count)]
+    return [f"*(hy_pack<{T}, {step}> *)({to} + {i}) = *(const hy_pack<{T}, {step}> *)({shared} + {_place(count, size, thread, str(i))});"
+            for i in range(0, count, step)]
+
+
+def _tiles(p: Product) -> PrintedCuda:
+    """256 threads compute a tile over slices in shared memory, each a few rows and columns; the next slice is on its way meanwhile."""
+    tm, tn = _pick(p)
+    bm, bn, bk = 16 * tm, 16 * tn, 8 if tm * tn > 16 else 16
+    rt, ct = -(-p.rows // bm), -(-p.columns // bn)
+    parts = share_depth(p.batch * rt * ct, p.depth, 256)
+    step = -(-p.depth // (parts * bk)) * bk
+    parts = -(-p.depth // step)
+    fills = [Fill(p, side, size, bk) for side, size in (("a", bm), ("b", bn))]
+    T, kind = p.T, p.kind
+    part = None if parts == 1 else f"({kind})part"
+    body = [f"__shared__ __align__(16) {T} As[2][{bk}][{bm + 4}], Bs[2][{bk}][{bn + 4}], S[16][{bn + 4}];",
+            f"unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;", f"{kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
+            f"{kind} r0 = ({kind})(tile / {ct}u) * {bm}, c0 = ({kind})(tile % {ct}u) * {bn}, low = ({kind})part * {step};",
+            f"{kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};", "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);",
+            *p.decode("u", p.m.batch), "int tx = threadIdx.x % 16, ty = threadIdx.x / 16, buffer = 0;", f"{T} acc[{tm}][{tn}] = {{}};",
+            *(s for f in fills for s in f.declare(T)), "#pragma unroll 1", f"for ({kind} k0 = low;; k0 += {bk}) {{", "  if (k0 < high) {",
+            *("    " + s for f in fills for s in f.load("high")), "  }", "  if (k0 > low) {", "    #pragma unroll", f"    for (int q = 0; q < {bk}; q++) {{",
+            f"      __align__(16) {T} x[{tm}], y[{tn}];", *("      " + s for s in _read(tm, bm, "ty", "As[buffer][q]", "x", T)),
+            *("      " + s for s in _read(tn, bn, "tx", "Bs[buffer][q]", "y", T)), "      #pragma unroll", f"      for (int i = 0; i < {tm}; i++)",
+            "        #pragma unroll", f"        for (int j = 0; j < {tn}; j++) acc[i][j] += x[i] * y[j];", "    }", "    buffer ^= 1;", "  }",
+            "  if (k0 >= high) break;", *("  " + s for f, to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_depth(to)),
+            "  __syncthreads();", "}", *_store(p, tm, tn, bm, bn, part)]
+    return p.printed(body, p.batch * rt * ct * parts, THREADS, parts)
+
+
+def _store(p: Product, tm: int, tn: int, bm: int, bn: int, part: str | None) -> Sequence[str]:
+    """The tile, 16 rows at a time through shared memory, so that neighbouring threads finish neighbouring columns."""
+    return ["#pragma unroll 1", f"for (int turn = 0; turn < {tm}; turn++) {{", "  __syncthreads();", "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)",
+            "    if (i == turn) {", "      #pragma unroll", f"      for (int j = 0; j < {tn}; j++) S[ty][{_place(tn, bn, 'tx', 'j')}] = acc[i][j];", "    }",
+            "  __syncthreads();", "  #pragma unroll 1", f"  for (int e = threadIdx.x; e < {16 * bn}; e += {THREADS}) {{",
+            f"    int line = e / {bn}, column = e % {bn};", f"    {p.kind} rr = r0 + ({_place(tm, bm, 'line', 'turn')}), cc = c0 + column;",
+            *("    " + s for s in p.last("rr", "cc", "S[line][column]", part)), "  }", "}"]
+
+

@@ -43,6 +43,7 @@ class Emitter:
     count: int = 0
     divisions: int = 0
     written: set[Node] = field(default_factory=set)
+    index: str = "long"                    # C type of loop counters
     _values: dict[str, Block] = field(default_factory=dict)
 
     def name(self, prefix: str = "t") -> str:
@@ -289,7 +290,7 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
                        _extremum(e, inner, r, acc, value))
     simple = not any("for (" in line for line in inner.lines)
     pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
-    block.lines.extend(loop_nest(r.loops, inner.lines, pragma))
+    block.lines.extend(loop_nest(r.loops, inner.lines, pragma, e.index))
     if is_half(n.dtype):
         return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(acc)))
     return acc
@@ -340,18 +341,18 @@ def _serial_arg(e: Emitter, r: Reduction, block: Block) -> str:
     sign = ">" if r.op == "argmax" else "<"
     nan = f" || ({value} != {value} && {best} == {best})" if dt.is_float(r.dtype) else ""
     inner.lines.append(f"if ({where} < 0 || {value} {sign} {best}{nan}) {{ {best} = {value}; {where} = {at}; }}")
-    block.lines.extend(loop_nest(r.loops, inner.lines))
+    block.lines.extend(loop_nest(r.loops, inner.lines, "", e.index))
     return where
 
 
-def loop_nest(loops: Iterable[Var], body: list[str], pragma: str = "") -> list[str]:
-    """Loops around statements; the pragma goes on the innermost."""
+def loop_nest(loops: Iterable[Var], body: list[str], pragma: str = "", index: str = "long") -> list[str]:
+    """Loops around statements, counted by integers of type ``index``; the pragma goes on the innermost."""
     loops = list(loops)
     out = []
     for depth, v in enumerate(loops):
         if pragma and depth == len(loops) - 1:
             out.append("  " * depth + pragma)
-        out.append("  " * depth + f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
+        out.append("  " * depth + f"for ({index} {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
     out += ["  " * len(loops) + line for line in body]
     return out + ["  " * depth + "}" for depth in reversed(range(len(loops)))]
 

@@ -25,10 +25,10 @@ def generated_cuda_compiles() -> Iterator[None]:
     real = cuda.print_program
 
     def print_and_compile(*args: Any) -> Any:
-        source, launches = real(*args)
-        if launches and nvrtc.available():
-            check_cuda_source(source, [launch.name for launch in launches])
-        return source, launches
+        printed = real(*args)
+        if printed.launches and nvrtc.available():
+            check_cuda_source(printed.source, [launch.name for launch in printed.launches])
+        return printed
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda, "print_program", print_and_compile)
         yield

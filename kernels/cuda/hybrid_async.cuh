@@ -4,7 +4,8 @@
 #include "hybrid_cuda.cuh"
 
 #ifdef CUDA_ON_CPU
-#define hy_mma_bf16 emu_mma_m16n8k16_bf16
+#define hy_mma_bf16 emu_mma_m16n8k16<true>
+#define hy_mma_half emu_mma_m16n8k16<false>
 HY_FN void hy_cp_async16(void *shared, const void *global) { emu_cp_async(shared, global, 16); }
 HY_FN void hy_cp_async_commit() { emu_cp_async_commit(); }
 template <int GROUPS> HY_FN void hy_cp_async_wait() { emu_cp_async_wait(GROUPS); }
@@ -14,6 +15,12 @@ template <int GROUPS> HY_FN void hy_cp_async_wait() { emu_cp_async_wait(GROUPS);
 // b: pairs of rows 2t, 2t + 8 in column g.
 HY_FN void hy_mma_bf16(float d[4], const unsigned a[4], const unsigned b[2]) {
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+// The same with float16.
+HY_FN void hy_mma_half(float d[4], const unsigned a[4], const unsigned b[2]) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }

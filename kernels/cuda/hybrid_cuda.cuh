@@ -31,6 +31,40 @@ typedef long long int64_t;
 typedef unsigned long long uint64_t;
 #endif
 
+#include "philox.h"
+
+#ifdef CUDA_ON_CPU
+#define HY_ASSUME(condition) ((void)0)
+#else
+#define HY_ASSUME(condition) __builtin_assume(condition)
+#endif
+
+// ---- several neighbouring elements at once, on a boundary of their size (16 bytes at most)
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) hy_pack {
+    T x[N];
+};
+
+// Block b of a copy: 16 bytes a thread. Both arrays begin on a 16-byte boundary.
+HY_FN void hy_copy(void *to, const void *from, long long bytes, unsigned b) {
+    long long at = ((long long)b * blockDim.x + threadIdx.x) * 16;
+    if (at + 16 <= bytes) *(hy_pack<unsigned, 4> *)((char *)to + at) = *(const hy_pack<unsigned, 4> *)((const char *)from + at);
+    else for (; at < bytes; at++) ((char *)to)[at] = ((const char *)from)[at];
+}
+
+// ---- random bits: four elements of a draw share one block of Philox
+struct hy_words {
+    unsigned w[4];
+};
+HY_FN hy_words hy_philox(unsigned seed, unsigned call, unsigned stream, unsigned long long block) {
+    hy_words c = {{(unsigned)block, (unsigned)(block >> 32), call, stream}};
+    philox4x32_block(c.w, seed, 0x9E3779B9u ^ stream);
+    return c;
+}
+HY_FN unsigned hy_word(const hy_words &c, unsigned i) {      // no indexing by a variable: the block stays in registers
+    unsigned low = i & 1 ? c.w[1] : c.w[0], high = i & 1 ? c.w[3] : c.w[2];
+    return i & 2 ? high : low;
+}
+
 // ---- half types: 16 bits in memory, float in registers
 typedef unsigned short hy_half;
 typedef unsigned short hy_bf16;

@@ -164,10 +164,19 @@ static inline double max(double a, double b) { return fmax(a, b); }
 
 // ---- what kernels write in PTX on the GPU
 
-// D (16x8, f32) += A (16x16, bf16, row) * B (16x8, bf16, col), in the fragments of mma.sync.m16n8k16
-static inline void emu_mma_m16n8k16_bf16(float d[4], const unsigned a[4], const unsigned b[2]) {
+static inline float emu_half_value(unsigned h) {
+    unsigned sign = (h & 0x8000) << 16, rest = (h & 0x7fff) << 13;
+    if ((h & 0x7c00) == 0x7c00) return __uint_as_float(sign | 0x7f800000u | rest);
+    return __uint_as_float(sign | __float_as_uint(__uint_as_float(rest) * 0x1p112f));
+}
+
+// D (16x8, f32) += A (16x16, bf16 or f16, row) * B (16x8, col), in the fragments of mma.sync.m16n8k16
+template <bool BFLOAT> static inline void emu_mma_m16n8k16(float d[4], const unsigned a[4], const unsigned b[2]) {
     auto words = [](unsigned lo, unsigned hi) { return (uint64_t)lo | (uint64_t)hi << 32; };
-    auto value = [](unsigned pair, int hi) { return __uint_as_float(hi ? pair & 0xffff0000u : pair << 16); };
+    auto value = [](unsigned pair, int hi) {
+        unsigned h = hi ? pair >> 16 : pair & 0xffffu;
+        return BFLOAT ? __uint_as_float(h << 16) : emu_half_value(h);
+    };
     unsigned slot, part_a[32][4];
     memcpy(part_a, emu::meet(~0u, "mma", words(a[0], a[1]), words(a[2], a[3]), &slot)->value[slot], sizeof part_a);
     const emu::Rendezvous *r = emu::meet(~0u, "mma", words(b[0], b[1]), 0, &slot);

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -131,6 +132,10 @@ class CuPyDriver(Driver):
         """A uint8 array from CuPy's memory pool."""
         with self._cupy.cuda.Device(self._id):
             return self._cupy.empty(nbytes, self._cupy.uint8)
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Makes this device CuPy's current one, if it is not."""
+        return super().active() if self._cupy.cuda.runtime.getDevice() == self._id else self._cupy.cuda.Device(self._id)
 
     def pointer(self, array: Any) -> int:
         """Address of a CuPy array."""

@@ -3,7 +3,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
+
+_NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
 class Launch(NamedTuple):
@@ -68,6 +71,10 @@ class Driver(ABC):
     @abstractmethod
     def alloc(self, nbytes: int) -> Any:
         """A uint8 array of device memory, at least 256-byte aligned, contents undefined."""
+
+    def active(self) -> AbstractContextManager[Any]:
+        """Scope in which the array module allocates on this device."""
+        return _NOTHING
 
     @abstractmethod
     def pointer(self, array: Any) -> int:

@@ -10,14 +10,18 @@ from hybrid.codegen import cuda as printer
 
 from ...device import Context, array_module
 from ...ir import Node
+from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned
 from ..report import Report, make_report
 from . import driver as current_driver
 
+ALIGN = 16                      # bytes: kernels read and write whole vectors
+
 
 class CudaProgram:
     """A compiled program. ``program(arrays)`` takes one device array an input slot and returns new output arrays;
-    arrays in updated slots are overwritten. Each call has an arena of its own.
+    arrays in updated slots are overwritten. Each call has an arena of its own, so calls from several threads and on several
+    streams do not meet.
     """
 
     def __init__(self, planned: Planned, ctx: Context):
@@ -26,67 +30,104 @@ class CudaProgram:
         self.driver = current_driver(ctx.device_id)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
         self._layout()
-        source, launches = printer.print_program(planned.fused.kernels)
+        text = printer.print_program(planned.fused.kernels, [] if self._swaps else self._moves)
+        self._offsets: list[int] = []
+        self._inner: dict[Node, int] = {}
+        self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
+        self._arena_bytes = self._arena + text.scratch
         self._plan = None
-        if launches:
-            module = self.driver.load(source, [launch.name for launch in launches])
-            self._plan = module.plan([(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), 0,
-                                       tuple(self._place(n) for n in launch.args)) for launch in launches])
+        if text.launches:
+            module = self.driver.load(text.source, [launch.name for launch in text.launches])
+            self._plan = module.plan([(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
+                                       tuple(self._place(n) for n in launch.args)) for launch in text.launches])
             self.report.source_path = str(module.source_path)
-        self.report.source = source
+        self.report.source, self.report.scratch_bytes = text.source, text.scratch
         self.report.compile_seconds = time.perf_counter() - begin
 
+    # ---- the pointer table: inputs, constants, new arrays, places in the arena
     def _layout(self) -> None:
         fused = self.planned.fused
-        self._inputs = [(n.shape, n.dtype) for n in fused.program.inputs]
-        index: dict[Node, int] = {n: i for i, n in enumerate(fused.program.inputs)}
+        inputs, outputs = fused.program.inputs, len(fused.program.outputs)
+        self._inputs = [(n.shape, n.dtype) for n in inputs]
+        index: dict[Node, int] = {n: i for i, n in enumerate(inputs)}
         self._constants = []
-        for k in fused.kernels:
-            for n in k.reads:
+        with self.driver.active():
+            for n in [*(n for k in fused.kernels for n in k.reads), *(n for n, _ in fused.results)]:
                 if n.prim == "data" and n not in index:
                     index[n] = len(index)
                     self._constants.append(self.xp.asarray(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)))
-        self._fresh = [n for n in dict.fromkeys(n for n, _ in fused.results) if n not in index]
-        for n in self._fresh:
-            index[n] = len(index)
-        self._index = index
-        self._offsets: list[int] = []
-        outputs = len(fused.program.outputs)
-        self._results = [(index[n], shape) for n, shape in fused.results[:outputs]]
-        self._updates = [(slot, index[n], shape) for (slot, _), (n, shape) in zip(fused.program.updates, fused.results[outputs:])]
-        self._inner: dict[Node, int] = {}
+        updates = [(slot, n) for (slot, _), (n, _) in zip(fused.program.updates, fused.results[outputs:]) if n is not inputs[slot]]
+        self._written = {slot for slot, _ in updates}
+        placed = in_place_updates(fused)
+        self._moves = [(n, inputs[slot]) for slot, n in updates if n not in placed]
+        self._swaps = any(n.prim == "input" for n, _ in self._moves)       # a new value is another input: copies must wait for each other
+        fresh = [n for n in dict.fromkeys(n for n, _ in fused.results) if n not in index and n not in placed]
+        self._fresh = [(n.shape, n.dtype) for n in fresh]
+        self._first = len(index)
+        self._table = self._first + len(fresh)
+        self._index = {**index, **{n: self._first + k for k, n in enumerate(fresh)}, **placed}
+        self._results = [(self._index[n], shape) for n, shape in fused.results[:outputs]]
 
     def _place(self, n: Node) -> int:
         """Position of a stored value in the pointer table; values in the arena get theirs when first asked for."""
         if n in self._index:
             return self._index[n]
         if n not in self._inner:
-            self._inner[n] = len(self._index) + len(self._inner)
-            self._offsets.append(self.planned.memory.offsets[n])
+            self._inner[n] = self._table + len(self._inner)
+            self._offsets.append(self._arena if n is printer.SCRATCH else self.planned.memory.offsets[n])
         return self._inner[n]
 
+    # ---- calls
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run. Updated inputs are written in place."""
+        with self.driver.active():
+            return self._run(arrays)
+
+    def _ready(self, i: int, a: Any) -> tuple[Any, int]:
+        """An input as kernels read it (C order, on a 16-byte boundary), and its address."""
+        shape, dtype = self._inputs[i]
+        if a.shape != shape or a.dtype != dtype:
+            raise ValueError(f"input {i} is {a.dtype}{a.shape}, the program was compiled for {dtype}{shape}")
+        if a.flags.c_contiguous:
+            at = self.driver.pointer(a)
+            if at % ALIGN == 0 and (i not in self._written or getattr(a.flags, "writeable", True)):
+                return a, at
+        copy = self.xp.array(a, order="C")
+        return copy, self.driver.pointer(copy)
+
+    def _run(self, arrays: Sequence[Any]) -> list[Any]:
         xp, pointer = self.xp, self.driver.pointer
-        ready = []
-        for i, (a, (shape, dtype)) in enumerate(zip(arrays, self._inputs)):
-            if a.shape != shape or a.dtype != dtype:
-                raise ValueError(f"input {i} is {a.dtype}{a.shape}, the program was compiled for {dtype}{shape}")
-            ready.append(xp.ascontiguousarray(a))
-        fresh = [xp.empty(n.shape, n.dtype) for n in self._fresh]
-        table = [*ready, *self._constants, *fresh]
-        arena = self.driver.alloc(max(self.planned.memory.arena, 1))
+        table, pointers = [], []
+        for i, a in enumerate(arrays):
+            ready, at = self._ready(i, a)
+            table.append(ready)
+            pointers.append(at)
+        table += self._constants
+        fresh = [xp.empty(shape, dtype) for shape, dtype in self._fresh]
+        taken = {i: table[i].copy() for i, _ in self._results if i < self._first}      # before an update changes it
         if self._plan is not None:
-            base = pointer(arena)
-            self._plan.run([*(pointer(a) for a in table), *(base + o for o in self._offsets)])
-        first, out, seen = len(table) - len(fresh), [], set()
+            pointers += [pointer(a) for a in self._constants]
+            pointers += [pointer(a) for a in fresh]
+            arena = self.driver.alloc(self._arena_bytes) if self._arena_bytes else None
+            if arena is not None:
+                base = pointer(arena)
+                pointers += [base + o for o in self._offsets]
+            self._plan.run(pointers)
+        table += fresh
+        self._update(arrays, table)
+        out, seen = [], set()
         for i, shape in self._results:
-            a = table[i].reshape(shape)
-            out.append(a.copy() if i < first or i in seen else a)
+            a = taken[i] if i < self._first else table[i]
+            out.append(a.copy().reshape(shape) if i in seen else a if a.shape == shape else a.reshape(shape))
             seen.add(i)
-        new = [table[i].reshape(shape) for _, i, shape in self._updates]
-        if len(new) > 1:                                   # an input that is another's new value: taken before it changes
-            new = [v.copy() if i < first else v for v, (_, i, _) in zip(new, self._updates)]
-        for (slot, _, _), value in zip(self._updates, new):
-            arrays[slot][...] = value
         return out
+
+    def _update(self, arrays: Sequence[Any], table: list[Any]) -> None:
+        """What the kernels could not write into the caller's arrays themselves."""
+        if self._swaps:
+            new = [(self._index[leaf], table[self._index[n]]) for n, leaf in self._moves]
+            for slot, value in [(slot, value.copy()) for slot, value in new]:
+                table[slot][...] = value.reshape(table[slot].shape)
+        for slot in self._written:
+            if table[slot] is not arrays[slot]:
+                arrays[slot][...] = table[slot]
