@@ -225,6 +225,20 @@ def test_a_rule_of_ones_own() -> None:
     np.testing.assert_allclose(w.asnumpy(), [-0.5], rtol=1e-6)
 
 
+def test_the_example_of_the_documentation() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "optimizers.md").read_text()
+    names: dict[str, Any] = {}
+    exec(text.split("```python\n")[1].split("```")[0], names)
+    try:
+        chosen = optimizer.create("lion", learning_rate=0.5, wd=0.1)
+        updater, w = optimizer.get_updater(chosen), nd.array([1.0, -2.0])
+        updater(0, nd.array([3.0, 4.0]), w)
+        np.testing.assert_allclose(w.asnumpy(), [0.45, -2.4], rtol=1e-6)
+        np.testing.assert_allclose(updater.states[0].asnumpy(), [0.03, 0.04], rtol=1e-5)
+    finally:
+        del optimizer.Optimizer.opt_registry["lion"]
+
+
 def test_an_optimizer_in_mxnets_way() -> None:
     """create_state and update on arrays, also with a float32 copy."""
     class Plain(optimizer.Optimizer):
@@ -286,6 +300,8 @@ ERRORS = {
     "state-kind": (lambda: update_with(nd.ones((2,)), nd.ones((2,)), 3.0), "state is None, an array, or a tuple"),
     "rows": (lambda: optimizer.create("groupadagrad").create_state(0, nd.ones((2,))), "updates matrices"),
     "rows-decay": (lambda: update_with(nd.ones((2, 2)), nd.ones((2, 2)), nd.zeros((2, 1)), "groupadagrad", wd=0.1), "takes no weight decay"),
+    "beta-one": (lambda: update_with(nd.ones((1,)), nd.ones((1,)), (nd.zeros((1,)),) * 2, "adam", beta1=1.0), "cannot be computed with .*beta1=1.0"),
+    "beta-text": (lambda: update_with(nd.ones((1,)), nd.ones((1,)), nd.zeros((1,)), "signum", momentum=0.5, wd_lh="a"), "wd_lh must be a number, got 'a'"),
     "warmup": (lambda: optimizer.create("lbsgd", warmup_strategy="cubic"), "warmup_strategy must be"),
 }
 

@@ -561,6 +561,21 @@ def test_bad_input(case: str) -> None:
         call(mlp())
 
 
+def test_a_trainer_without_parameters(tmp_path: Path) -> None:
+    trainer = gluon.Trainer({}, "sgd")
+    trainer.step(1)
+    trainer.save_states(tmp_path / "s")
+    trainer.load_states(tmp_path / "s")
+    assert trainer.optimizer.num_update == 0
+
+
+def test_a_store_object_counts_by_its_type() -> None:
+    class Store:
+        type = "dist_async"
+    with pytest.raises(HybridError, match="one process here"):
+        gluon.Trainer(mlp().collect_params(), "sgd", kvstore=Store())
+
+
 def test_deferred_parameters_at_a_step() -> None:
     net = nn.Dense(2)
     net.initialize()

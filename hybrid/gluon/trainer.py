@@ -75,7 +75,7 @@ class Trainer:
             self._optimizer.param_dict = by_index
         else:
             self._optimizer = opt.create(optimizer, param_dict=by_index, **optimizer_params)
-        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts]
+        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts or [None]]
 
     def __repr__(self) -> str:
         return f"Trainer({len(self._params)} parameters, {self._optimizer!r})"
@@ -230,7 +230,7 @@ class Trainer:
         The file appears whole or not at all. Parameters are saved apart (``net.save_parameters``); lr_mult and wd_mult of
         Parameters are not saved.
         """
-        write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True) if self._updaters else b"")
+        write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True))
 
     def load_states(self, fname: str | Path) -> None:
         """Load what ``save_states`` wrote. FileFormatError, and nothing changed, when the file is damaged or of another optimizer."""
@@ -263,6 +263,8 @@ def _store(kvstore: Any) -> bool:
     """Whether gradients of several devices are added up."""
     if kvstore is None:
         return False
+    if not isinstance(kvstore, str):
+        kvstore = getattr(kvstore, "type", kvstore)         # an object, as mx.kv.create gives
     if isinstance(kvstore, str) and kvstore in LOCAL:
         return True
     if isinstance(kvstore, str) and (kvstore.startswith("dist") or kvstore in ("horovod", "byteps")):

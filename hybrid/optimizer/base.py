@@ -214,8 +214,12 @@ class Optimizer:
         """The shared numbers, then those of each parameter."""
         out = self.common()
         counts, numbers = self._index_update_count, self.numbers
-        for i, lr, wd in zip(indices, lrs, wds):
-            out += numbers(i, lr, wd, counts[i])
+        try:
+            for i, lr, wd in zip(indices, lrs, wds):
+                out += numbers(i, lr, wd, counts[i])
+        except (ZeroDivisionError, OverflowError) as err:
+            said = ", ".join(f"{n}={getattr(self, n, None)}" for n in self.shared)
+            raise AttributeValueError(f"{type(self).__name__}: the update cannot be computed with {said} ({err})") from None
         return out
 
     def common(self) -> list[float]:
