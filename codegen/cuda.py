@@ -7,13 +7,14 @@ from typing import Sequence
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel
 
-from . import sort
+from . import rowcall, sort
 from .cuda_contraction import print_contraction
 from .cuda_flat import print_concat, print_flat, print_moves
 from .cuda_pieces import SCRATCH, Launch, PrintedCuda
 from .cuda_reduce import print_reduction
 from .cuda_rows import print_rows
 from .cuda_scatter import print_scatter
+from .dialect import CUDA
 
 __all__ = ["SCRATCH", "CudaText", "Launch", "print_kernel", "print_program"]
 
@@ -37,6 +38,8 @@ def print_kernel(k: Kernel, name: str) -> PrintedCuda:
         return print_scatter(k, name)
     if k.kind == "sort":
         return sort.print_cuda(k, name)
+    if k.kind == "call":
+        return rowcall.print_cuda(k, name)
     if k.dot is not None:
         return print_contraction(k, name)
     if k.hoisted:
@@ -49,5 +52,5 @@ def print_program(kernels: Sequence[Kernel], moves: Sequence[tuple[Node, Node]] 
     """The module of some kernels. moves: values that are copied into other arrays at the end, as (from, to)."""
     printed = [print_kernel(k, f"k{k.number}") for k in kernels if k.root.size]
     printed += print_moves(moves)
-    return CudaText(HEADER + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
+    return CudaText(HEADER + rowcall.support(kernels, CUDA) + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
                     max((p.scratch for p in printed), default=0))
