@@ -84,6 +84,7 @@ def _index_only(x: ir.Node, used: dict[ir.Node, list[ir.Node]]) -> bool:
                u.prim == "with_grad" and u.args[0] is not x and u.attrs["name"] in INDEX_LABELS for u in used[x])
 
 
+DETACHED = {"_contrib_ROIAlign": ("rois",), "ROIPooling": ("rois",)}        # MXNet gives these no gradient
 INDEX_LABELS = {"SoftmaxOutput", "SVMOutput"}       # their labels are class numbers in floats
 
 
@@ -95,7 +96,7 @@ def _row(name: str, d: registry.OpDef, attrs: dict[str, Any], inputs: Any, train
     a = d.parse(given)
     program = d.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, a, train)
     keys = [np.array([5, 7], np.uint32)] * (len(program.inputs) - len(xs))
-    return Row(name, program, tuple(xs + keys), d.name in SPECIAL, frozenset(k for k, n in enumerate(d.inputs) if n in d.aux),
+    return Row(name, program, tuple(xs + keys), d.name in SPECIAL, frozenset(k for k, n in enumerate(d.inputs) if n in d.aux or n in DETACHED.get(d.name, ())),
                1e-6 if keys else 1e-8)
 
 

@@ -81,3 +81,11 @@ for _lower in (True, False):
     for _transpose in (True, False):
         case("_linalg_trsm", [_spd, f(2, 4, 3)], lower=_lower, transpose=_transpose)
 case("_linalg_trsm", [_spd, f(2, 3, 4)], rightside=True, alpha=2.0)
+
+# ---- regions, grids, attention
+_rois = np.array([[0, 0.3, 0.4, 5.2, 6.1], [1, 2.2, 1.1, 3.3, 4.4], [1, -1.2, -2.3, 9.4, 3.2]])
+for _ratio in (2, -1):
+    case("_contrib_ROIAlign", [f(2, 2, 7, 8), _rois], pooled_size=(2, 3), spatial_scale=0.8, sample_ratio=_ratio)
+case("ROIPooling", [f(2, 2, 7, 8), _rois], pooled_size=(2, 3), spatial_scale=0.8)
+case("BilinearSampler", [f(1, 2, 4, 5), f(1, 2, 3, 2, low=-1.2, high=1.2)])
+case("SpatialTransformer", [f(1, 2, 4, 5), f(1, 6, low=-0.7, high=0.7)], target_shape=(3, 2), transform_type="affine", sampler_type="bilinear")

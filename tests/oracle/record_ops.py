@@ -20,6 +20,7 @@ import numpy as np  # noqa: E402
 import cases_output  # noqa: E402, F401  adds rows
 import cases_order  # noqa: E402, F401
 import cases_boxes  # noqa: E402, F401
+import cases_regions  # noqa: E402, F401
 from cases import CASES  # noqa: E402
 from expressions import EXPRESSIONS  # noqa: E402
 
