@@ -10,6 +10,7 @@ import os
 import pickle
 import socket
 import sys
+from functools import partial
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Callable, Sequence
 
@@ -23,7 +24,9 @@ SHARED = sys.platform == "linux" and hasattr(os, "memfd_create")
 SMALL = 1 << 15                        # below this many bytes a message is cheaper than shared memory
 _ALIGN = 64
 _ffi = cffi.FFI()
-_ffi.cdef("void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t);")
+# ffi.gc calls its destructor with the pointer, which munmap gets as a third argument and, as any C function would, ignores.
+# A Python function there would do too, but an interrupt (Ctrl-C) that arrives while it runs would be lost.
+_ffi.cdef("void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t, void *);")
 _READ_WRITE, _SHARED_POPULATED = 3, 1 | 0x8000                   # PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE
 _library: list[Any] = []
 
@@ -131,5 +134,4 @@ def _map(fd: int, size: int) -> memoryview:
         while done < size:
             done += os.preadv(fd, [view[done:]], done)
         return view
-    munmap = _library[0].munmap
-    return memoryview(_ffi.buffer(_ffi.gc(at, lambda p: munmap(p, size)), size))
+    return memoryview(_ffi.buffer(_ffi.gc(at, partial(_library[0].munmap, at, size)), size))
