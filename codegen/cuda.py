@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Sequence
+from types import MappingProxyType
+from typing import Collection, Mapping, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel
@@ -10,6 +11,7 @@ from hybrid.ir.kernel import Kernel
 from . import rowcall, sort
 from .cuda_contraction import print_contraction
 from .cuda_flat import print_concat, print_flat, print_moves
+from .cuda_many import group, print_many
 from .cuda_pieces import SCRATCH, Launch, PrintedCuda
 from .cuda_reduce import print_reduction
 from .cuda_rows import print_rows
@@ -48,9 +50,14 @@ def print_kernel(k: Kernel, name: str) -> PrintedCuda:
     return print_reduction(k, name) if longest >= LONG_REDUCTION else print_flat(k, name)
 
 
-def print_program(kernels: Sequence[Kernel], moves: Sequence[tuple[Node, Node]] = ()) -> CudaText:
-    """The module of some kernels. moves: values that are copied into other arrays at the end, as (from, to)."""
-    printed = [print_kernel(k, f"k{k.number}") for k in kernels if k.root.size]
+def print_program(kernels: Sequence[Kernel], moves: Sequence[tuple[Node, Node]] = (), kept: Collection[Node] = (),
+                  replaced: Mapping[Node, Node] = MappingProxyType({})) -> CudaText:
+    """The module of some kernels. moves: values that are copied into other arrays at the end, as (from, to). kept, replaced:
+    what has memory of its own, and values that are written over inputs; kernels that write only such may be launched together.
+    """
+    groups = group([k for k in kernels if k.root.size], lambda k: k.kind == "elementwise", kept, replaced)
+    printed = [(print_many(g.kernels, f"k{g.kernels[0].number}") if len(g.kernels) > 1 else print_kernel(g.kernels[0], f"k{g.kernels[0].number}"))
+               for g in groups]
     printed += print_moves(moves)
     return CudaText(HEADER + rowcall.support(kernels, CUDA) + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
                     max((p.scratch for p in printed), default=0))

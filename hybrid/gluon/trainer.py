@@ -75,7 +75,7 @@ class Trainer:
             self._optimizer.param_dict = by_index
         else:
             self._optimizer = opt.create(optimizer, param_dict=by_index, **optimizer_params)
-        self._updaters = [opt.get_updater(self._optimizer) for _ in self._contexts or [None]]
+        self._updaters = [opt.get_updater(self._optimizer) for _ in range(max(len(self._contexts), 1))]
 
     def __repr__(self) -> str:
         return f"Trainer({len(self._params)} parameters, {self._optimizer!r})"

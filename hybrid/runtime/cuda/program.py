@@ -30,7 +30,9 @@ class CudaProgram:
         self.driver = current_driver(ctx.device_id)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
         self._layout()
-        text = printer.print_program(planned.fused.kernels, [] if self._swaps else self._moves)
+        inputs = planned.fused.program.inputs
+        text = printer.print_program(planned.fused.kernels, [] if self._swaps else self._moves, {n for n, _ in planned.fused.results},
+                                     {n: inputs[slot] for n, slot in self._placed.items()})
         self._offsets: list[int] = []
         self._inner: dict[Node, int] = {}
         self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
@@ -58,7 +60,7 @@ class CudaProgram:
                     self._constants.append(self.xp.asarray(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)))
         updates = [(slot, n) for (slot, _), (n, _) in zip(fused.program.updates, fused.results[outputs:]) if n is not inputs[slot]]
         self._written = {slot for slot, _ in updates}
-        placed = in_place_updates(fused)
+        self._placed = placed = in_place_updates(fused)
         self._moves = [(n, inputs[slot]) for slot, n in updates if n not in placed]
         self._swaps = any(n.prim == "input" for n, _ in self._moves)       # a new value is another input: copies must wait for each other
         fresh = [n for n in dict.fromkeys(n for n, _ in fused.results) if n not in index and n not in placed]
