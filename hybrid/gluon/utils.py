@@ -5,6 +5,7 @@ import hashlib
 import os
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import warnings
 from typing import Any, Sequence
@@ -74,9 +75,10 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
     norm = xp.sqrt(total)
     if check_isfinite and not np.isfinite(float(norm[0])):
         warnings.warn("nan or inf is detected. Clipping results will be undefined.", UserWarning, stacklevel=2)
-    scale = wrap(xp.minimum(max_norm / (norm + 1e-8), 1), first.ctx)
-    for a in arrays:
-        a._write(a._data * scale.as_in_context(a.ctx)._data.astype(a._data.dtype))
+    with np.errstate(all="ignore"):
+        scale = wrap(xp.minimum(max_norm / (norm + 1e-8), 1), first.ctx)
+        for a in arrays:
+            a._write(a._data * scale.as_in_context(a.ctx)._data.astype(a._data.dtype))
     return float(norm[0]) if check_isfinite else wrap(norm, first.ctx, type(first))
 
 
@@ -130,7 +132,7 @@ def download(url: str, path: str | os.PathLike[str] | None = None, overwrite: bo
 
 
 def _target(url: str, path: str | os.PathLike[str] | None) -> str:
-    last = url.split("?")[0].rstrip("/").split("/")[-1]
+    last = urllib.parse.unquote(urllib.parse.urlsplit(url).path).split("/")[-1]
     if path is not None:
         given = os.path.expanduser(os.fspath(path))
         if not os.path.isdir(given):
