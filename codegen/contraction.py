@@ -94,6 +94,7 @@ class Contraction:
         self.V, self.U = f"v{self.T}{self.lanes}", f"u{self.T}{self.lanes}"
         self.reads = {n: p for n, p in names.items() if n not in k.stores}
         self.scratch = 0
+        self.begin: dict[Var | None, str] = {}             # first turn of the epilogue's loops, where no element may be written twice
 
     def source(self) -> str:
         """C text of the kernel, its helper functions before it."""
@@ -142,6 +143,8 @@ class Contraction:
             lines.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
         lines += [starts, f"    long nb = nt * {unroll} < {columns - unroll} ? nt * {unroll} : {columns - unroll};",
                   f"    {self.T} acc[{rows * unroll}];"]
+        if self.k.once and columns % unroll:
+            self.begin = {n: f"nt * {unroll} - nb"}
         lines += ["    " + line for line in self._dot_body(m, row, n, rows, unroll, depth)]
         lines += ["    " + line for line in self._epilogue(m, {row: (rows, "0"), n: (unroll, "nb")}, lambda: f"acc[{inner_name(row)} * {unroll} + {inner_name(n)}]")]
         return "\n".join([*lines, "  }", *self._batch_close(m), "}"])
@@ -256,6 +259,11 @@ class Contraction:
                 f"    long m_first = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};",
                 f"    {self.T} acc[{t.mr * t.nv * self.lanes}] __attribute__((aligned(64)));",
                 f"    {self.name}_tile({self._row_pointer(m, t, packed_rows, row_tiles, depth)}, Bp, acc);"]
+        if self.k.once:
+            pairs = ((x, t.c, "xt", "x0"), *(((y, t.r, "yt", "y0"),) if y else ()))
+            self.begin = {v: f"{number} * {size} - {first}" for v, size, number, first in pairs if v.extent % size}
+            if rows % t.mr:
+                self.begin[None] = f"rt * {t.mr} - m_first"
         width = t.nv * self.lanes
         line = f"{inner_name(y)} * {t.c} + " if y else ""
         row = "i_m" if rows > 1 else "0"                   # loops of one turn have no counter: values move out of them
@@ -321,7 +329,7 @@ class Contraction:
             return loop_nest([v], body)
         extent, start = spans[v]
         pragma = ["#pragma omp simd"] if last and extent >= 4 and not any("for (" in s for s in body) else []
-        head = f"for (long i_{v.name} = 0; i_{v.name} < {extent}; i_{v.name}++) {{"
+        head = f"for (long i_{v.name} = {self.begin.get(v, 0)}; i_{v.name} < {extent}; i_{v.name}++) {{"
         return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *("  " + s for s in body), "}"]
 
     # ---- epilogue: the kernel's root from the sums
@@ -347,7 +355,7 @@ class Contraction:
             if loop is None:
                 assert rows is not None
                 head = [f"long mm = {rows[1]} + i_m;", *decode("mm", m.rows)]
-                body = [*blocks[i].lines, f"for (long i_m = 0; i_m < {rows[0]}; i_m++) {{", *("  " + s for s in head + body), "}"]
+                body = [*blocks[i].lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {rows[0]}; i_m++) {{", *("  " + s for s in head + body), "}"]
             else:
                 body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
         return body

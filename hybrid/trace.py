@@ -1,17 +1,17 @@
 """Hybridized calls: a signature, a trace on Symbols, a compiled program, and a fast way to it the next time."""
 from __future__ import annotations
 
-import bisect
 import threading
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import debug, random, runtime
-from .array import REBINDS, NDArray, array, wrap
+from . import debug
+from .array import NDArray, array, wrap
 from .device import Context, current_context
-from .dispatch import apply_program, common_context
+from .dispatch import common_context
+from .entry import Entry
 from .errors import DeviceError, TraceError, user_location
 from .quick import make_quick
 from .ir import Program
@@ -19,7 +19,7 @@ from .scope import SCOPE
 from .lower import lower
 from .symbol import Symbol, cut
 from .symnode import CONCRETE, SymNode
-from .tree import LEAF, flatten, unflatten
+from .tree import flatten, unflatten
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state", "repeated arrays")
 
@@ -124,123 +124,6 @@ def _active(trace: Trace) -> Iterator[None]:
         SCOPE.traces.pop()
 
 
-class Entry:
-    """A compiled signature: the program, what its inputs are, how its results are put together."""
-
-    def __init__(self, program: Program, draws: int, trace: Trace, structure: Any, picks: Sequence[Any], cls: Any, written: Sequence[int] = ()):
-        self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
-        self.written = tuple(written)                   # inputs that the traced code changed in place
-        self._recorded: Program | None = None
-        self.arguments = len(trace.given)
-        self.captured = list(trace.holders[self.arguments:])
-        self.structure, self.picks = structure, picks
-        self.before = list(trace.before)
-        owners = [(trace.holders[next(k for k, (h, _) in enumerate(trace.handles) if h is trace.gradients[i])], i in trace.used_up) for i in trace.fresh]
-        self.gradients = owners                          # (what stands for an array that collects a gradient, whether it is used up)
-        self.exe = runtime.compile(program, self.ctx)
-        self.single = (structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
-                       and not self.before)
-        self.bound: Any = None
-        self.seen = self.checked = -1
-
-    def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:
-        """Arrays of the captured inputs, now."""
-        return [h if isinstance(h, NDArray) else h.of_call(arguments, self.ctx) if hasattr(h, "of_call") else h.data(self.ctx) for h in self.captured]
-
-    def run(self, arguments: Sequence[NDArray], otherwise: Callable[[], Any]) -> Any:
-        """Call the program and put the results together. ``otherwise`` is called instead where the program may not be."""
-        if self.written and self.overlaps(arguments):
-            return otherwise()                          # eagerly: which values change together differs from call to call
-        for prepare in self.before:
-            prepare()
-        inputs = [*arguments, *self.fixed(arguments)]
-        if inputs:
-            common_context("hybridized call", inputs)
-        if self.draws:
-            inputs.append(wrap(_keys(self.ctx, self.draws), self.ctx))
-        run = self._run_written if self.written and SCOPE.recording else self._run
-        outputs = run(inputs)
-        for owner, used_up in self.gradients:
-            slot = owner.slot(inputs, self.ctx)
-            slot.fresh, slot.lost = not used_up, used_up
-        return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]))
-
-    def _run(self, inputs: list[NDArray]) -> list[NDArray]:
-        return apply_program(self.program, inputs, self._runner, self.cls)
-
-    def _run_written(self, inputs: list[NDArray]) -> list[NDArray]:
-        """A recorded call that changes inputs: the tape keeps what they were, and the new values are results on it."""
-        if self._recorded is None:
-            new = {slot: node for slot, node in self.program.updates}
-            rest = tuple((slot, node) for slot, node in self.program.updates if slot not in self.written)
-            self._recorded = Program(self.program.inputs, (*self.program.outputs, *(new[i] for i in self.written)), rest)
-        outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x for i, x in enumerate(inputs)],
-                                self._runner, self.cls)
-        n = len(self.program.outputs)
-        for i, value in zip(self.written, outputs[n:]):
-            inputs[i]._write(value._data)
-            if inputs[i]._ag is None or inputs[i]._ag.entry is not None:         # type: ignore[union-attr]
-                inputs[i]._ag = value._ag
-        return outputs[:n]
-
-    def overlaps(self, arguments: Sequence[NDArray]) -> bool:
-        """Whether an input that is changed in place shares memory with another one, which the program cannot know."""
-        if self.checked != REBINDS[0] or any(i < self.arguments for i in self.written):
-            inputs = [*arguments, *self.fixed(arguments)]
-            if self._shared(inputs):
-                return True
-            self.checked = REBINDS[0]
-            self.places = sorted(_extent(inputs[i]._data) for i in self.written)
-        return any(_among(_extent(a._data), self.places) for a in arguments) if all(i >= self.arguments for i in self.written) else False
-
-    def _shared(self, inputs: Sequence[NDArray]) -> bool:
-        """One pass over all inputs in the order of their addresses."""
-        written, end, last = set(self.written), -1, -1
-        reach: list[tuple[int, int, int]] = sorted((*_extent(x._data), i) for i, x in enumerate(inputs))
-        for start, stop, i in reach:
-            same = last >= 0 and inputs[i] is inputs[last] and max(i, last) < self.arguments
-            if start < end and start < stop and not same and (i in written or last in written):
-                return True
-            if stop > end:
-                end, last = stop, i
-        return False
-
-    def _runner(self, program: Program, raw: list[Any]) -> list[Any]:
-        return runtime.compile(program, self.ctx)(raw)
-
-    def fast(self, raw: Sequence[Any]) -> Any:
-        """Raw outputs the quick way, or None."""
-        if self.seen != REBINDS[0]:
-            if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
-                return None
-            self.bound = self.exe.bind(range(self.arguments, len(self.program.inputs)))
-            if not self.bound.rebind([a._data for a in self.fixed()]):
-                return None
-            self.seen = REBINDS[0]
-        return self.bound(*raw)                          # type: ignore[misc]
-
-
-def _extent(raw: Any) -> tuple[int, int]:
-    """First and last address (exclusive) of an array's memory, on any device."""
-    interface = raw.__array_interface__ if isinstance(raw, np.ndarray) else raw.__cuda_array_interface__
-    start = interface["data"][0]
-    if not raw.size:
-        return start, start
-    reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]
-    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + raw.dtype.itemsize
-
-
-def _among(extent: tuple[int, int], places: Sequence[tuple[int, int]]) -> bool:
-    """Whether a stretch of memory meets one of some sorted, disjoint ones."""
-    at = bisect.bisect_left(places, (extent[1], 0))
-    return at > 0 and places[at - 1][1] > extent[0]
-
-
-def _keys(ctx: Context, n: int) -> Any:
-    from_numpy = array(random.next_key(n), ctx, np.uint32)
-    return from_numpy._data
-
-
 def _repeats(arrays: Sequence[NDArray]) -> Any:
     """Where one array object is given more than once (a change through one is seen through the other), else None."""
     ids = [id(a) for a in arrays]
@@ -260,6 +143,9 @@ class Hybridized:
         self.fn, self.name, self.state, self.options = fn, name, state, options or {}
         self._own_version = version or (lambda: 0)
         self._used: list[Any] = []                       # Blocks that the traced code called and that the owner's version does not cover
+        self._seen: Any = None                           # the counters of those Blocks when _steady, their versions, was made
+        self._lists: list[list[int]] = []
+        self._steady: list[Any] = []
         self.entries: dict[Any, Entry] = {}
         self.cache_misses: list[str] = []
         self._lock = threading.RLock()
@@ -270,7 +156,14 @@ class Hybridized:
     def version(self) -> Any:
         """A value that differs when something that the traces depend on has changed."""
         own = self._own_version()
-        return (own, *(b._trace_version() for b in self._used)) if self._used else own
+        if not self._used:
+            return own
+        if self._seen is None or not self._lists or [n[0] for n in self._lists] != self._seen:
+            counters = [b._counters() for b in self._used]
+            self._lists = [n for c in counters if c for n in c]
+            self._seen = [n[0] for n in self._lists]
+            self._steady = [b._trace_version() if c is not None else None for b, c in zip(self._used, counters)]
+        return own, *(v if v is not None else b._trace_version() for v, b in zip(self._steady, self._used))
 
     def _note_blocks(self, blocks: Sequence[Any]) -> None:
         covered: set[int] = set()
@@ -282,6 +175,7 @@ class Hybridized:
             if id(b) not in covered:
                 b._tree_ids(covered)
                 self._used.append(b)
+                self._seen = None
 
     def _counters(self) -> tuple[list[int], ...] | None:
         """Numbers that grow whenever ``version`` may differ, or None when there are no such numbers."""

@@ -36,6 +36,7 @@ class Kernel:
     dot: Node | None = None
     rows: frozenset[Var] | None = None             # loop variables outside the hoisted reductions
     hoisted: list[Node] = field(default_factory=list)
+    once: bool = False                             # whether results overwrite inputs, so that each element is written once
     reason: str = "result"                          # why the root is stored and not part of another kernel
 
     @property

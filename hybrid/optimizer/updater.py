@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..array import NDArray
+from ..array import REBINDS, NDArray
 from .base import Optimizer
 from .states import dump_states, load_states
 from .step import Step
@@ -87,6 +87,7 @@ class Updater:
         """Take over what :meth:`get_states` gave. FileFormatError when it is damaged, of another kind or another optimizer's."""
         self.states = load_states(states, self.optimizer)
         self.states_synced = dict.fromkeys(self.states, False)
+        REBINDS[0] += 1                                  # compiled steps look for the states again
         self._steps.clear()
 
 

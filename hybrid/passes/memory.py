@@ -32,10 +32,11 @@ def same_place(k: Kernel, n: Node) -> bool:
     return all(u.bijective and not u.guarded and linear(n.shape, u.idx) == here for u in k.reads.get(n, ()))
 
 
-def in_place_updates(fused: Fused) -> dict[Node, int]:
+def in_place_updates(fused: Fused, kinds: tuple[str, ...] = ("elementwise",)) -> dict[Node, int]:
     """New values that a kernel can write straight into the input they replace, with that input's slot.
 
     Nothing may read the old contents afterwards, and the kernel itself may read each element only where it writes it.
+    kinds: of kernels whose printed form writes each element once, after it has read what stands there.
     """
     count, inputs = len(fused.program.outputs), fused.program.inputs
     stored = [n for n, _ in fused.results]
@@ -44,7 +45,8 @@ def in_place_updates(fused: Fused) -> dict[Node, int]:
         leaf = inputs[slot]
         at = next((i for i, k in enumerate(fused.kernels) if n in k.stores), None)
         if (at is not None and stored.count(n) == 1 and n.prim != "input" and n.dtype == leaf.dtype and n.size == leaf.size and leaf not in stored
-                and not any(leaf in k.reads for k in fused.kernels[at + 1:]) and _written_where_read(fused.kernels[at], n, leaf)):
+                and not any(leaf in k.reads for k in fused.kernels[at + 1:]) and fused.kernels[at].kind in kinds
+                and _written_where_read(fused.kernels[at], n, leaf)):
             out[n] = slot
     return out
 
@@ -54,7 +56,7 @@ def _written_where_read(k: Kernel, value: Node, leaf: Node) -> bool:
     if not uses:
         return True
     written = {u.idx for u in k.members.get(value, ())}
-    if k.kind != "elementwise" or len(written) != 1 or len({u.idx for u in uses}) != 1:
+    if len(written) != 1 or len({u.idx for u in uses}) != 1 or any(u.inside for u in uses) or any(value is n for n, _ in k.sides):
         return False
     if value is not k.root and not _depends(value, leaf):       # stored as soon as it is known, perhaps before the leaf is read
         return False

@@ -70,7 +70,9 @@ class CpuProgram:
             if n.prim == "data" and n not in index:
                 index[n] = len(index)
                 self._constants.append(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape))
-        placed = in_place_updates(fused)                     # written straight into the caller's array
+        placed = in_place_updates(fused, ("elementwise", "contraction"))         # written straight into the caller's array
+        for k in fused.kernels:
+            k.once = any(n in placed for n in k.stores)
         self._written = set(placed.values())
         self._fresh: list[Node] = []
         for n, _ in fused.results:

@@ -1,0 +1,158 @@
+"""A compiled signature: what its inputs are, how it is called, how its results are put together."""
+from __future__ import annotations
+
+import bisect
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from . import random, runtime
+from .array import REBINDS, NDArray, array, wrap
+from .device import Context
+from .dispatch import apply_program, common_context
+from .ir import Program
+from .scope import SCOPE
+from .tree import LEAF, unflatten
+
+
+class Entry:
+    """A compiled signature: the program, what its inputs are, how its results are put together."""
+
+    def __init__(self, program: Program, draws: int, trace: Any, structure: Any, picks: Sequence[Any], cls: Any, written: Sequence[int] = ()):
+        self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
+        self.written = tuple(written)                   # inputs that the traced code changed in place
+        self._recorded: Program | None = None
+        self.arguments = len(trace.given)
+        self.captured = list(trace.holders[self.arguments:])
+        self.structure, self.picks = structure, picks
+        self.before = list(trace.before)
+        owners = [(trace.holders[next(k for k, (h, _) in enumerate(trace.handles) if h is trace.gradients[i])], i in trace.used_up) for i in trace.fresh]
+        self.gradients = owners                          # (what stands for an array that collects a gradient, whether it is used up)
+        self.exe = runtime.compile(program, self.ctx)
+        self.single = (structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
+                       and not self.before)
+        self.bound: Any = None
+        self.seen = self.checked = self.collected = -1
+        self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
+        self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
+
+    def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:
+        """Arrays of the captured inputs, now."""
+        if self.collected != REBINDS[0]:
+            now = REBINDS[0]
+            arrays = [h if isinstance(h, NDArray) else h.of_call(arguments, self.ctx) if hasattr(h, "of_call") else h.data(self.ctx) for h in self.captured]
+            if not self.lasting:
+                return arrays
+            common_context("hybridized call", [*arguments, *arrays]) if arrays else None
+            self.arrays, self.collected = arrays, now
+            self.slots = [(owner.slot(arguments, self.ctx), used_up) for owner, used_up in self.gradients]
+        return self.arrays
+
+    def run(self, arguments: Sequence[NDArray], otherwise: Callable[[], Any]) -> Any:
+        """Call the program and put the results together. ``otherwise`` is called instead where the program may not be."""
+        if self.written and self.overlaps(arguments):
+            return otherwise()                          # eagerly: which values change together differs from call to call
+        for prepare in self.before:
+            prepare()
+        inputs = [*arguments, *self.fixed(arguments)]
+        if self.draws:
+            inputs.append(wrap(_keys(self.ctx, self.draws), self.ctx))
+        outputs = self._run_written(inputs) if self.written and SCOPE.recording else self._run_bound(inputs)
+        if outputs is None:
+            outputs = self._run(inputs)
+        if self.gradients:
+            self._note_gradients(inputs)
+        if self.structure == LEAF and self.picks == [("output", 0)]:
+            return outputs[0]
+        return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]))
+
+    def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
+        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), used_up) for owner, used_up in self.gradients]
+        for slot, used_up in slots:
+            slot.fresh, slot.lost = not used_up, used_up
+
+    def _run_bound(self, inputs: list[NDArray]) -> list[NDArray] | None:
+        """Results by way of kept addresses, where that is possible and nothing is recorded."""
+        if SCOPE.recording or not self.lasting:
+            return None
+        raw = self.fast([x._data for x in (inputs[:self.arguments] + inputs[-1:] if self.draws else inputs[:self.arguments])])
+        if raw is None:
+            return None
+        for slot, _ in self.program.updates:
+            inputs[slot]._bump()
+        return [wrap(r, self.ctx, self.cls) for r in raw]
+
+    def _run(self, inputs: list[NDArray]) -> list[NDArray]:
+        return apply_program(self.program, inputs, self._runner, self.cls)
+
+    def _run_written(self, inputs: list[NDArray]) -> list[NDArray]:
+        """A recorded call that changes inputs: the tape keeps what they were, and the new values are results on it."""
+        if self._recorded is None:
+            new = {slot: node for slot, node in self.program.updates}
+            rest = tuple((slot, node) for slot, node in self.program.updates if slot not in self.written)
+            self._recorded = Program(self.program.inputs, (*self.program.outputs, *(new[i] for i in self.written)), rest)
+        outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x for i, x in enumerate(inputs)],
+                                self._runner, self.cls)
+        n = len(self.program.outputs)
+        for i, value in zip(self.written, outputs[n:]):
+            inputs[i]._write(value._data)
+            if inputs[i]._ag is None or inputs[i]._ag.entry is not None:         # type: ignore[union-attr]
+                inputs[i]._ag = value._ag
+        return outputs[:n]
+
+    def overlaps(self, arguments: Sequence[NDArray]) -> bool:
+        """Whether an input that is changed in place shares memory with another one, which the program cannot know."""
+        if self.checked != REBINDS[0] or any(i < self.arguments for i in self.written):
+            inputs = [*arguments, *self.fixed(arguments)]
+            if self._shared(inputs):
+                return True
+            self.checked = REBINDS[0]
+            self.places = sorted(_extent(inputs[i]._data) for i in self.written)
+        return any(_among(_extent(a._data), self.places) for a in arguments) if all(i >= self.arguments for i in self.written) else False
+
+    def _shared(self, inputs: Sequence[NDArray]) -> bool:
+        """One pass over all inputs in the order of their addresses."""
+        written, end, last = set(self.written), -1, -1
+        reach: list[tuple[int, int, int]] = sorted((*_extent(x._data), i) for i, x in enumerate(inputs))
+        for start, stop, i in reach:
+            same = last >= 0 and inputs[i] is inputs[last] and max(i, last) < self.arguments
+            if start < end and start < stop and not same and (i in written or last in written):
+                return True
+            if stop > end:
+                end, last = stop, i
+        return False
+
+    def _runner(self, program: Program, raw: list[Any]) -> list[Any]:
+        return runtime.compile(program, self.ctx)(raw)
+
+    def fast(self, raw: Sequence[Any]) -> Any:
+        """Raw outputs the quick way, or None."""
+        if self.seen != REBINDS[0]:
+            if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
+                return None
+            self.bound = self.exe.bind(range(self.arguments, self.arguments + len(self.captured)))
+            if not self.bound.rebind([a._data for a in self.fixed()]):
+                return None
+            self.seen = REBINDS[0]
+        return self.bound(*raw)                          # type: ignore[misc]
+
+
+def _extent(raw: Any) -> tuple[int, int]:
+    """First and last address (exclusive) of an array's memory, on any device."""
+    interface = raw.__array_interface__ if isinstance(raw, np.ndarray) else raw.__cuda_array_interface__
+    start = interface["data"][0]
+    if not raw.size:
+        return start, start
+    reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]
+    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + raw.dtype.itemsize
+
+
+def _among(extent: tuple[int, int], places: Sequence[tuple[int, int]]) -> bool:
+    """Whether a stretch of memory meets one of some sorted, disjoint ones."""
+    at = bisect.bisect_left(places, (extent[1], 0))
+    return at > 0 and places[at - 1][1] > extent[0]
+
+
+def _keys(ctx: Context, n: int) -> Any:
+    from_numpy = array(random.next_key(n), ctx, np.uint32)
+    return from_numpy._data
