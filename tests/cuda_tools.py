@@ -18,12 +18,14 @@ ARCHS = ("sm_80", "sm_90")
 ORDERS = (("forward", 1), ("reverse", 1), ("random", 1), ("random", 2))     # of threads, in the emulator
 PLACES = ORDERS + ((("gpu", 0),) if find_cupy() is not None else ())
 THREE = ("forward", "reverse", "random:3") if find_cupy() is None else ("gpu",)    # what whole programs run in
+SAVED = 64                                                                  # bytes that a kernel may put by around calls, of a division say
 GUARD = 256                                                                 # bytes before and after each array
 
 
 def check_cuda_source(source: str, kernels: Sequence[str], archs: Sequence[str] = ARCHS,
                       spills: int = 0) -> dict[str, dict[str, nvrtc.Resources]]:
-    """Compile a source with NVRTC for each architecture; every kernel must be there and spill no register to memory.
+    """Compile a source with NVRTC for each architecture; every kernel must be there and spill no register to memory
+    for want of registers.
 
     Returns each architecture's resources by kernel. ``spills``: bytes of spill stores that are expected.
     """
@@ -35,7 +37,7 @@ def check_cuda_source(source: str, kernels: Sequence[str], archs: Sequence[str] 
         assert not missing, f"{arch}: no kernel {', '.join(missing)} in {compiled.source_path}"
         for name in kernels:
             r = compiled.resources[name]
-            assert r.spill_stores <= spills, (f"{arch}: {name} spills {r.spill_stores} bytes with {r.registers} registers; "
+            assert r.spill_stores <= (max(spills, SAVED) if r.registers <= 40 else spills), (f"{arch}: {name} spills {r.spill_stores} bytes with {r.registers} registers; "
                                               f"source {compiled.source_path}")
         found[arch] = compiled.resources
     return found

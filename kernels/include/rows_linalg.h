@@ -56,7 +56,7 @@ HY_FN void hy_inverse_HY_T(HY_T *out, const HY_T *a, int n) {
 
 // Sign and log of the determinant, by elimination with row pivots: out (n + 2) x n, of which the first two hold the result.
 HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
-    HY_T *u = out + 2, sign = 1, log = 0;
+    HY_T *u = out + 2, sign = 1, total = 0;
     for (int i = HY_LANE; i < n * n; i += HY_LANES) u[i] = a[i];
     HY_SYNC;
     for (int j = 0; j < n; j++) {
@@ -64,7 +64,7 @@ HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
         for (int i = j + 1; i < n; i++) if (HY_ABS(u[i * n + j]) > HY_ABS(u[p * n + j])) p = i;
         HY_T d = u[p * n + j];
         sign *= (p == j ? 1 : -1) * (d > 0 ? 1 : d < 0 ? -1 : d);
-        log += HY_LOG(HY_ABS(d));
+        total += HY_LOG(HY_ABS(d));
         HY_SYNC;
         for (int c = j + HY_LANE; c < n; c += HY_LANES) {
             HY_T t = u[p * n + c];
@@ -78,7 +78,7 @@ HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
         }
         HY_SYNC;
     }
-    if (HY_LANE == 0) { out[0] = sign; out[1] = log; }
+    if (HY_LANE == 0) { out[0] = sign; out[1] = total; }
 }
 
 // Eigenvalues and eigenvectors of a symmetric matrix by Jacobi's rotations, in turn (Golub and Van Loan 8.5): out (2n + 1) x n
