@@ -194,7 +194,8 @@ class MXIndexedRecordIO(MXRecordIO):
                     key, position = line.rstrip("\n").split("\t")[:2]
                     self.idx[self.key_type(key)] = int(position)
                 except ValueError:
-                    raise FileFormatError(f"{self.idx_path}, line {number}: {line[:80]!r} is not 'key <tab> position'; is it the index of a record file?") from None
+                    raise FileFormatError(f"{self.idx_path}, line {number}: {line[:80]!r} is not 'key <tab> position'; "
+                                          "is it the index of a record file?") from None
                 self.keys.append(self.key_type(key))
 
     def close(self) -> None:
@@ -210,7 +211,8 @@ class MXIndexedRecordIO(MXRecordIO):
         try:
             return self.idx[idx]
         except KeyError:
-            raise KeyError(f"{self.idx_path} has no record {idx!r}; it has {len(self.keys)}" + (f", from {self.keys[0]!r} to {self.keys[-1]!r}" if self.keys else "")) from None
+            known = f", from {self.keys[0]!r} to {self.keys[-1]!r}" if self.keys else ""
+            raise KeyError(f"{self.idx_path} has no record {idx!r}; it has {len(self.keys)}{known}") from None
 
     def seek(self, idx: Any) -> None:
         """Read the record of this key next."""

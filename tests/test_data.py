@@ -98,7 +98,8 @@ def test_batches(way: str) -> None:
         assert got[0][0].dtype == np.float32 and got[0][1].dtype == np.int64 and got[0][0].ctx == mx.current_context()
 
 
-SAMPLES = {"int": ([1, 2], np.int64), "float": ([1.0, 2.0], np.float64), "bool": ([True, False], np.bool_), "float32": ([np.float32(1), np.float32(2)], np.float32),
+SAMPLES = {"int": ([1, 2], np.int64), "float": ([1.0, 2.0], np.float64), "bool": ([True, False], np.bool_),
+           "float32": ([np.float32(1), np.float32(2)], np.float32),
            "uint8": ([np.ones(3, np.uint8)] * 2, np.uint8), "list": ([[1, 2], [3, 4]], np.int64), "nd": ([nd.ones((2,), dtype="float16")] * 2, np.float16),
            "int32": ([nd.ones((1, 2), dtype="int32")] * 2, np.int32), "scalar": ([nd.array(np.float32(3))] * 2, np.float32)}
 
@@ -158,9 +159,12 @@ def test_sampling_arguments(way: str) -> None:
     assert plain(list(DataLoader(numbers(4), 1, prefetch=50, pin_memory=True, auto_reload=True, **kw))) == [[0], [1], [2], [3]]
 
 
-BAD = {"no size": (lambda: DataLoader(numbers()), ValueError, "batch_size is missing"), "both": (lambda: DataLoader(numbers(), 2, batch_sampler=[[0]]), ValueError, "not both"),
-       "sampler and shuffle": (lambda: DataLoader(numbers(), 2, True, SequentialSampler(3)), ValueError, "not both"), "timeout": (lambda: DataLoader(numbers(), 2, timeout=0), ValueError, "timeout"),
-       "last": (lambda: DataLoader(numbers(), 2, last_batch="pad"), ValueError, "keep, discard, rollover"), "size": (lambda: DataLoader(numbers(), 0), ValueError, "positive integer"),
+BAD = {"no size": (lambda: DataLoader(numbers()), ValueError, "batch_size is missing"),
+       "both": (lambda: DataLoader(numbers(), 2, batch_sampler=[[0]]), ValueError, "not both"),
+       "sampler and shuffle": (lambda: DataLoader(numbers(), 2, True, SequentialSampler(3)), ValueError, "not both"),
+       "timeout": (lambda: DataLoader(numbers(), 2, timeout=0), ValueError, "timeout"),
+       "last": (lambda: DataLoader(numbers(), 2, last_batch="pad"), ValueError, "keep, discard, rollover"),
+       "size": (lambda: DataLoader(numbers(), 0), ValueError, "positive integer"),
        "arrays": (lambda: ArrayDataset([1], [1, 2]), ShapeError, "array 0 has 1, array 1 has 2"), "none": (lambda: ArrayDataset(), HybridError, "at least one"),
        "shard": (lambda: numbers().shard(2, 2), ValueError, "index=2, num_shards=2"), "take": (lambda: numbers().take(-1), ValueError, "-1"),
        "sample": (lambda: numbers().sample([1]), TypeError, "gluon.data.Sampler"), "interval": (lambda: data.IntervalSampler(3, 4), ValueError, "got 4")}
@@ -258,8 +262,8 @@ def _fails(kind: str) -> Any:
     return fail
 
 
-@pytest.mark.parametrize(("kind", "error"), [("value", ValueError), ("key", KeyError), ("unpicklable", LoaderError), ("stop", LoaderError), ("exit", LoaderError)],
-                         ids=["value", "key", "unpicklable", "stop", "exit"])
+@pytest.mark.parametrize(("kind", "error"), [("value", ValueError), ("key", KeyError), ("unpicklable", LoaderError), ("stop", LoaderError),
+                                             ("exit", LoaderError)], ids=["value", "key", "unpicklable", "stop", "exit"])
 def test_exception_in_a_worker(kind: str, error: type) -> None:
     loader = DataLoader(numbers().transform(_fails(kind)), 2, num_workers=2)
     got: list[Any] = []

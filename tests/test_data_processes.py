@@ -67,7 +67,8 @@ print(*loader._pool.pids, flush=True)
 
 
 def start(tmp_path: Path, code: str) -> tuple[subprocess.Popen[str], list[int]]:
-    process = subprocess.Popen([sys.executable, str(program(tmp_path, code))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    process = subprocess.Popen([sys.executable, str(program(tmp_path, code))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
     assert process.stdout is not None
     return process, [int(p) for p in process.stdout.readline().split()]
 
@@ -136,7 +137,8 @@ time.sleep(100)
     assert gone(pids)
 
 
-@pytest.mark.parametrize("end", ["pass", "raise RuntimeError('user')", "sys.exit(3)", "del it, loader", "del loader"], ids=["end", "error", "exit", "deleted", "iterator-left"])
+@pytest.mark.parametrize("end", ["pass", "raise RuntimeError('user')", "sys.exit(3)", "del it, loader", "del loader"], ids=["end", "error", "exit",
+    "deleted", "iterator-left"])
 def test_end_of_the_program(tmp_path: Path, end: str) -> None:
     before = shared_memory()
     process, pids = start(tmp_path, ENDLESS + end)

@@ -167,7 +167,8 @@ def test_download_tries_again(server: str, tmp_path: Path, kind: str, capsys: py
     assert Path(out).read_bytes() == CONTENT and "more tries" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("path", "sha1", "message", "requests"), [("missing", None, "404", 1), ("cut", None, "1000 of 300000 bytes|IncompleteRead", 3), ("wrong", "0" * 40, "SHA-1", 3)],
+@pytest.mark.parametrize(("path", "sha1", "message", "requests"), [("missing", None, "404", 1), ("cut", None,
+    "1000 of 300000 bytes|IncompleteRead", 3), ("wrong", "0" * 40, "SHA-1", 3)],
                          ids=["missing", "cut", "wrong-sum"])
 def test_failed_download_leaves_nothing(server: str, tmp_path: Path, path: str, sha1: str | None, message: str, requests: int) -> None:
     target = tmp_path / "kept"

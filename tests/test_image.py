@@ -125,10 +125,12 @@ def test_as_in_mxnet(name: str) -> None:
         np.testing.assert_array_equal(names[k].asnumpy(), v)      # nothing changes its input
 
 
-HYBRID = {"to_tensor": transforms.ToTensor(), "normalize": transforms.Normalize((1, 2, 3), (2, 3, 4)), "cast": transforms.Cast("float16"), "resize": transforms.Resize((5, 6)),
+HYBRID = {"to_tensor": transforms.ToTensor(), "normalize": transforms.Normalize((1, 2, 3), (2, 3, 4)), "cast": transforms.Cast("float16"),
+          "resize": transforms.Resize((5, 6)),
           "crop_resize": transforms.CropResize(1, 1, 6, 5, (4, 4)), "flip": transforms.RandomFlipLeftRight(), "flip_tb": transforms.RandomFlipTopBottom(),
           "brightness": transforms.RandomBrightness(0.5), "contrast": transforms.RandomContrast(0.5), "saturation": transforms.RandomSaturation(0.5),
-          "hue": transforms.RandomHue(0.3), "jitter": transforms.RandomColorJitter(0.4, 0.3, 0.2, 0.1), "jitter_linear": transforms.RandomColorJitter(0.4, 0.3, 0.2),
+          "hue": transforms.RandomHue(0.3), "jitter": transforms.RandomColorJitter(0.4, 0.3, 0.2, 0.1),
+          "jitter_linear": transforms.RandomColorJitter(0.4, 0.3, 0.2),
           "lighting": transforms.RandomLighting(0.1)}
 
 

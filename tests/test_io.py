@@ -101,11 +101,15 @@ def test_prefetching_passes_errors_on_and_ends() -> None:
         list(mx.io.PrefetchingIter([mx.io.NDArrayIter(np.arange(4), batch_size=2), mx.io.NDArrayIter(np.arange(6), batch_size=2)]))
 
 
-BAD = {"length": (lambda: mx.io.NDArrayIter(np.ones((4, 2)), np.ones(5)), ShapeError, "'softmax_label' has 5"), "last": (lambda: mx.io.NDArrayIter(np.ones(3), last_batch_handle="keep"), ValueError, "pad, discard, roll_over"),
+BAD = {"length": (lambda: mx.io.NDArrayIter(np.ones((4, 2)), np.ones(5)), ShapeError, "'softmax_label' has 5"),
+       "last": (lambda: mx.io.NDArrayIter(np.ones(3), last_batch_handle="keep"), ValueError, "pad, discard, roll_over"),
        "size": (lambda: mx.io.NDArrayIter(np.ones(3), batch_size=0), ValueError, "positive"), "type": (lambda: mx.io.NDArrayIter("text"), TypeError, "got str"),
-       "none": (lambda: mx.io.NDArrayIter([]), HybridError, "at least one"), "no samples": (lambda: mx.io.NDArrayIter(np.ones((0, 2))), ShapeError, "no samples"),
-       "number": (lambda: mx.io.NDArrayIter({"x": 3.0}), ShapeError, "'x' is a number"), "object": (lambda: mx.io.NDArrayIter({"x": [object()]}), TypeError, "x: list"),
-       "batch": (lambda: mx.io.DataBatch(nd.ones((2,))), TypeError, "list of arrays"), "prefetch": (lambda: mx.io.PrefetchingIter([]), HybridError, "at least one")}
+       "none": (lambda: mx.io.NDArrayIter([]), HybridError, "at least one"), "no samples": (lambda: mx.io.NDArrayIter(np.ones((0, 2))), ShapeError,
+       "no samples"),
+       "number": (lambda: mx.io.NDArrayIter({"x": 3.0}), ShapeError, "'x' is a number"), "object": (lambda: mx.io.NDArrayIter({"x": [object()]}), TypeError,
+       "x: list"),
+       "batch": (lambda: mx.io.DataBatch(nd.ones((2,))), TypeError, "list of arrays"), "prefetch": (lambda: mx.io.PrefetchingIter([]), HybridError,
+       "at least one")}
 
 
 @pytest.mark.parametrize("name", list(BAD), ids=list(BAD))

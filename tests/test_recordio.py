@@ -124,7 +124,8 @@ def test_every_truncation_is_found_or_at_a_record_boundary(written: Path) -> Non
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (b"garbage!" * 4, "magic number"), (struct.pack("<II", 0xCED7230A, 3 << 29), "flag 3 at the start"), (struct.pack("<II", 0xCED7230A, 2 << 29), "flag 2 at the start"),
+    (b"garbage!" * 4, "magic number"), (struct.pack("<II", 0xCED7230A, 3 << 29), "flag 3 at the start"), (struct.pack("<II", 0xCED7230A, 2 << 29),
+        "flag 2 at the start"),
     (struct.pack("<IIII", 0xCED7230A, 1 << 29, 0xCED7230A, 0), "flag 0 inside"), (struct.pack("<II", 0xCED7230A, 7 << 29), "flag 7"),
     (struct.pack("<II", 0xCED7230A, (1 << 29) - 1), "536870911 bytes of which 0"), (struct.pack("<II", 0xCED7230A, 1 << 29), "cut off")],
     ids=["garbage", "last-first", "middle-first", "whole-inside", "unknown-flag", "huge", "never-ends"])
@@ -148,7 +149,8 @@ def test_a_changed_byte_never_hangs_or_crashes(tmp_path: Path, where: int, value
             pass
 
 
-@pytest.mark.parametrize(("record", "message"), [(b"short", "24 bytes"), (struct.pack("<IfQQ", 1000, 0, 0, 0) + b"x", "promises 1000 labels")], ids=["short", "labels"])
+@pytest.mark.parametrize(("record", "message"), [(b"short", "24 bytes"), (struct.pack("<IfQQ", 1000, 0, 0, 0) + b"x",
+    "promises 1000 labels")], ids=["short", "labels"])
 def test_unpack_of_something_else(record: bytes, message: str) -> None:
     with pytest.raises(FileFormatError, match=message):
         recordio.unpack(record)

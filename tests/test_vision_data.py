@@ -89,8 +89,10 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (gzip.compress(idx(digits(7)[0]))[:-500], "cannot be decompressed"), (b"not gzip", "cannot be decompressed"), (gzip.compress(b"text, not idx"), "no IDX file"), (gzip.compress(b""), "no IDX file"),
-    (gzip.compress(idx(digits(7)[0])[:-5]), "its header says 5488"), (gzip.compress(idx(digits(7)[1])), "1 axes, 3 are expected"), (gzip.compress(idx(digits(6)[0])), "6 pictures, but 7 labels"),
+    (gzip.compress(idx(digits(7)[0]))[:-500], "cannot be decompressed"), (b"not gzip", "cannot be decompressed"), (gzip.compress(b"text, not idx"),
+        "no IDX file"), (gzip.compress(b""), "no IDX file"),
+    (gzip.compress(idx(digits(7)[0])[:-5]), "its header says 5488"), (gzip.compress(idx(digits(7)[1])),
+        "1 axes, 3 are expected"), (gzip.compress(idx(digits(6)[0])), "6 pictures, but 7 labels"),
     (gzip.compress(struct.pack(">BBBB3I", 0, 0, 8, 3, 2**32 - 1, 2**32 - 1, 2**32 - 1)), "its header says 792281")],
     ids=["cut", "no-gzip", "no-idx", "empty", "short", "labels", "fewer", "huge"])
 def test_damaged_mnist(tmp_path: Path, content: bytes, message: str) -> None:

@@ -83,7 +83,7 @@ def scale_down(src_size: Sequence[int], size: Sequence[int]) -> tuple[int, int]:
     >>> scale_down((640, 480), (720, 120))
     (640, 106)
     """
-    w, h = size
+    w, h = (float(v) for v in size)
     sw, sh = src_size
     if sh < h:
         w, h = w * sh / h, sh
@@ -95,7 +95,8 @@ def scale_down(src_size: Sequence[int], size: Sequence[int]) -> tuple[int, int]:
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 
 
-def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: int = 0, value: float = 0.0, values: Sequence[float] = ()) -> Any:  # noqa: A002, N802
+def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: int = 0, value: float = 0.0,  # noqa: A002, N802
+                   values: Sequence[float] = ()) -> Any:
     """A picture with a border. type (OpenCV's numbers): 0 constant (``values`` by channel, or ``value``), 1 the edge,
     2 reflected with the edge repeated, 3 wrapped around, 4 reflected without.
     """
@@ -174,7 +175,7 @@ def random_size_crop(src: Any, size: Sequence[int], area: Any, ratio: Sequence[f
     if kwargs:
         raise TypeError(f"random_size_crop has no argument {', '.join(map(repr, kwargs))}")
     h, w = _shape(src)
-    low, high = (area, 1.0) if isinstance(area, (int, float, np.generic)) else area
+    low, high = (float(area), 1.0) if isinstance(area, (int, float, np.generic)) else area         # type: ignore[arg-type]
     for _ in range(10):
         target = random.uniform(low, high) * h * w
         aspect = np.exp(random.uniform(np.log(ratio[0]), np.log(ratio[1])))

@@ -20,14 +20,13 @@ from .nn import uniform01
 from .registry import Float, Floats, op
 
 GRAY = (0.299, 0.587, 0.114)                     # weights of red, green, blue (ITU-R BT.601)
-_NAMES = {"npx": lambda n: (f"image.{n}",), "mx": lambda n: (f"image.{n}",)}
 # principal directions of ImageNet's colours: eigenvectors (rows: red, green, blue) times eigenvalues (Krizhevsky et al. 2012)
 LIGHTING = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]) * np.array([55.46, 4.794, 1.148])
 
 
-def spaces(name: str) -> dict[str, tuple[str, ...]]:
-    """The public names of an image operator."""
-    return {space: make(name) for space, make in _NAMES.items()}
+def image_op(name: str, **kwargs: Any) -> Any:
+    """``op`` for an operator on pictures: ``nd.image.name``, ``sym.image.name`` and ``npx.image.name``."""
+    return op(f"_image_{name}", "data", mx=(f"image.{name}",), npx=(f"image.{name}",), **kwargs)
 
 
 def check_image(x: Node, colour: bool = False) -> None:
@@ -129,7 +128,7 @@ def _random_factor(name: str) -> None:
         factor = uniform01(a.key, _per_image(data), 0) * (a.max_factor - a.min_factor) + a.min_factor
         return saturate(apply(_wide(data), factor), data.dtype)
     lower.__doc__ = f"Random change of {name}, by a factor from min_factor to max_factor."
-    op(f"_image_random_{name}", "data", **spaces(f"random_{name}"), needs=("key",), min_factor=Float(), max_factor=Float())(lower)
+    image_op(f"random_{name}", needs=("key",), min_factor=Float(), max_factor=Float())(lower)
 
 
 for _name in _FACTORS:
@@ -155,7 +154,7 @@ def _linear_step(x: Node, which: Node, active: Node | bool, factors: list[tuple[
     return saturate(wide * f + (gray * own + _mean(gray) * mean) * (1.0 - f), x.dtype)
 
 
-@op("_image_random_color_jitter", "data", **spaces("random_color_jitter"), needs=("key",), brightness=Float(), contrast=Float(), saturation=Float(), hue=Float())
+@image_op("random_color_jitter", needs=("key",), brightness=Float(), contrast=Float(), saturation=Float(), hue=Float())
 def random_color_jitter(data: Node, a: Attrs) -> Node:
     """Brightness, contrast, saturation and hue changed at random, in random order: each by a factor from 1 - v to 1 + v.
 
@@ -200,7 +199,7 @@ def _lit(data: Node, shift: Node) -> Node:
     return data if data.shape[-1] == 1 else saturate(_wide(data) + shift, data.dtype)
 
 
-@op("_image_adjust_lighting", "data", **spaces("adjust_lighting"), alpha=Floats())
+@image_op("adjust_lighting", alpha=Floats())
 def adjust_lighting(data: Node, a: Attrs) -> Node:
     """Colours shifted along ImageNet's principal directions, by ``alpha`` (three numbers) times their eigenvalues."""
     check_image(data, colour=True)
@@ -209,7 +208,7 @@ def adjust_lighting(data: Node, a: Attrs) -> Node:
     return _lit(data, ir.data((LIGHTING @ np.array(a.alpha)).astype(np.float32)))
 
 
-@op("_image_random_lighting", "data", **spaces("random_lighting"), needs=("key",), alpha_std=Float(0.05))
+@image_op("random_lighting", needs=("key",), alpha_std=Float(0.05))
 def random_lighting(data: Node, a: Attrs) -> Node:
     """``adjust_lighting`` with three normal draws of deviation alpha_std."""
     check_image(data, colour=True)
@@ -232,14 +231,14 @@ def _flips(name: str, axis: int, words: str) -> None:
         check_image(data)
         return _flip(data, axis)
     fixed.__doc__ = f"The picture mirrored {words}."
-    op(f"_image_flip_{name}", "data", **spaces(f"flip_{name}"))(fixed)
+    image_op(f"flip_{name}")(fixed)
 
     def drawn(data: Node, a: Attrs) -> Node:
         check_image(data)
         chosen = ir.map("lt", uniform01(a.key, _per_image(data), 0), a.p)
         return ir.map("where", ir.expand(chosen, data.shape), _flip(data, axis), data)
     drawn.__doc__ = f"The picture mirrored {words} with probability p."
-    op(f"_image_random_flip_{name}", "data", **spaces(f"random_flip_{name}"), needs=("key",), p=Float(0.5))(drawn)
+    image_op(f"random_flip_{name}", needs=("key",), p=Float(0.5))(drawn)
 
 
 _flips("left_right", -2, "left to right")
@@ -247,18 +246,19 @@ _flips("top_bottom", -3, "upside down")
 
 
 # ---- tensors
-@op("_image_to_tensor", "data", **spaces("to_tensor"))
+@image_op("to_tensor")
 def to_tensor(data: Node, a: Attrs) -> Node:
     """(height, width, channels) of 0 to 255 to (channels, height, width) of 0 to 1, float32; batches alike."""
     check_image(data)
     return ir.permute(ir.cast(data, dt.float32) / 255.0, (2, 0, 1) if data.ndim == 3 else (0, 3, 1, 2))
 
 
-@op("_image_normalize", "data", **spaces("normalize"), mean=Floats((0.0,)), std=Floats((1.0,)))
+@image_op("normalize", mean=Floats((0.0,)), std=Floats((1.0,)))
 def normalize(data: Node, a: Attrs) -> Node:
     """(x - mean) / std of a tensor (channels, height, width) or (N, channels, height, width), by channel or one for all."""
     if data.ndim not in (3, 4) or data.shape[-3] not in (1, 3):
-        raise ShapeError(f"normalize takes (channels, height, width) or (N, channels, height, width) with 1 or 3 channels, as to_tensor gives it; got {data.shape}")
+        raise ShapeError("normalize takes (channels, height, width) or (N, channels, height, width) with 1 or 3 channels, as to_tensor gives it; "
+                         f"got {data.shape}")
     for what in ("mean", "std"):
         if len(getattr(a, what)) not in (1, data.shape[-3]):
             raise AttributeValueError(f"normalize: {what} has one number, or one for each of the {data.shape[-3]} channels; got {getattr(a, what)}")

@@ -4,8 +4,8 @@ Each new pixel is a weighted sum of a few old ones, its taps. No method but ``ar
 """
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,8 @@ _S45 = 0.70710678118654752440
 _LANCZOS_CS = np.array([[1, 0], [-_S45, -_S45], [0, 1], [_S45, -_S45], [-1, 0], [_S45, _S45], [0, -1], [-_S45, _S45]])
 
 
-class Taps(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Taps:
     """``index`` (new, k): which old pixels; ``weight`` (new, k): how much of each; ``integer``: 11-bit weights or None."""
     index: np.ndarray
     weight: np.ndarray

@@ -11,7 +11,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..ir import Node
 from . import resampling
 from .attributes import Attrs
-from .image import check_image, spaces
+from .image import check_image, image_op
 from .registry import Bool, Int, Shape, op
 
 
@@ -132,7 +132,7 @@ def wanted_size(shape: tuple[int, ...], size: tuple[int, ...], keep_ratio: bool)
     return (height * size[0] // width, size[0]) if height > width else (size[0], width * size[0] // height)
 
 
-@op("_image_resize", "data", **spaces("resize"), size=Shape(()), keep_ratio=Bool(False), interp=Int(1),
+@image_op("resize", size=Shape(()), keep_ratio=Bool(False), interp=Int(1),
     eager=lambda xp, arrays, a: [resize_array(xp, arrays[0], wanted_size(arrays[0].shape, a.size, a.keep_ratio), a.interp)])
 def resize(data: Node, a: Attrs) -> Node:
     """A picture in another size: ``size`` is (width, height), or one number. interp: 0 nearest, 1 bilinear, 2 bicubic,
@@ -149,7 +149,7 @@ def imresize(src: Node, a: Attrs) -> Node:
     return resize_node(src, (a.h, a.w), a.interp)
 
 
-@op("_image_crop", "data", **spaces("crop"), x=Int(), y=Int(), width=Int(), height=Int())
+@image_op("crop", x=Int(), y=Int(), width=Int(), height=Int())
 def crop(data: Node, a: Attrs) -> Node:
     """The part of a picture from column x and row y, of a width and a height."""
     check_image(data)

@@ -199,7 +199,8 @@ class DataLoader:
         except futures.TimeoutError:
             if future.done():                                    # the user's own TimeoutError
                 raise
-            raise LoaderTimeout(f"a batch took longer than the timeout of {self._timeout:g} seconds; give DataLoader a larger timeout or more workers") from None
+            raise LoaderTimeout(f"a batch took longer than the timeout of {self._timeout:g} seconds; "
+                                "give DataLoader a larger timeout or more workers") from None
 
 
 __all__ = ["DataLoader", "LoaderError", "LoaderTimeout", "default_batchify_fn", "default_mp_batchify_fn"]

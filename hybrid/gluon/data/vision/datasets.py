@@ -45,8 +45,8 @@ class _FileDataset(dataset.Dataset):
         raise NotImplementedError
 
     def _missing(self, names: Sequence[str]) -> FileNotFoundError:
-        return FileNotFoundError(f"{type(self).__name__}: {' or '.join(names)} is not in {self._root}. Nothing is downloaded; fetch the file from {self.source} "
-                                 f"and put it there, or give the folder where it is: {type(self).__name__}(root=...)")
+        return FileNotFoundError(f"{type(self).__name__}: {' or '.join(names)} is not in {self._root}. Nothing is downloaded; fetch the file from "
+                                 f"{self.source} and put it there, or give the folder where it is: {type(self).__name__}(root=...)")
 
     def __getitem__(self, idx: Any) -> Any:
         sample = self._data[idx], self._label[idx]
@@ -141,8 +141,8 @@ class CIFAR10(_FileDataset):
     def _parse(self, path: str, raw: bytes) -> tuple[np.ndarray, np.ndarray]:
         size = self.label_bytes + 3072
         if not raw or len(raw) % size:
-            raise FileFormatError(f"{path} has {len(raw)} bytes, which is no multiple of {size} ({self.label_bytes} for labels, 3072 a picture): it is cut off or "
-                                  "another file")
+            raise FileFormatError(f"{path} has {len(raw)} bytes, which is no multiple of {size} ({self.label_bytes} for labels, 3072 a picture): it is "
+                                  "cut off or another file")
         rows = np.frombuffer(raw, np.uint8).reshape(-1, size)
         return rows[:, self.label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), rows[:, self.label_at]
 

@@ -252,13 +252,13 @@ class RandomApply(Sequential):
 
     def __init__(self, transforms: Callable[[Any], Any] | Sequence[Any], p: float = 0.5):
         super().__init__()
-        self.transforms = Compose(transforms) if isinstance(transforms, (list, tuple)) else transforms
+        self.transforms: Any = Compose(transforms) if isinstance(transforms, (list, tuple)) else transforms
         self.p = p
 
     def forward(self, x: Any, *args: Any) -> Any:
         return x if self.p < random.random() else self.transforms(x)
 
 
-__all__ = ["CenterCrop", "Cast", "Compose", "CropResize", "HybridCompose", "Normalize", "RandomApply", "RandomBrightness", "RandomColorJitter", "RandomContrast",
-           "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue", "RandomLighting", "RandomResizedCrop", "RandomSaturation",
+__all__ = ["CenterCrop", "Cast", "Compose", "CropResize", "HybridCompose", "Normalize", "RandomApply", "RandomBrightness", "RandomColorJitter",
+           "RandomContrast", "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue", "RandomLighting", "RandomResizedCrop", "RandomSaturation",
            "Resize", "ToTensor"]
