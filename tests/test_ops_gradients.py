@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir, runtime
-from hybrid.device import Context, cpu
+from hybrid.device import Context, array_module, cpu, find_cupy, gpu
 from hybrid.ops import registry
 from hybrid.runtime import reference
 
@@ -127,18 +127,31 @@ def _transplant(outputs: Sequence[ir.Node], leaves: dict[ir.Node, ir.Node]) -> l
     return [made[o] for o in outputs]
 
 
-def _compiled_equals_reference(start: int, order: int, device: Context) -> None:
-    program, arrays, tols = _joined(ROWS[start:start + CHUNK], order)
+def _compiled_equals_reference(rows: list[Row], order: int, device: Context) -> None:
+    program, arrays, tols = _joined(rows, order)
     expected = _run(program, arrays)
-    got = runtime.compile(program, device)([np.array(x) for x in arrays])
+    xp = array_module(device)
+    got = [y if xp is np else y.get() for y in runtime.compile(program, device)([xp.asarray(x) for x in arrays])]
     for k, (g, e, tol) in enumerate(zip(got, expected, tols, strict=True)):
         assert g.dtype == e.dtype and g.shape == e.shape
         size = max(1.0, float(np.abs(e[np.isfinite(e)]).max(initial=0)))
-        np.testing.assert_allclose(g, e, rtol=tol, atol=tol * size, err_msg=f"output {k} of rows {start} to {start + CHUNK}")
+        np.testing.assert_allclose(g, e, rtol=tol, atol=tol * size, err_msg=f"output {k} of {[r.name for r in rows]}")
 
 
 @pytest.mark.parametrize("order", [1, 2], ids=["first", "second"])
 @pytest.mark.parametrize("start", range(0, len(ROWS), CHUNK))
 def test_compiled(start: int, order: int) -> None:
     """Compiled to C, first and second gradients are those of the reference."""
-    _compiled_equals_reference(start, order, cpu())
+    _compiled_equals_reference(ROWS[start:start + CHUNK], order, cpu())
+
+
+FIRST = list({d.name: row for d, row in reversed(FOUND)}.values())         # one row an operator: the emulator takes its time
+
+
+@pytest.mark.parametrize("order", [1, 2], ids=["first", "second"])
+@pytest.mark.parametrize("start", range(0, len(FIRST), CHUNK))
+def test_cuda(start: int, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So too as CUDA, in the emulator or on a GPU."""
+    if find_cupy() is None:
+        monkeypatch.setenv("HYBRID_CUDA", "emulator")
+    _compiled_equals_reference(FIRST[start:start + CHUNK], order, gpu())
