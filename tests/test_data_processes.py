@@ -147,7 +147,7 @@ def test_end_of_the_program(tmp_path: Path, end: str) -> None:
 
 
 def test_output_of_workers_arrives(tmp_path: Path) -> None:
-    out = ok(tmp_path, "list(DataLoader(numbers(4).transform(lambda i: print('sample', i) or i), 2, num_workers=2))")
+    out = ok(tmp_path, "list(DataLoader(numbers(4).transform(lambda i: print(f'sample {i}') or i), 2, num_workers=2))", PYTHONUNBUFFERED="")
     assert sorted(out.split("\n")) == ["", *(f"sample {i}" for i in range(4))]
 
 
