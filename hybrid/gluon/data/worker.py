@@ -61,6 +61,13 @@ def _failure(err: BaseException, samples: Any) -> tuple[Any, ...]:
     return usable, f"{type(err).__name__}: {err}", text, repr(samples)[:200]
 
 
+def _flush() -> None:
+    """What was printed goes out before the batch does: with the last one the parent may end, and this process by os._exit."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+
+
 def _make(dataset: Any, batchify_fn: Any, samples: Any) -> Any:
     return batchify_fn([dataset[i] for i in samples])
 
@@ -73,6 +80,7 @@ def _serve(conn: Any, dataset: Any, batchify_fn: Any, tasks: "queue.SimpleQueue[
         try:
             _seed(seeds)
             batch = _make(dataset, batchify_fn, samples)
+            _flush()
             try:
                 transport.send(conn, (number, True), batch)
             except (pickle.PicklingError, AttributeError, TypeError) as err:
@@ -81,11 +89,8 @@ def _serve(conn: Any, dataset: Any, batchify_fn: Any, tasks: "queue.SimpleQueue[
         except (BrokenPipeError, ConnectionResetError):
             os._exit(0)
         except BaseException as err:                             # whatever the user's code raises, sys.exit too, is told to the parent
+            _flush()
             transport.send(conn, (number, False), _failure(err, samples))
-        finally:
-            for stream in (sys.stdout, sys.stderr):              # the process leaves by os._exit, which flushes nothing
-                if stream is not None:
-                    stream.flush()
 
 
 def main(conn: Any, others: list[Any], dataset: Any, batchify_fn: Any, np_flags: tuple[bool, bool]) -> None:
