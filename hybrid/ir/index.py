@@ -126,6 +126,16 @@ def _split(x: Ix, d: int) -> tuple[Ix, Ix]:
     return q + below, r + -below * d
 
 
+def _carry(r: Ix, d: int) -> tuple[int, Ix, Ix] | None:
+    """(g, high, low) with r = g * high + low, g a divisor of d and low in 0 … g-1, which cannot carry into r // d."""
+    for g in sorted({math.gcd(d, c) for _, c in r.terms} - {1}, reverse=True):
+        low = Ix(r.const % g, tuple((a, c) for a, c in r.terms if c % g))
+        lo, hi = bounds(low)
+        if lo >= 0 and hi < g:
+            return g, Ix(r.const // g, tuple((a, c // g) for a, c in r.terms if c % g == 0)), low
+    return None
+
+
 def div(x: Ix, d: int) -> Ix:
     """x // d for a positive constant d."""
     if d == 1:
@@ -134,13 +144,9 @@ def div(x: Ix, d: int) -> Ix:
     lo, hi = bounds(r)
     if lo // d == hi // d:
         return q + lo // d
-    g = math.gcd(d, r.const, *(c for _, c in r.terms))
-    if g == 1:                                        # a constant below the common divisor cannot carry
-        g = math.gcd(d, *(c for _, c in r.terms))
-        if g > 1 and 0 <= r.const < g:
-            r = Ix(0, r.terms)
-    if g > 1 and r.const % g == 0:
-        return q + div(Ix(r.const // g, tuple((a, c // g) for a, c in r.terms)), d // g)
+    found = _carry(r, d)
+    if found:
+        return q + div(found[1], d // found[0])
     return q + Ix(0, ((_quotient(r, d), 1),))
 
 
@@ -152,10 +158,9 @@ def mod(x: Ix, d: int) -> Ix:
     lo, hi = bounds(r)
     if lo // d == hi // d:
         return r - (lo // d) * d
-    g = math.gcd(d, *(c for _, c in r.terms))
-    if g > 1 and 0 <= r.const < g:
-        inner = Ix(0, tuple((a, c // g) for a, c in r.terms))
-        return mod(inner, d // g) * g + r.const
+    found = _carry(r, d)
+    if found:
+        return mod(found[1], d // found[0]) * found[0] + found[2]
     return Ix(0, ((Rem(r, d), 1),))
 
 
