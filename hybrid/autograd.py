@@ -5,7 +5,7 @@ from typing import Any, Sequence
 
 from . import dtype as dt
 from . import traced_grad
-from .array import full_like
+from .array import full_like, wrap
 from .dispatch import apply_program
 from .errors import HybridError
 from .passes.differentiate import vjp_program
@@ -96,10 +96,14 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     if not create_graph:
         _check_versions(entry)
     wrt = tuple(i for i, s in enumerate(entry.sources) if s is not None and dt.is_float(entry.inputs[i]._data.dtype))
-    program = vjp_program(entry.program, wrt)
     filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
-    with flags(create_graph, None):
-        out = apply_program(program, [*entry.inputs, *filled], entry.runner)
+    if entry.kept is not None and not create_graph:
+        parts, kept = entry.kept
+        raw = entry.runner(parts.backward, [*(entry.inputs[i]._data for i in parts.reads), *kept, *(g._data for g in filled)])
+        out = [wrap(r, entry.outputs[0]._ctx, type(entry.outputs[0])) for r in raw]
+    else:
+        with flags(create_graph, None):                   # again from the inputs, so that it can be differentiated itself
+            out = apply_program(vjp_program(entry.program, wrt), [*entry.inputs, *filled], entry.runner)
     result: list[Any] = [None] * len(entry.inputs)
     for i, g in zip(wrt, out):
         result[i] = g

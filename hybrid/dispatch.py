@@ -11,6 +11,7 @@ from .device import Context, array_module, current_context
 from .errors import AttributeValueError, DeviceError, DTypeError
 from .ir import Program
 from .ops.registry import Attrs, OpDef
+from .passes.partition import partition
 from .runtime import reference
 from .scope import SCOPE, tracing
 
@@ -153,12 +154,18 @@ Runner = Callable[[Program, list[Any]], list[Any]]
 
 
 def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None = None, cls: Any = None) -> list[NDArray]:
-    """Run a program on arrays as one recorded call. runner(program, raw arrays) -> raw outputs, updates written in place."""
+    """Run a program on arrays as one recorded call. runner(program, raw arrays) -> raw outputs, updates written in place.
+
+    A recorded call with a runner of its own (a compiled one) keeps what its backward pass wants of it.
+    """
     run = runner or reference_runner
     ctx = common_context("program", inputs) if inputs else current_context()
-    results = [wrap(r, ctx, cls or _result_class(inputs)) for r in run(program, [x._data for x in inputs])]
+    wrt = tape.wanted(inputs) if SCOPE.recording and runner is not None else ()
+    parts = partition(program, wrt) if wrt else None
+    raw = run(parts.forward if parts else program, [x._data for x in inputs])
+    results = [wrap(r, ctx, cls or _result_class(inputs)) for r in raw[:len(program.outputs)]]
     for slot, _ in program.updates:
         inputs[slot]._bump()
     if SCOPE.recording:
-        tape.record_call(program, inputs, results, run)
+        tape.record_call(program, inputs, results, run, (parts, raw[len(program.outputs):]) if parts else None)
     return results

@@ -28,13 +28,29 @@ class Entry:
         self.before = list(trace.before)
         owners = [(trace.holders[next(k for k, (h, _) in enumerate(trace.handles) if h is trace.gradients[i])], i in trace.used_up) for i in trace.fresh]
         self.gradients = owners                          # (what stands for an array that collects a gradient, whether it is used up)
-        self.exe = runtime.compile(program, self.ctx)
+        self.recorded = trace.recording
+        if not self.recorded:                            # else it is compiled in two parts when it is run
+            runtime.compile(program, self.ctx)
         self.single = (structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
                        and not self.before)
         self.bound: Any = None
         self.seen = self.checked = self.collected = -1
         self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
         self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
+
+    @property
+    def exe(self) -> Any:
+        """The compiled program."""
+        return runtime.compile(self.program, self.ctx)
+
+    def report(self) -> Any:
+        """The compile report; for a recorded call that of both parts."""
+        parts = next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"), None) if self.recorded else None
+        if parts is None:
+            return self.exe.report
+        report = runtime.compile(parts.forward, self.ctx).report            # type: ignore[attr-defined]
+        report.kept_bytes, report.backward = parts.kept_bytes, runtime.compile(parts.backward, self.ctx).report     # type: ignore[attr-defined]
+        return report
 
     def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:
         """Arrays of the captured inputs, now."""
@@ -74,6 +90,8 @@ class Entry:
     def _run_bound(self, inputs: list[NDArray]) -> list[NDArray] | None:
         """Results by way of kept addresses, where that is possible and nothing is recorded."""
         if SCOPE.recording or not self.lasting:
+            return None
+        if self.recorded:
             return None
         raw = self.fast([x._data for x in (inputs[:self.arguments] + inputs[-1:] if self.draws else inputs[:self.arguments])])
         if raw is None:

@@ -13,12 +13,13 @@ Runner = Callable[[Program, list[Any]], list[Any]]
 
 class Entry:
     """One recorded call: its program, inputs and outputs, and how to run a program on raw arrays."""
-    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "function", "sources")
+    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "function", "sources", "kept")
 
     def __init__(self, program: Program | None, inputs: list[Any], outputs: list[Any], runner: Any = None, function: Any = None):
         self.program, self.inputs, self.outputs, self.runner, self.function = program, inputs, outputs, runner, function
         self.versions = [getattr(x, "_version", 0) for x in inputs]
         self.sources = [x._ag for x in inputs]
+        self.kept: Any = None                                # (partition, raw values kept for the backward pass), or None
 
 
 class Slot:
@@ -50,11 +51,17 @@ def wants_gradient(x: Any) -> bool:
     return x._ag is not None and dt.is_float(x._data.dtype)
 
 
-def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner) -> None:
-    """Put a call on the tape, if any input wants a gradient."""
+def wanted(inputs: list[Any]) -> tuple[int, ...]:
+    """Numbers of the inputs into which a gradient can flow."""
+    return tuple(i for i, x in enumerate(inputs) if wants_gradient(x))
+
+
+def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner, kept: Any = None) -> None:
+    """Put a call on the tape, if any input wants a gradient. kept: see ``Entry``."""
     if not any(wants_gradient(x) for x in inputs):
         return
     entry = Entry(program, inputs, outputs, runner)
+    entry.kept = kept
     for i, o in enumerate(outputs):
         if dt.is_float(o._data.dtype):
             o._ag = Slot(entry, i)

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import debug
+from . import config, debug
 from .array import NDArray, array, wrap
 from .device import Context, current_context
 from .dispatch import common_context
@@ -15,9 +15,10 @@ from .entry import Entry
 from .errors import DeviceError, TraceError, user_location
 from .quick import make_quick
 from .ir import Program
+from .ops.registry import find
 from .scope import SCOPE
 from .lower import lower
-from .symbol import Symbol, cut
+from .symbol import Symbol, create, cut
 from .symnode import CONCRETE, SymNode
 from .tree import flatten, unflatten
 
@@ -34,6 +35,7 @@ class Trace:
         self.holders: list[Any] = []                    # what gives the array of each variable at call time
         self.handles: list[tuple[Symbol, SymNode]] = []
         self.known: dict[int, Symbol] = {}
+        self.made: dict[int, NDArray] = {}              # arrays that the traced code makes of constants: each call has its own
         self.blocks: list[Any] = []                     # Blocks called meanwhile: what they do may depend on their attributes
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
         self.recording = SCOPE.recording                # whether the call as a whole is recorded
@@ -65,7 +67,9 @@ class Trace:
         if x._ctx != self.ctx:
             raise DeviceError(f"{user_location()}: an array is on {x._ctx}, the inputs are on {self.ctx}; move it with as_in_context")
         if id(x) not in self.known:
-            self.known[id(x)] = self.variable(f"captured{len(self.known)}", x, x.shape, x._data.dtype)
+            handle = self.variable(f"captured{len(self.known)}", x, x.shape, x._data.dtype)
+            # a change in place of what the code made itself must not reach the next call: it changes a copy
+            self.known[id(x)] = create(find("_copy"), [handle], {}, f"made{len(self.known)}") if id(x) in self.made else handle
         return self.known[id(x)]
 
     def parameter(self, p: Any) -> Symbol:
@@ -219,12 +223,16 @@ class Hybridized:
         signature = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training, SCOPE.recording, SCOPE.np_array,
                      self.version(), static, repeats)
         entry = self.entries.get(signature)
+        new = entry is None
         if entry is None:
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
         if not SCOPE.recording and self._plain(args, kwargs, held) and entry.single and repeats is None:
             self._last = (entry, self.version(), len(args), SCOPE.training)
             self._make_quick(entry, args)
-        return entry.run(every, lambda: self.fn(*args, **kwargs))
+        out = entry.run(every, lambda: self.fn(*args, **kwargs))
+        if new and entry.recorded and config.debug_level():
+            debug.compiled(self.name, entry.report())
+        return out
 
     def _make_quick(self, entry: Entry, args: Any) -> None:
         """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
@@ -258,7 +266,8 @@ class Hybridized:
                 entry = self._trace(structure, arrays, held, ctx, cls)
                 final = (*signature[:6], self.version(), *signature[7:])       # tracing may have finished deferred parameters
                 self.entries[signature] = self.entries[final] = entry
-                debug.compiled(self.name, entry.exe.report)
+                if not entry.recorded:
+                    debug.compiled(self.name, entry.report())
         return entry
 
     def _note_miss(self, signature: Any) -> None:
@@ -321,4 +330,4 @@ class Hybridized:
 
     def report(self) -> Any:
         """The compile report of the newest entry, or None."""
-        return list(self.entries.values())[-1].exe.report if self.entries else None
+        return list(self.entries.values())[-1].report() if self.entries else None

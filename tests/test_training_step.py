@@ -264,3 +264,29 @@ def test_states_saved_and_loaded_go_on_bit_for_bit(tmp_path: Any) -> None:
     train(again, trainer, True, 3)
     for a, b in zip(weights(again), weights(nets[0])):
         assert (a == b).all()
+
+
+@pytest.mark.parametrize("width", [1, 17, 67, 131, 257])
+def test_weights_are_updated_once_where_tiles_overlap(width: int) -> None:
+    rng = np.random.RandomState(1)
+    x, y = nd.array(rng.rand(33, 70)), nd.array(rng.rand(33, width))
+    results = []
+    for compiled in (False, True):
+        mx.random.seed(5)
+        net = nn.HybridSequential()
+        net.add(nn.Dense(width, activation="relu", in_units=70), nn.Dense(width, in_units=width))
+        net.initialize(mx.init.Xavier())
+        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
+
+        def step(x: Any, y: Any, net: Any = net, trainer: Any = trainer) -> Any:
+            with autograd.record():
+                loss = gluon.loss.L2Loss()(net(x), y)
+            loss.backward()
+            trainer.step(33)
+            return loss
+        call = mx.hybridize(lambda x, y, s=step: s(x, y)) if compiled else step
+        for _ in range(3):
+            call(x, y)
+        results.append(weights(net))
+    for a, b in zip(*results):
+        np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-5)

@@ -27,7 +27,8 @@ class Report:
 
     ``eager_kernels``: primitive operations that eager execution would launch. ``eager_bytes``: what they would allocate.
     ``arena_bytes``: intermediate values of the compiled program; ``output_bytes``: its results. ``planned_bytes``: both.
-    ``bound_bytes``: results and the most intermediate bytes alive at once.
+    ``bound_bytes``: results and the most intermediate bytes alive at once. For a recorded call, ``kept_bytes`` of the results
+    are kept for the backward pass, whose report is ``backward``.
     """
     backend: str
     kernels: list[KernelReport] = field(default_factory=list)
@@ -44,6 +45,8 @@ class Report:
     source_path: str = ""
     source: str = ""
     compile_seconds: float = 0.0
+    kept_bytes: int = 0
+    backward: "Report | None" = None
 
     @property
     def planned_bytes(self) -> int:
@@ -60,6 +63,8 @@ class Report:
                      f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}")
         if self.source_path:
             lines.append(f"  source: {self.source_path}")
+        if self.backward is not None:
+            lines += [f"  kept for the backward pass: {self.kept_bytes} bytes (eager {self.eager_bytes})", f"backward, {self.backward}"]
         return "\n".join(lines)
 
 

@@ -1,0 +1,111 @@
+"""Forward and backward of a recorded call as two programs: what the forward pass keeps for the backward pass.
+
+What is cheap to compute again from what is there (elementwise functions, movement) is computed again; sums, products and
+the like are kept. A cheap value is kept instead where that takes at most half the memory of what it is computed from (a
+mask, a cast to half precision).
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .. import ir
+from ..ir import Node, Program
+from .differentiate import cotangents
+from .rewrite import rebuild
+
+CHEAP = frozenset({"map", "cast", "bitcast", "detach", "with_grad", "reshape", "permute", "expand", "slice", "pad", "window", "concat", "random_bits"})
+LEAVES = frozenset({"input", "const", "data", "iota"})
+
+
+@dataclass(frozen=True)
+class Partition:
+    """``forward`` gives the program's outputs, then the kept values. ``backward`` takes the inputs numbered in ``reads``, the
+    kept values and one cotangent an output; it gives the gradients of the inputs asked for.
+    """
+    forward: Program
+    backward: Program
+    reads: tuple[int, ...]
+    kept: tuple[Node, ...]
+
+    @property
+    def kept_bytes(self) -> int:
+        """Memory of the kept values."""
+        return sum(n.nbytes for n in self.kept)
+
+
+def partition(program: Program, wrt: tuple[int, ...]) -> Partition:
+    """The two programs for gradients with respect to the inputs ``wrt``. Made once."""
+    key = ("partition", wrt)
+    if key not in program.memo:
+        program.memo[key] = _partition(program, wrt)
+    return program.memo[key]
+
+
+def _partition(program: Program, wrt: tuple[int, ...]) -> Partition:
+    n = len(program.inputs)
+    seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
+    grads = cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt])
+    forward = set(program.order())
+    changed = {program.inputs[slot] for slot, _ in program.updates}        # hold other values when backward runs
+    kept = _choose(grads, forward, changed)
+    given = [i for i, leaf in enumerate(program.inputs) if leaf not in kept]
+    reads, backward = _backward(program, grads, seeds, kept, given)
+    whole = Program(program.inputs, (*program.outputs, *kept), program.updates)
+    return Partition(whole, backward, reads, tuple(kept))
+
+
+def _choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[Node]:
+    """The values of the forward pass that are kept, in the order of the graph."""
+    order = ir.toposort(grads)
+    needed: set[Node] = set(grads) & forward
+    for n in order:
+        if n not in forward:
+            needed.update(a for a in n.args if a in forward)
+    kept: set[Node] = set()
+    for n in reversed(order):                          # users before what they are computed from
+        if n not in needed or n in kept:
+            continue
+        if n.prim in LEAVES:
+            if n in changed:
+                kept.add(n)
+            continue
+        if n.prim in CHEAP and not _better_kept(n, needed | kept):
+            needed.update(n.args)
+        else:
+            kept.add(n)
+    return [n for n in order if n in kept]
+
+
+def _better_kept(n: Node, there: set[Node]) -> bool:
+    fresh = sum(a.nbytes for a in set(n.args) if a.prim not in LEAVES and a not in there)
+    return 0 < 2 * n.nbytes <= fresh
+
+
+def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: list[Node], given: list[int]) -> tuple[tuple[int, ...], Program]:
+    new: dict[Node, Node] = {}
+    leaves: list[Node] = []
+
+    def leaf(n: Node) -> None:
+        new[n] = ir.input(len(leaves), n.shape, n.dtype)
+        leaves.append(new[n])
+    used = _reachable(grads, set(kept))
+    reads = tuple(i for i in given if program.inputs[i] in used)
+    for n in (*(program.inputs[i] for i in reads), *kept, *seeds):
+        leaf(n)
+    for n in ir.toposort(grads):
+        if n not in new and n in used:
+            new[n] = rebuild(n, [new[a] for a in n.args])
+    return reads, Program(tuple(leaves), tuple(new[g] for g in grads))
+
+
+def _reachable(roots: list[Node], stops: set[Node]) -> set[Node]:
+    """Nodes below the roots, not going on below the stops."""
+    seen: set[Node] = set()
+    todo = list(roots)
+    while todo:
+        n = todo.pop()
+        if n not in seen:
+            seen.add(n)
+            if n not in stops:
+                todo += n.args
+    return seen
