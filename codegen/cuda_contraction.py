@@ -100,7 +100,7 @@ def _across(p: Product) -> PrintedCuda:
 def _pick(p: Product) -> tuple[int, int]:
     """Sums of a thread (rows, columns) that finish first."""
     most = 8 if p.sum_dtype.itemsize <= 4 else 4
-    return min((t for t in TILES if max(t) <= most), key=lambda t: tile_cost(p, 16 * t[0], 16 * t[1], t[0] * t[1] + 1.5 * (t[0] + t[1]), 2))
+    return min((t for t in TILES if max(t) <= most), key=lambda t: tile_cost(p, 16 * t[0], 16 * t[1], t[0] * t[1] + 1.5 * (t[0] + t[1])))
 
 
 def _place(count: int, size: int, thread: str, i: str) -> str:

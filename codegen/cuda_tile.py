@@ -8,11 +8,15 @@ from .cuda_product import Element, Product, share_depth
 from .dialect import CUDA
 
 
-def tile_cost(p: Product, rows: int, columns: int, work: float, resident: int) -> float:
-    """Time of a launch, in that of one unit of a block's work. resident: blocks that a multiprocessor holds at once."""
+LAUNCH = 2500                   # of a second launch, in products of a thread
+
+
+def tile_cost(p: Product, rows: int, columns: int, work: float) -> float:
+    """Time of a launch, in products of a thread. work: of a tile, for each step of the depth, loads included."""
     blocks = p.batch * -(-p.rows // rows) * -(-p.columns // columns)
     parts = share_depth(blocks, p.depth, 256)
-    return -(-blocks * parts // (PROCESSORS * resident)) * work / parts
+    turns = -(-blocks * parts // PROCESSORS)
+    return turns * (work * p.depth / parts + rows * columns / THREADS * (40 if parts > 1 else 10)) + (LAUNCH if parts > 1 else 0)
 
 
 class Fill:
@@ -68,7 +72,7 @@ class Fill:
             value = CUDA.half_store[p.dot.dtype.name].format(value)
         one = [*self.element.own, f"{r}[i * {w} + j] = {value};"]
         lanes = ["#pragma unroll", f"for (int j = 0; j < {w}; j++) {{", *("  " + s for s in one), "}"]
-        return [*self._walk(), f"  {p.kind} at = {start} + s, kk = k0 + d;", "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {r}[i * {w} + j] = 0;",
+        return [*self._walk(), f"  {p.kind} at = {start} + s, kk = k0 + d;", "  HY_ASSUME(at >= 0 && kk >= 0);", "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {r}[i * {w} + j] = 0;",
                 f"  if (at < {extent} && kk < {high}) {{", *("    " + s for s in [*decoded, *self.element.common, *lanes]), "  }", "}"]
 
     def keep_by_depth(self, to: str) -> list[str]:

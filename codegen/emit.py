@@ -167,9 +167,12 @@ class Emitter:
         x, i = n.args
         axis = n.attrs["axis"]
         at = self.value(i, idx[axis:axis + i.ndim], block, guard)
-        name = self.let(block, np.dtype(np.int64), f"hy_clamp({at}, {max(x.shape[axis] - 1, 0)})", "g")
-        v = Val(name, max(x.shape[axis], 2))
-        block.vars = block.vars | {v}
+        home = self._home(idx[axis:axis + i.ndim], guard, block)
+        v = Val(self.let(home, np.dtype(np.int64), f"hy_clamp({at}, {max(x.shape[axis] - 1, 0)})", "g"), max(x.shape[axis], 2))
+        inside: Block | None = block
+        while inside is not None and inside is not home.parent:                 # known from there on inwards
+            inside.vars = inside.vars | {v}
+            inside = inside.parent
         return self.value(x, idx[:axis] + (var(v),) + idx[axis + i.ndim:], block, guard)
 
     def _random(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
