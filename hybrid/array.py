@@ -8,7 +8,7 @@ import numpy as np
 from . import dtype as dt
 from .device import Context, array_module, current_context, find_cupy
 from .errors import DeviceError, DTypeError, HybridError, ShapeError
-from .indexing import plain_key
+from .indexing import check_key, plain_key
 from .tape import Slot
 
 REBINDS = [0]                       # grows whenever an array gets another buffer; compiled programs keep addresses
@@ -194,10 +194,15 @@ class NDArray:
         raw = value._data if isinstance(value, NDArray) else value
         if isinstance(value, NDArray) and value._ctx != self._ctx:
             raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
+        if raw is None or isinstance(raw, (str, bytes, dict)):
+            raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {raw!r:.60}")
+        check_key(key, self.shape)
+        if getattr(raw, "size", 0) == 1 and raw.ndim:            # y[1] of one axis has shape (1,): x[0, 0] = y[1]
+            raw = raw.reshape(())
         try:
             self._data[plain_key(key)] = raw
-        except (ValueError, IndexError) as err:
-            raise (ShapeError if isinstance(err, ValueError) else IndexError)(f"assignment to an array of shape {self.shape}: {err}") from None
+        except (ValueError, TypeError, IndexError) as err:
+            raise (IndexError if isinstance(err, IndexError) else ShapeError)(f"assignment to an array of shape {self.shape}: {err}") from None
         self._version += 1
 
     # ---- copies
@@ -209,6 +214,8 @@ class NDArray:
         """Copy into another array, or onto a device."""
         if isinstance(other, Context):
             return wrap(_move(self._data, other, True), other, type(self))
+        if not isinstance(other, NDArray):
+            raise TypeError(f"copyto takes an array or a device such as cpu(), got {other!r:.60}")
         if other.shape != self.shape:
             raise ShapeError(f"copyto: the target has shape {other.shape}, this array {self.shape}")
         other._write(_move(self._data, other._ctx, False))
@@ -216,6 +223,8 @@ class NDArray:
 
     def as_in_context(self, context: Context) -> Any:
         """This array if it is on the device, else a copy there."""
+        if not isinstance(context, Context):
+            raise TypeError(f"as_in_context takes a device such as cpu() or gpu(0), got {context!r:.60}")
         return self if context == self._ctx else self.copyto(context)
 
     as_in_ctx = as_in_context
@@ -227,6 +236,12 @@ class NDArray:
         if not copy and wanted == self._data.dtype:
             return self
         return self.cast(wanted.name)                # type: ignore[attr-defined]
+
+    def tostype(self, stype: str) -> Any:
+        """This array: all arrays are dense ('default')."""
+        if stype != "default":
+            raise HybridError(f"arrays are dense: storage type {stype!r} is not supported, only 'default'")
+        return self
 
     def as_nd_ndarray(self) -> Any:
         """The same memory as an ``nd.NDArray``."""

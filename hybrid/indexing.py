@@ -28,6 +28,15 @@ def plain_key(key: Any) -> Any:
     return raw
 
 
+def check_key(key: Any, shape: Any) -> None:
+    """IndexError for what is no index: text, floats, objects."""
+    for part in key if isinstance(key, tuple) else (key,):
+        fits = isinstance(part, (*BASIC, bool, np.bool_, list, range, np.ndarray)) or hasattr(part, "_data") or hasattr(part, "entries")
+        if not fits and not (hasattr(part, "__index__") or hasattr(part, "__array__") and np.ndim(part)):
+            raise IndexError(f"{part!r:.60} ({type(part).__name__}) is no index of an array of shape {tuple(shape or ())}: "
+                             "use integers, slices, ..., None, or arrays of integers or bools")
+
+
 def expand_key(key: Any, ndim: int) -> list[Any]:
     """One entry per axis (None for new ones), the Ellipsis spelled out. IndexError when there are too many."""
     parts = list(key) if isinstance(key, tuple) else [key]

@@ -7,12 +7,15 @@ import numpy as np
 
 from . import functions, indexing, traced_grad
 from .array import NDArray, wrap
+from .device import Context
 from .dispatch import invoke
-from .errors import ShapeError, TraceError, user_location
+from .dtype import as_dtype
+from .errors import ShapeError
 from .ops.registry import OPS
 from .ops.shape import mx_reshape
 from .scope import SCOPE
-from .symbol import Symbol
+from .symbol import ALIAS, Symbol
+from .traced_indexing import NUMBERS, advanced_item, assign, basic_item, is_np, set_item, symbol_item
 
 # Python operator: (array operator, scalar operator, reversed scalar operator, hints, NumPy's name)
 BINARY: dict[str, tuple[str, str, str, str, str]] = {
@@ -42,14 +45,6 @@ EXTRA_TWO = {"maximum": ("_maximum", "_maximum_scalar", "_maximum_scalar", "_max
              "logical_or": ("_logical_or", "_logical_or_scalar", "_logical_or_scalar", "_logical_or", "logical_or"),
              "logical_xor": ("_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar", "_logical_xor", "logical_xor"),
              "hypot": ("_hypot", "_hypot_scalar", "_hypot_scalar", "_hypot", "hypot")}
-NUMBERS = (int, float, bool, np.number, np.bool_)
-
-
-def is_np(x: Any) -> bool:
-    """Whether a value follows NumPy's rules (hybrid.np.ndarray, or a Symbol under npx.set_np or in a trace of such arrays)."""
-    return getattr(x, "np_semantics", False) or isinstance(x, Symbol) and (SCOPE.np_array or bool(SCOPE.traces) and SCOPE.traces[-1].np_semantics)
-
-
 def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hint: str | None = None) -> Any:
     """An operation on two values, at least one of them an array; NotImplemented for what is neither array nor number."""
     array_op, scalar_op, reversed_op, hint, np_name = row
@@ -105,6 +100,9 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
         return self
     if SCOPE.recording:
         return new if self._ag is not None and self._ag.entry is None else _rewrite(self, new)
+    if new.shape != self.shape:
+        raise ShapeError(f"in-place change of an array of shape {self.shape} by one of shape {getattr(other, 'shape', ())}: the result has shape {new.shape}; "
+                         "write x = x + y instead")
     self._write(new._data.astype(self._data.dtype, copy=False))
     return self
 
@@ -116,77 +114,7 @@ def _rewrite(self: NDArray, new: NDArray) -> NDArray:
     return self
 
 
-def assign(target: Symbol, new: Symbol) -> None:
-    """Give a traced handle a new value; a view hands it on to what it is a view of."""
-    if tuple(new.shape or ()) != tuple(target.shape or ()):
-        raise TraceError(f"{user_location()}: in-place change of shape {target.shape} to {new.shape}")
-    if new.dtype != target.dtype:
-        new = invoke(OPS["Cast"], [new], {"dtype": np.dtype(target.dtype).name})
-    target.entries = list(new.entries)
-    if target._base is not None:
-        parent, key = target._base
-        set_item(parent, key, target)
-
-
 # ---- brackets
-def symbol_item(self: Symbol, key: Any) -> Any:
-    """s[0] of several outputs; x[1:3], x[0], x[..., None], x[index] of a value."""
-    if len(self.entries) > 1:
-        return _output(self, key)
-    if isinstance(key, (NDArray, Symbol, np.ndarray, list)):
-        return invoke(OPS["take"], [self, key if not isinstance(key, list) else np.array(key)], {"axis": 0, "mode": "wrap"}, hint="take")
-    if self.shape is None and isinstance(key, int):
-        if key in (0, -1):
-            return self                                       # MXNet: the only output of an untyped symbol
-        raise IndexError(f"output {key} of a Symbol with one output")
-    if not indexing.is_basic(key):
-        raise TraceError(f"{user_location()}: x[{key!r}] cannot be traced; use F.take, F.gather_nd, F.pick or F.where")
-    indexing.check_traced(key, self.shape)
-    out = _basic(self, key)
-    out._base = (self, key)
-    return out
-
-
-def _output(self: Symbol, key: Any) -> Symbol:
-    """An output of several by number, name or slice."""
-    names = self.list_outputs()
-    if isinstance(key, slice):
-        return Symbol(self.entries[key])
-    if isinstance(key, str):
-        if names.count(key) != 1:
-            raise ValueError(f"{names.count(key)} outputs are named {key!r}; there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
-        return Symbol([self.entries[names.index(key)]])
-    if not isinstance(key, (int, np.integer)) or not -len(names) <= key < len(names):
-        raise IndexError(f"output {key!r} of a Symbol with {len(names)} outputs: {', '.join(names[:8])}")
-    return Symbol([self.entries[key]])
-
-
-def _basic(x: Any, key: Any) -> Any:
-    """A basic index by slice, squeeze and expand_dims, which every MXNet can load."""
-    parts = indexing.expand_key(key, len(x.shape))
-    ranges, _ = indexing.basic_ranges(key, tuple(x.shape))
-    whole = [r == (None, None, None) or r[:2] in ((None, None), (0, None)) and r[2] in (None, 1) for r in ranges]
-    if not all(whole):
-        n = max(i for i, w in enumerate(whole) if not w) + 1
-        attrs = {"begin": tuple(r[0] for r in ranges[:n]), "end": tuple(r[1] for r in ranges[:n])}
-        if any(r[2] not in (None, 1) for r in ranges[:n]):
-            attrs["step"] = tuple(r[2] for r in ranges[:n])
-        x = invoke(OPS["slice"], [x], attrs, hint="slice")
-    axes, axis = [], 0
-    for p in parts:
-        if p is None:
-            continue
-        if not isinstance(p, slice):
-            axes.append(axis)
-        axis += 1
-    if axes:
-        x = invoke(OPS["squeeze"], [x], {"axis": tuple(axes)}, hint="squeeze")
-    for at, p in enumerate([p for p in parts if p is None or isinstance(p, slice)]):
-        if p is None:
-            x = invoke(OPS["expand_dims"], [x], {"axis": at}, hint="expand_dims")
-    return x if any(axes) or not all(whole) or None in parts or axes else invoke(OPS["_copy"], [x], {}, hint="_copy")
-
-
 def array_item(self: NDArray, key: Any) -> Any:
     """Basic indices give views (copies on the tape while recording), others copies."""
     if isinstance(key, Symbol):
@@ -195,16 +123,20 @@ def array_item(self: NDArray, key: Any) -> Any:
         return symbol_item(SCOPE.traces[-1].capture(self), key)
     if indexing.is_basic(key):
         if SCOPE.recording and self._ag is not None:
-            return _basic(self, key)
+            return basic_item(self, key)
         try:
             view = self._data[key]
         except IndexError as err:
             raise IndexError(f"index {key!r} of an array of shape {self.shape}: {err}") from None
         return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx, type(self)) \
             if hasattr(view, "reshape") and not isinstance(view, np.generic) else _scalar(self, key)
+    indexing.check_key(key, self.shape)
     if SCOPE.recording and self._ag is not None:
-        return _recorded_advanced(self, key)
-    return wrap(self._data[indexing.plain_key(key)], self._ctx, type(self))
+        return advanced_item(self, key)
+    try:
+        return wrap(self._data[indexing.plain_key(key)], self._ctx, type(self))
+    except (IndexError, ValueError) as err:
+        raise IndexError(f"index of an array of shape {self.shape}: {err}") from None
 
 
 def _scalar(self: NDArray, key: Any) -> Any:
@@ -213,48 +145,6 @@ def _scalar(self: NDArray, key: Any) -> Any:
     last = parts[-1] % self.shape[-1]
     view = self._data[parts[:-1] + (slice(last, last + 1),)]
     return wrap(view.reshape(()) if is_np(self) else view, self._ctx, type(self))
-
-
-def _recorded_advanced(self: NDArray, key: Any) -> Any:
-    parts = key if isinstance(key, tuple) else (key,)
-    if len(parts) == 1 and getattr(indexing.plain_key(parts[0]), "dtype", np.dtype(int)).kind != "b":
-        index = parts[0] if isinstance(parts[0], NDArray) else np.asarray(indexing.plain_key(parts[0]))
-        return invoke(OPS["take"], [self, index], {"axis": 0, "mode": "wrap"})
-    raw = [np.asarray(indexing.plain_key(p)) for p in parts]
-    if any(r.dtype.kind == "b" for r in raw) or any(not isinstance(p, (NDArray, np.ndarray, list, int)) for p in parts):
-        raise TraceError(f"index {key!r} has no gradient here; use take, pick or gather_nd inside autograd.record()")
-    stacked = np.stack(np.broadcast_arrays(*raw))
-    return invoke(OPS["gather_nd"], [self, stacked], {})
-
-
-def set_item(self: Symbol, key: Any, value: Any) -> None:
-    """x[key] = value on a traced value: a new value of x, written back to the caller's array if x is one."""
-    shape = self.shape
-    indexing.check_traced(key, shape)
-    if not indexing.is_basic(key):
-        raise TraceError(f"{user_location()}: x[{key!r}] = … cannot be traced; use F.where or F.one_hot")
-    marks = np.zeros(shape, bool)
-    marks[key] = True
-    if not isinstance(value, (NDArray, Symbol)):
-        value = invoke(OPS["_full"], [], {"shape": (), "value": _python(value), "dtype": np.dtype(self.dtype).name}) if isinstance(value, NUMBERS) \
-            else np.asarray(value, self.dtype)
-    if marks.all():
-        new = invoke(OPS["broadcast_to"], [value], {"shape": shape})
-    else:
-        new = _merge(self, key, value, marks)
-    assign(self, new if np.dtype(new.dtype) == np.dtype(self.dtype) else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name}))
-
-
-def _merge(x: Symbol, key: Any, value: Any, marks: np.ndarray) -> Any:
-    """x outside of the key, value inside: the value is put where the key points by a gather."""
-    cell = np.zeros(marks.shape, np.int64)
-    target = cell[key]
-    count = int(np.prod(target.shape))
-    cell[key] = np.arange(count).reshape(target.shape)
-    wide = invoke(OPS["broadcast_to"], [value], {"shape": target.shape})
-    flat = invoke(OPS["Reshape"], [wide], {"shape": (-1,)}) if target.shape != (count,) else wide
-    placed = invoke(OPS["take"], [flat, cell], {"axis": 0})
-    return invoke(OPS["_npi_where"], [marks, placed, x], {})
 
 
 # ---- fluent methods
@@ -298,7 +188,10 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     reverse = bool(kwargs.get("reverse", False))
     if isinstance(self, NDArray) and not SCOPE.recording and not SCOPE.traces and self._data.flags.c_contiguous:
         return wrap(self._data.reshape(mx_reshape(self.shape, new, reverse)), self._ctx, type(self))
-    return functions.resolve("nd", "reshape")(self, shape=new, **({"reverse": True} if reverse else {}))
+    out = functions.resolve("nd", "reshape")(self, shape=new, **({"reverse": True} if reverse else {}))
+    if isinstance(out, Symbol) and SCOPE.traces:              # as eagerly: a change of the result is a change of the source
+        out._view_of(self if isinstance(self, Symbol) else SCOPE.traces[-1].capture(self), ALIAS)
+    return out
 
 
 def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
@@ -329,7 +222,27 @@ def _backward(self: Any, out_grad: Any = None, retain_graph: bool = False, train
 BACKWARD: list[Any] = []
 for _cls in (NDArray, Symbol):
     _attach(_cls)
-Symbol.astype = lambda self, dtype, **_: self.cast(dtype)            # type: ignore[attr-defined]
+
+
+def _symbol_astype(self: Symbol, dtype: Any, copy: bool = True, **_: Any) -> Symbol:
+    """Another dtype; itself when copy is False and nothing changes."""
+    return self if not copy and self.dtype is not None and np.dtype(self.dtype) == as_dtype(dtype) else self.cast(dtype)    # type: ignore[attr-defined]
+
+
+def _symbol_copyto(self: Symbol, other: Any) -> Any:
+    """Copy into another value of the program; on a device: a copy, since a program runs on one."""
+    if isinstance(other, Context):
+        return self.copy()                                    # type: ignore[attr-defined]
+    if not isinstance(other, (NDArray, Symbol)):
+        raise TypeError(f"copyto takes an array or a device such as cpu(), got {other!r:.60}")
+    if tuple(other.shape) != tuple(self.shape):
+        raise ShapeError(f"copyto: the target has shape {tuple(other.shape)}, this array {tuple(self.shape)}")
+    other[:] = self
+    return other
+
+
+Symbol.astype = _symbol_astype                                       # type: ignore[attr-defined]
+Symbol.copyto = _symbol_copyto                                       # type: ignore[attr-defined]
 Symbol.copy = lambda self: invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]
 Symbol.__getitem__ = symbol_item                                     # type: ignore[attr-defined]
 Symbol.__setitem__ = set_item                                        # type: ignore[attr-defined]

@@ -1,6 +1,7 @@
 """``nd``: functions on arrays, generated from the registry, and those that make arrays."""
 from __future__ import annotations
 
+import ctypes
 from typing import Any, Sequence
 
 import numpy as _np
@@ -8,9 +9,10 @@ import numpy as _np
 from . import functions, methods
 from .array import NDArray, array as _array, wrap
 from .device import Context, find_cupy
+from .dtype import as_dtype
 from .dispatch import invoke
 from .ops.registry import OPS
-from .errors import TraceError, user_location
+from .errors import DeviceError, ShapeError, TraceError, user_location
 from .random_functions import RandomSpace, make, shape_of, symbolic
 from .scope import SCOPE, tracing
 
@@ -22,9 +24,19 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
 
     dtype: float32 unless given, or that of an NDArray source.
     """
+    if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
+        return _traced_array(source_array, dtype)
     if dtype is None:
         dtype = source_array._data.dtype if isinstance(source_array, NDArray) else _np.float32
-    return _array(source_array, ctx, dtype)
+    return made_here(_array(source_array, ctx, dtype))
+
+
+def made_here(x: Any) -> Any:
+    """An array of constants; inside a hybridized call the trace notes that each call makes its own."""
+    trace = tracing()
+    if trace is not None:
+        trace.made[id(x)] = x
+    return x
 
 
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, **kwargs: Any) -> Any:
@@ -77,15 +89,63 @@ def concatenate(arrays: Sequence[Any], axis: int = 0, always_copy: bool = True) 
 def from_numpy(ndarray: _np.ndarray, zero_copy: bool = True) -> Any:
     """An array on the CPU that shares a NumPy array's memory."""
     raw = _np.asarray(ndarray)
+    as_dtype(raw.dtype)                                       # DTypeError for text, objects, complex numbers
     return wrap(raw if zero_copy else raw.copy(), Context("cpu", 0))
 
 
+class _Exporter:
+    """A DLPack capsule as the object that ``from_dlpack`` of NumPy and CuPy takes."""
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        head = (ctypes.c_int32 * 4).from_address(_pointer(self._capsule))      # DLTensor: data, device type, device number
+        return head[2], head[3]
+
+
+class _Writable:
+    """The memory of a NumPy array, which is kept alive, as one that may be written."""
+
+    def __init__(self, raw: _np.ndarray):
+        self._raw = raw
+        self.__array_interface__ = {**raw.__array_interface__, "data": (raw.__array_interface__["data"][0], False)}
+
+
+def _pointer(capsule: Any) -> int:
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return get(capsule, b"dltensor")
+
+
 def from_dlpack(dlpack: Any) -> Any:
-    """An array that shares the memory of any DLPack exporter."""
-    if hasattr(dlpack, "__dlpack_device__") and dlpack.__dlpack_device__()[0] == 2:
+    """An array that shares the memory of a DLPack capsule, or of any object that exports one.
+
+    >>> x = ones((2,)); y = from_dlpack(to_dlpack_for_read(x)); y[:] = 3; x.asnumpy().tolist()
+    [3.0, 3.0]
+    """
+    if type(dlpack).__name__ == "PyCapsule":
+        try:
+            _pointer(dlpack)
+        except ValueError:
+            raise TypeError("from_dlpack: the capsule holds no DLPack tensor, or was used already") from None
+        dlpack = _Exporter(dlpack)
+    if not hasattr(dlpack, "__dlpack_device__"):
+        raise TypeError(f"from_dlpack takes a DLPack capsule or an array that exports one, got {type(dlpack).__name__}")
+    kind, number = dlpack.__dlpack_device__()
+    if kind == 2:
         cupy = find_cupy()
-        return wrap(cupy.from_dlpack(dlpack), Context("gpu", dlpack.__dlpack_device__()[1]))      # type: ignore[union-attr]
-    return wrap(_np.from_dlpack(dlpack), Context("cpu", 0))
+        if cupy is None:
+            raise DeviceError(f"the DLPack tensor is on gpu({number}), which cannot be used here: CuPy sees no GPU")
+        return wrap(cupy.from_dlpack(dlpack), Context("gpu", number))
+    raw = _np.from_dlpack(dlpack)
+    as_dtype(raw.dtype)
+    if isinstance(dlpack, _Exporter) and not raw.flags.writeable:        # NumPy cannot know: such a capsule does not say
+        raw = _np.asarray(_Writable(raw))
+    return wrap(raw, Context("cpu", 0))
 
 
 def to_dlpack_for_read(data: Any) -> Any:
@@ -122,11 +182,22 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
     return invoke(OPS["_split_v2"], [ary], {**attrs, "axis": axis, "squeeze_axis": squeeze_axis}, hint="_split_v2")
 
 
+def _traced_array(source: Any, dtype: Any) -> Any:
+    """array() of a traced value, or of a list of them, which are stacked as nested lists would be."""
+    if isinstance(source, (list, tuple)):
+        values = [v if hasattr(v, "entries") or isinstance(v, NDArray) else _np.asarray(v, _np.float32) for v in source]
+        if len({tuple(v.shape) for v in values}) > 1:
+            raise ShapeError(f"{user_location()}: array() of values of different shapes: {', '.join(str(tuple(v.shape)) for v in values)}")
+        out = invoke(OPS["stack"], values, {"axis": 0}, hint="stack")
+        return out.cast(dtype or "float32")
+    return source.copy() if dtype is None else source.cast(dtype)
+
+
 def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
     """A constant inside hybridized code, from a list, a NumPy array or numbers."""
     trace = tracing()
-    if any(hasattr(v, "entries") for v in (source_array if isinstance(source_array, (list, tuple)) else [source_array])):
-        raise TraceError(f"{user_location()}: array() takes numbers, and here it was given a Symbol; use stack or concat to put Symbols together")
+    if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
+        return _traced_array(source_array, dtype)
     if trace is None:
         raise TraceError(f"{user_location()}: array() has no Symbol that a model file could hold; inside a hybridized call it works, "
                          "for a Symbol use ones, zeros, full, or a constant parameter (self.params.get_constant)")
@@ -135,6 +206,7 @@ def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
         value = array(source_array, ctx if ctx is not None else trace.ctx, dtype)
     finally:
         SCOPE.traces = old
+    trace.made[id(value)] = value
     return trace.capture(value)
 
 

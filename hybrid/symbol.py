@@ -22,11 +22,28 @@ class Symbol:
     <Symbol _plusscalar0>
     """
     __array_priority__ = 1000.0
-    __slots__ = ("entries", "_base", "__weakref__")
+    __slots__ = ("_entries", "_base", "_seen", "__weakref__")
 
-    def __init__(self, entries: Sequence[tuple[SymNode, int]], base: Any = None):
-        self.entries = list(entries)
-        self._base = base                                # (symbol, key) of which this is a view
+    def __init__(self, entries: Sequence[tuple[SymNode, int]]):
+        self._entries = list(entries)
+        self._base: Any = None                           # (symbol, key) of which this is a view
+        self._seen: Any = None                           # the symbol's entries when the view was read
+
+    @property
+    def entries(self) -> list[tuple[SymNode, int]]:
+        """(node, output number) of each output. A view of a value that has changed since is read again."""
+        if self._base is not None and self._base[0].entries is not self._seen:
+            REREAD[0](self)
+        return self._entries
+
+    @entries.setter
+    def entries(self, new: Sequence[tuple[SymNode, int]]) -> None:
+        self._entries = list(new)
+
+    def _view_of(self, parent: "Symbol", key: Any) -> "Symbol":
+        """Note that this is a view."""
+        self._base, self._seen = (parent, key), parent.entries
+        return self
 
     # ---- what it is
     def _one(self) -> tuple[SymNode, int]:
@@ -131,7 +148,8 @@ class Symbol:
 
     def detach(self) -> "Symbol":
         """The value, through which no gradient flows."""
-        return create(find("BlockGrad"), [self], {}, None)
+        out = create(find("BlockGrad"), [self], {}, None)
+        return out._view_of(self, ALIAS) if tracing() is not None else out
 
     def wait_to_read(self) -> None:
         """Nothing to wait for."""
@@ -411,6 +429,8 @@ def attach_files(files: Any) -> None:
 
 
 Variable = var
+ALIAS: Any = object()                 # in place of the key of a view: all elements, in whatever shape
+REREAD: list[Any] = []                # traced_indexing.py puts here what reads a view again
 FUNCTIONS: dict[str, Any] = {}        # creation functions that nd has too
 RESOLVE: list[Any] = []               # functions.py puts the lookup of operator functions here
 

@@ -499,3 +499,29 @@ case("_npi_outer", [f(2, 2), f(3)], np.outer)
 case("_npi_inner", [f(2, 3), f(4, 3)], np.inner, tol=1e-5)
 case("_npi_vdot", [f(2, 3), f(2, 3)], np.vdot, tol=1e-5)
 case("_npi_kron", [f(2, 2), f(2, 3)], np.kron)
+
+
+# ---- writing by index
+def _assigned(x: np.ndarray, value: Any, key: Any) -> np.ndarray:
+    out = x.copy()
+    out[key] = value
+    return out
+
+
+def assign_case(key: str, value: np.ndarray, **attrs: Any) -> None:
+    case("_slice_assign", [f(4, 5), value], lambda x, v: _assigned(x, v, eval(f"np.s_[{key}]")), **attrs)     # noqa: S307  written below
+
+
+assign_case("1:3", f(2, 5), begin=(1,), end=(3,))
+assign_case("::2, 1:4", f(2, 3), begin=(None, 1), end=(None, 4), step=(2, 1))
+assign_case("::-1, ::-2", f(4, 3), begin=(None, None), end=(None, None), step=(-1, -2))
+assign_case("3:0:-2, 2:3", f(2, 1), begin=(3, 2), end=(0, 3), step=(-2, 1))
+assign_case(":, -2:", f(4, 2), begin=(None, -2), end=(None, None))
+assign_case("::3, ::2", f(2, 3), begin=(None, None), end=(None, None), step=(3, 2))
+assign_case("2:2", f(0, 5), begin=(2,), end=(2,))
+case("_slice_assign", [i(3, 4), f(1, 4)], lambda x, v: _assigned(x, v, np.s_[1:2]), grad=False, begin=(1,), end=(2,))
+case("_slice_assign_scalar", [f(4, 5)], lambda x: _assigned(x, 2.5, np.s_[1:4:2, ::-1]), scalar=2.5, begin=(1, None), end=(4, None), step=(2, -1))
+case("_scatter_set_nd", [f(4, 3), f(2, 3), np.array([[2, 0]])], lambda x, v, at: _assigned(x, v, at[0]))
+case("_scatter_set_nd", [f(4, 3), f(3), np.array([[2, 0, 2], [1, -1, 1]])], lambda x, v, at: _assigned(x, v, (at[0], at[1])))     # twice: the last stays
+case("_scatter_set_nd", [f(6), f(2, 2), np.array([[[1, 1], [1, 4]]])], lambda x, v, at: _assigned(x, v.reshape(-1), at.reshape(-1)))
+case("_scatter_set_nd", [f(3, 2), f(0, 2), np.zeros((1, 0), np.int64)], lambda x, v, at: x)

@@ -8,6 +8,7 @@ import numpy as _np
 from .. import functions, methods
 from ..array import NP_CLASS, NDArray, array as _array, wrap
 from .. import random as _generator
+from ..ndarray import made_here
 from ..ops.elementwise import NP_BINARY
 from ..random_functions import RandomSpace, make as _make
 
@@ -54,7 +55,7 @@ def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None) -
     if dtype is None:
         dtype = object._data.dtype if _isinstance(object, NDArray) else object.dtype if _isinstance(object, (_np.ndarray, _np.generic)) else "float32"
         dtype = "float32" if dtype == _np.float64 and not _isinstance(object, NDArray) else dtype
-    return _array(object, ctx or device, dtype, ndarray)
+    return made_here(_array(object, ctx or device, dtype, ndarray))
 
 
 asarray = array

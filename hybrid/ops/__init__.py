@@ -1,8 +1,8 @@
 """The operators: importing the package registers every family."""
 from __future__ import annotations
 
-from . import (arrange, attention, boxes, conv, creation, ctc, decompose, einsum, elementwise, image, indexing, linalg, nn, norm, order,
+from . import (arrange, assign, attention, boxes, conv, creation, ctc, decompose, distributions, einsum, elementwise, image, indexing, linalg, nn, norm, order,
                output, random, reduction, regions, registry, resize, sequence, shape)
 
-__all__ = ["arrange", "attention", "boxes", "conv", "creation", "ctc", "decompose", "einsum", "elementwise", "image", "indexing", "linalg", "nn", "norm",
+__all__ = ["arrange", "assign", "attention", "boxes", "conv", "creation", "ctc", "decompose", "distributions", "einsum", "elementwise", "image", "indexing", "linalg", "nn", "norm",
            "order", "output", "random", "reduction", "regions", "registry", "resize", "sequence", "shape"]

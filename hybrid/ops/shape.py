@@ -258,16 +258,21 @@ def _range(n: int, begin: int | None, end: int | None, step: int | None) -> tupl
 @op("slice", "data", npx=("slice",), json=("_npx_slice", "crop"), begin=Shape(none=True), end=Shape(none=True), step=Shape((), none=True))
 def slice_(data: Node, a: Attrs) -> Node:
     """A range with steps along the first axes; None means from the start or to the end."""
-    start, size, stride = [0] * data.ndim, list(data.shape), [1] * data.ndim
+    return ir.slice(data, *slice_ranges(data.shape, a))
+
+
+def slice_ranges(shape: Sequence[int], a: Attrs) -> tuple[list[int], list[int], list[int]]:
+    """Start, number of elements and step on each axis, of the attributes begin, end and step."""
+    start, size, stride = [0] * len(shape), list(shape), [1] * len(shape)
     if len(a.begin) != len(a.end):
         raise ShapeError(f"slice needs as many begin as end entries, got begin={a.begin}, end={a.end}")
     if 0 in a.step:
         raise ShapeError(f"slice: step={a.step} has a 0; use 1 to keep every element")
     for i, (b, e) in enumerate(zip(a.begin, a.end)):
-        if i >= data.ndim:
-            raise ShapeError(f"slice has {len(a.begin)} ranges for an array of {data.ndim} axes")
-        start[i], size[i], stride[i] = _range(data.shape[i], b, e, a.step[i] if i < len(a.step) else None)
-    return ir.slice(data, [b if n else 0 for b, n in zip(start, size)], size, stride)
+        if i >= len(shape):
+            raise ShapeError(f"slice has {len(a.begin)} ranges for an array of {len(shape)} axes")
+        start[i], size[i], stride[i] = _range(shape[i], b, e, a.step[i] if i < len(a.step) else None)
+    return [b if n else 0 for b, n in zip(start, size)], size, stride
 
 
 @op("slice_axis", "data", axis=Int(), begin=Int(), end=Int(None))
