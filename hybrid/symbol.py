@@ -9,7 +9,6 @@ from . import dtype as dt
 from . import inference, names
 from .device import Context, current_context
 from .errors import AttributeValueError, HybridError, TraceError, user_location
-from .lower import lower
 from .ops.registry import Attrs, OpDef, find
 from .scope import SCOPE, tracing
 from .symnode import CONCRETE, SymNode, known
