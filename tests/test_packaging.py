@@ -10,9 +10,29 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-LAYERS = [["config", "errors", "dtype", "device", "scope", "codec", "forking"], ["ir"], ["ops"], ["passes"], ["codegen", "kernels"], ["runtime"],
-          ["names", "tree", "indexing", "random", "tape", "debug", "symnode", "inference", "lower", "symbol"], ["array"], ["dispatch"], ["autograd", "functions", "quick", "entry", "trace", "traced_grad", "nd_draws"],
-          ["traced_indexing"], ["methods", "executor", "hybridize", "initializer"], ["random_functions"], ["ndarray"], ["numpy"], ["serialize"], ["numpy_extension", "base", "util", "metric", "lr_scheduler"], ["optimizer"], ["recordio", "io"], ["image"], ["gluon"]]
+LAYERS = [
+    ["config", "errors", "dtype", "device", "scope", "codec", "forking"],
+    ["ir"],
+    ["ops"],
+    ["passes"],
+    ["codegen", "kernels"],
+    ["runtime"],
+    ["names", "tree", "indexing", "random", "tape", "debug", "symnode", "inference", "lower", "symbol"],
+    ["array"],
+    ["dispatch"],
+    ["autograd", "functions", "quick", "entry", "trace", "traced_grad", "nd_draws"],
+    ["traced_indexing"],
+    ["methods", "executor", "hybridize", "initializer"],
+    ["random_functions"],
+    ["ndarray"],
+    ["numpy"],
+    ["serialize"],
+    ["numpy_extension", "base", "util", "metric", "lr_scheduler"],
+    ["optimizer"],
+    ["recordio", "io"],
+    ["image"],
+    ["gluon"],
+]
 
 
 def config() -> configparser.ConfigParser:
