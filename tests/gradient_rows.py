@@ -136,6 +136,7 @@ def _names(text: str, reason: str) -> dict[str, str]:
 
 
 _COMPARED = "equal not_equal greater greater_equal less less_equal logical_and logical_or logical_xor".split()
+_DISTRIBUTIONS = "gamma poisson negative_binomial generalized_negative_binomial".split()
 _BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()
 
 # No gradient flows through these, and why
@@ -145,6 +146,9 @@ NO_GRADIENT: dict[str, str] = {
     **_names("zeros_like ones_like _full_like _contrib_arange_like", "a constant of the input's shape"),
     **_names("_zeros _ones _full _arange _linspace _eye _npi_identity _npi_indices _npi_logspace", "no input"),
     **_names("_random_uniform _random_normal _random_exponential _random_randint _random_bernoulli", "no input but the key"),
+    **{f"_random_{n}": "no input but the key" for n in _DISTRIBUTIONS},
+    **{f"_random_{n}_like": "the input gives its shape alone" for n in _DISTRIBUTIONS},
+    **{f"_sample_{n}": "accepted or refused: no path from the parameters" for n in _DISTRIBUTIONS},
     **_names("_random_uniform_like _random_normal_like _random_exponential_like", "the input gives its shape alone"),
     **_names("_contrib_bipartite_matching argmax argmin argmax_channel _npi_argmax _npi_argmin argsort _npi_argsort one_hot _ravel_multi_index _unravel_index", "indices"),
     **_names("_np_all _np_any _npi_isnan _npi_isinf _npi_isfinite _npi_isposinf _npi_isneginf _npi_logical_not", "a truth value"),

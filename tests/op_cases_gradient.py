@@ -89,3 +89,7 @@ for _ratio in (2, -1):
 case("ROIPooling", [f(2, 2, 7, 8), _rois], pooled_size=(2, 3), spatial_scale=0.8)
 case("BilinearSampler", [f(1, 2, 4, 5), f(1, 2, 3, 2, low=-1.2, high=1.2)])
 case("SpatialTransformer", [f(1, 2, 4, 5), f(1, 6, low=-0.7, high=0.7)], target_shape=(3, 2), transform_type="affine", sampler_type="bilinear")
+
+case("_sample_exponential", [f(3, low=0.5)], shape=(2,))
+case("_sample_multinomial", [np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])], shape=4, get_prob=True)
+case("_contrib_SyncBatchNorm", [f(3, 2, 4), f(2, low=0.5), f(2), f(2), f(2, low=0.5)], fix_gamma=False, train=True)

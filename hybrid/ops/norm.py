@@ -9,7 +9,7 @@ from ..ir import Node
 from .attributes import Attrs
 from .nn import uniform01
 from .reduction import mean_of
-from .registry import Bool, Enum, Float, Int, Lowered, Shape, op
+from .registry import Bool, Enum, Float, Int, Lowered, Shape, Str, op
 from .shape import normal_axis
 
 
@@ -34,7 +34,7 @@ def bn_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
-@op("BatchNorm", "data gamma beta moving_mean moving_var", npx=("batch_norm",), json=("_npx_batch_norm", "BatchNorm_v1", "_contrib_SyncBatchNorm_"),
+@op("BatchNorm", "data gamma beta moving_mean moving_var", npx=("batch_norm",), json=("_npx_batch_norm", "BatchNorm_v1"),
     aux="moving_mean moving_var", needs=("train",), params=bn_params, outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1,
     eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False), output_mean_var=Bool(False), axis=Int(1),
     cudnn_off=Bool(False), min_calib_range=Float(None), max_calib_range=Float(None))
@@ -65,6 +65,14 @@ def batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_va
         scale = scale * ir.cast(gamma, x.dtype)
     out = c * _along(scale, axis, x.ndim) + _along(ir.cast(beta, x.dtype), axis, x.ndim)
     return Lowered((ir.cast(out, data.dtype), ir.cast(mean, gamma.dtype), ir.cast(inverse, gamma.dtype)), updates)
+
+
+@op("_contrib_SyncBatchNorm", "data gamma beta moving_mean moving_var", mx=("contrib.SyncBatchNorm",), aux="moving_mean moving_var", needs=("train",),
+    params=lambda shapes, a: bn_params(shapes, a.extended(axis=1)), outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1,
+    eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False), output_mean_var=Bool(False), ndev=Int(1), key=Str(""))
+def sync_batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_var: Node, a: Attrs) -> Lowered:
+    """BatchNorm along axis 1 whose statistics MXNet takes over ndev devices; here a batch is on one device."""
+    return batch_norm.fn(data, gamma, beta, moving_mean, moving_var, a.extended(axis=1))
 
 
 def ln_params(shapes: list, a: Attrs) -> list:
