@@ -81,7 +81,8 @@ class Executor:
                 node = SymNode(None, name, None, ())
                 node.holder, node.info = CONCRETE, [(a.shape, a._data.dtype)]
                 stand_ins[name] = node
-            typed = self._symbol(**{name: Symbol([(stand_ins[name], 0)]) for name in nodes})
+            replaced: dict[str, Any] = {name: Symbol([(stand_ins[name], 0)]) for name in nodes}
+            typed = self._symbol(**replaced)
             self._programs[key] = lower(typed, list(stand_ins.values()), train)
         return self._programs[key]
 

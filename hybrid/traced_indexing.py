@@ -136,7 +136,7 @@ def advanced_item(x: Any, key: Any) -> Any:
     """x[key] with index arrays: a copy."""
     parts, known = _split(x, key)
     if len(parts) == 1 and isinstance(parts[0], (*ARRAYS, np.ndarray)) and _kind(parts[0]) != "b":
-        if known:
+        if isinstance(parts[0], np.ndarray):
             _check_range(parts[0], x.shape)
         return _rows(x, parts[0])
     return invoke(OPS["take"], [_flat(x), _places(x, parts, known)], {"axis": 0, "mode": "clip"}, hint="take")

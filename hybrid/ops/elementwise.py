@@ -78,7 +78,7 @@ def one_shape(shapes: list, a: Attrs) -> list:
     return [tuple(b if d <= 0 else d for d, b in zip(s or (0,) * len(best), best)) if f else s for s, f in zip(shapes, fits)]
 
 
-one_shape.from_any = True                            # type: ignore[attr-defined]  any input tells the others' shape
+setattr(one_shape, "from_any", True)                 # any input tells the others' shape
 
 
 def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...]) -> None:
