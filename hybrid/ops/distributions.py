@@ -145,7 +145,7 @@ def _family(name: str) -> None:
     lower.__doc__ = f"Random numbers: {fn.__doc__}"
     lower_like.__doc__ = f"Random numbers in the input's shape and dtype: {fn.__doc__}"
     lower_each.__doc__ = f"``shape`` random numbers for each element of the parameters: {fn.__doc__}"
-    kinds = {k: Float(v) for k, v in parameters.items()}
+    kinds: dict[str, Any] = {k: Float(v) for k, v in parameters.items()}
     op(f"_random_{name}", "", mx=(f"random_{name}",), needs=("key",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"), **kinds)(lower)
     op(f"_random_{name}_like", "data", mx=(f"random.{name}_like", f"random_{name}_like"), needs=("key",), **kinds)(lower_like)
     op(f"_sample_{name}", " ".join(parameters), mx=(f"sample_{name}",), needs=("key",), shape=Shape(()), dtype=DType(None))(lower_each)
