@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 
@@ -38,8 +39,17 @@ def cuda_emulated() -> bool:
     return os.environ.get("HYBRID_CUDA", "") == "emulator"
 
 
+class _Limit(threading.local):
+    threads = 0
+
+
+LIMIT = _Limit()                       # a thread that sets ``threads`` loads programs for no more than so many; 0: no limit
+
+
 def num_threads() -> int:
     """Threads for compiled CPU programs."""
+    if LIMIT.threads:
+        return LIMIT.threads
     text = os.environ.get("HYBRID_NUM_THREADS", "")
     if text.isdigit() and int(text) > 0:
         return int(text)

@@ -126,11 +126,25 @@ class HybridBlock(Block):
         d = self.__dict__
         d["_active"], d["_flags"] = bool(active), dict(kwargs)
         if clear or d["_engine"] is None:
-            d["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now, options=dict(kwargs), owner=self)
+            self._new_engine()
         d["_seen_key"] = -1
         self._set_quick()
         for child in self._children.values():
             child.hybridize(active, **kwargs)
+
+    def _new_engine(self) -> None:
+        options = dict(self.__dict__["_flags"])
+        self.__dict__["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now, options=options, owner=self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For copies and pickles: all but the compiled programs, which a copy makes anew."""
+        return {**self.__dict__, "_engine": None, "_quick_on": False, "_seen_key": -1}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if state["_active"]:
+            self._new_engine()
+            self._set_quick()
 
     def _set_quick(self) -> None:
         """Whether calls may go the shortest way: compiled, and no hooks of its own."""

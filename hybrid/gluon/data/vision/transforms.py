@@ -5,17 +5,19 @@ plain Blocks.
 """
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .... import image
-from ....array import wrap
+from .... import config, image
+from ....array import NDArray, wrap
 from ....base import numeric_types
 from ....device import array_module
 from ....errors import HybridError, ShapeError
 from ....ops.image import saturate_array
+from ....scope import SCOPE
 from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import HybridSequential, Lambda, Sequential
@@ -29,8 +31,53 @@ def _pair(size: Any) -> tuple[int, int]:
     return int(width), int(height)
 
 
+_OFTEN, _KINDS = 32, 4               # pictures of one shape and dtype before a run is compiled for them; and for how many shapes
+
+
+class _Run(HybridSequential):
+    """Neighbouring HybridBlocks of a Compose: eager for pictures of ever new sizes, compiled for a kind that comes often."""
+
+    def __init__(self, transforms: Sequence[HybridBlock]):
+        super().__init__()
+        self.add(*transforms)
+        self.__dict__.update(_seen={}, _program=None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        d = self.__dict__
+        x = args[0] if len(args) == 1 and not kwargs else None
+        if not isinstance(x, NDArray) or d["_active"] or SCOPE.traces or d["_forward_hooks"] or d["_forward_pre_hooks"]:
+            return super().__call__(*args, **kwargs)
+        kind, seen = (x.shape, x._data.dtype), d["_seen"]
+        times = seen.get(kind, 0)
+        if times < _OFTEN:
+            if len(seen) > 256:
+                d["_seen"] = seen = {k: n for k, n in seen.items() if n >= _OFTEN}
+            seen[kind] = times + 1 if times + 1 < _OFTEN or sum(n >= _OFTEN for n in seen.values()) < _KINDS else times
+            return super().__call__(x)
+        if d["_program"] is None:
+            d["_program"] = self._compiled()
+        old, config.LIMIT.threads = config.LIMIT.threads, 1      # a picture is small, and the other cores have work of their own
+        try:
+            return d["_program"](x)
+        finally:
+            config.LIMIT.threads = old
+
+    def _compiled(self) -> HybridSequential:
+        program = HybridSequential()
+        program.add(*self._children.values())
+        program.hybridize()
+        for child in self._children.values():                    # they stay as they are: pictures of other sizes still come eagerly
+            child.hybridize(False)
+        return program
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_program": None, "_seen": {}}
+
+
 class Compose(Sequential):
     """Transforms one after another. Functions may stand among the blocks.
+
+    Neighbouring HybridBlocks are compiled into one program for pictures of a shape that comes again and again.
 
     >>> Compose([Resize(8), ToTensor()])(hybrid.nd.zeros((4, 4, 3), dtype="uint8")).shape        # doctest: +SKIP
     (3, 8, 8)
@@ -41,7 +88,9 @@ class Compose(Sequential):
         for t in transforms:
             if not isinstance(t, Block) and not callable(t):
                 raise HybridError(f"Compose takes transforms, that is blocks or functions; got {type(t).__name__}: {t!r}")
-            self.add(t if isinstance(t, Block) else Lambda(t))
+        for hybrid, run in itertools.groupby(transforms, lambda t: isinstance(t, HybridBlock)):
+            blocks = [t if isinstance(t, Block) else Lambda(t) for t in run]
+            self.add(*([_Run(blocks)] if hybrid and len(blocks) > 1 else blocks))
 
 
 class HybridCompose(HybridSequential):
