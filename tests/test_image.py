@@ -1,6 +1,8 @@
 """Pictures against MXNet's own answers (OpenCV inside), and damaged ones."""
 from __future__ import annotations
 
+import copy
+import pickle
 import random
 import subprocess
 import sys
@@ -67,6 +69,7 @@ def test_truncated_file_is_named(tmp_path: Path) -> None:
         mx.image.imdecode("text")
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_garbage_never_crashes() -> None:
     rng = np.random.RandomState(0)
     for name in ("colour.jpg", "colour.png", "palette.png", "colour.bmp", "turned.jpg"):
@@ -288,3 +291,46 @@ def test_symbols_of_pictures() -> None:
     out = mx.sym.image.normalize(mx.sym.image.to_tensor(x), (0.1, 0.2, 0.3), (1.0, 2.0, 3.0))
     assert '"op": "_image_to_tensor"' in out.tojson() and '"mean": "(0.1, 0.2, 0.3)"' in out.tojson()
     assert out.infer_shape(data=(4, 5, 3))[1] == [(3, 4, 5)]
+
+
+def test_compose_compiles_what_comes_often() -> None:
+    """The same numbers before and after: a run of transforms is compiled once a shape has come 32 times, the fifth shape never."""
+    net = transforms.Compose([transforms.RandomFlipLeftRight(), transforms.RandomBrightness(0.3), transforms.ToTensor(), transforms.Normalize(0.4, 0.2)])
+    plain = transforms.Compose([*list(net._children.values())[0]._children.values()])
+    plain.register_forward_hook(lambda *_: None)
+    next(iter(plain._children.values())).register_forward_hook(lambda *_: None)      # a hook keeps a run eager
+    run = list(net._children.values())[0]
+    x = picture()
+    for seed in range(40):
+        mx.random.seed(seed)
+        out = net(x).asnumpy()
+        mx.random.seed(seed)
+        np.testing.assert_allclose(out, plain(x).asnumpy(), rtol=1e-5, atol=1e-5)
+        assert (run._program is not None) == (seed >= 32)
+    for size in range(4, 12):
+        for _ in range(40):
+            assert net(picture(size, size, 3)).shape == (3, size, size)
+    assert sum(n >= 32 for n in run._seen.values()) == 4
+    for i in range(300):
+        net(picture(1, 1 + i, 3))
+    assert len(run._seen) <= 257
+
+
+def test_copies_of_compiled_blocks() -> None:
+    x = picture()
+    net = transforms.HybridCompose([transforms.Resize(4), transforms.ToTensor()])
+    expected = net(x).asnumpy()
+    dense = mx.gluon.nn.HybridSequential()
+    dense.add(mx.gluon.nn.Dense(3), mx.gluon.nn.Dense(2))
+    dense.initialize()
+    dense.hybridize()
+    y = nd.ones((2, 4))
+    before = dense(y).asnumpy()
+    for copied in (lambda b: pickle.loads(pickle.dumps(b)), copy.deepcopy):
+        np.testing.assert_array_equal(copied(net)(x).asnumpy(), expected)
+        twin = copied(dense)
+        assert twin._active and twin[0].weight is not dense[0].weight
+        np.testing.assert_allclose(twin(y).asnumpy(), before, rtol=1e-6)
+        twin[0].weight.set_data(nd.zeros((3, 4)))
+        assert not np.allclose(twin(y).asnumpy(), before)
+        np.testing.assert_allclose(dense(y).asnumpy(), before, rtol=1e-6)
