@@ -152,6 +152,20 @@ def test_hybridized_transform_draws_the_same(name: str) -> None:
         assert np.abs(a.astype(float) - b).max() <= (1 if a.dtype == np.uint8 else 1e-4)
 
 
+@pytest.mark.parametrize("name", list(HYBRID), ids=list(HYBRID))
+def test_transform_in_cuda(name: str, cuda_device: Any) -> None:
+    raw = picture().asnumpy()
+    block, out = HYBRID[name], []
+    for ctx in (mx.cpu(), cuda_device):
+        x = nd.array(raw.transpose(2, 0, 1), ctx, "float32") if name == "normalize" else nd.array(raw, ctx, "uint8")
+        block.hybridize()
+        mx.random.seed(4)
+        out.append(block(x))
+    block.hybridize(False)
+    assert out[1].ctx == cuda_device and out[0].dtype == out[1].dtype
+    assert np.abs(out[0].asnumpy().astype(float) - out[1].asnumpy()).max() <= (1 if out[0].dtype == np.uint8 else 1e-4)
+
+
 # ---- random ones
 def test_saturation_by_hand() -> None:
     """MXNet's operator takes the gray of one channel alone (its augmenter takes all three); this is the right one."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from ... import random as draws
 from ...array import NDArray, NP_CLASS, array, wrap
-from ...device import Context, array_module, cpu_pinned, current_context
+from ...device import Context, array_module, current_context
 from ...errors import DTypeError, ShapeError
 from ...numpy_extension import is_np_array, is_np_shape, set_np
 from .pool import LoaderError, LoaderTimeout, WorkerPool
@@ -91,7 +91,8 @@ class DataLoader:
     ``rollover``): which samples make a batch; or batch_sampler, which gives lists of indices, instead of all four.
     batchify_fn: makes a batch of a list of samples. num_workers: processes (threads with ``thread_pool=True``) that
     make batches ahead, ``prefetch`` of them (default twice the workers). timeout: seconds to wait for one batch.
-    pin_memory: batches in page-locked memory where there is a GPU. auto_reload: accepted, workers stay between epochs.
+    pin_memory, pin_device_id, auto_reload: accepted for MXNet's sake; CuPy copies through page-locked memory of its own, and
+    workers stay between epochs.
 
     Arrays of a batch are on the current device (``hybrid.current_context()``). Workers start with the first iteration and
     keep the dataset as it is then; ``close()`` ends them, and the next iteration starts new ones. They are forked, so
@@ -121,7 +122,6 @@ class DataLoader:
         self._dataset, self._batch_sampler = dataset, batch_sampler
         self._num_workers, self._thread_pool, self._timeout = max(0, int(num_workers)), thread_pool, timeout
         self._prefetch = max(0, int(prefetch)) if prefetch is not None else 2 * self._num_workers
-        self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
         self._own_batchify = batchify_fn is None
         self._batchify_fn = batchify_fn or (default_mp_batchify_fn if self._num_workers else default_batchify_fn)
         self.auto_reload = auto_reload
@@ -146,8 +146,6 @@ class DataLoader:
         return {**self.__dict__, "_pool": None}
 
     def _ready(self, batch: Any, made_elsewhere: bool = False) -> Any:
-        if self._pin_memory:
-            return _as_in_context(batch, cpu_pinned(self._pin_device_id))
         return _as_in_context(batch, current_context()) if self._own_batchify or made_elsewhere else batch
 
     def _make(self, samples: Any) -> Any:
