@@ -37,7 +37,7 @@ def check_cuda_source(source: str, kernels: Sequence[str], archs: Sequence[str] 
         assert not missing, f"{arch}: no kernel {', '.join(missing)} in {compiled.source_path}"
         for name in kernels:
             r = compiled.resources[name]
-            assert r.spill_stores <= (max(spills, SAVED) if r.registers <= 40 else spills), (f"{arch}: {name} spills {r.spill_stores} bytes with {r.registers} registers; "
+            assert r.spill_stores <= (max(spills, SAVED) if r.registers <= 128 else spills), (f"{arch}: {name} spills {r.spill_stores} bytes with {r.registers} registers; "
                                               f"source {compiled.source_path}")
         found[arch] = compiled.resources
     return found
