@@ -23,6 +23,7 @@ from hybrid.passes.differentiate import vjp_program
 
 from .op_cases_gradient import MORE
 from .op_cases_tensor import CASES
+from .packed_arrays import load
 
 for _module in pkgutil.iter_modules(ops.__path__):      # each registers its operators
     importlib.import_module(f"hybrid.ops.{_module.name}")
@@ -103,7 +104,7 @@ def _row(name: str, d: registry.OpDef, attrs: dict[str, Any], inputs: Any, train
 def rows() -> Iterator[tuple[registry.OpDef, Row]]:
     """All rows that have a gradient, each (operator, attributes, shapes) once."""
     table = json.loads((ORACLE / "ops.json").read_text())
-    arrays = np.load(ORACLE / "ops.npz")
+    arrays = load(ORACLE / "ops.npz")
     known = registry.namespace("nd")
     found: list[tuple[registry.OpDef, dict[str, Any], Any, bool]] = []
     for c in [*CASES, *MORE]:

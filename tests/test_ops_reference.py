@@ -21,12 +21,14 @@ from hybrid.ops import registry
 from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import reference
 
+from .packed_arrays import load
+
 for _module in pkgutil.iter_modules(ops.__path__):      # each registers its operators
     importlib.import_module(f"hybrid.ops.{_module.name}")
 
 HERE = Path(__file__).parent / "oracle"
 TABLE = json.loads((HERE / "ops.json").read_text())
-ARRAYS = np.load(HERE / "ops.npz")
+ARRAYS = load(HERE / "ops.npz")
 FRONTENDS = {"split_v2"}             # functions of nd that rename attributes before they call the operator
 # Where the definition is not yet MXNet's; the test says so when it has become so.
 KNOWN: dict[tuple[str, str], str] = {}
