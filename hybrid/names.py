@@ -1,6 +1,7 @@
 """Automatic names of graph nodes, as MXNet gives them: a hint and a counter, behind the prefix of the active scope; notes on nodes."""
 from __future__ import annotations
 
+import copy
 import threading
 from typing import Any
 
@@ -74,6 +75,13 @@ _state = _State()
 def current() -> NameManager:
     """The active manager of this thread."""
     return _state.value
+
+
+def kept() -> NameManager:
+    """A scope that leaves the counters of names alone: traces may happen any number of times, exports are counted."""
+    scope = copy.copy(current())
+    scope._counter = dict(scope._counter)
+    return scope
 
 
 def notes() -> dict[str, str]:

@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import config, debug
+from . import config, debug, names
 from .array import NDArray, array, wrap
 from .device import Context, current_context
 from .dispatch import common_context
@@ -284,15 +284,16 @@ class Hybridized:
         trace.given = [*arrays, *held]
         trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
         with _active(trace):
-            names = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
-            symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(names, arrays)]
+            titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
+            symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(titles, arrays)]
             first = {id(a): s for a, s in zip(reversed(arrays), reversed(symbols))}
             symbols = [first[id(a)] for a in arrays]             # one array given twice is one value
             for i, h in enumerate(held):
                 own = trace.variable(f"state{i}", None, h.shape, h._data.dtype)
                 trace.known[id(h)] = first.get(id(h), own)
             args, kwargs = unflatten(structure, iter(symbols))
-            result = separate(self.fn(*args, **kwargs))
+            with names.kept():
+                result = separate(self.fn(*args, **kwargs))
             leaves: list[Any] = []
             out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
             leaves = [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves]

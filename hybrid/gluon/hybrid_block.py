@@ -1,7 +1,6 @@
 """HybridBlock: a block that can be compiled. It defines ``hybrid_forward(F, x, **params)`` or plain ``forward(x)``."""
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from .. import autograd, names, ndarray, symbol
@@ -96,7 +95,7 @@ class HybridBlock(Block):
                 v._one()[0].info = [(self._reg_params[name].shape, self._reg_params[name]._dtype)]
             old, SCOPE.shadows = SCOPE.shadows, True
             try:
-                with _same_names(), self.name_scope():
+                with names.kept(), self.name_scope():
                     self.hybrid_forward(symbol, *inputs, **params, **{k: _shadow(v, leaves, len(args)) for k, v in kwargs.items()})
             except ShapeError as err:
                 raise ShapeError(f"{type(self).__name__} ({self.name}): {err}") from None
@@ -157,8 +156,7 @@ class HybridBlock(Block):
             self._set_quick()
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
-        with _same_names():
-            return self.forward(*args, **kwargs)
+        return self.forward(*args, **kwargs)
 
     def _version_now(self) -> Any:
         d = self.__dict__
@@ -228,13 +226,6 @@ class HybridBlock(Block):
         arguments, aux = set(sym.list_arguments()), set(sym.list_auxiliary_states())
         export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments}, {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
-
-
-def _same_names() -> names.NameManager:
-    """A scope that leaves the counters of names alone: traces may happen any number of times, exports are counted."""
-    scope = copy.copy(names.current())
-    scope._counter = dict(scope._counter)
-    return scope
 
 
 def first_array(value: Any) -> Any:

@@ -262,9 +262,9 @@ class Fuser:
         if self.row_value[n] and self._opens_rows(uses, k):
             return ""
         if n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
-            again = max(_visits(u, k) for u in uses) / max(n.size, 1)
-            if again > 1.5:
-                return f"would be computed {again:.1f} times"
+            visits = max(_visits(u, k) for u in uses)
+            if visits > 1.5 * n.size and visits * self.subtree[n] > k.root.size:     # little beside the kernel's own work is computed again
+                return f"would be computed {visits / max(n.size, 1):.1f} times"
         return ""
 
     def _opens_rows(self, uses: list[Use], k: Kernel) -> bool:
