@@ -16,6 +16,7 @@ from ..report import Report, make_report
 from . import driver as current_driver
 
 ALIGN = 16                      # bytes: kernels read and write whole vectors
+ONCE = ("elementwise", "contraction", "reduction", "row", "concat")      # kernels that write each element once, after they read there
 
 
 class CudaProgram:
@@ -60,7 +61,7 @@ class CudaProgram:
                     self._constants.append(self.xp.asarray(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)))
         updates = [(slot, n) for (slot, _), (n, _) in zip(fused.program.updates, fused.results[outputs:]) if n is not inputs[slot]]
         self._written = {slot for slot, _ in updates}
-        self._placed = placed = in_place_updates(fused)
+        self._placed = placed = in_place_updates(fused, ONCE)
         self._moves = [(n, inputs[slot]) for slot, n in updates if n not in placed]
         self._swaps = any(n.prim == "input" for n, _ in self._moves)       # a new value is another input: copies must wait for each other
         fresh = [n for n in dict.fromkeys(n for n, _ in fused.results) if n not in index and n not in placed]
