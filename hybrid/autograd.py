@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import dtype as dt
-from . import traced_grad
+from . import traced_function, traced_grad
 from .array import full_like, wrap
 from .dispatch import apply_program
 from .errors import HybridError
@@ -88,6 +88,17 @@ def _check_versions(entry: Entry) -> None:
                               "so its gradient would be wrong: use x = x + y instead of x += y inside autograd.record()")
 
 
+def _as_recorded(entry: Entry) -> list[Any]:
+    """The inputs as they were: those that have another value by now (x += y) with the old one."""
+    out = []
+    for x, raw, slot in zip(entry.inputs, entry.raws, entry.sources):
+        if x._data is not raw:
+            x = wrap(raw, x._ctx, type(x))
+            x._ag = slot
+        out.append(x)
+    return out
+
+
 def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     """Cotangents of an entry's inputs from those of its outputs."""
     if entry.function is not None:
@@ -99,11 +110,11 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
     if entry.kept is not None and not create_graph:
         parts, kept = entry.kept
-        raw = entry.runner(parts.backward, [*(entry.inputs[i]._data for i in parts.reads), *kept, *(g._data for g in filled)])
+        raw = entry.runner(parts.backward, [*(entry.raws[i] for i in parts.reads), *kept, *(g._data for g in filled)])
         out = [wrap(r, entry.outputs[0]._ctx, type(entry.outputs[0])) for r in raw]
     else:
         with flags(create_graph, None):                   # again from the inputs, so that it can be differentiated itself
-            out = apply_program(vjp_program(entry.program, wrt), [*entry.inputs, *filled], entry.runner)
+            out = apply_program(vjp_program(entry.program, wrt), [*_as_recorded(entry), *filled], entry.runner)
     result: list[Any] = [None] * len(entry.inputs)
     for i, g in zip(wrt, out):
         result[i] = g
@@ -211,14 +222,19 @@ class Function:
         self.saved_tensors = arrays
 
     def __call__(self, *inputs: Any) -> Any:
-        with pause(is_training()):
-            out = self.forward(*inputs)
+        if SCOPE.traces:
+            return traced_function.call(self, inputs, self._forward)
+        out = self._forward(*inputs)
         outputs = list(out) if isinstance(out, (list, tuple)) else [out]
         if is_recording() and any(x._ag is not None for x in inputs):
             entry = Entry(None, list(inputs), outputs, function=self)
             for i, o in enumerate(outputs):
                 o._ag = Slot(entry, i)
         return out
+
+    def _forward(self, *inputs: Any) -> Any:
+        with pause(is_training()):
+            return self.forward(*inputs)
 
     def _pull(self, entry: Entry, grads: list[Any]) -> list[Any]:
         filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]

@@ -147,3 +147,34 @@ def test_losses_and_nets_chain() -> None:
         curves.append(curve)
     np.testing.assert_allclose(curves[1], curves[0], rtol=1e-4)
     assert curves[0][-1] < curves[0][0]
+
+
+class Clip(autograd.Function):
+    """Identity with a clipped gradient, beside a scaled copy: what differentiation of forward would not give."""
+
+    def forward(self, x: Any, w: Any) -> Any:
+        y = x * w
+        self.save_for_backward(x, y)
+        return y, x * 2
+
+    def backward(self, dy: Any, dz: Any) -> Any:
+        x, y = self.saved_tensors
+        return nd.clip(dy * 10, -1, 1) + dz * x, dy * y
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_function_with_a_gradient_of_its_own(hybridized: bool) -> None:
+    def f(x: Any, w: Any) -> Any:
+        y, z = Clip()(x * 1, w)
+        return (y * nd.array([0.01, 5.0, -5.0])).sum() + (z * 3).sum()
+    call = mx.hybridize(f) if hybridized else f
+    x, w = nd.array([1.0, 2.0, 3.0]), nd.array([2.0, 2.0, 2.0])
+    x.attach_grad()
+    w.attach_grad()
+    for _ in range(2):
+        with autograd.record():
+            loss = call(x, w)
+        loss.backward()
+        np.testing.assert_allclose(x.grad.asnumpy(), [0.1 + 3, 1 + 6, -1 + 9], rtol=1e-6)
+        np.testing.assert_allclose(w.grad.asnumpy(), [0.02, 20, -30], rtol=1e-6)
+    assert call(x, w).asscalar() == loss.asscalar()
