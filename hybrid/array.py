@@ -85,9 +85,8 @@ class NDArray:
 
     # ---- memory
     def _rebind(self, raw: Any) -> None:
-        """Another buffer. The only way ``_data`` changes."""
+        """Another buffer; what was computed from the old one stays right. The only way ``_data`` changes."""
         self._data = raw
-        self._version += 1
         REBINDS[0] += 1
 
     def _bump(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import dtype as dt
-from . import traced_function, traced_grad
+from . import history, traced_function, traced_grad
 from .array import full_like, wrap
 from .dispatch import apply_program
 from .errors import HybridError
@@ -199,6 +199,19 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool 
         found = _backward(heads, seeds, keep, create_graph, slots)
     out = [found[id(s)][1] if id(s) in found else full_like(v, 0) for s, v in zip(slots, wanted)]
     return out[0] if single else out
+
+
+def get_symbol(x: Any) -> Any:
+    """The recorded computation of an array as a Symbol, with variables for what it was computed from.
+
+    >>> from hybrid import nd
+    >>> a = nd.ones((2,)); a.attach_grad()
+    >>> with record():
+    ...     b = a * 2
+    >>> get_symbol(b).list_arguments()
+    ['var0']
+    """
+    return history.as_symbol(x)
 
 
 class Function:

@@ -10,12 +10,12 @@ from .array import NDArray, wrap
 from .device import Context
 from .dispatch import invoke
 from .dtype import as_dtype
-from .errors import ShapeError
+from .errors import DeviceError, HybridError, ShapeError
 from .ops.registry import OPS
 from .ops.shape import mx_reshape
 from .scope import SCOPE
 from .symbol import ALIAS, Symbol
-from .traced_indexing import NUMBERS, advanced_item, assign, basic_item, is_np, set_item, symbol_item
+from .traced_indexing import NUMBERS, advanced_item, assign, basic_item, is_np, set_item, symbol_item, updated
 
 # Python operator: (array operator, scalar operator, reversed scalar operator, hints, NumPy's name)
 BINARY: dict[str, tuple[str, str, str, str, str]] = {
@@ -89,7 +89,8 @@ def _attach_operators(cls: type) -> None:
 
 
 def _in_place(row: Any, self: Any, other: Any) -> Any:
-    new = binary(row, self, other)
+    source = _snapshot(self) if SCOPE.recording and isinstance(self, NDArray) else self
+    new = binary(row, source, other)
     if new is NotImplemented:
         return new
     if isinstance(self, Symbol):
@@ -98,18 +99,34 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
     if isinstance(new, Symbol):                       # an array from outside, changed by traced code: written back
         assign(SCOPE.traces[-1].capture(self), new)
         return self
-    if SCOPE.recording:
-        return new if self._ag is not None and self._ag.entry is None else _rewrite(self, new)
+    if SCOPE.recording and _collects(self):
+        return new                                    # the array keeps what gradients are taken for
     if new.shape != self.shape:
         raise ShapeError(f"in-place change of an array of shape {self.shape} by one of shape {getattr(other, 'shape', ())}: the result has shape {new.shape}; "
                          "write x = x + y instead")
+    if SCOPE.recording and new._ag is not None:
+        return _rewrite(self, new)
     self._write(new._data.astype(self._data.dtype, copy=False))
     return self
 
 
+def _snapshot(x: NDArray) -> NDArray:
+    """The array as it is now: the tape keeps this one when x gets another value."""
+    return wrap(x._data, x._ctx, type(x), x)
+
+
+def _collects(x: NDArray) -> bool:
+    return x._ag is not None and x._ag.entry is None
+
+
 def _rewrite(self: NDArray, new: NDArray) -> NDArray:
-    """x += y while recording: the same object, a new value on the tape."""
-    self._rebind(new._data)
+    """x += y and x[key] = y while recording: the same object, a new value on the tape."""
+    if new._data.dtype != self._data.dtype:
+        new = new.astype(self._data.dtype)
+    if self._ag is None:
+        self._write(new._data)                        # nothing on the tape needs the old value: the same buffer
+    else:
+        self._rebind(new._data)
     self._ag = new._ag
     return self
 
@@ -253,9 +270,17 @@ _plain_setitem = NDArray.__setitem__
 
 
 def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
-    """x[key] = value; inside a trace the array is captured and written back after the call."""
+    """x[key] = value; inside a trace the array is captured and written back after the call, while recording it goes on the tape."""
     if SCOPE.traces:
         set_item(SCOPE.traces[-1].capture(self), key, value)
+        return
+    tracked = isinstance(value, NDArray) and value._ag is not None
+    if SCOPE.recording and _collects(self) and tracked:
+        raise HybridError("a recorded value cannot be assigned into an array with attach_grad(), whose gradient would be of the old value: assign into a copy of it")
+    if SCOPE.recording and not _collects(self) and (tracked or self._ag is not None):
+        if isinstance(value, NDArray) and value._ctx != self._ctx:
+            raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
+        _rewrite(self, updated(_snapshot(self), key, value))
     else:
         _plain_setitem(self, key, value)
 

@@ -13,12 +13,14 @@ Runner = Callable[[Program, list[Any]], list[Any]]
 
 class Entry:
     """One recorded call: its program, inputs and outputs, and how to run a program on raw arrays."""
-    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "function", "sources", "kept")
+    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "raws", "function", "sources", "kept", "origin")
 
     def __init__(self, program: Program | None, inputs: list[Any], outputs: list[Any], runner: Any = None, function: Any = None):
         self.program, self.inputs, self.outputs, self.runner, self.function = program, inputs, outputs, runner, function
         self.versions = [getattr(x, "_version", 0) for x in inputs]
+        self.raws = [getattr(x, "_data", None) for x in inputs]          # x += y while recording gives x another buffer
         self.sources = [x._ag for x in inputs]
+        self.origin: Any = None                              # the operator and its attributes, or the traced graph (history.py)
         self.kept: Any = None                                # (partition, raw values kept for the backward pass), or None
 
 
@@ -56,12 +58,12 @@ def wanted(inputs: list[Any]) -> tuple[int, ...]:
     return tuple(i for i, x in enumerate(inputs) if wants_gradient(x))
 
 
-def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner, kept: Any = None) -> None:
-    """Put a call on the tape, if any input wants a gradient. kept: see ``Entry``."""
+def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner, kept: Any = None, origin: Any = None) -> None:
+    """Put a call on the tape, if any input wants a gradient. kept, origin: see ``Entry``."""
     if not any(wants_gradient(x) for x in inputs):
         return
     entry = Entry(program, inputs, outputs, runner)
-    entry.kept = kept
+    entry.kept, entry.origin = kept, origin
     for i, o in enumerate(outputs):
         if dt.is_float(o._data.dtype):
             o._ag = Slot(entry, i)

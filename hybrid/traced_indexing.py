@@ -215,6 +215,11 @@ def assign(target: Symbol, new: Symbol) -> None:
 
 def set_item(self: Symbol, key: Any, value: Any) -> None:
     """x[key] = value on a traced value: a new value of x, written back to the caller's array if x is one."""
+    assign(self, updated(self, key, value))
+
+
+def updated(self: Any, key: Any, value: Any) -> Any:
+    """What x is after x[key] = value, as a new value that a gradient flows through."""
     shape = self.shape
     indexing.check_key(key, shape)
     indexing.check_traced(key, shape)
@@ -225,7 +230,7 @@ def set_item(self: Symbol, key: Any, value: Any) -> None:
             if isinstance(value, NUMBERS) else np.asarray(value, self.dtype)
     if indexing.is_basic(key):
         new = _set_basic(self, key, value)
-    elif _is_mask(key):
+    elif _is_mask(key) and SCOPE.traces:
         new = _set_mask(self, key, value)
     else:
         parts, known = _split(self, key)
@@ -233,7 +238,7 @@ def set_item(self: Symbol, key: Any, value: Any) -> None:
         wide = _fit(value, tuple(places.shape))
         flat = invoke(OPS["_scatter_set_nd"], [_flat(self), _flat(wide), _one_row(places)], {})
         new = invoke(OPS["Reshape"], [flat], {"shape": shape})
-    assign(self, new if np.dtype(new.dtype) == np.dtype(self.dtype) else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name}))
+    return new if np.dtype(new.dtype) == np.dtype(self.dtype) else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name})
 
 
 def _one_row(places: Any) -> Any:

@@ -203,3 +203,60 @@ def test_random_functions_take_mxnets_parameters():
         nd.random.randint()
     with pytest.raises(AttributeError, match="nosuch"):
         getattr(nd.random, "nosuch")
+
+
+# ---- changes in place while recording
+RECORDED_CHANGES = {
+    "add and multiply": lambda x: _then(x * x, lambda y: y.__iadd__(x), lambda y: y.__imul__(y)),
+    "set into zeros": lambda x: _then(nd.zeros((3,), dtype="float64"), lambda y: y.__setitem__(0, x[1] * 2), lambda y: y.__setitem__(slice(1, None), x[:2] * x[1:])),
+    "set by array": lambda x: _then(x * 1, lambda y: y.__setitem__(nd.array([0, 2]), x[1]), lambda y: y.__setitem__(1, y[1] + x[0])),
+    "set by mask": lambda x: _then(x * x, lambda y: y.__setitem__((y > 3).astype("bool"), x[0] * 2)),
+    "set all": lambda x: _then(x * x, lambda y: y.__setitem__(slice(None), 7)),
+    "used before": lambda x: _used_before(x),
+}
+
+
+def _then(y, *changes):
+    for change in changes:
+        change(y)
+    return y
+
+
+def _used_before(x):
+    y = x * x
+    z = y * x
+    y -= x
+    return y * z
+
+
+@pytest.mark.parametrize("change", RECORDED_CHANGES, ids=lambda k: k.replace(" ", "-"))
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_gradients_after_changes_in_place(change, hybridized):
+    def f(x):
+        y = RECORDED_CHANGES[change](x)
+        return (y * y * x).sum()
+    x = nd.array([1.0, 2.0, 3.0], dtype="float64")
+    x.attach_grad()
+    with autograd.record():
+        out = (mx.hybridize(f) if hybridized else f)(x)
+    out.backward()
+    sides = [f(nd.array(x.asnumpy() + e * 1e-5, dtype="float64")).asscalar() - f(nd.array(x.asnumpy() - e * 1e-5, dtype="float64")).asscalar() for e in onp.eye(3)]
+    onp.testing.assert_allclose(x.grad.asnumpy(), onp.array(sides) / 2e-5, rtol=1e-6, atol=1e-6)
+
+
+def test_a_recorded_value_cannot_go_into_an_array_that_collects():
+    x = nd.array([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record(), pytest.raises(mx.errors.HybridError, match="assign into a copy"):
+        x[0] = x[1] * 2
+    x[0] = 5
+    assert x.asnumpy().tolist() == [5, 2]
+
+
+def test_views_see_a_change_in_place_while_recording():
+    buffer = nd.zeros((3,))
+    view = buffer[1:]
+    with autograd.record():
+        buffer += 1
+        buffer[2] = 5
+    assert view.asnumpy().tolist() == [1, 5]

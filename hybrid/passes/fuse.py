@@ -172,8 +172,9 @@ class Fuser:
             return
         seen = set()
         for u in uses:
-            if (u.idx, u.inside) not in seen:
-                seen.add((u.idx, u.inside))
+            spot = u.idx, u.inside, u.bijective, u.guarded       # one index may be reached in two ways, of which one is within padding
+            if spot not in seen:
+                seen.add(spot)
                 self._push(n, u)
 
     def _fresh(self, prefix: str, extent: int) -> Var:
