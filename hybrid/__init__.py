@@ -39,7 +39,7 @@ __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symb
            "gluon", "gpu", "hybridize", "init", "initializer", "name", "nd", "ndarray", "np", "npx", "num_gpus", "numpy", "numpy_extension", "random",
            "sym", "symbol", "util", "waitall"]
 
-_LAZY = ("image", "io", "lr_scheduler", "metric", "optimizer", "recordio")                  # modules that are loaded when they are asked for
+_LAZY = ("as_mxnet", "image", "io", "lr_scheduler", "metric", "optimizer", "recordio")                  # modules that are loaded when they are asked for
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,62 @@
+"""Which module of this library stands for each of MXNet's.
+
+Where several stand on the right, the first is the module, and names it lacks are looked up in the others. What is in no row
+is not there, and its import says so.
+"""
+from __future__ import annotations
+
+_SAME = """
+autograd base callback executor gluon gluon.contrib gluon.contrib.cnn gluon.contrib.data gluon.contrib.estimator gluon.contrib.nn
+gluon.contrib.rnn gluon.data gluon.data.dataloader gluon.data.dataset gluon.data.sampler gluon.data.vision
+gluon.data.vision.datasets gluon.data.vision.transforms gluon.loss gluon.model_zoo gluon.model_zoo.model_store
+gluon.model_zoo.vision gluon.nn gluon.nn.activations gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn gluon.rnn.rnn_cell
+gluon.rnn.rnn_layer gluon.trainer gluon.utils image io initializer lr_scheduler metric model module monitor ndarray numpy numpy.linalg
+numpy.random numpy_extension operator optimizer profiler random recordio registry symbol test_utils util visualization engine
+contrib contrib.amp contrib.text contrib.onnx kvstore gluon.probability attribute log libinfo
+""".split()
+
+_OTHER = {
+    "context": "hybrid.device", "device": "hybrid.device", "name": "hybrid.names", "init": "hybrid.initializer", "nd": "hybrid.ndarray",
+    "sym": "hybrid.symbol", "np": "hybrid.numpy", "npx": "hybrid.numpy_extension", "rnd": "hybrid.random", "mod": "hybrid.module",
+    "viz": "hybrid.visualization", "mon": "hybrid.monitor", "kv": "hybrid.kvstore", "error": "hybrid.errors", "gluon.metric": "hybrid.metric",
+    "attribute": "hybrid.names", "runtime": "hybrid.features", "optimizer.optimizer": "hybrid.optimizer", "optimizer.contrib": "hybrid.optimizer.contrib",
+    "gluon.block": "hybrid.gluon.block hybrid.gluon.hybrid_block hybrid.gluon.symbol_block hybrid.gluon.naming hybrid.gluon",
+    "gluon.parameter": "hybrid.gluon.parameter hybrid.gluon.one_parameter hybrid.gluon", "dlpack": "hybrid.ndarray",
+    "gluon.data._internal": "hybrid.gluon.data", "gluon.contrib.nn.basic_layers": "hybrid.gluon.contrib.nn",
+    "image.image": "hybrid.image", "image.detection": "hybrid.image", "io.io": "hybrid.io", "io.utils": "hybrid.io",
+    "model_zoo": "hybrid.gluon.model_zoo", "module.module": "hybrid.module", "module.base_module": "hybrid.module", "module.bucketing_module": "hybrid.module",
+    "numpy.multiarray": "hybrid.numpy", "numpy_extension.random": "hybrid.numpy_extension.random", "numpy_extension.image": "hybrid.numpy_extension.image",
+    "contrib.ndarray": "hybrid.ndarray.contrib", "contrib.nd": "hybrid.ndarray.contrib", "contrib.symbol": "hybrid.symbol.contrib",
+    "contrib.sym": "hybrid.symbol.contrib", "contrib.autograd": "hybrid.autograd",
+}
+for _space in ("ndarray", "symbol"):
+    _OTHER[f"{_space}.{_space}"] = _OTHER[f"{_space}.op"] = _OTHER[f"{_space}._internal"] = f"hybrid.{_space}"
+    for _part in ("contrib", "image", "linalg", "random", "sparse"):
+        _OTHER[f"{_space}.{_part}"] = f"hybrid.{_space}.{_part}"
+    _OTHER[f"{_space}.numpy"], _OTHER[f"{_space}.numpy_extension"] = "hybrid.numpy", "hybrid.numpy_extension"
+for _family in ("alexnet", "densenet", "inception", "mobilenet", "resnet", "squeezenet", "vgg"):
+    _OTHER[f"gluon.model_zoo.vision.{_family}"] = f"hybrid.gluon.model_zoo.vision.{_family}"
+for _short, _long in (("nd", "ndarray"), ("sym", "symbol")):
+    _OTHER.update({f"{_short}{k[len(_long):]}": v for k, v in list(_OTHER.items()) if k.startswith(_long + ".")})
+
+MODULES: dict[str, tuple[str, ...]] = {**{f"mxnet.{name}": (f"hybrid.{name}",) for name in _SAME},
+                                       **{f"mxnet.{name}": tuple(targets.split()) for name, targets in _OTHER.items()}}
+
+ABSENT = {        # what MXNet has and this library leaves out, with the reason or the way out
+    "mxnet.contrib.quantization": "quantization to int8 is not supported",
+    "mxnet.contrib.tensorboard": "log with tensorboard's own writer",
+    "mxnet.contrib.tensorrt": "there is one compiler here",
+    "mxnet.contrib.svrg_optimization": "SVRG is not supported",
+    "mxnet.ndarray.sparse": "sparse storage is not supported: use dense arrays",
+    "mxnet.symbol.sparse": "sparse storage is not supported: use dense arrays",
+    "mxnet.nd.sparse": "sparse storage is not supported: use dense arrays",
+    "mxnet.sym.sparse": "sparse storage is not supported: use dense arrays",
+    "mxnet.rtc": "write CUDA kernels with CuPy's RawKernel",
+    "mxnet.torch": "exchange arrays with torch through DLPack",
+    "mxnet.th": "exchange arrays with torch through DLPack",
+    "mxnet.tvmop": "TVM operators are not supported",
+    "mxnet.library": "libraries of compiled operators cannot be loaded; define operators with hybrid.ops.registry.op",
+    "mxnet.rnn": "use gluon.rnn",
+    "mxnet.notebook": "MXNet's notebook callbacks are not supported",
+}
+VERSION = "1.9.1"          # what ``mxnet.__version__`` says: the version whose behaviour is followed

@@ -1,0 +1,181 @@
+"""``import mxnet`` as this library: in this process, in scripts, in child processes; what is missing is named; --check."""
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from hybrid.alias.check import check_source
+
+
+def run(*args: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *args], capture_output=True, text=True, cwd=cwd)
+
+
+def alias(code: str, cwd: Path | None = None) -> str:
+    """What a program prints under the alias."""
+    done = run("-m", "hybrid.as_mxnet", "-c", textwrap.dedent(code), cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_modules_are_the_librarys_own() -> None:
+    code = """
+        import hybrid, mxnet as mx, mxnet.ndarray as nd, mxnet.gluon.data.vision
+        from mxnet import autograd, gluon, nd as nd2, sym
+        from mxnet.gluon import nn
+        from mxnet.gluon.block import HybridBlock, Block, SymbolBlock
+        from mxnet.gluon.parameter import Parameter, DeferredInitializationError
+        from mxnet.ndarray.ndarray import NDArray
+        from mxnet.symbol.symbol import Symbol
+        from mxnet.base import MXNetError
+        from mxnet.context import Context, cpu
+        assert mx.nd is nd is nd2 is hybrid.nd and sym is hybrid.sym and nn is hybrid.gluon.nn and NDArray is hybrid.NDArray
+        assert HybridBlock is hybrid.gluon.HybridBlock and SymbolBlock is gluon.SymbolBlock and mx.__version__ == '1.9.1'
+        assert hybrid.gluon.block.__name__ == 'hybrid.gluon.block' and hybrid.gluon.block.__spec__.name == 'hybrid.gluon.block'
+        class Net(HybridBlock):
+            def __init__(self):
+                super().__init__()
+                with self.name_scope():
+                    self.fc = nn.Dense(2)
+            def hybrid_forward(self, F, x):
+                return F.relu(self.fc(x))
+        net = Net()
+        net.initialize(mx.init.One())
+        net.hybridize()
+        print(net(mx.nd.ones((1, 3), ctx=mx.cpu())).asnumpy().tolist())
+    """
+    assert alias(code) == "[[3.0, 3.0]]"
+
+
+MISSING = {
+    "module": ("import mxnet.nothing", "mxnet.nothing"),
+    "from": ("from mxnet import nothing", "mxnet.nothing"),
+    "deep": ("import mxnet.gluon.nothing.more", "mxnet.gluon.nothing"),
+    "attribute": ("import mxnet as mx; mx.nothing", "mxnet.nothing"),
+    "class": ("from mxnet.gluon.block import Nothing", "'Nothing'"),
+    "reason": ("import mxnet.rnn", "use gluon.rnn"),
+    "operator": ("import mxnet as mx; mx.nd.nothing", "'nothing'"),
+    "part of ours": ("import mxnet.passes", "mxnet.passes"),
+}
+
+
+@pytest.mark.parametrize("case", MISSING)
+def test_a_missing_piece_is_named(case: str) -> None:
+    code, name = MISSING[case]
+    done = run("-m", "hybrid.as_mxnet", "-c", code)
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and name in last and last.split(":")[0].endswith(("Error", "MissingPart")), done.stderr
+
+
+def test_optional_imports_can_be_tried() -> None:
+    assert alias("""
+        try:
+            import mxnet.nothing
+        except ImportError:
+            print('none')
+    """) == "none"
+
+
+def test_script_with_arguments(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("import mxnet as mx\nvalue = mx.nd.ones((2,)) * 2\n")
+    script = tmp_path / "script.py"
+    script.write_text("import sys, helper\nif __name__ == '__main__':\n    print(sys.argv[1:], helper.value.asnumpy().tolist(), __file__)\n    sys.exit(3)\n")
+    done = run("-m", "hybrid.as_mxnet", str(script), "--lr", "0.1", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, f"['--lr', '0.1'] [2.0, 2.0] {script}\n"), done.stderr
+
+
+def test_module_run(tmp_path: Path) -> None:
+    (tmp_path / "tool.py").write_text("import sys, mxnet\nprint(__name__, sys.argv[1:], mxnet.nd.zeros((1,)).shape)\n")
+    assert run("-m", "hybrid.as_mxnet", "-m", "tool", "a", cwd=tmp_path).stdout == "__main__ ['a'] (1,)\n"
+
+
+@pytest.mark.parametrize("method", ["spawn", "fork"])
+def test_child_processes(method: str, tmp_path: Path) -> None:
+    script = tmp_path / "many.py"
+    script.write_text(textwrap.dedent(f"""
+        import multiprocessing
+        import mxnet as mx
+
+        def work(n):
+            return mx.__version__, mx.nd.ones((n,)).sum().asscalar()
+
+        if __name__ == '__main__':
+            with multiprocessing.get_context('{method}').Pool(1) as pool:
+                print(pool.map(work, [2, 3]))
+    """))
+    done = run("-m", "hybrid.as_mxnet", str(script), cwd=tmp_path)
+    assert done.stdout.replace("np.float32(", "").replace(".0)", ".0") == "[('1.9.1', 2.0), ('1.9.1', 3.0)]\n", done.stderr
+
+
+def test_a_real_mxnet_is_left_alone(tmp_path: Path) -> None:
+    package = tmp_path / "mxnet"
+    package.mkdir()
+    (package / "__init__.py").write_text("name = 'the real one'\n")
+    before = sorted(tmp_path.rglob("*"))
+    code = textwrap.dedent("""
+        import sys; sys.dont_write_bytecode = True
+        import hybrid
+        hybrid.as_mxnet()
+        import mxnet
+        print(mxnet.__version__, mxnet.nd is hybrid.nd)
+        hybrid.as_mxnet.remove()
+        import mxnet
+        print(mxnet.name)
+        try:
+            hybrid.as_mxnet()
+        except hybrid.HybridError as err:
+            print(err)
+    """)
+    lines = run("-c", code, cwd=tmp_path).stdout.splitlines()
+    assert lines[:2] == ["1.9.1 True", "the real one"] and "imported already, from" in lines[2] and sorted(tmp_path.rglob("*")) == before
+
+
+def test_command_line_errors(tmp_path: Path) -> None:
+    assert run("-m", "hybrid.as_mxnet").returncode == 2
+    missing = run("-m", "hybrid.as_mxnet", "nothing.py", cwd=tmp_path)
+    assert missing.returncode == 2 and "nothing.py: no such file" in missing.stderr
+
+
+PROGRAM = '''
+import mxnet as mx
+from mxnet import nd, gluon
+from mxnet.gluon import nn, nothing
+import mxnet.contrib.quantization
+
+layers = mx.gluon.nn
+
+class Net(gluon.HybridBlock):
+    def hybrid_forward(self, F, x, nd=None):
+        y = F.no_such_operator(x) + nd.also_fine
+        return F.relu(F.FullyConnected(x, num_hidden=2, colour=3))
+
+def build(mx):
+    return mx.anything
+
+a = nd.ones((2,), dtype='float32')
+layers.NoLayer(3)
+nn.Dense(3, colour=1)
+w = gluon.Parameter('w', shape=(2,), stype='row_sparse')
+a.tostype('csr')
+'''
+
+
+def test_check_names_what_is_missing_by_line() -> None:
+    found = {f.line: f.text for f in check_source(PROGRAM, "net.py")}
+    assert sorted(found) == [4, 5, 11, 12, 18, 19, 20, 21]
+    assert "mxnet.gluon.nothing" in found[4] and "int8" in found[5] and "no_such_operator" in found[11] and "takes no colour" in found[12]
+    assert "NoLayer" in found[18] and "takes no colour" in found[19] and "sparse" in found[20] and "sparse" in found[21]
+
+
+def test_check_runs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("import mxnet as mx\nopen('touched', 'w')\nmx.nd.zeros((1,))\n")
+    (tmp_path / "old.py").write_text("print 'Python 2'\n")
+    done = run("-m", "hybrid.as_mxnet", "--check", "bad.py", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "0 not supported in 1 file\n") and not (tmp_path / "touched").exists()
+    done = run("-m", "hybrid.as_mxnet", "--check", str(tmp_path), cwd=tmp_path)
+    assert done.returncode == 2 and "old.py:1: not Python 3" in done.stdout
+    assert run("-m", "hybrid.as_mxnet", "--check", "absent.py", cwd=tmp_path).returncode == 2
