@@ -116,7 +116,7 @@ def _eager(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[N
             present[slot]._write(value)
     results = [wrap(_own(r, raw, xp), ctx, cls or _result_class(present)) for r in fast]
     if SCOPE.recording:
-        tape.record_call(program, inputs, results, reference_runner)
+        tape.record_call(program, inputs, results, reference_runner, origin=(d, a, [x is not None for x in arrays]))
     return results
 
 
@@ -153,7 +153,7 @@ def reference_runner(program: Program, raw: list[Any]) -> list[Any]:
 Runner = Callable[[Program, list[Any]], list[Any]]
 
 
-def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None = None, cls: Any = None) -> list[NDArray]:
+def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None = None, cls: Any = None, origin: Any = None) -> list[NDArray]:
     """Run a program on arrays as one recorded call. runner(program, raw arrays) -> raw outputs, updates written in place.
 
     A recorded call with a runner of its own (a compiled one) keeps what its backward pass wants of it.
@@ -167,5 +167,5 @@ def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None
     for slot, _ in program.updates:
         inputs[slot]._bump()
     if SCOPE.recording:
-        tape.record_call(program, inputs, results, run, (parts, raw[len(program.outputs):]) if parts else None)
+        tape.record_call(program, inputs, results, run, (parts, raw[len(program.outputs):]) if parts else None, origin)
     return results

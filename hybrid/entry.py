@@ -28,6 +28,7 @@ class Entry:
         self.before = list(trace.before)
         owners = [(trace.holders[next(k for k, (h, _) in enumerate(trace.handles) if h is trace.gradients[i])], i in trace.used_up) for i in trace.fresh]
         self.gradients = owners                          # (what stands for an array that collects a gradient, whether it is used up)
+        self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
         self.recorded = trace.recording
         if not self.recorded:                            # else it is compiled in two parts when it is run
             runtime.compile(program, self.ctx)
@@ -101,7 +102,7 @@ class Entry:
         return [wrap(r, self.ctx, self.cls) for r in raw]
 
     def _run(self, inputs: list[NDArray]) -> list[NDArray]:
-        return apply_program(self.program, inputs, self._runner, self.cls)
+        return apply_program(self.program, inputs, self._runner, self.cls, self.graph)
 
     def _run_written(self, inputs: list[NDArray]) -> list[NDArray]:
         """A recorded call that changes inputs: the tape keeps what they were, and the new values are results on it."""

@@ -321,7 +321,10 @@ class Hybridized:
         updates = {slot: node for slot, node in program.updates}
         updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
-        return Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed])
+        entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed])
+        if trace.recording:
+            entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)
+        return entry
 
     def clear(self) -> None:
         """Forget every compiled program."""

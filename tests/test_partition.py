@@ -178,3 +178,23 @@ def test_function_with_a_gradient_of_its_own(hybridized: bool) -> None:
         np.testing.assert_allclose(x.grad.asnumpy(), [0.1 + 3, 1 + 6, -1 + 9], rtol=1e-6)
         np.testing.assert_allclose(w.grad.asnumpy(), [0.02, 20, -30], rtol=1e-6)
     assert call(x, w).asscalar() == loss.asscalar()
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_get_symbol(hybridized: bool) -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4, activation="relu", in_units=3), nn.Dense(2, in_units=4))
+    net.initialize()
+    if hybridized:
+        net.hybridize()
+    x = nd.ones((2, 3))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x * 2) + 1
+    graph = autograd.get_symbol(y)
+    assert [n.opdef.name for n in graph.nodes() if n.opdef is not None] == \
+        ["_mul_scalar", "FullyConnected", "Activation", "FullyConnected", "_plus_scalar"]
+    assert graph.list_arguments() == [f"var{i}" for i in range(5)] and graph.list_outputs() == ["node_4_output"]
+    assert '"op": "FullyConnected"' in graph.tojson()
+    with pytest.raises(mx.errors.HybridError, match="get_symbol"):
+        autograd.get_symbol(nd.ones((2,)))

@@ -1,0 +1,76 @@
+"""What the tape recorded, as an operator graph (``autograd.get_symbol``)."""
+from __future__ import annotations
+
+from typing import Any
+
+from .array import NDArray
+from .errors import HybridError
+from .ops.registry import OPS
+from .symbol import Symbol, var
+from .symnode import SymNode
+from .tape import Entry
+
+
+def as_symbol(x: NDArray) -> Symbol:
+    """The graph of a recorded array: operators ``node_0``, ``node_1``, …, variables ``var0``, … for what was not recorded."""
+    if not isinstance(x, NDArray) or x._ag is None or x._ag.entry is None:
+        raise HybridError("get_symbol: this array was not computed inside autograd.record() from an array with attach_grad()")
+    return _History().of(x)
+
+
+class _History:
+    def __init__(self) -> None:
+        self.made: dict[int, list[tuple[SymNode, int]]] = {}           # outputs by id of the entry
+        self.variables: dict[int, Symbol] = {}
+        self.nodes = 0
+
+    def of(self, x: NDArray) -> Symbol:
+        """The value of an array."""
+        order: list[Entry] = []
+        stack = [(x._ag.entry, False)]                                  # type: ignore[union-attr]
+        seen: set[int] = set()
+        while stack:
+            entry, done = stack.pop()
+            if done:
+                order.append(entry)
+            elif id(entry) not in seen:
+                seen.add(id(entry))
+                stack.append((entry, True))
+                stack += [(s.entry, False) for s in reversed(entry.sources) if s is not None and s.entry is not None]
+        for entry in order:
+            self.made[id(entry)] = self._entry(entry)
+        return Symbol([self._value(x, x._ag)])
+
+    def _value(self, x: NDArray, slot: Any) -> tuple[SymNode, int]:
+        if slot is not None and slot.entry is not None:
+            return self.made[id(slot.entry)][slot.index]
+        if id(x) not in self.variables:
+            self.variables[id(x)] = var(f"var{len(self.variables)}", shape=x.shape, dtype=x._data.dtype)
+        return self.variables[id(x)]._one()
+
+    def _entry(self, entry: Entry) -> list[tuple[SymNode, int]]:
+        if entry.origin is None:
+            raise HybridError("get_symbol: an autograd.Function (or a gradient) is part of the recorded computation, which no operator stands for")
+        inputs = [self._value(x, s) for x, s in zip(entry.inputs, entry.sources)]
+        if len(entry.origin) == 2:
+            return self._graph(*entry.origin, inputs)
+        d, attrs, present = entry.origin
+        node = self._node(d, attrs, inputs[:sum(present)])
+        return [(node, k) for k in range(len(entry.outputs))]
+
+    def _node(self, d: Any, attrs: Any, inputs: list[tuple[SymNode, int]]) -> SymNode:
+        node = SymNode(d, f"node_{self.nodes}", attrs, inputs)
+        self.nodes += 1
+        return node
+
+    def _graph(self, results: Symbol, variables: list[SymNode], inputs: list[tuple[SymNode, int]]) -> list[tuple[SymNode, int]]:
+        """A traced graph over other values."""
+        new: dict[tuple[int, int], tuple[SymNode, int]] = {(id(v), 0): i for v, i in zip(variables, inputs)}
+        for n in results.nodes():
+            if n.opdef is None:
+                continue
+            if OPS.get(n.opdef.name) is not n.opdef:
+                raise HybridError(f"get_symbol: the hybridized code holds {n.opdef.name}, which is no operator of a graph file")
+            node = self._node(n.opdef, n.attrs, [new[(id(m), k)] for m, k in n.inputs])
+            new.update({(id(n), k): (node, k) for k in range(n.outputs)})
+        return [new[(id(n), k)] for n, k in results.entries]
