@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from . import (arrange, assign, attention, boxes, conv, creation, ctc, decompose, distributions, einsum, elementwise, image, indexing, linalg, nn, norm, order,
-               output, random, reduction, regions, registry, resize, sequence, shape)
+               output, random, reduction, regions, registry, resize, rnn, sequence, shape)
 
 __all__ = ["arrange", "assign", "attention", "boxes", "conv", "creation", "ctc", "decompose", "distributions", "einsum", "elementwise", "image", "indexing", "linalg", "nn", "norm",
-           "order", "output", "random", "reduction", "regions", "registry", "resize", "sequence", "shape"]
+           "order", "output", "random", "reduction", "regions", "registry", "resize", "rnn", "sequence", "shape"]
