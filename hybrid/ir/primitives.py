@@ -178,7 +178,8 @@ def _reduce_eager(xp: Any, n: Node, x: Any) -> Any:
         return getattr(x.astype(np.float32), op)(axis=axes).astype(n.dtype)      # half sums are kept in float32
     with np.errstate(all="ignore"):
         if op in ("max", "min"):
-            out = getattr(xp, op)(x, axis=axes, initial=n.dtype.type(reduce_identity(op, n.dtype)))
+            # CuPy's max and min take no initial value
+            out = getattr(xp, op)(x, axis=axes) if x.size else xp.full(n.shape, reduce_identity(op, n.dtype), n.dtype)
         else:
             out = getattr(xp, op)(x, axis=axes, dtype=n.dtype)
     return xp.asarray(out, dtype=n.dtype)
@@ -222,8 +223,17 @@ def _scatter_eager(xp: Any, n: Node, idx: Any, upd: Any) -> Any:
     out = xp.zeros(n.shape, dtype=n.dtype)
     rows = xp.moveaxis(out, axis, 0)
     flat = xp.moveaxis(upd.reshape(upd.shape[:axis] + (-1,) + upd.shape[axis + idx.ndim:]), axis, 0)
-    adder = np.add.at if xp is np else xp.add.at
-    adder(rows, idx.reshape(-1), flat)
+    if xp is np:
+        np.add.at(rows, idx.reshape(-1), flat)
+        return out
+    # CuPy adds at places in a few types only: 64-bit integers as unsigned ones, the rest in a wider type
+    d = n.dtype
+    wide = np.dtype(np.float32) if d.itemsize == 2 and dt.is_float(d) else np.dtype(np.uint64) if d == np.int64 else np.dtype(np.int32)
+    if d in (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32), np.dtype(np.uint32), np.dtype(np.uint64)):
+        wide = d
+    total = xp.zeros(rows.shape, dtype=wide)
+    xp.add.at(total, idx.reshape(-1), flat.astype(wide))
+    rows[...] = total.astype(d)
     return out
 
 

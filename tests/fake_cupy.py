@@ -1,0 +1,290 @@
+"""A stand-in for CuPy where there is no GPU: its arrays, functions, streams, graphs and launches, over NumPy and the emulator.
+
+It is as strict as CuPy: only names and parameters that CuPy has (recorded in tests/data/cupy_names.json by
+tests/oracle/record_cupy.py), no NumPy array where CuPy takes none, no conversion to NumPy but by ``get``, results of reductions
+are arrays, ``empty`` holds garbage, and what is captured for a graph is not run.
+"""
+from __future__ import annotations
+
+import ctypes
+import inspect
+import json
+import re
+import types
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from hybrid.runtime.cuda import nvrtc
+from hybrid.runtime.cuda.emulator import EmulatorDriver
+
+NAMES = json.loads((Path(__file__).parent / "data" / "cupy_names.json").read_text())
+CONVERT = {"array", "asarray", "ascontiguousarray", "asanyarray"}             # these take NumPy arrays to the GPU
+PLAIN = (int, float, complex, bool, str, bytes, type(None), type(...), slice, np.generic, np.dtype, type)
+
+
+def _in(x: Any, convert: bool = False) -> Any:
+    """NumPy's view of an argument; TypeError as CuPy gives it."""
+    if isinstance(x, ndarray):
+        return x._a
+    if isinstance(x, (list, tuple)):
+        return type(x)(_in(v, convert) for v in x)
+    if isinstance(x, np.ndarray) and x.ndim and not convert:
+        raise TypeError("Unsupported type <class 'numpy.ndarray'>")
+    return x
+
+
+def _out(x: Any) -> Any:
+    if isinstance(x, (np.ndarray, np.generic)):
+        return ndarray(np.asarray(x))
+    return (tuple if isinstance(x, tuple) else list)(_out(v) for v in x) if isinstance(x, (list, tuple)) else x
+
+
+def _bound(name: str, fn: Any, parameters: str | None) -> Any:
+    """NumPy's function with CuPy's parameters and CuPy's refusals."""
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if parameters is not None:
+            known = parameters.split(",")
+            stars = [k for k in known if k.startswith("*") and len(k) > 1]
+            unknown = [k for k in kwargs if k not in known and not any(k.startswith("**") for k in stars)]
+            if unknown or len(args) > len(known) and not any(k[1] != "*" for k in stars):
+                raise TypeError(f"cupy.{name}() takes ({parameters}), got {len(args)} arguments and {sorted(kwargs)}")
+        convert = name in CONVERT
+        given = {k: _in(v, convert) for k, v in kwargs.items()}
+        result = fn(*(_in(a, convert) for a in args), **given)
+        if name in ("empty", "empty_like"):
+            result.view(np.uint8 if result.flags.c_contiguous and result.ndim else result.dtype)[...] = 0xFF if result.dtype != bool else 1
+        return _out(result)
+    call.__name__ = name
+    return call
+
+
+ADDED = ("float32", "float64", "int32", "uint32", "uint64", "complex64", "complex128", "float16")      # what CuPy adds at places
+
+
+class Ufunc:
+    """An elementwise function with the methods that CuPy's have."""
+
+    def __init__(self, fn: np.ufunc):
+        self._fn, self.__name__, self.nin, self.nout = fn, fn.__name__, fn.nin, fn.nout
+        self.reduce, self.accumulate, self.outer = (_bound(fn.__name__, getattr(fn, m), None) for m in ("reduce", "accumulate", "outer"))
+        self._call = _bound(fn.__name__, fn, None)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._call(*args, **kwargs)
+
+    def at(self, a: Any, indices: Any, b: Any = None) -> None:
+        if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor") or a.dtype.name not in ADDED:
+            raise TypeError(f"cupy.{self.__name__}.at does not take {a.dtype}")
+        self._fn.at(_in(a), _in(indices), _in(b))
+
+
+class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array "on the GPU"."""
+
+    def __init__(self, a: np.ndarray):
+        object.__setattr__(self, "_a", a)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in NAMES["ndarray"]:
+            raise AttributeError(f"cupy.ndarray has no attribute {name!r}")
+        value = getattr(self._a, name)
+        if callable(value):
+            return lambda *args, **kwargs: _out(value(*(_in(v) for v in args), **{k: _in(v) for k, v in kwargs.items()}))
+        return value if name in ("shape", "strides", "dtype", "size", "ndim", "itemsize", "nbytes") else _out(value)
+
+    @property
+    def flags(self) -> Any:
+        f = self._a.flags
+        return SimpleNamespace(c_contiguous=f.c_contiguous, f_contiguous=f.f_contiguous, owndata=f.owndata)
+
+    @property
+    def data(self) -> Any:
+        return SimpleNamespace(ptr=self._a.ctypes.data, device_id=0)
+
+    @property
+    def device(self) -> Any:
+        return SimpleNamespace(id=0)
+
+    @property
+    def base(self) -> Any:
+        return None if self._a.base is None or not isinstance(self._a.base, np.ndarray) else ndarray(self._a.base)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return {**self._a.__array_interface__, "data": (self._a.ctypes.data, False), "stream": 1}
+
+    def get(self, stream: Any = None, order: str = "C", out: Any = None) -> np.ndarray:
+        return np.array(self._a, order="C")
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array explicitly.")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if ufunc.__name__ not in NAMES["cupy"]:
+            raise TypeError(f"cupy has no ufunc {ufunc.__name__}")
+        out = kwargs.pop("out", None)
+        if out is not None:
+            kwargs["out"] = tuple(_in(o) for o in out)
+        result = getattr(ufunc, method)(*(_in(x) for x in inputs), **{k: _in(v) if k != "out" else v for k, v in kwargs.items()})
+        return out[0] if out is not None and len(out) == 1 else _out(result)
+
+    def __array_function__(self, fn: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
+        return getattr(CUPY, fn.__name__)(*args, **kwargs)
+
+    def __getitem__(self, key: Any) -> Any:
+        return _out(self._a[_in(key, True)])
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._a[_in(key, True)] = _in(value)
+
+    def __len__(self) -> int:
+        return len(self._a)
+
+    def __iter__(self) -> Any:
+        return iter([self[i] for i in range(len(self._a))])
+
+    def __bool__(self) -> bool:
+        return bool(self._a)
+
+    def __int__(self) -> int:
+        return int(self._a)
+
+    def __float__(self) -> float:
+        return float(self._a)
+
+    def __index__(self) -> int:
+        return self._a.__index__()
+
+    def __repr__(self) -> str:
+        return repr(self._a)
+
+
+# ---- devices, streams, launches
+STATE = SimpleNamespace(device=0, stream=None, launches=0, graphs=0, replays=0, contexts=set())
+SOURCES: dict[bytes, str] = {}
+
+
+class Device:
+    compute_capability = "90"
+
+    def __init__(self, number: int | None = None):
+        self.id = STATE.device if number is None else number
+        self._before: list[int] = []
+
+    def __enter__(self) -> Device:
+        self._before.append(STATE.device)
+        STATE.device = self.id
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        STATE.device = self._before.pop()
+
+    def synchronize(self) -> None: ...
+
+
+class Graph:
+    def __init__(self, launches: list[Any]):
+        self._launches = launches
+
+    def launch(self, stream: Any = None) -> None:
+        assert stream is None or stream.captured is None, "a graph inside a capture"
+        STATE.replays += 1
+        for run in self._launches:
+            run()
+
+
+class Stream:
+    def __init__(self, null: bool = False, non_blocking: bool = False):
+        self.ptr, self.captured, self._before = 0 if null else id(self), None, []
+
+    def __enter__(self) -> Stream:
+        self._before.append(STATE.stream)
+        STATE.stream = self
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        STATE.stream = self._before.pop()
+
+    def synchronize(self) -> None:
+        assert self.captured is None, "cudaErrorStreamCaptureUnsupported"
+
+    def begin_capture(self, mode: int | None = None) -> None:
+        assert self.ptr, "the null stream cannot be captured"
+        self.captured: Any = []
+
+    def is_capturing(self) -> bool:
+        return self.captured is not None
+
+    def end_capture(self) -> Graph:
+        launches, self.captured = self.captured, None
+        STATE.graphs += 1
+        return Graph(launches)
+
+
+class Module:
+    """A loaded cubin: the source it was made from, in the emulator."""
+
+    def load(self, cubin: bytes) -> None:
+        assert STATE.device in STATE.contexts, "no context on this thread"
+        source = SOURCES[cubin]
+        kernels = re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(", source)
+        self.module, self.kernels = EmulatorDriver().load(source, kernels), kernels
+
+    def get_function(self, name: str) -> Any:
+        FUNCTIONS.append((self.module, name, self.module.library.emu_kernel_args(self.kernels.index(name))))
+        return SimpleNamespace(ptr=len(FUNCTIONS) - 1)
+
+
+FUNCTIONS: list[tuple[Any, str, int]] = []
+
+
+def _launch(function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int, extra: int = 0) -> None:
+    module, name, count = FUNCTIONS[function]
+    slots = (ctypes.c_uint64 * count).from_address(params)
+    args = [ctypes.c_uint64.from_address(s).value for s in slots]                # copied now, as the driver does
+
+    def run() -> None:
+        STATE.launches += 1
+        module.launch_list([(name, (gx, gy, gz), (bx, by, bz), shared, args)])
+    assert stream == STATE.stream.ptr, "launched on another stream than the current one"
+    if STATE.stream.captured is not None:
+        STATE.stream.captured.append(run)
+    else:
+        run()
+
+
+def compile_for_fake(source: str, arch: str, options: Any = ()) -> nvrtc.Compiled:
+    """In place of nvrtc.compile: a name for the source."""
+    cubin = b"\x7fELF" + str(hash(source)).encode()
+    SOURCES[cubin] = source
+    return nvrtc.Compiled(cubin, "source.cu", "", {})
+
+
+class FakeCuPy(types.ModuleType):
+    """The module."""
+    ndarray = ndarray
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name not in NAMES["cupy"]:
+            raise AttributeError(f"module 'cupy' has no attribute {name!r}")
+        value = getattr(np, name)
+        if inspect.isclass(value) or not callable(value):
+            return value
+        return Ufunc(value) if name in NAMES["ufuncs"] and isinstance(value, np.ufunc) else _bound(name, value, NAMES["cupy"][name])
+
+
+CUPY = FakeCuPy("cupy")
+CUPY.asnumpy = lambda a: a.get() if isinstance(a, ndarray) else np.asarray(a)
+CUPY.from_dlpack = lambda a: ndarray(a._a)
+CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
+CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n, p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
+CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
+    n: _bound(n, getattr(np.lib.stride_tricks, n), p) for n, p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
+CUPY.cuda = SimpleNamespace(
+    Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
+    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None),
+    runtime=SimpleNamespace(getDeviceCount=lambda: 1, getDevice=lambda: STATE.device, free=lambda p: STATE.contexts.add(STATE.device)))
+STATE.stream = Stream(null=True)

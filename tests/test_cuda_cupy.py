@@ -1,0 +1,75 @@
+"""The GPU through CuPy, with a stand-in for CuPy (fake_cupy.py): eager operators, compiled programs and training take only what
+CuPy has. On a machine with a GPU the other test files run on the real one.
+"""
+from __future__ import annotations
+
+import threading
+from types import SimpleNamespace
+from typing import Iterator
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import device, nd
+from hybrid.runtime import cuda
+from hybrid.runtime.cuda import cupy_driver
+
+from . import fake_cupy
+from .test_cuda_nets import NETS, train
+from .test_ops_oracle import TABLE, _check
+
+
+@pytest.fixture(scope="module", autouse=True)
+def stand_in() -> Iterator[None]:
+    """CuPy is the stand-in."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("HYBRID_CUDA", raising=False)
+        patch.setitem(device._probe, "cupy", fake_cupy.CUPY)
+        patch.setattr(cupy_driver, "nvrtc", SimpleNamespace(compile=fake_cupy.compile_for_fake))
+        patch.setattr(cupy_driver, "_thread", threading.local())
+        patch.setattr(cuda, "_drivers", {})
+        patch.setenv("HYBRID_DEVICE", "gpu")
+        yield
+
+
+EAGER = [pytest.param(k, id=f"{k}-{row['op']}") for k, row in enumerate(TABLE) if row and row["inputs"] and not row.get("skip")]
+
+
+@pytest.mark.parametrize("number", EAGER)
+def test_eager(number: int) -> None:
+    """Every recorded operator, with its gradients."""
+    _check(number, lambda function: function)
+
+
+def test_arrays_are_on_the_gpu() -> None:
+    x = nd.array([[1, 2], [3, 4]])
+    assert x.ctx == mx.gpu(0) and isinstance(x._data, fake_cupy.ndarray)
+    assert (x * 2 + 1).asnumpy().tolist() == [[3, 5], [7, 9]] and "@gpu(0)" in repr(x)
+    assert x.as_in_context(mx.cpu()).ctx == mx.cpu() and x[1].asnumpy().tolist() == [3, 4]
+    x[0] = nd.array([7, 8])
+    assert x.asnumpy().tolist() == [[7, 8], [3, 4]]
+    with pytest.raises(mx.errors.DeviceError, match="cpu"):
+        x + nd.array([[1, 2], [3, 4]], ctx=mx.cpu())
+    with pytest.raises(mx.errors.DeviceError, match=r"gpu\(3\) was asked for"):
+        nd.zeros((2,), ctx=mx.gpu(3))
+
+
+@pytest.mark.parametrize("name", NETS)
+def test_training(name: str) -> None:
+    """Eager and compiled training agree."""
+    before = fake_cupy.STATE.launches
+    eager = train(name, False)
+    assert fake_cupy.STATE.launches == before
+    for k, (got, expected) in enumerate(zip(train(name, True), eager, strict=True)):
+        np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5 * max(1, np.abs(expected).max()), err_msg=f"value {k}")
+    assert fake_cupy.STATE.launches > before
+
+
+def test_calls_on_another_stream() -> None:
+    """A program runs on the stream that is current when it is called."""
+    f = mx.hybridize(lambda x: (x * 2 + 1).sum())
+    x = nd.arange(6)
+    with fake_cupy.CUPY.cuda.Stream(non_blocking=True):
+        assert f(x).asscalar() == 36
+    assert f(x).asscalar() == 36
