@@ -9,6 +9,7 @@
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first; ``none`` for no compiler) |
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
+| HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
 """
 from __future__ import annotations
 
@@ -44,6 +45,11 @@ class _Limit(threading.local):
 
 
 LIMIT = _Limit()                       # a thread that sets ``threads`` loads programs for no more than so many; 0: no limit
+
+
+def cuda_graphs() -> bool:
+    """Whether runs that come again with the same arrays become CUDA graphs."""
+    return os.environ.get("HYBRID_CUDA_GRAPHS", "1") != "0"
 
 
 def num_threads() -> int:

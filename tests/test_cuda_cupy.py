@@ -73,3 +73,53 @@ def test_calls_on_another_stream() -> None:
     with fake_cupy.CUPY.cuda.Stream(non_blocking=True):
         assert f(x).asscalar() == 36
     assert f(x).asscalar() == 36
+
+
+def _long_plan() -> tuple[cuda.Plan, list[np.ndarray]]:
+    """Five launches in a row: x + 1 + 1 ..."""
+    text = '#include "hybrid_cuda.cuh"\nextern "C" __global__ void one(const float *x, float *y) { y[threadIdx.x] = x[threadIdx.x] + 1; }\n'
+    module = cuda.driver().load(text, ["one"])
+    arrays = [np.zeros(32, np.float32) for _ in range(6)]
+    return module.plan([("one", (1, 1, 1), (32, 1, 1), 0, (i, i + 1)) for i in range(5)]), arrays
+
+
+def _run(plan: cuda.Plan, arrays: list[np.ndarray], start: float) -> float:
+    arrays[0][:] = start
+    plan.run([a.ctypes.data for a in arrays])
+    return float(arrays[-1][0])
+
+
+def test_runs_that_come_again_become_a_graph() -> None:
+    plan, arrays = _long_plan()
+    state = fake_cupy.STATE
+    graphs, replays = state.graphs, state.replays
+    assert [_run(plan, arrays, v) for v in range(5)] == [5, 6, 7, 8, 9]
+    assert (state.graphs - graphs, state.replays - replays) == (1, 3)
+    others = [np.zeros(32, np.float32) for _ in range(6)]                # other arrays: launched, until they come again
+    assert [_run(plan, others, v) for v in range(2)] == [5, 6] and state.replays - replays == 3
+    assert _run(plan, arrays, 10) == 15 and state.replays - replays == 4
+    kept = [[np.zeros(32, np.float32) for _ in range(6)] for _ in range(2 * cupy_driver.GRAPHS)]
+    assert [_run(plan, a, 1) for a in kept for _ in range(4)] == [6] * len(kept) * 4
+    assert len(plan._graphs) == cupy_driver.GRAPHS                        # type: ignore[attr-defined]
+
+
+def test_no_graph_inside_the_users_graph() -> None:
+    plan, arrays = _long_plan()
+    for v in range(4):
+        _run(plan, arrays, v)
+    replays = fake_cupy.STATE.replays
+    with fake_cupy.CUPY.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        plan.run([a.ctypes.data for a in arrays])
+        graph = stream.end_capture()
+    assert fake_cupy.STATE.replays == replays
+    arrays[0][:] = 20
+    graph.launch()
+    assert arrays[-1][0] == 25
+
+
+def test_graphs_can_be_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_CUDA_GRAPHS", "0")
+    plan, arrays = _long_plan()
+    graphs = fake_cupy.STATE.graphs
+    assert [_run(plan, arrays, v) for v in range(5)] == [5, 6, 7, 8, 9] and fake_cupy.STATE.graphs == graphs

@@ -8,9 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from hybrid import config
+
 from . import nvrtc
 from .interface import Driver, Launch, Module, Plan, checked
 
+GRAPH_FROM = 4                                             # launches from which one graph is quicker than each by itself
+GRAPH_AFTER = 2                                            # runs with the same pointers before they become a graph
+GRAPHS = 8                                                 # graphs that a plan keeps
 _MAX_DYNAMIC_SHARED = 8                                    # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED_LIMIT = 48 * 1024
 _thread = threading.local()
@@ -34,6 +39,9 @@ class CuPyPlan(Plan):
         size = 1 + max((a for launch in launches for a in launch.args), default=-1)
         self._table = np.zeros(max(1, size), np.uint64)
         self._size = size
+        self._graphs: dict[tuple[int, ...], Any] = {}
+        self._seen: dict[tuple[int, ...], int] = {}
+        self._graphed = len(launches) >= GRAPH_FROM and config.cuda_graphs()
         base = self._table.ctypes.data
         self._calls: list[tuple[Any, ...]] = []
         self._parameters = []
@@ -55,26 +63,58 @@ class CuPyPlan(Plan):
 
     def _launch(self, pointers: Sequence[int]) -> None:
         _ensure_context(self._cupy, self._module.device)
-        stream, api = self._stream().ptr, self._driver_api
+        stream = self._stream()
         with self._lock:                                   # the driver copies arguments while it launches
-            self._table[:self._size] = pointers[:self._size]
-            for cooperative, function, gx, gy, gz, bx, by, bz, shared, params in self._calls:
-                if cooperative:
-                    api.launchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params)
-                else:
-                    api.launchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, 0)
+            graph = self._graph(tuple(pointers[:self._size]), stream) if self._graphed else None
+            if graph is None:
+                return self._each(pointers, stream.ptr)
+        graph.launch(stream)
+
+    def _each(self, pointers: Sequence[int], stream: int) -> None:
+        api = self._driver_api
+        self._table[:self._size] = pointers[:self._size]
+        for cooperative, function, gx, gy, gz, bx, by, bz, shared, params in self._calls:
+            if cooperative:
+                api.launchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params)
+            else:
+                api.launchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, 0)
+
+    def _graph(self, pointers: tuple[int, ...], stream: Any) -> Any:
+        """The graph of a run that came again and again with the same pointers (as a loop's do, which CuPy's memory pool gives
+        the same places each turn); None where it is not worth one, or the caller is capturing a graph of his own.
+        """
+        found = self._graphs.get(pointers)
+        if found is None:
+            seen = self._seen[pointers] = self._seen.get(pointers, 0) + 1
+            if seen <= GRAPH_AFTER:
+                if len(self._seen) > 8 * GRAPHS:
+                    self._seen.clear()
+                return None
+        if stream.is_capturing():
+            return None
+        if found is None:
+            found = self._graphs[pointers] = self._capture(pointers)
+            while len(self._graphs) > GRAPHS:
+                self._graphs.pop(next(iter(self._graphs)))
+        return found
+
+    def _capture(self, pointers: Sequence[int]) -> Any:
+        capture = self._cupy.cuda.Stream(non_blocking=True)
+        with capture:
+            capture.begin_capture()
+            try:
+                self._each(pointers, capture.ptr)
+            finally:
+                graph = capture.end_capture()
+        return graph
 
     def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
         """Capture the run as one CUDA graph; the arrays behind the pointers must stay alive as long as the call."""
         device = self._module.device
         with self._cupy.cuda.Device(device):
-            capture = self._cupy.cuda.Stream(non_blocking=True)
-            with capture:
-                capture.begin_capture()
-                try:
-                    self.run(pointers)
-                finally:
-                    graph = capture.end_capture()
+            _ensure_context(self._cupy, device)
+            with self._lock:
+                graph = self._capture(pointers)
 
         def replay() -> None:
             with self._cupy.cuda.Device(device):
