@@ -263,6 +263,7 @@ class Block:
         params = self._collect_params_with_prefix()
         if not loaded and not params:
             return
+        loaded = loaded or {}
         if not isinstance(loaded, dict):
             raise FileFormatError(f"{filename} holds arrays without names, so it cannot be loaded into a network")
         if not any("." in k for k in loaded) and (not set(loaded) & set(params) or any(k[:4] in ("arg:", "aux:") for k in loaded)):

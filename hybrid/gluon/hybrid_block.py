@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from .. import autograd, names, ndarray, symbol
 from ..array import NDArray
 from ..errors import DeferredInitializationError, HybridError, ShapeError
@@ -11,7 +13,7 @@ from ..scope import SCOPE
 from ..serialize.export import export_symbol
 from ..symbol import CONCRETE, Group, Symbol, known, var
 from ..trace import Hybridized, untraced
-from ..tree import flatten
+from ..tree import flatten, unflatten
 from .attributes import fingerprint
 from .block import BLOCK_VERSION, Block
 from .parameter import VERSION, Parameter
@@ -30,7 +32,7 @@ class HybridBlock(Block):
         super().__init__(prefix, params)
         d = self.__dict__
         d["_active"], d["_flags"], d["_engine"], d["_quick_on"] = False, {}, None, False
-        d["_seen_key"], d["_seen_version"], d["_contents"], d["_num_inputs"] = -1, None, [], None
+        d["_seen_key"], d["_seen_version"], d["_contents"], d["_form"] = -1, None, [], None
 
     _active: bool
     _engine: Hybridized | None
@@ -44,10 +46,12 @@ class HybridBlock(Block):
                 out = quick(args[0])
                 if out is not None:
                     return out
-        if not d["_active"] or SCOPE.traces or not args or isinstance(first_array(args), Symbol):
+        if SCOPE.traces or not args or isinstance(first_array(args), Symbol):
             return super().__call__(*args, **kwargs)
-        if d["_num_inputs"] is None:
-            d["_num_inputs"] = _count_inputs(args)
+        if d["_form"] is None:
+            d["_form"] = _form_of(args, kwargs)
+        if not d["_active"]:
+            return super().__call__(*args, **kwargs)
         if not d["_forward_hooks"] and not d["_forward_pre_hooks"]:
             return d["_engine"](*args, **kwargs)
         for hook in list(d["_forward_pre_hooks"].values()):
@@ -71,8 +75,6 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._infer_and_finish(x, *args, **kwargs)
             params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
-        if self.__dict__["_num_inputs"] is None:
-            self.__dict__["_num_inputs"] = _count_inputs((x, *args))
         return self.hybrid_forward(ndarray, x, *args, **params, **kwargs)
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803  the field's name
@@ -91,8 +93,6 @@ class HybridBlock(Block):
             leaves: list[Any] = []
             inputs = [_shadow(a, leaves, i) for i, a in enumerate(args)]
             params = {name: p._variable() for name, p in self._reg_params.items()}
-            for name, v in params.items():
-                v._one()[0].info = [(self._reg_params[name].shape, self._reg_params[name]._dtype)]
             old, SCOPE.shadows = SCOPE.shadows, True
             try:
                 with names.kept(), self.name_scope():
@@ -156,6 +156,7 @@ class HybridBlock(Block):
             self._set_quick()
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
+        self.__dict__["_form"] = _form_of(args, kwargs)            # the newest kind of call is what is exported
         return self.forward(*args, **kwargs)
 
     def _version_now(self) -> Any:
@@ -206,14 +207,17 @@ class HybridBlock(Block):
 
     # ---- export
     def _symbol(self) -> Symbol:
-        n = self.__dict__["_num_inputs"]
-        if n is None:
+        form = self.__dict__["_form"]
+        if form is None:
             raise HybridError("call the block once with data before export(), so that its inputs are known "
                               "(Please first call block.hybridize() and then run forward with this block at least once before calling export.)")
-        version = self._version_now(), n
+        version, n = (self._version_now(), form), len(form[1])
         if self.__dict__.get("_exported", (None,))[0] != version:  # the second export has the names of the first
             inputs = [var("data")] if n == 1 else [var(f"data{i}") for i in range(n)]
-            out = self.forward(*inputs)
+            for v, info in zip(inputs, form[1]):                   # shapes are known in hybrid_forward, and not written
+                v._one()[0].info, v._one()[0].holder = [info], CONCRETE
+            args, kwargs = unflatten(form[0], iter(inputs))
+            out = self.forward(*args, **kwargs)
             leaves: list[Any] = []
             flatten(out, lambda v: isinstance(v, Symbol), leaves)
             self.__dict__["_exported"] = version, leaves[0] if len(leaves) == 1 else Group(leaves)
@@ -237,13 +241,15 @@ def first_array(value: Any) -> Any:
     return first_array(list(value.values())) if isinstance(value, dict) else None
 
 
-def _count_inputs(args: Any) -> int:
+def _form_of(args: Any, kwargs: Any) -> Any:
+    """How a call's arguments are nested, and shape and dtype of the arrays among them."""
     leaves: list[Any] = []
     try:
-        flatten(args, lambda v: isinstance(v, NDArray), leaves)
-    except TypeError:
-        return len(args)
-    return max(len(leaves), 1)
+        structure = flatten((args, kwargs), lambda v: isinstance(v, (NDArray, Symbol)), leaves)
+    except TypeError:                                               # an argument that no program can take: the arrays alone
+        leaves = [a for a in args if isinstance(a, (NDArray, Symbol))]
+        structure = flatten((tuple(leaves), {}), lambda v: isinstance(v, (NDArray, Symbol)), [])
+    return structure, tuple((tuple(x.shape), np.dtype(x.dtype)) for x in leaves)
 
 
 def _shadow(value: Any, leaves: list[Any], i: int) -> Any:

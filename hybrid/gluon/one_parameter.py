@@ -49,6 +49,7 @@ class Parameter:
         self._deferred: tuple[Any, list[Context], Any, Any] | None = None
         self._var: Symbol | None = None
         self._traced: Symbol | None = None
+        self._noted: Any = None
         self._grad_req = "null"
         self.grad_req = grad_req
 
@@ -283,15 +284,16 @@ class Parameter:
 
     def _variable(self) -> Symbol:
         init = self.init if isinstance(self.init, (str, initializer.Initializer)) or self.init is None else None
-        return var(self.name, shape=self._shape, dtype=self._dtype.name, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=init, stype="default")
+        if self._noted is None:                                     # MXNet writes the shape as it was when first a graph was built
+            self._noted = self._shape
+        out = var(self.name, shape=self._noted, dtype=self._dtype.name, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=init, stype="default")
+        out._one()[0].info = [(self._shape, self._dtype)]
+        return out
 
     def traced_variable(self) -> Symbol:
         """A fresh variable for a trace, of which shape and dtype may still be unknown."""
-        out = self._variable()
-        node = out._one()[0]
-        node.info = [(self._shape, self._dtype)]
-        self._traced = out
-        return Symbol([(node, 0)])
+        self._traced = self._variable()
+        return Symbol(self._traced.entries)
 
     def finish_from_trace(self) -> None:
         """Take over the shape that a trace found out."""

@@ -158,6 +158,7 @@ class ParameterDict:
                   filename: str | None = None, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Take over arrays by full name (``arg:`` and ``aux:`` before it are dropped)."""
         source = filename or "the dict"
+        param_dict = param_dict or {}                            # a model without parameters: its file holds an empty list
         if not isinstance(param_dict, dict):
             raise FileFormatError(f"{source} holds arrays without names, so it cannot be loaded into parameters")
         values = {restore_prefix + (k[4:] if k[:4] in ("arg:", "aux:") else k): v for k, v in param_dict.items()}

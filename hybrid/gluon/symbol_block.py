@@ -68,7 +68,6 @@ class SymbolBlock(HybridBlock):
         d = self.__dict__
         if len(args) != len(d["_inputs"]):
             raise AttributeValueError(f"this block takes {len(d['_inputs'])} inputs ({', '.join(d['_inputs'])}), got {len(args)}")
-        d["_num_inputs"] = len(args)
         values = dict(zip(d["_inputs"], args))
         eager = isinstance(args[0], NDArray)
         if eager and any(p._data is None and p._deferred is not None for p in self.params.values()):
