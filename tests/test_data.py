@@ -1,11 +1,13 @@
 """gluon.data: datasets, samplers, batches; in this process, in threads and in worker processes."""
 from __future__ import annotations
 
+import faulthandler
 import multiprocessing
 import os
 import random
 import threading
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +298,7 @@ def test_batch_that_cannot_be_sent() -> None:
 def test_killed_worker(signum: int) -> None:
     def die(x: int) -> int:
         if x == 5:
+            faulthandler.disable()                                # pytest's would print every frame
             os.kill(os.getpid(), signum)
             time.sleep(60)
         return x
@@ -339,12 +342,25 @@ def test_timeout(way: str) -> None:
 
 
 # ---- lifetimes
+OTHERS: set[Any] = set()               # workers that tracebacks of earlier tests still hold
+
+
+@pytest.fixture(autouse=True)
+def only_my_workers() -> None:
+    OTHERS.clear()
+    OTHERS.update(p.pid for p in multiprocessing.active_children())
+
+
+def _shared_memory() -> list[str]:
+    return sorted(n for n in os.listdir("/dev/shm") if not n.startswith(("sem.", "pymp-")))      # semaphores of tests beside this one
+
+
 def _workers() -> list[Any]:
-    return [p for p in multiprocessing.active_children() if p.name.startswith("hybrid-loader")]
+    return [p for p in multiprocessing.active_children() if p.name.startswith("hybrid-loader") and p.pid not in OTHERS]
 
 
 def test_abandoned_iterators_leave_nothing() -> None:
-    before = sorted(os.listdir("/dev/shm"))
+    before = _shared_memory()
     for batch in DataLoader(numbers(100).transform(lambda i: np.zeros((200, 200))), 2, num_workers=2):
         break
     del batch
@@ -354,7 +370,7 @@ def test_abandoned_iterators_leave_nothing() -> None:
     next(iterator)
     assert len(_workers()) == 2
     del iterator, loader
-    assert not _workers() and sorted(os.listdir("/dev/shm")) == before
+    assert not _workers() and _shared_memory() == before
 
 
 def test_workers_stay_between_epochs_until_closed() -> None:
@@ -399,7 +415,9 @@ def test_nested_in_a_process_of_the_user() -> None:
     list(loader)
     assert loader._pool is not None
     pids = loader._pool.pids
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        child = os.fork()
     if not child:
         code = 1
         try:

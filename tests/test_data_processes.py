@@ -55,7 +55,7 @@ def gone(pids: list[int], seconds: float = 15) -> bool:
 
 
 def shared_memory() -> set[str]:
-    return {n for n in os.listdir("/dev/shm") if not n.startswith("pymp-")}
+    return {n for n in os.listdir("/dev/shm") if not n.startswith(("sem.", "pymp-"))}
 
 
 ENDLESS = """
