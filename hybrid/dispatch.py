@@ -13,7 +13,7 @@ from .ir import Program
 from .ops.registry import Attrs, OpDef
 from .passes.partition import partition
 from .runtime import reference
-from .scope import SCOPE, tracing
+from .scope import CASTS, SCOPE, tracing
 
 _parsed: dict[Any, Attrs] = {}
 
@@ -58,13 +58,17 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
            hint: str | None = None) -> Any:
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
     if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
-        return symbol.create(d, list(inputs), attrs, name, hint)
+        return symbol.create(d, list(inputs), attrs, name, hint, CASTS)
     if d.arity_attr and d.arity_attr not in attrs:
         attrs = {**attrs, d.arity_attr: len(inputs)}
+    if CASTS:
+        attrs = CASTS[0].attrs(d, attrs)
     a = parse(d, attrs)
     ctx = _context(d, inputs, attrs)
     arrays = as_inputs(d, inputs, ctx)
     _require(d, arrays)
+    if CASTS:
+        arrays = CASTS[0].arrays(d, a, arrays)
     present = [x for x in arrays if x is not None]
     if len(present) > 1:
         common_context(f"operator {d.name}", present)

@@ -345,8 +345,8 @@ def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802  MXNet's name
     return Symbol([e for s in symbols for e in s.entries])
 
 
-def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None, hint: str | None = None) -> Symbol:
-    """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables."""
+def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None, hint: str | None = None, casts: Sequence[Any] = ()) -> Symbol:
+    """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables. casts: what casts its inputs."""
     attrs = dict(attrs)
     entries: list[Any] = []
     for x in inputs:
@@ -360,6 +360,8 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
     name = names.current().get(name, hint or d.name.lower())
     if not d.variadic:
         entries = _complete_inputs(d, a, entries, name)
+    if casts:
+        entries = casts[0].entries(d, a, entries)
     if SCOPE.recording and SCOPE.traces:
         entries = [cut(e) for e in entries]
     node = SymNode(d, name, a, [e for e in entries if e is not None], names.notes())

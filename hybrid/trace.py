@@ -16,7 +16,7 @@ from .errors import DeviceError, TraceError, user_location
 from .quick import make_quick
 from .ir import Program
 from .ops.registry import find
-from .scope import SCOPE
+from .scope import CASTS_VERSION, SCOPE
 from .lower import lower
 from .symbol import Symbol, create, cut
 from .symnode import CONCRETE, SymNode
@@ -159,7 +159,7 @@ class Hybridized:
 
     def version(self) -> Any:
         """A value that differs when something that the traces depend on has changed."""
-        own = self._own_version()
+        own = self._own_version(), CASTS_VERSION[0]
         if not self._used:
             return own
         if self._seen is None or not self._lists or [n[0] for n in self._lists] != self._seen:
@@ -273,8 +273,7 @@ class Hybridized:
     def _note_miss(self, signature: Any) -> None:
         if self.entries:
             near = max(self.entries, key=lambda s: sum(a == b for a, b in zip(s, signature)))
-            field = ", ".join(f"{name}: {a!r} -> {b!r}" for name, a, b in zip(FIELDS, near, signature) if a != b) or "nothing"
-            self.cache_misses.append(field)
+            self.cache_misses.append(debug.difference(FIELDS, near, signature))
         else:
             self.cache_misses.append("first call")
         debug.missed(self.name, self.cache_misses[-1])
