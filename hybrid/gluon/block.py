@@ -9,6 +9,7 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import serialize
+from ..debug import LAST_CHANGE
 from ..errors import AttributeValueError, FileFormatError
 from ..hybridize import check_options
 from ..scope import SCOPE
@@ -91,6 +92,7 @@ class Block:
         elif can_change_inside(value):
             self._loose.add(name)
         self.__dict__[name] = value
+        LAST_CHANGE[0] = f"attribute {name!r} of {type(self).__name__}"
         self._touched()
 
     def _watched(self) -> list[Any]:
