@@ -86,6 +86,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def __init__(self, a: np.ndarray):
         object.__setattr__(self, "_a", a)
+        object.__setattr__(self, "_home", STATE.device)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") or name not in NAMES["ndarray"]:
@@ -102,11 +103,11 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self._a.ctypes.data, device_id=0)
+        return SimpleNamespace(ptr=self._a.ctypes.data, device_id=self._home)
 
     @property
     def device(self) -> Any:
-        return SimpleNamespace(id=0)
+        return SimpleNamespace(id=self._home)
 
     @property
     def base(self) -> Any:
@@ -163,7 +164,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 # ---- devices, streams, launches
-STATE = SimpleNamespace(device=0, stream=None, launches=0, graphs=0, replays=0, contexts=set())
+STATE = SimpleNamespace(devices=1, device=0, stream=None, launches=0, graphs=0, replays=0, contexts=set())
 SOURCES: dict[bytes, str] = {}
 
 
@@ -286,5 +287,5 @@ CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
 CUPY.cuda = SimpleNamespace(
     Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
     driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None),
-    runtime=SimpleNamespace(getDeviceCount=lambda: 1, getDevice=lambda: STATE.device, free=lambda p: STATE.contexts.add(STATE.device)))
+    runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device, free=lambda p: STATE.contexts.add(STATE.device)))
 STATE.stream = Stream(null=True)

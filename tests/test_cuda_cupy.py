@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import threading
 from types import SimpleNamespace
-from typing import Iterator
+from typing import Any, Iterator
 
 import numpy as np
 import pytest
 
 import hybrid as mx
 from hybrid import device, nd
+from hybrid.codegen import cuda as printer
 from hybrid.runtime import cuda
-from hybrid.runtime.cuda import cupy_driver
+from hybrid.runtime.cuda import cupy_driver, nvrtc
 
 from . import fake_cupy
 from .test_cuda_nets import NETS, train
@@ -73,6 +74,32 @@ def test_calls_on_another_stream() -> None:
     with fake_cupy.CUPY.cuda.Stream(non_blocking=True):
         assert f(x).asscalar() == 36
     assert f(x).asscalar() == 36
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
+def test_a_kernel_that_nvrtc_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its log and the path of the source; nothing else runs instead."""
+    real = printer.print_program
+
+    def broken(*args: Any) -> Any:
+        text = real(*args)
+        text.source = text.source.replace("p0[t] =", "p0[nowhere] =")
+        return text
+    monkeypatch.setattr(printer, "print_program", broken)
+    monkeypatch.setattr(cupy_driver, "nvrtc", nvrtc)
+    with pytest.raises(mx.errors.CompileError, match=r"(?s)Source: \S+\.cu\n.*nowhere"):
+        mx.hybridize(lambda x: nd.sinh(x))(nd.arange(6))
+
+
+def test_results_are_on_the_device_of_the_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever device is CuPy's current one: results, working memory and launches."""
+    monkeypatch.setattr(fake_cupy.STATE, "devices", 2)
+    x = nd.arange(6, ctx=mx.gpu(1))
+    f = mx.hybridize(lambda x: (x * 2 + 1, nd.dot(x, x)))
+    for _ in range(2):
+        y, z = f(x)
+        assert (y._data.device.id, z._data.device.id, fake_cupy.STATE.device) == (1, 1, 0)
+    assert y.asnumpy().tolist() == [1, 3, 5, 7, 9, 11] and y.ctx == mx.gpu(1)
 
 
 def _long_plan() -> tuple[cuda.Plan, list[np.ndarray]]:
