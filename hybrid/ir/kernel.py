@@ -2,13 +2,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from .access import Index
 from .index import Var
 from .node import Node
 from .program import Program
 
-ALWAYS_ROOT = frozenset({"concat", "scatter_add", "argsort", "rows"})
+ALWAYS_ROOT = frozenset({"concat", "scatter_add", "argsort", "rows", "scan"})
+IN_MEMORY = ("sort", "call", "loop")             # kinds of kernels that read whole values
 
 
 @dataclass
@@ -38,12 +40,13 @@ class Kernel:
     hoisted: list[Node] = field(default_factory=list)
     once: bool = False                             # whether results overwrite inputs, so that each element is written once
     reason: str = "result"                          # why the root is stored and not part of another kernel
+    inner: Any = None                              # of a loop: its planned body
 
     @property
     def kind(self) -> str:
-        """elementwise, reduction, row, contraction, concat, scatter, sort or call."""
+        """elementwise, reduction, row, contraction, concat, scatter, sort, call or loop."""
         if self.root.prim in ALWAYS_ROOT:
-            return {"concat": "concat", "scatter_add": "scatter", "argsort": "sort", "rows": "call"}[self.root.prim]
+            return {"concat": "concat", "scatter_add": "scatter", "argsort": "sort", "rows": "call", "scan": "loop"}[self.root.prim]
         if self.dot is not None:
             return "contraction"
         if self.hoisted:
@@ -53,6 +56,8 @@ class Kernel:
     @property
     def stores(self) -> list[Node]:
         """All values that the kernel writes."""
+        if self.root.prim == "scan":                     # its items
+            return list(self.extra)
         return [*self.extra, *(n for n, _ in self.sides), self.root]
 
 

@@ -18,6 +18,7 @@ from .build import Const, make
 from .node import Node
 from .primitives import PRIMS
 from .program import Program
+from .scan import Body
 
 _LINE = re.compile(r"(\w+) %(\d+) (?:\(([%\d, ]*)\) )?(\{.*\})")
 _RETURN = re.compile(r"return \(([%\d, ]*)\)(?: update \(([%\d:, ]*)\))?")
@@ -33,10 +34,15 @@ def _plain(value: Any) -> Any:
         return [_plain(v) for v in value]
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, Body):
+        return {"body": to_text(value).splitlines()}
     return value
 
 
 def _rich(value: Any) -> Any:
+    if isinstance(value, dict) and "body" in value:
+        program = from_text("\n".join(value["body"]))
+        return Body(program.inputs, program.outputs)
     if isinstance(value, dict):
         return Const(float.fromhex(value["float"])) if "float" in value else bytes.fromhex(value["bytes"])
     return tuple(_rich(v) for v in value) if isinstance(value, list) else value

@@ -11,6 +11,8 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.scalar import SCALARS
+from ..ir.scan import Body
+from . import adjoint
 from .rewrite import Rule, rewrite
 
 
@@ -122,6 +124,13 @@ def pad_of_pad(n: Node) -> Node | None:
     return make("pad", inner.args, lo=lo, hi=hi, value=n.attrs["value"])
 
 
+def fold_body(n: Node) -> Node | None:
+    """A loop with its body folded."""
+    body = n.attrs["body"]
+    better = Body(body.inputs, tuple(rewrite(body.outputs, RULES)))
+    return None if better == body else make("scan", n.args, **{**n.attrs, "body": better})
+
+
 RULES: dict[str, Sequence[Rule]] = {
     "map": (fold_map, identities),
     "cast": (cast_of_constant,),
@@ -134,6 +143,8 @@ RULES: dict[str, Sequence[Rule]] = {
     "reduce": (empty_reduce, reduce_of_unit, sum_of_constant),
     "dot": (empty_dot,),
     "pad": (pad_of_pad,),
+    "scan": (fold_body,),
+    "unwindow": (adjoint.apart, adjoint.of_product),
 }
 
 

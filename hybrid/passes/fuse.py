@@ -10,7 +10,7 @@ import math
 
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
-from ..ir.kernel import ALWAYS_ROOT, Fused, Kernel, Use, strip_reshape
+from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, Fused, Kernel, Use, strip_reshape
 from ..ir.index import Ix, Val, Var, coefficient, substitute, var, variables
 from ..ir.scalar import SCALARS
 
@@ -43,6 +43,7 @@ class Fuser:
         self.carries: dict[Node, Node | None] = {}
         self.row_value: dict[Node, bool] = {}
         self.merged: dict[Node, list[Use]] = {}
+        self.items: dict[Node, list[Node]] = {}          # of each loop: what is read of it
         self.late: dict[Node, int] = {}                  # position of the last anchor a node depends on
         for i, n in enumerate(program.order()):
             anchor = n.prim not in LEAVES | ELEMENTWISE | MOVEMENT
@@ -74,10 +75,12 @@ class Fuser:
         """Fuse the program."""
         for n in reversed(self.order):
             uses = self.uses.pop(n, [])
-            if uses or n in self.stored:                # else: only reached through a reshape that is a result
+            if n.prim == "item":
+                self._take(n, uses)
+            elif uses or n in self.stored or n in self.items:                # else: only reached through a reshape that is a result
                 self._place(n, uses)
-        for n in self.stored:
-            if n.prim in LEAVES - {"input", "data"}:    # a constant result has to be written too
+        for n in dict.fromkeys([*self.stored, *(n for k in self.kernels if k.kind == "loop" for n in k.reads)]):
+            if n.prim in LEAVES - {"input", "data"}:    # a constant result has to be written too, and what a loop reads
                 self._start(n, [], "result")
         position = {n: i for i, n in enumerate(self.order)}
         self.kernels.sort(key=lambda k: position.get(k.root, -1))
@@ -89,6 +92,12 @@ class Fuser:
     def _refer(self, n: Node, uses: list[Use]) -> None:
         if n.prim not in LEAVES:
             self.uses.setdefault(n, []).extend(uses)
+
+    def _take(self, n: Node, uses: list[Use]) -> None:
+        """A result of a loop: it lies in memory."""
+        for u in uses:
+            u.kernel.reads.setdefault(n, []).append(u)
+        self.items.setdefault(n.args[0], []).append(n)
 
     # ---- placing one node
     def _place(self, n: Node, uses: list[Use]) -> None:
@@ -107,7 +116,7 @@ class Fuser:
             self._place(n, [u for u in self.merged.pop(n)])
             return
         elif len(kernels) > 1:
-            if n not in self.stored and self._cheap_copy(n) and not any(k.kind in ("sort", "call") for k in kernels):
+            if n not in self.stored and self._cheap_copy(n) and not any(k.kind in IN_MEMORY for k in kernels):
                 for k in kernels:
                     self._join(n, [u for u in uses if u.kernel is k], k)
                 return
@@ -155,7 +164,7 @@ class Fuser:
 
     def _start(self, n: Node, uses: list[Use], reason: str) -> None:
         loops = tuple(Var(f"i{k}", d) for k, d in enumerate(n.shape))
-        kernel = Kernel(n, len(self.kernels), loops, reason=reason)
+        kernel = Kernel(n, len(self.kernels), loops, reason=reason, extra=list(self.items.get(n, ())))
         self.kernels.append(kernel)
         for u in uses:
             u.kernel.reads.setdefault(n, []).append(u)
@@ -186,7 +195,7 @@ class Fuser:
         self._give(a, Use(k, tuple(var(v) for v in loops), inside=loops))
 
     def _give(self, a: Node, u: Use) -> None:
-        if a.prim == "input" or a.prim == "data":
+        if a.prim == "input" or a.prim == "data" or a.prim in LEAVES and u.kernel.kind == "loop":
             u.kernel.reads.setdefault(a, []).append(u)
         self._refer(a, [u])
 
@@ -216,7 +225,7 @@ class Fuser:
             self._give(i, Use(k, inner, u.inside, guarded=u.guarded))
             at = var(self._value(x.shape[axis]))
             self._give(x, Use(k, u.idx[:axis] + (at,) + u.idx[axis + i.ndim:], u.inside, guarded=u.guarded))
-        elif n.prim in ("argsort", "rows"):
+        elif n.prim in ("argsort", "rows", "scan"):
             for a in n.args:
                 self._give(a, Use(k, tuple(var(self._fresh("s", d)) for d in a.shape)))
         elif n.prim == "concat" or n.prim == "scatter_add":
@@ -241,7 +250,7 @@ class Fuser:
     def _refusal(self, n: Node, uses: list[Use], k: Kernel) -> str:
         if len(k.members) >= MAX_NODES:
             return f"the kernel has {MAX_NODES} nodes already"
-        if k.kind in ("sort", "call") and n.prim != "reshape":
+        if k.kind in IN_MEMORY and n.prim != "reshape":
             return "a hand-written kernel reads it from memory"
         if n.prim == "dot":
             return self._refuse_dot(n, uses, k)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from .. import ir
 from ..ir import Node, Program
 from .differentiate import cotangents
+from .loops import tidied
 from .rewrite import rebuild
 
 CHEAP = frozenset({"map", "cast", "bitcast", "detach", "with_grad", "reshape", "permute", "expand", "slice", "pad", "window", "concat", "random_bits"})
@@ -45,16 +46,19 @@ def _partition(program: Program, wrt: tuple[int, ...]) -> Partition:
     n = len(program.inputs)
     seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
     grads = cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt])
+    found = tidied([*program.roots, *grads])                 # a loop whose steps are kept for its gradient is one with the loop itself
+    program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
     forward = set(program.order())
+    forward |= {n for n in ir.toposort(grads) if n.prim == "item" and n.args[0] in forward}
     changed = {program.inputs[slot] for slot, _ in program.updates}        # hold other values when backward runs
-    kept = _choose(grads, forward, changed)
+    kept = choose(grads, forward, changed)
     given = [i for i, leaf in enumerate(program.inputs) if leaf not in kept]
     reads, backward = _backward(program, grads, seeds, kept, given)
     whole = Program(program.inputs, (*program.outputs, *kept), program.updates)
     return Partition(whole, backward, reads, tuple(kept))
 
 
-def _choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[Node]:
+def choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[Node]:
     """The values of the forward pass that are kept, in the order of the graph."""
     order = ir.toposort(grads)
     needed: set[Node] = set(grads) & forward

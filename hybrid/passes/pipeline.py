@@ -8,10 +8,11 @@ from ..ir import Program
 from ..ir.kernel import Fused
 from .fold import fold
 from .fuse import fuse
+from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .verify import verify_program
 
-PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("fold", fold)]
+PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
 
 
 @dataclass
@@ -30,4 +31,11 @@ def plan(program: Program) -> Planned:
         current = run(current)
         verify_program(current, name)
     fused = fuse(current)
+    for k in fused.kernels:
+        if k.kind == "loop":
+            body = k.root.attrs["body"]
+            k.inner = plan(Program(body.inputs, body.outputs))
+            for n in [*(n for inner in k.inner.fused.kernels for n in inner.reads), *(n for n, _ in k.inner.fused.results)]:
+                if n.prim == "data":                   # constants of the body are arguments of the loop
+                    k.reads.setdefault(n, [])
     return Planned(program, fused, plan_memory(fused))

@@ -2,43 +2,6 @@
 or where there is no compiler."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from ..ir.evaluate import run
 
-from ..ir import PRIMS, Node, Program
-
-
-def _plan(program: Program) -> list[tuple[Any, Node, tuple[int, ...], int, tuple[int, ...]]]:
-    """Steps (eager row, node, argument registers, result register, registers that die here)."""
-    order = program.order()
-    register = {n: i for i, n in enumerate(order)}
-    last: dict[int, int] = {}
-    for step, n in enumerate(order):
-        for a in n.args:
-            last[register[a]] = step
-    keep = {register[r] for r in program.roots}
-    dying: dict[int, list[int]] = {}
-    for reg, step in last.items():
-        if reg not in keep:
-            dying.setdefault(step, []).append(reg)
-    return [(PRIMS[n.prim].eager, n, tuple(register[a] for a in n.args), i, tuple(dying.get(i, ())))
-            for i, n in enumerate(order) if n.prim != "input"]
-
-
-def run(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], list[Any]]:
-    """Outputs and update values of a program. Results may share memory with the inputs.
-
-    arrays: one per input slot, of the module ``xp`` (numpy or cupy).
-    """
-    plan = program.memo.get("plan")
-    if plan is None:
-        plan = program.memo["plan"] = (_plan(program), {n: i for i, n in enumerate(program.order())})
-    steps, register = plan
-    values: list[Any] = [None] * len(register)
-    for leaf, array in zip(program.inputs, arrays):
-        if leaf in register:
-            values[register[leaf]] = array
-    for eager, node, args, out, dead in steps:
-        values[out] = eager(xp, node, *[values[a] for a in args])
-        for d in dead:
-            values[d] = None
-    return ([values[register[n]] for n in program.outputs], [values[register[n]] for _, n in program.updates])
+__all__ = ["run"]

@@ -1,0 +1,165 @@
+"""Passes over loops: what nobody reads is dropped, loops over the same steps are joined, weights are laid out as products read them."""
+from __future__ import annotations
+
+from typing import Any, Iterable, Sequence
+
+from .. import ir
+from ..ir import Node, Program
+from ..ir.build import make
+from ..ir.scan import STEPS, Body, count_of, stacked
+from .rewrite import rebuild
+
+FEW = 4                                 # rows up to which a product is done as dot products along its depth (codegen/contraction.py)
+
+
+def reached(roots: Iterable[Node]) -> set[Node]:
+    """All nodes below some nodes, themselves included."""
+    return set(ir.toposort(roots))
+
+
+def over(roots: Sequence[Node], given: dict[Node, Node]) -> list[Node]:
+    """The roots with some nodes replaced."""
+    new = dict(given)
+    todo: list[tuple[Node, bool]] = [(r, False) for r in roots]
+    while todo:
+        n, done = todo.pop()
+        if n in new:
+            continue
+        if done:
+            new[n] = rebuild(n, [new[a] for a in n.args])
+        else:
+            todo.append((n, True))
+            todo += [(a, False) for a in n.args if a not in new]
+    return [new[r] for r in roots]
+
+
+def tidy(program: Program) -> Program:
+    """The program with every loop reduced to what is read of it."""
+    order = program.order()
+    if not any(n.prim == "scan" for n in order):
+        return program
+    return program.with_roots(tidied(program.roots))
+
+
+def tidied(roots: Sequence[Node]) -> list[Node]:
+    """The same for some roots."""
+    order = ir.toposort(roots)
+    groups: dict[Any, _Group] = {}
+    for n in order:
+        if n.prim == "item":
+            groups.setdefault(_key(n.args[0]), _Group(n.args[0])).read(n)
+    new: dict[Node, Node] = {}
+    for n in order:
+        if n.prim == "scan":
+            continue                                       # only its items are wanted
+        new[n] = groups[_key(n.args[0])].result(n, new) if n.prim == "item" else rebuild(n, [new[a] for a in n.args])
+    return [new[r] for r in roots]
+
+
+def _key(loop: Node) -> Any:
+    """Equal for loops over the same values that may differ in what they stack."""
+    a = loop.attrs
+    body = a["body"]
+    return (loop.args, a["carries"], a["slices"], a["length"], a["reverse"], a["stops"], body.inputs, body.outputs[:a["carries"] + a["stops"]])
+
+
+class _Group:
+    """Loops that are one, and what is read of them."""
+
+    def __init__(self, loop: Node):
+        self.loop, self.body = loop, loop.attrs["body"]
+        self.carries: set[int] = set()
+        self.stacks: dict[Node, int] = {}
+        self.made: Node | None = None
+        self.place: dict[int, int] = {}
+
+    def read(self, n: Node) -> None:
+        """Note an item that somebody reads."""
+        index, carries = n.attrs["index"], self.loop.attrs["carries"]
+        if index == STEPS:
+            return
+        if index < carries:
+            self.carries.add(index)
+        else:
+            self.stacks.setdefault(stacked(n.args[0])[index - carries], len(self.stacks))
+
+    def result(self, n: Node, new: dict[Node, Node]) -> Node:
+        """What stands for an item. new: what stands for the loop's arguments."""
+        index, carries = n.attrs["index"], self.loop.attrs["carries"]
+        if 0 <= index < carries and self._fixed(index):
+            return new[self.loop.args[index]]
+        if self.made is None:
+            self.made = self._make(new)
+        if index == STEPS:
+            return ir.item(self.made, STEPS)
+        if index < carries:
+            return ir.item(self.made, self.place[index])
+        return ir.item(self.made, self.made.attrs["carries"] + self.stacks[stacked(n.args[0])[index - carries]])
+
+    def _fixed(self, i: int) -> bool:
+        return self.body.outputs[i] is self.body.inputs[i]
+
+    def _live(self) -> tuple[list[int], set[Node]]:
+        """Carried values that are wanted, and the nodes below all that is wanted."""
+        a = self.loop.attrs
+        carried = {leaf: i for i, leaf in enumerate(self.body.inputs[:a["carries"]]) if not self._fixed(i)}
+        live = {i for i in self.carries if not self._fixed(i)}
+        flag = self.body.outputs[a["carries"]:a["carries"] + a["stops"]]
+        while True:
+            below = reached([*(self.body.outputs[i] for i in live), *flag, *self.stacks])
+            more = {i for leaf, i in carried.items() if leaf in below} - live
+            if not more:
+                return sorted(live), below
+            live |= more
+
+    def _make(self, new: dict[Node, Node]) -> Node:
+        a, body = self.loop.attrs, self.body
+        carries, slices = a["carries"], a["slices"]
+        live, below = self._live()
+        parts = [i for i in range(carries, carries + slices) if body.inputs[i] in below]
+        rest = [i for i, leaf in enumerate(body.inputs) if leaf in below and (i >= carries + slices or i < carries and i not in live)]
+        numbers = [*live, *parts, *rest]
+        self.place = {i: k for k, i in enumerate(live)}
+        leaves = [ir.input(k, body.inputs[i].shape, body.inputs[i].dtype) for k, i in enumerate(numbers)]
+        outputs = over([*(body.outputs[i] for i in live), *body.outputs[carries:carries + a["stops"]], *self.stacks],
+                       {body.inputs[i]: leaf for i, leaf in zip(numbers, leaves)})
+        args = [new[self.loop.args[i]] for i in numbers]
+        made, args = laid_out(Body(tuple(leaves), tuple(outputs)), args, len(live) + len(parts))
+        count = count_of(self.loop)
+        args += [new[count]] if count is not None else []
+        return make("scan", tuple(args), body=made, carries=len(live), slices=len(parts), length=a["length"], reverse=a["reverse"], stops=a["stops"])
+
+
+def laid_out(body: Body, args: list[Node], first: int) -> tuple[Body, list[Node]]:
+    """Constant matrices of products transposed where another layout is read faster: once before the loop, not in every step.
+
+    With many rows the columns should be neighbours in memory, with few rows the elements along the depth.
+    """
+    uses: dict[Node, list[Node]] = {leaf: [] for leaf in body.inputs[first:] if leaf.ndim == 2}
+    for n in body.order():
+        for a in set(n.args):
+            if a in uses:
+                uses[a].append(n)
+    leaves, given, args = list(body.inputs), {}, list(args)
+    for i, w in enumerate(body.inputs):
+        if w not in uses or w in body.outputs or not uses[w] or not all(_better_turned(n, w) for n in uses[w]):
+            continue
+        leaves[i] = ir.input(i, (w.shape[1], w.shape[0]), w.dtype)
+        given[w] = ir.permute(leaves[i], (1, 0))
+        args[i] = ir.permute(args[i], (1, 0))
+    if not given:
+        return body, args
+    outputs = over(body.outputs, {**{leaf: leaf for leaf in body.inputs}, **given})
+    return Body(tuple(leaves), tuple(outputs)), args
+
+
+def _better_turned(n: Node, w: Node) -> bool:
+    """Whether a product with the matrix w would rather have it transposed."""
+    if n.prim != "dot" or n.args[0] is n.args[1] or n.attrs["batch"] != ((), ()):
+        return False
+    which = n.args.index(w)
+    axes = n.attrs["contract"][which]
+    if len(axes) != 1:
+        return False
+    rows = n.size // max(w.shape[1 - axes[0]], 1)
+    return (axes[0] == 1) == (rows > FEW)
