@@ -1,6 +1,10 @@
 """Bad input to layers, parameters and calls: one clear error each, the same eagerly and hybridized."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as onp
 import pytest
 
@@ -124,3 +128,60 @@ def test_pixel_shuffles():
     assert shuffled((2, 1), 1, 4, 1, 2).asnumpy().tolist() == [[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]]
     y = shuffled(2, 1, 16, 1, 2, 2)
     assert y.shape == (1, 2, 2, 4, 4) and y.asnumpy()[0, 0, :, 0, 0].tolist() == [0, 16] and y.asnumpy()[0, 0, 0, 0, :2].tolist() == [0, 4]
+
+
+# ---- compilers and cache folders
+PROGRAM = """
+import warnings
+from hybrid import nd, hybridize
+f = hybridize(lambda x: x * 2 + 1)
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    assert f(nd.ones((3,))).asnumpy().tolist() == [3, 3, 3]
+print(*[w.message for w in seen])
+"""
+ON_CPU = pytest.mark.skipif(os.environ.get("HYBRID_DEVICE", "cpu") != "cpu", reason="a matter of the CPU")
+
+
+def run(cache, **env):
+    return subprocess.run([sys.executable, "-c", PROGRAM], env={**os.environ, "HYBRID_CACHE": str(cache), **env}, capture_output=True, text=True, timeout=300)
+
+
+@ON_CPU
+def test_a_compiler_that_is_none(tmp_path):
+    assert "HYBRID_CC='/nowhere/gcc' names no program" in run(tmp_path, HYBRID_CC="/nowhere/gcc").stdout
+    quiet = tmp_path / "quiet"
+    quiet.write_text("#!/bin/sh\nexit 0\n")
+    quiet.chmod(0o700)
+    assert "wrote no program; is HYBRID_CC a C compiler?" in run(tmp_path / "c", HYBRID_CC=str(quiet)).stderr
+    fails = tmp_path / "fails"
+    fails.write_text("#!/bin/sh\necho broken header >&2\nexit 1\n")
+    fails.chmod(0o700)
+    text = run(tmp_path / "d", HYBRID_CC=str(fails)).stderr
+    assert "CompileError" in text and "broken header" in text
+
+
+@ON_CPU
+@pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
+def test_damaged_files_in_the_cache_are_made_again(tmp_path):
+    assert run(tmp_path).returncode == 0
+    files = list(tmp_path.iterdir())
+    assert any(f.suffix == ".so" for f in files)
+    for size in (100, 0):
+        for f in files:
+            whole = f.read_bytes()
+            f.unlink()
+            f.write_bytes(whole[:size])
+        done = run(tmp_path)
+        assert done.returncode == 0, done.stderr
+
+
+@ON_CPU
+@pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none" or not hasattr(os, "fork"), reason="needs a compiler")
+def test_a_full_disk(tmp_path):
+    """No file may grow beyond 4 KiB: neither the cache nor the temporary folder takes the program."""
+    code = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))\n" + PROGRAM
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "HYBRID_CACHE": str(tmp_path / "c")}, capture_output=True, text=True, timeout=300)
+    assert done.returncode and "can be written" in done.stderr.splitlines()[-1]
+    assert not [f for f in (tmp_path / "c").glob("*") if f.suffix == ".so"]
+    assert run(tmp_path / "c").returncode == 0                # and afterwards all is well

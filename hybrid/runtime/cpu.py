@@ -1,8 +1,10 @@
 """Compiled programs on the CPU: generated C, one foreign call for the whole program."""
 from __future__ import annotations
 
+import contextlib
 import time
 import weakref
+from pathlib import Path
 from typing import Any, Sequence
 
 import cffi
@@ -12,6 +14,7 @@ from hybrid.codegen import c as printer
 
 from .. import config, forking
 from ..device import aligned_bytes
+from ..errors import CompileError
 from ..ir import Node
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned
@@ -38,6 +41,21 @@ def _after_fork() -> None:
 forking.in_child(_after_fork)
 
 
+def _loaded_library(source: str) -> tuple[Any, Path]:
+    """The shared object of a C text, loaded, and its source file. A damaged file in the cache is built again."""
+    so, c = toolchain.build(source)
+    try:
+        return _ffi.dlopen(str(so)), c
+    except OSError:
+        with contextlib.suppress(OSError):
+            so.unlink()
+    so, c = toolchain.build(source)
+    try:
+        return _ffi.dlopen(str(so)), c
+    except OSError as err:
+        raise CompileError(f"the compiled program {so} cannot be loaded; delete it, or set HYBRID_CACHE to another folder: {err}") from None
+
+
 class CpuProgram:
     """A compiled program. ``program(arrays)`` takes one NumPy array an input slot and returns new output arrays; arrays
     in updated slots are overwritten. Safe to call from several threads at once: each call has an arena of its own.
@@ -50,8 +68,7 @@ class CpuProgram:
         self.report: Report = make_report(planned, "C")
         self._layout()
         source = self._source()
-        so, c = toolchain.build(source)
-        self._lib = _ffi.dlopen(str(so))
+        self._lib, c = _loaded_library(source)
         self._lib.hy_set_threads(1 if forking.FORKED[0] else config.num_threads())
         _loaded.add(self)
         _any_loaded[0] = True

@@ -38,7 +38,9 @@ def compiler() -> str | None:
     found = _find(os.environ.get("HYBRID_CC"), os.environ.get("PATH"))
     if found is None and not _warned:
         _warned.append(True)
-        warnings.warn("no C compiler was found, so hybridized programs run on NumPy without fusion. Install one "
+        wanted = os.environ.get("HYBRID_CC")
+        missing = f"HYBRID_CC={wanted!r} names no program" if wanted and wanted != "none" else "no C compiler was found"
+        warnings.warn(f"{missing}, so hybridized programs run on NumPy without fusion. Install one "
                       "(Debian, Ubuntu: apt install gcc; macOS: xcode-select --install) or set HYBRID_CC.", RuntimeWarning, stacklevel=3)
     return found
 
@@ -138,4 +140,6 @@ def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) ->
         run = subprocess.run([cc, *flags, str(c), "-o", str(out), "-lm"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if run.returncode:
             raise CompileError(f"{cc} refused the generated program {c}:\n{run.stderr[-4000:]}")
+        if not out.is_file():
+            raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C compiler?")
         return cache.write(so, out.read_bytes())
