@@ -288,7 +288,7 @@ class Symbol:
         return self()
 
     def __reduce__(self) -> Any:
-        return _from_text, (self.tojson(),)                   # type: ignore[attr-defined]
+        return _from_text, (self.tojson(remove_amp_cast=False),)                   # type: ignore[attr-defined]
 
 
 def _from_text(text: str) -> Symbol:
@@ -424,8 +424,8 @@ def _wanted(d: OpDef, a: Attrs, name: str) -> bool:
 
 def attach_files(files: Any) -> None:
     """Give Symbols their methods that read and write files (that module comes after this one)."""
-    Symbol.tojson = lambda self, **_: files.dumps(self)                 # type: ignore[attr-defined]
-    Symbol.save = lambda self, fname, **_: files.save(self, fname)      # type: ignore[attr-defined]
+    Symbol.tojson = lambda self, remove_amp_cast=True, **_: files.dumps(self, remove_amp_cast)                          # type: ignore[attr-defined]
+    Symbol.save = lambda self, fname, remove_amp_cast=True, **_: files.save(self, fname, remove_amp_cast)               # type: ignore[attr-defined]
     globals().update(load=files.load, load_json=files.loads, fromjson=files.loads)
 
 

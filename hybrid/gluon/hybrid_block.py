@@ -9,7 +9,7 @@ from .. import autograd, names, ndarray, symbol
 from ..array import NDArray
 from ..errors import DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
-from ..scope import SCOPE
+from ..scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
 from ..symbol import CONCRETE, Group, Symbol, known, var
 from ..trace import Hybridized, untraced
@@ -211,7 +211,7 @@ class HybridBlock(Block):
         if form is None:
             raise HybridError("call the block once with data before export(), so that its inputs are known "
                               "(Please first call block.hybridize() and then run forward with this block at least once before calling export.)")
-        version, n = (self._version_now(), form), len(form[1])
+        version, n = (self._version_now(), form, CASTS_VERSION[0]), len(form[1])
         if self.__dict__.get("_exported", (None,))[0] != version:  # the second export has the names of the first
             inputs = [var("data")] if n == 1 else [var(f"data{i}") for i in range(n)]
             for v, info in zip(inputs, form[1]):                   # shapes are known in hybrid_forward, and not written
@@ -224,11 +224,12 @@ class HybridBlock(Block):
         return self.__dict__["_exported"][1]
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
-        """Write ``path-symbol.json`` and ``path-%04d.params``, which MXNet 1.9.1 loads too."""
+        """Write ``path-symbol.json`` and ``path-%04d.params``, which MXNet 1.9.1 loads too; without the casts of mixed precision unless told."""
         sym = self._symbol()
         params = {p.name: p for p in self.collect_params().values()}
         arguments, aux = set(sym.list_arguments()), set(sym.list_auxiliary_states())
-        export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments}, {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch)
+        export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments}, {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch,
+                      remove_amp_cast)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
 
 

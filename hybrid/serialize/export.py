@@ -9,7 +9,7 @@ from . import ndarrays, symbol_json
 
 
 def export_symbol(symbol: Symbol, params: Mapping[str, NDArray], aux: Mapping[str, NDArray], prefix: str,
-                  epoch: int = 0) -> tuple[str, str]:
+                  epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
     """Write ``prefix-symbol.json`` and ``prefix-0000.params`` (the epoch in four digits), as ``HybridBlock.export``.
 
     params, aux: arrays by the names of the Symbol's arguments and auxiliary states; names that the Symbol does not
@@ -20,6 +20,6 @@ def export_symbol(symbol: Symbol, params: Mapping[str, NDArray], aux: Mapping[st
     inputs = [node.name for node in symbol_json.in_order(symbol) if node.opdef is None]
     data = {values[name]: arrays[name] for name in inputs if name in arrays}
     names = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
-    symbol_json.save(symbol, names[0])
+    symbol_json.save(symbol, names[0], remove_amp_cast)
     ndarrays.save(names[1], data)
     return names

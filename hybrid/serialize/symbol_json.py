@@ -16,6 +16,7 @@ from .atomic import write_bytes
 from .json_graph import JsonGraph, JsonNode, parse, render
 from .upgrade import is_hidden, upgrade
 
+_CASTS = ("amp_cast", "amp_multicast")
 # Where broadcasting stands in a graph under the name that does not broadcast in MXNet
 _BROADCAST = {f"elemwise_{f}": f"broadcast_{f}" for f in ("add", "sub", "mul", "div")}
 
@@ -109,17 +110,36 @@ def _variable(node: JsonNode, where: str) -> SymNode:
 
 
 # ---- writing
-def save(symbol: Symbol, path: str | os.PathLike[str]) -> None:
+def save(symbol: Symbol, path: str | os.PathLike[str], remove_amp_cast: bool = True) -> None:
     """Write ``-symbol.json``; the file appears whole or not at all."""
-    write_bytes(path, dumps(symbol).encode("utf-8"))
+    write_bytes(path, dumps(symbol, remove_amp_cast).encode("utf-8"))
 
 
-def dumps(symbol: Symbol) -> str:
-    """The JSON text of a Symbol, byte for byte as MXNet 1.9.1 writes it.
+def without_casts(symbol: Symbol) -> Symbol:
+    """The graph without the casts of mixed precision."""
+    order = symbol.nodes()
+    if not any(n.opdef is not None and n.opdef.name in _CASTS for n in order):
+        return symbol
+    new: dict[tuple[int, int], tuple[SymNode, int]] = {}
+    for n in order:
+        inputs = [new[id(m), k] for m, k in n.inputs]
+        if n.opdef is not None and n.opdef.name in _CASTS:
+            outs = inputs
+        else:
+            same = all(a == b for a, b in zip(inputs, n.inputs))
+            made = n if same else SymNode(n.opdef, n.name, n.attrs, inputs, dict(n.extra))
+            outs = [(made, k) for k in range(n.outputs)]
+        new.update({(id(n), k): out for k, out in enumerate(outs)})
+    return Symbol([new[id(n), k] for n, k in symbol.entries])
+
+
+def dumps(symbol: Symbol, remove_amp_cast: bool = False) -> str:
+    """The JSON text of a Symbol, byte for byte as MXNet 1.9.1 writes it; without the casts of mixed precision if need be.
 
     Addition, subtraction, multiplication and division are ``elemwise_*`` where the shapes are equal or unknown
     and ``broadcast_*`` where they differ, since MXNet's ``elemwise_*`` do not broadcast.
     """
+    symbol = without_casts(symbol) if remove_amp_cast else symbol
     order = in_order(symbol)
     place = {id(node): number for number, node in enumerate(order)}
     versions: dict[int, int] = {}              # how often each variable has been updated so far
