@@ -93,3 +93,7 @@ case("SpatialTransformer", [f(1, 2, 4, 5), f(1, 6, low=-0.7, high=0.7)], target_
 case("_sample_exponential", [f(3, low=0.5)], shape=(2,))
 case("_sample_multinomial", [np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])], shape=4, get_prob=True)
 case("_contrib_SyncBatchNorm", [f(3, 2, 4), f(2, low=0.5), f(2), f(2), f(2, low=0.5)], fix_gamma=False, train=True)
+
+for _mode, _gates in (("rnn_relu", 1), ("rnn_tanh", 1), ("lstm", 4), ("gru", 3)):
+    _states = [f(2, 1, 2) for _ in range(2 if _mode == "lstm" else 1)]
+    case("RNN", [f(2, 1, 2), f(2 * _gates * 2 * 6) / 2, *_states], mode=_mode, state_size=2, num_layers=1, bidirectional=True, state_outputs=True)
