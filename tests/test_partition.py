@@ -198,3 +198,42 @@ def test_get_symbol(hybridized: bool) -> None:
     assert '"op": "FullyConnected"' in graph.tojson()
     with pytest.raises(mx.errors.HybridError, match="get_symbol"):
         autograd.get_symbol(nd.ones((2,)))
+
+
+CONVOLUTIONS = [((2, 3, 12, 11), (4, 3, 5, 3), {"kernel": (5, 3)}), ((2, 3, 12, 11), (4, 3, 5, 3), {"kernel": (5, 3), "pad": (2, 1), "dilate": (2, 1)}),
+                ((2, 4, 12, 11), (6, 2, 3, 3), {"kernel": (3, 3), "pad": (1, 1), "num_group": 2}),
+                ((2, 4, 12, 11), (6, 4, 3, 3), {"kernel": (3, 3), "pad": (1, 1), "stride": (2, 2)}),
+                ((2, 4, 12, 11), (6, 4, 1, 1), {"kernel": (1, 1), "stride": (2, 2)}), ((2, 4, 12, 11), (6, 4, 2, 2), {"kernel": (2, 2), "stride": (2, 2)}),
+                ((2, 4, 9), (6, 4, 3), {"kernel": (3,), "pad": (1,)}), ((2, 2, 5, 6, 7), (3, 2, 2, 3, 2), {"kernel": (2, 3, 2), "pad": (1, 0, 1)})]
+
+
+@pytest.mark.parametrize("shape, weight, attrs", CONVOLUTIONS, ids=[str(i) for i in range(len(CONVOLUTIONS))])
+def test_gradients_of_convolutions(shape: Any, weight: Any, attrs: dict[str, Any]) -> None:
+    rng = np.random.RandomState(0)
+    x, w = nd.array(rng.rand(*shape) - 0.5), nd.array(rng.rand(*weight) - 0.5)
+    x.attach_grad()
+    w.attach_grad()
+
+    def f(x: Any, w: Any) -> Any:
+        return nd.Convolution(x, w, None, no_bias=True, num_filter=weight[0], **attrs)
+    found = []
+    for call in (f, mx.hybridize(f)):
+        with autograd.record():
+            y = call(x, w)
+            loss = (y * y).sum()
+        loss.backward()
+        found.append((x.grad.asnumpy(), w.grad.asnumpy()))
+    for eager, compiled in zip(*found):
+        np.testing.assert_allclose(compiled, eager, rtol=1e-4, atol=1e-4)
+
+
+def test_no_columns_are_stored_for_the_gradient_to_the_data() -> None:
+    net = nn.Conv2D(8, 3, padding=1, in_channels=4)
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((2, 4, 16, 16))
+    x.attach_grad()
+    with autograd.record():
+        loss = net(x).sum()
+    loss.backward()
+    assert net.report().backward.arena_bytes <= 2 * 8 * 16 * 16 * 4
