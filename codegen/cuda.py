@@ -8,17 +8,17 @@ from typing import Collection, Mapping, Sequence
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel
 
-from . import rowcall, sort
+from . import rowcall, scan, scan_cuda, sort
 from .cuda_contraction import print_contraction
 from .cuda_flat import print_concat, print_flat, print_moves
 from .cuda_many import group, print_many
-from .cuda_pieces import SCRATCH, Launch, PrintedCuda
+from .cuda_pieces import SCRATCH, At, Launch, PrintedCuda
 from .cuda_reduce import print_reduction
 from .cuda_rows import print_rows
 from .cuda_scatter import print_scatter
 from .dialect import CUDA
 
-__all__ = ["SCRATCH", "CudaText", "Launch", "print_kernel", "print_program"]
+__all__ = ["SCRATCH", "At", "CudaText", "Launch", "print_kernel", "print_program"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_async.cuh"\n'
@@ -42,6 +42,8 @@ def print_kernel(k: Kernel, name: str) -> PrintedCuda:
         return sort.print_cuda(k, name)
     if k.kind == "call":
         return rowcall.print_cuda(k, name)
+    if k.kind == "loop":
+        return scan_cuda.print_loop(k, name, print_kernel)
     if k.dot is not None:
         return print_contraction(k, name)
     if k.hoisted:
@@ -59,5 +61,5 @@ def print_program(kernels: Sequence[Kernel], moves: Sequence[tuple[Node, Node]] 
     printed = [(print_many(g.kernels, f"k{g.kernels[0].number}") if len(g.kernels) > 1 else print_kernel(g.kernels[0], f"k{g.kernels[0].number}"))
                for g in groups]
     printed += print_moves(moves)
-    return CudaText(HEADER + rowcall.support(kernels, CUDA) + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
+    return CudaText(HEADER + rowcall.support(list(scan.every(kernels)), CUDA) + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
                     max((p.scratch for p in printed), default=0))

@@ -39,13 +39,20 @@ class Scratch:
 SCRATCH = Scratch()
 
 
+@dataclass(frozen=True)
+class At:
+    """A place some bytes into a stored value, or into the working memory."""
+    base: Node | Scratch
+    offset: int
+
+
 @dataclass
 class Launch:
     """A kernel launch: function, blocks, threads, arguments in order, bytes of dynamic shared memory."""
     name: str
     blocks: int
     threads: int
-    args: Sequence[Node | Scratch]
+    args: Sequence[Node | Scratch | At]
     shared: int = 0
 
 

@@ -34,8 +34,8 @@ class CudaProgram:
         inputs = planned.fused.program.inputs
         text = printer.print_program(planned.fused.kernels, [] if self._swaps else self._moves, {n for n, _ in planned.fused.results},
                                      {n: inputs[slot] for n, slot in self._placed.items()})
-        self._offsets: list[int] = []
-        self._inner: dict[Node, int] = {}
+        self._offsets: list[tuple[int, int]] = []              # entry of the table (-1: the arena) and bytes behind it
+        self._inner: dict[Any, int] = {}
         self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
         self._arena_bytes = self._arena + text.scratch
         self._plan = None
@@ -71,13 +71,17 @@ class CudaProgram:
         self._index = {**index, **{n: self._first + k for k, n in enumerate(fresh)}, **placed}
         self._results = [(self._index[n], shape) for n, shape in fused.results[:outputs]]
 
-    def _place(self, n: Node) -> int:
+    def _place(self, n: Any) -> int:
         """Position of a stored value in the pointer table; values in the arena get theirs when first asked for."""
         if n in self._index:
             return self._index[n]
         if n not in self._inner:
             self._inner[n] = self._table + len(self._inner)
-            self._offsets.append(self._arena if n is printer.SCRATCH else self.planned.memory.offsets[n])
+            base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
+            if base in self._index:
+                self._offsets.append((self._index[base], offset))
+            else:
+                self._offsets.append((-1, offset + (self._arena if base is printer.SCRATCH else self.planned.memory.offsets[base])))
         return self._inner[n]
 
     # ---- calls
@@ -112,9 +116,8 @@ class CudaProgram:
             pointers += [pointer(a) for a in self._constants]
             pointers += [pointer(a) for a in fresh]
             arena = self.driver.alloc(self._arena_bytes) if self._arena_bytes else None
-            if arena is not None:
-                base = pointer(arena)
-                pointers += [base + o for o in self._offsets]
+            base = 0 if arena is None else pointer(arena)
+            pointers += [(base if i < 0 else pointers[i]) + o for i, o in self._offsets]
             self._plan.run(pointers)
         table += fresh
         self._update(arrays, table)
