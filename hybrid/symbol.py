@@ -399,7 +399,7 @@ def _shadow(x: Any) -> tuple[SymNode, int]:
 def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str) -> list[Any]:
     entries = entries + [None] * (len(d.inputs) - len(entries))
     for i, input_name in enumerate(d.inputs):
-        if entries[i] is None and _wanted(d, a, input_name):
+        if entries[i] is None and d.wants(input_name, a):
             entries[i] = var(f"{name}_{input_name}", attr=_own_notes(d, a, input_name))._one()
     while entries and entries[-1] is None:
         entries.pop()
@@ -412,14 +412,6 @@ def _own_notes(d: OpDef, a: Attrs, input_name: str) -> dict[str, str]:
     if input_name in d.aux:
         notes["__init__"] = '["zero", {}]' if input_name.endswith("mean") else '["one", {}]'
     return notes
-
-
-def _wanted(d: OpDef, a: Attrs, name: str) -> bool:
-    if name not in d.optional:
-        return True
-    if name == "bias":
-        return not a.no_bias
-    return name == "gamma" and a.asdict().get("act_type") == "prelu"
 
 
 def attach_files(files: Any) -> None:

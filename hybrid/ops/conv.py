@@ -112,7 +112,7 @@ def conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
     return _conv_eager(xp, arrays, a)
 
 
-@op("Convolution", "data weight bias?", npx=("convolution",), json=("_npx_convolution",), params=conv_params, eager=conv_eager,
+@op("Convolution", "data weight bias?", npx=("convolution",), json=("_npx_convolution",), params=conv_params, eager=conv_eager, takes={"bias": lambda a: not a.no_bias},
     kernel=Shape(), stride=Shape(()), dilate=Shape(()), pad=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(1024), no_bias=Bool(False),
     cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Enum(None, *LAYOUTS))
 def convolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
@@ -147,7 +147,8 @@ def deconv_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
-@op("Deconvolution", "data weight bias?", npx=("deconvolution",), json=("_npx_deconvolution",), params=deconv_params, kernel=Shape(), stride=Shape(()),
+@op("Deconvolution", "data weight bias?", npx=("deconvolution",), json=("_npx_deconvolution",), params=deconv_params,
+    takes={"bias": lambda a: not a.no_bias}, kernel=Shape(), stride=Shape(()),
     dilate=Shape(()), pad=Shape(()), adj=Shape(()), target_shape=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(512), no_bias=Bool(True),
     cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Enum(None, *LAYOUTS))
 def deconvolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
@@ -317,7 +318,8 @@ def _resized(n: int, a: Attrs, size: int, scale: float | None) -> int:
     return n if (n % 2 == 0) == (parity == "even") else n + (1 if step == "up" else -1)
 
 
-@op("_contrib_BilinearResize2D", "data like?", mx=("contrib.BilinearResize2D",), height=Int(1), width=Int(1), scale_height=Float(None), scale_width=Float(None),
+@op("_contrib_BilinearResize2D", "data like?", mx=("contrib.BilinearResize2D",), takes={"like": lambda a: a.mode == "like"},
+    height=Int(1), width=Int(1), scale_height=Float(None), scale_width=Float(None),
     mode=Enum("size", "size", "odd_scale", "like", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"), align_corners=Bool(True))
 def bilinear_resize(data: Node, like: Node | None, a: Attrs) -> Node:
     """Bilinear interpolation of (N, C, H, W). mode: ``size`` to height and width (or by scale_height and scale_width),

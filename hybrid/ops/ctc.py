@@ -60,7 +60,8 @@ def _labels(label: Node, label_lengths: Node | None, a: Attrs) -> tuple[Node, No
     return label, ir.reduce("min", at, (1,))
 
 
-@op("CTCLoss", "data label data_lengths? label_lengths?", mx=("ctc_loss", "contrib.CTCLoss", "contrib.ctc_loss"), npx=("ctc_loss",),
+@op("CTCLoss", "data label data_lengths? label_lengths?", takes={"data_lengths": lambda a: a.use_data_lengths, "label_lengths": lambda a: a.use_label_lengths},
+    mx=("ctc_loss", "contrib.CTCLoss", "contrib.ctc_loss"), npx=("ctc_loss",),
     json=("ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss", "_npx_ctc_loss"),
     use_data_lengths=Bool(False), use_label_lengths=Bool(False), blank_label=Enum("first", "first", "last"))
 def ctc_loss(data: Node, label: Node, data_lengths: Node | None, label_lengths: Node | None, a: Attrs) -> Node:

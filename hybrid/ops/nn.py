@@ -33,7 +33,7 @@ def _fc_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
     return [y]
 
 
-@op("FullyConnected", "data weight bias?", npx=("fully_connected",), json=("_npx_fully_connected",), params=fc_params,
+@op("FullyConnected", "data weight bias?", npx=("fully_connected",), json=("_npx_fully_connected",), params=fc_params, takes={"bias": lambda a: not a.no_bias},
     num_hidden=Int(), no_bias=Bool(False), flatten=Bool(True))
 def fully_connected(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
     """data weightᵀ + bias. data (N, …), joined to (N, K) with flatten, else (…, K); weight (num_hidden, K); bias (num_hidden,)."""
@@ -98,7 +98,7 @@ def leaky_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
-@op("LeakyReLU", "data gamma?", npx=("leaky_relu",), json=("_npx_leaky_relu",), params=leaky_params, needs=("train", "key"),
+@op("LeakyReLU", "data gamma?", npx=("leaky_relu",), json=("_npx_leaky_relu",), params=leaky_params, takes={"gamma": lambda a: a.act_type == "prelu"}, needs=("train", "key"),
     draws=lambda a, train: train and a.act_type == "rrelu",
     act_type=Enum("leaky", "leaky", "prelu", "elu", "selu", "gelu", "rrelu"), slope=Float(0.25), lower_bound=Float(0.125), upper_bound=Float(0.334))
 def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
@@ -165,7 +165,8 @@ def _softmax_op(name: str, log: bool, sign: int) -> None:
             out = ir.map("where", inside, out, 0)
         return ir.cast(out, dt.as_dtype(a.dtype)) if a.dtype else out
     lower.__doc__ = f"{name} along an axis, with an optional temperature and valid lengths."
-    op(name, "data length?", npx=(name,), json=(f"_npx_{name}",), axis=Int(-1), temperature=Float(None), dtype=DType(None), use_length=Bool(False))(lower)
+    op(name, "data length?", npx=(name,), takes={"length": lambda a: a.use_length}, json=(f"_npx_{name}",),
+       axis=Int(-1), temperature=Float(None), dtype=DType(None), use_length=Bool(False))(lower)
 
 
 _softmax_op("softmax", False, 1)

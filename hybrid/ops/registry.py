@@ -60,6 +60,7 @@ class OpDef:
     params: Callable[..., Any] | None = None
     arity_attr: str | None = None
     draws: Callable[[Attrs, bool], bool] | None = None
+    takes: Mapping[str, Callable[[Attrs], bool]] = field(default_factory=dict)
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
 
     @property
@@ -81,6 +82,10 @@ class OpDef:
     def random(self, a: Attrs, train: bool) -> bool:
         """Whether a call with these attributes draws random numbers."""
         return "key" in self.needs and (self.draws is None or self.draws(a, train))
+
+    def wants(self, name: str, a: Attrs) -> bool:
+        """Whether a Symbol of the operator makes a variable for this input when none is given."""
+        return name not in self.optional or name in self.takes and self.takes[name](a)
 
     def lower(self, nodes: Sequence[Node | None], a: Attrs, train: bool = False, key: Node | None = None) -> Lowered:
         """The operator over primitives. nodes: one per input, None for an optional one that is absent."""
@@ -163,7 +168,7 @@ def _names(given: Any) -> tuple[str, ...]:
 
 def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any = (), json: Any = (), aux: str = "",
        needs: Sequence[str] = (), eager: Any = None, outputs: Any = None, visible: Any = None, params: Any = None,
-       arity_attr: str | None = None, draws: Any = None, **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
+       arity_attr: str | None = None, draws: Any = None, takes: Any = None, **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
     """Register an operator.
 
     name: MXNet's name in JSON. inputs: names; ``bias?`` may be absent, ``*data`` is a list. mx, np, npx: further names
@@ -171,7 +176,8 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
     ``train`` and ``key`` give ``a.train`` and ``a.key``. eager: ``f(xp, arrays, a) -> arrays``, a faster way that must
     equal the derived one. outputs, visible: number of outputs as a function of the attributes. params: completes
     unknown input shapes. arity_attr: the attribute that counts a variadic input. draws: whether a call with given
-    attributes and training flag draws random numbers, for operators that do so only sometimes.
+    attributes and training flag draws random numbers, for operators that do so only sometimes. takes: for an optional
+    input, whether calls with given attributes have it.
     """
     words = inputs.split()
     variadic = bool(words) and words[0].startswith("*")
@@ -179,7 +185,8 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
     def add(fn: Callable[..., Any]) -> OpDef:
         spaces = {"nd": (() if name.startswith("_") else (name,)) + _names(mx), "np": _names(np), "npx": _names(npx)}
         d = OpDef(name, fn, tuple(w.strip("*?") for w in words), frozenset(w.rstrip("?") for w in words if w.endswith("?")),
-                  variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible, params, arity_attr, draws)
+                  variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible, params, arity_attr, draws,
+                  takes or {})
         _register(d)
         return d
     return add

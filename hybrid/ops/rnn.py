@@ -149,7 +149,8 @@ def _check(data: Node, parameters: Node, state: Node, cell: Node | None, a: Attr
         raise ShapeError(f"state_cell must be {(*lead, a.state_size)}, got {cell.shape if cell is not None else 'none'}")
 
 
-@op("RNN", "data parameters state state_cell? sequence_length?", npx=("rnn",), json=("_npx_rnn",), params=rnn_params, needs=("train", "key"),
+@op("RNN", "data parameters state state_cell? sequence_length?", npx=("rnn",), json=("_npx_rnn",), params=rnn_params,
+    takes={"state_cell": lambda a: a.mode == "lstm", "sequence_length": lambda a: a.use_sequence_length}, needs=("train", "key"),
     draws=lambda a, train: train and a.p > 0 and a.num_layers > 1, outputs=lambda a: (3 if a.mode == "lstm" else 2) if a.state_outputs else 1,
     state_size=Int(), num_layers=Int(), bidirectional=Bool(False), mode=Enum(REQUIRED, *GATES), p=Float(0.0), state_outputs=Bool(False),
     projection_size=Int(None), lstm_state_clip_min=Float(None), lstm_state_clip_max=Float(None), lstm_state_clip_nan=Bool(False), use_sequence_length=Bool(False))

@@ -10,6 +10,9 @@ from .registry import Bool, Float, Int, op
 from .shape import cut
 
 
+TAKES = {"sequence_length": lambda a: a.use_sequence_length}
+
+
 def _time(data: Node, axis: int) -> tuple[int, int]:
     """Numbers of steps and of sequences."""
     if axis not in (0, 1) or data.ndim < 2:
@@ -23,7 +26,7 @@ def _lengths(sequence_length: Node, batch: int) -> Node:
     return ir.cast(sequence_length, dt.int64)
 
 
-@op("SequenceMask", "data sequence_length?", mx=("sequence_mask",), npx=("sequence_mask",), json=("_npx_sequence_mask",),
+@op("SequenceMask", "data sequence_length?", takes=TAKES, mx=("sequence_mask",), npx=("sequence_mask",), json=("_npx_sequence_mask",),
     use_sequence_length=Bool(False), value=Float(0.0), axis=Int(0))
 def sequence_mask(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """``value`` from each sequence's length on."""
@@ -35,7 +38,7 @@ def sequence_mask(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     return ir.map("where", ir.map("lt", at, lengths), data, a.value)
 
 
-@op("SequenceLast", "data sequence_length?", mx=("sequence_last",), use_sequence_length=Bool(False), axis=Int(0))
+@op("SequenceLast", "data sequence_length?", takes=TAKES, mx=("sequence_last",), use_sequence_length=Bool(False), axis=Int(0))
 def sequence_last(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """The last step of each sequence, without the time axis."""
     steps, batch = _time(data, a.axis)
@@ -49,7 +52,7 @@ def sequence_last(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     return ir.gather(flat, step * batch + ir.iota(batch) if a.axis == 0 else step + ir.iota(batch) * steps, 0)
 
 
-@op("SequenceReverse", "data sequence_length?", mx=("sequence_reverse",), use_sequence_length=Bool(False), axis=Int(0))
+@op("SequenceReverse", "data sequence_length?", takes=TAKES, mx=("sequence_reverse",), use_sequence_length=Bool(False), axis=Int(0))
 def sequence_reverse(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """The steps of each sequence backwards; what follows its length stays. Time is axis 0."""
     if a.axis != 0:
