@@ -192,7 +192,7 @@ class NDArray:
     def __setitem__(self, key: Any, value: Any) -> None:
         raw = value._data if isinstance(value, NDArray) else value
         if isinstance(value, NDArray) and value._ctx != self._ctx:
-            raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
+            raw = _move(raw, self._ctx, False)
         if raw is None or isinstance(raw, (str, bytes, dict)):
             raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {raw!r:.60}")
         check_key(key, self.shape)

@@ -218,3 +218,38 @@ def test_attributes_that_no_method_reads_compile_nothing():
     for _ in range(5):
         net.unused.append(net(x))
     assert len(net.cache_misses) == 1
+
+
+# ---- smaller things
+def test_infer_shape_of_a_whole_network():
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(3, 3), nn.BatchNorm(), nn.Dense(4))
+    net.infer_shape(nd.ones((2, 5, 8, 8)))
+    assert [p.shape for p in net.collect_params().values()] == [(3, 5, 3, 3), (3,), (3,), (3,), (3,), (3,), (4, 108), (4,)]
+    with pytest.raises(mx.errors.HybridError, match="not been initialized"):
+        net[0].weight.data()
+    net.initialize()
+    assert net(nd.ones((2, 5, 8, 8))).shape == (2, 4)
+
+
+def test_symbol_block_shows_its_graph():
+    x = mx.sym.var("x")
+    assert repr(gluon.SymbolBlock(mx.sym.relu(x, name="r"), x)) == "SymbolBlock(\n<Symbol r> : 1 -> 1\n)"
+
+
+def test_wrong_arguments(tmp_path):
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    net.save_parameters(tmp_path / "p")
+    with pytest.raises(ValueError, match="dtype_source must be current or saved, got 'foo'"):
+        net.load_parameters(tmp_path / "p", cast_dtype=True, dtype_source="foo")
+    for register in (net.register_forward_hook, net.register_forward_pre_hook):
+        with pytest.raises(TypeError, match="a hook must be a function, got 5"):
+            register(5)
+
+
+def test_assignment_from_another_device():
+    if mx.num_gpus():
+        x = nd.zeros((2, 3), ctx=mx.gpu(0))
+        x[0] = nd.ones((3,), ctx=mx.cpu())
+        assert x.asnumpy().sum() == 3 and x.context == mx.gpu(0)

@@ -23,6 +23,8 @@ class HookHandle:
     """Takes a hook away again with ``detach`` (or at the end of a ``with`` block)."""
 
     def __init__(self, hooks: "OrderedDict[int, Any]", hook: Any):
+        if not callable(hook):
+            raise TypeError(f"a hook must be a function, got {hook!r:.60}")
         self._hooks, self.id = hooks, id(hook)
         hooks[self.id] = hook
 

@@ -7,12 +7,13 @@ import numpy as np
 
 from .. import autograd, names, ndarray, symbol
 from ..array import NDArray
+from ..device import current_context
 from ..errors import DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
 from ..scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
 from ..symbol import CONCRETE, Group, Symbol, known, var
-from ..trace import Hybridized, untraced
+from ..trace import Hybridized, Trace, _active, untraced
 from ..tree import flatten, unflatten
 from .attributes import fingerprint
 from .block import BLOCK_VERSION, Block
@@ -83,12 +84,26 @@ class HybridBlock(Block):
 
     # ---- shapes of parameters
     def _infer_and_finish(self, *args: Any, **kwargs: Any) -> None:
-        self.infer_shape(*args, **kwargs)
+        self._infer_own(*args, **kwargs)
         for p in self._reg_params.values():
             p._finish_deferred_init()
 
     def infer_shape(self, *args: Any, **kwargs: Any) -> None:
-        """Find out the shapes of its parameters from inputs."""
+        """Find out the shapes of its parameters, and of the layers' below, from inputs."""
+        if self._reg_params:
+            self._infer_own(*args, **kwargs)
+        trace = Trace(getattr(first_array(args), "context", current_context()), False)
+        with autograd.pause(), _active(trace):
+            leaves: list[Any] = []
+            structure = flatten((args, kwargs), lambda v: isinstance(v, NDArray), leaves)
+            inputs = [trace.variable(f"data{i}", None, x.shape, x._data.dtype) for i, x in enumerate(leaves)]
+            args, kwargs = unflatten(structure, iter(inputs))
+            self.forward(*args, **kwargs)
+        for p in trace.holders:
+            if isinstance(p, Parameter):
+                p.take_traced_shape()
+
+    def _infer_own(self, *args: Any, **kwargs: Any) -> None:
         with untraced(), autograd.pause():
             leaves: list[Any] = []
             inputs = [_shadow(a, leaves, i) for i, a in enumerate(args)]

@@ -295,6 +295,13 @@ class Parameter:
         self._traced = self._variable()
         return Symbol(self._traced.entries)
 
+    def take_traced_shape(self) -> None:
+        """The shape that a trace found out, without making the arrays."""
+        found = self._traced._one()[0].info[0][0] if self._traced is not None else None
+        if self._data is None and shape_known(found):
+            self.shape = found
+        self._traced = None
+
     def finish_from_trace(self) -> None:
         """Take over the shape that a trace found out."""
         if self._data is None and self._traced is not None:
@@ -317,6 +324,8 @@ class Parameter:
 
     def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Take over a loaded value."""
+        if dtype_source not in ("current", "saved"):
+            raise AttributeValueError(f"dtype_source must be current or saved, got {dtype_source!r}")
         if self._shape is not None and (len(self._shape) != len(data.shape) or any(a not in (0, -1, b) for a, b in zip(self._shape, data.shape))):
             raise ShapeError(f"Parameter {self.name!r} has shape {self._shape}, the loaded value {data.shape}")
         if data._data.dtype != self._dtype:

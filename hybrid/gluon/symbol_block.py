@@ -44,6 +44,10 @@ class SymbolBlock(HybridBlock):
         d["_outputs"], d["_inputs"] = outputs, [i.list_outputs()[0] for i in inputs]
         self._register(outputs, set(d["_inputs"]))
 
+    def __repr__(self) -> str:
+        d = self.__dict__
+        return f"{type(self).__name__}(\n{d['_outputs']!r} : {len(d['_inputs'])} -> {len(d['_outputs'].entries)}\n)"
+
     def _register(self, outputs: Symbol, inputs: set[str]) -> None:
         arguments, aux = outputs._variables()
         found = []
