@@ -19,7 +19,7 @@ from ..ir import Node
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned
 from . import launcher, toolchain
-from .report import Report, make_report
+from .report import Report, make_report, note_in_place
 
 _ffi = cffi.FFI()
 _ffi.cdef("void net(void **); void hy_set_threads(int);")
@@ -88,6 +88,7 @@ class CpuProgram:
                 index[n] = len(index)
                 self._constants.append(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape))
         placed = in_place_updates(fused, ("elementwise", "contraction"))         # written straight into the caller's array
+        note_in_place(self.report, placed)
         for k in fused.kernels:
             k.once = any(n in placed for n in k.stores)
         self._written = set(placed.values())

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Iterable
 
 from ..ir import Node
 from ..ir.access import MOVEMENT
@@ -27,7 +28,8 @@ class Report:
 
     ``eager_kernels``: primitive operations that eager execution would launch. ``eager_bytes``: what they would allocate.
     ``arena_bytes``: intermediate values of the compiled program; ``output_bytes``: its results. ``planned_bytes``: both.
-    ``bound_bytes``: results and the most intermediate bytes alive at once. For a recorded call, ``kept_bytes`` of the results
+    ``bound_bytes``: results and the most intermediate bytes alive at once. ``written_in_place``: bytes of new values that are
+    written straight over the arrays they replace, which are no results. For a recorded call, ``kept_bytes`` of the results
     are kept for the backward pass, whose report is ``backward``.
     """
     backend: str
@@ -45,6 +47,7 @@ class Report:
     source_path: str = ""
     source: str = ""
     compile_seconds: float = 0.0
+    written_in_place: int = 0
     kept_bytes: int = 0
     backward: "Report | None" = None
 
@@ -61,11 +64,21 @@ class Report:
         lines += [f"  not fused: {what}: {why}" for what, why in self.refusals]
         lines.append(f"  memory: eager {self.eager_bytes} bytes, planned {self.planned_bytes} "
                      f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}")
+        if self.written_in_place:
+            lines.append(f"  written over the arrays they replace: {self.written_in_place} bytes")
         if self.source_path:
             lines.append(f"  source: {self.source_path}")
         if self.backward is not None:
             lines += [f"  kept for the backward pass: {self.kept_bytes} bytes (eager {self.eager_bytes})", f"backward, {self.backward}"]
         return "\n".join(lines)
+
+
+def note_in_place(report: Report, placed: Iterable[Node]) -> None:
+    """Count values that are written over inputs, no longer as results."""
+    size = sum(strip_reshape(n).nbytes for n in placed)
+    report.written_in_place = size
+    report.output_bytes -= size
+    report.bound_bytes -= size
 
 
 def describe(n: Node) -> str:

@@ -12,7 +12,7 @@ from ...device import Context, array_module
 from ...ir import Node
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned
-from ..report import Report, make_report
+from ..report import Report, make_report, note_in_place
 from . import driver as current_driver
 
 ALIGN = 16                      # bytes: kernels read and write whole vectors
@@ -62,6 +62,7 @@ class CudaProgram:
         updates = [(slot, n) for (slot, _), (n, _) in zip(fused.program.updates, fused.results[outputs:]) if n is not inputs[slot]]
         self._written = {slot for slot, _ in updates}
         self._placed = placed = in_place_updates(fused, ONCE)
+        note_in_place(self.report, placed)
         self._moves = [(n, inputs[slot]) for slot, n in updates if n not in placed]
         self._swaps = any(n.prim == "input" for n, _ in self._moves)       # a new value is another input: copies must wait for each other
         fresh = [n for n in dict.fromkeys(n for n, _ in fused.results) if n not in index and n not in placed]
