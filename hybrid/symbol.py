@@ -399,6 +399,8 @@ def _shadow(x: Any) -> tuple[SymNode, int]:
 def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str) -> list[Any]:
     entries = entries + [None] * (len(d.inputs) - len(entries))
     for i, input_name in enumerate(d.inputs):
+        if entries[i] is not None and entries[-1] is None and input_name in d.takes and not d.wants(input_name, a):
+            entries = [*entries[:i], None, *entries[i:-1]]           # MXNet leaves the unused input out: the next one takes its place
         if entries[i] is None and d.wants(input_name, a):
             entries[i] = var(f"{name}_{input_name}", attr=_own_notes(d, a, input_name))._one()
     while entries and entries[-1] is None:

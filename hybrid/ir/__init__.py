@@ -8,11 +8,11 @@ from .node import Node, toposort, users
 from .primitives import PRIMS, reduce_identity
 from .program import Program
 from .rowcall import RowKernel, register_rows
-from .scan import Body, item, scan
+from .scan import Body, item, loop, scan
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
 __all__ = ["Body", "GRADS", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP", "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
-           "concat", "const", "data", "detach", "dot", "expand", "full", "gather", "input", "iota", "item", "make", "map", "pad",
+           "concat", "const", "data", "detach", "dot", "expand", "full", "gather", "input", "iota", "item", "loop", "make", "map", "pad",
            "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar", "reshape", "rows", "scan", "scatter_add",
            "slice", "toposort", "unwindow", "users", "window", "with_grad"]

@@ -6,12 +6,13 @@ foreach, while_loop and cond, recurrent layers and their gradients are all made 
 """
 from __future__ import annotations
 
-from typing import Any, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
 from .. import dtype as dt
 from ..errors import HybridError, ShapeError
+from .build import input as leaf
 from .build import make
 from .evaluate import run
 from .node import Node
@@ -44,6 +45,24 @@ def scan(body: Body, carries: Sequence[Node], slices: Sequence[Node], constants:
     """
     args = (*carries, *slices, *constants, *(() if count is None else (count,)))
     return make("scan", args, body=body, carries=len(carries), slices=len(slices), length=int(length), reverse=bool(reverse), stops=bool(stops))
+
+
+def loop(step: Callable[..., tuple[Sequence[Node], Sequence[Node]]], carries: Sequence[Node], slices: Sequence[Node] = (), constants: Sequence[Node] = (), *,
+         length: int | None = None, count: Node | None = None, reverse: bool = False) -> tuple[list[Node], list[Node]]:
+    """``scan`` of a function: ``step(carries, slices, constants)`` gives new carried values and values to be stacked.
+
+    Returns the last carried values and the stacked ones. length: that of the slices unless given.
+
+    >>> x = input(0, (5, 3), "float32")
+    >>> loop(lambda c, x, w: ([c[0] + x[0]], []), [full(0, (3,), "float32")], [x])[0][0]      # a sum over axis 0  # doctest: +SKIP
+    """
+    steps = slices[0].shape[0] if length is None else length
+    shapes = [*((c.shape, c.dtype) for c in carries), *((x.shape[1:], x.dtype) for x in slices), *((w.shape, w.dtype) for w in constants)]
+    leaves = tuple(leaf(i, shape, dtype) for i, (shape, dtype) in enumerate(shapes))
+    n, m = len(carries), len(carries) + len(slices)
+    new, out = step(leaves[:n], leaves[n:m], leaves[m:])
+    made = scan(Body(leaves, (*new, *out)), carries, slices, constants, steps, count=count, reverse=reverse)
+    return items(made, range(n)), items(made, range(n, n + len(out)))
 
 
 def item(loop: Node, index: int) -> Node:

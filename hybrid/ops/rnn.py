@@ -1,11 +1,11 @@
 """The fused recurrent operator: several layers of tanh or relu cells, LSTM or GRU over a sequence, one or both ways.
 
-The input products of a layer are one contraction over all steps; the steps themselves are written out one after another.
+The input products of a layer are one contraction over all steps; the steps themselves are a loop.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Iterator
+from typing import Iterator, Sequence
 
 from .. import dtype as dt
 from .. import ir
@@ -53,13 +53,22 @@ def _unpack(packed: Node, a: Attrs, width: int) -> list[Weights]:
     def take(*shape: int) -> Node:
         nonlocal at
         size = shape[0] * shape[1]
-        piece = ir.reshape(ir.slice(packed, (at,), (size,)), shape)
         at += size
-        return piece
+        return ir.reshape(_piece(packed, at - size, size), shape)
     matrices = [[take(*shape) for shape in shapes] for shapes in _weight_shapes(a, width)]
     rows = GATES[a.mode] * a.state_size
     biases = [(take(1, rows), take(1, rows)) for _ in matrices]
     return [Weights(m[0], m[1], m[2] if len(m) > 2 else None, *b) for m, b in zip(matrices, biases)]
+
+
+def _piece(packed: Node, at: int, size: int) -> Node:
+    """A stretch of a vector; of a concatenation the part itself, so that nothing is packed to be unpacked here."""
+    begin = 0
+    for part in packed.args if packed.prim == "concat" else ():
+        if begin <= at and at + size <= begin + part.size:
+            return ir.slice(part, (at - begin,), (size,))
+        begin += part.size
+    return ir.slice(packed, (at,), (size,))
 
 
 def _part(x: Node, k: int, size: int) -> Node:
@@ -99,23 +108,26 @@ def _step(x: Node, h: Node, c: Node | None, w: Weights, a: Attrs) -> tuple[Node,
     return ir.map("relu" if a.mode == "rnn_relu" else "tanh", x + _matmul(h, w.h2h)), None
 
 
-def _run(data: Node, h: Node, c: Node | None, w: Weights, a: Attrs, lengths: Node | None, backwards: bool) -> tuple[list[Node], Node, Node | None]:
-    """One layer in one direction over data (T, N, width): outputs by step, and the last states."""
-    steps, batch = data.shape[:2]
+def _run(data: Node, h: Node, c: Node | None, w: Weights, a: Attrs, lengths: Node | None, backwards: bool) -> tuple[Node, Node, Node | None]:
+    """One layer in one direction over data (T, N, width): outputs (T, N, H), and the last states."""
     bias = w.i2h_bias if a.mode == "gru" else w.i2h_bias + w.h2h_bias
     inputs = _matmul(data, w.i2h) + ir.reshape(bias, (1, 1, bias.size))
-    out: list[Any] = [None] * steps
-    for t in reversed(range(steps)) if backwards else range(steps):
-        x = ir.reshape(ir.slice(inputs, (t, 0, 0), (1, *inputs.shape[1:])), inputs.shape[1:])
-        new_h, new_c = _step(x, h, c, w, a)
-        out[t] = new_h
-        if lengths is not None:                        # a sequence that has ended (or not begun, backwards) keeps its state
-            inside = ir.map("gt", lengths, t)
-            out[t] = ir.map("where", inside, new_h, 0)
-            new_h = ir.map("where", inside, new_h, h)
-            new_c = ir.map("where", inside, new_c, c) if new_c is not None else None
-        h, c = new_h, new_c
-    return out, h, c
+    given = {"h2h": w.h2h, "h2r": w.h2r, "h2h_bias": w.h2h_bias if a.mode == "gru" else None, "lengths": lengths}
+    names = [name for name, n in given.items() if n is not None]
+
+    def step(state: Sequence[Node], parts: Sequence[Node], constants: Sequence[Node]) -> tuple[list[Node], list[Node]]:
+        own = dict(zip(names, constants))
+        mine = Weights(w.i2h, own["h2h"], own.get("h2r"), w.i2h_bias, own.get("h2h_bias", w.h2h_bias))
+        new_h, new_c = _step(parts[0], state[0], state[1] if c is not None else None, mine, a)
+        new = [new_h] if new_c is None else [new_h, new_c]
+        if lengths is None:
+            return new, [new_h]
+        inside = ir.map("gt", own["lengths"], parts[1])    # a sequence that has ended (or not begun, backwards) keeps its state
+        return [ir.map("where", inside, n, old) for n, old in zip(new, state)], [ir.map("where", inside, new_h, 0)]
+    carries = [h] if c is None else [h, c]
+    slices = [inputs] if lengths is None else [inputs, ir.iota(data.shape[0])]
+    last, (out,) = ir.loop(step, carries, slices, [n for n in given.values() if n is not None], reverse=backwards)
+    return out, last[0], last[1] if c is not None else None
 
 
 def rnn_params(shapes: list, a: Attrs) -> list:
@@ -183,7 +195,7 @@ def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: N
             h, c = (ir.reshape(ir.slice(s, (k, 0, 0), (1, *s.shape[1:])), s.shape[1:]) if s is not None else None for s in (state, cell))
             assert h is not None
             out, h, c = _run(x, h, c, weights[k], a, lengths, way == 1)
-            sides.append(ir.concat([ir.reshape(o, (1, *o.shape)) for o in out], 0))
+            sides.append(out)
             last_h.append(ir.reshape(h, (1, *h.shape)))
             last_c += [ir.reshape(c, (1, *c.shape))] if c is not None else []
         x = sides[0] if len(sides) == 1 else ir.concat(sides, 2)
