@@ -22,7 +22,7 @@ from hybrid.ops import registry
 from hybrid.passes.differentiate import vjp_program
 
 from .op_cases_gradient import MORE
-from .op_cases_tensor import CASES
+from .op_cases_index import CASES
 from .packed_arrays import load
 
 for _module in pkgutil.iter_modules(ops.__path__):      # each registers its operators

@@ -17,7 +17,7 @@ from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import reference
 
 from .cuda_tools import run_program
-from .op_cases_tensor import CASES, Case
+from .op_cases_index import CASES, Case
 
 CHUNK = 40
 STARTS = range(0, len(CASES), CHUNK)

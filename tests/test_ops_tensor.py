@@ -13,7 +13,7 @@ from hybrid.ops import registry
 from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import reference
 
-from .op_cases_tensor import CASES, Case
+from .op_cases_index import CASES, Case
 
 ROWS = [pytest.param(c, id=f"{k}-{c.name}") for k, c in enumerate(CASES)]
 
