@@ -1,22 +1,20 @@
 """C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from importlib import resources
 from typing import Callable, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, substitute, unlinear, var, variables
+from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 
-from . import rowcall, sort
+from . import rowcall, rows, scan, sort, vector
 from .contraction import Contraction, Target, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
+from .loops import PARALLEL_WORK, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of
 
-PARALLEL_WORK = 1 << 15        # additions below which threads cost more than they save
 _HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"))
 
 
@@ -36,96 +34,6 @@ _REDUCTIONS = """
 static int hy_threads = 1;
 void hy_set_threads(int n) { hy_threads = n; }
 """
-
-
-@dataclass
-class Printed:
-    """A printed kernel: function name, text, the stored values it takes in order (written ones first)."""
-    name: str
-    source: str
-    args: list[Node]
-    kind: str
-    scratch: int = 0               # bytes of working memory the kernel wants
-    takes_scratch: bool = False
-
-
-def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:
-    """Arguments of a kernel and their C names: stores first, then reads."""
-    args = list(dict.fromkeys([*k.stores, *k.reads]))
-    return args, {n: f"p{i}" for i, n in enumerate(args)}
-
-
-def signature(name: str, args: Sequence[Node], written: int) -> str:
-    """Head of a kernel's function."""
-    parts = [f"{'' if i < written else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
-    return f"static void {name}({', '.join(parts)}) {{"
-
-
-def merged_axes(extents: Sequence[int], probe: Callable[[list[list[int]]], bool], barrier: int = 0) -> list[list[int]]:
-    """Groups of adjacent axes that can be one loop: tried from the inside out. No group crosses ``barrier``."""
-    groups = [[i] for i in range(len(extents))]
-    i = len(groups) - 2
-    while i >= 0:
-        if groups[i + 1][0] != barrier:
-            trial = groups[:i] + [groups[i] + groups[i + 1]] + groups[i + 2:]
-            if probe(trial):
-                groups = trial
-        i -= 1
-    return groups
-
-
-def group_loops(extents: Sequence[int], groups: list[list[int]], prefix: str = "i") -> tuple[list[Var], Index]:
-    """Loop variables of axis groups, and the index of each axis."""
-    idx: list[Ix] = [Ix()] * len(extents)
-    loops = []
-    for g in groups:
-        v = Var(f"{prefix}{g[0]}", math.prod(extents[a] for a in g))
-        loops.append(v)
-        for a, x in zip(g, unlinear(var(v), [extents[a] for a in g])):
-            idx[a] = x
-    return loops, tuple(idx)
-
-
-def chain(loops: Sequence[Var]) -> list[Block]:
-    """Nested blocks, one a loop, the outermost without loops first."""
-    blocks = [Block(None, frozenset())]
-    for v in loops:
-        blocks.append(blocks[-1].child([v]))
-    return blocks
-
-
-def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str]) -> list[str]:
-    """Statements of nested blocks with their loops around them."""
-    body = blocks[-1].lines
-    for depth in reversed(range(len(loops))):
-        nest = loop_nest([loops[depth]], body)
-        head = pragma(depth, body)
-        body = [*blocks[depth].lines, *([head] if head else []), *nest]
-    return body
-
-
-def work_of(k: Kernel) -> int:
-    """Rough additions a kernel does."""
-    n = max((m.size if m.prim != "dot" else m.size * m.args[0].size // max(_free_size(m), 1) for m in k.members), default=0)
-    n = max([n] + [m.args[0].size for m in k.members if m.prim in ("reduce", "argreduce")])
-    return n * (2 + len(k.members) // 2)
-
-
-def _free_size(dot: Node) -> int:
-    (ca, _), _ = dot.attrs["contract"], dot.attrs["batch"]
-    a = dot.args[0]
-    return math.prod(a.shape[i] for i in range(a.ndim) if i not in ca)
-
-
-def loop_pragma(loops: Sequence[Var], work: int) -> Callable[[int, list[str]], str]:
-    """Where threads and vector lanes go: the outermost loop, the innermost loop."""
-    def choose(depth: int, body: list[str]) -> str:
-        parallel = depth == 0 and work >= PARALLEL_WORK and loops[0].extent > 1
-        simd = depth == len(loops) - 1 and loops[depth].extent >= 4 and not any("#pragma" in line for line in body)
-        if parallel:
-            return f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
-        return "#pragma omp simd" if simd else ""
-    return choose
 
 
 def print_loops(k: Kernel, name: str) -> Printed:
@@ -160,19 +68,6 @@ def print_loops(k: Kernel, name: str) -> Printed:
     stores = len(k.stores)
     text = "\n".join([signature(name, args, stores), *("  " + line for line in body), "}"])
     return Printed(name, text, args, k.kind)
-
-
-def rename(at: Index, old: Sequence[Var], new: Sequence[Ix]) -> Index:
-    """An index in a kernel's loop variables, in those that are printed."""
-    names = dict(zip(old, new))
-    return tuple(substitute(i, names) for i in at)
-
-
-def store_side(e: Emitter, n: Node, at: Index, pointer: str, blocks: list[Block]) -> None:
-    """Compute and store a side result in the outermost block that has its index."""
-    needed = {v for i in at for v in variables(i)}
-    block = next(b for b in blocks if needed <= b.vars)
-    block.lines.append(e.store(pointer, n, at, e.value(n, at, block)))
 
 
 def print_concat(k: Kernel, name: str) -> Printed:
@@ -264,7 +159,9 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "call":
         args, names = pointer_names(k)
         return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")
-    return print_loops(k, name)
+    if kind == "loop":
+        return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
+    return rows.print_rows(k, name, target.vector // 4) or print_loops(k, name)
 
 
 def print_net(kernels: Sequence[Printed], pointer: Callable[[Node], str], scratch: str) -> str:
@@ -276,10 +173,12 @@ def print_net(kernels: Sequence[Printed], pointer: Callable[[Node], str], scratc
     return "\n".join(["void net(void **b) {", *calls, "}"])
 
 
-def print_program(kernels: Sequence[Kernel], pointer: Callable[[Node], str], scratch: str, vector: int) -> tuple[str, int]:
+def print_program(kernels: Sequence[Kernel], pointer: Callable[[Node], str], scratch: str, vector_bytes: int) -> tuple[str, int]:
     """C of a whole program and the bytes of scratch memory it wants. scratch: C text of that memory's address."""
-    target = Target(vector)
+    target = Target(vector_bytes)
     printed = [print_kernel(k, f"k{k.number}", target) for k in kernels if k.root.size]
+    kernels = list(scan.every(kernels))
     dtypes = sorted({k.dot.dtype for k in kernels if k.dot is not None and supported(k)}, key=str)
-    parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C), *(p.source for p in printed), print_net(printed, pointer, scratch)]
+    parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
+             vector.support(vector_bytes // 4) if any(p.vectors for p in printed) else "", *(p.source for p in printed), print_net(printed, pointer, scratch)]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

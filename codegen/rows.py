@@ -1,0 +1,132 @@
+"""Row, reduction and heavy elementwise kernels of float32, printed as vectors; None where they cannot be."""
+from __future__ import annotations
+
+from hybrid.ir import Node
+from hybrid.ir.access import Index
+from hybrid.ir.index import Ix, Var, coefficient, linear, variables
+from hybrid.ir.kernel import Kernel
+
+from .dialect import C
+from .emit import Block, loop_nest
+from .loops import PARALLEL_WORK, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
+from .vector import F32, Refused, VectorEmitter, heavy, lane_loop, reduce_row
+
+PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
+
+
+def print_rows(k: Kernel, name: str, width: int) -> Printed | None:
+    """C of an elementwise, reduction or row kernel as vectors of ``width`` floats; None where plain loops do as well or it cannot be."""
+    if width < 4 or k.root.dtype != F32 or not k.root.shape and not k.hoisted:
+        return None
+    if not (k.hoisted or k.kind == "reduction" or any(heavy(m) for m in k.members)):
+        return None
+    try:
+        return _Rows(k, name, width).print()
+    except Refused:
+        return None
+
+
+class _Rows:
+    def __init__(self, k: Kernel, name: str, width: int):
+        self.k, self.name, self.width = k, name, width
+        self.args, self.names = pointer_names(k)
+        rows = k.rows or frozenset()
+        first = [a for a, v in enumerate(k.loops) if v in rows] if k.hoisted else []
+        self.order = first + [a for a in range(len(k.root.shape)) if a not in first]
+        self.sizes = [k.root.shape[a] for a in self.order]
+        self.first = len(first)
+        self.emitter = VectorEmitter(C, {})
+
+    def print(self) -> Printed:
+        """The kernel; Refused where it cannot be."""
+        plain = [[i] for i in range(len(self.sizes))]
+        groups = plain
+        if len(self.sizes) > 1:
+            fewest = self._build(plain)[0].divisions
+            groups = merged_axes(self.sizes, lambda g: self._build(g)[0].divisions <= fewest, self.first)
+        e, blocks, loops = self._build(groups)
+        body = self._close(e, blocks, loops)
+        text = "\n".join([signature(self.name, self.args, len(self.k.stores)), *("  " + line for line in body), "}"])
+        return Printed(self.name, text, self.args, self.k.kind, vectors=True)
+
+    def _build(self, groups: list[list[int]]) -> tuple[VectorEmitter, list[Block], list[Var]]:
+        k, names = self.k, self.names
+        loops, at = group_loops(self.sizes, groups)
+        idx: list[Ix] = [Ix()] * len(self.sizes)
+        for a, x in zip(self.order, at):
+            idx[a] = x
+        place = tuple(idx)
+        rows = frozenset(v for g, v in zip(groups, loops) if g[0] < self.first)
+        lane = self._lane(place, loops, rows)
+        e = VectorEmitter(C, {n: p for n, p in names.items() if n not in k.stores}, extra={n: names[n] for n in k.extra}, width=self.width,
+                          lanes={lane}, rows=rows, reducer=reduce_row, alone=self._alone())
+        e.keep = self._keep(place) if lane not in rows else {}
+        blocks = chain(loops)
+        for n in reversed(k.hoisted):
+            e.value(n, rename(k.members[n][0].idx, k.loops, idx), blocks[-1])
+        blocks[-1].lines.append(e.store(names[k.root], k.root, place, e.value(k.root, place, blocks[-1])))
+        for n, spot in k.sides:
+            self._side(e, n, rename(spot, k.loops, idx), blocks)
+        return e, blocks, loops
+
+    def _lane(self, place: Index, loops: list[Var], rows: frozenset[Var]) -> Var:
+        """The loop whose turns are neighbours in the result: the innermost, or rows themselves where rows lie across."""
+        at = linear(self.k.root.shape, place)
+        found = [v for v in loops if v.extent > 1 and coefficient(at, v) == 1]
+        if not found or found[0].extent < (4 if self.width == 16 else self.width):
+            raise Refused("no long run of neighbours")
+        if found[0] is not loops[-1] and found[0] not in rows:
+            raise Refused("an axis that is neither innermost nor a row")
+        return found[0]
+
+    def _alone(self) -> frozenset[Node]:
+        """tanh nodes that are only an argument of 1 + tanh."""
+        users: dict[Node, list[Node]] = {}
+        for m in self.k.members:
+            for a in m.args:
+                users.setdefault(a, []).append(m)
+        return frozenset(n for n in users if n.prim == "map" and n.attrs["fn"] == "tanh" and n not in self.k.stores and all(_plus_one(u, n) for u in users[n]))
+
+    def _keep(self, place: Index) -> dict[Node, str]:
+        """Heavy values that several loops of a row need, with where they are kept: their own array, the result's row, a buffer."""
+        out: dict[Node, str] = {}
+        free = self.k.root.dtype == F32 and not self.k.sides
+        for m, uses in self.k.members.items():
+            if m.dtype != F32 or len({(u.idx, u.inside) for u in uses}) < 2 or not heavy(m):
+                continue
+            if m in self.k.extra:
+                out[m] = self.names[m]
+            elif free and m.shape == self.k.root.shape and any(u.idx == self.k.members[self.k.root][0].idx for u in uses):
+                out[m], free = self.names[self.k.root], False
+            else:
+                out[m] = ""
+        return out
+
+    def _side(self, e: VectorEmitter, n: Node, at: Index, blocks: list[Block]) -> None:
+        needed = {v for i in at for v in variables(i)}
+        block = next(b for b in blocks if needed <= b.vars)
+        block.lines.append(e.store(self.names[n], n, at, e.value(n, at, block)))
+
+    def _close(self, e: VectorEmitter, blocks: list[Block], loops: list[Var]) -> list[str]:
+        """The loops around the statements."""
+        work = work_of(self.k)
+        lane = next(v for v in loops if v in e.lanes)
+        body = blocks[-1].lines
+        for depth in reversed(range(len(loops))):
+            v = loops[depth]
+            pragma = PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1 else ""
+            if v is lane:
+                body = lane_loop(v, body, self.width, 1 if v.extent < 2 * self.width or len(body) > 60 or "for (" in "".join(body) else 2, pragma)
+            else:
+                body = [*([pragma] if pragma else []), *loop_nest([v], body)]
+            body = [*blocks[depth].lines, *body]
+        return body
+
+
+def _plus_one(u: Node, n: Node) -> bool:
+    if u.prim != "map" or u.attrs["fn"] != "add" or u.args[0] is not n:
+        return False
+    c = u.args[1]
+    while c.prim in ("expand", "reshape"):
+        c = c.args[0]
+    return c.prim == "const" and float(c.attrs["value"]) == 1

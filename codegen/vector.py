@@ -1,0 +1,398 @@
+"""Elementwise, reduction and row kernels in C as explicit vectors of float32 (GCC's vector extension, kernels/c/vector.h).
+
+A loop over a *lane variable* does ``lanes`` turns at once. Its body is printed once, as a template, and used for each
+unrolled copy and for the last, masked turn: ``@`` in a name stands for the number of the copy, and ``HYV_LOAD@(``,
+``HYV_STORE@(``, ``HYV_KEEP@(`` become masked forms in the last turn. A value is a vector when its index has a lane
+variable. What cannot be printed so raises Refused; then the kernel is printed as plain loops.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from importlib import resources
+
+import numpy as np
+
+from hybrid.ir import Node
+from hybrid.ir.access import Guard, Index
+from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
+from hybrid.ir.scalar import SCALARS
+
+from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
+
+F32 = np.dtype(np.float32)
+HEAVY = 10                      # cost of a function from which on it is not computed twice
+KEEP_BYTES = 1 << 15            # a row of kept values on the stack
+SPELL = {
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})", "abs": "HYV_ABS({0})",
+    "square": "({0} * {0})", "reciprocal": "(HYV_B(1.0f) / {0})", "relu": "HYV_RELU({0})", "maximum": "HYV_MAXN({0}, {1})",
+    "minimum": "HYV_MINN({0}, {1})", "sqrt": "HYV_SQRT({0})", "rsqrt": "(HYV_B(1.0f) / HYV_SQRT({0}))", "exp": "hyv_exp({0})",
+    "log": "hyv_log({0})", "tanh": "hyv_tanh({0})", "erf": "hyv_erf({0})", "sigmoid": "hyv_sigmoid({0})", "where": "HYV_SELECT({0}, {1}, {2})"}
+COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
+LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})", "logical_not": "HYV_NOT({0})"}
+
+
+class Refused(Exception):
+    """This cannot be printed as vectors."""
+
+
+def support(lanes: int) -> str:
+    """The text that vector kernels need."""
+    copies = ", ".join(["x_"] * lanes)
+    count = ", ".join(map(str, range(lanes)))
+    return "\n".join([f"#define HYV_BYTES {lanes * 4}", f"#define HYV_B(x) ({{ float x_ = (x); (hy_v){{{copies}}}; }})",
+                      f"#define HYV_IB(x) ({{ int x_ = (x); (hy_vi){{{copies}}}; }})", f"#define HYV_COUNT ((hy_vi){{{count}}})",
+                      (resources.files("hybrid.kernels") / "c" / "vector.h").read_text()])
+
+
+def copies(lines: list[str], q: int) -> list[str]:
+    """The template's statements for copy q."""
+    return [line.replace("HYV_LOAD@(", "HYV_LOAD(").replace("HYV_STORE@(", "HYV_STORE(").replace("HYV_KEEP@(", "HYV_FIRSTARG(").replace("@", f"_{q}") for line in lines]
+
+
+def masked(lines: list[str]) -> list[str]:
+    """The template's statements for the last turn, in which only the lanes of mask mk count."""
+    return [line.replace("HYV_LOAD@(", "HYV_LOADM(mk, ").replace("HYV_STORE@(", "HYV_STOREM(mk, ").replace("HYV_KEEP@(", "HYV_SELECT(mk, ").replace("@", "_0")
+            for line in lines]
+
+
+def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "") -> list[str]:
+    """All turns of a lane variable: whole groups of vectors, then single vectors, then what is left."""
+    step = lanes * unroll
+    whole, n = v.extent // step * step, v.extent
+    out: list[str] = []
+    if whole:
+        out += [*([pragma] if pragma else []), f"for (long {v.name}_b = 0; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
+        for q in range(unroll):
+            out += [f"  {{ const long {v.name} = {v.name}_b + {q * lanes};", *("    " + s for s in copies(lines, q)), "  }"]
+        out.append("}")
+    vectors = (n - whole) // lanes * lanes
+    if vectors:
+        out += [f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
+    if n % lanes:
+        out += [f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});", *("  " + s for s in masked(lines)), "}"]
+    return out
+
+
+@dataclass
+class Kept:
+    """Where the values of a row are kept between its loops: pointer, whether the whole array's address is used, row."""
+    pointer: str
+    whole: bool
+    row: tuple[Ix, ...] = ()
+    axes: tuple[int, ...] = ()
+
+
+@dataclass
+class VectorEmitter(Emitter):
+    """Emits vectors where an index has a lane variable. ``keep``: nodes that later loops of a row read again instead of
+    computing them twice, with a pointer to an array of their shape, or an empty text for a buffer of the row.
+    """
+    width: int = 16
+    lanes: set[Var] = field(default_factory=set)
+    rows: frozenset[Var] = frozenset()
+    keep: dict[Node, str] = field(default_factory=dict)
+    kept: dict[Node, Kept] = field(default_factory=dict)
+    ready: set[Node] = field(default_factory=set)
+    kind: dict[str, str] = field(default_factory=dict)          # name of a vector -> v (floats), m (mask), i (integers)
+    defined: dict[str, Block] = field(default_factory=dict)     # where a scalar stands
+    inverse: dict[str, str] = field(default_factory=dict)       # scalars that are divided by
+    alone: frozenset[Node] = frozenset()                         # tanh that only 1 + tanh uses
+
+    def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
+        """The lane variable of an index."""
+        found = {v for i in idx for v in variables(i)} | {v for _, x, _ in guard for v in variables(x)}
+        hit = found & self.lanes
+        if any(isinstance(v, Val) and v.name in self.kind for v in found):
+            raise Refused("an index read for each lane")
+        return next(iter(hit)) if hit else None             # type: ignore[return-value]
+
+    def bind(self, block: Block, kind: str, expression: str) -> str:
+        """A vector's name."""
+        name = self.name("v")
+        self.kind[name] = kind
+        block.lines.append(f"const {({'v': 'hy_v', 'm': 'hy_m', 'i': 'hy_vi'})[kind]} {name} = {expression};")
+        return name
+
+    def let(self, block: Block, d: np.dtype, expression: str, prefix: str = "t") -> str:
+        """Bind a scalar to a new name."""
+        name = super().let(block, d, expression, prefix)
+        self.defined[name] = block
+        return name
+
+    def ratio(self, a: str, by: str, block: Block) -> str:
+        """a / by, one rounding more: a product where ``by`` is one number for many elements."""
+        home = self.defined.get(by)
+        if home is None or by in self.kind or home is block:
+            return f"({self.floats(a)} / {self.floats(by)})"
+        if by not in self.inverse:
+            self.inverse[by] = scale = self.name("s")
+            home.lines.append(f"const float {scale} = hy_scale({by}), {scale}r = 1.0f / ({by} * {scale});")
+        scale = self.inverse[by]
+        return f"({self.floats(a)} * HYV_B({scale}) * HYV_B({scale}r))"
+
+    def floats(self, name: str) -> str:
+        """A value as a vector of floats."""
+        kind = self.kind.get(name)
+        if kind in ("m", "i"):
+            raise Refused("integers among floats")
+        return name if kind else f"HYV_B({name})"
+
+    # ---- values
+    def value(self, n: Node, idx: Index, block: Block, guard: Guard = ()) -> str:
+        """As Emitter.value; what earlier loops of the row kept is read, and what later ones need is kept."""
+        if n in self.ready and (where := self._place(n, idx)) is not None:
+            lane = self.lane(idx, guard)
+            home = self._home(idx, guard, block)
+            key = (n, idx, guard)
+            if key not in home.memo:
+                if lane is None or coefficient(where[1], lane) != 1:
+                    return super().value(n, idx, block, guard)
+                home.memo[key] = self.bind(home, "v", f"HYV_LOAD@({where[0]} + {text(where[1])})")
+            return home.memo[key]
+        return super().value(n, idx, block, guard)
+
+    def _place(self, n: Node, idx: Index) -> tuple[str, Ix] | None:
+        """Where a kept value of this index is, if it is of the same row."""
+        kept = self.kept[n]
+        if kept.whole:
+            return kept.pointer, linear(n.shape, idx)
+        spot = self._spot(n, idx)
+        return (kept.pointer, spot[2]) if spot is not None and spot[:2] == (kept.row, kept.axes) else None
+
+    def _spot(self, n: Node, idx: Index) -> tuple[tuple[Ix, ...], tuple[int, ...], Ix] | None:
+        """An index as the row (axes that name it) and the place within it."""
+        row, axes = [], []
+        for a, i in enumerate(idx):
+            found = variables(i)
+            if found & self.rows:
+                if found - self.rows:
+                    return None
+                row.append(i)
+            else:
+                axes.append(a)
+        return tuple(row), tuple(axes), linear([n.shape[a] for a in axes], [idx[a] for a in axes])
+
+    def remember(self, n: Node, idx: Index, name: str, home: Block, row: Block) -> None:
+        """Keep a value that was just computed in a loop of the row."""
+        pointer = self.keep[n]
+        spot = self._spot(n, idx)
+        lane = self.lane(idx)
+        if spot is None or lane is None or not pointer and math.prod(n.shape[a] for a in spot[1]) * 4 > KEEP_BYTES:
+            return
+        where = linear(n.shape, idx) if pointer else spot[2]
+        if coefficient(where, lane) != 1:
+            return
+        kept = Kept(pointer, bool(pointer), spot[0], spot[1])
+        if not pointer:
+            kept.pointer = self.name("row")
+            row.lines.append(f"float {kept.pointer}[{math.prod(n.shape[a] for a in spot[1])}] __attribute__((aligned(64)));")
+        self.kept[n] = kept
+        home.lines.append(f"HYV_STORE@({kept.pointer} + {text(where)}, {name});")
+
+    def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        lane = self.lane(idx, guard)
+        if lane is None:
+            return super()._load(n, idx, guard, block)
+        at = linear(n.shape, idx)
+        if n.dtype != F32 or coefficient(at, lane) != 1:
+            raise Refused(f"{n.dtype} or elements that are not neighbours")
+        load = f"HYV_LOAD@({self.stored[n]} + {text(at)})"
+        if guard:
+            self._uniform(guard)
+            load = f"({self.condition(guard)}) ? {load} : (hy_v){{}}"
+        return self.bind(block, "v", load)
+
+    def _uniform(self, guard: Guard) -> None:
+        if self.lane((), guard) is not None:
+            raise Refused("a border within a vector")
+
+    def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        lane = self.lane(idx, guard)
+        if lane is None:
+            return super()._compute(n, idx, guard, block)
+        if n.prim == "map":
+            return self._map(n, idx, guard, block)
+        if n.prim == "cast":
+            return self._convert(n, self.value(n.args[0], idx, block, guard), block)
+        if n.prim == "iota" and n.dtype.kind == "i":
+            return self._count(idx[0], lane, block)
+        if n.prim == "reduce" and n.dtype == F32:
+            return reduce_lanes(self, n, idx, guard, block)
+        if n.prim == "gather" or n.prim == "pad":
+            self._uniform(guard)
+            return super()._compute(n, idx, guard, block)
+        raise Refused(n.prim)
+
+    def _count(self, at: Ix, lane: Var, block: Block) -> str:
+        if coefficient(at, lane) != 1:
+            raise Refused("a count by steps")
+        return self.bind(block, "i", f"HYV_COUNT + HYV_IB((int)({text(at)}))")
+
+    def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        raise Refused("a border")
+
+    def _gather(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        axis, count = n.attrs["axis"], n.args[1].ndim
+        if self.lane(idx[axis:axis + count], guard) is not None:
+            raise Refused("an index read for each lane")
+        return super()._gather(n, idx, guard, block)
+
+    def _convert(self, n: Node, name: str, block: Block) -> str:
+        kind = self.kind.get(name)
+        if n.dtype == F32 and kind == "m":
+            return self.bind(block, "v", f"HYV_SELECT({name}, HYV_B(1.0f), (hy_v){{}})")
+        if n.dtype == F32 and kind == "i":
+            return self.bind(block, "v", f"__builtin_convertvector({name}, hy_v)")
+        if n.dtype == F32 and n.args[0].dtype == F32 or n.dtype.kind == "i" and kind == "i":
+            return name
+        raise Refused(f"a cast to {n.dtype}")
+
+    def _map(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        fn = n.attrs["fn"]
+        if fn == "add" and n.args[0] in self.alone:
+            inner = self.value(n.args[0].args[0], idx, block, guard)
+            return self.bind(block, "v", f"hyv_tanh1({self.floats(inner)})")
+        args = [self.value(a, idx, block, guard) for a in n.args]
+        if fn in COMPARE:
+            return self._compared(n, fn, args, block)
+        if fn in LOGIC and all(self.kind.get(a) == "m" for a in args):
+            return self.bind(block, "m", LOGIC[fn].format(*args))
+        if fn not in SPELL or n.dtype != F32:
+            raise Refused(fn)
+        if fn == "where":
+            return self._chosen(args, block)
+        if fn == "div":
+            return self.bind(block, "v", self.ratio(*args, block))
+        return self.bind(block, "v", SPELL[fn].format(*(self.floats(a) for a in args)))
+
+    def _chosen(self, args: list[str], block: Block) -> str:
+        mask, *rest = args
+        a, b = (self.floats(r) for r in rest)
+        if mask in self.kind:
+            if self.kind[mask] != "m":
+                raise Refused("a condition that is no mask")
+            return self.bind(block, "v", f"HYV_SELECT({mask}, {a}, {b})")
+        return self.bind(block, "v", f"{mask} ? {a} : {b}")
+
+    def _compared(self, n: Node, fn: str, args: list[str], block: Block) -> str:
+        kinds = [self.kind.get(a) for a in args]
+        if "i" in kinds:                                     # a count with an integer: one outside of its range stays outside
+            if kinds[0] != "i" or kinds[1] is not None or n.args[0].dtype.kind != "i":
+                raise Refused("integers")
+            return self.bind(block, "m", f"HYV_I{COMPARE[fn]}({args[0]}, HYV_IB(hy_int({args[1]})))")
+        if any(a.dtype != F32 for a in n.args):
+            raise Refused("a comparison of other types")
+        return self.bind(block, "m", f"HYV_{COMPARE[fn]}({self.floats(args[0])}, {self.floats(args[1])})")
+
+    def store(self, pointer: str, n: Node, idx: Index, value: str) -> str:
+        """A store statement."""
+        lane = self.lane(idx)
+        if lane is None:
+            if value in self.kind:
+                raise Refused("a vector for one element")
+            return super().store(pointer, n, idx, value)
+        at = linear(n.shape, idx)
+        if n.dtype != F32 or coefficient(at, lane) != 1:
+            raise Refused("a store of other elements than neighbours")
+        return f"HYV_STORE@({pointer} + {text(at)}, {self.floats(value)});"
+
+
+# ---- reductions
+def _planned(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> Reduction:
+    """The reduction, its axes one loop where that takes no divisions; tried by an emitter of plain loops."""
+    e.reducer, own = serial_reduce, e.reducer
+    merged = try_merged(e, n, idx, guard, block)
+    e.reducer = own
+    return plan_reduction(e, n, idx, guard, merged)
+
+
+def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+    """A reduction whose results lie in lanes: its loops stay loops, the sums are vectors."""
+    e._uniform(guard)
+    r = _planned(e, n, idx, guard, block)
+    acc = e.name("a") + "@"
+    e.kind[acc] = "v"
+    block.lines.append(f"hy_v {acc} = HYV_B({identity(e, r.op, r.dtype)});")
+    inner = block
+    for v in r.loops:
+        inner = inner.child([v])
+    chain = [inner]
+    while chain[0].parent is not block:
+        chain.insert(0, chain[0].parent)                     # type: ignore[arg-type]
+    value = e.floats(r.element(inner))
+    inner.lines.append({"sum": f"{acc} += {value};", "prod": f"{acc} *= {value};", "max": f"{acc} = HYV_MAXN({acc}, {value});",
+                        "min": f"{acc} = HYV_MINN({acc}, {value});"}[r.op])
+    body = inner.lines
+    for depth in reversed(range(len(r.loops))):
+        body = loop_nest([r.loops[depth]], body)
+        if depth:
+            body = chain[depth - 1].lines + body
+    block.lines.extend(body)
+    return acc
+
+
+def reduce_row(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+    """A reduction to one number: vectors of partial results along the innermost axis."""
+    if e.lane(idx, guard) is not None:
+        raise Refused("a reduction in a lane")
+    if n.prim == "reduce" and n.dtype == F32 and n.args[0].dtype == F32 and not guard:
+        try:
+            return _reduce_vectors(e, n, idx, block)
+        except Refused:                                      # lines that were placed further out stay: they are right, perhaps used
+            pass
+    return serial_reduce(e, n, idx, guard, block)
+
+
+def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
+    r = _planned(e, n, idx, (), block)
+    lane = r.loops[-1]
+    if lane.extent < (4 if e.width == 16 else e.width):
+        raise Refused("short")
+    e.lanes.add(lane)
+    blocks = [block]
+    for v in r.loops:
+        blocks.append(blocks[-1].child([v]))
+    inner = blocks[-1]
+    before = set(e.kept)
+    value = e.floats(r.element(inner))
+    for m, key in [(m, key) for m in e.keep for key in inner.memo if key[0] is m and m not in e.kept]:
+        e.remember(m, key[1], inner.memo[key], inner, block)
+    name = e.name("a")
+    unroll = 1 if lane.extent < 2 * e.width else 4 if len(inner.lines) < 8 and lane.extent >= 4 * e.width else 2
+    inner.lines += _accumulate(e, r, name, value)
+    out = [f"hy_v {', '.join(f'{name}_{q} = HYV_B({identity(e, r.op, r.dtype)})' for q in range(unroll))};"]
+    if r.op in ("max", "min"):
+        out.append("hy_m " + ", ".join(f"{name}n_{q} = {{0}}" for q in range(unroll)) + ";")
+    body = lane_loop(lane, inner.lines, e.width, unroll)
+    for depth in reversed(range(len(r.loops) - 1)):
+        body = loop_nest([r.loops[depth]], [*blocks[depth + 1].lines, *body])
+    block.lines += [*out, *body, *_joined(e, r, name, unroll)]
+    e.defined[name] = block
+    e.ready |= set(e.kept) - before
+    return name
+
+
+def _accumulate(e: VectorEmitter, r: Reduction, name: str, value: str) -> list[str]:
+    if r.op in ("sum", "prod"):
+        return [f"{name}@ {'+' if r.op == 'sum' else '*'}= HYV_KEEP@({value}, HYV_B({identity(e, r.op, r.dtype)}));"]
+    word = "MAX" if r.op == "max" else "MIN"
+    kept = f"HYV_KEEP@({value}, HYV_B({identity(e, r.op, r.dtype)}))"
+    return [f"{{ const hy_v x_ = {kept}; {name}n@ |= HYV_NAN(x_, x_); {name}@ = HYV_{word}({name}@, x_); }}"]
+
+
+def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]:
+    out, left = [], unroll
+    sign = {"sum": "{0} += {1};", "prod": "{0} *= {1};", "max": "{0} = HYV_MAX({0}, {1}); {2} |= {3};", "min": "{0} = HYV_MIN({0}, {1}); {2} |= {3};"}[r.op]
+    while left > 1:
+        left //= 2
+        out += [sign.format(f"{name}_{q}", f"{name}_{q + left}", f"{name}n_{q}", f"{name}n_{q + left}") for q in range(left)]
+    whole = f"hyv_{r.op}({name}_0)"
+    if r.op in ("max", "min"):
+        whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"
+    return [*out, f"const float {name} = {whole};"]
+
+
+def heavy(n: Node) -> bool:
+    """A function that costs more than reading its result again."""
+    return n.prim == "map" and SCALARS[n.attrs["fn"]].cost >= HEAVY

@@ -1,0 +1,168 @@
+// C only: whole vectors of float32 with GCC's vector extensions. Before this text stand HYV_BYTES (width of a vector) and
+// HYV_B(x) (a vector of equal elements). hy_m is a mask: bits on AVX-512, else a vector of -1 and 0.
+typedef float hy_v __attribute__((vector_size(HYV_BYTES)));
+typedef float hy_vu __attribute__((vector_size(HYV_BYTES), aligned(4)));
+typedef int hy_vi __attribute__((vector_size(HYV_BYTES)));
+typedef int hy_viu __attribute__((vector_size(HYV_BYTES), aligned(4)));
+#define HYV_LANES (HYV_BYTES / 4)
+#define HYV_LOAD(p) (*(const hy_vu *)(p))
+#define HYV_STORE(p, v) (*(hy_vu *)(p) = (v))
+#define HYV_BITS(v) ((hy_vi)(v))
+#define HYV_FLOAT(v) ((hy_v)(v))
+
+// s such that 1 / (s * d) is a normal number for every normal or subnormal d
+HY_FN float hy_scale(float d) {
+    float a = __builtin_fabsf(d);
+    return a < 1.17549435e-38f ? 18446744073709551616.0f : a > 8.5e37f ? 5.421010862427522e-20f : 1.0f;
+}
+// an integer as a 32-bit one that compares with 0 … 2147483646 the same way
+HY_FN int hy_int(long i) { return i < -1 ? -1 : i > 2147483647l ? 2147483647 : (int)i; }
+
+#if HYV_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
+typedef unsigned short hy_m;
+#define HYV_ALL ((unsigned short)-1)
+#define HYV_CMP(a, b, p) __builtin_ia32_cmpps512_mask(a, b, p, HYV_ALL, 4)
+#define HYV_EQ(a, b) HYV_CMP(a, b, 0)
+#define HYV_LT(a, b) HYV_CMP(a, b, 1)
+#define HYV_LE(a, b) HYV_CMP(a, b, 2)
+#define HYV_NE(a, b) HYV_CMP(a, b, 4)
+#define HYV_NAN(a, b) HYV_CMP(a, b, 3)
+#define HYV_SELECT(m, a, b) __builtin_ia32_blendmps_512_mask(b, a, m)
+#define HYV_NOT(m) ((hy_m)~(m))
+#define HYV_IEQ(a, b) __builtin_ia32_cmpd512_mask(a, b, 0, HYV_ALL)
+#define HYV_ILT(a, b) __builtin_ia32_cmpd512_mask(a, b, 1, HYV_ALL)
+#define HYV_MAX(a, b) __builtin_ia32_maxps512_mask(a, b, (hy_v){}, HYV_ALL, 4)     // the second where one is NaN
+#define HYV_MIN(a, b) __builtin_ia32_minps512_mask(a, b, (hy_v){}, HYV_ALL, 4)
+#define HYV_SQRT(a) __builtin_ia32_sqrtps512_mask(a, (hy_v){}, HYV_ALL, 4)
+#define HYV_FIRST(n) ((hy_m)((1u << (n)) - 1))
+#define HYV_LOADM(m, p) __builtin_ia32_loadups512_mask((const float *)(p), (hy_v){}, m)
+#define HYV_STOREM(m, p, v) __builtin_ia32_storeups512_mask((float *)(p), v, m)
+#define HYV_ANY(m) (m)
+#define HYV_SCALE(p, t) __builtin_ia32_scalefps512_mask(p, (t) - HYV_B(12582912.0f), (hy_v){}, HYV_ALL, 4)
+#else
+typedef hy_vi hy_m;
+#define HYV_EQ(a, b) ((hy_m)((a) == (b)))
+#define HYV_LT(a, b) ((hy_m)((a) < (b)))
+#define HYV_LE(a, b) ((hy_m)((a) <= (b)))
+#define HYV_NE(a, b) ((hy_m)((a) != (b)))
+#define HYV_NAN(a, b) ((hy_m)(((a) != (a)) | ((b) != (b))))
+#define HYV_IEQ(a, b) ((hy_m)((a) == (b)))
+#define HYV_ILT(a, b) ((hy_m)((a) < (b)))
+#define HYV_NOT(m) (~(m))
+#if HYV_BYTES == 32 && defined(__AVX2__)
+#define HYV_SELECT(m, a, b) ((hy_v)__builtin_ia32_blendvps256(b, a, (hy_v)(m)))
+#define HYV_MAX(a, b) __builtin_ia32_maxps256(a, b)
+#define HYV_MIN(a, b) __builtin_ia32_minps256(a, b)
+#define HYV_SQRT(a) __builtin_ia32_sqrtps256(a)
+#else
+#define HYV_SELECT(m, a, b) ((hy_v)(((m) & (hy_vi)(a)) | (~(m) & (hy_vi)(b))))
+HY_FN hy_v HYV_MAX(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(b, a), a, b); }
+HY_FN hy_v HYV_MIN(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(a, b), a, b); }
+HY_FN hy_v HYV_SQRT(hy_v a) { for (int i = 0; i < HYV_LANES; i++) a[i] = __builtin_sqrtf(a[i]); return a; }
+#endif
+HY_FN hy_m HYV_FIRST(int n) { hy_m m; for (int i = 0; i < HYV_LANES; i++) m[i] = i < n ? -1 : 0; return m; }
+HY_FN int HYV_ANY(hy_m m) { int any = 0; for (int i = 0; i < HYV_LANES; i++) any |= m[i]; return any; }
+HY_FN hy_v HYV_LOADM(hy_m m, const float *p) {
+    union { hy_v v; float f[HYV_LANES]; } u = { (hy_v){} };
+    for (int i = 0; i < HYV_LANES; i++) if (m[i]) u.f[i] = p[i];
+    return u.v;
+}
+HY_FN void HYV_STOREM(hy_m m, float *p, hy_v v) { for (int i = 0; i < HYV_LANES; i++) if (m[i]) p[i] = v[i]; }
+// p times 2^n, the integer n being the last bits of t = n + 12582912, in two steps: n reaches 128 and -150
+HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
+    hy_vi e = HYV_BITS(t) - 0x4B400000, h = e >> 1;
+    return p * HYV_FLOAT((h + 127) << 23) * HYV_FLOAT((e - h + 127) << 23);
+}
+#endif
+
+#define HYV_GT(a, b) HYV_LT(b, a)
+#define HYV_GE(a, b) HYV_LE(b, a)
+#define HYV_IGT(a, b) HYV_ILT(b, a)
+#define HYV_ILE(a, b) HYV_NOT(HYV_ILT(b, a))
+#define HYV_IGE(a, b) HYV_NOT(HYV_ILT(a, b))
+#define HYV_INE(a, b) HYV_NOT(HYV_IEQ(a, b))
+#define HYV_FIRSTARG(a, b) (a)
+#define HYV_ABS(a) HYV_FLOAT(HYV_BITS(a) & 0x7fffffff)
+#define HYV_SIGN(a, s) HYV_FLOAT((HYV_BITS(a) & 0x7fffffff) | (HYV_BITS(s) & (int)0x80000000))
+#define HYV_RELU(a) HYV_MAX((hy_v){}, a)
+#define HYV_MAXN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MAX(a_, b_)); })
+#define HYV_MINN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MIN(a_, b_)); })
+
+// Reductions of one vector. The maximum is NaN where an element is.
+HY_FN float hyv_sum(hy_v v) {
+    union { hy_v v; float f[HYV_LANES]; } u; u.v = v;
+    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f[i] += u.f[i + h];
+    return u.f[0];
+}
+HY_FN float hyv_prod(hy_v v) {
+    union { hy_v v; float f[HYV_LANES]; } u; u.v = v;
+    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f[i] *= u.f[i + h];
+    return u.f[0];
+}
+HY_FN float hyv_max(hy_v v) {
+    union { hy_v v; float f[HYV_LANES]; } u; u.v = v;
+    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f[i] = hy_max(u.f[i], u.f[i + h]);
+    return u.f[0];
+}
+HY_FN float hyv_min(hy_v v) {
+    union { hy_v v; float f[HYV_LANES]; } u; u.v = v;
+    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f[i] = hy_min(u.f[i], u.f[i + h]);
+    return u.f[0];
+}
+
+// exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. NaN stays: MAX and MIN give their second.
+HY_FN hy_v hyv_exp(hy_v x) {
+    hy_v c = HYV_MIN(HYV_B(89.0f), HYV_MAX(HYV_B(-104.0f), x));
+    hy_v t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f), n = t - HYV_B(12582912.0f);
+    hy_v r = c - n * HYV_B(0.693359375f); r += n * HYV_B(2.12194440e-4f);
+    hy_v p = r * HYV_B(1.38145e-3f) + HYV_B(8.36878e-3f);
+    p = p * r + HYV_B(4.1668390e-2f); p = p * r + HYV_B(1.6666520e-1f); p = p * r + HYV_B(4.9999993e-1f);
+    p = p * (r * r) + r + HYV_B(1.0f);
+    return HYV_SCALE(p, t);
+}
+// log: mantissa in [sqrt(1/2), sqrt 2), polynomial after Cephes; 1 ulp; subnormals by scaling.
+HY_FN hy_v hyv_log(hy_v x) {
+    hy_m tiny = HYV_LT(x, HYV_B(1.17549435e-38f));
+    hy_vi b = HYV_BITS(HYV_SELECT(tiny, x * HYV_B(8388608.0f), x));
+    hy_v e = __builtin_convertvector(((b >> 23) & 0xff) - 126, hy_v) - HYV_SELECT(tiny, HYV_B(23.0f), (hy_v){});
+    hy_v f = HYV_FLOAT((b & 0x007fffff) | 0x3f000000);
+    hy_m low = HYV_LT(f, HYV_B(0.707106781186547524f));
+    hy_v m = HYV_SELECT(low, f + f, f) - HYV_B(1.0f), z = m * m;
+    e -= HYV_SELECT(low, HYV_B(1.0f), (hy_v){});
+    hy_v p = HYV_B(7.0376836292e-2f) * m - HYV_B(1.1514610310e-1f);
+    p = p * m + HYV_B(1.1676998740e-1f); p = p * m - HYV_B(1.2420140846e-1f); p = p * m + HYV_B(1.4249322787e-1f);
+    p = p * m - HYV_B(1.6668057665e-1f); p = p * m + HYV_B(2.0000714765e-1f); p = p * m - HYV_B(2.4999993993e-1f);
+    p = p * m + HYV_B(3.3333331174e-1f);
+    hy_v y = m * z * p - HYV_B(2.12194440e-4f) * e - HYV_B(0.5f) * z;
+    y = m + y + HYV_B(0.693359375f) * e;
+    y = HYV_SELECT(HYV_LT(HYV_B(3.4028234663852886e38f), x), x, y);
+    y = HYV_SELECT(HYV_EQ(x, (hy_v){}), HYV_B(-__builtin_inff()), y);
+    return HYV_SELECT(HYV_LE((hy_v){}, x), y, HYV_B(__builtin_nanf("")));
+}
+// tanh: t / (t + 2) with t = exp(2|x|) - 1, whose polynomial has no constant term; 2 ulp.
+HY_FN hy_v hyv_tanh(hy_v x) {
+    hy_v a = HYV_ABS(x), c = HYV_MIN(HYV_B(18.1f), a + a);
+    hy_v t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f), n = t - HYV_B(12582912.0f);
+    hy_v r = c - n * HYV_B(0.693359375f); r += n * HYV_B(2.12194440e-4f);
+    hy_v p = r * HYV_B(1.98458854e-4f) + HYV_B(1.39407202e-3f); p = p * r + HYV_B(8.33338957e-3f);
+    p = p * r + HYV_B(4.16663598e-2f); p = p * r + HYV_B(1.66666664e-1f); p = p * r + HYV_B(0.5f);
+    p = p * (r * r) + r;
+    hy_v s = HYV_FLOAT((HYV_BITS(t) - (0x4B400000 - 127)) << 23);
+    p = p * s + (s - HYV_B(1.0f));
+    hy_v d = p + HYV_B(2.0f), lost = p - (d - HYV_B(2.0f)), y = p / d;
+    y -= y * HYV_SELECT(HYV_LT(a, HYV_B(0.4f)), lost * HYV_B(0.48f), (hy_v){});      // what d rounds away counts where d is near 2
+    return HYV_SIGN(y, x);
+}
+// erf: x + x q(x^2) below 0.93, else 1 - exp(polynomial); 1 ulp (coefficients after N. Juffa).
+HY_FN hy_v hyv_erf(hy_v x) {
+    hy_v a = HYV_ABS(x), s = x * x;
+    hy_v r = HYV_B(-1.72853470e-5f) * a + HYV_B(3.83197126e-4f), u = HYV_B(-3.88396438e-3f) * a + HYV_B(2.42546219e-2f);
+    r = r * s + u; r = r * a - HYV_B(1.06777877e-1f); r = r * a - HYV_B(6.34846687e-1f); r = r * a - HYV_B(1.28717512e-1f); r = r * a - a;
+    hy_v large = HYV_SIGN(HYV_B(1.0f) - hyv_exp(r), x);
+    hy_v q = HYV_B(-5.96761703e-4f) * s + HYV_B(4.99119423e-3f);
+    q = q * s - HYV_B(2.67681349e-2f); q = q * s + HYV_B(1.12819925e-1f); q = q * s - HYV_B(3.76125336e-1f); q = q * s + HYV_B(1.28379166e-1f);
+    return HYV_SELECT(HYV_LT(HYV_B(0.927734375f), a), large, q * x + x);
+}
+HY_FN hy_v hyv_sigmoid(hy_v x) { return HYV_B(1.0f) / (HYV_B(1.0f) + hyv_exp(-x)); }
+// 1 + tanh(x), which keeps its digits where tanh(x) is near -1.
+HY_FN hy_v hyv_tanh1(hy_v x) { return HYV_B(2.0f) / (HYV_B(1.0f) + hyv_exp(HYV_B(-2.0f) * x)); }
