@@ -131,6 +131,12 @@ def _find(space: str, name: str) -> Any:
     raise AttributeError(f"hybrid.{space} has no {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
 
 
+def has(space: str, name: str) -> bool:
+    """Whether a namespace has a function or a sub-namespace of that name."""
+    table = registry.namespace(_table(space))
+    return name in table or any(n.startswith(name + ".") for n in table)
+
+
 def listing(space: str) -> list[str]:
     """Names of a namespace, for dir()."""
     return sorted({n.split(".")[0] for n in registry.namespace(_table(space))})

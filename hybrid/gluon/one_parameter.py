@@ -90,7 +90,9 @@ class Parameter:
 
     @property
     def shape(self) -> Any:
-        """Shape; -1 (or 0) where it is not known yet, None when nothing is known."""
+        """Shape; 0 where it is not known yet (-1 under ``npx.set_np``), None when nothing is known."""
+        if SCOPE.np_shape and self._shape is not None:
+            return tuple(-1 if s == 0 else s for s in self._shape)
         return self._shape
 
     @shape.setter

@@ -11,6 +11,7 @@ from .. import random as _generator
 from ..ndarray import made_here
 from ..ops.elementwise import NP_BINARY
 from ..random_functions import RandomSpace, make as _make
+from . import fallback
 
 pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 float16, float32, float64 = _np.float16, _np.float32, _np.float64
@@ -23,6 +24,11 @@ class ndarray(NDArray):  # noqa: N801  NumPy's name
     """An array that follows NumPy's rules: zero-dim results, bool comparisons."""
     __slots__ = ()
     np_semantics = True
+
+    @property
+    def dtype(self) -> Any:
+        """Element type, as a NumPy dtype."""
+        return self._data.dtype
 
     def __repr__(self) -> str:
         text = _np.array_repr(self.asnumpy()).replace(", dtype=float32", "")
@@ -110,6 +116,11 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     return [_as_np(o) for o in (out if _isinstance(out, list) else [out])]
 
 
+def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
+    """Sums of products by Einstein's convention: ``einsum('ij,jk->ik', a, b)``."""
+    return functions.resolve("np", "einsum")(*operands, subscripts=subscripts, **kwargs)
+
+
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
     """x where the condition holds, else y."""
     values = [v if _isinstance(v, NDArray) or hasattr(v, "entries") else array(v) for v in (condition, x, y)]
@@ -119,6 +130,9 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
 def _two(name: str, fn: str) -> Any:
     def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         row = (f"_npi_{fn}", f"_npi_{fn}_scalar", f"_npi_r{fn}_scalar", fn, fn)
+        if not any(_isinstance(v, (NDArray, list, _tuple, _np.ndarray)) or hasattr(v, "entries") for v in (x1, x2)):
+            return getattr(_np, name)(x1, x2)
+        x1, x2 = (array(v) if _isinstance(v, (list, _tuple)) else v for v in (x1, x2))
         if not any(_isinstance(v, NDArray) or hasattr(v, "entries") for v in (x1, x2)):
             x1 = array(x1)
         result = methods.two(row, x1, x2)
@@ -131,19 +145,28 @@ def _two(name: str, fn: str) -> Any:
 def _unary(name: str) -> Any:
     inner = functions.resolve("np", name)
 
-    def function(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _isinstance(x, NDArray) and not hasattr(x, "entries") and not _isinstance(x, (list, _tuple)):
-            return getattr(_np, name)(x, *args, **kwargs)
-        return inner(x, *args, **kwargs)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if args and not any(_isinstance(x, (NDArray, list, _tuple)) or hasattr(x, "entries") for x in (*args, *kwargs.values())) and hasattr(_np, name):
+            return getattr(_np, name)(*args, **kwargs)            # of numbers and of NumPy's arrays: NumPy's answer
+        return inner(*args, **kwargs)
     function.__name__, function.__doc__ = name, inner.__doc__
     return function
 
 
-random = RandomSpace("np")
+class _Random(RandomSpace):
+    """np.random: NumPy's functions, with ``size``."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in fallback.GENERATOR:
+            return fallback.generator_function(name, ndarray)
+        raise AttributeError(f"hybrid.np.random has no {name!r}")
+
+
+random = _Random("np")
 
 
 def _np_random() -> None:
-    base = {name: getattr(random, name) for name in ("uniform", "normal", "exponential", "randint")}
+    base = {name: getattr(RandomSpace("np"), name) for name in ("uniform", "normal", "exponential", "randint", "gamma")}
 
     def sized(name: str, names: tuple[str, ...]) -> Any:
         def function(*args: Any, size: Any = None, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
@@ -159,8 +182,15 @@ def _np_random() -> None:
 
     def randint(low: Any, high: Any = None, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
         """Integers in [low, high), or [0, low)."""
-        return draw(0, low, size=size, dtype=dtype, ctx=ctx) if high is None else draw(low, high, size=size, dtype=dtype, ctx=ctx)
+        low, high = (0, low) if high is None else (low, high)
+        return draw(low, high, size=size, dtype=dtype or "int64", ctx=ctx)
     setattr(random, "randint", randint)
+
+    def gamma(shape: Any, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None) -> Any:
+        """Gamma with a shape parameter and a scale."""
+        return _as_np(base["gamma"](shape, scale, shape=() if size is None else _shape(size), dtype=dtype, ctx=ctx))
+    setattr(random, "gamma", gamma)
+    setattr(random, "shuffle", fallback.shuffle)
     setattr(random, "rand", lambda *size: random.uniform(size=size))
     setattr(random, "randn", lambda *size: random.normal(size=size))
 
@@ -174,11 +204,15 @@ _np_random()
 
 
 def __getattr__(name: str) -> Any:
-    """NumPy's functions, from the registry."""
+    """NumPy's functions: from the registry, else NumPy's own."""
     if name.startswith("__"):
         raise AttributeError(name)
     if name in NP_BINARY:
         return _two(name, name)
-    return _unary(name)
+    if name == "linalg":
+        return fallback.LinearAlgebra(ndarray)
+    if functions.has("np", name):
+        return _unary(name)
+    return fallback.numpy_function(name, ndarray)
 
 

@@ -1,0 +1,104 @@
+"""NumPy's own functions on our arrays, where no operator exists: ``np.unique``, ``np.random.choice``, … Eagerly alone.
+
+Arrays are copied to the host, the results back to the device. They have no gradient and cannot be traced, and say so.
+"""
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, Callable
+
+import numpy as np
+
+from .. import dtype as dt
+from .. import functions
+from .. import random as generator
+from ..array import NDArray, array
+from ..device import current_context
+from ..errors import HybridError, TraceError, user_location
+from ..ndarray import made_here
+from ..scope import SCOPE
+
+GENERATOR = ("beta chisquare choice dirichlet f gumbel laplace logistic lognormal multinomial multivariate_normal pareto permutation poisson power "
+             "rayleigh standard_normal weibull").split()
+
+
+def numpy_function(name: str, cls: type) -> Any:
+    """numpy.<name> for our arrays (a dtype or a number as it is); AttributeError where NumPy has none."""
+    found = getattr(np, name, None)
+    if found is None or name.startswith("_"):
+        raise AttributeError(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}")
+    if isinstance(found, (int, float)) or isinstance(found, type) and issubclass(found, np.generic):
+        return found
+    if not callable(found) or isinstance(found, type):
+        raise AttributeError(f"hybrid.np has no {name!r}")
+    return _wrapped(f"np.{name}", found, cls)
+
+
+def generator_function(name: str, cls: type) -> Callable[..., Any]:
+    """A method of numpy.random.Generator, seeded by ``mx.random.seed``."""
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        out = getattr(_generator(f"np.random.{name}"), name)(*args, **kwargs)
+        return np.asarray(out, np.float32) if np.asarray(out).dtype == np.float64 and name not in ("choice", "permutation") else out
+    return _wrapped(f"np.random.{name}", draw, cls)
+
+
+def _generator(what: str) -> np.random.Generator:
+    if SCOPE.traces:
+        raise TraceError(f"{user_location()}: {what} would draw once, while tracing, and give the same numbers at every call; draw outside the "
+                         "hybridized code and pass the numbers in, or use np.random.uniform, normal, randint")
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(np.asarray(generator.next_key()).tobytes(), "little")))
+
+
+class LinearAlgebra(ModuleType):
+    """np.linalg: operators where there are some, else NumPy's own functions."""
+
+    def __init__(self, cls: type):
+        super().__init__("hybrid.np.linalg")
+        self._cls = cls
+
+    def __getattr__(self, name: str) -> Any:
+        if functions.has("np", f"linalg.{name}"):
+            return functions.resolve("np", f"linalg.{name}")
+        found = getattr(np.linalg, name, None)
+        if name.startswith("_") or found is None or not callable(found) or isinstance(found, type):
+            raise AttributeError(f"hybrid.np.linalg has no {name!r}")
+        return _wrapped(f"np.linalg.{name}", found, self._cls)
+
+
+def shuffle(x: NDArray) -> None:
+    """Permute the rows of an array in place."""
+    order = _generator("np.random.shuffle").permutation(len(x))
+    x[:] = array(x.asnumpy()[order], x._ctx, x._data.dtype)
+
+
+def _wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        arrays: list[NDArray] = []
+        host = _host(name, args, arrays)
+        options = _host(name, kwargs, arrays)
+        if SCOPE.recording and any(a._ag is not None for a in arrays):
+            raise HybridError(f"{name} is NumPy's own function, through which no gradient flows: use it outside autograd.record(), or on x.detach()")
+        return _back(fn(*host, **options), arrays[0]._ctx if arrays else current_context(), cls)
+    function.__name__ = function.__qualname__ = name.rsplit(".", 1)[-1]
+    function.__doc__ = f"NumPy's own {name}, on copies of the arrays; eagerly alone.\n\n{fn.__doc__ or ''}"
+    return function
+
+
+def _host(name: str, value: Any, arrays: list[NDArray]) -> Any:
+    if hasattr(value, "entries"):
+        raise TraceError(f"{user_location()}: {name} is NumPy's own function, which cannot be compiled; call it outside the hybridized code, "
+                         "or call the block without hybridize()")
+    if isinstance(value, NDArray):
+        arrays.append(value)
+        return value.asnumpy()
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_host(name, v, arrays) for v in value)
+    return {k: _host(name, v, arrays) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _back(value: Any, ctx: Any, cls: type) -> Any:
+    if isinstance(value, np.generic) or isinstance(value, np.ndarray):
+        return made_here(array(value, ctx, value.dtype, cls)) if value.dtype in dt.SUPPORTED else value
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_back(v, ctx, cls) for v in value))
+    return type(value)(_back(v, ctx, cls) for v in value) if isinstance(value, (list, tuple)) else value
