@@ -202,3 +202,9 @@ def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: N
     if not a.state_outputs:
         return [x]
     return [x, ir.concat(last_h, 0), *([ir.concat(last_c, 0)] if last_c else [])]
+
+
+@op("_rnn_param_concat", "*data", json=("_npi_rnn_param_concat",), arity_attr="num_args", num_args=Int(None), dim=Int(1))
+def rnn_param_concat(data: list[Node], a: Attrs) -> Node:
+    """The pieces of RNN's parameters one after another."""
+    return ir.concat(data, a.dim)

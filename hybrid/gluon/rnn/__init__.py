@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from .cell import GRUCell, HybridRecurrentCell, LSTMCell, RecurrentCell, RNNCell
 from .containers import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
+from .layer import GRU, LSTM, RNN
 from .modifier import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 
-__all__ = ["BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTMCell", "ModifierCell",
-           "RNNCell", "RecurrentCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]
+__all__ = ["BidirectionalCell", "DropoutCell", "GRU", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTM", "LSTMCell", "ModifierCell",
+           "RNN", "RNNCell", "RecurrentCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]
