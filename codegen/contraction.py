@@ -78,7 +78,8 @@ def vector_type(d: np.dtype, lanes: int) -> str:
     """Typedef of a vector, loadable from any address."""
     c = C.storage(d)
     return (f"typedef {c} v{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));\n"
-            f"typedef {c} u{c}{lanes} __attribute__((vector_size({lanes * d.itemsize}), aligned({d.itemsize})));\n")
+            f"typedef {c} u{c}{lanes} __attribute__((vector_size({lanes * d.itemsize}), aligned({d.itemsize})));\n"
+            f"typedef {'int' if d.itemsize == 4 else 'long'} m{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));\n")
 
 
 class Contraction:
@@ -407,8 +408,10 @@ def decode(name: str, vs: list[Var]) -> list[str]:
 def hsum(d: np.dtype, lanes: int) -> str:
     """Horizontal sum of a vector, by halves."""
     c = C.storage(d)
-    halves = " ".join(f"for (int i = 0; i < {h}; i++) u.f[i] += u.f[i + {h}];" for h in (8, 4, 2, 1) if h < lanes)
-    return (f"HY_FN {c} hsum_v{c}{lanes}(v{c}{lanes} v) {{ union {{ v{c}{lanes} v; {c} f[{lanes}]; }} u; u.v = v; {halves} return u.f[0]; }}\n")
+    v, m = f"v{c}{lanes}", f"m{c}{lanes}"
+    halves = [h for h in (8, 4, 2, 1) if h < lanes]
+    shuffles = " ".join(f"v += HY_SHUFFLE(v, v, (({m}){{{order}}}), {order});" for h in halves for order in [", ".join(str(i ^ h) for i in range(lanes))])
+    return f"HY_FN {c} hsum_{v}({v} v) {{ {shuffles} return v[0]; }}\n"
 
 
 def turn(d: np.dtype, lanes: int) -> str:
@@ -416,9 +419,7 @@ def turn(d: np.dtype, lanes: int) -> str:
     apart exchange the halves of their groups.
     """
     c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
-    index = "int" if d.itemsize == 4 else "long"
-    out = [f"typedef {index} m{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));",
-           f"HY_FN void turn_{v}({c} *to, long step, const {c} *from, long stride) {{",
+    out = [f"HY_FN void turn_{v}({c} *to, long step, const {c} *from, long stride) {{",
            "  " + " ".join(f"{v} r{i} = *(const u{c}{lanes} *)(from + {i} * stride);" for i in range(lanes))]
     half = lanes // 2
     while half:
@@ -432,10 +433,12 @@ def turn(d: np.dtype, lanes: int) -> str:
     return "\n".join([*out, "  " + " ".join(f"*(u{c}{lanes} *)(to + {i} * step) = r{i};" for i in range(lanes)), "}", ""])
 
 
-SHUFFLE = """#ifdef __clang__
+SHUFFLE = """#ifndef HY_SHUFFLE
+#ifdef __clang__
 #define HY_SHUFFLE(a, b, mask, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
 #else
 #define HY_SHUFFLE(a, b, mask, ...) __builtin_shuffle(a, b, mask)
+#endif
 #endif
 """
 
@@ -443,4 +446,4 @@ SHUFFLE = """#ifdef __clang__
 def support(d: np.dtype, target: Target) -> str:
     """Types and functions a contraction of this dtype needs."""
     lanes = target.lanes(d)
-    return vector_type(d, lanes) + hsum(d, lanes) + SHUFFLE + turn(d, lanes)
+    return vector_type(d, lanes) + SHUFFLE + hsum(d, lanes) + turn(d, lanes)

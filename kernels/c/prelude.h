@@ -29,21 +29,20 @@ HY_FN hy_half hy_store_half(float f) {
 }
 #endif
 
-// exp: 2^n * p(r), Cody-Waite reduction, minimax polynomial of degree 6; 1 ulp. Overflow to inf, gradual underflow.
+// exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. Overflow to inf, gradual underflow; NaN
+// fails both comparisons and stays.
 HY_FN float hy_expf(float x) {
     float c = x < -104.0f ? -104.0f : x;
     c = c > 89.0f ? 89.0f : c;
     float n = c * 1.44269504088896341f + 12582912.0f;        // round to nearest by the float's own end
     union hy_bits k, s1, s2; k.f = n; n -= 12582912.0f;
     float r = c - n * 0.693359375f; r += n * 2.12194440e-4f;
-    float p = 1.9875691500e-4f;
-    p = p * r + 1.3981999507e-3f; p = p * r + 8.3334519073e-3f; p = p * r + 4.1665795894e-2f;
-    p = p * r + 1.6666665459e-1f; p = p * r + 5.0000001201e-1f;
+    float p = r * 1.38145e-3f + 8.36878e-3f;
+    p = p * r + 4.1668390e-2f; p = p * r + 1.6666520e-1f; p = p * r + 4.9999993e-1f;
     p = p * (r * r) + r + 1.0f;
     int e = k.i - 0x4B400000, h = e >> 1;                    // two factors: n reaches 128 and -150
     s1.i = (h + 127) << 23; s2.i = (e - h + 127) << 23;
-    float y = p * s1.f * s2.f;
-    return x != x ? x : y;
+    return p * s1.f * s2.f;
 }
 // log: mantissa in [sqrt(1/2), sqrt 2), polynomial after Cephes; 1 ulp; subnormals by scaling.
 HY_FN float hy_logf(float x) {
@@ -62,39 +61,30 @@ HY_FN float hy_logf(float x) {
     y = x == 0 ? -__builtin_inff() : y;
     return x < 0 || x != x ? __builtin_nanf("") : y;
 }
-// tanh: odd polynomial below 0.625 (Cephes), else through exp; 2 ulp.
+// tanh: t / (t + 2) with t = exp(2|x|) - 1, whose polynomial has no constant term; 2 ulp.
 HY_FN float hy_tanhf(float x) {
-    float a = __builtin_fabsf(x), z = x * x;
-    float p = -5.70498872745e-3f;
-    p = p * z + 2.06390887954e-2f; p = p * z - 5.37397155531e-2f; p = p * z + 1.33314422036e-1f; p = p * z - 3.33332819422e-1f;
-    float small = p * z * x + x, e = hy_expf(2.0f * (a > 9.5f ? 9.5f : a)), large = 1.0f - 2.0f / (e + 1.0f);
-    large = a > 9.0108f ? 1.0f : large;
-    float y = a < 0.625f ? small : __builtin_copysignf(large, x);
-    return x != x ? x : y;
+    float a = __builtin_fabsf(x), c = a + a > 18.1f ? 18.1f : a + a;
+    float n = c * 1.44269504088896341f + 12582912.0f;
+    union hy_bits k, s; k.f = n; n -= 12582912.0f;
+    float r = c - n * 0.693359375f; r += n * 2.12194440e-4f;
+    float p = r * 1.98458854e-4f + 1.39407202e-3f;
+    p = p * r + 8.33338957e-3f; p = p * r + 4.16663598e-2f; p = p * r + 1.66666664e-1f; p = p * r + 0.5f;
+    p = p * (r * r) + r;
+    s.i = (k.i - (0x4B400000 - 127)) << 23;
+    p = p * s.f + (s.f - 1.0f);
+    float d = p + 2.0f, lost = p - (d - 2.0f), y = p / d;
+    y -= y * (a < 0.4f ? lost * 0.48f : 0.0f);               // what d rounds away counts where d is near 2
+    return __builtin_copysignf(y, x);
 }
-// erf: Abramowitz-style split; below 1 a Maclaurin-like polynomial, above 1 - exp(-x^2) q(1/x) (fdlibm coefficients, float).
+// erf: x + x q(x^2) below 0.93, else 1 - exp(polynomial); 1 ulp (coefficients after N. Juffa).
 HY_FN float hy_erff(float x) {
-    float a = __builtin_fabsf(x), z = x * x;
-    float p = 1.28379166e-01f, q;
-    float n0 = -2.37630166e-5f; n0 = n0 * z - 5.77027029e-3f; n0 = n0 * z - 2.84817495e-2f; n0 = n0 * z - 3.25042107e-1f; n0 = n0 * z + p;
-    float d0 = -3.96022827e-6f; d0 = d0 * z + 1.32494738e-4f; d0 = d0 * z + 5.08130628e-3f; d0 = d0 * z + 6.50222499e-2f;
-    d0 = d0 * z + 3.97917223e-1f; d0 = d0 * z + 1.0f;
-    float small = x + x * (n0 / d0);
-    float s = a - 1.0f;
-    float n1 = -2.16637559e-3f; n1 = n1 * s + 3.54783043e-2f; n1 = n1 * s - 1.10894694e-1f; n1 = n1 * s + 3.18346619e-1f;
-    n1 = n1 * s - 3.72207876e-1f; n1 = n1 * s + 4.14856118e-1f; n1 = n1 * s - 2.36211856e-3f;
-    float d1 = 1.19844998e-2f; d1 = d1 * s + 1.36370839e-2f; d1 = d1 * s + 1.26171219e-1f; d1 = d1 * s + 7.18286544e-2f;
-    d1 = d1 * s + 5.40397917e-1f; d1 = d1 * s + 1.06420880e-1f; d1 = d1 * s + 1.0f;
-    float mid = 8.45062911e-1f + n1 / d1;
-    float w = a < 1.25f ? 1.25f : a > 6.0f ? 6.0f : a;
-    float i = 1.0f / (w * w);
-    float n2 = -9.81432934f; n2 = n2 * i - 8.12874355e1f; n2 = n2 * i - 1.84605093e2f; n2 = n2 * i - 1.62396669e2f;
-    n2 = n2 * i - 6.23753324e1f; n2 = n2 * i - 1.05586262e1f; n2 = n2 * i - 6.93858573e-1f; n2 = n2 * i - 9.86494403e-3f;
-    float d2 = -6.04244152e-2f; d2 = d2 * i + 6.57024977f; d2 = d2 * i + 1.08635005e2f; d2 = d2 * i + 4.29008140e2f;
-    d2 = d2 * i + 6.45387272e2f; d2 = d2 * i + 4.34565877e2f; d2 = d2 * i + 1.37657754e2f; d2 = d2 * i + 1.96512717e1f; d2 = d2 * i + 1.0f;
-    float large = 1.0f - hy_expf(-w * w - 0.5625f + n2 / d2) / w;   // beyond 2.857 the true value rounds the same way
-    q = a < 0.84375f ? small : __builtin_copysignf(a < 1.25f ? mid : a < 4.0f ? large : 1.0f, x);
-    return x != x ? x : q;
+    float a = __builtin_fabsf(x), s = x * x;
+    float r = -1.72853470e-5f * a + 3.83197126e-4f, u = -3.88396438e-3f * a + 2.42546219e-2f;
+    r = r * s + u; r = r * a - 1.06777877e-1f; r = r * a - 6.34846687e-1f; r = r * a - 1.28717512e-1f; r = r * a - a;
+    float large = __builtin_copysignf(1.0f - hy_expf(r), x);
+    float q = -5.96761703e-4f * s + 4.99119423e-3f;
+    q = q * s - 2.67681349e-2f; q = q * s + 1.12819925e-1f; q = q * s - 3.76125336e-1f; q = q * s + 1.28379166e-1f;
+    return a > 0.927734375f ? large : q * x + x;
 }
 #define hy_exp __builtin_exp
 #define hy_log __builtin_log

@@ -88,27 +88,20 @@ HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
 #define HYV_MAXN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MAX(a_, b_)); })
 #define HYV_MINN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MIN(a_, b_)); })
 
-// Reductions of one vector. The maximum is NaN where an element is.
-HY_FN float hyv_sum(hy_v v) {
-    union { hy_v v; float f[HYV_LANES]; } u; u.v = v;
-    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f[i] += u.f[i + h];
-    return u.f[0];
-}
-HY_FN float hyv_prod(hy_v v) {
-    union { hy_v v; float f[HYV_LANES]; } u; u.v = v;
-    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f[i] *= u.f[i + h];
-    return u.f[0];
-}
-HY_FN float hyv_max(hy_v v) {
-    union { hy_v v; float f[HYV_LANES]; } u; u.v = v;
-    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f[i] = hy_max(u.f[i], u.f[i + h]);
-    return u.f[0];
-}
-HY_FN float hyv_min(hy_v v) {
-    union { hy_v v; float f[HYV_LANES]; } u; u.v = v;
-    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f[i] = hy_min(u.f[i], u.f[i + h]);
-    return u.f[0];
-}
+// Reductions of one vector, by halves; those of the greatest and least element leave NaN out.
+#ifdef __clang__
+#define HYV_FOLD(f, last) union { hy_v v; float f_[HYV_LANES]; } u; u.v = v; \
+    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f_[i] = last(u.f_[i], u.f_[i + h]); \
+    return u.f_[0];
+#else
+#define HYV_FOLD(f, last) for (int h = HYV_LANES / 2; h; h /= 2) v = f(v, __builtin_shuffle(v, HYV_COUNT ^ h)); return v[0];
+#endif
+#define HYV_PLUS(a, b) ((a) + (b))
+#define HYV_TIMES(a, b) ((a) * (b))
+HY_FN float hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS, HYV_PLUS) }
+HY_FN float hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES, HYV_TIMES) }
+HY_FN float hyv_max(hy_v v) { HYV_FOLD(HYV_MAX, hy_max) }
+HY_FN float hyv_min(hy_v v) { HYV_FOLD(HYV_MIN, hy_min) }
 
 // exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. NaN stays: MAX and MIN give their second.
 HY_FN hy_v hyv_exp(hy_v x) {
