@@ -17,6 +17,8 @@ from .dialect import Dialect, is_half
 
 Key = tuple[Node, Index, Guard]
 Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]
+# Functions of halves whose results are halves: nothing is to be rounded
+EXACT = {"relu", "neg", "abs", "sign", "floor", "ceil", "rint", "round", "trunc", "fix", "maximum", "minimum", "where", "copysign"}
 
 
 @dataclass
@@ -118,7 +120,7 @@ class Emitter:
         if n.prim == "map":
             row = SCALARS[n.attrs["fn"]]
             args = [self.value(a, idx, block, guard) for a in n.args]
-            return self.let(block, n.dtype, self._spell(row, n.args[-1].dtype, args))
+            return self.let(block, n.dtype, self._rounded(n, self._spell(row, n.args[-1].dtype, args)))
         if n.prim == "cast":
             return self.let(block, n.dtype, self._cast(n, self.value(n.args[0], idx, block, guard)))
         if n.prim == "bitcast":
@@ -134,6 +136,12 @@ class Emitter:
         if n.prim in ("reduce", "dot", "argreduce", "unwindow"):
             return (self.reducer or serial_reduce)(self, n, idx, guard, block)
         raise NotImplementedError(f"{n.prim} inside a kernel")
+
+    def _rounded(self, n: Node, value: str) -> str:
+        """A half value as it would be read back from memory: one kernel may store what another computes again, and both must see the same."""
+        if not is_half(n.dtype) or n.attrs["fn"] in EXACT:
+            return value
+        return self.d.half_load[n.dtype.name].format(self.d.half_store[n.dtype.name].format(value))
 
     def _spell(self, row: object, d: np.dtype, args: list[str]) -> str:
         integer = not dt.is_float(d)
