@@ -176,6 +176,7 @@ for _name in ("left_shift", "right_shift"):
 case("_npi_bitwise_not", [i(5)], np.invert, grad=False)
 case("_npi_floor_divide", [i(6), np.array([2, -2, 3, -3, 4, 1], np.int32)], np.floor_divide, grad=False)
 case("_npi_floor_divide", [f(6), f(6, low=.3)], np.floor_divide, grad=False)
+case("_npi_floor_divide", [np.array([1, -1, 1, 7, -7, 0.3], np.float32), np.array([.1, .1, -.1, 3.5, 3.5, .1], np.float32)], np.floor_divide, grad=False)
 _odd = np.array([1, np.nan, np.inf, -np.inf, 0], np.float32)
 for _name in ("isnan", "isinf", "isfinite"):
     case(f"_npi_{_name}", [_odd], getattr(np, _name), grad=False)

@@ -73,8 +73,7 @@ _row("add", 2, "add", "({0} + {1})", lambda g, y, a, b: (g, g))
 _row("sub", 2, "subtract", "({0} - {1})", lambda g, y, a, b: (g, -g))
 _row("mul", 2, "multiply", "({0} * {1})", lambda g, y, a, b: (g * b, g * a))
 _row("div", 2, "true_divide", "({0} / {1})", lambda g, y, a, b: (g / b, -(g * a) / (b * b)), "float", cost=4)
-_row("floordiv", 2, "floor_divide", "__builtin_floor{f}({0} / {1})", lambda g, y, a, b: (None, None),
-     c_int="hy_ifloordiv({0}, {1})", cuda="floor{f}({0} / {1})", cost=6)
+_row("floordiv", 2, "floor_divide", "hy_floordiv{f}({0}, {1})", lambda g, y, a, b: (None, None), c_int="hy_ifloordiv({0}, {1})", cost=12)
 _row("mod", 2, special.mod, "hy_mod{f}({0}, {1})", lambda g, y, a, b: (g, -g * _m("floor", a / b)),
      c_int="hy_imod({0}, {1})", cost=12)
 _row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", lambda g, y, a, b: (g, -g * _m("trunc", a / b)),
@@ -89,7 +88,7 @@ _row("maximum", 2, "maximum", "hy_max({0}, {1})", c_int="({0} > {1} ? {0} : {1})
 _row("minimum", 2, "minimum", "hy_min({0}, {1})", c_int="({0} < {1} ? {0} : {1})",
      vjp=lambda g, y, a, b: (_m("where", _m("le", a, b), g, 0), _m("where", _m("le", a, b), 0, g)), cost=2)
 _row("relu", 1, lambda xp, a: xp.maximum(a, a.dtype.type(0)), "({0} < 0 ? ({T})0 : {0})",
-     lambda g, y, a: (_m("where", _m("gt", a, 0), g, 0),))
+     lambda g, y, a: (_m("where", _m("gt", y, 0), g, 0),))      # of the result, so that the argument need not be kept
 _row("pow", 2, special.power, "__builtin_pow{f}({0}, {1})",
      lambda g, y, a, b: (g * b * _m("pow", a, b - 1), g * y * _m("log", _m("where", _m("gt", a, 0), a, 1))),
      c_int="hy_ipow({0}, {1})", cuda="pow{f}({0}, {1})", cost=40)

@@ -51,6 +51,19 @@ HY_FN double hy_mod(double a, double b) {
     return r != 0 && (r < 0) != (b < 0) ? r + b : r == 0 ? HY_MATH(copysign)(0.0, b) : r;
 }
 
+// Quotient rounded down, by way of the remainder as NumPy: 1 // 0.1 is 9, though 1 / 0.1 rounds to 10.
+#define HY_FLOORDIV(T, f) \
+    HY_FN T hy_floordiv##f(T a, T b) { \
+        if (b == 0) return a / b; \
+        T r = HY_MATH(fmod##f)(a, b), q = (a - r) / b; \
+        if (r != 0 && (b < 0) != (r < 0)) q -= 1; \
+        if (q == 0) return HY_MATH(copysign##f)((T)0, a / b); \
+        T n = HY_MATH(floor##f)(q); \
+        return q - n > (T)0.5 ? n + 1 : n; \
+    }
+HY_FLOORDIV(float, f)
+HY_FLOORDIV(double, )
+
 // Derivative of log gamma: recurrence up to 8, then Abramowitz and Stegun 6.3.18.
 HY_FN double hy_digamma(double x) {
     double v = 0, z = x < 0.5 ? 1 - x : x;
@@ -83,7 +96,7 @@ HY_FN float hy_trigammaf(float x) { return (float)hy_trigamma(x); }
 // Inverse error function: Giles (2010), refined by two Newton steps.
 HY_FN double hy_erfinv(double x) {
     double w = -HY_MATH(log)((1 - x) * (1 + x)), p, y;
-    if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * HY_MATH(log)(0.0) * -1 : x - x == 0 ? (x - x) / (x - x) : x;
+    if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * HY_MATH(log)(0.0) * -1 : x != x ? x : (double)HY_NAN;
     if (w < 5) {
         w -= 2.5;
         p = 2.81022636e-08;
