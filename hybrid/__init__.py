@@ -11,7 +11,7 @@ from typing import Any
 from . import errors
 from .errors import HybridError, MXNetError
 from . import device as context
-from .device import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
+from .device import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from . import ndarray, symbol, methods, autograd, random, numpy, numpy_extension, names as name
 from . import ndarray as nd
 from . import symbol as sym
@@ -21,6 +21,7 @@ from . import base, executor, initializer, serialize, util
 from . import initializer as init
 from .array import NDArray
 from .symbol import Symbol
+from . import names as attribute
 from .names import AttrScope
 from .ndarray import waitall
 from .hybridize import hybridize
@@ -35,11 +36,12 @@ ndarray.np = symbol.np = numpy                       # F.np and F.npx in hybrid_
 ndarray.npx = symbol.npx = numpy_extension
 __version__ = "0.1.0"
 
-__all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "autograd", "base", "context", "cpu", "cpu_pinned", "current_context", "errors", "executor",
-           "gluon", "gpu", "hybridize", "init", "initializer", "name", "nd", "ndarray", "np", "npx", "num_gpus", "numpy", "numpy_extension", "random",
-           "sym", "symbol", "util", "waitall"]
+__all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base", "context", "cpu", "cpu_pinned",
+           "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info", "hybridize", "init", "initializer", "name", "nd", "ndarray",
+           "np", "npx", "num_gpus", "numpy", "numpy_extension", "random", "sym", "symbol", "util", "waitall"]
 
-_LAZY = ("as_mxnet", "image", "io", "lr_scheduler", "metric", "optimizer", "recordio")                  # modules that are loaded when they are asked for
+# modules that are loaded when they are asked for
+_LAZY = ("as_mxnet", "contrib", "image", "io", "lr_scheduler", "metric", "model", "optimizer", "recordio", "test_utils")
 
 
 def __getattr__(name: str) -> Any:

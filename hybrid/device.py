@@ -108,6 +108,16 @@ def num_gpus() -> int:
     return int(cupy.cuda.runtime.getDeviceCount()) if cupy is not None else 0
 
 
+def gpu_memory_info(device_id: int = 0) -> tuple[int, int]:
+    """Free and total bytes of a GPU's memory."""
+    xp = array_module(gpu(device_id))
+    if xp is np:
+        raise DeviceError("the CUDA emulator has no memory of its own to ask for")
+    with xp.cuda.Device(device_id):
+        free, total = xp.cuda.runtime.memGetInfo()
+    return int(free), int(total)
+
+
 def current_context() -> Context:
     """The innermost ``with`` device, else HYBRID_DEVICE, else a GPU where CuPy sees one, else the CPU."""
     stack = _stack()

@@ -103,6 +103,19 @@ class Space(ModuleType):
         return [*super().__dir__(), *(n.split(".", 1)[1] for n in registry.namespace(_table(self._space)) if n.startswith(self._prefix + "."))]
 
 
+class Internal(ModuleType):
+    """nd._internal and nd.op: every operator under every name, those of files too."""
+
+    def __init__(self, space: str, name: str):
+        super().__init__(f"hybrid.{space}.{name}")
+        self._space = space
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return resolve(self._space, name)
+
+
 def _table(space: str) -> str:
     return "nd" if space == "sym" else space
 
@@ -124,6 +137,8 @@ def _find(space: str, name: str) -> Any:
         return make_function(table[name], name, space)
     if any(n.startswith(name + ".") for n in table):
         return Space(space, name)
+    if name in ("_internal", "op") and space in ("nd", "sym"):
+        return Internal(space, name)
     if name in registry.OPS and space in ("nd", "sym"):
         return make_function(registry.OPS[name], name, space)
 

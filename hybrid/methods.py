@@ -258,6 +258,7 @@ def _symbol_copyto(self: Symbol, other: Any) -> Any:
     return other
 
 
+Symbol.tostype = NDArray.tostype                                     # type: ignore[attr-defined]
 Symbol.astype = _symbol_astype                                       # type: ignore[attr-defined]
 Symbol.copyto = _symbol_copyto                                       # type: ignore[attr-defined]
 Symbol.copy = lambda self: invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]

@@ -212,7 +212,7 @@ def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
 
 def symbol_functions() -> dict[str, Any]:
     """The functions of this module that sym has too."""
-    made = {f.__name__: symbolic(f) for f in (zeros, ones, full, arange, linspace, eye)}
+    made = {f.__name__: symbolic(f) for f in (zeros, ones, full, empty, arange, linspace, eye)}
     made["array"] = _symbol_array
     return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2, "random": RandomSpace("sym")}
 

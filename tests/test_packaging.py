@@ -27,7 +27,7 @@ LAYERS = [
     ["ndarray"],
     ["numpy"],
     ["serialize"],
-    ["numpy_extension", "base", "util", "metric", "lr_scheduler"],
+    ["numpy_extension", "base", "util", "model", "test_utils", "metric", "lr_scheduler"],
     ["optimizer"],
     ["recordio", "io"],
     ["image"],

@@ -27,6 +27,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         return
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a folder; give the name of a file")
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.tmp")
     # O_EXCL: never write through a link somebody put there; 0o666 lets the umask decide the mode
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
