@@ -97,3 +97,4 @@ case("_contrib_SyncBatchNorm", [f(3, 2, 4), f(2, low=0.5), f(2), f(2), f(2, low=
 for _mode, _gates in (("rnn_relu", 1), ("rnn_tanh", 1), ("lstm", 4), ("gru", 3)):
     _states = [f(2, 1, 2) for _ in range(2 if _mode == "lstm" else 1)]
     case("RNN", [f(2, 1, 2), f(2 * _gates * 2 * 6) / 2, *_states], mode=_mode, state_size=2, num_layers=1, bidirectional=True, state_outputs=True)
+case("_rnn_param_concat", [f(6), f(4)], dim=0)
