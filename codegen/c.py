@@ -10,7 +10,7 @@ from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 
 from . import rowcall, rows, scan, sort, vector
-from .contraction import Contraction, Target, support, supported
+from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .loops import PARALLEL_WORK, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of
@@ -178,7 +178,7 @@ def print_program(kernels: Sequence[Kernel], pointer: Callable[[Node], str], scr
     target = Target(vector_bytes)
     printed = [print_kernel(k, f"k{k.number}", target) for k in kernels if k.root.size]
     kernels = list(scan.every(kernels))
-    dtypes = sorted({k.dot.dtype for k in kernels if k.dot is not None and supported(k)}, key=str)
+    dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and supported(k)}, key=str)
     parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
              vector.support(vector_bytes // 4) if any(p.vectors for p in printed) else "", *(p.source for p in printed), print_net(printed, pointer, scratch)]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

@@ -15,7 +15,7 @@ from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C
+from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, Operand, matmul, root_index
 
@@ -71,7 +71,12 @@ def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int) -> Til
 
 def supported(k: Kernel) -> bool:
     """Whether the templates take this contraction (else it is a plain loop)."""
-    return k.dot is not None and k.dot.dtype in (np.float32, np.float64) and k.dot.size > 0 and k.dot.args[0].size > 0
+    return k.dot is not None and (k.dot.dtype in (np.float32, np.float64) or is_half(k.dot.dtype)) and k.dot.size > 0 and k.dot.args[0].size > 0
+
+
+def sum_dtype(dot: Node) -> np.dtype:
+    """The dtype of products and sums: halves are multiplied and summed as float32."""
+    return np.dtype(np.float32) if is_half(dot.dtype) else dot.dtype
 
 
 def vector_type(d: np.dtype, lanes: int) -> str:
@@ -89,7 +94,7 @@ class Contraction:
         assert k.dot is not None
         self.k, self.name, self.args, self.names, self.target = k, name, args, names, target
         self.dot = k.dot
-        self.d = self.dot.dtype
+        self.d = sum_dtype(self.dot)
         self.T = C.storage(self.d)
         self.lanes = target.lanes(self.d)
         self.V, self.U = f"v{self.T}{self.lanes}", f"u{self.T}{self.lanes}"
@@ -99,7 +104,8 @@ class Contraction:
 
     def source(self) -> str:
         """C text of the kernel, its helper functions before it."""
-        plans = [matmul(self.dot, self.reads, swap) for swap in (False, True)]
+        straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}           # halves are converted on the way into a panel
+        plans = [matmul(self.dot, straight, swap) for swap in (False, True)]
         for m in sorted(plans, key=lambda m: m.sizes[0]):
             if self._few_rows(m):
                 return self._dots(m)
@@ -336,7 +342,7 @@ class Contraction:
     # ---- epilogue: the kernel's root from the sums
     def _epilogue(self, m: Matmul, flat_spans: dict[Var, tuple[int, str]], cell: object, rows: tuple[int, str] | None = None,
                   spans: dict[Var, tuple[int, str]] | None = None) -> list[str]:
-        e = Emitter(C, self.reads, given={self.dot: lambda idx: cell()}, extra={n: self.names[n] for n in self.k.extra}, count=3000)     # type: ignore[operator]
+        e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell())}, extra={n: self.names[n] for n in self.k.extra}, count=3000)     # type: ignore[operator]
         every = {**flat_spans, **(spans or {})}
         at = root_index(self.k, m.dot_index)
         first = Block(None, frozenset([*m.batch, *m.columns]) - frozenset(every))
@@ -360,6 +366,11 @@ class Contraction:
             else:
                 body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
         return body
+
+    def _rounded(self, value: str) -> str:
+        """A sum as the value it stands for: that of a half dtype, if it has one."""
+        d = self.dot.dtype
+        return C.half_load[d.name].format(C.half_store[d.name].format(value)) if is_half(d) else value
 
     # ---- pieces
     def _head(self) -> str:
