@@ -13,7 +13,7 @@ _cache = tempfile.TemporaryDirectory(prefix="hybrid-tests-")
 os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")
 
-from .cuda_tools import check_cuda_source, cuda_device  # noqa: E402, F401  after the settings
+from .cuda_tools import check_new_kernels, cuda_device  # noqa: E402, F401  after the settings
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,7 +27,7 @@ def generated_cuda_compiles() -> Iterator[None]:
     def print_and_compile(*args: Any) -> Any:
         printed = real(*args)
         if printed.launches and nvrtc.available():
-            check_cuda_source(printed.source, [launch.name for launch in printed.launches])
+            check_new_kernels(printed.source)
         return printed
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cuda, "print_program", print_and_compile)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -41,6 +42,26 @@ def check_cuda_source(source: str, kernels: Sequence[str], archs: Sequence[str] 
                                               f"source {compiled.source_path}")
         found[arch] = compiled.resources
     return found
+
+
+_BEGIN = 'extern "C" __global__'
+_checked: set[str] = set()
+
+
+def check_new_kernels(source: str) -> None:
+    """``check_cuda_source`` for those kernels of a generated source that no other test has brought under whatever name."""
+    head, *texts = source.split(_BEGIN)
+    new, names = [], []
+    for text in texts:
+        name = re.match(r" void (?:__launch_bounds__\(\d+\) )?(\w+)\(", text)
+        assert name, f"no kernel begins with {text[:80]!r}"
+        key = head + re.sub(rf"\b{name[1]}\b", "kernel", text)
+        if key not in _checked:
+            _checked.add(key)
+            new.append(text)
+            names.append(name[1])
+    if new:
+        check_cuda_source(_BEGIN.join([head, *new]), names)
 
 
 def run_cuda(source: str, launches: Sequence[Sequence[object]], arrays: Sequence[np.ndarray], order: str = "forward",
