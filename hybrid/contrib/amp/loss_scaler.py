@@ -1,0 +1,116 @@
+"""The loss scale: as large as gradients in low precision can bear. Small gradients of a scaled loss do not vanish in float16."""
+from __future__ import annotations
+
+import logging
+import warnings
+from typing import Any, Iterable
+
+import numpy as np
+
+from ... import dtype as dt
+from ...array import NDArray, array
+from ...device import Context, array_module
+from ...errors import AttributeValueError, HybridError
+from ...trace import untraced
+
+
+class NaNLossError(HybridError, FloatingPointError):
+    """The loss is NaN before it is scaled, so that no scale helps."""
+
+
+class LossScaler:
+    """A loss scale that halves when a gradient overflows and doubles after many steps without one.
+
+    init_scale, max_scale: powers of two, so that scaling rounds nothing. scale_window: steps without overflow before it doubles.
+
+    >>> LossScaler().loss_scale
+    65536.0
+    """
+
+    def __init__(self, init_scale: float = 2.0 ** 16, scale_factor: float = 2.0, scale_window: int = 2000, max_scale: float = 2.0 ** 24):
+        if not (init_scale > 0 and scale_factor > 1 and scale_window > 0 and max_scale >= init_scale):
+            raise AttributeValueError("a LossScaler needs init_scale > 0, scale_factor > 1, scale_window > 0 and max_scale >= init_scale, got "
+                                      f"{init_scale!r}, {scale_factor!r}, {scale_window!r}, {max_scale!r}")
+        self._loss_scale = float(init_scale)
+        self._scale_factor, self._scale_seq_len, self._max_loss_scale = float(scale_factor), int(scale_window), float(max_scale)
+        self._unskipped = 0
+        self._losses: list[NDArray] = []                   # what was scaled last and not looked at yet
+        self._held: dict[Context, NDArray] = {}            # the scale on devices, which compiled programs read
+        self._warned = False
+
+    @property
+    def loss_scale(self) -> float:
+        """The scale now."""
+        return self._loss_scale
+
+    def __repr__(self) -> str:
+        return f"LossScaler({self._loss_scale:g}, {self._unskipped} steps without overflow)"
+
+    def _set(self, scale: float) -> None:
+        self._loss_scale = scale
+        for held in self._held.values():
+            held[:] = scale
+
+    def on(self, ctx: Context) -> NDArray:
+        """The scale as an array (1,) on a device. It follows changes, so that a compiled program that reads it is never stale."""
+        if ctx not in self._held:
+            with untraced():
+                self._held[ctx] = array([self._loss_scale], ctx, np.float32)
+        return self._held[ctx]
+
+    # ---- the loss
+    def watch(self, losses: Iterable[Any]) -> None:
+        """Remember losses before they are scaled; on the CPU a NaN is an error at once, elsewhere when gradients are looked at."""
+        self._losses = [x for x in losses if isinstance(x, NDArray)]
+        if all(x.ctx.device_type == "cpu" for x in self._losses):
+            self._check_losses()
+
+    def _check_losses(self) -> None:
+        losses, self._losses = self._losses, []
+        for x in losses:
+            xp = array_module(x.ctx)
+            if dt.is_float(x._data.dtype) and bool(xp.isnan(x._data).any()):
+                raise NaNLossError(
+                    f"the loss is NaN in {int(xp.isnan(x._data).sum())} of {x.size} places before it is scaled, so no loss scale helps and no step is made. "
+                    "Look for NaN in the data or parameters, a logarithm or division of 0, a learning rate that is too large, or an operator that "
+                    "overflows in low precision (give it in amp.init(fp32_ops=...))")
+
+    # ---- the gradients
+    def has_overflow(self, params: Iterable[Any]) -> bool:
+        """Whether a gradient of some Parameters is infinite or NaN. Then the scale halves at once, and the step must be left out.
+
+        (MXNet 1.9.1 lets the step after an overflow use the old scale once more.)
+        """
+        if self._finite(params):
+            self._losses = []
+            self._unskipped += 1
+            if self._unskipped >= self._scale_seq_len:
+                self._unskipped = 0
+                self._set(min(self._max_loss_scale, self._loss_scale * self._scale_factor))
+                logging.info("AMP: increasing loss scale to %f", self._loss_scale)
+            return False
+        self._check_losses()
+        self._unskipped = 0
+        self._set(self._loss_scale / self._scale_factor)
+        logging.info("AMP: decreasing loss scale to %f", self._loss_scale)
+        if self._loss_scale < 1 and not self._warned:
+            self._warned = True
+            warnings.warn(f"gradients overflow even with a loss scale of {self._loss_scale * self._scale_factor:g}: every step is left out, nothing is learned. "
+                          "Look at the gradients (Parameter.grad()) and the learning rate", stacklevel=4)
+        return True
+
+    def _finite(self, params: Iterable[Any]) -> bool:
+        """Whether all gradients are finite. On a device one number comes back."""
+        flags: dict[Context, list[Any]] = {}
+        for p in params:
+            if p.grad_req == "null" or p._data is None:
+                continue
+            for x in p._data.values():
+                if x._ag is None or x._ag.grad is None or x._ag.lost:
+                    continue
+                g = x._ag.grad
+                flag = array_module(g._ctx).isfinite(g._data).all()
+                if g._ctx.device_type == "cpu" and not flag:
+                    return False
+                flags.setdefault(g._ctx, []).append(flag)
+        return all(bool(array_module(ctx).stack(some).all()) for ctx, some in flags.items() if ctx.device_type != "cpu")
