@@ -13,8 +13,8 @@ from .symbol_block import SymbolBlock
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "contrib", "nn", "parameter"]
 
 _LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils", "metric": "hybrid.metric",
-         "rnn": "hybrid.gluon.rnn", "trainer": "hybrid.gluon.trainer"}         # loaded when they are asked for
-_NOT_YET = ("model_zoo", "probability")
+         "model_zoo": "hybrid.gluon.model_zoo", "rnn": "hybrid.gluon.rnn", "trainer": "hybrid.gluon.trainer"}         # loaded when they are asked for
+_NOT_YET = ("probability",)
 
 
 def __getattr__(name: str) -> Any:
