@@ -239,8 +239,8 @@ def cast(data: Node, a: Attrs) -> Node:
 
 @op("amp_cast", "data", dtype=DType())
 def amp_cast(data: Node, a: Attrs) -> Node:
-    """Floats in another dtype; other arrays as they are."""
-    return ir.cast(data, dt.as_dtype(a.dtype)) if dt.is_float(data.dtype) else data
+    """Halves and float32 in another dtype; other arrays as they are."""
+    return ir.cast(data, dt.as_dtype(a.dtype)) if dt.is_float(data.dtype) and data.dtype != dt.float64 else data
 
 
 @op("amp_multicast", "*data", arity_attr="num_outputs", outputs=lambda a: a.num_outputs, num_outputs=Int(), cast_narrow=Bool(False))
