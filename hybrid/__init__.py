@@ -25,7 +25,6 @@ from . import names as attribute
 from .names import AttrScope
 from .ndarray import waitall
 from .hybridize import hybridize
-from . import gluon
 
 methods.BACKWARD.append(autograd.backward)
 random.NAMESPACE.append(ndarray.random)
@@ -41,7 +40,7 @@ __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symb
            "np", "npx", "num_gpus", "numpy", "numpy_extension", "random", "sym", "symbol", "util", "waitall"]
 
 # modules that are loaded when they are asked for
-_LAZY = ("as_mxnet", "contrib", "image", "io", "lr_scheduler", "metric", "model", "optimizer", "recordio", "test_utils")
+_LAZY = ("as_mxnet", "contrib", "gluon", "image", "io", "lr_scheduler", "metric", "model", "optimizer", "recordio", "test_utils")
 
 
 def __getattr__(name: str) -> Any:

@@ -27,7 +27,7 @@ class _History:
     def of(self, x: NDArray) -> Symbol:
         """The value of an array."""
         order: list[Entry] = []
-        stack = [(x._ag.entry, False)]                                  # type: ignore[union-attr]
+        stack: list[tuple[Any, bool]] = [(x._ag.entry, False)]          # type: ignore[union-attr]
         seen: set[int] = set()
         while stack:
             entry, done = stack.pop()
@@ -53,7 +53,8 @@ class _History:
             raise HybridError("get_symbol: an autograd.Function (or a gradient) is part of the recorded computation, which no operator stands for")
         inputs = [self._value(x, s) for x, s in zip(entry.inputs, entry.sources)]
         if len(entry.origin) == 2:
-            return self._graph(*entry.origin, inputs)
+            results, variables = entry.origin
+            return self._graph(results, variables, inputs)
         d, attrs, present = entry.origin
         node = self._node(d, attrs, inputs[:sum(present)])
         return [(node, k) for k in range(len(entry.outputs))]

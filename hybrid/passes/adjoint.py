@@ -68,6 +68,6 @@ def _convolved(n: Node, dot: Node, order: list[int], side: int, kernel: list[int
     contract[side] += kernel
     contract[1 - side] += range(grad.ndim, view.ndim)
     operands = (weights, view) if side == 0 else (view, weights)
-    out = ir.dot(*operands, tuple(map(tuple, contract)), dot.attrs["batch"])
+    out = ir.dot(*operands, (contract[0], contract[1]), dot.attrs["batch"])
     left = [i for i, h in enumerate(_homes(dot)) if h is None or h[0] != side or h[1] not in kernel]      # axes of the old contraction that remain
     return ir.permute(out, [left.index(order[i]) for i in range(n.ndim)])
