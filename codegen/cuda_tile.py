@@ -72,7 +72,8 @@ class Fill:
             value = CUDA.half_store[p.dot.dtype.name].format(value)
         one = [*self.element.own, f"{r}[i * {w} + j] = {value};"]
         lanes = ["#pragma unroll", f"for (int j = 0; j < {w}; j++) {{", *("  " + s for s in one), "}"]
-        return [*self._walk(), f"  {p.kind} at = {start} + s, kk = k0 + d;", "  HY_ASSUME(at >= 0 && kk >= 0);", "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {r}[i * {w} + j] = 0;",
+        return [*self._walk(), f"  {p.kind} at = {start} + s, kk = k0 + d;", "  HY_ASSUME(at >= 0 && kk >= 0);",
+                "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {r}[i * {w} + j] = 0;",
                 f"  if (at < {extent} && kk < {high}) {{", *("    " + s for s in [*decoded, *self.element.common, *lanes]), "  }", "}"]
 
     def keep_by_depth(self, to: str) -> list[str]:
