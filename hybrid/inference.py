@@ -27,6 +27,13 @@ def _key(n: SymNode, k: int) -> Any:
     return id(n) if n.opdef is None else (id(n), k)
 
 
+def _uncast(n: SymNode, k: int) -> tuple[SymNode, int]:
+    """What a value is cast from, which has its shape: a parameter's shape is found out through casts too."""
+    while n.opdef is not None and n.opdef.name in ("amp_cast", "amp_multicast"):
+        n, k = n.inputs[k if n.opdef.name == "amp_multicast" else 0]
+    return n, k
+
+
 def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, Any]:
     """Shapes by id of a variable and by (id, output) of an operator; what stays unknown is None, or has 0 or -1 in it."""
     shapes: dict[Any, Any] = {}
@@ -46,16 +53,17 @@ def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, A
 def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
     d, a = n.opdef, n.attrs
     assert d is not None and a is not None
-    at = [_key(m, k) for m, k in n.inputs]
+    sources = [_uncast(m, k) for m, k in n.inputs]
+    at = [_key(m, k) for m, k in sources]
     ins = [shapes.get(key) for key in at]
-    unsure = [s is None or (m.opdef is None and any(v <= 0 for v in s)) for s, (m, _) in zip(ins, n.inputs)]
+    unsure = [s is None or (m.opdef is None and any(v <= 0 for v in s)) for s, (m, _) in zip(ins, sources)]
     try:
         if any(unsure) and can_complete(d, unsure):
             for key, u, full in zip(at, unsure, d.complete(ins, a)):
                 if u and full is not None:
                     shapes[key] = tuple(full)
             ins = [shapes.get(key) for key in at]
-        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and not all(s)) for s, (m, _) in zip(ins, n.inputs)):
+        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and not all(s)) for s, (m, _) in zip(ins, sources)):
             return
         padded = len(d.inputs) - len(ins) if not d.variadic else 0
         found = d.infer([*ins, *[None] * padded], [*[dt.float32] * len(ins), *[None] * padded], a)
