@@ -53,7 +53,8 @@ class Rules:
         return found if found != "conditional" else "float32" if self._condition(d, a) else None
 
     def _look_up(self, d: OpDef) -> str | None:
-        tables = (("low", self.low), ("float32", self.float32), ("conditional", {n for n, _, _ in self.conditional}), ("widest", self.widest))
+        tables = (("low", self.low), ("float32", self.float32), ("conditional", {n for n, _, _ in self.conditional}), ("widest", self.widest),
+                  (None, set(lists.FLOAT16_OR_32 if self.half else lists.BFLOAT16_OR_32)))
         for name in (d.name, *d.json, *d.names["nd"]):         # its own name before the others that it has
             for kind, table in tables:
                 if name in table:
