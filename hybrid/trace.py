@@ -19,6 +19,7 @@ from .ops.registry import find
 from .scope import CASTS_VERSION, SCOPE
 from .lower import lower
 from .symbol import Symbol, create, cut
+from .surroundings import Surroundings
 from .symnode import CONCRETE, SymNode
 from .tree import flatten, unflatten
 
@@ -35,6 +36,7 @@ class Trace:
         self.holders: list[Any] = []                    # what gives the array of each variable at call time
         self.handles: list[tuple[Symbol, SymNode]] = []
         self.known: dict[int, Symbol] = {}
+        self.places: dict[int, Any] = {}                # variables outside of the code that hold arrays, by id of the array
         self.made: dict[int, NDArray] = {}              # arrays that the traced code makes of constants: each call has its own
         self.blocks: list[Any] = []                     # Blocks called meanwhile: what they do may depend on their attributes
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
@@ -67,7 +69,7 @@ class Trace:
         if x._ctx != self.ctx:
             raise DeviceError(f"{user_location()}: an array is on {x._ctx}, the inputs are on {self.ctx}; move it with as_in_context")
         if id(x) not in self.known:
-            handle = self.variable(f"captured{len(self.known)}", x, x.shape, x._data.dtype)
+            handle = self.variable(f"captured{len(self.known)}", self.places.get(id(x), x), x.shape, x._data.dtype)
             # a change in place of what the code made itself must not reach the next call: it changes a copy
             self.known[id(x)] = create(find("_copy"), [handle], {}, f"made{len(self.known)}") if id(x) in self.made else handle
         return self.known[id(x)]
@@ -146,6 +148,7 @@ class Hybridized:
         self.owner = owner
         self.fn, self.name, self.state, self.options = fn, name, state, options or {}
         self._own_version = version or (lambda: 0)
+        self.around = Surroundings(fn if version is None else None)      # a Block watches its classes itself
         self._used: list[Any] = []                       # Blocks that the traced code called and that the owner's version does not cover
         self._seen: Any = None                           # the counters of those Blocks when _steady, their versions, was made
         self._lists: list[list[int]] = []
@@ -159,7 +162,7 @@ class Hybridized:
 
     def version(self) -> Any:
         """A value that differs when something that the traces depend on has changed."""
-        own = self._own_version(), CASTS_VERSION[0]
+        own = self._own_version(), CASTS_VERSION[0], self.around.stamp() if self.around.places else ()
         if not self._used:
             return own
         if self._seen is None or not self._lists or [n[0] for n in self._lists] != self._seen:
@@ -183,7 +186,7 @@ class Hybridized:
 
     def _counters(self) -> tuple[list[int], ...] | None:
         """Numbers that grow whenever ``version`` may differ, or None when there are no such numbers."""
-        every = [self.counters, *(b._counters() for b in self._used)]
+        every = [self.counters if not self.around.places else None, *(b._counters() for b in self._used)]
         return None if any(c is None for c in every) else tuple({id(n): n for c in every for n in c or ()}.values())
 
     # ---- calls
@@ -280,6 +283,8 @@ class Hybridized:
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:
         trace = Trace(ctx, SCOPE.training)
+        self.around.refresh()
+        trace.places = self.around.arrays()
         trace.given = [*arrays, *held]
         trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
         with _active(trace):

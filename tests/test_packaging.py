@@ -20,7 +20,7 @@ LAYERS = [
     ["names", "tree", "indexing", "random", "tape", "debug", "symnode", "inference", "lower", "symbol"],
     ["array"],
     ["dispatch"],
-    ["autograd", "functions", "quick", "entry", "trace", "traced_grad", "traced_function", "history", "nd_draws"],
+    ["autograd", "functions", "contents", "surroundings", "quick", "entry", "trace", "traced_grad", "traced_function", "history", "nd_draws"],
     ["traced_indexing"],
     ["methods", "executor", "hybridize", "initializer"],
     ["random_functions"],
@@ -32,6 +32,7 @@ LAYERS = [
     ["recordio", "io"],
     ["image"],
     ["gluon"],
+    ["contrib"],
     ["alias"],
     ["as_mxnet"],
 ]

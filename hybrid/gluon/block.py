@@ -2,19 +2,22 @@
 from __future__ import annotations
 
 import re
+import sys
 import warnings
+import weakref
 from collections import OrderedDict
 from typing import Any, Callable
 
 import numpy as np
 
 from .. import serialize
+from ..contents import Watched, can_change_inside, fingerprint, named_in_methods
 from ..debug import LAST_CHANGE
 from ..errors import AttributeValueError, FileFormatError
 from ..hybridize import check_options
 from ..scope import SCOPE
 from ..symbol import Symbol
-from .attributes import can_change_inside, fingerprint, named_in_methods
+from ..surroundings import places_of
 from .naming import BlockScope
 from .parameter import VERSION, Parameter, ParameterDict, fill
 
@@ -100,7 +103,8 @@ class Block:
     def _watched(self) -> list[Any]:
         """Attributes whose contents may have changed since the last call, its own and the children's (see attributes.py)."""
         names = named_in_methods(type(self)) if self._loose else frozenset()
-        own = [self.__dict__.get(k) for k in sorted(self._loose) if names is None or k in names]
+        own: list[Any] = [Watched(self.__dict__.get(k), names) for k in sorted(self._loose) if names is None or k in names]
+        own += outside_of(type(self))
         return own + [v for c in self._children.values() for v in c._watched()]
 
     def __delattr__(self, name: str) -> None:
@@ -337,6 +341,22 @@ class Block:
 
 
 _OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks", "_forward_pre_hooks", "_version"}
+def outside_of(cls: type) -> list[Any]:
+    """Globals and closure variables that the methods of a user's class read. Looked for again when its module has more names."""
+    size = len(getattr(sys.modules.get(cls.__module__), "__dict__", ()))
+    kept = _OUTSIDE.get(cls)
+    if kept is None or kept[0] != size:
+        kept = _OUTSIDE[cls] = size, _places(cls)
+    return kept[1]
+
+
+def _places(cls: type) -> list[Any]:
+    methods = [m for base in cls.__mro__ if base.__module__.split(".")[0] not in ("hybrid", "builtins")
+               for k, m in vars(base).items() if k not in ("__init__", "__repr__")]
+    return places_of(m.fget if isinstance(m, property) else m for m in methods) if methods else []
+
+
+_OUTSIDE: "weakref.WeakKeyDictionary[type, tuple[int, list[Any]]]" = weakref.WeakKeyDictionary()
 BLOCK_VERSION = [0]                  # grows with every change of any block's attributes: the cheap check of the fast path
 
 

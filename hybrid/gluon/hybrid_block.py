@@ -7,6 +7,7 @@ import numpy as np
 
 from .. import autograd, names, ndarray, symbol
 from ..array import NDArray
+from ..contents import fingerprint
 from ..device import current_context
 from ..errors import DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
@@ -15,7 +16,6 @@ from ..serialize.export import export_symbol
 from ..symbol import CONCRETE, Group, Symbol, known, var
 from ..trace import Hybridized, Trace, _active, untraced
 from ..tree import flatten, unflatten
-from .attributes import fingerprint
 from .block import BLOCK_VERSION, Block
 from .parameter import VERSION, Parameter
 
