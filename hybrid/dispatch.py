@@ -111,8 +111,8 @@ def _eager(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[N
         fast = d.eager(xp, [None if x is None else x._data for x in arrays], a)
     inputs: list[Any] = list(present)
     if fast is None:
-        if d.random(a, SCOPE.training):
-            key = xp.asarray(random.next_key())
+        if draws := int(d.random(a, SCOPE.training)):
+            key = xp.asarray(random.next_key(draws))
             raw.append(key)
             inputs.append(wrap(key, ctx))
         fast, updates = reference.run(program, raw, xp)

@@ -1,7 +1,7 @@
 """From the operator graph to a program of primitives."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Collection, Sequence
 
 import numpy as np
 
@@ -24,39 +24,60 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool) -> tuple[Program,
         leaves.append(ir.input(i, shape, dtype or dt.float32))
     value: dict[Any, Node] = {(id(n), 0): leaf for n, leaf in zip(inputs, leaves)}
     order = symbol.nodes()
-    drawing = [n for n in order if n.opdef is not None and n.opdef.random(n.attrs, _mode(n, train))]            # type: ignore[arg-type]
-    draws = {id(n): i for i, n in enumerate(sorted(drawing, key=lambda n: n.serial))}
+    missing = next((n for n in order if n.opdef is None and (id(n), 0) not in value), None)
+    if missing is not None:
+        raise AttributeValueError(f"the graph's variable {missing.name!r} is none of the inputs: {', '.join(m.name for m in inputs)}")
+    first, draws = draws_of(order, train)
     key = ir.input(len(leaves), (2,), np.uint32) if draws else None
-    updates: dict[int, Node] = {}
+    found = lower_nodes(order, value, train, key, first, {id(n) for n in inputs})
     slots = {id(n): i for i, n in enumerate(inputs)}
+    outputs = tuple(value[(id(n), k)] for n, k in symbol.entries)
+    program = Program(tuple(leaves) + ((key,) if key is not None else ()), outputs, tuple((slots[i], n) for i, n in found.items()))
+    return program, draws
+
+
+def draws_of(order: Sequence[SymNode], train: bool) -> tuple[dict[int, int], int]:
+    """The number of each drawing operator's first draw, by id, in the order in which the operators were made; and how many there are."""
+    first, count = {}, 0
+    for n in sorted((n for n in order if n.opdef is not None), key=lambda n: n.serial):
+        own = int(n.opdef.random(n.attrs, mode_of(n, train)))                          # type: ignore[union-attr, arg-type]
+        if own:
+            first[id(n)] = count
+            count += own
+    return first, count
+
+
+def lower_nodes(order: Sequence[SymNode], value: dict[Any, Node], train: bool, key: Node | None, first: dict[int, int],
+                states: Collection[int]) -> dict[int, Node]:
+    """Put the values of operators into ``value``, by (id, output number), where those of all variables are.
+
+    key, first: the random key and the number of each operator's first draw. states: ids of the variables that operators may
+    update; returns their new values.
+    """
+    updates: dict[int, Node] = {}
     for n in order:
         if n.opdef is None:
-            if (id(n), 0) not in value:
-                raise AttributeValueError(f"the graph's variable {n.name!r} is none of the inputs: {', '.join(m.name for m in inputs)}")
             continue
         nodes: list[Any] = [value[(id(m), k)] for m, k in n.inputs]
         if not n.opdef.variadic:
             nodes += [None] * (len(n.opdef.inputs) - len(nodes))
-        own = None
-        if id(n) in draws:
-            own = _key(key, draws[id(n)])
-        low = n.opdef.lower(nodes, n.attrs, _mode(n, train), own)                   # type: ignore[arg-type]
+        own = drawn(key, first[id(n)]) if id(n) in first else None
+        low = n.opdef.lower(nodes, n.attrs, mode_of(n, train), own)                     # type: ignore[arg-type]
         for k, out in enumerate(low.outputs):
             value[(id(n), k)] = out
         for name, out in low.updates.items():
-            target = n.inputs[n.opdef.inputs.index(name)][0]
-            if id(target) in slots:
-                value[(id(target), 0)] = out
-                updates[slots[id(target)]] = out
-    outputs = tuple(value[(id(n), k)] for n, k in symbol.entries)
-    program = Program(tuple(leaves) + ((key,) if key is not None else ()), outputs, tuple(updates.items()))
-    return program, len(draws)
+            target = n.inputs[name if isinstance(name, int) else n.opdef.inputs.index(name)][0]
+            if id(target) in states:
+                value[(id(target), 0)] = updates[id(target)] = out
+    return updates
 
 
-def _mode(n: SymNode, train: bool) -> bool:
+def mode_of(n: SymNode, train: bool) -> bool:
+    """Whether a node runs in training mode: as its code was traced, else as the whole graph."""
     return train if n.train is None else n.train
 
 
-def _key(key: Node | None, i: int) -> Node:
+def drawn(key: Node | None, i: int) -> Node:
+    """The key of draw number i."""
     assert key is not None
     return key if i == 0 else ir.map("add", key, ir.data(np.array([0, i], np.uint32)))

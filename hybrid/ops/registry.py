@@ -36,9 +36,9 @@ CACHE_LIMIT = 4096                     # programs kept per operator; a new shape
 
 @dataclass(frozen=True)
 class Lowered:
-    """What an operator becomes: output nodes, and new values of its auxiliary states by input name."""
+    """What an operator becomes: output nodes, and new values of its auxiliary states by name or number of the input."""
     outputs: tuple[Node, ...]
-    updates: Mapping[str, Node] = field(default_factory=dict)
+    updates: Mapping[Any, Node] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -136,7 +136,7 @@ class OpDef:
         key = ir.input(len(leaves), (2,), np.uint32) if self.random(a, train) else None
         low = self.lower(nodes, a, train, key)
         slot = {n: leaf.attrs["slot"] for n, leaf in zip(self.inputs, nodes) if leaf is not None}
-        updates = tuple((slot[name], node) for name, node in low.updates.items())
+        updates = tuple((name if isinstance(name, int) else slot[name], node) for name, node in low.updates.items())
         return Program(tuple(leaves) + ((key,) if key is not None else ()), low.outputs, updates)
 
     def infer(self, shapes: Sequence[Any], dtypes: Sequence[Any], a: Attrs, train: bool = False) -> list[tuple[tuple[int, ...], np.dtype]]:
