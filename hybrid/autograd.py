@@ -5,9 +5,9 @@ from typing import Any, Sequence
 
 from . import dtype as dt
 from . import history, traced_function, traced_grad
-from .array import full_like, wrap
+from .array import NDArray, full_like, wrap
 from .dispatch import apply_program
-from .errors import HybridError
+from .errors import DTypeError, HybridError, ShapeError
 from .passes.differentiate import vjp_program
 from .scope import SCOPE
 from .tape import Entry, Slot, flags
@@ -159,7 +159,16 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
 def _heads(heads: Any, head_grads: Any) -> tuple[list[Any], list[Any]]:
     heads = list(heads) if isinstance(heads, (list, tuple)) else [heads]
     given = [None] * len(heads) if head_grads is None else list(head_grads) if isinstance(head_grads, (list, tuple)) else [head_grads]
-    return heads, [full_like(h, 1) if g is None else g for h, g in zip(heads, given)]
+    return heads, [full_like(h, 1) if g is None else _head_gradient(h, g) for h, g in zip(heads, given)]
+
+
+def _head_gradient(head: Any, given: Any) -> Any:
+    """A gradient given for a head, in the head's dtype; one of another shape is an error."""
+    if not isinstance(given, NDArray):
+        raise DTypeError(f"the gradient of a head must be an array, got {type(given).__name__}")
+    if given.shape != head.shape:
+        raise ShapeError(f"backward: the array has shape {head.shape}, the gradient given for it {given.shape}; they must be the same")
+    return given if given._data.dtype == head._data.dtype else given.astype(head.dtype)
 
 
 def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:  # noqa: A002
