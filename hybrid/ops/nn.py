@@ -138,7 +138,7 @@ def _wide(x: Node) -> Node:
 def softmax_of(x: Node, axis: int, log: bool = False) -> Node:
     """softmax or its logarithm along an axis, shifted by the maximum; half types in float32."""
     w = _wide(x)
-    shifted = w - ir.reduce("max", w, (axis,), True)
+    shifted = w - ir.detach(ir.reduce("max", w, (axis,), True))         # the result does not depend on the shift
     total = ir.reduce("sum", ir.map("exp", shifted), (axis,), True)
     out = shifted - ir.map("log", total) if log else ir.map("exp", shifted) / total
     return ir.cast(out, x.dtype) if dt.is_float(x.dtype) else out

@@ -7,6 +7,7 @@ kernels never depend on each other in a circle. Movement is an index map and cos
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
@@ -44,6 +45,7 @@ class Fuser:
         self.row_value: dict[Node, bool] = {}
         self.merged: dict[Node, list[Use]] = {}
         self.items: dict[Node, list[Node]] = {}          # of each loop: what is read of it
+        self.needed = Counter(a for n in self.order for a in set(n.args))
         self.late: dict[Node, int] = {}                  # position of the last anchor a node depends on
         for i, n in enumerate(program.order()):
             anchor = n.prim not in LEAVES | ELEMENTWISE | MOVEMENT
@@ -261,7 +263,7 @@ class Fuser:
         dot = self.carries[n]
         if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
             return "operand of a contraction, computed once"
-        if dot is not None and n.prim in ELEMENTWISE:
+        if dot is not None and n.prim in ELEMENTWISE and not self._mask(n):
             if not all(u.bijective for u in uses):
                 return "kept as the epilogue of its contraction"
             if k.dot is not None or k.hoisted:
@@ -276,6 +278,10 @@ class Fuser:
             if visits > 1.5 * n.size and visits * self.subtree[n] > k.root.size:     # little beside the kernel's own work is computed again
                 return f"would be computed {visits / max(n.size, 1):.1f} times"
         return ""
+
+    def _mask(self, n: Node) -> bool:
+        """A comparison of values that are stored in any case, because others need them."""
+        return n.dtype == bool and n.prim == "map" and all(a.prim in LEAVES | MOVEMENT or self.needed[a] > 1 for a in n.args)
 
     def _opens_rows(self, uses: list[Use], k: Kernel) -> bool:
         """Whether a value per row can be computed once a row here; the kernel's rows are then fixed."""
