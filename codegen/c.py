@@ -1,6 +1,8 @@
 """C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from importlib import resources
 from typing import Callable, Sequence
 
@@ -164,6 +166,16 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     return rows.print_rows(k, name, target.vector // 4) or print_loops(k, name)
 
 
+def share(kernels: Sequence[Printed]) -> list[Printed]:
+    """Kernels that differ in their names alone become one function, called with other pointers: each is compiled once."""
+    first: dict[str, str] = {}
+    out = []
+    for p in kernels:
+        name = first.setdefault(re.sub(rf"\b{p.name}(?![0-9])", "@", p.source), p.name)
+        out.append(p if name == p.name else replace(p, name=name, source=""))
+    return out
+
+
 def print_net(kernels: Sequence[Printed], pointer: Callable[[Node], str], scratch: str) -> str:
     """The function that runs all kernels. pointer: C text of a stored value's address."""
     calls = []
@@ -176,9 +188,9 @@ def print_net(kernels: Sequence[Printed], pointer: Callable[[Node], str], scratc
 def print_program(kernels: Sequence[Kernel], pointer: Callable[[Node], str], scratch: str, vector_bytes: int) -> tuple[str, int]:
     """C of a whole program and the bytes of scratch memory it wants. scratch: C text of that memory's address."""
     target = Target(vector_bytes)
-    printed = [print_kernel(k, f"k{k.number}", target) for k in kernels if k.root.size]
+    printed = share([print_kernel(k, f"k{k.number}", target) for k in kernels if k.root.size])
     kernels = list(scan.every(kernels))
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and supported(k)}, key=str)
     parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
-             vector.support(vector_bytes // 4) if any(p.vectors for p in printed) else "", *(p.source for p in printed), print_net(printed, pointer, scratch)]
+             vector.support(vector_bytes // 4) if any(p.vectors for p in printed) else "", *(p.source for p in printed if p.source), print_net(printed, pointer, scratch)]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)
