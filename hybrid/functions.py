@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 from types import ModuleType
 from typing import Any, Callable
@@ -83,6 +84,7 @@ def _signature(d: OpDef) -> inspect.Signature:
     return inspect.Signature(parts)
 
 
+LAZY = {f"contrib.{name}": "hybrid.control_flow" for name in ("foreach", "while_loop", "cond")}      # functions that are no operators: where they are
 _cache: dict[tuple[str, str], Any] = {}
 _seen = [-1]
 
@@ -133,6 +135,8 @@ def resolve(space: str, name: str) -> Any:
 
 def _find(space: str, name: str) -> Any:
     table = registry.namespace(_table(space))
+    if name in LAZY:
+        return getattr(importlib.import_module(LAZY[name]), name.rsplit(".", 1)[-1])
     if name in table:
         return make_function(table[name], name, space)
     if any(n.startswith(name + ".") for n in table):

@@ -15,11 +15,12 @@ from ..ir.build import make
 from ..ir.scan import STEPS, Body, Cotangents, count_of, stacked
 from .differentiate import cotangents
 from .fold import constant
-from .loops import over, reached
+from .loops import key_of, over, reached
 from .partition import LEAVES, choose
 from .rewrite import rebuild
 
-Total = Callable[[Callable[[Node], Node]], Node]
+Find = Callable[[Node], Node]
+Total = Callable[[Find, Find], Node]             # from what gives a value in all steps, and what gives its sum
 
 
 def _gradient(g: Cotangents, loop: Node, *args: Node) -> tuple[Any, ...]:
@@ -56,7 +57,7 @@ class _Gradient:
     def _stack(self) -> None:
         """The forward loop with what the gradient wants of each step stacked, and where each of it is found."""
         grads = list(self.grads.values())
-        kept = [n for n in choose(grads, set(self.body.order()), set()) if n.prim not in LEAVES]
+        kept = [n for n in choose(grads, self._forward(grads), set()) if n.prim not in LEAVES]
         used = _below(grads, set(kept))
         kept += [leaf for leaf in self.leaves[:self.carries] if leaf in used]
         ys = list(stacked(self.loop))
@@ -72,6 +73,14 @@ class _Gradient:
         self.constants = {leaf: arg for leaf, arg in zip(self.leaves[self.carries + self.slices:], self.loop.args[self.carries + self.slices:]) if leaf in used}
         for i in self.given:
             self.rows[self.seed_of[i]] = self._of_steps(self.g[i])
+
+    def _forward(self, grads: Sequence[Node]) -> set[Node]:
+        """What a step computes anyway: the body, and loops in it that only stack more."""
+        own = set(self.body.order())
+        seen: dict[Node, Node] = {}
+        keys = {key_of(n, seen) for n in own if n.prim == "scan"}
+        more = {n for n in ir.toposort(grads) if n.prim == "scan" and key_of(n, seen) in keys} if keys else set()
+        return own | more | {n for n in ir.toposort(grads) if n.prim == "item" and n.args[0] in more}
 
     def _of_steps(self, g: Node) -> Node:
         """A stacked cotangent, zero where no step was done."""
@@ -94,15 +103,14 @@ class _Gradient:
         carried = len(self.moving) + len(totals.sums)
         first = carried + len(parts)
 
-        def result(n: Node) -> Node:
-            if n in self.rows:
-                return self.rows[n]
-            if n in totals.stacks:
-                return ir.item(back, first + totals.stacks.index(n))
+        def in_all(n: Node) -> Node:
+            return self.rows[n] if n in self.rows else ir.item(back, first + totals.stacks.index(n))
+
+        def summed(n: Node) -> Node:
             return ir.item(back, len(self.moving) + totals.sums.index(n))
         out: dict[Node, Node] = {self.leaves[i]: ir.item(back, k) for k, i in enumerate(self.moving)}
         out.update({leaf: ir.item(back, carried + k) for k, leaf in enumerate(parts)})
-        out.update({leaf: make_total(result) for leaf, make_total in sums.items()})
+        out.update({leaf: make_total(in_all, summed) for leaf, make_total in sums.items()})
         return tuple(out.get(leaf) for leaf in self.leaves) + (None,) * (len(self.loop.args) - len(self.leaves))
 
     def _backward(self, totals: "Totals", parts: Sequence[Node]) -> Node:
@@ -135,30 +143,31 @@ class Totals:
 
     def of(self, n: Node) -> Total:
         """How the sum is made of what ``rows``, ``stacks`` and ``sums`` are."""
-        if n.prim in ("reshape", "permute", "cast") or n.prim == "map" and n.attrs["fn"] == "neg":
-            if _is_product(n.args[0]):
-                inner = self.of(n.args[0])
-                return lambda at: rebuild(n, [inner(at)])
+        if self._there(n):
+            return lambda rows, sums: ir.reduce("sum", rows(n), (0,))
+        if (n.prim in ("reshape", "permute", "cast") or n.prim == "map" and n.attrs["fn"] == "neg") and _is_product(n.args[0]):
+            inner = self.of(n.args[0])
+            return lambda rows, sums: rebuild(n, [inner(rows, sums)])
         if n.prim == "map" and n.attrs["fn"] in ("add", "sub"):
             pair = [self.of(a) for a in n.args]
-            return lambda at: rebuild(n, [p(at) for p in pair])
+            return lambda rows, sums: rebuild(n, [p(rows, sums) for p in pair])
         if n.prim == "reduce" and n.attrs["op"] == "sum" and self._there(n.args[0]):
             axes = (0, *(a + 1 for a in n.attrs["axes"]))
-            return lambda at: ir.reduce("sum", at(n.args[0]), axes)
+            return lambda rows, sums: ir.reduce("sum", rows(n.args[0]), axes)
         if n.prim == "dot" and self._worth(n):
             return self._product(n)
-        if n.prim == "scatter_add" and n.attrs["axis"] == 0 and self._take(n.args):
-            return lambda at: ir.scatter_add(at(n.args[0]), at(n.args[1]), 0, n.attrs["size"])
+        if n.prim == "scatter_add" and n.attrs["axis"] == 0:
+            self._take(n.args)
+            return lambda rows, sums: ir.scatter_add(rows(n.args[0]), rows(n.args[1]), 0, n.attrs["size"])
         if n not in self.sums:
             self.sums.append(n)
-        return lambda at: at(n)
+        return lambda rows, sums: sums(n)
 
     def _there(self, n: Node) -> bool:
         return n in self.rows or n in self.stacks
 
-    def _take(self, nodes: Sequence[Node]) -> bool:
+    def _take(self, nodes: Sequence[Node]) -> None:
         self.stacks += [a for a in dict.fromkeys(nodes) if not self._there(a)]
-        return True
 
     def _worth(self, n: Node) -> bool:
         """Stacking the factors takes little more memory than the sum itself in a few steps."""
@@ -170,7 +179,7 @@ class Totals:
         contract = tuple((0, *(i + 1 for i in axes)) for axes in (ca, cb))
         batch = tuple(tuple(i + 1 for i in axes) for axes in (ba, bb))
         x, y = n.args
-        return lambda at: ir.dot(at(x), at(y), contract, batch)             # type: ignore[arg-type]
+        return lambda rows, sums: ir.dot(rows(x), rows(y), contract, batch)             # type: ignore[arg-type]
 
 
 def _is_product(n: Node) -> bool:
