@@ -100,8 +100,9 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     _unscale_in_step(optimizer_or_trainer, scaler)
     if tracing() is not None:
         tracing().before.append(lambda: _unscale_in_step(optimizer_or_trainer, scaler))
-    scaled = [_scaled(x, scaler) for x in losses]
-    yield scaled if several else scaled[0]
+    with np.errstate(over="ignore", invalid="ignore"):          # an overflow is nothing to warn of: the step is left out
+        scaled = [_scaled(x, scaler) for x in losses]
+        yield scaled if several else scaled[0]
 
 
 def _unscale_in_step(trainer: Any, scaler: LossScaler) -> None:
