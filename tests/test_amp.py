@@ -4,10 +4,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import logging
 import pickle
 import sys
-import warnings
 from pathlib import Path
 from typing import Any, Iterator
 
@@ -76,7 +74,8 @@ def test_no_operator_is_in_two_lists() -> None:
 
 # ---- casts
 CALLS: list[tuple[str, Any, str]] = [
-    ("fully_connected", lambda x, w, h: nd.FullyConnected(x, w, no_bias=True, num_hidden=4), "low"), ("numpy_interface", lambda x, w, h: mx.npx.fully_connected(x, w, no_bias=True, num_hidden=4), "low"),
+    ("fully_connected", lambda x, w, h: nd.FullyConnected(x, w, no_bias=True, num_hidden=4), "low"),
+    ("numpy_interface", lambda x, w, h: mx.npx.fully_connected(x, w, no_bias=True, num_hidden=4), "low"),
     ("exp", lambda x, w, h: nd.exp(h), "float32"), ("softmax", lambda x, w, h: nd.softmax(h), "float32"), ("mean", lambda x, w, h: h.mean(), "float32"),
     ("np_mean", lambda x, w, h: mx.np.mean(h), "float32"), ("relu", lambda x, w, h: nd.relu(h), "low"), ("relu32", lambda x, w, h: nd.relu(x), "float32"),
     ("add", lambda x, w, h: x + h, "float32"), ("add_low", lambda x, w, h: h + h, "low"), ("dot", lambda x, w, h: nd.dot(x, h), "float32"),
@@ -173,25 +172,17 @@ def test_products_of_halves_compiled(dtype: str, act: str | None, sizes: tuple[i
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_stored_half_equals_the_same_half_computed_again(dtype: str) -> None:
-    """Pooling's gradient asks which elements equal the maximum: one unrounded among them, and there would be none (0 / 0)."""
-    net = nn.HybridSequential()
-    net.add(nn.Conv2D(4, 3, activation="relu", in_channels=1), nn.MaxPool2D(), nn.Conv2D(4, 3, activation="relu", in_channels=4), nn.MaxPool2D(),
-            nn.Dense(3, in_units=16))
-    mx.random.seed(1)
-    net.initialize(mx.init.Xavier())
-    amp.init(dtype)
-    x = nd.array(np.random.RandomState(0).randn(8, 1, 14, 14))
-    found = []
-    for hybridized in (False, True):
-        net.hybridize(hybridized)
-        with autograd.record():
-            loss = (net(x) ** 2).sum()
-        loss.backward()
-        found.append([p.grad().asnumpy().copy() for p in net.collect_params().values()])
-    for eager, compiled in zip(*found):
-        assert np.isfinite(compiled).all()
-        np.testing.assert_allclose(compiled, eager, atol=(0.01 if dtype == "float16" else 0.05) * abs(eager).max())
+def test_halves_are_rounded_after_every_function(dtype: str) -> None:
+    """A value that one kernel stores and another computes again must be the same: pooling's gradient asks which elements equal the maximum."""
+    a, b = (nd.array(np.random.RandomState(s).randn(6, 50)).astype(dtype) for s in (1, 2))
+
+    def f(a: Any, b: Any) -> Any:
+        total = a + b
+        return total, total - a, total * b - a, (total - a == b).astype("float32")
+    for eager, compiled in zip(f(a, b), mx.hybridize(f)(a, b)):
+        assert compiled.dtype == eager.dtype
+        np.testing.assert_array_equal(compiled.astype("float32").asnumpy(), eager.astype("float32").asnumpy())
+    assert 0.1 < f(a, b)[3].mean().asscalar() < 0.9
 
 
 def digits(count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -236,3 +227,112 @@ def train_lenet(dtype: str, epochs: int) -> float:
 def test_lenet_learns_as_well_in_half_precision() -> None:
     found = {dtype: train_lenet(dtype, 8) for dtype in ("float32", *DTYPES)}
     assert found["float32"] > 0.9 and all(abs(a - found["float32"]) <= 0.03 for a in found.values()), found
+
+
+# ---- converted models
+def described(nodes: Any) -> list[Any]:
+    """Nodes as (operator, name, attributes, inputs). MXNet writes ``_0`` where an operator does not name its outputs."""
+    return [(n["op"], n["name"].replace("_0_amp", "_output_amp"), n.get("attrs", {}), [i[:2] for i in n["inputs"]]) for n in nodes]
+
+
+def nodes_of(symbol: Any) -> list[Any]:
+    return described(json.loads(symbol.tojson(remove_amp_cast=False))["nodes"])
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED["cases"]))
+def test_converted_symbols_are_mxnets(name: str) -> None:
+    case = RECORDED["cases"][name]
+    out = amp.convert_symbol(sym.load_json(case["symbol"]), **case["kwargs"])
+    assert nodes_of(out) == described(case["nodes"])
+    assert nodes_of(amp.convert_symbol(out, **case["kwargs"])) == nodes_of(out)                  # again: nothing more
+
+
+@pytest.mark.parametrize("name", sorted(RECORDED["models"]))
+def test_converted_models_are_mxnets(name: str) -> None:
+    case = RECORDED["models"][name]
+    args = {k: nd.zeros(s) for k, s in case["shapes"].items() if k not in ("data", "softmax_label")}
+    aux = {k: args.pop(k) for k in case["aux"]}
+    out, new_args, new_aux = amp.convert_model(sym.load_json(case["symbol"]), args, aux, cast_optional_params=case["offline"])
+    assert nodes_of(out) == described(case["nodes"])
+    assert {k: np.dtype(v.dtype).name for k, v in {**new_args, **new_aux}.items()} == case["dtypes"]
+    assert all(v.dtype == np.float32 for v in args.values())                                    # what was given stays
+
+
+@pytest.mark.parametrize("offline", [False, True], ids=["", "offline"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_converted_net_reads_the_digits(dtype: str, offline: bool) -> None:
+    data = HERE.parent / "examples" / "data"
+    images, labels = digits(1797)
+    net = gluon.SymbolBlock.imports(data / "lenet_digits-symbol.json", ["data"], data / "lenet_digits-0025.params")
+    x = nd.array(images[-360:])
+    expected = net(x).asnumpy()
+    made = amp.convert_hybrid_block(net, dtype, cast_optional_params=offline)
+    kinds = {p.data().dtype for p in made.collect_params().values()}
+    assert kinds == ({np.float32, HALF[dtype]} if offline else {np.float32})
+    for hybridized in (False, True):
+        made.hybridize(hybridized)
+        out = made(x)
+        assert out.dtype == np.float32
+        assert abs(out.asnumpy() - expected).max() < (0.05 if dtype == "float16" else 0.5)
+        assert abs(int((out.asnumpy().argmax(1) == labels[-360:]).sum()) - 338) <= 2
+    assert nd.load(str(data / "lenet_digits-0025.params")).keys() and net(x).asnumpy().tolist() == expected.tolist()
+
+
+def test_a_block_of_several_inputs_is_converted(tmp_path: Path) -> None:
+    class Two(nn.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a, self.b = nn.Dense(4), nn.Dense(4)
+
+        def hybrid_forward(self, F: Any, x: Any, y: Any) -> Any:  # noqa: N803
+            return F.softmax(self.a(x) - 2 * self.b(y))
+    net = Two()
+    net.initialize()
+    x, y = nd.array([[1.0, 2.0]]), nd.array([[3.0, -1.0, 0.5]])
+    expected = net(x, y).asnumpy()
+    amp.init("float16")                                       # the graph that is converted is the float32 one
+    made = amp.convert_hybrid_block(net, "bfloat16")
+    amp.off()
+    np.testing.assert_allclose(made(x, y).asnumpy(), expected, atol=0.02)
+    made.export(str(tmp_path / "made"), remove_amp_cast=False)
+    again = gluon.SymbolBlock.imports(tmp_path / "made-symbol.json", ["data0", "data1"], tmp_path / "made-0000.params")
+    assert again(x, y).asnumpy().tolist() == made(x, y).asnumpy().tolist()
+
+
+# ---- bad input
+BAD: list[tuple[str, Any, type[Exception], str]] = [
+    ("dtype", lambda: amp.init("float64"), errors.DTypeError, "float16' or 'bfloat16', got 'float64"),
+    ("unknown", lambda: amp.init("float16", fp32_ops=["Convlution"]), errors.AttributeValueError, "'Convlution' is not known.*Convolution"),
+    ("text", lambda: amp.init("float16", fp32_ops="exp"), errors.AttributeValueError, "list of names, got 'exp'"),
+    ("twice", lambda: amp.init("float16", target_precision_ops=["exp"]), errors.AttributeValueError, "one list alone, but exp"),
+    ("conditions", lambda: amp.init("float16", conditional_fp32_ops=["exp"]), errors.AttributeValueError, "operator, attribute, list of values"),
+    ("list", lambda: amp.list_lp16_ops("int8"), errors.DTypeError, "got 'int8'"),
+    ("early", lambda: amp.init_trainer(None), errors.HybridError, r"call amp.init\(\) before"),
+    ("symbol", lambda: amp.convert_symbol("x"), errors.AttributeValueError, "takes a Symbol, got str"),
+    ("excluded", lambda: amp.convert_symbol(sym.exp(sym.var("x"), name="e"), excluded_sym_names=["f"]), errors.AttributeValueError, "no node 'f'"),
+    ("unlisted", lambda: amp.convert_symbol(sym.var("x"), fp32_ops=["mish"]), errors.AttributeValueError, "mish: in none of the lists"),
+    ("arguments", lambda: amp.convert_model(sym.var("x"), [], {}), errors.AttributeValueError, "arg_params must be a dict"),
+    ("block", lambda: amp.convert_hybrid_block(nn.Sequential()), errors.AttributeValueError, "takes a HybridBlock, got Sequential"),
+    ("uncalled", lambda: amp.convert_hybrid_block(dense()), errors.HybridError, "call the block once"),
+    ("scaler", lambda: amp.LossScaler(init_scale=-1), errors.AttributeValueError, "init_scale > 0"),
+]
+
+
+@pytest.mark.parametrize("call, error, text", [row[1:] for row in BAD], ids=[row[0] for row in BAD])
+def test_bad_input_is_a_clear_error(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        call()
+    assert nd.FullyConnected(nd.ones((1, 2)), nd.ones((1, 2)), no_bias=True, num_hidden=1).dtype == np.float32        # nothing was switched on
+
+
+def test_trainers_that_cannot_be_scaled() -> None:
+    amp.init("float16")
+    with pytest.raises(TypeError, match="only compatible with Gluon Trainer"):
+        amp.init_trainer(mx.optimizer.SGD())
+    with pytest.raises(TypeError, match="instead is str"):
+        amp.init_trainer("sgd")
+    trainer = gluon.Trainer(dense().collect_params(), "sgd")
+    with pytest.raises(errors.HybridError, match="did you forget to call amp.init_trainer"), amp.scale_loss(nd.ones((1,)), trainer):
+        pass
+    with pytest.raises(errors.HybridError, match="did you forget to call amp.init_trainer"):
+        amp.unscale(trainer)

@@ -58,7 +58,8 @@ def attention() -> object:
     x = S.var("data")
     q, k = (S.FullyConnected(x, num_hidden=4, flatten=False, name=n) for n in "qk")
     scores = S.batch_dot(q, k, transpose_b=True, name="qk")
-    return S.FullyConnected(S.LayerNorm(S.batch_dot(S.softmax(scores, name="sm"), S.broadcast_mul(k, S.mean(k, axis=1, keepdims=True, name="m"), name="scaled"), name="mix"), name="ln"), num_hidden=2, name="o")
+    value = S.broadcast_mul(k, S.mean(k, axis=1, keepdims=True, name="m"), name="scaled")
+    return S.FullyConnected(S.LayerNorm(S.batch_dot(S.softmax(scores, name="sm"), value, name="mix"), name="ln"), num_hidden=2, name="o")
 
 
 CASES = {
