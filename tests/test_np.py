@@ -11,7 +11,9 @@ X = np.arange(12).reshape(3, 4)
 
 
 def test_arrays_look_like_numpys():
-    assert repr(np.array([1, 2, 3])) == "array([1., 2., 3.])" and str(np.array([1, 2])) == "[1. 2.]" and repr(np.array([1, 2], dtype="int32")) == "array([1, 2], dtype=int32)"
+    with mx.cpu():
+        assert repr(np.array([1, 2, 3])) == "array([1., 2., 3.])"
+    assert str(np.array([1, 2])) == "[1. 2.]" and repr(np.array([1, 2], dtype="int32")).startswith("array([1, 2], dtype=int32")
     assert X.dtype == "float32" and isinstance(X.dtype, onp.dtype) and (X > 3).dtype == "bool" and X[0, 1].shape == () and X.sum().shape == ()
     assert np.array(5).item() == 5 and float(np.array(3)) == 3 and np.newaxis is None and np.float32 is onp.float32 and np.uint16 is onp.uint16
 

@@ -161,13 +161,13 @@ def test_copies():
 def test_eval():
     out = (A + B).eval(a=nd.ones((2, 3)), b=nd.full((2, 3), 2))
     assert len(out) == 1 and out[0].asnumpy().tolist() == [[3, 3, 3]] * 2
-    assert (A * 2).eval(ctx=mx.cpu(), a=nd.array([1, 2], dtype="int32"))[0].dtype == onp.int32
+    assert (A * 2).eval(ctx=mx.current_context(), a=nd.array([1, 2], dtype="int32"))[0].dtype == onp.int32
     with pytest.raises(ValueError, match="no arrays given for 'b'"):
         (A + B).eval(a=nd.ones((2, 3)))
 
 
 def test_simple_bind_trains():
-    ex = FC.simple_bind(mx.cpu(), a=(2, 3), grad_req={"fc_weight": "write", "fc_bias": "add"})
+    ex = FC.simple_bind(mx.current_context(), a=(2, 3), grad_req={"fc_weight": "write", "fc_bias": "add"})
     assert {k: v.shape for k, v in ex.arg_dict.items()} == {"a": (2, 3), "fc_weight": (4, 3), "fc_bias": (4,)} and list(ex.grad_dict) == ["fc_weight", "fc_bias"]
     ex.copy_params_from({"fc_weight": nd.ones((4, 3))})
     for _ in range(2):
@@ -185,20 +185,20 @@ def test_simple_bind_trains():
     with pytest.raises(ValueError, match="allow_extra_params"):
         ex.copy_params_from({"q": nd.ones((1,))})
     with pytest.raises(mx.errors.ShapeError, match="do not tell the shape of a, fc_weight"):
-        FC.simple_bind(mx.cpu())
+        FC.simple_bind(mx.current_context())
 
 
 def test_bind_with_states_and_random_operators():
     bn = sym.BatchNorm(A, name="bn", fix_gamma=False, momentum=0.5)
     x = nd.array(onp.arange(8).reshape(4, 2))
     states = {"bn_moving_mean": nd.zeros((2,)), "bn_moving_var": nd.ones((2,))}
-    ex = bn.bind(mx.cpu(), [x, nd.ones((2,)), nd.zeros((2,))], aux_states=states)
+    ex = bn.bind(mx.current_context(), [x, nd.ones((2,)), nd.zeros((2,))], aux_states=states)
     ex.forward()
     assert states["bn_moving_mean"].asnumpy().tolist() == [0, 0]
     out = ex.forward(is_train=True)[0].asnumpy()
     assert ex.aux_dict["bn_moving_mean"].asnumpy().tolist() == [1.5, 2.0] and ex.aux_arrays[0] is states["bn_moving_mean"]
     onp.testing.assert_allclose(out.mean(0), 0, atol=1e-6)
-    drop = sym.Dropout(A, p=0.5).bind(mx.cpu(), {"a": nd.ones((50, 50))})
+    drop = sym.Dropout(A, p=0.5).bind(mx.current_context(), {"a": nd.ones((50, 50))})
     a, b = drop.forward(is_train=True)[0].asnumpy(), drop.forward(is_train=True)[0].asnumpy()
     assert set(onp.unique(a)) == {0, 2} and (a != b).any() and (drop.forward()[0].asnumpy() == 1).all()
 
