@@ -121,8 +121,10 @@ def test_a_nan_loss_is_an_error_and_no_step() -> None:
     trainer, before = scaled(net), weights(net)
     with autograd.record():
         loss = net(x * np.nan)
-        with pytest.raises(amp.NaNLossError, match="loss is NaN in 6 of 6 places before it is scaled") as caught, amp.scale_loss(loss, trainer) as s:
-            s.backward()
+        with pytest.raises(amp.NaNLossError, match="loss is NaN in 6 of 6 places before it is scaled") as caught:
+            with amp.scale_loss(loss, trainer) as s:         # here on the CPU
+                s.backward()
+            trainer.step(1)                                  # on a GPU here, where gradients are looked at anyway
     assert isinstance(caught.value, (errors.HybridError, FloatingPointError))
     assert all((a == b).all() for a, b in zip(before, weights(net))) and trainer._amp_loss_scaler.loss_scale == 2.0 ** 16
     backward(net, trainer, x)                                # and training goes on
