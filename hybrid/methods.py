@@ -158,6 +158,8 @@ def array_item(self: NDArray, key: Any) -> Any:
 
 def _scalar(self: NDArray, key: Any) -> Any:
     """An element as an array that shares memory: of shape (1,), or () under NumPy's rules."""
+    if isinstance(key, tuple) and not key:                   # x[()] of an array without axes: itself
+        return wrap(self._data.view(), self._ctx, type(self))
     parts = tuple(int(k) for k in (key if isinstance(key, tuple) else (key,)))
     last = parts[-1] % self.shape[-1]
     view = self._data[parts[:-1] + (slice(last, last + 1),)]
