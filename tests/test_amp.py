@@ -133,7 +133,7 @@ def test_compiled_programs_follow_the_switch() -> None:
             out = net(x)
         seen.append((out.dtype, f(x).dtype))
     assert seen == [(d, d) for d in (np.float32, np.float16, HALF["bfloat16"], HALF["bfloat16"], np.float32)]
-    assert len(net.cache_misses) == 4 == len(f.cache_misses)
+    assert len(net.cache_misses) == 4 == len(f.cache_misses) and all("mixed precision" in m for m in net.cache_misses[1:])
 
 
 def test_symbols_get_casts_and_files_do_not(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ... import dtype as dt
 from ...array import REBINDS
+from ...debug import LAST_CHANGE
 from ...dispatch import invoke
 from ...errors import AttributeValueError
 from ...ops import registry
@@ -175,4 +176,5 @@ def switch(policy: Policy | None) -> None:
     """Let a policy hold for the whole process, or none. Programs compiled under another one are not used again."""
     CASTS[:] = [] if policy is None else [policy]
     CASTS_VERSION[0] += 1
+    LAST_CHANGE[0] = "the switch of mixed precision (contrib.amp)"      # what the reports of cache misses name
     REBINDS[0] += 1                                             # calls that go the shortest way look at this
