@@ -24,11 +24,13 @@ from .symbol import Symbol
 from . import names as attribute
 from .names import AttrScope
 from .ndarray import waitall
+from . import operator
 from .hybridize import hybridize
 
 methods.BACKWARD.append(autograd.backward)
 random.NAMESPACE.append(ndarray.random)
 symbol.FUNCTIONS.update(ndarray.symbol_functions())
+symbol.FUNCTIONS["Custom"], ndarray.Custom = operator.symbolic_custom, operator.Custom       # type: ignore[attr-defined]
 symbol.attach_files(serialize.symbol_json)
 ndarray.attach_files(serialize)
 ndarray.np = symbol.np = numpy                       # F.np and F.npx in hybrid_forward
@@ -37,7 +39,7 @@ __version__ = "0.1.0"
 
 __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base", "context", "cpu", "cpu_pinned",
            "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info", "hybridize", "init", "initializer", "name", "nd", "ndarray",
-           "np", "npx", "num_gpus", "numpy", "numpy_extension", "random", "sym", "symbol", "util", "waitall"]
+           "np", "npx", "num_gpus", "numpy", "numpy_extension", "operator", "random", "sym", "symbol", "util", "waitall"]
 
 # modules that are loaded when they are asked for
 _LAZY = ("as_mxnet", "contrib", "gluon", "image", "io", "lr_scheduler", "metric", "model", "optimizer", "recordio", "test_utils")

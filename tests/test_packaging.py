@@ -20,7 +20,7 @@ LAYERS = [
     ["names", "tree", "indexing", "random", "tape", "debug", "symnode", "inference", "lower", "subgraph", "symbol"],
     ["array"],
     ["dispatch"],
-    ["autograd", "control_flow", "functions", "contents", "surroundings", "quick", "entry", "trace", "traced_grad", "traced_function", "history", "nd_draws"],
+    ["autograd", "control_flow", "operator", "functions", "contents", "surroundings", "quick", "entry", "trace", "traced_grad", "traced_function", "history", "nd_draws"],
     ["traced_indexing"],
     ["methods", "executor", "hybridize", "initializer"],
     ["random_functions"],

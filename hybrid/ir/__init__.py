@@ -4,6 +4,7 @@ from __future__ import annotations
 from .build import (argreduce, argsort, bitcast, broadcast_shapes, cast, concat, const, data, detach, dot, expand, full, gather, input,
                     iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, slice, unwindow, window, with_grad)
 from .build import map_ as map  # noqa: A004  the primitive's name
+from .host import HostCall, host
 from .node import Node, toposort, users
 from .primitives import PRIMS, reduce_identity
 from .program import Program
@@ -12,7 +13,7 @@ from .scan import Body, item, loop, scan
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
-__all__ = ["Body", "GRADS", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP", "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
-           "concat", "const", "data", "detach", "dot", "expand", "full", "gather", "input", "iota", "item", "loop", "make", "map", "pad",
+__all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP", "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
+           "concat", "const", "data", "detach", "dot", "expand", "full", "gather", "host", "input", "iota", "item", "loop", "make", "map", "pad",
            "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar", "reshape", "rows", "scan", "scatter_add",
            "slice", "toposort", "unwindow", "users", "window", "with_grad"]

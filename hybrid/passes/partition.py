@@ -49,7 +49,7 @@ def _partition(program: Program, wrt: tuple[int, ...]) -> Partition:
     found = tidied([*program.roots, *grads])                 # a loop whose steps are kept for its gradient is one with the loop itself
     program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
     forward = set(program.order())
-    forward |= {n for n in ir.toposort(grads) if n.prim == "item" and n.args[0] in forward}
+    forward |= {n for n in ir.toposort(grads) if n.prim in ("item", "host_item") and n.args[0] in forward}
     changed = {program.inputs[slot] for slot, _ in program.updates}        # hold other values when backward runs
     kept = choose(grads, forward, changed)
     given = [i for i, leaf in enumerate(program.inputs) if leaf not in kept]

@@ -10,6 +10,7 @@ from ..ir import Program
 from ..passes.pipeline import plan
 from . import reference
 from .report import Report, make_report
+from .staged import StagedProgram, has_calls
 
 
 class ReferenceProgram:
@@ -40,6 +41,8 @@ def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[An
 
 
 def _compile(program: Program, ctx: Context) -> Any:
+    if has_calls(program):
+        return StagedProgram(program, array_module(ctx), lambda part: compile(part, ctx))
     if ctx.device_type == "gpu":
         from .cuda.program import CudaProgram                          # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)

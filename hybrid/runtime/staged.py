@@ -1,0 +1,118 @@
+"""Programs that call Python code on the way: cut at the calls (ir/host.py), with a compiled program for each stretch between."""
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+from ..errors import HybridError
+from ..ir import PRIMS, Node, Program
+from ..ir import input as leaf
+from ..passes.rewrite import rebuild
+from .report import Report
+
+FREE = frozenset({"const", "data", "iota"})
+_OF_FREE = frozenset({"expand", "reshape", "cast", "permute", "slice", "pad"})
+Compile = Callable[[Program], Any]
+
+
+def has_calls(program: Program) -> bool:
+    """Whether a program calls Python code; inside a loop that is an error."""
+    if any(_calls_within(n) for n in program.order() if n.prim == "scan"):
+        raise HybridError("a custom operator (Python code) cannot be called from inside a compiled loop (foreach, while_loop, cond): "
+                          "call it outside of the loop, or call the block without hybridize()")
+    return any(n.prim == "host" for n in program.order())
+
+
+def _calls_within(scan: Node) -> bool:
+    body = scan.attrs["body"]
+    return any(n.prim == "host" or n.prim == "scan" and _calls_within(n) for n in body.order())
+
+
+class StagedProgram:
+    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written when all has run."""
+
+    def __init__(self, program: Program, xp: Any, compile_part: Compile):
+        self.program, self.xp = program, xp
+        self._free: dict[Node, bool] = {}
+        order = program.order()
+        self._level: dict[Node, int] = {}
+        for n in order:
+            self._level[n] = max((self._level[a] for a in n.args), default=0) + (n.prim == "host")
+        count = 1 + max(self._level.values())
+        self._calls = [sorted((n for n in order if n.prim == "host" and self._level[n] == k), key=lambda n: n.attrs["call"].serial) for k in range(count)]
+        self._stretches = [self._stretch(order, k, compile_part) for k in range(count)]
+        self.report = self._report()
+
+    def _is_free(self, n: Node) -> bool:
+        """Whether a value is made of constants alone: it is made again in each stretch."""
+        if n not in self._free:
+            self._free[n] = n.prim in FREE or n.prim in _OF_FREE and all(self._is_free(a) for a in n.args)
+        return self._free[n]
+
+    def _given(self, n: Node, k: int) -> bool:
+        """Whether stretch k finds a value ready."""
+        return not self._is_free(n) and (n.prim in ("input", "host_item") or self._level[n] < k)
+
+    def _stretch(self, order: Sequence[Node], k: int, compile_part: Compile) -> Any:
+        """(values it reads, values it gives, executable), or None."""
+        ends = {*self.program.roots, *(a for n in order if n.prim == "host" for a in n.args)}
+        later = {a for n in order if self._level[n] > k for a in n.args}
+        gives = [n for n in order if n.prim not in ("input", "host", "host_item") and self._level[n] == k and
+                 (n in ends or n in later and not self._is_free(n))]
+        if not gives:
+            return None
+        reads: list[Node] = []
+        new: dict[Node, Node] = {}
+        wanted, todo = set(gives), list(gives)
+        while todo:
+            n = todo.pop()
+            for a in () if self._given(n, k) else n.args:
+                if a not in wanted:
+                    wanted.add(a)
+                    todo.append(a)
+        for n in order:
+            if n in wanted:
+                if self._given(n, k):
+                    new[n] = leaf(len(reads), n.shape, n.dtype)
+                    reads.append(n)
+                else:
+                    new[n] = rebuild(n, [new[a] for a in n.args])
+        return reads, gives, compile_part(Program(tuple(new[n] for n in reads), tuple(new[n] for n in gives)))
+
+    def _report(self) -> Report:
+        found = [s[2].report for s in self._stretches if s is not None]
+        out = Report(found[0].backend if found else "Python")
+        for r in found:
+            out.kernels += r.kernels
+            out.refusals += r.refusals
+            for name in ("eager_kernels", "eager_bytes", "arena_bytes", "bound_bytes", "output_bytes", "input_bytes", "scratch_bytes", "compile_seconds"):
+                setattr(out, name, getattr(out, name) + getattr(r, name))
+            out.source_path, out.source = out.source_path or r.source_path, out.source + r.source
+        out.refusals += [(n.attrs["call"].name, "Python code, called between compiled parts") for calls in self._calls for n in calls]
+        return out
+
+    def __call__(self, arrays: Sequence[Any]) -> list[Any]:
+        """Run; updated inputs are written in place."""
+        value: dict[Node, Any] = dict(zip(self.program.inputs, arrays))
+        for calls, stretch in zip(self._calls, self._stretches):
+            for n in calls:
+                results = PRIMS["host"].eager(self.xp, n, *(self._value(a, value) for a in n.args))
+                value[n] = results
+            if stretch is not None:
+                reads, gives, exe = stretch
+                value.update(zip(gives, exe([self._value(n, value) for n in reads])))
+        seen: set[int] = {id(a) for a in arrays}
+        outputs = [self._own(self._value(n, value), seen) for n in self.program.outputs]
+        updates = [self.xp.array(self._value(n, value)) for _, n in self.program.updates]
+        for (slot, _), new in zip(self.program.updates, updates):
+            arrays[slot][...] = new
+        return outputs
+
+    def _value(self, n: Node, value: dict[Node, Any]) -> Any:
+        return value[n.args[0]][n.attrs["index"]] if n.prim == "host_item" else value[n]
+
+    def _own(self, x: Any, seen: set[int]) -> Any:
+        """Results are new arrays, each its own."""
+        if id(x) in seen:
+            x = self.xp.array(x)
+        seen.add(id(x))
+        return x
