@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Mapping, Sequence
 
 from . import dtype as dt
+from .errors import AttributeValueError
 from .ops.attributes import Shape
 from .ops.registry import Attrs, OpDef
 from .scope import SCOPE
@@ -56,6 +57,8 @@ def infer_node(node: SymNode) -> list[Any]:
     d, a = node.opdef, node.attrs
     assert d is not None and a is not None
     count = d.num_outputs(a)
+    if not 0 < count <= MOST_OUTPUTS:
+        raise AttributeValueError(f"operator {d.name} would have {count} outputs; 1 to {MOST_OUTPUTS} are possible")
     shapes = [n.info[k][0] for n, k in node.inputs]
     dtypes = [n.info[k][1] for n, k in node.inputs]
     partial = [s is None or (n.opdef is None and any(v <= 0 for v in s) and n.holder is not CONCRETE) for s, (n, _) in zip(shapes, node.inputs)]
@@ -76,4 +79,5 @@ def infer_node(node: SymNode) -> list[Any]:
     return d.infer([*shapes, *[None] * padded], [*dtypes, *[None] * padded], a, bool(node.train))
 
 
+MOST_OUTPUTS = 1 << 16                # more in a file is no model
 CONCRETE = object()                   # holder of variables that stand for arrays: a 0 in their shape is a length

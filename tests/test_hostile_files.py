@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hybrid as mx
 from hybrid.errors import DTypeError, FileFormatError, HybridError
 from hybrid.serialize.json_graph import parse
 from hybrid.serialize.params import V1, V2, V3, read_params, write_params
@@ -205,3 +206,29 @@ def test_random_bytes_in_a_symbol_file() -> None:
             parse(bytes(data), "damaged")
         except FileFormatError as err:
             assert str(err).startswith("damaged")
+
+
+SIZES = [
+    ("elements", {"op": "_zeros", "name": "a", "attrs": {"shape": "(99999999999, 99999999)"}, "inputs": []}, "9999999899900000001 elements"),
+    ("negative", {"op": "_zeros", "name": "a", "attrs": {"shape": "(-5,)"}, "inputs": []}, "negative size"),
+    ("2-63", {"op": "_zeros", "name": "a", "attrs": {"shape": "(9223372036854775808,)"}, "inputs": []}, "64 bits"),
+    ("outputs", {"op": "SliceChannel", "name": "a", "attrs": {"num_outputs": "1000000000"}, "inputs": [[0, 0, 0]]}, "1000000000 outputs; 1 to 65536"),
+    ("no-outputs", {"op": "SliceChannel", "name": "a", "attrs": {"num_outputs": "-3"}, "inputs": [[0, 0, 0]]}, "-3 outputs"),
+]
+
+
+@pytest.mark.parametrize(("node", "message"), [row[1:] for row in SIZES], ids=[row[0] for row in SIZES])
+def test_sizes_that_no_array_has(node: dict, message: str) -> None:
+    """Refused when the file is read, before anything is allocated or a compiler sees it."""
+    variable = {"op": "null", "name": "x", "inputs": []}
+    text = json.dumps({"nodes": [variable, node], "arg_nodes": [0], "heads": [[1, 0, 0]]})
+    with pytest.raises(mx.errors.HybridError, match=message):
+        mx.sym.load_json(text)
+
+
+def test_a_graph_that_doubles_at_every_node() -> None:
+    nodes = [{"op": "null", "name": "x", "inputs": []}]
+    nodes += [{"op": "Concat", "name": f"c{i}", "attrs": {"num_args": "2", "dim": "0"}, "inputs": [[i, 0, 0], [i, 0, 0]]} for i in range(80)]
+    symbol = mx.sym.load_json(json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[80, 0, 0]]}))
+    with pytest.raises(mx.errors.ShapeError, match="elements"):
+        symbol.infer_shape(x=(4,))

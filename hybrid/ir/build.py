@@ -13,11 +13,14 @@ from .primitives import PRIMS
 from .scalar import BUILDER, SCALARS
 
 Shape = tuple[int, ...]
+MOST_ELEMENTS = 1 << 60
 
 
 def make(prim: str, args: tuple[Node, ...], **attrs: Any) -> Node:
     """The node of a primitive, with shape and dtype inferred."""
     shape, dtype = PRIMS[prim].infer(args, **attrs)
+    if math.prod(shape) >= MOST_ELEMENTS:
+        raise ShapeError(f"shape {shape} has {math.prod(shape)} elements; indices of 64 bits reach less than 2^60")
     return intern(prim, args, attrs, shape, dtype)
 
 
