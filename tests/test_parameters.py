@@ -253,3 +253,18 @@ def test_assignment_from_another_device():
         x = nd.zeros((2, 3), ctx=mx.gpu(0))
         x[0] = nd.ones((3,), ctx=mx.cpu())
         assert x.asnumpy().sum() == 3 and x.context == mx.gpu(0)
+
+
+def test_summary_of_several_inputs_and_nested_results(capsys):
+    class Two(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.d, self.e = nn.Dense(3, in_units=4), nn.Dense(2, in_units=4)
+
+        def hybrid_forward(self, F, x, y):  # noqa: N803
+            return self.d(x), [self.e(y)]
+    net = Two()
+    net.initialize()
+    net.summary(nd.ones((1, 4)), nd.ones((2, 4)))
+    rows = [line.split("  ", 1)[-1].rsplit("  ", 1)[0].strip() for line in capsys.readouterr().out.splitlines()[3:7]]
+    assert [r.split("  ")[-1].strip() for r in rows] == ["(1, 4), (2, 4)", "(1, 3)", "(2, 2)", "(1, 3), [(2, 2)]"]

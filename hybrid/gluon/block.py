@@ -369,14 +369,19 @@ def _shapes(out: Any) -> Any:
     return [_shapes(o) for o in out] if isinstance(out, (list, tuple)) else getattr(out, "shape", None)
 
 
+def _shape_text(shapes: Any) -> str:
+    """(2, 3), or (2, 3), (4,) for several."""
+    return str(shapes)[1:-1] if isinstance(shapes, list) else str(shapes)
+
+
 def _print_summary(rows: list[tuple[str, Any, int, int, int]], given: Any) -> None:
     line = "{:>20}  {:>42} {:>15}"
     print("-" * 80)
     print(line.format("Layer (type)", "Output Shape", "Param #"))
     print("=" * 80)
-    print(line.format("Input", str(given), 0))
+    print(line.format("Input", _shape_text(given), 0))
     for name, shape, total, _, _ in rows:
-        print(line.format(name, str(shape), total))
+        print(line.format(name, _shape_text(shape), total))
     total, train, shared = (sum(r[i] for r in rows) for i in (2, 3, 4))
     print("=" * 80)
     print("Parameters in forward computation graph, duplicate included")
