@@ -166,12 +166,16 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     return rows.print_rows(k, name, target.vector // 4) or print_loops(k, name)
 
 
+_KERNEL = re.compile(r"\bk[0-9]+")
+
+
 def share(kernels: Sequence[Printed]) -> list[Printed]:
     """Kernels that differ in their names alone become one function, called with other pointers: each is compiled once."""
     first: dict[str, str] = {}
     out = []
     for p in kernels:
-        name = first.setdefault(re.sub(rf"\b{p.name}(?![0-9])", "@", p.source), p.name)
+        own = p.name
+        name = first.setdefault(_KERNEL.sub(lambda m: "@" if m[0] == own else m[0], p.source), own)
         out.append(p if name == p.name else replace(p, name=name, source=""))
     return out
 
