@@ -7,7 +7,7 @@ import numpy as np
 
 from . import dtype as dt
 from .errors import AttributeValueError, DTypeError, ShapeError
-from .symnode import SymNode, can_complete
+from .symnode import SymNode, can_complete, effective
 
 HALVES = tuple(d for d in (dt.float16, dt.bfloat16) if d is not None)
 STATISTICS = ("gamma", "beta", "moving_mean", "moving_var")           # float32 in BatchNorm of half types, as in MXNet
@@ -51,8 +51,8 @@ def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, A
 
 
 def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
-    d, a = n.opdef, n.attrs
-    assert d is not None and a is not None
+    d, a = n.opdef, effective(n)
+    assert d is not None
     sources = [_uncast(m, k) for m, k in n.inputs]
     at = [_key(m, k) for m, k in sources]
     ins = [shapes.get(key) for key in at]

@@ -9,7 +9,7 @@ from . import dtype as dt
 from . import ir
 from .errors import AttributeValueError, ShapeError
 from .ir import Node, Program
-from .symnode import SymNode, known
+from .symnode import SymNode, effective, known
 
 
 def lower(symbol: Any, inputs: Sequence[SymNode], train: bool) -> tuple[Program, int]:
@@ -62,7 +62,7 @@ def lower_nodes(order: Sequence[SymNode], value: dict[Any, Node], train: bool, k
         if not n.opdef.variadic:
             nodes += [None] * (len(n.opdef.inputs) - len(nodes))
         own = drawn(key, first[id(n)]) if id(n) in first else None
-        low = n.opdef.lower(nodes, n.attrs, mode_of(n, train), own)                     # type: ignore[arg-type]
+        low = n.opdef.lower(nodes, effective(n), mode_of(n, train), own)
         for k, out in enumerate(low.outputs):
             value[(id(n), k)] = out
         for name, out in low.updates.items():

@@ -52,9 +52,22 @@ def can_complete(d: OpDef, unsure: Sequence[bool], any_input: bool = True) -> bo
     return any_input if getattr(d.params, "from_any", False) else not unsure[0]
 
 
+def effective(n: SymNode) -> Attrs:
+    """The attributes with which a node is computed.
+
+    In a graph that is no trace, 0 in the shape of a constant means a length that is not known: the first states of MXNet's
+    recurrent cells are such zeros. It counts as 1, which broadcasts.
+    """
+    d, a = n.opdef, n.attrs
+    assert d is not None and a is not None
+    if d.name not in CONSTANTS or n.train is not None or SCOPE.np_shape or 0 not in a.shape:
+        return a
+    return d.parse({**a._given, "shape": tuple(v or 1 for v in a.shape)})
+
+
 def infer_node(node: SymNode) -> list[Any]:
     """Shapes and dtypes of an operator's outputs, where its inputs' are known; completes variables on the way."""
-    d, a = node.opdef, node.attrs
+    d, a = node.opdef, effective(node)
     assert d is not None and a is not None
     count = d.num_outputs(a)
     if not 0 < count <= MOST_OUTPUTS:
@@ -80,4 +93,5 @@ def infer_node(node: SymNode) -> list[Any]:
 
 
 MOST_OUTPUTS = 1 << 16                # more in a file is no model
+CONSTANTS = ("_zeros", "_ones", "_full")
 CONCRETE = object()                   # holder of variables that stand for arrays: a 0 in their shape is a length

@@ -8,7 +8,9 @@ from ..array import NDArray
 from ..dispatch import invoke
 from ..errors import AttributeValueError
 from ..inference import shapes_of
+from ..scope import SCOPE
 from ..symbol import Group, Symbol, var
+from ..symnode import effective
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
 
@@ -118,8 +120,9 @@ def run_graph(outputs: Symbol, value_of: Any, eager: bool) -> Any:
             results[id(n)] = [value_of(n.name)]
             continue
         inputs = [results[id(m)][k] for m, k in n.inputs]
-        assert n.attrs is not None
-        out = invoke(n.opdef, inputs, n.attrs._given, name=n.name)
+        attrs = effective(n) if eager or SCOPE.traces else n.attrs
+        assert attrs is not None
+        out = invoke(n.opdef, inputs, attrs._given, name=n.name)
         results[id(n)] = list(out) if isinstance(out, list) or isinstance(out, Symbol) and len(out.entries) > 1 else [out]
         if eager:
             for m, _ in n.inputs:

@@ -145,6 +145,13 @@ def rnn_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
+def _for_batch(state: Node, data: Node) -> Node:
+    """A state of one sequence, for all of them: what files begin with does not know the batch."""
+    if state.ndim != 3 or data.ndim != 3 or state.shape[1] != 1:
+        return state
+    return ir.expand(state, (state.shape[0], data.shape[1], state.shape[2]))
+
+
 def _check(data: Node, parameters: Node, state: Node, cell: Node | None, a: Attrs) -> None:
     if data.ndim != 3 or not data.shape[0]:
         raise ShapeError(f"data must be (time, batch, width) with at least one step, got {data.shape}")
@@ -176,6 +183,7 @@ def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: N
     """
     if a.mode != "lstm" and lengths is None:
         cell, lengths = None, cell                      # the other modes have no cell: the lengths are their fourth input
+    state, cell = _for_batch(state, data), _for_batch(cell, data) if cell is not None and a.mode == "lstm" else cell
     _check(data, parameters, state, cell, a)
     if not a.use_sequence_length:
         lengths = None

@@ -9,7 +9,7 @@ from ...symbol import Symbol
 from .. import nn
 from ..block import Block
 from ..hybrid_block import HybridBlock
-from .sequence import TENSORS, batch_of, format_sequence, mask_sequence, namespace_of
+from .sequence import TENSORS, batch_of, first_state, format_sequence, mask_sequence, namespace_of
 
 
 class RecurrentCell(Block):
@@ -59,7 +59,7 @@ class RecurrentCell(Block):
         states = []
         for info in self.state_info(batch_size):
             n = self._next("_init_counter")
-            states.append(func(name=f"{self._prefix}begin_state_{n}", **{**(info or {}), **kwargs}))
+            states.append(first_state(func, f"{self._prefix}begin_state_{n}", info, kwargs))
         return states
 
     def _first_states(self, F: Any, begin_state: Any, inputs: Any, layout: str) -> Any:  # noqa: N803

@@ -12,7 +12,7 @@ from ..hybrid_block import HybridBlock, first_array
 from .cell import GRUCell, LSTMCell, RNNCell
 from .containers import BidirectionalCell, HybridSequentialRNNCell
 from .modifier import DropoutCell
-from .sequence import TENSORS
+from .sequence import TENSORS, first_state
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 _NAME = re.compile(r"([lr])(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
@@ -79,7 +79,7 @@ class _RNNLayer(HybridBlock):
 
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
         """The first states (layers · directions, batch, hidden size); for an LSTM also those of the cells. func makes one."""
-        return [func(name=f"{self.prefix}h0_{i}", **{**info, **kwargs}) for i, info in enumerate(self.state_info(batch_size))]
+        return [first_state(func, f"{self.prefix}h0_{i}", info, kwargs) for i, info in enumerate(self.state_info(batch_size))]
 
     def cast(self, dtype: Any) -> None:
         """Another dtype for all parameters and new states."""
@@ -129,6 +129,8 @@ class _RNNLayer(HybridBlock):
         want = [info["shape"] for info in self.state_info(batch)]
         if len(states) != len(want):
             raise ShapeError(f"{type(self).__name__} has {len(want)} states, got {len(states)}")
+        if isinstance(states[0], Symbol) and not SCOPE.traces:                # zeros that do not know the batch
+            return
         for s, shape in zip(states, want):
             if batch and known(s.shape) and tuple(s.shape) != shape:
                 raise ShapeError(f"{type(self).__name__}: a state must have shape {shape} (layers and directions, batch, size), got {tuple(s.shape)}")
@@ -140,7 +142,7 @@ class _RNNLayer(HybridBlock):
         weights = ["i2h", "h2h", *(["h2r"] if self._projection_size else [])]
         names = [f"{side}{layer}_{gate}_{kind}" for kind, gates in (("weight", weights), ("bias", ["i2h", "h2h"]))
                  for layer in range(self._num_layers) for side in "lr"[:self._dir] for gate in gates]
-        return F._rnn_param_concat(*(params[n].reshape(-1) for n in names), dim=0)
+        return F._rnn_param_concat(*(F.reshape(params[n], shape=-1) for n in names), dim=0)
 
     def _complete(self, inputs: Symbol, params: dict[str, Any]) -> None:
         """The width of the inputs on the variables of the first layer's weights."""

@@ -82,3 +82,12 @@ def reverse_sequence(steps: Sequence[Any], valid_length: Any = None) -> list[Any
     F = namespace_of(steps)  # noqa: N806
     turned = F.SequenceReverse(F.stack(*steps, axis=0), sequence_length=valid_length, use_sequence_length=True)
     return outputs_of(F.split(turned, axis=0, num_outputs=len(steps), squeeze_axis=True))
+
+
+def first_state(func: Any, name: str, info: dict[str, Any] | None, more: dict[str, Any]) -> Any:
+    """A state made by ``func``. On a Symbol its layout is a note, as MXNet writes it."""
+    info = {**(info or {}), **more}
+    state = func(name=name, **info)
+    if isinstance(state, Symbol) and "__layout__" in info:
+        state._one()[0].extra["__layout__"] = info["__layout__"]
+    return state
