@@ -25,7 +25,7 @@ class Entry:
         self.arguments = len(trace.given)
         self.captured = list(trace.holders[self.arguments:])
         self.structure, self.picks = structure, picks
-        self.before = list(trace.before)
+        self.before, self.after = list(trace.before), list(trace.after)
         owners = [(trace.holders[next(k for k, (h, _) in enumerate(trace.handles) if h is trace.gradients[i])], i in trace.used_up) for i in trace.fresh]
         self.gradients = owners                          # (what stands for an array that collects a gradient, whether it is used up)
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
@@ -33,7 +33,7 @@ class Entry:
         if not self.recorded:                            # else it is compiled in two parts when it is run
             runtime.compile(program, self.ctx)
         self.single = (structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
-                       and not self.before)
+                       and not self.before and not self.after)
         self.bound: Any = None
         self.seen = self.checked = self.collected = -1
         self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
@@ -79,6 +79,8 @@ class Entry:
             outputs = self._run(inputs)
         if self.gradients:
             self._note_gradients(inputs)
+        for finish in self.after:
+            finish()
         if self.structure == LEAF and self.picks == [("output", 0)]:
             return outputs[0]
         return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]))

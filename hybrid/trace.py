@@ -47,6 +47,7 @@ class Trace:
         self.used_up: set[int] = set()                  # those of them that a Trainer used: they are not written to memory
         self.leaves: list[Any] = []                     # traced values with attach_grad
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
+        self.after: list[Callable[[], None]] = []       # and after it
 
     def variable(self, name: str, holder: Any, shape: Any, dtype: Any) -> Symbol:
         """A traced input."""

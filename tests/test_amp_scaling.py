@@ -194,16 +194,56 @@ def test_scaling_inside_hybridized_code_follows_the_scale() -> None:
     assert step.cache_misses == ["first call"]
 
 
-def test_a_step_with_a_scale_inside_hybridized_code_says_what_to_do() -> None:
+OPTIMIZERS = [("sgd", {}), ("sgd", {"momentum": 0.9}), ("adam", {}), ("nadam", {}), ("lamb", {})]
+
+
+@pytest.mark.parametrize("name, arguments", OPTIMIZERS, ids=["sgd", "momentum", "adam", "nadam", "lamb"])
+def test_a_whole_step_as_one_program_leaves_out_the_same_steps(name: str, arguments: dict[str, Any]) -> None:
+    found = []
+    for compiled in (False, True):
+        mx.random.seed(1)
+        net = nn.HybridSequential()
+        net.add(nn.Dense(8, activation="relu", in_units=4), nn.Dense(3, in_units=8))
+        net.initialize(mx.init.Xavier())
+        trainer = scaled(net, name, 2.0 ** 22, lr_scheduler=mx.lr_scheduler.FactorScheduler(5, 0.5, base_lr=0.1), **arguments)
+        trainer._amp_loss_scaler._scale_seq_len = 7            # so that it overflows again and again
+        loss_of, random, rows = gluon.loss.L2Loss(), np.random.RandomState(0), []
+
+        def step(x: Any, y: Any, net: Any = net, trainer: Any = trainer, loss_of: Any = loss_of) -> Any:
+            with autograd.record():
+                loss = loss_of(net(x), y).mean()
+                with amp.scale_loss(loss, trainer) as s:
+                    s.backward()
+            trainer.step(1)
+            return loss
+        call = mx.hybridize(step) if compiled else step
+        for _ in range(30):
+            loss = call(nd.array(random.randn(16, 4)), nd.array(random.randn(16, 3)))
+            rows.append((float(loss.asscalar()), trainer._amp_loss_scaler.loss_scale, trainer.optimizer.num_update, trainer.learning_rate))
+        found.append(rows)
+        if compiled:
+            assert call.cache_misses == ["first call"]
+            with pytest.raises(errors.HybridError, match="used up inside a compiled step"):
+                net[0].weight.grad()
+    eager, one = (np.array(rows) for rows in found)
+    assert (eager[:, 1:] == one[:, 1:]).all() and len(set(eager[:, 1])) > 3 and 10 < eager[-1, 2] < 30
+    np.testing.assert_allclose(one[:, 0], eager[:, 0], rtol=5e-3)
+
+
+def test_a_nan_loss_in_one_program_is_an_error_and_no_step() -> None:
     net = dense()
-    trainer = scaled(net)
+    trainer, before = scaled(net), weights(net)
 
     @mx.hybridize
     def step(x: Any) -> None:
         backward(net, trainer, x)
         trainer.step(1)
-    with pytest.raises(errors.HybridError, match="call trainer.step outside the hybridized function"):
-        step(nd.ones((2, 4)))
+    with pytest.raises(amp.NaNLossError, match="loss is NaN somewhere"):
+        step(nd.ones((2, 4)) * np.nan)
+    assert all((a == b).all() for a, b in zip(before, weights(net))) and trainer._amp_loss_scaler.loss_scale == 2.0 ** 16
+    trainer._amp_loss_scaler._set(4.0)
+    step(nd.ones((2, 4)))
+    assert any((a != b).any() for a, b in zip(before, weights(net))) and trainer.optimizer.num_update == 1
 
     @mx.hybridize
     def clip(x: Any) -> None:

@@ -1,9 +1,14 @@
 """``Trainer.step`` inside hybridized code: the update becomes part of the program, weights and states are changed in place."""
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import Any, Callable, Sequence
 
+import numpy as np
+
+from .. import ir
 from ..errors import HybridError, user_location
+from ..ir import Node
 from ..optimizer.step import Step, flat
 from ..passes.rewrite import applied
 from ..scope import tracing
@@ -52,9 +57,6 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
     if len(trainer._contexts) != 1 or trainer._contexts[0] != trace.ctx:
         raise HybridError(f"{user_location()}: a compiled training step runs on one device; the Trainer's parameters are on "
                           f"{', '.join(map(str, trainer._contexts))}, the inputs on {trace.ctx}")
-    if getattr(trainer, "_amp_loss_scaler", None) is not None:
-        raise HybridError(f"{user_location()}: a Trainer with a loss scaler (amp) looks at the gradients' values before it updates: call trainer.step "
-                          "outside the hybridized function")
     trainer._rescale(batch_size)
     numbers = _parameters(trace, trainer, ignore_stale_grad)
     if not numbers:
@@ -65,22 +67,55 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         grads = [w._ag.grad for w in weights]
         states = [updater.state(i, w) for i, w in zip(numbers, weights)]
         prepared = Step(trainer._optimizer, numbers, weights, grads, states, True)
-    inputs = _inputs(trace, trainer, updater, numbers, prepared)
+    inputs, grad_slots = _inputs(trace, trainer, updater, numbers, prepared)
     written = [slot for slot, _ in prepared.program.updates]
-    program = prepared.program
+    program, scaler = prepared.program, trainer._amp_loss_scaler
+    undo: list[Callable[[], None]] = []
 
     def lowering(nodes: list[Any]) -> Any:
-        return applied(program, nodes)
+        new = applied(program, nodes)
+        if scaler is None:
+            return new
+        finite = _all_finite([nodes[i] for i in grad_slots])             # else everything stays as it is
+        return [*(ir.map("where", finite, value, nodes[slot]) for slot, value in zip(written, new)), ir.reshape(ir.cast(finite, np.int32), (1,))]
     info = [(program.inputs[s].shape, program.inputs[s].dtype) for s in written]
-    for slot, new in zip(written, inline("update", inputs, lowering, info)):
-        inputs[slot].entries = list(new.entries)
+    results = inline("update", inputs, lowering, info if scaler is None else [*info, ((1,), np.dtype(np.int32))])
+    for slot, value in zip(written, results):
+        inputs[slot].entries = list(value.entries)
 
     def prepare() -> None:
         trainer._rescale(batch_size)
         updater.optimizer._set_current_context(trace.ctx.device_id)
+        undo[:] = [_uncount(updater.optimizer)] if scaler is not None else []
         prepared.advance()
+
+    def settle() -> None:
+        if scaler.left_out(trace.ctx):
+            undo[0]()                                        # a step that is left out is not counted
     trace.before.append(prepare)
+    if scaler is not None:
+        trace.capture(scaler.finite(trace.ctx)).entries = list(results[-1].entries)
+        trace.after.insert(0, settle)                        # before what may raise an error
     trace.blocks.append(Update(trainer))
+
+
+def _all_finite(grads: Sequence[Node]) -> Node:
+    """Whether no gradient has an infinity or a NaN in it: a node without axes."""
+    parts = [ir.reduce("min", ir.cast(ir.map("isfinite", g), np.int32), tuple(range(g.ndim))) for g in grads]
+    return ir.map("gt", functools.reduce(lambda a, b: ir.map("minimum", a, b), parts), 0)
+
+
+def _uncount(optimizer: Any) -> Callable[[], None]:
+    """What sets the counts and numbers of an optimizer and its schedule back to what they are now."""
+    holders = [h for h in (optimizer, optimizer.lr_scheduler) if hasattr(h, "__dict__")]
+    numbers, counts = [{k: v for k, v in vars(h).items() if type(v) in (int, float)} for h in holders], dict(optimizer._index_update_count)
+
+    def undo() -> None:
+        for h, values in zip(holders, numbers):
+            h.__dict__.update(values)
+        optimizer._index_update_count.clear()
+        optimizer._index_update_count.update(counts)
+    return undo
 
 
 def _parameters(trace: Any, trainer: Any, ignore_stale_grad: bool) -> list[int]:
@@ -98,15 +133,17 @@ def _parameters(trace: Any, trainer: Any, ignore_stale_grad: bool) -> list[int]:
     return out
 
 
-def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int], prepared: Step) -> list[Symbol]:
-    """The traced handles of the update program's inputs, by slot."""
+def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int], prepared: Step) -> tuple[list[Symbol], list[int]]:
+    """The traced handles of the update program's inputs, by slot, and the slots of gradients."""
     out = [trace.capture(prepared.numbers)]
     if prepared.key is not None:
         out.append(trace.capture(prepared.key))
     inputs = {id(trace.owner(i)): i for i in range(len(trace.handles))}
+    grads = []
     for k in numbers:
         p = trainer._params[k]
         i = inputs[id(p)]
+        grads.append(len(out) + 1)
         out += [trace.parameter(p), gradient_of(trace, i)]
         if p.grad_req == "write":
             trace.used_up.add(i)
@@ -114,4 +151,4 @@ def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int], prepared
             w = p.data(trace.ctx)
             held = arrays_of(trainer._optimizer, w, updater.state(k, w))
         out += [trace.variable(f"state{k}_{n}", State(updater, k, p, n), x.shape, x._data.dtype) for n, x in enumerate(held)]
-    return out
+    return out, grads

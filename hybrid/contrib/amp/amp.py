@@ -98,8 +98,10 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     losses = list(loss) if several else [loss]
     scaler.watch(losses)
     _unscale_in_step(optimizer_or_trainer, scaler)
-    if tracing() is not None:
-        tracing().before.append(lambda: _unscale_in_step(optimizer_or_trainer, scaler))
+    trace = tracing()
+    if trace is not None:
+        scaler.watch_traced(trace, [x for x in losses if isinstance(x, Symbol)])
+        trace.before.append(lambda: _unscale_in_step(optimizer_or_trainer, scaler))
     with np.errstate(over="ignore", invalid="ignore"):          # an overflow is nothing to warn of: the step is left out
         scaled = [_scaled(x, scaler) for x in losses]
         yield scaled if several else scaled[0]

@@ -1,21 +1,38 @@
 """The loss scale: as large as gradients in low precision can bear. Small gradients of a scaled loss do not vanish in float16."""
 from __future__ import annotations
 
+import functools
 import logging
 import warnings
-from typing import Any, Iterable
+from typing import Any, Iterable, Sequence
 
 import numpy as np
 
 from ... import dtype as dt
+from ... import ir
 from ...array import NDArray, array
 from ...device import Context, array_module
 from ...errors import AttributeValueError, HybridError
+from ...symbol import Symbol
 from ...trace import untraced
+from ...traced_grad import inline
 
 
 class NaNLossError(HybridError, FloatingPointError):
     """The loss is NaN before it is scaled, so that no scale helps."""
+
+
+def _nan_text(where: str) -> str:
+    return (f"the loss is NaN {where} before it is scaled, so no loss scale helps and no step is made. Look for NaN in the data or parameters, a logarithm "
+            "or division of 0, a learning rate that is too large, or an operator that overflows in low precision (give it in amp.init(fp32_ops=...))")
+
+
+def _on(held: dict[Context, NDArray], ctx: Context, value: float, dtype: Any) -> NDArray:
+    """The array of a device, made when it is first asked for."""
+    if ctx not in held:
+        with untraced():
+            held[ctx] = array([value], ctx, dtype)
+    return held[ctx]
 
 
 class LossScaler:
@@ -36,6 +53,8 @@ class LossScaler:
         self._unskipped = 0
         self._losses: list[NDArray] = []                   # what was scaled last and not looked at yet
         self._held: dict[Context, NDArray] = {}            # the scale on devices, which compiled programs read
+        self._finite_on: dict[Context, NDArray] = {}       # what a compiled step writes: 1, or 0 when a gradient overflowed
+        self._nan_on: dict[Context, NDArray] = {}          # and 1 when the loss is NaN
         self._warned = False
 
     @property
@@ -53,10 +72,16 @@ class LossScaler:
 
     def on(self, ctx: Context) -> NDArray:
         """The scale as an array (1,) on a device. It follows changes, so that a compiled program that reads it is never stale."""
-        if ctx not in self._held:
-            with untraced():
-                self._held[ctx] = array([self._loss_scale], ctx, np.float32)
-        return self._held[ctx]
+        return _on(self._held, ctx, self._loss_scale, np.float32)
+
+    def finite(self, ctx: Context) -> NDArray:
+        """The array (1,) into which a compiled step on a device writes 1, or 0 when a gradient overflowed and nothing was updated."""
+        return _on(self._finite_on, ctx, 1, np.int32)
+
+    def left_out(self, ctx: Context) -> bool:
+        """After a compiled step: whether it was left out. Adapts the scale, as ``has_overflow`` does, if the loss is not NaN."""
+        finite = bool(self.finite(ctx).asnumpy()[0])
+        return True if not finite and self.nan(ctx).asnumpy()[0] else self._note(finite)
 
     # ---- the loss
     def watch(self, losses: Iterable[Any]) -> None:
@@ -65,15 +90,30 @@ class LossScaler:
         if all(x.ctx.device_type == "cpu" for x in self._losses):
             self._check_losses()
 
+    def watch_traced(self, trace: Any, losses: Sequence[Symbol]) -> None:
+        """The same in hybridized code: the program notes a NaN, which is an error when it has run."""
+        noted = self.nan(trace.ctx)
+
+        def lowering(nodes: list[Any]) -> list[Any]:
+            parts = [ir.reduce("max", ir.cast(ir.map("isnan", x), np.int32), tuple(range(x.ndim))) for x in nodes]
+            return [ir.reshape(functools.reduce(lambda a, b: ir.map("maximum", a, b), parts), (1,))]
+
+        def check() -> None:
+            if noted.asnumpy()[0]:
+                raise NaNLossError(_nan_text("somewhere"))
+        trace.capture(noted).entries = list(inline("loss_is_nan", losses, lowering, [((1,), np.dtype(np.int32))])[0].entries)
+        trace.after.append(check)
+
+    def nan(self, ctx: Context) -> NDArray:
+        """The array (1,) into which a compiled program on a device writes 1 when the loss is NaN, else 0."""
+        return _on(self._nan_on, ctx, 0, np.int32)
+
     def _check_losses(self) -> None:
         losses, self._losses = self._losses, []
         for x in losses:
             xp = array_module(x.ctx)
             if dt.is_float(x._data.dtype) and bool(xp.isnan(x._data).any()):
-                raise NaNLossError(
-                    f"the loss is NaN in {int(xp.isnan(x._data).sum())} of {x.size} places before it is scaled, so no loss scale helps and no step is made. "
-                    "Look for NaN in the data or parameters, a logarithm or division of 0, a learning rate that is too large, or an operator that "
-                    "overflows in low precision (give it in amp.init(fp32_ops=...))")
+                raise NaNLossError(_nan_text(f"in {int(xp.isnan(x._data).sum())} of {x.size} places"))
 
     # ---- the gradients
     def has_overflow(self, params: Iterable[Any]) -> bool:
@@ -81,7 +121,10 @@ class LossScaler:
 
         (MXNet 1.9.1 lets the step after an overflow use the old scale once more.)
         """
-        if self._finite(params):
+        return self._note(self._finite(params))
+
+    def _note(self, finite: bool) -> bool:
+        if finite:
             self._losses = []
             self._unskipped += 1
             if self._unskipped >= self._scale_seq_len:
