@@ -11,7 +11,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 
-from . import rowcall, rows, scan, sort, vector
+from . import rowcall, rows, scan, sort, turned, vector
 from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
@@ -150,7 +150,7 @@ def print_sort(k: Kernel, name: str) -> Printed:
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if supported(k):
-        return print_contraction(k, name, target)
+        return turned.print_convolution(k, name, target) or print_contraction(k, name, target)
     kind = k.kind
     if kind == "concat":
         return print_concat(k, name)

@@ -103,6 +103,13 @@ HY_FN float hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES, HYV_TIMES) }
 HY_FN float hyv_max(hy_v v) { HYV_FOLD(HYV_MAX, hy_max) }
 HY_FN float hyv_min(hy_v v) { HYV_FOLD(HYV_MIN, hy_min) }
 
+// every second element of two vectors
+#ifdef __clang__
+HY_FN hy_v HYV_EVEN(hy_v a, hy_v b) { hy_v o; for (int i = 0; i < HYV_LANES / 2; i++) { o[i] = a[2 * i]; o[i + HYV_LANES / 2] = b[2 * i]; } return o; }
+#else
+#define HYV_EVEN(a, b) __builtin_shuffle(a, b, HYV_COUNT * 2)
+#endif
+
 // exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. NaN stays: MAX and MIN give their second.
 HY_FN hy_v hyv_exp(hy_v x) {
     hy_v c = HYV_MIN(HYV_B(89.0f), HYV_MAX(HYV_B(-104.0f), x));
