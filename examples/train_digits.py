@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -14,6 +15,7 @@ from shared import COLORS, TEST, canvas, digits, lenet, note, picture, progress,
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
+from hybrid.contrib import amp
 
 
 class Training:
@@ -30,7 +32,9 @@ class Training:
         self.net(nd.array(self.images[:args.batch]))             # the first call finds the shapes and draws the weights
         self.loss = gluon.loss.SoftmaxCrossEntropyLoss()
         self.trainer = gluon.Trainer(self.net.collect_params(), "adam", {"learning_rate": args.lr})
-        self.batch = args.batch
+        if args.amp:
+            amp.init_trainer(self.trainer)
+        self.batch, self.amp = args.batch, bool(args.amp)
         self.losses: list[float] = []
 
     def batches(self) -> Any:
@@ -43,7 +47,8 @@ class Training:
         """One update; gives the mean loss of the batch before it."""
         with autograd.record():
             loss = self.loss(self.net(x), y)
-        loss.backward()
+            with amp.scale_loss(loss, self.trainer) if self.amp else nullcontext(loss) as scaled:
+                scaled.backward()
         self.trainer.step(self.batch)
         self.losses.append(float(loss.mean().asscalar()))
         return self.losses[-1]
@@ -138,11 +143,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--compare", type=int, default=100, help="steps trained both eagerly and hybridized (100)")
     parser.add_argument("--batch", type=int, default=64, help="digits a step (64)")
     parser.add_argument("--lr", type=float, default=0.002, help="learning rate of Adam (0.002)")
+    parser.add_argument("--amp", choices=("float16", "bfloat16"), help="mixed precision: products and convolutions in this type")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--picture", type=Path, default=Path("out/train_digits.png"), help="where to save the curves")
     args = parser.parse_args(argv)
     if min(args.epochs, args.compare, args.batch) < 1:
         parser.error("--epochs, --compare and --batch must be 1 or more")
+    if args.amp:
+        amp.init(args.amp)
     eager, hybridized = side_by_side(args)
     training, history = train(args)
     draw(args.picture, eager, hybridized, training, history, by_digit(training))
