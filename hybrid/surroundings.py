@@ -13,7 +13,7 @@ from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
 from typing import Any, Iterator
 
 from .array import REBINDS, NDArray
-from .contents import codes_of, fingerprint
+from .contents import can_change_inside, codes_of, fingerprint
 
 _SILENT = (ModuleType, type, BuiltinFunctionType)
 _OWN = ("hybrid",)
@@ -107,10 +107,23 @@ class Surroundings:
         self._fn = fn
         self.places: list[Place] = []
         self._ids: Any = None
+        self._values: list[tuple[Any, Any]] = []
 
     def refresh(self) -> None:
         """Look for the variables again: called before a trace, when all that it reads is there."""
         self.places = places_of([self._fn])
+
+    def watch(self) -> bool:
+        """Note the values for ``same``. Whether comparing identities is enough: none of them can change inside, none is an array."""
+        self._values = [(p.get, p.get()) for p in self.places]
+        return not any(isinstance(v, NDArray) or can_change_inside(v) for _, v in self._values)
+
+    def same(self) -> bool:
+        """Whether every variable has the value it had at ``watch``."""
+        for get, value in self._values:
+            if get() is not value:
+                return False
+        return True
 
     def arrays(self) -> dict[int, Place]:
         """Variables that hold arrays, by the id of the array. One that collects a gradient stands for itself."""
