@@ -6,6 +6,7 @@ first. Depthwise convolutions, few channels and filters of one pixel are this fo
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,7 @@ class Direct:
         self.scratch = 0
         self.d = C
         self.tile: Any = None
+        self.before: list[str] = []
 
     def print(self) -> Printed:
         """The kernel; Refused where it is not of this form."""
@@ -245,7 +247,8 @@ class Direct:
                 f"  const long m0_ = {start('rt', t.mr, self.rows.extent)}, x0 = {start('xt', t.c, self.x.extent)}, y0 = {start('yt', t.r, self.y.extent if self.y else 1)};",
                 f"  float acc[{t.mr * t.r * t.nv * L}] __attribute__((aligned(64)));",
                 f"  {self.name}_tile({a} + m0_ * {sm}l, {b} + y0 * {sy}l + x0 * {sx}l, acc);"]
-        return [*out, *("  " + s for s in self._epilogue()), "}"]
+        epilogue = self._epilogue()
+        return [*self.before, *out, *("  " + s for s in epilogue), "}"]
 
     def _epilogue(self) -> list[str]:
         """The kernel's root from the sums of a tile."""
@@ -268,9 +271,23 @@ class Direct:
         body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD({where});", *last.lines], L, 1)
         head = [f"const long {ym.name} = y0 + i_y;"] if ym and ym.extent > 1 else []
         body = [f"for (long i_y = 0; i_y < {t.r}; i_y++) {{", *("  " + s for s in [*head, *blocks[2].lines, *body]), "}"] if ym else [*blocks[2].lines, *body]
-        head = [f"const long {self.rows.name} = m0_ + i_m;"] if self.rows.extent > 1 else []
-        body = [f"for (long i_m = 0; i_m < {t.mr}; i_m++) {{", *("  " + s for s in [*head, *blocks[1].lines, *body]), "}"]
+        body = self.filter_loop(str(t.mr), blocks[1].lines, body)
         return [*outer.lines, *body]
+
+    def filter_loop(self, count: str, lines: list[str], body: list[str]) -> list[str]:
+        """The loop over a tile's filters. What is costly and of the filter alone is computed once, before all tiles."""
+        name = self.rows.name
+        head = [f"const long {name} = m0_ + i_m;"] if self.rows.extent > 1 else []
+        made = [found[1] for line in lines if (found := re.match(r"(?:const )?float (\w+) = ", line))]
+        costly = any(word in line for line in lines for word in ("sqrt", " / ", "hy_"))
+        if costly and len(made) == len(lines) and not self.rest and self.rows.extent > 1:
+            inside = " ".join(body)
+            used = [n for n in made if re.search(rf"\b{n}\b", inside)]
+            self.before = [f"float {', '.join(f'{n}_of[{self.rows.extent}]' for n in used)};",
+                           f"for (long {name} = 0; {name} < {self.rows.extent}; {name}++) {{", *("  " + s for s in lines),
+                           *(f"  {n}_of[{name}] = {n};" for n in used), "}"]
+            lines = [f"const float {n} = {n}_of[{name}];" for n in used]
+        return [f"for (long i_m = 0; i_m < {count}; i_m++) {{", *("  " + s for s in [*head, *lines, *body]), "}"]
 
     def _parameters(self) -> list[str]:
         parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]

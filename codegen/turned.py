@@ -126,7 +126,7 @@ class Turned(Direct):
             out += ["    " + s for s in [over, *("  " + s for s in where), f"  float sums[{space}] __attribute__((aligned(64)));", f"  {call}",
                                          *("  " + s for s in self._finish(sums)), "}"]]
             out.append("  }")
-        return [*out, "}"]
+        return [*self.before, *out, "}"]
 
     def _pack(self, width: int, inner: int) -> list[str]:
         """The panel's filters: turned in registers where the depth is contiguous in memory."""
@@ -175,8 +175,7 @@ class Turned(Direct):
         value = e.value(self.k.root, at, last)
         last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
         body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD(acc + i_m * {L} + q_);", *last.lines], L, 1)
-        head = [f"const long {self.rows.name} = m0_ + i_m;"] if self.rows.extent > 1 else []
-        return [*turned, *outer.lines, "for (long i_m = 0; i_m < filters; i_m++) {", *("  " + s for s in [*head, *filters.lines, *body]), "}"]
+        return [*turned, *outer.lines, *self.filter_loop("filters", filters.lines, body)]
 
 
 def print_convolution(k: Kernel, name: str, target: Target) -> Printed | None:
