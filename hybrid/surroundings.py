@@ -101,7 +101,7 @@ def _named(fn: FunctionType) -> Iterator[Place]:
 
 
 class Surroundings:
-    """The outside variables of one hybridized function."""
+    """The outside variables of one hybridized function (or, fn None, those that a Block says)."""
 
     def __init__(self, fn: Any):
         self._fn = fn
@@ -111,7 +111,8 @@ class Surroundings:
 
     def refresh(self) -> None:
         """Look for the variables again: called before a trace, when all that it reads is there."""
-        self.places = places_of([self._fn])
+        if self._fn is not None:
+            self.places = places_of([self._fn])
 
     def watch(self) -> bool:
         """Note the values for ``same``. Whether comparing identities is enough: none of them can change inside, none is an array."""

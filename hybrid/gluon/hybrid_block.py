@@ -13,6 +13,7 @@ from ..errors import DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
 from ..scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
+from ..surroundings import Place
 from ..symbol import CONCRETE, Group, Symbol, known, var
 from ..trace import Hybridized, Trace, _active, untraced
 from ..tree import flatten, unflatten
@@ -42,8 +43,9 @@ class HybridBlock(Block):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         d = self.__dict__
         if d["_quick_on"] and len(args) == 1 and not kwargs:
-            quick = d["_engine"].quick
-            if quick is not None:
+            engine = d["_engine"]
+            quick = engine.quick
+            if quick is not None and (not engine.around.places or engine.around.same()):
                 out = quick(args[0])
                 if out is not None:
                     return out
@@ -179,8 +181,10 @@ class HybridBlock(Block):
         key = BLOCK_VERSION[0] + VERSION[0]
         if d["_seen_key"] != key:
             d["_seen_version"] = (self._signature_version(), tuple((p._shape, p._dtype) for p in self._all_parameters()))
-            d["_seen_key"], d["_contents"] = key, self._watched()
+            watched = self._watched()
+            d["_seen_key"], d["_contents"] = key, [w for w in watched if not isinstance(w, Place)]
             if d["_engine"] is not None:                          # counters do not see a change inside a list: no shortest way then
+                d["_engine"].around.places = [w for w in watched if isinstance(w, Place)]
                 d["_engine"].counters = None if d["_contents"] else (BLOCK_VERSION, VERSION)
         return (d["_seen_version"], fingerprint(d["_contents"])) if d["_contents"] else d["_seen_version"]
 
