@@ -84,7 +84,8 @@ def _signature(d: OpDef) -> inspect.Signature:
     return inspect.Signature(parts)
 
 
-LAZY = {f"contrib.{name}": "hybrid.control_flow" for name in ("foreach", "while_loop", "cond")}      # functions that are no operators: where they are
+LAZY = {**{f"contrib.{name}": "hybrid.control_flow" for name in ("foreach", "while_loop", "cond")},      # functions that are no operators: where they are
+        "contrib.boolean_mask": "hybrid.dynamic"}
 _cache: dict[tuple[str, str], Any] = {}
 _seen = [-1]
 

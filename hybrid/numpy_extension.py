@@ -5,6 +5,7 @@ from typing import Any
 
 from . import functions, serialize
 from .array import NDArray, wrap
+from .dynamic import nonzero
 from .device import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .ndarray import waitall
 from .numpy import ndarray
@@ -54,5 +55,6 @@ def __getattr__(name: str) -> Any:
     return functions.resolve("npx", name)
 
 
-__all__ = ["NDArray", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape", "load", "num_gpus", "reset_np", "save", "seed",
+__all__ = ["NDArray", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape", "load",
+           "nonzero", "num_gpus", "reset_np", "save", "seed",
            "set_np", "waitall", "wrap"]

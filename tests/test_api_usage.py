@@ -36,7 +36,6 @@ MISSING: dict[str, str] = {
     **dict.fromkeys(["method.act", "method._slice"], "the user's own classes define it"),
     **dict.fromkeys(["mod.Module", "callback.Speedometer"], _MODULE),
     "viz.plot_network": _DRAWING,
-    **dict.fromkeys(["gluon.contrib.cnn", "gluon.contrib.cnn.ModulatedDeformableConvolution"], "not here yet"),
     **dict.fromkeys(["contrib.nd", "contrib.ndarray", "contrib.text", "contrib.onnx"], "not here yet"),
     **dict.fromkeys(["gluon.utils._get_repo_url", "gluon.utils._get_repo_file_url", "test_utils.download", "test_utils.get_mnist"], "not here yet"),
     **dict.fromkeys(["image.ImageDetIter", "io.ImageRecordIter"], "iterators over records: gluon.data reads them"),

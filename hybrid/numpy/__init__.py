@@ -122,7 +122,11 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
 
 
 def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """x where the condition holds, else y."""
+    """x where the condition holds, else y; with the condition alone the places where it holds (as ``nonzero``)."""
+    if x is None and y is None:
+        return fallback.numpy_function("nonzero", ndarray)(condition)
+    if x is None or y is None:
+        raise TypeError("np.where takes the condition alone, or x and y too")
     values = [v if _isinstance(v, NDArray) or hasattr(v, "entries") else array(v) for v in (condition, x, y)]
     return functions.resolve("np", "where")(*values)
 

@@ -14,6 +14,7 @@ from .. import functions
 from .. import random as generator
 from ..array import NDArray, array
 from ..device import current_context
+from ..dynamic import refuse_traced
 from ..errors import HybridError, TraceError, user_location
 from ..ndarray import made_here
 from ..scope import SCOPE
@@ -84,8 +85,13 @@ def _wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]
     return function
 
 
+DYNAMIC = frozenset("unique nonzero flatnonzero argwhere where extract compress trim_zeros delete bincount intersect1d union1d setdiff1d setxor1d".split())
+
+
 def _host(name: str, value: Any, arrays: list[NDArray]) -> Any:
     if hasattr(value, "entries"):
+        if name.startswith("np.") and name[3:] in DYNAMIC:
+            refuse_traced(name, value)
         raise TraceError(f"{user_location()}: {name} is NumPy's own function, which cannot be compiled; call it outside the hybridized code, "
                          "or call the block without hybridize()")
     if isinstance(value, NDArray):

@@ -1,8 +1,9 @@
 """The operators: importing the package registers every family."""
 from __future__ import annotations
 
-from . import (arrange, assign, attention, boxes, conv, creation, ctc, decompose, distributions, einsum, elementwise, image, indexing, linalg, nn, norm, order,
-               output, random, reduction, regions, registry, resize, rnn, sequence, shape)
+from . import (arrange, assign, attention, boxes, conv, creation, ctc, decompose, deformable, distributions, einsum, elementwise, image, indexing, linalg, multibox, nn, norm,
+               order, output, random, reduction, regions, registry, resize, rnn, sequence, shape)
 
-__all__ = ["arrange", "assign", "attention", "boxes", "conv", "creation", "ctc", "decompose", "distributions", "einsum", "elementwise", "image", "indexing", "linalg", "nn", "norm",
+__all__ = ["arrange", "assign", "attention", "boxes", "conv", "creation", "ctc", "decompose", "deformable", "distributions", "einsum",
+           "elementwise", "image", "indexing", "linalg", "multibox", "nn", "norm",
            "order", "output", "random", "reduction", "regions", "registry", "resize", "rnn", "sequence", "shape"]

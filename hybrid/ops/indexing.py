@@ -169,3 +169,11 @@ def index_copy(old: Node, index: Node, new: Node, a: Attrs) -> Node:
     hit = ir.scatter_add(at, ir.full(1, at.shape, dt.int32), 0, old.shape[0])
     rows = ir.reshape(ir.map("gt", hit, 0), (old.shape[0],) + (1,) * (old.ndim - 1))
     return ir.map("where", rows, ir.scatter_add(at, new, 0, old.shape[0]), old)
+
+
+@op("_contrib_index_array", "data", mx=("contrib.index_array",), json=("_npx_index_array",), axes=Shape(None))
+def index_array(data: Node, a: Attrs) -> Node:
+    """Every element's own index (*data.shape, axes), int64; of the given axes alone where there are some."""
+    axes = [normal_axis(k, data.ndim) for k in (range(data.ndim) if a.axes is None else a.axes)]
+    parts = [ir.expand(ir.reshape(ir.iota(data.shape[k]), tuple(data.shape[k] if i == k else 1 for i in range(data.ndim + 1))), (*data.shape, 1)) for k in axes]
+    return ir.concat(parts, data.ndim) if parts else ir.full(0, (*data.shape, 0), dt.int64)
