@@ -95,7 +95,7 @@ class NDArray:
 
     def _write(self, value: Any) -> None:
         """New contents in the same buffer."""
-        self._data[...] = value
+        self._data[...] = value if type(self._data) is np.ndarray else _beside(value, self._ctx)
         self._version += 1
 
     # ---- out of here
@@ -195,6 +195,8 @@ class NDArray:
             raw = _move(raw, self._ctx, False)
         if raw is None or isinstance(raw, (str, bytes, dict)):
             raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {raw!r:.60}")
+        if type(self._data) is not np.ndarray:
+            raw = _beside(raw, self._ctx)
         check_key(key, self.shape)
         if getattr(raw, "size", 0) == 1 and raw.ndim:            # y[1] of one axis has shape (1,): x[0, 0] = y[1]
             raw = raw.reshape(())
@@ -295,6 +297,11 @@ def full_like(x: NDArray, value: Any) -> Any:
     """An array of one value in x's shape, dtype, device and class."""
     xp = array_module(x._ctx)
     return wrap(xp.full(x._data.shape, value, x._data.dtype), x._ctx, type(x))
+
+
+def _beside(value: Any, ctx: Context) -> Any:
+    """A value to assign on a device: CuPy takes its own arrays and numbers there, no NumPy arrays and no lists."""
+    return _move(np.asarray(value), ctx, False) if isinstance(value, (np.ndarray, list, tuple)) else value
 
 
 def _move(raw: Any, ctx: Context, copy: bool) -> Any:

@@ -163,6 +163,7 @@ def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write
 def evaluate(self: Symbol, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
     """The outputs for arrays by variable name: ``(a + b).eval(a=x, b=y)``."""
     states = set(self.list_auxiliary_states())
+    ctx = ctx or next((v._ctx for v in kwargs.values()), None)          # where the arrays are
     return bind(self, ctx, {k: v for k, v in kwargs.items() if k not in states}, aux_states={k: v for k, v in kwargs.items() if k in states}, grad_req="null").forward()
 
 

@@ -52,6 +52,8 @@ def _bound(name: str, fn: Any, parameters: str | None) -> Any:
             if unknown or len(args) > len(known) and not any(k[1] != "*" for k in stars):
                 raise TypeError(f"cupy.{name}() takes ({parameters}), got {len(args)} arguments and {sorted(kwargs)}")
         convert = name in CONVERT
+        if name == "take" and len(args) > 1 and isinstance(args[1], np.ndarray):      # CuPy takes these indices along
+            args = (args[0], ndarray(args[1]), *args[2:])
         given = {k: _in(v, convert) for k, v in kwargs.items()}
         result = fn(*(_in(a, convert) for a in args), **given)
         if name in ("empty", "empty_like"):
@@ -139,6 +141,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return _out(self._a[_in(key, True)])
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, (list, tuple)):
+            raise TypeError(f"Unsupported type {type(value)}")
         self._a[_in(key, True)] = _in(value)
 
     def __len__(self) -> int:

@@ -44,7 +44,7 @@ def test_modules_are_the_librarys_own() -> None:
             def hybrid_forward(self, F, x):
                 return F.relu(self.fc(x))
         net = Net()
-        net.initialize(mx.init.One())
+        net.initialize(mx.init.One(), ctx=mx.cpu())
         net.hybridize()
         print(net(mx.nd.ones((1, 3), ctx=mx.cpu())).asnumpy().tolist())
     """

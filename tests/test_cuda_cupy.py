@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import device, nd
+from hybrid import device, ir, nd, runtime
 from hybrid.codegen import cuda as printer
 from hybrid.runtime import cuda
 from hybrid.runtime.cuda import cupy_driver, nvrtc
@@ -49,7 +49,10 @@ def test_arrays_are_on_the_gpu() -> None:
     assert (x * 2 + 1).asnumpy().tolist() == [[3, 5], [7, 9]] and "@gpu(0)" in repr(x)
     assert x.as_in_context(mx.cpu()).ctx == mx.cpu() and x[1].asnumpy().tolist() == [3, 4]
     x[0] = nd.array([7, 8])
-    assert x.asnumpy().tolist() == [[7, 8], [3, 4]]
+    x[1] = np.array([5, 6])
+    assert x.asnumpy().tolist() == [[7, 8], [5, 6]]
+    x[:] = [[0, 1], [2, 3]]
+    assert x.asnumpy().tolist() == [[0, 1], [2, 3]]
     with pytest.raises(mx.errors.DeviceError, match="cpu"):
         x + nd.array([[1, 2], [3, 4]], ctx=mx.cpu())
     with pytest.raises(mx.errors.DeviceError, match=r"gpu\(3\) was asked for"):
@@ -89,6 +92,13 @@ def test_a_kernel_that_nvrtc_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(cupy_driver, "nvrtc", nvrtc)
     with pytest.raises(mx.errors.CompileError, match=r"(?s)Source: \S+\.cu\n.*nowhere"):
         mx.hybridize(lambda x: nd.sinh(x))(nd.arange(6))
+
+
+def test_an_array_of_the_cpu_is_a_clear_error() -> None:
+    x = ir.input(0, (3,), "float32")
+    executable = runtime.compile(ir.Program((x,), (x * 2,)), mx.gpu(0))
+    with pytest.raises(mx.errors.DeviceError, match=r"input 0 is a numpy.ndarray, the program runs on gpu\(0\)"):
+        executable([np.zeros(3, "float32")])
 
 
 def test_results_are_on_the_device_of_the_arrays(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,8 @@ def test_exported_again_it_is_the_same_graph(model: str, tmp_path: Path) -> None
     net.hybridize()
     net(*inputs)
     net.export(str(tmp_path / "again"), epoch=3)
-    back = gluon.SymbolBlock.imports(str(tmp_path / "again-symbol.json"), meta["input_names"], str(tmp_path / "again-0003.params"))
+    back = gluon.SymbolBlock.imports(str(tmp_path / "again-symbol.json"), meta["input_names"], str(tmp_path / "again-0003.params"),
+                                       ctx=mx.cpu())
     compare(back(*inputs), expected)
 
 

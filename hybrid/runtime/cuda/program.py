@@ -9,6 +9,7 @@ import numpy as np
 from hybrid.codegen import cuda as printer
 
 from ...device import Context, array_module
+from ...errors import DeviceError
 from ...ir import Node
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned
@@ -94,6 +95,8 @@ class CudaProgram:
     def _ready(self, i: int, a: Any) -> tuple[Any, int]:
         """An input as kernels read it (C order, on a 16-byte boundary), and its address."""
         shape, dtype = self._inputs[i]
+        if not isinstance(a, self.xp.ndarray):
+            raise DeviceError(f"input {i} is a {type(a).__module__}.{type(a).__name__}, the program runs on {self.ctx}; move it with as_in_context({self.ctx})")
         if a.shape != shape or a.dtype != dtype:
             raise ValueError(f"input {i} is {a.dtype}{a.shape}, the program was compiled for {dtype}{shape}")
         if a.flags.c_contiguous:
