@@ -1,0 +1,17 @@
+"""``import cupy`` gives the stand-in of tests/fake_cupy.py: for trying the whole test suite as on a GPU, without one.
+
+    HYBRID_DEVICE=gpu PYTHONPATH=tests/stand_in:. python -m pytest tests
+"""
+import sys
+
+from hybrid.runtime.cuda import cupy_driver
+from tests import fake_cupy
+
+
+class _Compiler:
+    """The driver's compiler: names for sources, which the stand-in's modules know."""
+    compile = staticmethod(fake_cupy.compile_for_fake)
+
+
+cupy_driver.nvrtc = _Compiler                              # type: ignore[attr-defined]
+sys.modules["cupy"] = fake_cupy.CUPY
