@@ -25,7 +25,7 @@ class Graph:
     def weight(self, array: Any, name: str = "") -> str:
         """A constant; its name."""
         name = name or f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.ascontiguousarray(array), name))
+        self.weights.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
         return name
 
 
