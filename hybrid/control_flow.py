@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Collection, Sequence
 
 from . import functions, names
 from .array import NDArray, full_like
@@ -81,13 +81,13 @@ def _foreach_symbol(body: Callable[..., Any], data: list[Any], data_fmt: Any, st
         new, new_fmt = flatten(new, "foreach: states")
         if new_fmt != state_fmt:
             raise HybridError(f"{user_location()}: the body of foreach must return states in the structure of init_states")
-        roots = [scope.root(x) for x in [*outs, *new]]
+        given = {x.name for x in outs if isinstance(x, Symbol)}
+        roots = [*(scope.root(x) for x in outs), *(scope.root(x, given) for x in new)]
     graph = scope.subgraph(roots)
     op = Foreach(graph)
     shape = data[0].shape
     op.steps = shape[0] if shape and shape[0] > 0 else 1
-    number = [op_input for op_input in graph.inputs]
-    places = {i: k for k, i in enumerate(number)}
+    places = {i: k for k, i in enumerate(graph.inputs)}
     locs = {"in_data_locs": [places.get(i, -1) for i in range(len(data))],
             "in_state_locs": [places.get(len(data) + i, -1) for i in range(len(states))],
             "remain_locs": [places[i] for i in range(len(data) + len(states), len(scope.inputs))]}
@@ -172,12 +172,17 @@ def _while_symbol(cond: Callable[..., Any], func: Callable[..., Any], variables:
             raise ValueError("while_loop: func must return loop_vars in the structure in which it is given them")
         roots = [scope.root(x) for x in [*outs, *new]]
     body = scope.subgraph(roots)
+    # MXNet numbers inputs as the condition, then the body uses them
+    order = list(dict.fromkeys([*graph.inputs, *body.inputs, *range(len(scope.inputs))]))
+    number = {old: new for new, old in enumerate(order)}
+    scope.inputs = [scope.inputs[i] for i in order]
+    graph, body = (Subgraph(g.roots, g.cuts, tuple(number[i] for i in g.inputs)) for g in (graph, body))
     op = While(graph, body)
-    op.variables = tuple(range(len(flat)))
+    op.variables = tuple(number[i] for i in scope.own.values())
     places = {i: k for k, i in enumerate(body.inputs)}
     results = scope.node(op, {"num_args": len(scope.inputs) + 2, "num_outputs": len(roots), "num_out_data": len(outs), "max_iterations": limit,
                               "cond_input_locs": list(graph.inputs), "func_input_locs": list(body.inputs),
-                              "func_var_locs": [places.get(i, -1) for i in range(len(flat))]})
+                              "func_var_locs": [places.get(i, -1) for i in op.variables]})
     return regroup(results[:len(outs)], out_fmt), regroup(results[len(outs):], fmt)
 
 
@@ -227,7 +232,7 @@ class _Scope:
     def __init__(self, name: str, inputs: Sequence[Entry] = ()):
         self.inputs: list[Entry] = list(inputs)              # of the operator
         self.own: dict[tuple[int, int], int] = {}           # the subgraph's variables -> number of the input
-        self._variables: list[SymNode] = []
+        self._keep: list[SymNode] = []                      # own variables: their ids must stay theirs
         self.trace = tracing()
         parent = names.notes().get("__subgraph_name__", "")
         full = f"{parent}${name}" if parent else name
@@ -270,7 +275,7 @@ class _Scope:
         node.holder = CONCRETE
         node.info = [(shape[1:] if sliced and shape is not None else shape, dtype)]
         self.own[(id(node), 0)] = self._place(entry)
-        self._variables.append(node)
+        self._keep.append(node)
         return Symbol([(node, 0)])
 
     def _place(self, entry: Entry) -> int:
@@ -282,10 +287,10 @@ class _Scope:
         self.inputs.append(entry)
         return len(self.inputs) - 1
 
-    def root(self, x: Any) -> Entry:
-        """A result of the subgraph: what was not computed in it is copied, as in MXNet."""
+    def root(self, x: Any, given: Collection[str | None] = ()) -> Entry:
+        """A result of the subgraph: what was not computed in it, or by a node that gives another result, is copied, as in MXNet."""
         entry = self.outer(x)._one() if not isinstance(x, Symbol) else x._one()
-        if (id(entry[0]), entry[1]) in self.own or entry[0].opdef is None or entry[0].serial <= self._start:
+        if (id(entry[0]), entry[1]) in self.own or entry[0].opdef is None or entry[0].serial <= self._start or entry[0].name in given:
             return create(find("_copy"), [Symbol([entry])], {}, None, "identity")._one()
         return entry
 
@@ -309,9 +314,6 @@ class _Scope:
             elif id(n) not in seen:
                 seen.add(id(n))
                 stack += reversed(n.inputs)
-        for key, i in self.own.items():                      # variables that the body does not use
-            node = next(v for v in self._variables if id(v) == key[0])
-            cuts.setdefault(key, ((node, 0), i))
         return Subgraph(tuple(roots), tuple(e for e, _ in cuts.values()), tuple(i for _, i in cuts.values()))
 
     def node(self, op: GraphOp, attrs: dict[str, Any]) -> list[Symbol]:

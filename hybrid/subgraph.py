@@ -8,7 +8,7 @@ import numpy as np
 
 from . import dtype as dt
 from . import ir
-from .errors import ShapeError
+from .errors import AttributeValueError, ShapeError
 from .ir import Body, Node
 from .ir.scan import items, scan
 from .lower import draws_of, drawn, lower_nodes
@@ -69,7 +69,8 @@ class Numbers(Attribute):
 
 
 class GraphOp(OpDef):
-    """An operator with subgraphs."""
+    """An operator with subgraphs. ``parts``: what they are."""
+    parts: tuple[str, ...] = ()
 
     def __init__(self, name: str, graphs: Sequence[Subgraph], attrs: dict[str, Attribute]):
         super().__init__(name, self._lowered, ("data",), frozenset(), True, (), attrs, {}, needs=("train", "key"),    # type: ignore[arg-type]
@@ -81,6 +82,16 @@ class GraphOp(OpDef):
 
     def _draws(self, a: Attrs, train: bool) -> int:
         raise NotImplementedError
+
+    @classmethod
+    def places(cls, a: Attrs) -> list[dict[int, int]]:
+        """For each subgraph the operator's input that each of its variables stands for."""
+        raise NotImplementedError
+
+    def check(self, a: Attrs) -> None:
+        """AttributeValueError where the attributes do not fit the subgraphs."""
+        if a.num_outputs != len(self.graphs[-1].roots):
+            raise AttributeValueError(f"num_outputs={a.num_outputs}, but the subgraph {self.parts[-1]!r} has {len(self.graphs[-1].roots)} outputs")
 
 
 def _key_of_step(key: Node, t: Node, draws: int) -> Node:
@@ -139,6 +150,18 @@ def _same(what: str, old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
 
 class Foreach(GraphOp):
     """``_foreach``: the graph for each slice of the data; inputs are data, states, then what else the graph uses."""
+    parts = ("body",)
+
+    @classmethod
+    def places(cls, a: Attrs) -> list[dict[int, int]]:
+        order = [*a.in_data_locs, *a.in_state_locs, *a.remain_locs]
+        return [{k: i for i, k in enumerate(order)}]
+
+    def check(self, a: Attrs) -> None:
+        super().check(a)
+        if not 0 <= a.num_out_data <= a.num_outputs or len(a.in_state_locs) != a.num_outputs - a.num_out_data or not a.in_data_locs:
+            raise AttributeValueError(f"num_outputs={a.num_outputs} and num_out_data={a.num_out_data} do not fit {len(a.in_state_locs)} states "
+                                      f"and {len(a.in_data_locs)} arrays of data")
 
     def __init__(self, graph: Subgraph):
         attrs = {"num_args": Int(), "num_outputs": Int(), "num_out_data": Int(), "in_state_locs": Numbers(REQUIRED), "in_data_locs": Numbers(REQUIRED),
@@ -168,6 +191,19 @@ class Foreach(GraphOp):
 
 class While(GraphOp):
     """``_while_loop``: steps as long as a condition holds, at most ``max_iterations``."""
+    parts = ("cond", "func")
+
+    @classmethod
+    def places(cls, a: Attrs) -> list[dict[int, int]]:
+        return [dict(enumerate(a.cond_input_locs)), dict(enumerate(a.func_input_locs))]
+
+    def check(self, a: Attrs) -> None:
+        super().check(a)
+        if not all(0 <= k < len(a.func_input_locs) for k in a.func_var_locs) or len(a.func_var_locs) != a.num_outputs - a.num_out_data or a.num_out_data < 0:
+            raise AttributeValueError(f"func_var_locs={a.func_var_locs} does not fit num_outputs={a.num_outputs}, num_out_data={a.num_out_data}")
+        if not 0 <= a.max_iterations <= MOST_STEPS:
+            raise AttributeValueError(f"max_iterations={a.max_iterations} must be from 0 to {MOST_STEPS}")
+        self.variables = tuple(a.func_input_locs[k] for k in a.func_var_locs)
 
     def __init__(self, cond: Subgraph, body: Subgraph):
         attrs = {"num_args": Int(), "num_outputs": Int(), "num_out_data": Int(), "max_iterations": Int(), "cond_input_locs": Numbers(REQUIRED),
@@ -197,6 +233,11 @@ class While(GraphOp):
 
 class Cond(GraphOp):
     """``_cond``: one of two graphs, by a condition; the other one is not run."""
+    parts = ("pred", "then", "else")
+
+    @classmethod
+    def places(cls, a: Attrs) -> list[dict[int, int]]:
+        return [dict(enumerate(locs)) for locs in (a.cond_input_locs, a.then_input_locs, a.else_input_locs)]
 
     def __init__(self, pred: Subgraph, then: Subgraph, otherwise: Subgraph):
         attrs = {"num_args": Int(), "num_outputs": Int(), "cond_input_locs": Numbers(REQUIRED), "then_input_locs": Numbers(REQUIRED),
@@ -230,6 +271,10 @@ class Cond(GraphOp):
     def _draws(self, a: Attrs, train: bool) -> int:
         pred, *branches = (g.draws(train) for g in self.graphs)
         return pred + max(branches)
+
+
+GRAPH_OPS: dict[str, type[GraphOp]] = {"_foreach": Foreach, "_while_loop": While, "_cond": Cond}
+MOST_STEPS = 1 << 24                     # of a loop in a file
 
 
 def _truth(n: Node, what: str) -> Node:

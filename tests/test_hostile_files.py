@@ -145,7 +145,7 @@ def relu(*inputs: object, **more: object) -> dict:
     (graph(X, {**X, "name": "z", "inputs": [[0, 0, 0]]}), "a variable .op 'null'. has inputs"),
     (graph(X, X), "both a variable named 'x'"),
     (graph({**X, "name": "\ud800"}), "surrogate"),
-    (graph({**X, "subgraphs": [{}]}), "control flow"),
+    (graph({**X, "subgraphs": [{}]}), "subgraph 0: this is no symbol file"),
     (graph(X, arg_nodes=[4]), "'arg_nodes' lists 4"),
     ('{"nodes": NaN}', "not JSON"),
     ('{"nodes": 1' + "0" * 10_000 + "}", "not JSON|no symbol file"),

@@ -17,7 +17,7 @@ def export_symbol(symbol: Symbol, params: Mapping[str, NDArray], aux: Mapping[st
     """
     values = {**{name: f"arg:{name}" for name in params}, **{name: f"aux:{name}" for name in aux}}
     arrays = {**params, **aux}
-    inputs = [node.name for node in symbol_json.in_order(symbol) if node.opdef is None]
+    inputs = [node.name for node, _ in symbol_json.in_order(symbol.entries) if node.opdef is None]
     data = {values[name]: arrays[name] for name in inputs if name in arrays}
     names = f"{prefix}-symbol.json", f"{prefix}-{epoch:04d}.params"
     symbol_json.save(symbol, names[0], remove_amp_cast)

@@ -7,7 +7,6 @@ one key and for a list of up to ten numbers or entries.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,11 +19,12 @@ _TOP_KEYS = "nodes, arg_nodes, heads"
 
 @dataclass
 class JsonNode:
-    """One node: ``op`` is ``"null"`` for a variable; an input is (node, output, version)."""
+    """One node: ``op`` is ``"null"`` for a variable; an input is (node, output, version). ``subgraphs``: of a loop or branch."""
     op: str
     name: str
     attrs: dict[str, str] = field(default_factory=dict)
     inputs: list[tuple[int, int, int]] = field(default_factory=list)
+    subgraphs: list[JsonGraph] = field(default_factory=list)
 
     @property
     def is_variable(self) -> bool:
@@ -35,11 +35,13 @@ class JsonNode:
 class JsonGraph:
     """Nodes in topological order, and which of their outputs are the graph's outputs.
 
-    ``version`` is of the MXNet that wrote the file (800 where the file does not say).
+    ``version`` is of the MXNet that wrote the file (800 where the file does not say). ``counts``, for writing: each node's
+    number of outputs, the hidden ones included.
     """
     nodes: list[JsonNode]
     heads: list[tuple[int, int, int]]
     version: int = VERSION
+    counts: list[int] = field(default_factory=list)
 
 
 def parse(text: str | bytes, source: str = "<json>") -> JsonGraph:
@@ -48,7 +50,10 @@ def parse(text: str | bytes, source: str = "<json>") -> JsonGraph:
     >>> parse('{"nodes": [{"op": "null", "name": "x", "inputs": []}], "heads": [[0, 0, 0]]}').nodes[0].name
     'x'
     """
-    document = _decode(text, source)
+    return _graph(_decode(text, source), source)
+
+
+def _graph(document: dict[str, Any], source: str) -> JsonGraph:
     listed = document.get("nodes")
     if not isinstance(listed, list):
         raise FileFormatError(f"{source}: this is no symbol file: expected the keys {_TOP_KEYS}")
@@ -101,15 +106,18 @@ def _node(item: Any, number: int, source: str) -> JsonNode:
         raise FileFormatError(f"{where} is {item!r:.40}; expected an object with the keys op, name, inputs")
     op, name = (_string(item.get(key), f"{where}: {key!r}") for key in ("op", "name"))
     where += f" ({name!r:.80})"
-    if item.get("subgraphs"):
-        raise FileFormatError(f"{where}: operator {op!r} holds a subgraph (control flow), which is not supported")
+    subgraphs = [_graph(g, f"{where}: subgraph {k}") if isinstance(g, dict) else _no_graph(g, where) for k, g in enumerate(_list(item, "subgraphs", where))]
     attrs: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):      # MXNet before 0.9, before 1.0, and since
         attrs.update(_attrs(item.get(key), f"{where}: {key!r}"))
     inputs = [_entry(entry, number, f"{where}: input {k}") for k, entry in enumerate(_list(item, "inputs", where))]
     if op == "null" and inputs:
         raise FileFormatError(f"{where}: a variable (op 'null') has inputs")
-    return JsonNode(op, name, attrs, inputs)
+    return JsonNode(op, name, attrs, inputs, subgraphs)
+
+
+def _no_graph(found: Any, where: str) -> JsonGraph:
+    raise FileFormatError(f"{where}: a subgraph is {found!r:.40}; expected an object with the keys {_TOP_KEYS}")
 
 
 def _string(found: Any, where: str) -> str:
@@ -153,27 +161,32 @@ def _version(document: dict[str, Any]) -> int:
     return found[1] if isinstance(found, list) and len(found) == 2 and _is_index(found[1]) else 800
 
 
-def render(graph: JsonGraph, num_outputs: Sequence[int]) -> str:
-    """The text of a graph; ``num_outputs`` counts each node's outputs, the hidden ones included."""
+def render(graph: JsonGraph) -> str:
+    """The text of a graph with its ``counts``."""
+    return _render(graph, 0, [f'"attrs": {{"mxnet_version": ["int", {VERSION}]}}'])
+
+
+def _render(graph: JsonGraph, indent: int, notes: list[str]) -> str:
     pointers = [0]
-    for count in num_outputs:
+    for count in graph.counts:
         pointers.append(pointers[-1] + count)
     variables = [str(k) for k, node in enumerate(graph.nodes) if node.is_variable]
     return _block("{", [
-        '"nodes": ' + _block("[", [_render_node(node) for node in graph.nodes], 2),
-        '"arg_nodes": ' + _numbers(variables, 2),
-        '"node_row_ptr": ' + _numbers([str(p) for p in pointers], 2),
-        '"heads": ' + _numbers([_entry_text(entry) for entry in graph.heads], 2),
-        f'"attrs": {{"mxnet_version": ["int", {VERSION}]}}'], 0)
+        '"nodes": ' + _block("[", [_render_node(node, indent + 4) for node in graph.nodes], indent + 2),
+        '"arg_nodes": ' + _numbers(variables, indent + 2),
+        '"node_row_ptr": ' + _numbers([str(p) for p in pointers], indent + 2),
+        '"heads": ' + _numbers([_entry_text(entry) for entry in graph.heads], indent + 2), *notes], indent)
 
 
-def _render_node(node: JsonNode) -> str:
+def _render_node(node: JsonNode, indent: int) -> str:
     lines = [f'"op": {_quoted(node.op)}', f'"name": {_quoted(node.name)}']
     if node.attrs:
         rows = [f"{_quoted(key)}: {_quoted(node.attrs[key])}" for key in sorted(node.attrs, key=str.encode)]
-        lines.append('"attrs": ' + (_block("{", rows, 6) if len(rows) > 1 else "{" + rows[0] + "}"))
-    lines.append('"inputs": ' + _numbers([_entry_text(entry) for entry in node.inputs], 6))
-    return _block("{", lines, 4)
+        lines.append('"attrs": ' + (_block("{", rows, indent + 2) if len(rows) > 1 else "{" + rows[0] + "}"))
+    lines.append('"inputs": ' + _numbers([_entry_text(entry) for entry in node.inputs], indent + 2))
+    if node.subgraphs:
+        lines.append('"subgraphs": ' + _block("[", [_render(g, indent + 4, []) for g in node.subgraphs], indent + 2))
+    return _block("{", lines, indent)
 
 
 def _entry_text(entry: tuple[int, int, int]) -> str:

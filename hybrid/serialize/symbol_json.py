@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ from ..errors import AttributeValueError, FileFormatError, HybridError
 from ..ops import registry
 from ..ops.attributes import Shape
 from ..ops.registry import OpDef
-from ..symbol import Symbol, SymNode
+from ..subgraph import GRAPH_OPS, Entry, GraphOp, Subgraph
+from ..symbol import Symbol, SymNode, output_name
 from .atomic import write_bytes
 from .json_graph import JsonGraph, JsonNode, parse, render
 from .upgrade import is_hidden, upgrade
@@ -33,7 +34,11 @@ def loads(text: str | bytes, source: str = "<json>") -> Symbol:
     >>> loads('{"nodes": [{"op": "null", "name": "x", "inputs": []}], "heads": [[0, 0, 0]]}').list_arguments()
     ['x']
     """
-    graph = upgrade(parse(text, source))
+    return Symbol(_built(upgrade(parse(text, source)), source))
+
+
+def _built(graph: JsonGraph, source: str) -> list[Entry]:
+    """The outputs of a graph."""
     built: list[SymNode] = []
     counts: list[int] = []
     for number, node in enumerate(graph.nodes):
@@ -46,7 +51,7 @@ def loads(text: str | bytes, source: str = "<json>") -> Symbol:
         counts.append(made.outputs)
     for k, entry in enumerate(graph.heads):
         _check_output(entry, counts, f"{source}: head {k}")
-    return Symbol([(built[n], k) for n, k, _ in graph.heads])
+    return [(built[n], k) for n, k, _ in graph.heads]
 
 
 def _check_output(entry: tuple[int, int, int], counts: list[int], where: str) -> None:
@@ -67,6 +72,10 @@ def _shortened(text: str) -> str:
 
 
 def _operator(node: JsonNode, inputs: list[tuple[SymNode, int]], where: str) -> SymNode:
+    if node.op in GRAPH_OPS:
+        return _graph_operator(node, inputs, where)
+    if node.subgraphs:
+        raise FileFormatError(f"{where}: operator {node.op!r} has subgraphs; known with subgraphs: {', '.join(GRAPH_OPS)}")
     # MXNet also loads an operator under the names it has in nd
     found = registry.OPS.get(node.op) or registry.namespace("nd").get(node.op) or _named(where, registry.find, node.op)
     given = {key: value for key, value in node.attrs.items() if not is_hidden(key)}
@@ -75,6 +84,30 @@ def _operator(node: JsonNode, inputs: list[tuple[SymNode, int]], where: str) -> 
     extra = {key: value for key, value in node.attrs.items() if is_hidden(key)}
     try:
         return SymNode(found, node.name, attrs, inputs, extra)     # infers shapes where the variables say theirs
+    except HybridError as err:
+        raise FileFormatError(f"{where}: {_shortened(str(err))}") from err
+
+
+def _graph_operator(node: JsonNode, inputs: list[Entry], where: str) -> SymNode:
+    """A loop or branch."""
+    kind = GRAPH_OPS[node.op]
+    given = {key: value for key, value in node.attrs.items() if not is_hidden(key)}
+    if len(node.subgraphs) != len(kind.parts):
+        raise FileFormatError(f"{where}: operator {node.op} has {len(kind.parts)} subgraphs, the file gives {len(node.subgraphs)}")
+    empty = kind(*(Subgraph((), (), ()) for _ in kind.parts))
+    attrs = _named(where, empty.parse, given)
+    graphs = []
+    for part, g, places in zip(kind.parts, node.subgraphs, kind.places(attrs)):
+        roots = _built(g, f"{where}: {part}")
+        variables = [n for n in Symbol(roots).nodes() if n.opdef is None] if roots else []
+        if sorted(places) != list(range(len(variables))) or not all(0 <= i < len(inputs) for i in places.values()):
+            raise FileFormatError(f"{where}: the subgraph {part!r} has {len(variables)} variables and the operator {len(inputs)} inputs, "
+                                  f"which its lists of places do not fit: {_shortened(str(given))}")
+        graphs.append(Subgraph(tuple(roots), tuple((v, 0) for v in variables), tuple(places[k] for k in range(len(variables)))))
+    made = kind(*graphs)
+    try:
+        made.check(attrs)
+        return SymNode(made, node.name, attrs, inputs, {key: value for key, value in node.attrs.items() if is_hidden(key)})
     except HybridError as err:
         raise FileFormatError(f"{where}: {_shortened(str(err))}") from err
 
@@ -140,48 +173,73 @@ def dumps(symbol: Symbol, remove_amp_cast: bool = False) -> str:
     and ``broadcast_*`` where they differ, since MXNet's ``elemwise_*`` do not broadcast.
     """
     symbol = without_casts(symbol) if remove_amp_cast else symbol
-    order = in_order(symbol)
-    place = {id(node): number for number, node in enumerate(order)}
+    return render(_graph_of(symbol.entries))
+
+
+def _graph_of(heads: Sequence[Entry], cuts: Sequence[Entry] = ()) -> JsonGraph:
+    """The graph below some outputs; entries at which it is cut are variables in it."""
+    cut = {(id(n), k) for n, k in cuts}
+    order = in_order(heads, cut)
+    place = {_place_of(node, k, cut): number for number, (node, k) in enumerate(order)}
     versions: dict[int, int] = {}              # how often each variable has been updated so far
-    nodes = [_json_node(node, place, versions) for node in order]
-    heads = [(place[id(node)], k, 0) for node, k in symbol.entries]
-    return render(JsonGraph(nodes, heads), [_count(node) for node in order])
+    nodes = [JsonNode("null", output_name(node, k)) if node.opdef is not None and (id(node), k) in cut else _json_node(node, place, versions, cut)
+             for node, k in order]
+    return JsonGraph(nodes, [(place[_place_of(node, k, cut)], _output_of(node, k, cut), 0) for node, k in heads],
+                     counts=[1 if (id(node), k) in cut else _count(node) for node, k in order])
 
 
-def in_order(symbol: Symbol) -> list[SymNode]:
-    """Inputs before their users, in the order of a depth-first walk from the outputs, as MXNet numbers nodes."""
-    seen: set[int] = set()
-    out: list[SymNode] = []
-    for head, _ in symbol.entries:
-        stack = [(head, 0)]
-        if id(head) in seen:
+def _place_of(node: SymNode, k: int, cut: Set[tuple[int, int]]) -> tuple[int, int]:
+    return (id(node), k) if (id(node), k) in cut else (id(node), -1)
+
+
+def _output_of(node: SymNode, k: int, cut: Set[tuple[int, int]]) -> int:
+    return 0 if (id(node), k) in cut else k
+
+
+def in_order(heads: Sequence[Entry], cut: Set[tuple[int, int]] = frozenset()) -> list[Entry]:
+    """Inputs before their users, in the order of a depth-first walk from the outputs, as MXNet numbers nodes.
+
+    cut: entries (by id and output number) below which the walk does not go. An entry names an output only where it is cut.
+    """
+    seen: set[tuple[int, int]] = set()
+    out: list[Entry] = []
+    for head, output in heads:
+        key = _place_of(head, output, cut)
+        if key in seen:
             continue
-        seen.add(id(head))
+        seen.add(key)
+        stack = [(head, output, 0)]
         while stack:
-            node, k = stack.pop()
-            if k == len(node.inputs):
-                out.append(node)
+            node, output, k = stack.pop()
+            if k == len(node.inputs) or (id(node), output) in cut:
+                out.append((node, output))
                 continue
-            stack.append((node, k + 1))
-            below = node.inputs[k][0]
-            if id(below) not in seen:
-                seen.add(id(below))
-                stack.append((below, 0))
+            stack.append((node, output, k + 1))
+            below = node.inputs[k]
+            if _place_of(*below, cut) not in seen:
+                seen.add(_place_of(*below, cut))
+                stack.append((*below, 0))
     return out
 
 
-def _json_node(node: SymNode, place: dict[int, int], versions: dict[int, int]) -> JsonNode:
+def _json_node(node: SymNode, place: dict[tuple[int, int], int], versions: dict[int, int], cut: Set[tuple[int, int]]) -> JsonNode:
     inputs = []
     for k, (source, output) in enumerate(node.inputs):
         if node.opdef is not None and not node.opdef.variadic and node.opdef.inputs[k] in node.opdef.aux:
             versions[id(source)] = versions.get(id(source), 0) + 1
-        inputs.append((place[id(source)], output, versions.get(id(source), 0)))
+        inputs.append((place[_place_of(source, output, cut)], _output_of(source, output, cut), versions.get(id(source), 0)))
     if node.opdef is None or node.attrs is None:
         return JsonNode("null", node.name, dict(node.extra), inputs)
     attrs = {**node.extra, **node.attrs.given()}
     if node.opdef.arity_attr:
         attrs[node.opdef.arity_attr] = str(len(inputs))
-    return JsonNode(_written_name(node, node.opdef.name), node.name, attrs, inputs)
+    found = JsonNode(_written_name(node, node.opdef.name), node.name, attrs, inputs)
+    if isinstance(node.opdef, GraphOp):
+        if any(isinstance(places, tuple) and -1 in places for places in node.attrs.asdict().values()):
+            raise AttributeValueError(f"node {node.name!r}: the body of a loop does not use all of its slices and states, which MXNet's files cannot hold; "
+                                      "use each of them, or leave it out")
+        found.subgraphs = [_graph_of(g.roots, g.cuts) for g in node.opdef.graphs]
+    return found
 
 
 def _written_name(node: SymNode, name: str) -> str:

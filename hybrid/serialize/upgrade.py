@@ -19,7 +19,7 @@ def upgrade(graph: JsonGraph) -> JsonGraph:
     nodes: list[JsonNode] = []
     place: list[int] = []                       # old number -> new number
     for old in graph.nodes:
-        node = JsonNode(old.op, old.name, dict(old.attrs), [(place[n], k, v) for n, k, v in old.inputs])
+        node = JsonNode(old.op, old.name, dict(old.attrs), [(place[n], k, v) for n, k, v in old.inputs], [upgrade(g) for g in old.subgraphs])
         _name_hidden(node, nodes)
         _add_implicit_inputs(node, nodes)
         place.append(len(nodes))
