@@ -159,6 +159,7 @@ NO_GRADIENT: dict[str, str] = {
     **{f"_npi_{n}{kind}": "integers alone" for n in _BITS for kind in ("", "_scalar")},
     **_names("_npi_floor_divide _npi_floor_divide_scalar _npi_rfloor_divide_scalar", "piecewise constant"),
     **_names("_image_to_tensor", "its result is float32, too coarse for differences; a quotient by 255"),
+    **_names("Custom", "Python code of the user's own; test_custom.py checks how gradients pass through it"),
     **_names("_contrib_MultiBoxPrior _contrib_index_array", "depends on the shape alone"),
     **_names("_contrib_MultiBoxTarget _contrib_MultiBoxDetection", "as in MXNet no gradient flows through them"),
     **_names("_npi_bitwise_not _npi_rleft_shift_scalar _npi_rright_shift_scalar", "integers alone"),

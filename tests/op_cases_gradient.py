@@ -100,6 +100,6 @@ for _mode, _gates in (("rnn_relu", 1), ("rnn_tanh", 1), ("lstm", 4), ("gru", 3))
 case("_rnn_param_concat", [f(6), f(4)], dim=0)
 
 # ---- deformable convolutions: places between the pixels, some beyond the picture
-_offset = _rng.uniform(0.1, 0.9, (1, 16, 3, 3)) + _rng.randint(-2, 2, (1, 16, 3, 3))
+_offset = _rng.uniform(0.1, 0.9, (1, 16, 3, 3)) + _rng.integers(-2, 2, (1, 16, 3, 3))
 case("_contrib_DeformableConvolution", [f(1, 2, 4, 4), _offset, f(2, 2, 2, 2), f(2)], kernel=(2, 2), num_filter=2, num_deformable_group=2)
 case("_contrib_ModulatedDeformableConvolution", [f(1, 2, 4, 4), _offset, f(1, 8, 3, 3), f(2, 1, 2, 2), f(2)], kernel=(2, 2), num_filter=2, num_deformable_group=2, num_group=2)
