@@ -82,8 +82,9 @@ def _order(heads: Sequence[Any]) -> list[Entry]:
 
 
 def _check_versions(entry: Entry) -> None:
-    for x, v in zip(entry.inputs, entry.versions):
-        if getattr(x, "_version", 0) != v:
+    own = {slot for slot, _ in entry.program.updates} if entry.program is not None else set()      # running statistics: a layer called again changes them
+    for i, (x, v) in enumerate(zip(entry.inputs, entry.versions)):
+        if getattr(x, "_version", 0) != v and i not in own:
             raise HybridError(f"an array of shape {x.shape} was changed in place after it was used in a recorded computation, "
                               "so its gradient would be wrong: use x = x + y instead of x += y inside autograd.record()")
 
