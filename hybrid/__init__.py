@@ -42,14 +42,18 @@ __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symb
            "np", "npx", "num_gpus", "numpy", "numpy_extension", "operator", "random", "sym", "symbol", "util", "waitall"]
 
 # modules that are loaded when they are asked for
-_LAZY = ("as_mxnet", "contrib", "gluon", "image", "io", "lr_scheduler", "metric", "model", "optimizer", "recordio", "test_utils")
+_LAZY = ("as_mxnet", "callback", "contrib", "gluon", "image", "io", "lr_scheduler", "metric", "model", "module", "monitor", "optimizer", "recordio", "test_utils",
+         "viz")
+_SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return importlib.import_module(f"hybrid.{name}")
+    if name in _SHORT:
+        return importlib.import_module(f"hybrid.{_SHORT[name]}")
     raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY})
+    return sorted({*globals(), *_LAZY, *_SHORT})

@@ -17,13 +17,18 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None, arg_params: 
     serialize.save(f"{prefix}-{epoch:04d}.params", {**{f"arg:{k}": v for k, v in arg_params.items()}, **{f"aux:{k}": v for k, v in aux_params.items()}})
 
 
-def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
-    """Arguments and auxiliary states by name, from ``prefix-%04d.params``."""
-    path = f"{prefix}-{epoch:04d}.params"
-    found: Any = serialize.load(path) or {}
+def split_names(found: Any, path: str) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    """Arguments and auxiliary states out of the contents of a file, where names begin with ``arg:`` and ``aux:``."""
+    found = found or {}
     if not isinstance(found, dict) or any(k[:4] not in ("arg:", "aux:") for k in found):
         raise FileFormatError(f"{path} is no checkpoint: names begin with arg: or aux: there; load it with nd.load or net.load_parameters")
     return tuple({k[4:]: v for k, v in found.items() if k.startswith(kind)} for kind in ("arg:", "aux:"))      # type: ignore[return-value]
+
+
+def load_params(prefix: str, epoch: int) -> tuple[dict[str, NDArray], dict[str, NDArray]]:
+    """Arguments and auxiliary states by name, from ``prefix-%04d.params``."""
+    path = f"{prefix}-{epoch:04d}.params"
+    return split_names(serialize.load(path), path)
 
 
 def load_checkpoint(prefix: str, epoch: int) -> tuple[Symbol, dict[str, NDArray], dict[str, NDArray]]:

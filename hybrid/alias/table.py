@@ -11,14 +11,14 @@ gluon.contrib.rnn gluon.data gluon.data.dataloader gluon.data.dataset gluon.data
 gluon.data.vision.datasets gluon.data.vision.transforms gluon.loss gluon.model_zoo gluon.model_zoo.model_store
 gluon.model_zoo.vision gluon.nn gluon.nn.activations gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn gluon.rnn.rnn_cell
 gluon.rnn.rnn_layer gluon.trainer gluon.utils image io initializer lr_scheduler metric model module monitor ndarray numpy numpy.linalg
-numpy.random numpy_extension operator optimizer profiler random recordio registry symbol test_utils util visualization engine
+numpy.random numpy_extension operator optimizer profiler random recordio registry symbol test_utils util engine
 contrib contrib.amp contrib.text contrib.onnx kvstore gluon.probability attribute log libinfo
 """.split()
 
 _OTHER = {
     "context": "hybrid.device", "device": "hybrid.device", "name": "hybrid.names", "init": "hybrid.initializer", "nd": "hybrid.ndarray",
     "sym": "hybrid.symbol", "np": "hybrid.numpy", "npx": "hybrid.numpy_extension", "rnd": "hybrid.random", "mod": "hybrid.module",
-    "viz": "hybrid.visualization", "mon": "hybrid.monitor", "kv": "hybrid.kvstore", "error": "hybrid.errors", "gluon.metric": "hybrid.metric",
+    "viz": "hybrid.viz", "visualization": "hybrid.viz", "mon": "hybrid.monitor", "kv": "hybrid.kvstore", "error": "hybrid.errors", "gluon.metric": "hybrid.metric",
     "attribute": "hybrid.names", "runtime": "hybrid.features", "optimizer.optimizer": "hybrid.optimizer", "optimizer.contrib": "hybrid.optimizer.contrib",
     "gluon.block": "hybrid.gluon.block hybrid.gluon.hybrid_block hybrid.gluon.symbol_block hybrid.gluon.naming hybrid.gluon",
     "gluon.parameter": "hybrid.gluon.parameter hybrid.gluon.one_parameter hybrid.gluon", "dlpack": "hybrid.ndarray",

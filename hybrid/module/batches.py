@@ -1,0 +1,72 @@
+"""Batches: their descriptions, the parts for several devices, and results put together again."""
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from ..array import NDArray
+from ..device import cpu
+from ..errors import ShapeError
+from ..functions import resolve
+from ..io import DataDesc
+
+
+def descriptions(given: Any, names: Sequence[str], what: str) -> list[DataDesc]:
+    """DataDescs of exactly these names."""
+    out = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in given]
+    if sorted(d.name for d in out) != sorted(names):
+        raise ValueError(f"bind: {what} are of {', '.join(d.name for d in out) or 'nothing'}, the module has {', '.join(names) or 'none'}")
+    return out
+
+
+def renamed(provided: Any, bound: Sequence[DataDesc], arrays: Sequence[Any]) -> list[DataDesc]:
+    """Descriptions of a batch's arrays: its own, else the bound ones with the arrays' shapes."""
+    if provided:
+        own = {d.name: d for d in (d if isinstance(d, DataDesc) else DataDesc(*d) for d in provided)}
+        if set(own) == {d.name for d in bound}:
+            return [DataDesc(d.name, x.shape, own[d.name].dtype, d.layout) for d, x in zip(own.values(), arrays)]
+    return [DataDesc(d.name, x.shape, d.dtype, d.layout) for d, x in zip(bound, arrays)]
+
+
+def extent(d: DataDesc, i: int, n: int) -> tuple[int, int, int]:
+    """Batch axis of an array (-1: none), and where device i of n has its part of it."""
+    axis = DataDesc.get_batch_axis(d.layout)
+    size = d.shape[max(axis, 0)] if d.shape else 0
+    if axis >= 0 and size < n:
+        raise ShapeError(f"a batch of {size} cannot be divided over {n} devices")
+    return axis, size * i // n, size * (i + 1) // n
+
+
+def part_shape(d: DataDesc, i: int, n: int) -> tuple[int, ...]:
+    """Shape of the part of device i of n."""
+    axis, start, stop = extent(d, i, n)
+    return tuple(stop - start if a == axis else s for a, s in enumerate(d.shape))
+
+
+def part(x: Any, d: DataDesc, i: int, n: int) -> Any:
+    """The part of an array for device i of n."""
+    if n == 1:
+        return x
+    axis, start, stop = extent(DataDesc(d.name, x.shape, d.dtype, d.layout), i, n)
+    return resolve("nd", "slice_axis")(x, axis=axis, begin=start, end=stop) if axis >= 0 else x
+
+
+def merged(parts: Sequence[Sequence[NDArray]], merge: bool) -> list[Any]:
+    """One array an output from the devices' parts, or lists of them."""
+    if not merge:
+        return [list(p) for p in zip(*parts)]
+    return [p[0] if len(p) == 1 else resolve("nd", "concat")(*(x.as_in_context(p[0].ctx) for x in p), dim=0) for p in zip(*parts)]
+
+
+def mean(values: Sequence[NDArray]) -> NDArray:
+    """The mean of arrays, on the CPU."""
+    out = values[0].copyto(cpu())
+    for x in values[1:]:
+        out += x.as_in_context(cpu())
+    return out / len(values) if len(values) > 1 else out
+
+
+def fill(name: str, target: NDArray, value: Any) -> None:
+    """A parameter's new value; ShapeError where it does not fit."""
+    if tuple(value.shape) != target.shape:
+        raise ShapeError(f"{name!r} has the shape {target.shape}, a value of shape {tuple(value.shape)} was given")
+    target[:] = value

@@ -1,0 +1,78 @@
+"""Monitor: statistics of a network's values and parameters while a module is trained."""
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any, Callable
+
+from . import tape
+from .array import NDArray
+from .executor import Executor
+from .functions import resolve
+
+
+def size(x: NDArray) -> NDArray:
+    """The norm of an array over the root of its size."""
+    return resolve("nd", "norm")(x) / x.size ** 0.5
+
+
+class Monitor:
+    """Watches executors every ``interval`` batches.
+
+    stat_func: from an array to an array or number (by default norm / sqrt(size)). pattern: regular expression of the names to
+    watch: outputs of operators, arguments, states. sort: results by name. monitor_all: inputs of operators too.
+
+    >>> mod.fit(train, num_epoch=1, monitor=Monitor(100, pattern=".*weight"))                    # doctest: +SKIP
+    """
+
+    def __init__(self, interval: int, stat_func: Callable[[NDArray], Any] | None = None, pattern: str = ".*", sort: bool = False, monitor_all: bool = False):
+        self.interval, self.stat_func, self.sort, self.monitor_all = interval, stat_func or size, sort, monitor_all
+        self.re_prog = re.compile(pattern)
+        self.exes: list[Executor] = []
+        self.activated, self.step = False, 0
+
+    def install(self, exe: Executor) -> None:
+        """Watch an executor too."""
+        if exe not in self.exes:
+            self.exes.append(exe)
+
+    def tic(self) -> None:
+        """Call before a batch: collects the statistics of this one if it is its turn."""
+        self.activated = self.step % self.interval == 0
+        self.step += 1
+
+    def toc(self) -> list[tuple[int, str, str]]:
+        """Call after a batch: (number of the batch, name, statistic as text) of what was watched."""
+        if not self.activated:
+            return []
+        self.activated = False
+        found = [(name, x) for exe in self.exes if exe.outputs for name, x in self._values(exe) if self.re_prog.match(name)]
+        if self.sort:
+            found.sort(key=lambda row: row[0])
+        return [(self.step, name, _text(self.stat_func(x))) for name, x in found]
+
+    def toc_print(self) -> None:
+        """``toc``, logged."""
+        for step, name, value in self.toc():
+            logging.info("Batch: %7d %30s %s", step, name, value)
+
+    def _values(self, exe: Executor) -> list[tuple[str, NDArray]]:
+        """Names and values of everything in an executor, with the parameters as they are now.
+
+        A compiled program keeps no values inside, so it is run again with all of them as results.
+        """
+        inside = exe._symbol.get_internals()
+        variables = {*exe.arg_dict, *exe.aux_dict}
+        aux = {n: x.copy() for n, x in exe.aux_dict.items()}
+        with tape.flags(False, False):
+            values = Executor(inside, exe._ctx, exe.arg_dict, {}, {}, aux).forward(False)
+        rows = [(n, x) for n, x in zip(inside.list_outputs(), values) if self.monitor_all or n not in variables]
+        return rows + [*exe.arg_dict.items(), *exe.aux_dict.items()]
+
+
+def _text(value: Any) -> str:
+    values = value if isinstance(value, (list, tuple)) else [value]
+    return "".join(f"{v.asscalar() if isinstance(v, NDArray) and v.size == 1 else v.asnumpy() if isinstance(v, NDArray) else v}\t" for v in values)
+
+
+__all__ = ["Monitor"]
