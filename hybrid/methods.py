@@ -172,7 +172,7 @@ FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax
           "one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array "
           "slice slice_axis slice_like softmax softmin space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile transpose "
           "trunc zeros_like sort argsort topk dot batch_dot cumsum").split()
-NP_FLUENT = ("argmax argmin clip dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
+NP_FLUENT = ("argmax argmin argsort clip dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -190,6 +190,13 @@ def _method(name: str) -> Callable[..., Any]:
 def squeeze(self: Any, axis: Any = None) -> Any:
     """Without axes of length 1 (all of them, or those given)."""
     return functions.resolve("np" if is_np(self) else "nd", "squeeze")(self, axis=axis)
+
+
+def flatten(self: Any, order: str = "C") -> Any:
+    """All axes but the first as one; under NumPy's rules all of them."""
+    if order != "C":
+        raise ValueError("flatten: only order='C' is supported")
+    return functions.resolve("np", "reshape")(self, newshape=(-1,)) if is_np(self) else functions.resolve("nd", "flatten")(self)
 
 
 def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
@@ -225,6 +232,7 @@ def _attach(cls: type) -> None:
         if name not in cls.__dict__:
             setattr(cls, name, _method(name))
     setattr(cls, "squeeze", squeeze)
+    setattr(cls, "flatten", flatten)
     setattr(cls, "reshape", reshape)
     setattr(cls, "transpose", transpose)
     setattr(cls, "T", property(lambda self: functions.resolve("nd", "transpose")(self)))

@@ -15,6 +15,8 @@ from .scope import SCOPE
 
 def set_np(shape: bool = True, array: bool = True, dtype: bool = False) -> None:
     """Gluon and operators make ``np.ndarray`` from here on."""
+    if array and not shape:
+        raise ValueError("set_np: array=True needs shape=True (np arrays have zero-dim and zero-size shapes)")
     SCOPE.np_shape, SCOPE.np_array = shape, array
 
 

@@ -1,6 +1,9 @@
 """``np`` and ``npx``: NumPy's rules on our arrays, NumPy's own functions where no operator exists."""
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as onp
 import pytest
 
@@ -58,8 +61,8 @@ def test_numpys_own_functions_give_arrays_here():
     for name in ("testing", "ndenumerate", "_core"):
         with pytest.raises(AttributeError):
             getattr(np, name)
-    with pytest.raises(mx.errors.TraceError, match=r"test_np.py:\d+: np.unique is NumPy's own function, which cannot be compiled"):
-        mx.hybridize(lambda x: np.unique(x))(X)
+    with pytest.raises(mx.errors.TraceError, match=r"test_np.py:\d+: np.median is NumPy's own function, which cannot be compiled"):
+        mx.hybridize(lambda x: np.median(x))(X)
     x = np.ones((3,))
     x.attach_grad()
     with autograd.record(), pytest.raises(mx.errors.HybridError, match="no gradient flows"):
@@ -96,3 +99,92 @@ def test_gluon_under_numpys_rules():
     finally:
         npx.reset_np()
     assert gluon.nn.Dense(2).weight.shape == (2, 0) and not npx.is_np_array()
+
+
+VALUES = json.loads((Path(__file__).parent / "data" / "np_values.json").read_text())
+ON_PURPOSE = {"np.rint(np.array([1.5]))": "MXNet rounds a half down, NumPy to even",
+              "np.array([1,2],dtype='int32')*2.5": "MXNet cuts the factor to an integer, NumPy promotes"}
+
+
+def _recorded(value):
+    if isinstance(value, (list, tuple)):
+        return [_recorded(v) for v in value]
+    value = value.asnumpy() if isinstance(value, nd.NDArray) else value
+    return [str(value.dtype), list(value.shape), onp.asarray(value).tolist()] if hasattr(value, "dtype") else value
+
+
+def _close(got, want):
+    if isinstance(want, list):
+        return isinstance(got, list) and len(got) == len(want) and all(map(_close, got, want))
+    if isinstance(want, float):
+        return isinstance(got, (int, float)) and (got == pytest.approx(want, rel=1e-5, abs=1e-6) or got != got and want != want)
+    return type(got) is type(want) and got == want
+
+
+@pytest.mark.parametrize("number", range(len(VALUES)), ids=[f"{k}-{''.join(c if c.isalnum() else '_' for c in text)[:40]}" for k, (text, _) in enumerate(VALUES)])
+def test_values_as_mxnets(number):
+    text, want = VALUES[number]
+    npx.set_np()
+    try:
+        got = _recorded(eval(text, {"np": np, "npx": npx}))
+    finally:
+        npx.reset_np()
+    assert _close(got, want) != (text in ON_PURPOSE), f"{text}: {got}, MXNet has {want}"
+
+
+def test_zero_sizes_and_zero_dims_hybridized():
+    f = mx.hybridize(lambda x: (x * 2).sum(axis=0) + np.ones(()))
+    for x in (np.zeros((0, 3)), np.ones((2, 3)), np.ones((2, 0))):
+        assert f(x).tolist() == ((x * 2).sum(axis=0) + 1).tolist() and f(x).shape == x.shape[1:]
+    g = mx.hybridize(lambda x: np.linalg.det(x) + x.flatten()[0])
+    x = np.array([[2.0, 0.0], [0.0, 4.0]])
+    x.attach_grad()
+    for call in (g, lambda x: np.linalg.det(x) + x.flatten()[0]):
+        with autograd.record():
+            y = call(x)
+        y.backward()
+        assert y.shape == () and y.item() == 10 and x.grad.tolist() == [[5, 0], [0, 2]]
+    with pytest.raises(TypeError, match="the condition alone"):
+        np.where(x > 1, x)
+
+
+def test_switches():
+    @mx.util.use_np
+    def inside():
+        return npx.is_np_array(), npx.is_np_shape()
+    assert inside() == (True, True) and mx.util.use_np_shape(lambda: npx.is_np_array())() is False and not npx.is_np_array()
+    with mx.util.np_shape(), mx.util.np_array():
+        assert npx.is_np_array() and npx.is_np_shape()
+    with pytest.raises(ZeroDivisionError), mx.util.np_array():
+        1 / 0                                                # noqa: B018
+    assert mx.util.set_np_shape(True) is False and mx.util.set_np_shape(False) is True and not npx.is_np_array()
+
+    @mx.util.use_np
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return F.np.exp(x)
+    assert type(Net()(np.zeros(2))) is np.ndarray
+    with pytest.raises(TypeError, match="use_np can only decorate"):
+        mx.util.use_np(3)
+    with pytest.raises(ValueError, match="needs shape=True"):
+        npx.set_np(shape=False)
+
+
+N = (4000,)
+RANDOM = {"uniform": lambda: np.random.uniform(-1, 3, size=N), "normal": lambda: np.random.normal(2, 3, size=N), "randint": lambda: np.random.randint(2, 9, size=N),
+          "gamma": lambda: np.random.gamma(2.0, 1.5, size=N), "exponential": lambda: np.random.exponential(2.0, size=N), "beta": lambda: np.random.beta(2.0, 3.0, size=N),
+          "chisquare": lambda: np.random.chisquare(3.0, size=N), "laplace": lambda: np.random.laplace(1.0, 2.0, size=N),
+          "gumbel": lambda: np.random.gumbel(1.0, 2.0, size=N), "choice": lambda: np.random.choice(5, size=N, p=[0.1, 0.2, 0.3, 0.2, 0.2])}
+MOMENTS = {"uniform": (1, 4 / 3), "normal": (2, 9), "randint": (5, 4), "gamma": (3, 4.5), "exponential": (2, 4), "beta": (0.4, 0.04), "chisquare": (3, 6), "laplace": (1, 8),
+           "gumbel": (1 + 2 * 0.5772, 4 * 1.6449), "choice": (2.2, 1.56)}
+
+
+@pytest.mark.parametrize("name", sorted(RANDOM))
+def test_random_moments(name):
+    mx.random.seed(11)
+    x = RANDOM[name]()
+    mean, variance = MOMENTS[name]
+    assert type(x) is np.ndarray and x.shape == (4000,) and x.dtype == ("int64" if name in ("randint", "choice") else "float32")
+    assert abs(x.asnumpy().mean() - mean) < 5 * (variance / 4000) ** 0.5 and abs(x.asnumpy().var() / variance - 1) < 0.25
+    mx.random.seed(11)
+    assert RANDOM[name]().tolist() == x.tolist()

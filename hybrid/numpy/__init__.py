@@ -43,6 +43,14 @@ class ndarray(NDArray):  # noqa: N801  NumPy's name
     def __iter__(self) -> Any:
         return (self[i] for i in range(len(self)))
 
+    def nonzero(self) -> Any:
+        """Places of the numbers that are not 0: an int64 array for each axis."""
+        return fallback.numpy_function("nonzero", ndarray)(self)
+
+    def sort(self, axis: int = -1) -> None:
+        """Sort in place, as NumPy does."""
+        self[...] = functions.resolve("np", "sort")(self, axis=axis)
+
 
 NP_CLASS.append(ndarray)
 NDArray.as_np_ndarray = lambda self: wrap(self._data, self._ctx, ndarray, self)      # type: ignore[attr-defined]
@@ -105,6 +113,27 @@ def eye(N: int, M: Any = None, k: int = 0, dtype: Any = None, ctx: Any = None) -
 def identity(n: int, dtype: Any = None, ctx: Any = None) -> Any:
     """The identity matrix."""
     return eye(n, dtype=dtype, ctx=ctx)
+
+
+def _host_made(name: str) -> Any:
+    def function(*args: Any, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
+        return made_here(_array(getattr(_np, name)(*args, **kwargs), ctx, dtype or "float32", ndarray))
+    function.__name__, function.__doc__ = name, f"NumPy's {name}; float32 unless dtype is given."
+    return function
+
+
+tri, hanning, hamming, blackman = (_host_made(_name) for _name in ("tri", "hanning", "hamming", "blackman"))
+
+
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, base: float = 10.0, dtype: Any = None, ctx: Any = None) -> Any:
+    """num numbers from base^start to base^stop."""
+    return _as_np(_make("_npi_logspace", start=start, stop=stop, num=num, endpoint=endpoint, base=base, dtype=dtype or "float32", ctx=ctx))
+
+
+def ldexp(x1: Any, x2: Any, out: Any = None) -> Any:
+    """x1 times 2 to the power x2."""
+    result = x1 * _two("power", "power")(2, x2)
+    return result if out is None else result.copyto(out)
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:

@@ -59,11 +59,21 @@ class LinearAlgebra(ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         if functions.has("np", f"linalg.{name}"):
-            return functions.resolve("np", f"linalg.{name}")
+            found = functions.resolve("np", f"linalg.{name}")
+            return _of_matrix(found) if name in ("det", "slogdet") else found
         found = getattr(np.linalg, name, None)
         if name.startswith("_") or found is None or not callable(found) or isinstance(found, type):
             raise AttributeError(f"hybrid.np.linalg has no {name!r}")
         return _wrapped(f"np.linalg.{name}", found, self._cls)
+
+
+def _of_matrix(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The operator gives one number of a single matrix shape (1,), NumPy ()."""
+    def function(a: Any) -> Any:
+        out = fn(a)
+        return out if a.ndim > 2 else [x.reshape(()) for x in out] if isinstance(out, (list, tuple)) else out.reshape(())
+    function.__name__, function.__doc__ = fn.__name__, fn.__doc__
+    return function
 
 
 def shuffle(x: NDArray) -> None:
