@@ -242,7 +242,7 @@ class _Scope:
 
     def __enter__(self) -> "_Scope":
         self._start = SymNode._count[0]
-        self._before = [(h, list(h.entries)) for h, _ in self.trace.handles] if self.trace is not None else []
+        self._before = {id(h): list(h.entries) for h, _ in self.trace.handles} if self.trace is not None else {}
         if self._notes is not None:
             self._notes.__enter__()
         return self
@@ -250,7 +250,8 @@ class _Scope:
     def __exit__(self, *error: Any) -> None:
         if self._notes is not None:
             self._notes.__exit__(*error)
-        changed = [(h, entries) for h, entries in self._before if h.entries != entries]
+        handles = self.trace.handles if self.trace is not None else []
+        changed = [(h, entries) for h, n in handles if h.entries != (entries := self._before.get(id(h), [(n, 0)]))]
         for h, entries in changed:
             h.entries = entries                              # type: ignore[method-assign]
         if changed and error[0] is None:

@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
-from hybrid.gluon import contrib, nn, rnn
 
 _spec = importlib.util.spec_from_file_location("record_rnn", pathlib.Path(__file__).parent / "oracle" / "record_rnn.py")
 oracle = importlib.util.module_from_spec(_spec)

@@ -55,7 +55,8 @@ LAYERS = {
     "layer_lstm_batch_first": ("rnn.LSTM(4, layout='NTC', dropout=0.5, num_layers=2)", True), "layer_lstm_projection": ("rnn.LSTM(4, projection_size=3)", True),
     "layer_gru": ("rnn.GRU(4, 2)", True), "layer_gru_both": ("rnn.GRU(3, bidirectional=True, layout='NTC')", False),
 }
-SYMBOLS = ["rnn.LSTMCell(4, prefix='a_')", "rnn.GRUCell(4, prefix='a_')", "rnn.RNNCell(4, prefix='a_')", "rnn.BidirectionalCell(rnn.LSTMCell(2, prefix='l_'), rnn.GRUCell(2, prefix='r_'))",
+SYMBOLS = ["rnn.LSTMCell(4, prefix='a_')", "rnn.GRUCell(4, prefix='a_')", "rnn.RNNCell(4, prefix='a_')",
+           "rnn.BidirectionalCell(rnn.LSTMCell(2, prefix='l_'), rnn.GRUCell(2, prefix='r_'))",
            "rnn.ResidualCell(rnn.RNNCell(3, prefix='a_'))", "contrib.rnn.LSTMPCell(4, 2, prefix='a_')", "rnn.ZoneoutCell(rnn.RNNCell(3, prefix='a_'), 0.5, 0.2)"]
 
 
