@@ -136,7 +136,7 @@ def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
     args, names = pointer_names(k)
     p = Contraction(k, name, args, names, target)
     source = p.source()
-    return Printed(name, source, args, "contraction", p.scratch, True)
+    return Printed(name, source, args, "contraction", p.scratch, True, p.vectors)
 
 
 def print_sort(k: Kernel, name: str) -> Printed:

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from hybrid.ir import Node
+from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, Operand, matmul, root_index
+from .vector import F32, Refused, VectorEmitter, lane_loop, masked
 
 PARALLEL_WORK = 1 << 18            # multiplications (about 10 us): below, starting threads costs more than it saves, or waits for a busy core
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
@@ -100,6 +102,7 @@ class Contraction:
         self.V, self.U = f"v{self.T}{self.lanes}", f"u{self.T}{self.lanes}"
         self.reads = {n: p for n, p in names.items() if n not in k.stores}
         self.scratch = 0
+        self.vectors = False                               # whether it needs vector.support
         self.begin: dict[Var | None, str] = {}             # first turn of the epilogue's loops, where no element may be written twice
 
     def source(self) -> str:
@@ -115,14 +118,15 @@ class Contraction:
     def _role_cost(self, m: Matmul) -> float:
         rows, columns, depth = m.sizes
         last = m.columns[-1] if m.columns else None
-        unit = last is None or m.b.stride(last) == 1 or m.b.address is None
-        cost = columns * depth * (1.0 if unit else 3.0)
+        unit = last is None or m.b.stride(last) == 1
+        across = last is not None and len(m.depth) == 1 and m.b.stride(last) is not None and m.b.stride(m.depth[0]) == 1     # turned in registers
+        cost = columns * depth * (0.2 if unit else 0.4 if across else 2.0)
         if self._row_stride(m) is None:
-            cost += rows * depth * 2.0
-        out = root_index(self.k, m.dot_index)
-        store = linear(self.k.root.shape, out)
+            cost += rows * depth * 1.5
+        store = linear(self.k.root.shape, root_index(self.k, m.dot_index))
         if last is not None and coefficient(store, last) != 1:
-            cost += rows * columns
+            turns = len(m.rows) == 1 and coefficient(store, m.rows[0]) == 1 and len(m.columns) == 1
+            cost += rows * columns * (0.7 if turns else 3.0)
         return cost + 1e-3 * columns
 
     def _row_stride(self, m: Matmul) -> tuple[int, int] | None:
@@ -264,7 +268,7 @@ class Contraction:
         bounds = f"part * {row_tiles} / {split}", f"(part + 1) * {row_tiles} / {split}"
         out += [f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{",
                 f"    long m_first = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};",
-                f"    {self.T} acc[{t.mr * t.nv * self.lanes}] __attribute__((aligned(64)));",
+                f"    {self.T} acc[{max(t.mr, self.lanes) * t.nv * self.lanes}] __attribute__((aligned(64)));",
                 f"    {self.name}_tile({self._row_pointer(m, t, packed_rows, row_tiles, depth)}, Bp, acc);"]
         if self.k.once:
             pairs = ((x, t.c, "xt", "x0"), *(((y, t.r, "yt", "y0"),) if y else ()))
@@ -274,7 +278,8 @@ class Contraction:
         width = t.nv * self.lanes
         line = f"{inner_name(y)} * {t.c} + " if y else ""
         row = "i_m" if rows > 1 else "0"                   # loops of one turn have no counter: values move out of them
-        out += ["    " + s for s in self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.mr, "m_first"), spans)]
+        fast = self._vector_epilogue(m, t, x, y, width)
+        out += ["    " + s for s in fast or self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.mr, "m_first"), spans)]
         return [*out, "  }", "}"]
 
     def _row_pointer(self, m: Matmul, t: Tile, packed: bool, tiles: int, depth: int) -> str:
@@ -366,6 +371,69 @@ class Contraction:
             else:
                 body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
         return body
+
+    def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
+        """The epilogue as explicit vectors along the tile's columns, or along its rows if those are the neighbours in memory:
+        then the tile is turned first. Nothing where it is not of float32 neighbours.
+        """
+        if self.dot.dtype != F32 or self.k.root.dtype != F32 or self.lanes < 4:
+            return []
+        store = linear(self.k.root.shape, root_index(self.k, m.dot_index))
+        try:
+            if coefficient(store, x) == 1:
+                return self._along_columns(m, t, x, y, width)
+            if y is None and len(m.rows) == 1 and 4 <= t.mr <= self.lanes and coefficient(store, m.rows[0]) == 1:
+                return self._along_rows(m, t, x, width)
+        except Refused:
+            pass
+        return []
+
+    def _emitter(self, lane: Var) -> VectorEmitter:
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane})
+        e.kind["sum@"] = "v"
+        return e
+
+    def _root_value(self, e: VectorEmitter, at: Index, block: Block) -> None:
+        value = e.value(self.k.root, at, block)
+        block.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        self.vectors = True
+
+    def _some_lanes(self, q: Var, lines: list[str], skipped: str) -> list[str]:
+        """All lanes of a variable but the first ``skipped``, which is known at run time only."""
+        if skipped == "0":
+            return lane_loop(q, lines, self.lanes, 1)
+        if self.lanes != 16:
+            raise Refused("masks at run time")
+        return [f"for (long q_ = 0; q_ < {q.extent}; q_ += {self.lanes}) {{",
+                f"  const hy_m mk = HYV_RANGE({skipped} - q_, {q.extent} - q_);", *("  " + s for s in masked(lines)), "}"]
+
+    def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
+        q, first = Var("q_", t.c), Var("x0", max(x.extent, 2))
+        e = self._emitter(q)
+        top = Block(None, (frozenset([*m.batch, *m.columns]) - {x, *([y] if y else [])}) | {first})
+        rows = top.child(m.rows)
+        lines = rows.child([y] if y else [])
+        last = lines.child([q])
+        self._root_value(e, root_index(self.k, tuple(substitute(i, {x: var(first) + var(q)}) for i in m.dot_index)), last)
+        cell = f"acc + {'i_m' if m.sizes[0] > 1 else '0'} * {width} + {f'{inner_name(y)} * {t.c} + ' if y else ''}q_"
+        body = [*lines.lines, *self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines], self.begin.get(x, "0"))]
+        if y:
+            body = self._span_loop(y, {y: (t.r, "y0")}, body, False)
+        head = ["long mm = m_first + i_m;", *decode("mm", m.rows)]
+        return [*top.lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {t.mr}; i_m++) {{", *("  " + s for s in [*head, *rows.lines, *body]), "}"]
+
+    def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[str]:
+        q, first, row = Var("q_", t.mr), Var("m_first", max(m.rows[0].extent, 2)), m.rows[0]
+        e = self._emitter(q)
+        top = Block(None, (frozenset([*m.batch, *m.columns]) - {x}) | {first})
+        column = top.child([x])
+        last = column.child([q])
+        self._root_value(e, root_index(self.k, tuple(substitute(i, {row: var(first) + var(q)}) for i in m.dot_index)), last)
+        L = self.lanes
+        turned = [f"{self.T} turned[{width * L}] __attribute__((aligned(64)));",
+                  f"for (long j = 0; j < {width}; j += {L}) turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"]
+        body = self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines], self.begin.get(None, "0"))
+        return [*turned, *top.lines, *self._span_loop(x, {x: (t.c, "x0")}, [*column.lines, *body], False)]
 
     def _rounded(self, value: str) -> str:
         """A sum as the value it stands for: that of a half dtype, if it has one."""

@@ -90,9 +90,10 @@ class Direct:
         if not m.columns or not m.depth:
             raise Refused("no columns or no depth")
         self.x = m.columns[-1]
-        self.y = m.columns[-2] if len(m.columns) > 1 else None
-        outer = [*m.batch, *m.columns[:-2]] if self.y else list(m.batch)
-        around = {v for i in self.image.at[:self.image.fixed] for v in variables(i)} if self.image is not None else set(outer)
+        fixed = {v for i in self.image.at[:self.image.fixed] for v in variables(i)} if self.image is not None else set()
+        self.y = m.columns[-2] if len(m.columns) > 1 and m.columns[-2] not in fixed else None
+        outer = [*m.batch, *m.columns[:-2 if self.y else -1]]
+        around = fixed if self.image is not None else set(outer)
         self.outer = [v for v in outer if v in around]              # loops around the picture, and those that share one
         self.rest = [v for v in outer if v not in around]
         self.rows = m.rows[0] if m.rows else Var("m0", 1)

@@ -75,6 +75,11 @@ HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
 }
 #endif
 
+// lanes first ... end - 1; either may lie outside of the vector
+HY_FN hy_m HYV_RANGE(long first, long end) {
+    int a = first < 0 ? 0 : first > HYV_LANES ? HYV_LANES : (int)first, b = end < 0 ? 0 : end > HYV_LANES ? HYV_LANES : (int)end;
+    return (hy_m)(HYV_FIRST(b) & HYV_NOT(HYV_FIRST(a)));
+}
 #define HYV_GT(a, b) HYV_LT(b, a)
 #define HYV_GE(a, b) HYV_LE(b, a)
 #define HYV_IGT(a, b) HYV_ILT(b, a)
