@@ -12,13 +12,13 @@ from . import rowcall, scan, scan_cuda, sort
 from .cuda_contraction import print_contraction
 from .cuda_flat import print_concat, print_flat, print_moves
 from .cuda_many import group, print_many
-from .cuda_pieces import SCRATCH, At, Launch, PrintedCuda
+from .cuda_pieces import SCRATCH, At, Launch, PrintedCuda, Scratch
 from .cuda_reduce import print_reduction
 from .cuda_rows import print_rows
 from .cuda_scatter import print_scatter
 from .dialect import CUDA
 
-__all__ = ["SCRATCH", "At", "CudaText", "Launch", "print_kernel", "print_program"]
+__all__ = ["SCRATCH", "At", "CudaText", "Launch", "Scratch", "print_kernel", "print_program"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_async.cuh"\n'

@@ -213,7 +213,7 @@ def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], 
         formats.append(fmt)
     if formats[0] != formats[1]:
         raise ValueError(f"cond: then_func and else_func must return the same structure, got {len(graphs[1].roots)} and {len(graphs[2].roots)} arrays")
-    attrs = {"num_args": len(scope.inputs) + 3, "num_outputs": len(graphs[1].roots)}
+    attrs: dict[str, Any] = {"num_args": len(scope.inputs) + 3, "num_outputs": len(graphs[1].roots)}
     attrs.update({f"{what}_input_locs": list(g.inputs) for what, g in zip(("cond", "then", "else"), graphs)})
     return regroup(scope.node(Cond(*graphs), attrs), formats[0])
 

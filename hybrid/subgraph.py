@@ -72,8 +72,11 @@ class GraphOp(OpDef):
     """An operator with subgraphs. ``parts``: what they are."""
     parts: tuple[str, ...] = ()
 
-    def __init__(self, name: str, graphs: Sequence[Subgraph], attrs: dict[str, Attribute]):
-        super().__init__(name, self._lowered, ("data",), frozenset(), True, (), attrs, {}, needs=("train", "key"),    # type: ignore[arg-type]
+    def __init__(self, *graphs: Subgraph) -> None:
+        raise NotImplementedError
+
+    def _set(self, name: str, graphs: Sequence[Subgraph], attrs: dict[str, Attribute]) -> None:
+        OpDef.__init__(self, name, self._lowered, ("data",), frozenset(), True, (), attrs, {}, needs=("train", "key"),    # type: ignore[arg-type]
                          outputs=lambda a: a.num_outputs, draws=self._draws)                  # type: ignore[arg-type]
         self.graphs = tuple(graphs)
 
@@ -166,7 +169,7 @@ class Foreach(GraphOp):
     def __init__(self, graph: Subgraph):
         attrs = {"num_args": Int(), "num_outputs": Int(), "num_out_data": Int(), "in_state_locs": Numbers(REQUIRED), "in_data_locs": Numbers(REQUIRED),
                  "remain_locs": Numbers(REQUIRED)}
-        super().__init__("_foreach", [graph], attrs)
+        self._set("_foreach", [graph], attrs)
 
     def _lowered(self, nodes: list[Node], a: Attrs) -> Lowered:
         graph, = self.graphs
@@ -192,6 +195,7 @@ class Foreach(GraphOp):
 class While(GraphOp):
     """``_while_loop``: steps as long as a condition holds, at most ``max_iterations``."""
     parts = ("cond", "func")
+    variables: tuple[int, ...] = ()              # inputs that are the loop's variables
 
     @classmethod
     def places(cls, a: Attrs) -> list[dict[int, int]]:
@@ -208,8 +212,7 @@ class While(GraphOp):
     def __init__(self, cond: Subgraph, body: Subgraph):
         attrs = {"num_args": Int(), "num_outputs": Int(), "num_out_data": Int(), "max_iterations": Int(), "cond_input_locs": Numbers(REQUIRED),
                  "func_input_locs": Numbers(REQUIRED), "func_var_locs": Numbers(REQUIRED)}
-        super().__init__("_while_loop", [cond, body], attrs)
-        self.variables: tuple[int, ...] = ()     # inputs that are the loop's variables
+        self._set("_while_loop", [cond, body], attrs)
 
     def _lowered(self, nodes: list[Node], a: Attrs) -> Lowered:
         cond, body = self.graphs
@@ -242,7 +245,7 @@ class Cond(GraphOp):
     def __init__(self, pred: Subgraph, then: Subgraph, otherwise: Subgraph):
         attrs = {"num_args": Int(), "num_outputs": Int(), "cond_input_locs": Numbers(REQUIRED), "then_input_locs": Numbers(REQUIRED),
                  "else_input_locs": Numbers(REQUIRED)}
-        super().__init__("_cond", [pred, then, otherwise], attrs)
+        self._set("_cond", [pred, then, otherwise], attrs)
 
     def _lowered(self, nodes: list[Node], a: Attrs) -> Lowered:
         pred, *branches = self.graphs

@@ -73,17 +73,19 @@ class CudaProgram:
         self._index = {**index, **{n: self._first + k for k, n in enumerate(fresh)}, **placed}
         self._results = [(self._index[n], shape) for n, shape in fused.results[:outputs]]
 
-    def _place(self, n: Any) -> int:
-        """Position of a stored value in the pointer table; values in the arena get theirs when first asked for."""
-        if n in self._index:
+    def _place(self, n: Node | printer.Scratch | printer.At) -> int:
+        """Position of a stored value in the pointer table; values in the arena, and places within values, get theirs when first asked for."""
+        if isinstance(n, Node) and n in self._index:
             return self._index[n]
         if n not in self._inner:
             self._inner[n] = self._table + len(self._inner)
             base, offset = (n.base, n.offset) if isinstance(n, printer.At) else (n, 0)
-            if base in self._index:
+            if not isinstance(base, Node):
+                self._offsets.append((-1, self._arena + offset))
+            elif base in self._index:
                 self._offsets.append((self._index[base], offset))
             else:
-                self._offsets.append((-1, offset + (self._arena if base is printer.SCRATCH else self.planned.memory.offsets[base])))
+                self._offsets.append((-1, self.planned.memory.offsets[base] + offset))
         return self._inner[n]
 
     # ---- calls
