@@ -42,7 +42,8 @@ __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symb
            "np", "npx", "num_gpus", "numpy", "numpy_extension", "operator", "random", "sym", "symbol", "util", "waitall"]
 
 # modules that are loaded when they are asked for
-_LAZY = ("as_mxnet", "callback", "contrib", "gluon", "image", "io", "lr_scheduler", "metric", "model", "module", "monitor", "optimizer", "recordio", "test_utils",
+_LAZY = ("as_mxnet", "callback", "contrib", "gluon", "image", "io", "lr_scheduler", "metric", "model", "module", "monitor", "optimizer", "recordio", "registry",
+         "test_utils",
          "viz")
 _SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz"}
 

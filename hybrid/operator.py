@@ -85,7 +85,7 @@ class CustomOpProp:
         return [*(out_grad if self.need_top_grad_ else ()), *in_data, *out_data]
 
     def create_operator(self, ctx: Any, in_shapes: list[Any], in_dtypes: list[Any]) -> CustomOp:
-        """The operator for inputs of these shapes and dtypes. ctx: the device, as text."""
+        """The operator for inputs of these shapes and dtypes (MXNet's numbers: 0 is float32). ctx: the device."""
         return CustomOp()
 
 
@@ -142,7 +142,7 @@ class Call:
     def operator(self, ctx: Context) -> Any:
         """The user's CustomOp."""
         if self._operator is None:
-            self._operator = self.prop.create_operator(str(ctx), list(self.shapes[:self.count]), [d.type for d in self.dtypes[:self.count]])
+            self._operator = self.prop.create_operator(ctx, [list(s) for s in self.shapes[:self.count]], [dt.CODE_OF[d] for d in self.dtypes[:self.count]])
         return self._operator
 
     def _new(self, ctx: Context, infos: Sequence[Any], cls: Any) -> list[NDArray]:
@@ -153,7 +153,7 @@ class Call:
         """Outputs; the arrays of auxiliary states may have changed."""
         out = self._new(ctx, self.outputs, cls)
         with _outside(train):
-            self.operator(ctx).forward(train, ["write"] * len(out), list(arrays[:self.count]), out, list(arrays[self.count:]))
+            self.operator(ctx).forward(is_train=train, req=["write"] * len(out), in_data=list(arrays[:self.count]), out_data=out, aux=list(arrays[self.count:]))
         return out
 
     def backward(self, grads: Sequence[NDArray], arrays: Sequence[NDArray], outputs: Sequence[NDArray], wanted: Sequence[bool], train: bool, ctx: Context,
@@ -161,8 +161,8 @@ class Call:
         """Gradients of the inputs; zeros where none is wanted."""
         found = self._new(ctx, list(zip(self.shapes, self.dtypes))[:self.count], cls)
         with _outside(train):
-            self.operator(ctx).backward(["write" if w else "null" for w in wanted], list(grads), list(arrays[:self.count]), list(outputs), found,
-                                        list(arrays[self.count:]))
+            self.operator(ctx).backward(req=["write" if w else "null" for w in wanted], out_grad=list(grads), in_data=list(arrays[:self.count]),
+                                        out_data=list(outputs), in_grad=found, aux=list(arrays[self.count:]))
         return found
 
 

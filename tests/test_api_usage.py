@@ -20,27 +20,20 @@ ROOTS = {"nd and sym operators": [nd, sym], "np": [np], "npx": [npx], "gluon": [
 OWNERS = [nd.NDArray, sym.Symbol, gluon.Block, gluon.HybridBlock, gluon.Parameter, gluon.ParameterDict, gluon.Trainer, gluon.nn.HybridSequential, gluon.SymbolBlock,
           gluon.rnn.LSTMCell, gluon.rnn.LSTM, gluon.data.ArrayDataset, gluon.nn.BatchNorm, mx.metric.Accuracy, mx.operator.CustomOp, mx.init.Initializer, mx.init.Load,
           dict, list, str, set, np, nd, np.random, nd.random, mx.io.NDArrayIter, mx.optimizer.SGD, mx.executor.Executor, gluon.rnn.DropoutCell, mx.optimizer,
-          gluon.nn.Activation]
+          gluon.nn.Activation, mx.mod.Module]
 
 _NO_SPARSE = "arrays are dense; sparse storage is not supported"
-_DRAWING = "drawing of graphs: not here yet"
-_MODULE = "the Module interface: not here yet"
 _STORE = "one process and one device: a Trainer needs no store"
 MISSING: dict[str, str] = {
     **dict.fromkeys(["sym.NDArray", "sym.waitall", "nd.var", "nd.Symbol", "nd.Variable", "nd.Group"], "MXNet has it in the other of nd and sym alone"),
     **dict.fromkeys(["nd.sparse.dot", "nd.sparse.csr_matrix", "sym.sparse.dot", "sym.sparse.csr_matrix"], _NO_SPARSE),
     "sym.save": "MXNet has it in nd; a Symbol has a method",
-    **dict.fromkeys(["method.fit", "method.forward_backward", "method.get_outputs", "method.get_params", "method.init_params",
-                     "method.set_params", "method.score", "method.predict", "method.update_metric", "method.save_checkpoint"], _MODULE),
     **dict.fromkeys(["method.push", "method.pull", "method.rank", "method.init", "kv.create", "kvstore.create"], _STORE),
     **dict.fromkeys(["method.act", "method._slice"], "the user's own classes define it"),
-    **dict.fromkeys(["mod.Module", "callback.Speedometer"], _MODULE),
-    "viz.plot_network": _DRAWING,
-    **dict.fromkeys(["contrib.nd", "contrib.ndarray", "contrib.text", "contrib.onnx"], "not here yet"),
-    **dict.fromkeys(["gluon.utils._get_repo_url", "gluon.utils._get_repo_file_url", "test_utils.download", "test_utils.get_mnist"], "not here yet"),
+    **dict.fromkeys(["contrib.text", "contrib.onnx"], "not here yet"),
+    **dict.fromkeys(["test_utils.download", "test_utils.get_mnist"], "gluon.utils.download and gluon.data.vision.MNIST do it"),
     **dict.fromkeys(["image.ImageDetIter", "io.ImageRecordIter"], "iterators over records: gluon.data reads them"),
     **dict.fromkeys([f"profiler.{n}" for n in ("dump", "dumps", "set_config", "set_state")], "not here yet"),
-    **dict.fromkeys([f"registry.{n}" for n in ("get_create_func", "get_register_func", "get_registry")], "not here yet"),
     "library.load": "loads compiled extensions of MXNet's own engine",
 }
 
@@ -49,7 +42,7 @@ def has(root: object, dotted: str) -> bool:
     for part in dotted.split("."):
         try:
             root = getattr(root, part)
-        except AttributeError:
+        except (AttributeError, ModuleNotFoundError):
             return False
     return True
 

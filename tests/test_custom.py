@@ -56,7 +56,7 @@ class ScaledParts(mx.operator.CustomOp):
         self.assign(out_data[1], req[1], self.mask)
         aux[0][:] += 1
 
-    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+    def backward(self, in_grad, out_grad, req, in_data, out_data, aux):                  # arguments come by name
         assert not autograd.is_recording() and out_grad[1].dtype == np.int32
         x, w = in_data
         self.assign(in_grad[0], req[0], out_grad[0] * w * self.scale * self.mask)
@@ -86,6 +86,7 @@ class ScaledPartsProp(mx.operator.CustomOpProp):
         return in_type, [in_type[0], np.int32], [np.float32]
 
     def create_operator(self, ctx, in_shapes, in_dtypes):
+        assert isinstance(ctx, mx.Context) and in_shapes == [[4, 3], [3]] and in_dtypes == [0, 0]         # as MXNet calls it
         return ScaledParts(self.scale)
 
 

@@ -1,6 +1,16 @@
-"""What MXNet keeps in ``contrib``: mixed precision (``contrib.amp``)."""
+"""What MXNet keeps in ``contrib``: mixed precision (``contrib.amp``), and ``nd.contrib`` and ``sym.contrib`` under their older names."""
 from __future__ import annotations
 
+from typing import Any
+
+from .. import functions
 from . import amp
 
 __all__ = ["amp"]
+_SPACES = {"nd": "nd", "ndarray": "nd", "sym": "sym", "symbol": "sym"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SPACES:
+        return functions.resolve(_SPACES[name], "contrib")
+    raise AttributeError(f"module 'hybrid.contrib' has no attribute {name!r}")

@@ -101,6 +101,17 @@ def replace_file(src: str | os.PathLike[str], dst: str | os.PathLike[str]) -> No
         raise
 
 
+def _get_repo_url() -> str:
+    """Where MXNet's models and data sets are: MXNET_GLUON_REPO, or the public address."""
+    found = os.environ.get("MXNET_GLUON_REPO", "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/")
+    return found if found.endswith("/") else found + "/"
+
+
+def _get_repo_file_url(namespace: str, filename: str) -> str:
+    """The address of a file there."""
+    return f"{_get_repo_url()}{namespace}/{filename}"
+
+
 def download(url: str, path: str | os.PathLike[str] | None = None, overwrite: bool = False, sha1_hash: str | None = None, retries: int = 5,
              verify_ssl: bool = True) -> str:
     """Fetch a URL into a file and give the file's path.
