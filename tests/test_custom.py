@@ -261,3 +261,78 @@ def test_the_report_says_where_the_program_is_cut():
     f(nd.array(X), nd.array(LABEL))
     report = f.report()
     assert len(report.kernels) == 2 and ("custom operator 'test_softmax'", "Python code, called between compiled parts") in report.refusals
+
+
+class Squared(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], nd.array(in_data[0].asnumpy() ** 2))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], 2 * in_data[0] * out_grad[0])
+
+
+@mx.operator.register("test_squared")
+class SquaredProp(mx.operator.CustomOpProp):
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Squared()
+
+
+def squared(x):
+    return nd.Custom(x, op_type="test_squared")
+
+
+PROGRAMS = {"chain": lambda x: squared(squared(x) + 1) * 2, "twice": lambda x: squared(x) + squared(x), "alone": squared, "constant": lambda x: squared(nd.ones((3,)) * 2) + x,
+            "branches": lambda x: nd.exp(x).sum() * squared(nd.tanh(x)).sum() + squared(x).max()}
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_cuts_of_programs(name):
+    x = nd.array([0.5, 1.0, 1.5])
+    x.attach_grad()
+    found = []
+    for f in (PROGRAMS[name], mx.hybridize(PROGRAMS[name])):
+        with autograd.record():
+            y = f(x)
+        y.backward()
+        found.append((f(x).asnumpy(), y.asnumpy(), x.grad.asnumpy()))
+    for a, b in zip(*found):
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+
+
+def test_whole_steps_exports_and_loops(tmp_path):
+    @mx.hybridize
+    def step(x):
+        with autograd.record():
+            y = squared(x * 2).sum()
+        y.backward()
+        return y
+    x = nd.array([1.0, 2.0, 3.0])
+    x.attach_grad()
+    assert step(x).asscalar() == 56 and x.grad.asnumpy().tolist() == [8, 16, 24]
+
+    class Trained(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.dense, self.norm = gluon.nn.Dense(3, in_units=3), gluon.nn.BatchNorm(in_channels=3)
+
+        def hybrid_forward(self, F, x):
+            return self.norm(F.Custom(self.dense(x), op_type="test_squared"))
+    net = Trained()
+    net.initialize()
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    data = nd.array(X)
+    before = net.dense.weight.data().asnumpy()
+    for _ in range(2):
+        with autograd.record():
+            loss = (net(data) * nd.array(X)).mean()
+        loss.backward()
+        trainer.step(4)
+    assert np.abs(net.norm.running_mean.data().asnumpy()).min() > 0 and np.abs(net.dense.weight.data().asnumpy() - before).max() > 1e-6
+    want = net(data).asnumpy()
+    net.export(str(tmp_path / "net"))
+    again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    np.testing.assert_allclose(again(data).asnumpy(), want, rtol=1e-5)
+    with pytest.raises(HybridError, match="cannot be called from inside a compiled loop"):
+        mx.hybridize(lambda d: nd.contrib.foreach(lambda v, s: (squared(v) + s, s), d, nd.zeros((1,)))[0])(nd.ones((12, 1)))
