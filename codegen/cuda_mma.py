@@ -22,7 +22,7 @@ def takes_mma(p: Product) -> bool:
 def _pick(p: Product) -> tuple[int, int]:
     """Sides of the tile that finishes first. Elements that are computed on the way take registers: then fewer of them."""
     most = [128 if o.address is not None else 64 for o in (p.m.a, p.m.b)]
-    return min((t for t in SIDES if t[0] <= most[0] and t[1] <= most[1]), key=lambda t: tile_cost(p, *t, t[0] * t[1] / 2048 + 1.5 * (t[0] + t[1]) / 32))
+    return min((t for t in SIDES if t[0] <= most[0] and t[1] <= most[1]), key=lambda t: tile_cost(p, t[0], t[1], t[0] * t[1] / 2048 + 1.5 * (t[0] + t[1]) / 32))
 
 
 def print_mma(p: Product) -> PrintedCuda:
