@@ -182,7 +182,7 @@ def parameters(function: Any) -> set[str] | None:
 
     ``**kwargs`` of a class go to the next class in line.
     """
-    makers = [c.__init__ for c in function.__mro__ if "__init__" in vars(c)] if isinstance(function, type) else [function]
+    makers = [vars(c)["__init__"] for c in function.__mro__ if "__init__" in vars(c)] if isinstance(function, type) else [function]
     names: set[str] = set()
     for make in makers:
         try:

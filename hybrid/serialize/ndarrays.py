@@ -12,6 +12,7 @@ from .. import device
 from ..array import NDArray, array, wrap
 from ..errors import FileFormatError
 from .params import ParamsFile, read_file, write_params
+from .safetensors_file import is_safetensors, read_safetensors, write_safetensors
 
 
 def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -> None:
@@ -19,11 +20,15 @@ def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -
 
     version: 2 or 3 of MXNet's format (``npx.save`` writes 3); None takes 2, and 3 where an array has shape () or
     a size of 0. The file appears whole or not at all. Raises TypeError for anything else, DTypeError for a dtype
-    that MXNet's files do not know (int16, uint32, uint64).
+    that MXNet's files do not know (int16, uint32, uint64). A name that ends in ``.safetensors`` takes that format.
 
     >>> nd.save("w.params", {"weight": nd.ones((2, 3))})      # doctest: +SKIP
     """
     names, arrays = _named_arrays(data)
+    if is_safetensors(fname):
+        if len(names) != len(arrays):
+            raise TypeError(f"{os.fspath(fname)}: a safetensors file holds arrays by name: give a dict")
+        return write_safetensors(fname, dict(zip(names, map(_host, arrays))))
     contexts = [(a.ctx.device_typeid, a.ctx.device_id) for a in arrays]
     write_params(fname, [_host(a) for a in arrays], names, contexts, version)
 
@@ -50,13 +55,15 @@ def _named_arrays(data: Any) -> tuple[list[str], list[NDArray]]:
 
 
 def load(fname: str | os.PathLike[str], cls: type[NDArray] = NDArray) -> Any:
-    """What ``save`` wrote: a list where there are no names, a dict where there are.
+    """What ``save`` wrote: a list where there are no names, a dict where there are. ``.safetensors`` files are read too.
 
     An array that was saved on a GPU comes back on it where it is there, else on the CPU.
 
     >>> nd.load("w.params")["weight"].shape                    # doctest: +SKIP
     (2, 3)
     """
+    if is_safetensors(fname):
+        return {k: wrap(a, device.cpu(0), cls) for k, a in read_safetensors(fname).items()}
     return _wrapped(read_file(fname), os.fspath(fname), cls)
 
 

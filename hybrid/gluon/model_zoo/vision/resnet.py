@@ -11,7 +11,7 @@ __all__ = ["BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResN
            "resnet152_v2", "resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1", "resnet50_v2"]
 
 
-def _conv3x3(channels: int, stride: int, in_channels: int) -> nn.Conv2D:
+def _conv3x3(channels: int, stride: int, in_channels: int) -> HybridBlock:
     return nn.Conv2D(channels, kernel_size=3, strides=stride, padding=1, use_bias=False, in_channels=in_channels)
 
 
