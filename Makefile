@@ -32,7 +32,8 @@ test: $(VENV)/.dev
 test-gpu: links
 	@for m in cupy numpy cffi pytest hypothesis; do $(PYTHON) -c "import $$m" 2>/dev/null \
 	  || { echo "$(PYTHON) has no $$m; test-gpu installs nothing: give an environment that has it, make test-gpu PYTHON=path"; exit 1; }; done
-	HYBRID_VERIFY=1 HYBRID_DEVICE=gpu PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -q -p no:cacheprovider
+	HYBRID_VERIFY=1 HYBRID_DEVICE=gpu PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -q -p no:cacheprovider \
+	  $$($(PYTHON) -c "import xdist" 2>/dev/null && printf '%s' '-n 8 --dist loadfile')
 
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py
