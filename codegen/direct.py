@@ -112,7 +112,7 @@ class Direct:
             raise Refused("every second pixel of a picture that is not in working memory")
 
     # ---- the tile
-    def choose(self) -> Tile:
+    def choose(self) -> Any:
         """The cheapest tile by a count of vector operations."""
         rows, xs, ys = self.rows.extent, self.x.extent, self.y.extent if self.y else 1
         most = min(self.target.accumulators, max(128 // self.depth, 4) if self.straight else 99)       # long straight code is slow to compile
@@ -136,7 +136,7 @@ class Direct:
 
     def _cost(self, rows: int, xs: int, ys: int, mr: int, r: int, c: int, nv: int) -> float:
         tiles = -(-rows // mr) * -(-ys // r) * -(-xs // c)
-        loads = r * nv * (2 if self.step == 1 else 5)              # most of them cross a line of the cache
+        loads: float = r * nv * (2 if self.step == 1 else 5)              # most of them cross a line of the cache
         if self.straight and len(self.m.depth) > 1 and self.step == 1:           # lines share what they read
             loads = loads * (r + 2) / (3 * r) if r > 1 else loads
         return tiles * (self.depth * max(mr * r * nv, loads + mr / 2, 4) + mr * r * nv * 5 + 12)
@@ -158,8 +158,8 @@ class Direct:
         sa, sb = [m.a.stride(v) or 0 for v in m.depth], [m.b.stride(v) or 0 for v in m.depth]
         if self.straight:
             for at in _positions([v.extent for v in m.depth]):
-                a, b = sum(i * s for i, s in zip(at, sa)), sum(i * s for i, s in zip(at, sb))
-                out.append("  { " + " ".join(self._step(f"A + {a}", f"B + {b}")) + " }")
+                filters, pixels = (sum(i * s for i, s in zip(at, strides)) for strides in (sa, sb))
+                out.append("  { " + " ".join(self._step(f"A + {filters}", f"B + {pixels}")) + " }")
         else:
             for v in m.depth:
                 out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++)")

@@ -10,6 +10,7 @@ from typing import Mapping
 import numpy as np
 
 from hybrid.ir import Node
+from hybrid.ir import input as ir_input
 from hybrid.ir.access import MOVEMENT, Index, pull
 from hybrid.ir.index import Var, var, variables
 
@@ -97,7 +98,7 @@ def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: f
     value = e.value(source, idx, blocks[-1])
     shape = img.shape
     target = tuple(i + p for i, p in zip(idx[img.fixed:], lo[img.fixed:]))
-    cell = Cell(img.node, shape)
+    cell = ir_input(0, shape, img.node.dtype)                # stands for the working memory: a store needs shape and dtype
     blocks[-1].lines.append(e.store(name, cell, target, value))
     body = blocks[-1].lines
     for depth in reversed(range(len(loops))):
@@ -109,15 +110,3 @@ def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: f
             body = [*([pragma] if pragma and depth == 0 else simd), *loop_nest([v], body)]
         body = [*blocks[depth].lines, *body]
     return body
-
-
-@dataclass(frozen=True)
-class Cell:
-    """Shape and dtype of a place in memory, for a store."""
-    node: Node
-    shape: tuple[int, ...]
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Element type."""
-        return self.node.dtype

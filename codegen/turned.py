@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
@@ -34,7 +35,7 @@ class TurnedTile:
 class Turned(Direct):
     """Prints one kernel; ``tile.cost`` says whether it is worth it."""
 
-    def choose(self) -> TurnedTile:
+    def choose(self) -> Any:
         """The cheapest tile by a count of vector operations."""
         rows, xs, ys = self.rows.extent, self.x.extent, self.y.extent if self.y else 1
         limit = min(self.target.accumulators, self.lanes * 4)

@@ -263,7 +263,7 @@ class VectorEmitter(Emitter):
         if fn == "where":
             return self._chosen(args, block)
         if fn == "div":
-            return self.bind(block, "v", self.ratio(*args, block))
+            return self.bind(block, "v", self.ratio(args[0], args[1], block))
         return self.bind(block, "v", SPELL[fn].format(*(self.floats(a) for a in args)))
 
     def _chosen(self, args: list[str], block: Block) -> str:
@@ -332,8 +332,9 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     return acc
 
 
-def reduce_row(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
     """A reduction to one number: vectors of partial results along the innermost axis."""
+    assert isinstance(e, VectorEmitter)
     if e.lane(idx, guard) is not None:
         raise Refused("a reduction in a lane")
     if n.prim == "reduce" and n.dtype == F32 and n.args[0].dtype == F32 and not guard:

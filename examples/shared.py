@@ -3,6 +3,7 @@
 """
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any, Callable, Iterable, Sequence
@@ -12,6 +13,7 @@ import numpy as onp
 from hybrid import nd
 from hybrid.gluon import nn
 
+os.environ.setdefault("HYBRID_NUM_THREADS", "1")            # nets as small as these gain little from threads, and lose much where other work waits
 DATA = Path(__file__).resolve().parent / "data"
 TEST = 360                                     # the last digits of the file, by other writers than the first
 COLORS = ("#1f6f8b", "#e07a1f", "#7a9e3b", "#8c3b5e")

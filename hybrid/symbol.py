@@ -275,7 +275,8 @@ def output_name(n: SymNode, k: int) -> str:
     if n.opdef is None:
         return n.name
     if n.opdef.num_visible(n.attrs) > 1:                                  # type: ignore[arg-type]
-        return f"{n.name}_output{k}"
+        own = getattr(n.opdef, "output_names", None)
+        return f"{n.name}_{own[k]}" if own else f"{n.name}_output{k}"
     return f"{n.name}_output"
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hybrid as mx
+from hybrid.errors import AttributeValueError, HybridError, ShapeError
 
 _spec = importlib.util.spec_from_file_location("record_rnn", pathlib.Path(__file__).parent / "oracle" / "record_rnn.py")
 oracle = importlib.util.module_from_spec(_spec)
@@ -59,3 +60,65 @@ def test_names() -> None:
 def test_symbols() -> None:
     """JSON as MXNet writes it, node for node."""
     assert oracle.described(mx)["symbols"] == NOTES["symbols"]
+
+
+def test_output_names() -> None:
+    """MXNet's names of a layer's outputs."""
+    with mx.name.NameManager():
+        out, states = mx.gluon.rnn.LSTM(4, prefix="a_")(mx.sym.var("data"), [mx.sym.var("h"), mx.sym.var("c")])
+    assert mx.sym.Group([out, *states]).list_outputs() == ["a_rnn0_output", "a_rnn0_state_output", "a_rnn0_statecell_output"]
+
+
+def test_activation_layer() -> None:
+    """A layer as activation, with which MXNet's own cell fails."""
+    cell = mx.gluon.rnn.RNNCell(4, activation=mx.gluon.nn.LeakyReLU(0.2))
+    cell.initialize()
+    assert cell.unroll(2, mx.nd.ones((3, 2, 5)), merge_outputs=True)[0].shape == (3, 2, 4)
+
+
+def test_nan_in_clipped_states() -> None:
+    """state_clip_nan: nan becomes the lower bound; without it, it stays."""
+    for clip in (False, True):
+        layer = mx.gluon.rnn.LSTM(2, input_size=2, state_clip_min=-1, state_clip_max=1, state_clip_nan=clip)
+        layer.initialize()
+        begin = [mx.nd.zeros((1, 1, 2)), mx.nd.array([[[np.nan, 0.0]]])]
+        _, (_, cell) = layer(mx.nd.ones((1, 1, 2)), begin)
+        assert np.isnan(cell.asnumpy()).any() == (not clip)
+        assert not clip or cell.asnumpy()[0, 0, 0] == -1
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_lengths_of_layers(hybridized: bool) -> None:
+    """use_sequence_length: each sequence as if alone."""
+    layer = mx.gluon.rnn.GRU(4, 2, bidirectional=True, use_sequence_length=True)
+    layer.initialize(mx.init.Uniform(0.5))
+    if hybridized:
+        layer.hybridize()
+    x = mx.nd.array(rng.uniform(-1, 1, (5, 2, 3)))
+    out = layer(x, sequence_length=mx.nd.array([2, 5])).asnumpy()
+    alone = layer(x[:2, :1], sequence_length=mx.nd.array([2])).asnumpy()
+    np.testing.assert_allclose(out[:2, :1], alone, rtol=1e-5, atol=1e-6)
+    assert not out[2:, 0].any() and out[4, 1].any()
+
+
+@pytest.mark.parametrize("make, error, words", [
+    (lambda: mx.gluon.rnn.LSTM(0), AttributeValueError, "hidden_size"), (lambda: mx.gluon.rnn.LSTM(2, layout="CNT"), AttributeValueError, "TNC or NTC"),
+    (lambda: mx.gluon.rnn.RNN(2, activation="sigmoid"), AttributeValueError, "relu or tanh"),
+    (lambda: _called(mx.gluon.rnn.GRU(2), mx.nd.ones((3, 2))), ShapeError, "layout TNC"),
+    (lambda: _called(mx.gluon.rnn.GRU(2), mx.nd.ones((3, 2, 4)), [mx.nd.ones((1, 1, 2))]), ShapeError, "must have shape (1, 2, 2)"),
+    (lambda: _called(mx.gluon.rnn.LSTM(2), mx.nd.ones((3, 2, 4)), [mx.nd.ones((1, 2, 2))]), ShapeError, "2 states"),
+    (lambda: mx.gluon.rnn.LSTMCell(2).unroll(4, mx.nd.ones((2, 3, 5))), ShapeError, "4 steps"),
+    (lambda: _called(mx.gluon.rnn.LSTMCell(2), mx.nd.ones((2, 3)), [mx.nd.ones((2, 2))]), ShapeError, "2 states"),
+    (lambda: mx.gluon.rnn.ResidualCell(mx.gluon.rnn.ZoneoutCell(mx.gluon.rnn.RNNCell(2))).base_cell.begin_state(), HybridError, "modifier"),
+    (lambda: mx.gluon.rnn.ZoneoutCell(mx.gluon.rnn.BidirectionalCell(mx.gluon.rnn.RNNCell(2), mx.gluon.rnn.RNNCell(2))), AttributeValueError, "does not step"),
+], ids=["size", "layout", "activation", "axes", "state_shape", "states", "steps", "cell_states", "modified", "zoneout"])
+def test_errors(make: Any, error: Any, words: str) -> None:
+    """What was given and what was expected."""
+    with pytest.raises(error) as caught:
+        make()
+    assert words in str(caught.value)
+
+
+def _called(block: Any, *args: Any) -> Any:
+    block.initialize()
+    return block(*args)

@@ -124,7 +124,7 @@ class Finder:
         """A spec for MXNet's names, None for others."""
         if name != "mxnet" and not name.startswith("mxnet."):
             return None
-        return importlib.machinery.ModuleSpec(name, _Loader(lookup(name)), is_package=True)      # type: ignore[arg-type]  a loader by its methods
+        return importlib.machinery.ModuleSpec(name, _Loader(lookup(name)), is_package=True)      # type: ignore[arg-type]
 
 
 class _Loader:

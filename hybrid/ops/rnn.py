@@ -87,6 +87,8 @@ def _lstm(x: Node, h: Node, c: Node, w: Weights, a: Attrs) -> tuple[Node, Node]:
     c = f * c + i * ir.map("tanh", _part(gates, 2, size))
     if a.lstm_state_clip_min is not None and a.lstm_state_clip_max is not None:
         c = ir.map("minimum", ir.map("maximum", c, a.lstm_state_clip_min), a.lstm_state_clip_max)
+        if a.lstm_state_clip_nan:
+            c = ir.map("where", ir.map("ne", c, c), a.lstm_state_clip_min, c)      # as fmin(fmax(c, min), max)
     h = o * ir.map("tanh", c)
     return (_matmul(h, w.h2r) if w.h2r is not None else h), c
 
@@ -210,6 +212,9 @@ def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: N
     if not a.state_outputs:
         return [x]
     return [x, ir.concat(last_h, 0), *([ir.concat(last_c, 0)] if last_c else [])]
+
+
+rnn.output_names = ("output", "state_output", "statecell_output")           # type: ignore[attr-defined]  MXNet's names of the outputs
 
 
 @op("_rnn_param_concat", "*data", json=("_npi_rnn_param_concat",), arity_attr="num_args", num_args=Int(None), dim=Int(1))
