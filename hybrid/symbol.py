@@ -275,7 +275,7 @@ def output_name(n: SymNode, k: int) -> str:
     if n.opdef is None:
         return n.name
     if n.opdef.num_visible(n.attrs) > 1:                                  # type: ignore[arg-type]
-        own = getattr(n.opdef, "output_names", None)
+        own = n.opdef.output_names
         return f"{n.name}_{own[k]}" if own else f"{n.name}_output{k}"
     return f"{n.name}_output"
 

@@ -61,6 +61,7 @@ class OpDef:
     arity_attr: str | None = None
     draws: Callable[[Attrs, bool], bool] | None = None
     takes: Mapping[str, Callable[[Attrs], bool]] = field(default_factory=dict)
+    output_names: tuple[str, ...] = ()                  # where they are more than output0, output1, …
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
 
     @property
