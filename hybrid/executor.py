@@ -90,6 +90,8 @@ class Executor:
         """Gradients of the last ``forward(is_train=True)`` into ``grad_dict``."""
         if not self.outputs:
             raise HybridError("backward: call forward(is_train=True) first")
+        if all(req == "null" for req in self._reqs.values()):
+            return
         grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
         autograd.backward(self.outputs, list(grads) if grads is not None else None)
 

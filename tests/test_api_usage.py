@@ -31,7 +31,6 @@ MISSING: dict[str, str] = {
     **dict.fromkeys(["method.push", "method.pull", "method.rank", "method.init", "kv.create", "kvstore.create"], _STORE),
     **dict.fromkeys(["method.act", "method._slice"], "the user's own classes define it"),
     **dict.fromkeys(["contrib.text", "contrib.onnx"], "not here yet"),
-    **dict.fromkeys(["test_utils.download", "test_utils.get_mnist"], "gluon.utils.download and gluon.data.vision.MNIST do it"),
     **dict.fromkeys(["image.ImageDetIter", "io.ImageRecordIter"], "iterators over records: gluon.data reads them"),
     **dict.fromkeys([f"profiler.{n}" for n in ("dump", "dumps", "set_config", "set_state")], "not here yet"),
     "library.load": "loads compiled extensions of MXNet's own engine",
