@@ -11,7 +11,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 
-from . import rowcall, rows, scan, sort, turned, vector
+from . import pool, rowcall, rows, scan, sort, turned, vector
 from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
@@ -163,7 +163,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
-    return rows.print_rows(k, name, target.vector // 4) or print_loops(k, name)
+    lanes = target.vector // 4
+    return pool.print_pool(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name)
 
 
 _KERNEL = re.compile(r"\bk[0-9]+")
