@@ -1,7 +1,6 @@
 """For tests of CUDA sources: compile for real GPUs, run in the emulator in every order of threads, and on a GPU if any."""
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -96,15 +95,11 @@ def cuda_device(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def orders() -> Iterator[str]:
     """Each order of threads in turn, set for the emulator while the caller's loop body runs."""
-    before = os.environ.get("HYBRID_EMU_ORDER")
     for order in THREE:
-        os.environ["HYBRID_EMU_ORDER"] = order
-        try:
+        with pytest.MonkeyPatch.context() as patch:
+            if order != "gpu":
+                patch.setenv("HYBRID_EMU_ORDER", order)
             yield order
-        finally:
-            os.environ.pop("HYBRID_EMU_ORDER")
-            if before is not None:
-                os.environ["HYBRID_EMU_ORDER"] = before
 
 
 def host(a: Any) -> np.ndarray:

@@ -83,6 +83,34 @@ class Ufunc:
         self._fn.at(_in(a), _in(indices), _in(b))
 
 
+def _on_device(capsule: Any, kind: int) -> Any:
+    """A DLPack capsule that says its memory is of another kind of device (1 the CPU, 2 CUDA)."""
+    get = ctypes.pythonapi.PyCapsule_GetPointer
+    get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    ctypes.c_int32.from_address(get(capsule, b"dltensor") + 8).value = kind         # behind the data's address
+    return capsule
+
+
+def _from_dlpack(source: Any) -> Any:
+    assert source.__dlpack_device__()[0] == 2, "not on a GPU"
+    shared = np.from_dlpack(HostView(_on_device(source.__dlpack__(), 1)))
+    interface = {**shared.__array_interface__, "data": (shared.ctypes.data, False)}      # NumPy takes such capsules for read-only
+    return ndarray(np.asarray(SimpleNamespace(__array_interface__=interface, keep=shared)))
+
+
+class HostView:
+    """NumPy's view of a capsule."""
+
+    def __init__(self, capsule: Any):
+        self._capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
 class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array "on the GPU"."""
 
@@ -121,6 +149,12 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     def get(self, stream: Any = None, order: str = "C", out: Any = None) -> np.ndarray:
         return np.array(self._a, order="C")
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return _on_device(self._a.__dlpack__(), 2)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 2, self._home
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array explicitly.")
@@ -283,7 +317,7 @@ class FakeCuPy(types.ModuleType):
 
 CUPY = FakeCuPy("cupy")
 CUPY.asnumpy = lambda a: a.get() if isinstance(a, ndarray) else np.asarray(a)
-CUPY.from_dlpack = lambda a: ndarray(a._a)
+CUPY.from_dlpack = _from_dlpack
 CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
 CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n, p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
 CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{

@@ -294,7 +294,7 @@ ERRORS = {
     "shapes": (lambda: update_with(nd.ones((2,)), nd.ones((3,))), r"weight has shape \(2,\), its gradient \(3,\)"),
     "integers": (lambda: update_with(nd.ones((2,), dtype="int32"), nd.ones((2,), dtype="int32")), "only floating-point weights"),
     "no-array": (lambda: update_with([1.0], nd.ones((1,))), "optimizers update arrays, got list"),
-    "devices": (lambda: update_with(nd.ones((2,)), nd.ones((2,), ctx=cpu(1))), r"cpu\(0\) and cpu\(1\)"),
+    "devices": (lambda: update_with(nd.ones((2,)), nd.ones((2,), ctx=cpu(1))), r"pu\(0\) and cpu\(1\)"),
     "no-momentum": (lambda: update_with(nd.ones((2,)), nd.ones((2,)), None, momentum=0.9), "momentum was 0 when the states were made"),
     "bad-attribute": (lambda: optimizer.create("adam", beta1="a").update(0, nd.ones((1,)), nd.ones((1,)), (nd.ones((1,)),) * 2), "beta1 must be a number|unsupported"),
     "state-kind": (lambda: update_with(nd.ones((2,)), nd.ones((2,)), 3.0), "state is None, an array, or a tuple"),
