@@ -11,6 +11,7 @@ $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q -e .
+	@$(PY) -m compileall -q hybrid codegen kernels
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.base
