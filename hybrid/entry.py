@@ -26,8 +26,8 @@ class Entry:
         self.captured = list(trace.holders[self.arguments:])
         self.structure, self.picks = structure, picks
         self.before, self.after = list(trace.before), list(trace.after)
-        owners = [(trace.holders[next(k for k, (h, _) in enumerate(trace.handles) if h is trace.gradients[i])], i in trace.used_up) for i in trace.fresh]
-        self.gradients = owners                          # (what stands for an array that collects a gradient, whether it is used up)
+        # (what stands for an array that collects a gradient, whether it is used up)
+        self.gradients = [(trace.holders[trace.gradients[i]], i in trace.used_up) for i in trace.fresh]
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
         self.recorded = trace.recording
         if not self.recorded:                            # else it is compiled in two parts when it is run
@@ -60,7 +60,8 @@ class Entry:
             arrays = [h if isinstance(h, NDArray) else h.of_call(arguments, self.ctx) if hasattr(h, "of_call") else h.data(self.ctx) for h in self.captured]
             if not self.lasting:
                 return arrays
-            common_context("hybridized call", [*arguments, *arrays]) if arrays else None
+            if arrays:
+                common_context("hybridized call", [*arguments, *arrays])
             self.arrays, self.collected = arrays, now
             self.slots = [(owner.slot(arguments, self.ctx), used_up) for owner, used_up in self.gradients]
         return self.arrays
@@ -92,9 +93,7 @@ class Entry:
 
     def _run_bound(self, inputs: list[NDArray]) -> list[NDArray] | None:
         """Results by way of kept addresses, where that is possible and nothing is recorded."""
-        if SCOPE.recording or not self.lasting:
-            return None
-        if self.recorded:
+        if SCOPE.recording or self.recorded or not self.lasting:
             return None
         raw = self.fast([x._data for x in (inputs[:self.arguments] + inputs[-1:] if self.draws else inputs[:self.arguments])])
         if raw is None:

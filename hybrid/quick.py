@@ -22,7 +22,7 @@ def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[l
     launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters))
     if launched is not None or len(bound._checks) != 1 or not bound.program._simple:
         return launched
-    return _closure(bound, ctx, cls, train, tuple(counters))
+    return _closure(bound, ctx, cls, train, counters)
 
 
 def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[[Any], Any]:
@@ -31,12 +31,11 @@ def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[lis
     (out_shape, out_dtype), = program._new
     at, net, tables, make_table = bound._first, program._net, bound._tables, bound._table
     from_buffer, empty, new, scope = bound.from_buffer, np.empty, object.__new__, SCOPE
-    rebinds, seen = REBINDS, REBINDS[0]
-    first, second = (*counters, [0], [0])[:2]
-    first_seen, second_seen = first[0], second[0]
+    counted = (REBINDS, *counters)
+    seen = [c[0] for c in counted]
 
     def quick(a: Any, *more: Any) -> Any:
-        if (more or rebinds[0] != seen or first[0] != first_seen or second[0] != second_seen or type(a) is not cls or a._ctx != ctx
+        if (more or [c[0] for c in counted] != seen or type(a) is not cls or a._ctx != ctx
                 or scope.recording or scope.training != train or scope.traces):
             return None
         raw = a._data

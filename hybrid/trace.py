@@ -42,7 +42,7 @@ class Trace:
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
         self.recording = SCOPE.recording                # whether the call as a whole is recorded
         # gradients (traced_grad.py)
-        self.gradients: dict[int, Symbol] = {}          # handles of the arrays that collect gradients, by number of input
+        self.gradients: dict[int, int] = {}             # for an input, the number of the input that collects its gradient
         self.fresh: set[int] = set()                    # inputs whose gradients backward computed
         self.used_up: set[int] = set()                  # those of them that a Trainer used: they are not written to memory
         self.leaves: list[Any] = []                     # traced values with attach_grad
@@ -93,8 +93,8 @@ class Trace:
     def finish(self) -> None:
         """Forget gradients that were used up within the program."""
         for i in self.used_up:
-            handle = self.gradients[i]
-            handle.entries = next([(n, 0)] for h, n in self.handles if h is handle)
+            handle, node = self.handles[self.gradients[i]]
+            handle.entries = [(node, 0)]
 
     def changed(self) -> list[tuple[int, Symbol]]:
         """Inputs that were changed in place: (number, new value)."""

@@ -70,8 +70,9 @@ def gradient_of(trace: Any, number: int) -> Symbol:
         owner = trace.owner(number)
         node = trace.handles[number][1]
         shape, dtype = node.info[0]
-        trace.gradients[number] = trace.variable(f"grad{number}", Gradient(owner, number if number < len(trace.given) else None), shape, dtype)
-    return trace.gradients[number]
+        trace.gradients[number] = len(trace.handles)
+        trace.variable(f"grad{number}", Gradient(owner, number if number < len(trace.given) else None), shape, dtype)
+    return trace.handles[trace.gradients[number]][0]
 
 
 def parameter_gradient(trace: Any, parameter: Any) -> Symbol:

@@ -17,7 +17,7 @@ from .differentiate import cotangents
 from .fold import constant
 from .loops import key_of, over, reached
 from .partition import LEAVES, choose
-from .rewrite import rebuild
+from .rewrite import below, rebuild
 
 Find = Callable[[Node], Node]
 Total = Callable[[Find, Find], Node]             # from what gives a value in all steps, and what gives its sum
@@ -58,7 +58,7 @@ class _Gradient:
         """The forward loop with what the gradient wants of each step stacked, and where each of it is found."""
         grads = list(self.grads.values())
         kept = [n for n in choose(grads, self._forward(grads), set()) if n.prim not in LEAVES]
-        used = _below(grads, set(kept))
+        used = below(grads, set(kept))
         kept += [leaf for leaf in self.leaves[:self.carries] if leaf in used]
         ys = list(stacked(self.loop))
         fresh = [n for n in kept if n not in ys]
@@ -190,19 +190,6 @@ def _is_product(n: Node) -> bool:
 
 def _zero(n: Node) -> bool:
     return constant(n) == 0
-
-
-def _below(roots: Sequence[Node], stops: set[Node]) -> set[Node]:
-    """Nodes below the roots, not going on below the stops."""
-    seen: set[Node] = set()
-    todo = list(roots)
-    while todo:
-        n = todo.pop()
-        if n not in seen:
-            seen.add(n)
-            if n not in stops:
-                todo += n.args
-    return seen
 
 
 VJP["scan"] = _gradient

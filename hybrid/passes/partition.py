@@ -12,7 +12,7 @@ from .. import ir
 from ..ir import Node, Program
 from .differentiate import cotangents
 from .loops import tidied
-from .rewrite import rebuild
+from .rewrite import below, rebuild
 
 CHEAP = frozenset({"map", "cast", "bitcast", "detach", "with_grad", "reshape", "permute", "expand", "slice", "pad", "window", "concat", "random_bits"})
 LEAVES = frozenset({"input", "const", "data", "iota"})
@@ -92,7 +92,7 @@ def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: list
     def leaf(n: Node) -> None:
         new[n] = ir.input(len(leaves), n.shape, n.dtype)
         leaves.append(new[n])
-    used = _reachable(grads, set(kept))
+    used = below(grads, set(kept))
     reads = tuple(i for i in given if program.inputs[i] in used)
     for n in (*(program.inputs[i] for i in reads), *kept, *seeds):
         leaf(n)
@@ -100,16 +100,3 @@ def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: list
         if n not in new and n in used:
             new[n] = rebuild(n, [new[a] for a in n.args])
     return reads, Program(tuple(leaves), tuple(new[g] for g in grads))
-
-
-def _reachable(roots: list[Node], stops: set[Node]) -> set[Node]:
-    """Nodes below the roots, not going on below the stops."""
-    seen: set[Node] = set()
-    todo = list(roots)
-    while todo:
-        n = todo.pop()
-        if n not in seen:
-            seen.add(n)
-            if n not in stops:
-                todo += n.args
-    return seen

@@ -40,3 +40,16 @@ def applied(program: ir.Program, arguments: Sequence[Node]) -> list[Node]:
         if n not in new:
             new[n] = rebuild(n, [new[a] for a in n.args])
     return [new[r] for r in program.roots]
+
+
+def below(roots: Sequence[Node], stops: set[Node]) -> set[Node]:
+    """Nodes below the roots, not going on below the stops."""
+    seen: set[Node] = set()
+    todo = list(roots)
+    while todo:
+        n = todo.pop()
+        if n not in seen:
+            seen.add(n)
+            if n not in stops:
+                todo += n.args
+    return seen
