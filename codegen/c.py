@@ -10,12 +10,13 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
+from hybrid.passes.together import Group
 
 from . import pool, rowcall, rows, scan, sort, turned, vector
 from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
-from .loops import PARALLEL_WORK, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of
+from .loops import PARALLEL_WORK, SINGLE, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of
 
 _HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"))
 
@@ -38,8 +39,8 @@ void hy_set_threads(int n) { hy_threads = n; }
 """
 
 
-def print_loops(k: Kernel, name: str) -> Printed:
-    """elementwise, reduction and row kernels."""
+def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
+    """elementwise, reduction and row kernels. team: for threads that are all in the function already, and do not wait for each other."""
     args, names = pointer_names(k)
     root, extents = k.root, k.root.shape
     rows = k.rows or frozenset()
@@ -66,7 +67,9 @@ def print_loops(k: Kernel, name: str) -> Printed:
     plain = build([[i] for i in range(len(sizes))])[0].divisions
     groups = merged_axes(sizes, probe, len(first)) if len(sizes) > 1 else [[i] for i in range(len(sizes))]
     _, blocks, loops = build(groups)
-    body = close(blocks, loops, loop_pragma(loops, work_of(k)))
+    body = close(blocks, loops, loop_pragma(loops, work_of(k), team))
+    if team and (not loops or loops[0].extent == 1):
+        body = [SINGLE, "{", *body, "}"]
     stores = len(k.stores)
     text = "\n".join([signature(name, args, stores), *("  " + line for line in body), "}"])
     return Printed(name, text, args, k.kind)
@@ -167,6 +170,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     return pool.print_pool(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name)
 
 
+ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does
+
 _KERNEL = re.compile(r"\bk[0-9]+")
 
 
@@ -181,21 +186,41 @@ def share(kernels: Sequence[Printed]) -> list[Printed]:
     return out
 
 
-def print_net(kernels: Sequence[Printed], pointer: Callable[[Node], str], scratch: str) -> str:
-    """The function that runs all kernels. pointer: C text of a stored value's address."""
-    calls = []
-    for p in kernels:
-        args = [pointer(n) for n in p.args] + ([scratch] if p.takes_scratch else [])
-        calls.append(f"  {p.name}({', '.join(args)});")
-    return "\n".join(["void net(void **b) {", *calls, "}"])
+def joins(k: Kernel) -> bool:
+    """Whether a kernel may be one of several that a team of threads computes without waiting."""
+    return k.kind == "elementwise" or k.kind in ("reduction", "row") and work_of(k) < ALONE_WORK
 
 
-def print_program(kernels: Sequence[Kernel], pointer: Callable[[Node], str], scratch: str, vector_bytes: int) -> tuple[str, int]:
+def print_in_team(k: Kernel, name: str, target: Target) -> Printed:
+    """C of one of the kernels that a team of threads runs."""
+    return rows.print_rows(k, name, target.vector // 4, True) or print_loops(k, name, True)
+
+
+def in_team(g: Group) -> bool:
+    """Whether threads pay for kernels that run together, and are begun once for all of them."""
+    return len(g.kernels) > 1 and sum(work_of(k) for k in g.kernels) >= PARALLEL_WORK
+
+
+def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str], scratch: str) -> str:
+    """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored value's address."""
+    lines = []
+    for team, kernels in groups:
+        calls = [f"  {p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch] if p.takes_scratch else [])])});" for p in kernels]
+        lines += ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
+    return "\n".join(["void net(void **b) {", *lines, "}"])
+
+
+def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: str, vector_bytes: int) -> tuple[str, int]:
     """C of a whole program and the bytes of scratch memory it wants. scratch: C text of that memory's address."""
     target = Target(vector_bytes)
-    printed = share([print_kernel(k, f"k{k.number}", target) for k in kernels if k.root.size])
-    kernels = list(scan.every(kernels))
+    groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
+    teams = [in_team(g) for g in groups]
+    printed = share([print_in_team(k, f"k{k.number}", target) if team else print_kernel(k, f"k{k.number}", target)
+                     for team, g in zip(teams, groups) for k in g.kernels])
+    kernels = list(scan.every([k for g in groups for k in g.kernels]))
+    rest = iter(printed)
+    calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and supported(k)}, key=str)
     parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
-             vector.support(vector_bytes // 4) if any(p.vectors for p in printed) else "", *(p.source for p in printed if p.source), print_net(printed, pointer, scratch)]
+             vector.support(vector_bytes // 4) if any(p.vectors for p in printed) else "", *(p.source for p in printed if p.source), print_net(calls, pointer, scratch)]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

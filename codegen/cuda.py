@@ -2,23 +2,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Collection, Mapping, Sequence
+from typing import Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel
+from hybrid.passes.together import Group
 
 from . import rowcall, scan, scan_cuda, sort
 from .cuda_contraction import print_contraction
 from .cuda_flat import print_concat, print_flat, print_moves
-from .cuda_many import group, print_many
+from .cuda_many import MOST_POINTERS, print_many
 from .cuda_pieces import SCRATCH, At, Launch, PrintedCuda, Scratch
 from .cuda_reduce import print_reduction
 from .cuda_rows import print_rows
 from .cuda_scatter import print_scatter
 from .dialect import CUDA
 
-__all__ = ["SCRATCH", "At", "CudaText", "Launch", "Scratch", "print_kernel", "print_program"]
+__all__ = ["MOST_POINTERS", "SCRATCH", "At", "CudaText", "Launch", "Scratch", "joins", "print_kernel", "print_program"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = '#include "hy_common.h"\n#include "philox.h"\n#include "hybrid_async.cuh"\n'
@@ -52,14 +52,20 @@ def print_kernel(k: Kernel, name: str) -> PrintedCuda:
     return print_reduction(k, name) if longest >= LONG_REDUCTION else print_flat(k, name)
 
 
-def print_program(kernels: Sequence[Kernel], moves: Sequence[tuple[Node, Node]] = (), kept: Collection[Node] = (),
-                  replaced: Mapping[Node, Node] = MappingProxyType({})) -> CudaText:
-    """The module of some kernels. moves: values that are copied into other arrays at the end, as (from, to). kept, replaced:
-    what has memory of its own, and values that are written over inputs; kernels that write only such may be launched together.
-    """
-    groups = group([k for k in kernels if k.root.size], lambda k: k.kind == "elementwise", kept, replaced)
-    printed = [(print_many(g.kernels, f"k{g.kernels[0].number}") if len(g.kernels) > 1 else print_kernel(g.kernels[0], f"k{g.kernels[0].number}"))
-               for g in groups]
+def _print_group(kernels: Sequence[Kernel]) -> PrintedCuda:
+    name = f"k{kernels[0].number}"
+    return print_many(kernels, name) if len(kernels) > 1 else print_kernel(kernels[0], name)
+
+
+def joins(k: Kernel) -> bool:
+    """Whether each thread of a kernel works by itself, so that it may share a launch."""
+    return k.kind == "elementwise"
+
+
+def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = ()) -> CudaText:
+    """The module of some kernels, each group one launch. moves: values that are copied into other arrays at the end, as (from, to)."""
+    kernels = [k for g in groups for k in g.kernels]
+    printed = [_print_group([k for k in g.kernels if k.root.size]) for g in groups if any(k.root.size for k in g.kernels)]
     printed += print_moves(moves)
     return CudaText(HEADER + rowcall.support(list(scan.every(kernels)), CUDA) + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
                     max((p.scratch for p in printed), default=0))

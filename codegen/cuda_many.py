@@ -3,55 +3,14 @@ network is one launch, not one a parameter.
 """
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Callable, Collection, Mapping, Sequence
+from typing import Sequence
 
-from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel
 
 from .cuda_flat import elements
 from .cuda_pieces import THREADS, Launch, PrintedCuda, function, index_type
 
 MOST_POINTERS = 480             # arguments of a launch: they may take 4 KB
-
-
-@dataclass
-class Group:
-    """Kernels that are launched together, in an order in which they could also be launched one by one."""
-    kernels: list[Kernel]
-    open: bool                                           # whether others may join
-    reads: set[Node] = field(default_factory=set)
-    writes: set[Node] = field(default_factory=set)
-
-    def meets(self, reads: set[Node], writes: set[Node]) -> bool:
-        """Whether one of them writes what the other reads or writes."""
-        return not (self.writes.isdisjoint(reads) and self.writes.isdisjoint(writes) and self.reads.isdisjoint(writes))
-
-
-def group(kernels: Sequence[Kernel], flat: Callable[[Kernel], bool], kept: Collection[Node], replaced: Mapping[Node, Node]) -> list[Group]:
-    """Kernels in launch order, independent ones together.
-
-    flat: whether each thread of a kernel works by itself. kept: values that have memory of their own (not in the arena, where
-    another value may lie before or afterwards). replaced: value -> input over which it is written.
-    """
-    out: list[Group] = []
-    for k in kernels:
-        reads = set(k.reads)
-        writes = {*k.stores, *(replaced[n] for n in k.stores if n in replaced)}
-        joins = flat(k) and all(n in kept for n in k.stores)
-        home = None
-        for g in reversed(out) if joins else ():
-            if g.meets(reads, writes):
-                break
-            if g.open and len(g.reads | g.writes | reads | writes) <= MOST_POINTERS:
-                home = g
-        if home is None:
-            home = Group([], joins)
-            out.append(home)
-        home.kernels.append(k)
-        home.reads |= reads
-        home.writes |= writes
-    return out
 
 
 def _choose(parts: Sequence[tuple[int, list[str]]], first: int, blocks: str) -> list[str]:

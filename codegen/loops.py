@@ -14,6 +14,7 @@ from .dialect import C
 from .emit import Block, Emitter, loop_nest
 
 PARALLEL_WORK = 1 << 15        # additions below which threads cost more than they save
+SINGLE = "#pragma omp single nowait"          # what one of a team of threads does
 
 
 @dataclass
@@ -96,11 +97,13 @@ def _free_size(dot: Node) -> int:
     return math.prod(a.shape[i] for i in range(a.ndim) if i not in ca)
 
 
-def loop_pragma(loops: Sequence[Var], work: int) -> Callable[[int, list[str]], str]:
-    """Where threads and vector lanes go: the outermost loop, the innermost loop."""
+def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Callable[[int, list[str]], str]:
+    """Where threads and vector lanes go: the outermost loop, the innermost loop. team: whether all threads are here already."""
     def choose(depth: int, body: list[str]) -> str:
-        parallel = depth == 0 and work >= PARALLEL_WORK and loops[0].extent > 1
+        parallel = depth == 0 and (team or work >= PARALLEL_WORK) and loops[0].extent > 1
         simd = depth == len(loops) - 1 and loops[depth].extent >= 4 and not any("#pragma" in line for line in body)
+        if parallel and team:
+            return f"#pragma omp for{' simd' if simd else ''} schedule(static) nowait"
         if parallel:
             return f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
         return "#pragma omp simd" if simd else ""

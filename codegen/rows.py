@@ -8,27 +8,31 @@ from hybrid.ir.kernel import Kernel
 
 from .dialect import C
 from .emit import Block, loop_nest
-from .loops import PARALLEL_WORK, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
+from .loops import PARALLEL_WORK, SINGLE, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
 from .vector import F32, Refused, VectorEmitter, heavy, lane_loop, reduce_row
 
 PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
+TEAM = "#pragma omp for schedule(static) nowait"
 
 
-def print_rows(k: Kernel, name: str, width: int) -> Printed | None:
-    """C of an elementwise, reduction or row kernel as vectors of ``width`` floats; None where plain loops do as well or it cannot be."""
+def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
+    """C of an elementwise, reduction or row kernel as vectors of ``width`` floats; None where plain loops do as well or it cannot be.
+
+    team: for threads that are all in the function already, and do not wait for each other.
+    """
     if width < 4 or k.root.dtype != F32 or not k.root.shape and not k.hoisted:
         return None
     if not (k.hoisted or k.kind == "reduction" or any(heavy(m) for m in k.members)):
         return None
     try:
-        return _Rows(k, name, width).print()
+        return _Rows(k, name, width, team).print()
     except Refused:
         return None
 
 
 class _Rows:
-    def __init__(self, k: Kernel, name: str, width: int):
-        self.k, self.name, self.width = k, name, width
+    def __init__(self, k: Kernel, name: str, width: int, team: bool):
+        self.k, self.name, self.width, self.team = k, name, width, team
         self.args, self.names = pointer_names(k)
         rows = k.rows or frozenset()
         first = [a for a, v in enumerate(k.loops) if v in rows] if k.hoisted else []
@@ -114,9 +118,10 @@ class _Rows:
         body = blocks[-1].lines
         for depth in reversed(range(len(loops))):
             v = loops[depth]
-            pragma = PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1 else ""
+            pragma = TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1 else ""
             if v is lane:
-                body = lane_loop(v, body, self.width, 1 if v.extent < 2 * self.width or len(body) > 60 or "for (" in "".join(body) else 2, pragma)
+                body = lane_loop(v, body, self.width, 1 if v.extent < 2 * self.width or len(body) > 60 or "for (" in "".join(body) else 2, pragma,
+                                 SINGLE if pragma == TEAM else "")
             else:
                 body = [*([pragma] if pragma else []), *loop_nest([v], body)]
             body = [*blocks[depth].lines, *body]

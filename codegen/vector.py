@@ -56,8 +56,8 @@ def masked(lines: list[str]) -> list[str]:
             for line in lines]
 
 
-def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "") -> list[str]:
-    """All turns of a lane variable: whole groups of vectors, then single vectors, then what is left."""
+def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "") -> list[str]:
+    """All turns of a lane variable: whole groups of vectors, then single vectors, then what is left; once: pragma of what is left."""
     step = lanes * unroll
     whole, n = v.extent // step * step, v.extent
     out: list[str] = []
@@ -68,9 +68,9 @@ def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "
         out.append("}")
     vectors = (n - whole) // lanes * lanes
     if vectors:
-        out += [f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
+        out += [*([once] if once else []), f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
     if n % lanes:
-        out += [f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});", *("  " + s for s in masked(lines)), "}"]
+        out += [*([once] if once else []), f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});", *("  " + s for s in masked(lines)), "}"]
     return out
 
 

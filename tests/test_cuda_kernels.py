@@ -47,7 +47,7 @@ def check(forms: Sequence[Form]) -> None:
 @pytest.mark.parametrize("name", FORMS)
 def test_text(name: str) -> None:
     """The printer takes the form that is meant."""
-    text = cuda.print_program(plan(program([FORMS[name]])[0]).fused.kernels).source
+    text = cuda.print_program(plan(program([FORMS[name]])[0]).groups).source
     body = text[text.find('extern "C"'):]
     for piece in FORMS[name].text:
         if piece != "hy_copy":                             # copies are added by the executable
@@ -91,8 +91,8 @@ def test_tensor_cores(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _printed(fn: Callable[..., ir.Node], *inputs: tuple[tuple[int, ...], str]) -> str:
     leaves = [ir.input(i, s, t) for i, (s, t) in enumerate(inputs)]
-    fused = plan(ir.Program(tuple(leaves), (fn(*leaves),))).fused
-    return cuda.print_program(fused.kernels).source.partition('extern "C"')[2]
+    planned = plan(ir.Program(tuple(leaves), (fn(*leaves),)))
+    return cuda.print_program(planned.groups).source.partition('extern "C"')[2]
 
 
 @pytest.mark.parametrize("fn, shapes", [

@@ -7,21 +7,18 @@ import numpy as np
 import pytest
 
 from hybrid import ir, nd, optimizer, runtime
-from hybrid.codegen.cuda_many import group
 from hybrid.device import cpu
 from hybrid.ir import Node, Program
 from hybrid.passes.memory import in_place_updates
 from hybrid.passes.pipeline import plan
+from hybrid.runtime.cuda.program import JOINING
 
 from .cuda_tools import orders
 
 
 def groups(program: Program) -> list[int]:
     """Kernels in each launch."""
-    fused = plan(program).fused
-    placed = {n: fused.program.inputs[slot] for n, slot in in_place_updates(fused).items()}
-    flat = [k for k in fused.kernels if k.kind == "elementwise"]
-    return [len(g.kernels) for g in group(fused.kernels, lambda k: k in flat, {n for n, _ in fused.results}, placed)]
+    return [len(g.kernels) for g in plan(program, JOINING).groups]
 
 
 def leaves(*shapes: tuple[int, ...]) -> list[Node]:

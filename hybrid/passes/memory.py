@@ -1,11 +1,14 @@
 """Memory planning: lifetimes of stored values become offsets in one arena, in place where that is safe."""
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
+from typing import Sequence
 
 from ..ir import Node
 from ..ir.index import linear
 from .fuse import Fused, Kernel, strip_reshape
+from .together import Group
 
 ALIGN = 64
 
@@ -110,21 +113,19 @@ class _Free:
         self.holes = joined
 
 
-def plan_memory(fused: Fused) -> MemoryPlan:
-    """Offsets for every stored value that is no result."""
+def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
+    """Offsets for every stored value that is no result. What a group reads and writes is alive as long as the whole group runs."""
     results = {strip_reshape(r) for r in fused.program.roots}
-    last: dict[Node, int] = {}
-    for i, k in enumerate(fused.kernels):
-        for n in k.reads:
-            last[n] = i
+    last = {n: i for i, g in enumerate(groups) for k in g.kernels for n in k.reads}
     plan, free, alive = MemoryPlan(), _Free(), 0
     size: dict[Node, int] = {}
-    for i, k in enumerate(fused.kernels):
-        dying = [n for n in k.reads if last[n] == i and n in plan.offsets]
-        for n in k.stores:
+    for i, g in enumerate(groups):
+        readers = Counter(n for k in g.kernels for n in k.reads)
+        dying = [n for n in readers if last[n] == i and n in plan.offsets]
+        for k, n in [(k, n) for k in g.kernels for n in k.stores]:
             if n in results:
                 continue
-            donor = next((d for d in dying if n is k.root and same_place(k, d)), None)
+            donor = next((d for d in dying if n is k.root and readers[d] == 1 and same_place(k, d)), None)
             if donor is not None:
                 dying.remove(donor)
                 plan.in_place[n] = donor
@@ -134,7 +135,7 @@ def plan_memory(fused: Fused) -> MemoryPlan:
             plan.offsets[n] = free.take(size[n])
             alive += size[n]
         plan.bound = max(plan.bound, alive)
-        unread = [n for n in k.stores if n not in last and n in plan.offsets]
+        unread = [n for k in g.kernels for n in k.stores if n not in last and n in plan.offsets]
         for n in dying + unread:
             free.give(plan.offsets[n], size[n])
             alive -= size[n]

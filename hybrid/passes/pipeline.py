@@ -10,6 +10,7 @@ from .fold import fold
 from .fuse import fuse
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
+from .together import ALONE, Group, Joining, together
 from .verify import verify_program
 
 PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
@@ -20,11 +21,12 @@ class Planned:
     """A program ready for code generation."""
     source: Program
     fused: Fused
+    groups: list[Group]                                  # kernels in launch order, as they run together
     memory: MemoryPlan
 
 
-def plan(program: Program) -> Planned:
-    """Run the pipeline."""
+def plan(program: Program, joining: Joining = ALONE) -> Planned:
+    """Run the pipeline. joining: which kernels the backend can run together."""
     verify_program(program, "trace")
     current = program
     for name, run in PROGRAM_PASSES:
@@ -38,4 +40,6 @@ def plan(program: Program) -> Planned:
             for n in [*(n for inner in k.inner.fused.kernels for n in inner.reads), *(n for n, _ in k.inner.fused.results)]:
                 if n.prim == "data":                   # constants of the body are arguments of the loop
                     k.reads.setdefault(n, [])
-    return Planned(program, fused, plan_memory(fused))
+    groups = together(fused, joining)
+    fused.kernels = [k for g in groups for k in g.kernels]
+    return Planned(program, fused, groups, plan_memory(fused, groups))

@@ -44,8 +44,8 @@ def _compile(program: Program, ctx: Context) -> Any:
     if has_calls(program):
         return StagedProgram(program, array_module(ctx), lambda part: compile(part, ctx))
     if ctx.device_type == "gpu":
-        from .cuda.program import CudaProgram                          # noqa: PLC0415  CUDA parts load only where they are used
+        from .cuda.program import JOINING, CudaProgram                 # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)
-        return CudaProgram(plan(program), ctx)
-    from .cpu import CpuProgram, has_compiler                          # noqa: PLC0415  cffi loads only when something is compiled
-    return CpuProgram(plan(program)) if has_compiler() else ReferenceProgram(program)
+        return CudaProgram(plan(program, JOINING), ctx)
+    from . import cpu                                                  # noqa: PLC0415  cffi loads only when something is compiled
+    return cpu.CpuProgram(plan(program, cpu.JOINING)) if cpu.has_compiler() else ReferenceProgram(program)

@@ -18,12 +18,14 @@ from ..errors import CompileError
 from ..ir import Node
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned
+from ..passes.together import Joining
 from . import launcher, toolchain
 from .report import Report, make_report, note_in_place
 
 _ffi = cffi.FFI()
 _ffi.cdef("void net(void **); void hy_set_threads(int);")
 _from_buffer, _new, _empty = _ffi.from_buffer, _ffi.new, np.empty
+JOINING = Joining(printer.joins)
 MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
 _loaded: "weakref.WeakSet[CpuProgram]" = weakref.WeakSet()
 _any_loaded = [False]
@@ -115,7 +117,7 @@ class CpuProgram:
 
     def _source(self) -> str:
         arena = self.planned.memory.arena
-        source, scratch = printer.print_program(self.planned.fused.kernels, self._pointer, f"(void *)((char *)b[{self._arena_slot}] + {arena})",
+        source, scratch = printer.print_program(self.planned.groups, self._pointer, f"(void *)((char *)b[{self._arena_slot}] + {arena})",
                                                 toolchain.vector_bytes())
         self._arena_bytes = arena + scratch
         self.report.scratch_bytes = scratch

@@ -2,11 +2,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Iterable
+from typing import Iterable, Sequence
 
 from ..ir import Node
 from ..ir.access import MOVEMENT
-from ..ir.kernel import strip_reshape
+from ..ir.kernel import Kernel, strip_reshape
 from ..passes.fuse import LEAVES
 from ..passes.pipeline import Planned
 
@@ -81,6 +81,17 @@ def note_in_place(report: Report, placed: Iterable[Node]) -> None:
     report.bound_bytes -= size
 
 
+def _joined(parts: Sequence[KernelReport]) -> KernelReport:
+    """Kernels that run together are one."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def every(lists: Iterable[list[str]]) -> list[str]:
+        return [x for names in lists for x in names]
+    return KernelReport(parts[0].name, "multi-tensor", every(p.nodes for p in parts), every(p.reads for p in parts),
+                        every(p.writes for p in parts), parts[0].reason)
+
+
 def describe(n: Node) -> str:
     """A short name of a value."""
     if n.prim == "input":
@@ -96,9 +107,12 @@ def make_report(planned: Planned, backend: str) -> Report:
     report = Report(backend, refusals=list(fused.refusals), eager_kernels=len(ops), eager_bytes=sum(n.nbytes for n in ops),
                     arena_bytes=memory.arena, output_bytes=sum(outputs.values()),
                     bound_bytes=memory.bound + sum(outputs.values()), input_bytes=sum(n.nbytes for n in fused.program.inputs))
-    for k in fused.kernels:
-        inside = [describe(m) for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
-        report.kernels.append(KernelReport(f"k{k.number}", k.kind, inside, [describe(n) for n in k.reads], [describe(n) for n in k.stores], k.reason))
+    report.kernels = [_joined([_one(k) for k in g.kernels]) for g in planned.groups if any(k.root.size for k in g.kernels)]
     report.offsets = [(describe(n), at, n.nbytes) for n, at in memory.offsets.items()]
     report.in_place = [(describe(n), describe(d)) for n, d in memory.in_place.items()]
     return report
+
+
+def _one(k: Kernel) -> KernelReport:
+    inside = [describe(m) for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
+    return KernelReport(f"k{k.number}", k.kind, inside, [describe(n) for n in k.reads], [describe(n) for n in k.stores], k.reason)

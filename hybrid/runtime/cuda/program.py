@@ -13,9 +13,11 @@ from ...errors import DeviceError
 from ...ir import Node
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned
+from ...passes.together import Joining
 from ..report import Report, make_report, note_in_place
 from . import driver as current_driver
 
+JOINING = Joining(printer.joins, printer.MOST_POINTERS)
 ALIGN = 16                      # bytes: kernels read and write whole vectors
 ONCE = ("elementwise", "contraction", "reduction", "row", "concat")      # kernels that write each element once, after they read there
 
@@ -32,9 +34,7 @@ class CudaProgram:
         self.driver = current_driver(ctx.device_id)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
         self._layout()
-        inputs = planned.fused.program.inputs
-        text = printer.print_program(planned.fused.kernels, [] if self._swaps else self._moves, {n for n, _ in planned.fused.results},
-                                     {n: inputs[slot] for n, slot in self._placed.items()})
+        text = printer.print_program(planned.groups, [] if self._swaps else self._moves)
         self._offsets: list[tuple[int, int]] = []              # entry of the table (-1: the arena) and bytes behind it
         self._inner: dict[Any, int] = {}
         self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
