@@ -122,7 +122,7 @@ def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
     for i, g in enumerate(groups):
         readers = Counter(n for k in g.kernels for n in k.reads)
         dying = [n for n in readers if last[n] == i and n in plan.offsets]
-        for k, n in [(k, n) for k in g.kernels for n in k.stores]:
+        for k, n in [(one, n) for one in g.kernels for n in one.stores]:
             if n in results:
                 continue
             donor = next((d for d in dying if n is k.root and readers[d] == 1 and same_place(k, d)), None)
