@@ -28,11 +28,11 @@ def rounded(n: int) -> int:
 
 
 def same_place(k: Kernel, n: Node) -> bool:
-    """Whether kernel k reads each element of n exactly where it writes its root."""
-    if k.kind != "elementwise" or n.nbytes != k.root.nbytes or n.dtype.itemsize != k.root.dtype.itemsize or k.extra:
+    """Whether kernel k reads n, each element exactly where it writes its root."""
+    if n not in k.reads or k.kind != "elementwise" or n.nbytes != k.root.nbytes or n.dtype.itemsize != k.root.dtype.itemsize or k.extra:
         return False
     here = linear(k.root.shape, k.members[k.root][0].idx)
-    return all(u.bijective and not u.guarded and linear(n.shape, u.idx) == here for u in k.reads.get(n, ()))
+    return all(u.bijective and not u.guarded and linear(n.shape, u.idx) == here for u in k.reads[n])
 
 
 def in_place_updates(fused: Fused, kinds: tuple[str, ...] = ("elementwise",)) -> dict[Node, int]:
