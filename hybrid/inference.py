@@ -23,7 +23,8 @@ def named_arguments(what: str, arguments: Sequence[str], inputs: Sequence[str], 
     return {**dict(zip(arguments, args)), **kwargs}
 
 
-def _key(n: SymNode, k: int) -> Any:
+def key_of(n: SymNode, k: int) -> Any:
+    """What stands for an output of a node in the results of ``shapes_of`` and ``types_of``."""
     return id(n) if n.opdef is None else (id(n), k)
 
 
@@ -34,11 +35,14 @@ def _uncast(n: SymNode, k: int) -> tuple[SymNode, int]:
     return n, k
 
 
-def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, Any]:
-    """Shapes by id of a variable and by (id, output) of an operator; what stays unknown is None, or has 0 or -1 in it."""
-    shapes: dict[Any, Any] = {}
+def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any], known: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
+    """Shapes by id of a variable and by (id, output) of an operator; what stays unknown is None, or has 0 or -1 in it.
+
+    given: by a variable's name. known: by the same keys as the result.
+    """
+    shapes: dict[Any, Any] = dict(known or {})
     for n in order:
-        if n.opdef is None:
+        if n.opdef is None and id(n) not in shapes:
             shapes[id(n)] = tuple(given[n.name]) if given.get(n.name) is not None else n.info[0][0]
     for _ in range(8):                                     # a later operator may tell the shape of an earlier variable
         before = dict(shapes)
@@ -54,7 +58,7 @@ def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
     d, a = n.opdef, effective(n)
     assert d is not None
     sources = [_uncast(m, k) for m, k in n.inputs]
-    at = [_key(m, k) for m, k in sources]
+    at = [key_of(m, k) for m, k in sources]
     ins = [shapes.get(key) for key in at]
     unsure = [s is None or (m.opdef is None and any(v <= 0 for v in s)) for s, (m, _) in zip(ins, sources)]
     try:
@@ -82,7 +86,7 @@ def types_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, np
     for n in order:
         if n.opdef is None or n.attrs is None:
             continue
-        at = [_key(m, k) for m, k in n.inputs]
+        at = [key_of(m, k) for m, k in n.inputs]
         first = next((types[key] for key in at if types.get(key) is not None), dt.float32)
         for key, name in zip(at, n.opdef.inputs if not n.opdef.variadic else [""] * len(at)):
             if types.get(key) is None:

@@ -9,6 +9,7 @@ import numpy as np
 from . import dtype as dt
 from . import ir
 from .errors import AttributeValueError, ShapeError
+from .inference import key_of, shapes_of
 from .ir import Body, Node
 from .ir.scan import items, scan
 from .lower import draws_of, drawn, lower_nodes
@@ -53,6 +54,13 @@ class Subgraph:
         updates = lower_nodes(order, value, train, key, first, set(number))
         return [value[(id(n), k)] for n, k in self.roots], {number[i]: n for i, n in updates.items()}
 
+    def shapes(self, given: Sequence[Any]) -> dict[int, Any]:
+        """Shapes of the operator's inputs, by number, that are known or follow inside the graph from those that are."""
+        known = {key_of(n, k): given[i] for (n, k), i in zip(self.cuts, self.inputs)}
+        order = [n for n in self.order() if n.opdef is not None]
+        found = shapes_of(order, {}, known)
+        return {i: found.get(key_of(n, k)) for (n, k), i in zip(self.cuts, self.inputs)}
+
     def draws(self, train: bool) -> int:
         """How many random draws a run of it makes."""
         return draws_of(self.order(), train)[1]
@@ -77,8 +85,22 @@ class GraphOp(OpDef):
 
     def _set(self, name: str, graphs: Sequence[Subgraph], attrs: dict[str, Attribute]) -> None:
         OpDef.__init__(self, name, self._lowered, ("data",), frozenset(), True, (), attrs, {}, needs=("train", "key"),    # type: ignore[arg-type]
-                         outputs=lambda a: a.num_outputs, draws=self._draws)                  # type: ignore[arg-type]
+                         outputs=lambda a: a.num_outputs, draws=self._draws, params=self._complete)                  # type: ignore[arg-type]
         self.graphs = tuple(graphs)
+
+    def _complete(self, shapes: list[Any], a: Attrs) -> list[Any]:
+        """Shapes of parameters that only the graphs use."""
+        slices = self.sliced(a)
+        seen = [s[1:] if i < slices and s else s for i, s in enumerate(shapes)]
+        for graph in self.graphs:
+            for i, shape in graph.shapes(seen).items():
+                if i >= slices and shape is not None:
+                    seen[i] = shape
+        return [*shapes[:slices], *seen[slices:]]
+
+    def sliced(self, a: Attrs) -> int:
+        """How many of the first inputs the graphs see slice by slice."""
+        return 0
 
     def _lowered(self, nodes: list[Node], a: Attrs) -> Lowered:
         raise NotImplementedError
@@ -159,6 +181,9 @@ class Foreach(GraphOp):
     def places(cls, a: Attrs) -> list[dict[int, int]]:
         order = [*a.in_data_locs, *a.in_state_locs, *a.remain_locs]
         return [{k: i for i, k in enumerate(order)}]
+
+    def sliced(self, a: Attrs) -> int:
+        return len(a.in_data_locs)
 
     def check(self, a: Attrs) -> None:
         super().check(a)
@@ -276,6 +301,7 @@ class Cond(GraphOp):
         return pred + max(branches)
 
 
+setattr(GraphOp._complete, "from_any", True)          # any input may tell the others' shape
 GRAPH_OPS: dict[str, type[GraphOp]] = {"_foreach": Foreach, "_while_loop": While, "_cond": Cond}
 MOST_STEPS = 1 << 24                     # of a loop in a file
 
