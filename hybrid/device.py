@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 import threading
 from types import ModuleType
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from .errors import DeviceError
 _TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")
 _local = threading.local()
 _probe: dict[str, Any] = {}
+CACHES: list[Callable[[], None]] = []            # what gives unused memory of the CPU back
 
 
 class Context:
@@ -59,7 +60,10 @@ class Context:
         _stack().pop()
 
     def empty_cache(self) -> None:
-        """Give unused pooled memory of a GPU back to the driver."""
+        """Give unused pooled memory back: a GPU's to the driver, the CPU's to the system."""
+        if self.device_type != "gpu":
+            for clear in CACHES:
+                clear()
         cupy = find_cupy()
         if self.device_type == "gpu" and cupy is not None:
             cupy.get_default_memory_pool().free_all_blocks()

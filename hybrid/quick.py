@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Callable
 
-import numpy as np
-
 from .array import REBINDS
 from .scope import SCOPE
 
@@ -30,7 +28,7 @@ def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[lis
     (slot, shape, dtype), = bound._checks
     (out_shape, out_dtype), = program._new
     at, net, tables, make_table = bound._first, program._net, bound._tables, bound._table
-    from_buffer, empty, new, scope = bound.from_buffer, np.empty, object.__new__, SCOPE
+    from_buffer, empty, new, scope = bound.from_buffer, bound.empty, object.__new__, SCOPE
     counted = (REBINDS, *counters)
     seen = [c[0] for c in counted]
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 import weakref
 from pathlib import Path
@@ -19,12 +20,12 @@ from ..ir import Node
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned
 from ..passes.together import Joining
-from . import launcher, toolchain
+from . import buffers, launcher, toolchain
 from .report import Report, make_report, note_in_place
 
 _ffi = cffi.FFI()
 _ffi.cdef("void net(void **); void hy_set_threads(int);")
-_from_buffer, _new, _empty = _ffi.from_buffer, _ffi.new, np.empty
+_from_buffer, _new = _ffi.from_buffer, _ffi.new
 JOINING = Joining(printer.joins)
 MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
 _loaded: "weakref.WeakSet[CpuProgram]" = weakref.WeakSet()
@@ -147,7 +148,7 @@ class CpuProgram:
 
     def run(self, ready: Sequence[np.ndarray], originals: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on arrays that ``check`` returned; updates go into ``originals``."""
-        fresh = [np.empty(s, d) for s, d in self._new]
+        fresh = [buffers.empty(s, d) for s, d in self._new]
         table: list[Any] = [*ready, *self._constants, *fresh]
         arena = self._arena()
         keep = [_from_buffer(a) for a in table]
@@ -188,6 +189,7 @@ class Bound:
     """
 
     from_buffer = staticmethod(_from_buffer)
+    empty = staticmethod(buffers.empty)
 
     def __init__(self, program: CpuProgram, fixed: Sequence[int]):
         self.program = program
@@ -233,8 +235,10 @@ class Bound:
         kept = [*self._fixed_arrays.items(), *((len(program._inputs) + j, a) for j, a in enumerate(program._constants))]
         slot, shape = program._results[0]
         net = int(_ffi.cast("uintptr_t", program._net))
+        output = program._new[0]
         return made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
-                    (slot, shape, program._new[0][1]), tuple(kept), ctx, scope, bool(train), counters)
+                    (slot, shape, output[1]), tuple(kept), ctx, scope, bool(train), counters,
+                    functools.partial(buffers.empty, *output) if buffers.pooled(*output) else None)
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray] | None:
         """Outputs; None when an array does not fit (shape, dtype, layout) and the careful way must be taken."""
@@ -251,7 +255,7 @@ class Bound:
                 table[i] = _from_buffer(a, require_writable=i in self.program._written) if self._writes_given else _from_buffer(a)
         except (ValueError, BufferError):                        # not contiguous, or not to be written
             return None
-        fresh = [_empty(shape, dtype) for shape, dtype in self.program._new]
+        fresh = [buffers.empty(shape, dtype) for shape, dtype in self.program._new]
         at = self._first
         for a in fresh:
             table[at] = _from_buffer(a)

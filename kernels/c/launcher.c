@@ -20,7 +20,7 @@ typedef struct {
   vectorcallfunc call;
   Net net;
   PyTypeObject *cls;                           /* NDArray, or a class of the same layout */
-  PyObject *ctx, *scope, *keep;                /* keep: everything whose memory the table points to */
+  PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to; allocate: makes the result, or NULL */
   Py_ssize_t at_data, at_ctx, at_ag, at_version;
   int inputs, slots, arena_slot, training, counters, arenas;
   size_t arena_bytes;
@@ -85,8 +85,10 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, 
   memcpy(table, self->table, sizeof table);
   for (int i = 0; i < self->inputs; i++)
     if (!(table[self->input[i].slot] = memory(self, &self->input[i], args[i]))) return no();
-  Py_INCREF(self->output.descr);
-  PyObject *raw = PyArray_NewFromDescr(&PyArray_Type, self->output.descr, self->output.ndim, self->output.dims, NULL, NULL, 0, NULL);
+  PyObject *raw;
+  if (self->allocate) raw = PyObject_CallNoArgs(self->allocate);
+  else Py_INCREF(self->output.descr), raw = PyArray_NewFromDescr(
+    &PyArray_Type, self->output.descr, self->output.ndim, self->output.dims, NULL, NULL, 0, NULL);
   if (!raw) return NULL;
   table[self->output.slot] = PyArray_DATA((PyArrayObject *)raw);
   void *arena = self->arenas ? self->arena[--self->arenas] : aligned_alloc(64, self->arena_bytes);
@@ -147,14 +149,14 @@ static int fill(Launcher *self, PyObject *inputs, PyObject *output, PyObject *fi
   return 0;
 }
 
-/* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, output, fixed, ctx, scope, training, counters) */
+/* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, output, fixed, ctx, scope, training, counters, allocate) */
 static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *cls, *inputs, *output, *fixed, *ctx, *scope, *counters;
+  PyObject *cls, *inputs, *output, *fixed, *ctx, *scope, *counters, *allocate;
   unsigned long long net;
   Py_ssize_t bytes;
   int slots, arena_slot, training;
-  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &output,
-                        &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &output,
+                        &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters, &allocate)) return NULL;
   Launcher *self = (Launcher *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->call = launch;
@@ -162,6 +164,7 @@ static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   self->slots = slots, self->arena_slot = arena_slot, self->training = training;
   self->arena_bytes = ((size_t)bytes + 64) / 64 * 64;
   self->cls = (PyTypeObject *)Py_NewRef(cls);
+  if (allocate != Py_None) self->allocate = Py_NewRef(allocate);
   self->ctx = Py_NewRef(ctx), self->scope = Py_NewRef(scope);
   self->at_data = offset_of(self->cls, "_data"), self->at_ctx = offset_of(self->cls, "_ctx");
   self->at_ag = offset_of(self->cls, "_ag"), self->at_version = offset_of(self->cls, "_version");
@@ -177,7 +180,7 @@ static void launcher_dealloc(PyObject *object) {
   Py_XDECREF(self->output.descr);
   PyMem_Free(self->input);
   PyMem_Free(self->table);
-  Py_XDECREF(self->cls); Py_XDECREF(self->ctx); Py_XDECREF(self->scope); Py_XDECREF(self->keep);
+  Py_XDECREF(self->cls); Py_XDECREF(self->ctx); Py_XDECREF(self->scope); Py_XDECREF(self->keep); Py_XDECREF(self->allocate);
   Py_TYPE(object)->tp_free(object);
 }
 
