@@ -41,7 +41,10 @@ class Row:
     inputs: tuple[np.ndarray, ...]
     special: bool
     fixed: frozenset[int]
-    tol: float = 1e-8                   # of compiled programs; random draws are float32
+    tol: float                          # of compiled programs; random draws are float32
+    op: registry.OpDef                  # with ``attrs``, what a user calls
+    attrs: dict[str, Any]
+    train: bool
 
     @cached_property
     def wrt(self) -> tuple[int, ...]:
@@ -99,7 +102,7 @@ def _row(name: str, d: registry.OpDef, attrs: dict[str, Any], inputs: Any, train
     program = d.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, a, train)
     keys = [np.array([5, 7], np.uint32)] * (len(program.inputs) - len(xs))
     return Row(name, program, tuple(xs + keys), d.name in SPECIAL, frozenset(k for k, n in enumerate(d.inputs) if n in d.aux or n in DETACHED.get(d.name, ())),
-               1e-6 if keys else 1e-8)
+               1e-6 if keys else 1e-8, d, given, train)
 
 
 def rows() -> Iterator[tuple[registry.OpDef, Row]]:

@@ -13,14 +13,15 @@ import pytest
 from hybrid import ir, runtime
 from hybrid.device import Context, array_module, cpu, find_cupy, gpu
 from hybrid.ops import registry
+from hybrid.passes.partition import partition
 from hybrid.runtime import reference
 
+from .differences import check, sides
 from .gradient_rows import NO_GRADIENT, Row, rows
 
 FOUND = list(rows())
 ROWS = [row for _, row in FOUND]
 PARAMS = [pytest.param(row, id=f"{k}-{row.name}") for k, row in enumerate(ROWS)]
-STEP = 1e-5
 
 
 def _run(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -30,20 +31,6 @@ def _run(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 def _weighted(program: ir.Program, weights: Sequence[np.ndarray]) -> Callable[[Sequence[np.ndarray]], float]:
     """The program as one number: its outputs weighted and summed."""
     return lambda arrays: sum(float(np.sum(y * w)) for y, w in zip(_run(program, arrays), weights) if y.dtype.kind == "f")
-
-
-def _sides(f: Callable[[Sequence[np.ndarray]], float], xs: Sequence[np.ndarray], here: float, moves: dict[int, np.ndarray]) -> tuple[float, float]:
-    """Slopes to the right and to the left when inputs move along directions, by differences of second order."""
-    def at(h: float) -> float:
-        return f([x + h * moves[k] if k in moves else x for k, x in enumerate(xs)])
-    right, left = ((4 * at(h) - at(2 * h) - 3 * here) / (2 * h) for h in (STEP, -STEP))
-    return right, left
-
-
-def _check(got: float, sides: tuple[float, float], room: float, what: str) -> None:
-    low, high = min(sides), max(sides)
-    room *= max(1.0, abs(low), abs(high))
-    assert low - room <= got <= high + room, f"{what}: gradient {got}, differences {sides}"
 
 
 @pytest.mark.parametrize("row", [p for p in PARAMS if not p.values[0].special])
@@ -56,7 +43,7 @@ def test_first_order(row: Row) -> None:
         for index in np.ndindex(*grad.shape):
             move = np.zeros(grad.shape)
             move[index] = 1.0
-            _check(float(grad[index]), _sides(f, xs, here, {slot: move}), 1e-6, f"input {slot}{list(index)}")
+            check(float(grad[index]), sides(f, xs, here, {slot: move}), 1e-6, f"input {slot}{list(index)}")
 
 
 def _at_kink(row: Row) -> bool:
@@ -67,7 +54,7 @@ def _at_kink(row: Row) -> bool:
         for index in np.ndindex(*xs[slot].shape):
             move = np.zeros(xs[slot].shape)
             move[index] = 1.0
-            right, left = _sides(f, xs, here, {slot: move})
+            right, left = sides(f, xs, here, {slot: move})
             if abs(right - left) > 1e-3 * max(1.0, abs(right)):
                 return True
     return False
@@ -86,7 +73,7 @@ def test_second_order(row: Row) -> None:
     for _ in range(3):
         moves = {slot: rng.standard_normal(g.shape) for slot, g in grads.items()}
         got = sum(float(np.sum(grads[slot] * v)) for slot, v in moves.items())
-        _check(got, _sides(f, arrays, here, moves), 1e-5, "second order")
+        check(got, sides(f, arrays, here, moves), 1e-5, "second order")
 
 
 def test_every_operator_is_checked_or_says_why() -> None:
@@ -152,3 +139,32 @@ def test_cuda(start: int, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_cupy() is None:
         monkeypatch.setenv("HYBRID_CUDA", "emulator")
     _compiled_equals_reference(ROWS[start:start + CHUNK], order, gpu())
+
+
+@pytest.mark.parametrize("start", range(0, len(ROWS), 2 * CHUNK))
+def test_partitioned(start: int) -> None:
+    """Split in a forward and a backward program as a recorded hybridized call is, both compiled to C: the same gradients."""
+    chunk = ROWS[start:start + 2 * CHUNK]
+    program, arrays, wrt = _side_by_side(chunk)
+    parts = partition(program, wrt)
+    heads = [h for row in chunk for h in row.heads]
+    expected = [g for row in chunk for g in _run(row.backward, [*row.inputs, *row.heads])]
+    results = runtime.compile(parts.forward, cpu())(arrays)
+    kept = results[len(program.outputs):]
+    got = runtime.compile(parts.backward, cpu())([*(arrays[k] for k in parts.reads), *kept, *heads])
+    names = [(row.name, row.tol) for row in chunk for _ in row.wrt]
+    for g, e, (name, tol) in zip(got, expected, names, strict=True):
+        np.testing.assert_allclose(g, e, rtol=tol, atol=tol * max(1.0, float(np.abs(e[np.isfinite(e)]).max(initial=0))), err_msg=name)
+
+
+def _side_by_side(chunk: Sequence[Row]) -> tuple[ir.Program, list[np.ndarray], tuple[int, ...]]:
+    """Several rows as one program, its inputs, and which of them gradients are taken of."""
+    leaves: list[ir.Node] = []
+    outputs: list[ir.Node] = []
+    wrt: list[int] = []
+    for row in chunk:
+        moved = [ir.input(len(leaves) + k, x.shape, x.dtype) for k, x in enumerate(row.inputs)]
+        wrt += [len(leaves) + k for k in row.wrt]
+        outputs += _transplant(row.program.outputs, dict(zip(row.program.inputs, moved)))
+        leaves += moved
+    return ir.Program(tuple(leaves), tuple(outputs)), [x for row in chunk for x in row.inputs], tuple(wrt)
