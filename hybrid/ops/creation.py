@@ -56,7 +56,7 @@ def linspace(a: Attrs) -> Node:
     return ir.cast(ir.cast(ir.iota(a.num), dt.float64) * step + a.start, dt.as_dtype(a.dtype))
 
 
-@op("_eye", "", json=("_npi_eye",), N=Int(), M=Int(0), k=Int(0), ctx=Str(""), dtype=DType("float32"))
+@op("_eye", "", json=("_npi_eye",), N=Int(), M=Int(None), k=Int(0), ctx=Str(""), dtype=DType("float32"))
 def eye(a: Attrs) -> Node:
     """Ones on the k-th diagonal."""
     rows, columns = a.N, a.M or a.N
@@ -64,7 +64,7 @@ def eye(a: Attrs) -> Node:
     return ir.cast(hit, dt.as_dtype(a.dtype))
 
 
-@op("_contrib_arange_like", "data", mx=("contrib.arange_like",), npx=("arange_like",), start=Float(0.0), step=Float(1.0), repeat=Int(1),
+@op("_contrib_arange_like", "data", mx=("contrib.arange_like",), npx=("arange_like",), json=("_npx_arange_like",), start=Float(0.0), step=Float(1.0), repeat=Int(1),
     ctx=Str(""), axis=Int(None))
 def arange_like(data: Node, a: Attrs) -> Node:
     """A range as long as an axis of data, or in its whole shape."""

@@ -10,7 +10,7 @@ from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Bool, DType, Float, Int, Number, Shape, Str, op
+from .registry import Bool, DType, Enum, Float, Int, Number, Shape, Str, op
 from .shape import normal_axis
 
 # name: (scalar function, other nd names, np names)
@@ -35,7 +35,8 @@ def _unary(name: str, fn: str, mx: tuple[str, ...], np_names: tuple[str, ...]) -
     def lower(data: Node, a: Attrs) -> Node:
         return ir.map(fn, data)
     lower.__doc__ = f"Elementwise {name}. Shape as the input; integers become float32 where the result is not an integer."
-    op(name, "data", mx=mx, np=np_names, npx=(name,) if name in NPX else (), json=tuple(f"_npi_{n}" for n in np_names))(lower)
+    op(name, "data", mx=mx, np=np_names, npx=(name,) if name in NPX else (), 
+       json=(*(f"_npi_{n}" for n in np_names), *((f"_npx_{name}",) if name in NPX else ())))(lower)
 
 
 for _name, (_fn, _mx, _np) in UNARY.items():
@@ -304,7 +305,19 @@ def add_n(args: list[Node], a: Attrs) -> Node:
     return out
 
 
-@op("smooth_l1", "data", npx=("smooth_l1",), scalar=Float(1.0))
+@op("cast_storage", "data", stype=Enum("default", "default"))
+def cast_storage(data: Node, a: Attrs) -> Node:
+    """data itself: all arrays are dense, and ``default`` is the only storage there is."""
+    return data
+
+
+@op("_contrib_gradientmultiplier", "data", mx=("contrib.gradientmultiplier",), scalar=Number(1.0), is_int=Bool(True))
+def gradient_multiplier(data: Node, a: Attrs) -> Node:
+    """data itself; its gradient is multiplied by scalar (-1 reverses it: Ganin and Lempitsky, 2015)."""
+    return ir.detach(data) + (data - ir.detach(data)) * a.scalar
+
+
+@op("smooth_l1", "data", npx=("smooth_l1",), json=("_npx_smooth_l1",), scalar=Float(1.0))
 def smooth_l1(data: Node, a: Attrs) -> Node:
     """0.5 (s x)^2 where |x| < 1/s^2, else |x| - 0.5/s^2 (Girshick, Fast R-CNN, 2015)."""
     s2 = a.scalar * a.scalar

@@ -50,6 +50,24 @@ _draw("normal", lambda a, shape, d: normal(a.key, shape, a.loc, a.scale, d), loc
 _draw("exponential", lambda a, shape, d: exponential(a.key, shape, a.lam, d), lam=Float(1.0))
 
 
+def _np_draw(name: str, fn: Callable[..., Node], first: str, second: str) -> None:
+    """As in NumPy: a parameter is an array where it is an input, else the number in its attribute (None where it is an input)."""
+    def lower(*given: Any) -> Node:
+        a, arrays = given[-1], [x for x in given[:-1] if x is not None]
+        values = [ir.cast(arrays.pop(0), dt.float32) if value is None and arrays else value for value in (getattr(a, first), getattr(a, second))]
+        if any(v is None for v in values):
+            raise AttributeValueError(f"_npi_{name}: {first} and {second} must each be a number or an input")
+        shape = ir.broadcast_shapes(*(v.shape for v in values if isinstance(v, Node))) if any(isinstance(v, Node) for v in values) else ()
+        return fn(a.key, shape if a.size is None else tuple(a.size), *values, dt.as_dtype(a.dtype or "float32"))
+    lower.__doc__ = f"NumPy's random.{name}: {first} and {second} are numbers, or arrays that broadcast to size."
+    parameters: Any = {first: Float(None), second: Float(None)}
+    op(f"_npi_{name}", "input1? input2?", needs=("key",), **parameters, size=Shape(None), ctx=Str("cpu"), dtype=DType(None))(lower)
+
+
+_np_draw("uniform", uniform, "low", "high")
+_np_draw("normal", normal, "loc", "scale")
+
+
 @op("_random_randint", "", mx=("random_randint",), needs=("key",), low=Int(), high=Int(), shape=Shape((1,)), ctx=Str(""), dtype=DType("int32"))
 def randint(a: Attrs) -> Node:
     """Integers in [low, high), by the upper half of a 64-bit product."""

@@ -222,6 +222,10 @@ def np_norm(data: Node, a: Attrs) -> Node:
     """NumPy's linalg.norm of vectors (orders 1, 2, inf, -inf, 0 and others) and matrices (fro, 1, inf, -1, -inf)."""
     x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
     axes = axes_of(x, a.axis)
+    if a.flag == 2:
+        raise ShapeError("norm: the nuclear norm is not supported: sum the singular values, np.linalg.svd(x)[1].sum()")
+    if a.flag in (-2, 1):                                # MXNet's notes: neither order nor axis was given, so all elements are one vector; Frobenius
+        return ir.map("sqrt", ir.reduce("sum", x * x, axes, a.keepdims))
     size = ir.map("abs", x)
     if a.ord is None or a.ord == "fro" or a.ord == 2 and len(axes) == 1:
         return ir.map("sqrt", ir.reduce("sum", x * x, axes, a.keepdims))

@@ -295,7 +295,20 @@ def slice_like(data: Node, shape_like: Node, a: Attrs) -> Node:
     return ir.slice(data, [0] * data.ndim, size)
 
 
-@op("reshape_like", "lhs rhs", npx=("reshape_like",), lhs_begin=Int(None), lhs_end=Int(None), rhs_begin=Int(None), rhs_end=Int(None))
+@op("Crop", "*data", arity_attr="num_args", num_args=Int(None), offset=Shape((0, 0)), h_w=Shape((0, 0)), center_crop=Bool(False))
+def crop(xs: list[Node], a: Attrs) -> Node:
+    """A part of the last two axes of data (N, C, H, W): of the second input's height and width, or of ``h_w``; from ``offset`` on, or the middle."""
+    data, size = xs[0], (xs[1].shape[2:] if len(xs) > 1 else tuple(a.h_w))
+    if not 1 <= len(xs) <= 2 or data.ndim != 4 or len(size) != 2 or len(a.offset) != 2:
+        raise ShapeError(f"Crop takes data (N, C, H, W) and perhaps an array of the wanted height and width, got {[x.shape for x in xs]}, h_w={a.h_w}, offset={a.offset}")
+    room = [have - want for have, want in zip(data.shape[2:], size)]
+    start = [r // 2 for r in room] if a.center_crop else list(a.offset)
+    if any(n < 1 or not 0 <= s <= r for n, s, r in zip(size, start, room)):
+        raise ShapeError(f"Crop to {size} from {tuple(start)} leaves the picture of {data.shape[2:]}")
+    return ir.slice(data, (0, 0, *start), (*data.shape[:2], *size))
+
+
+@op("reshape_like", "lhs rhs", npx=("reshape_like",), json=("_npx_reshape_like",), lhs_begin=Int(None), lhs_end=Int(None), rhs_begin=Int(None), rhs_end=Int(None))
 def reshape_like(lhs: Node, rhs: Node, a: Attrs) -> Node:
     """lhs in the shape of rhs, or a range of its axes in that of a range of rhs's."""
     if a.lhs_begin is None and a.rhs_begin is None and a.lhs_end is None and a.rhs_end is None:
@@ -368,7 +381,7 @@ def _pad_reflect(x: Node, axis: int, before: int, after: int) -> Node:
     return ir.concat(([mirror(1, before)] if before else []) + [x] + ([mirror(n - 1 - after, after)] if after else []), axis)
 
 
-@op("shape_array", "data", npx=("shape_array",))
+@op("shape_array", "data", npx=("shape_array",), json=("_npx_shape_array",))
 def shape_array(data: Node, a: Attrs) -> Node:
     """The shape as an int64 array."""
     if not data.ndim:

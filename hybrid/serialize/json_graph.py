@@ -36,12 +36,13 @@ class JsonGraph:
     """Nodes in topological order, and which of their outputs are the graph's outputs.
 
     ``version`` is of the MXNet that wrote the file (800 where the file does not say). ``counts``, for writing: each node's
-    number of outputs, the hidden ones included.
+    number of outputs, the hidden ones included. ``np_shape``: whether 0 and () are shapes, not unknown ones (``npx.set_np``).
     """
     nodes: list[JsonNode]
     heads: list[tuple[int, int, int]]
     version: int = VERSION
     counts: list[int] = field(default_factory=list)
+    np_shape: bool = False
 
 
 def parse(text: str | bytes, source: str = "<json>") -> JsonGraph:
@@ -163,7 +164,9 @@ def _version(document: dict[str, Any]) -> int:
 
 def render(graph: JsonGraph) -> str:
     """The text of a graph with its ``counts``."""
-    return _render(graph, 0, [f'"attrs": {{"mxnet_version": ["int", {VERSION}]}}'])
+    version = f'"mxnet_version": ["int", {VERSION}]'
+    notes = _block("{", ['"is_np_shape": ["int", 1]', version], 2) if graph.np_shape else "{" + version + "}"
+    return _render(graph, 0, ['"attrs": ' + notes])
 
 
 def _render(graph: JsonGraph, indent: int, notes: list[str]) -> str:

@@ -1,6 +1,8 @@
 """``-symbol.json``: a Symbol as MXNet 1.9.1 writes it, node for node, and back."""
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
@@ -11,6 +13,7 @@ from ..errors import AttributeValueError, FileFormatError, HybridError
 from ..ops import registry
 from ..ops.attributes import Shape
 from ..ops.registry import OpDef
+from ..scope import SCOPE
 from ..subgraph import GRAPH_OPS, Entry, GraphOp, Subgraph
 from ..symbol import Symbol, SymNode, output_name
 from .atomic import write_bytes
@@ -20,6 +23,21 @@ from .upgrade import is_hidden, upgrade
 _CASTS = ("amp_cast", "amp_multicast")
 # Where broadcasting stands in a graph under the name that does not broadcast in MXNet
 _BROADCAST = {f"elemwise_{f}": f"broadcast_{f}" for f in ("add", "sub", "mul", "div")}
+
+
+# Operators of their own in MXNet which are the same as another one here: they keep their names from file to file
+_KEPT = frozenset("""
+    BatchNorm_v1 Convolution_v1 Pooling_v1 _np_copy _np_cumsum _np_squeeze _np_transpose _npi_absolute _npi_arange _npi_arccos _npi_arccosh
+    _npi_arcsin _npi_arcsinh _npi_arctan _npi_arctanh _npi_cbrt _npi_ceil _npi_cholesky _npi_cos _npi_cosh _npi_degrees _npi_exp _npi_expm1
+    _npi_eye _npi_fix _npi_flip _npi_floor _npi_full_like _npi_log _npi_log10 _npi_log1p _npi_log2 _npi_negative _npi_ones _npi_radians
+    _npi_reciprocal _npi_rint _npi_sign _npi_sin _npi_sinh _npi_sqrt _npi_square _npi_stack _npi_tan _npi_tanh _npi_trunc _npi_zeros _npx_relu
+    _npx_sigmoid""".split())
+
+
+@functools.lru_cache(maxsize=None)
+def _as_named(found: OpDef, name: str) -> OpDef:
+    """An operator under the name that it has in a file."""
+    return dataclasses.replace(found, name=name, cache={}) if name in _KEPT and name != found.name else found
 
 
 # ---- reading
@@ -78,6 +96,7 @@ def _operator(node: JsonNode, inputs: list[tuple[SymNode, int]], where: str) -> 
         raise FileFormatError(f"{where}: operator {node.op!r} has subgraphs; known with subgraphs: {', '.join(GRAPH_OPS)}")
     # MXNet also loads an operator under the names it has in nd
     found = registry.OPS.get(node.op) or registry.namespace("nd").get(node.op) or _named(where, registry.find, node.op)
+    found = _as_named(found, node.op)
     given = {key: value for key, value in node.attrs.items() if not is_hidden(key)}
     attrs = _named(where, found.parse, given)
     _check_inputs(found, len(inputs), given, where)
@@ -173,7 +192,9 @@ def dumps(symbol: Symbol, remove_amp_cast: bool = False) -> str:
     and ``broadcast_*`` where they differ, since MXNet's ``elemwise_*`` do not broadcast.
     """
     symbol = without_casts(symbol) if remove_amp_cast else symbol
-    return render(_graph_of(symbol.entries))
+    graph = _graph_of(symbol.entries)
+    graph.np_shape = SCOPE.np_shape
+    return render(graph)
 
 
 def _graph_of(heads: Sequence[Entry], cuts: Sequence[Entry] = ()) -> JsonGraph:
@@ -255,6 +276,7 @@ _HIDDEN_OUTPUTS: dict[str, int] = {
     "BatchNorm": 3, "_contrib_SyncBatchNorm": 3, "LayerNorm": 3, "InstanceNorm": 3, "GroupNorm": 3, "L2Normalization": 2,
     "LRN": 2, "Dropout": 2, "sort": 2, "BilinearSampler": 2, "SpatialTransformer": 3, "GridGenerator": 2, "CTCLoss": 2,
     "ROIPooling": 2, "Correlation": 3, "_contrib_box_nms": 2, "moments": 2,
+    "_npi_std": 2, "_npi_var": 2, "_npi_average": 2, "_npi_norm": 4, "_linalg_det": 3, "_linalg_slogdet": 4, "_npi_normal": 2,
 }
 _WORKSPACE_LAYOUTS = {1: (None, "NCW"), 2: (None, "NCHW"), 3: (None, "NCDHW")}
 
