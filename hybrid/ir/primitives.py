@@ -210,11 +210,15 @@ def _gather_infer(args: tuple[Node, ...], axis: int) -> tuple[tuple[int, ...], n
     x, idx = args
     if not dt.is_int(idx.dtype):
         raise DTypeError(f"gather wants integer indices, got {idx.dtype}")
+    if not x.shape[axis] and 0 not in idx.shape:
+        raise ShapeError(f"nothing can be taken from axis {axis} of an array of shape {x.shape}: it has length 0")
     return x.shape[:axis] + idx.shape + x.shape[axis + 1:], x.dtype
 
 
 def _scatter_infer(args: tuple[Node, ...], axis: int, size: int) -> tuple[tuple[int, ...], np.dtype]:
     idx, upd = args
+    if not size and 0 not in upd.shape:
+        raise ShapeError(f"nothing can be put into axis {axis} of the result: it has length 0")
     return upd.shape[:axis] + (size,) + upd.shape[axis + idx.ndim:], upd.dtype
 
 
@@ -222,7 +226,7 @@ def _scatter_eager(xp: Any, n: Node, idx: Any, upd: Any) -> Any:
     axis = n.attrs["axis"]
     out = xp.zeros(n.shape, dtype=n.dtype)
     rows = xp.moveaxis(out, axis, 0)
-    flat = xp.moveaxis(upd.reshape(upd.shape[:axis] + (-1,) + upd.shape[axis + idx.ndim:]), axis, 0)
+    flat = xp.moveaxis(upd.reshape(upd.shape[:axis] + (idx.size,) + upd.shape[axis + idx.ndim:]), axis, 0)
     if xp is np:
         np.add.at(rows, idx.reshape(-1), flat)
         return out
