@@ -25,6 +25,7 @@ from . import names as attribute
 from .names import AttrScope
 from .ndarray import waitall
 from . import operator
+from .util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 from .hybridize import hybridize
 
 methods.BACKWARD.append(autograd.backward)
@@ -38,14 +39,14 @@ ndarray.npx = symbol.npx = numpy_extension
 __version__ = "0.1.0"
 
 __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base", "context", "cpu", "cpu_pinned",
-           "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info", "hybridize", "init", "initializer", "name", "nd", "ndarray",
-           "np", "npx", "num_gpus", "numpy", "numpy_extension", "operator", "random", "sym", "symbol", "util", "waitall"]
+           "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info", "hybridize", "init", "initializer", "is_np_array", "is_np_shape", "name", "nd",
+           "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy", "numpy_extension", "operator", "random", "set_np_shape", "sym", "symbol",
+           "use_np", "use_np_array", "use_np_shape", "util", "waitall"]
 
 # modules that are loaded when they are asked for
-_LAZY = ("as_mxnet", "callback", "contrib", "gluon", "image", "io", "lr_scheduler", "metric", "model", "module", "monitor", "optimizer", "recordio", "registry",
-         "test_utils",
-         "viz")
-_SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz"}
+_LAZY = ("as_mxnet", "callback", "contrib", "engine", "features", "gluon", "image", "io", "kvstore", "libinfo", "log", "lr_scheduler", "metric", "model", "module",
+         "monitor", "optimizer", "profiler", "recordio", "registry", "test_utils", "viz")
+_SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz", "kv": "kvstore", "rnd": "random", "img": "image", "runtime": "features"}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@ from .runtime import reference
 from .scope import CASTS, SCOPE, tracing
 
 _parsed: dict[Any, Attrs] = {}
+TIMERS: list[Callable[..., Any]] = []                       # at most one, set by the profiler: timer(call, operator, other arguments)
 
 
 def parse(d: OpDef, attrs: Mapping[str, Any]) -> Attrs:
@@ -72,7 +73,7 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
     present = [x for x in arrays if x is not None]
     if len(present) > 1:
         common_context(f"operator {d.name}", present)
-    results = _eager(d, a, arrays, present, ctx, cls)
+    results = TIMERS[0](_eager, d, (a, arrays, present, ctx, cls)) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
     if out is not None:
         return _write(d, results, out)
     results = results[:d.num_visible(a)]
