@@ -236,7 +236,11 @@ class HybridBlock(Block):
             for v, info in zip(inputs, form[1]):                   # shapes are known in hybrid_forward, and not written
                 v._one()[0].info, v._one()[0].holder = [info], CONCRETE
             args, kwargs = unflatten(form[0], iter(inputs))
-            out = self.forward(*args, **kwargs)
+            old, SCOPE.symbolic = SCOPE.symbolic, SCOPE.np_array   # F.np has arrays and Symbols in one: without inputs it makes Symbols here
+            try:
+                out = self.forward(*args, **kwargs)
+            finally:
+                SCOPE.symbolic = old
             leaves: list[Any] = []
             flatten(out, lambda v: isinstance(v, Symbol), leaves)
             self.__dict__["_exported"] = version, leaves[0] if len(leaves) == 1 else Group(leaves)

@@ -17,7 +17,7 @@ pi, e, inf, nan, newaxis = _np.pi, _np.e, _np.inf, _np.nan, None
 float16, float32, float64 = _np.float16, _np.float32, _np.float64
 int8, int16, int32, int64, uint8, bool_ = _np.int8, _np.int16, _np.int32, _np.int64, _np.uint8, _np.bool_
 bool = _np.bool_  # noqa: A001  MXNet's name
-_tuple, _int, _isinstance = tuple, int, isinstance
+_tuple, _int, _len, _isinstance = tuple, int, len, isinstance
 
 
 class ndarray(NDArray):  # noqa: N801  NumPy's name
@@ -142,7 +142,16 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> Any:
         out = functions.resolve("nd", "split_v2")(ary, indices=(), sections=indices_or_sections, axis=axis)
     else:
         out = functions.resolve("nd", "split_v2")(ary, indices=(0, *indices_or_sections), axis=axis)
+    if hasattr(out, "entries"):                            # traced: a Symbol of one or several outputs
+        return [out[k] for k in range(_len(out.entries))] if _len(out.entries) > 1 else [out]
     return [_as_np(o) for o in (out if _isinstance(out, list) else [out])]
+
+
+def ravel(x: Any, order: str = "C") -> Any:
+    """All elements on one axis."""
+    if order != "C":
+        raise ValueError(f"np.ravel: order must be 'C', got {order!r}")
+    return x.reshape(-1)
 
 
 def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:

@@ -71,7 +71,10 @@ def _of_matrix(fn: Callable[..., Any]) -> Callable[..., Any]:
     """The operator gives one number of a single matrix shape (1,), NumPy ()."""
     def function(a: Any) -> Any:
         out = fn(a)
-        return out if a.ndim > 2 else [x.reshape(()) for x in out] if isinstance(out, (list, tuple)) else out.reshape(())
+        if a.ndim > 2:
+            return out
+        several = isinstance(out, (list, tuple)) or len(getattr(out, "entries", ())) > 1       # arrays, or a traced value of several outputs
+        return [x.reshape(()) for x in out] if several else out.reshape(())
     function.__name__, function.__doc__ = fn.__name__, fn.__doc__
     return function
 

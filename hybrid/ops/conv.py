@@ -112,9 +112,9 @@ def conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
     return _conv_eager(xp, arrays, a)
 
 
-@op("Convolution", "data weight bias?", npx=("convolution",), json=("_npx_convolution", "Convolution_v1"), params=conv_params, eager=conv_eager, takes={"bias": lambda a: not a.no_bias},
-    kernel=Shape(), stride=Shape(()), dilate=Shape(()), pad=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(1024), no_bias=Bool(False),
-    cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Enum(None, *LAYOUTS))
+@op("Convolution", "data weight bias?", npx=("convolution",), json=("_npx_convolution", "Convolution_v1"), params=conv_params, eager=conv_eager,
+    takes={"bias": lambda a: not a.no_bias}, kernel=Shape(), stride=Shape(()), dilate=Shape(()), pad=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(1024),
+    no_bias=Bool(False), cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Enum(None, *LAYOUTS))
 def convolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
     """N-D convolution (cross-correlation). data (N, C, …), weight (num_filter, C/num_group, *kernel), bias (num_filter,)."""
     _, stride, dilate, pad = _geometry(data, a)

@@ -290,7 +290,7 @@ def ones_like(data: Node, a: Attrs) -> Node:
     return ir.full(1, data.shape, data.dtype)
 
 
-@op("_full_like", "data", np=("full_like",), json=("_npi_full_like",), mx=("full_like",), fill_value=Number(), dtype=DType(None), ctx=Str(None))
+@op("_npi_full_like", "data", np=("full_like",), json=("_full_like",), mx=("full_like",), fill_value=Number(), dtype=DType(None), ctx=Str(None))
 def full_like(data: Node, a: Attrs) -> Node:
     """A number in the input's shape."""
     return ir.full(a.fill_value, data.shape, dt.as_dtype(a.dtype, data.dtype))

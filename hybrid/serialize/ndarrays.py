@@ -11,6 +11,7 @@ import numpy as np
 from .. import device
 from ..array import NDArray, array, wrap
 from ..errors import FileFormatError
+from ..scope import SCOPE
 from .params import ParamsFile, read_file, write_params
 from .safetensors_file import is_safetensors, read_safetensors, write_safetensors
 
@@ -18,8 +19,8 @@ from .safetensors_file import is_safetensors, read_safetensors, write_safetensor
 def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -> None:
     """Save an NDArray, a list of them or a dict from names to them as MXNet does.
 
-    version: 2 or 3 of MXNet's format (``npx.save`` writes 3); None takes 2, and 3 where an array has shape () or
-    a size of 0. The file appears whole or not at all. Raises TypeError for anything else, DTypeError for a dtype
+    version: 2 or 3 of MXNet's format (``npx.save`` writes 3); None takes 2, and 3 with NumPy's shapes (``npx.set_np``), as MXNet then
+    needs it, or where an array has shape () or a size of 0. The file appears whole or not at all. Raises TypeError for anything else, DTypeError for a dtype
     that MXNet's files do not know (int16, uint32, uint64). A name that ends in ``.safetensors`` takes that format.
 
     >>> nd.save("w.params", {"weight": nd.ones((2, 3))})      # doctest: +SKIP
@@ -29,6 +30,8 @@ def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -
         if len(names) != len(arrays):
             raise TypeError(f"{os.fspath(fname)}: a safetensors file holds arrays by name: give a dict")
         return write_safetensors(fname, dict(zip(names, map(_host, arrays))))
+    if version is None and SCOPE.np_shape:
+        version = 3
     contexts = [(a.ctx.device_typeid, a.ctx.device_id) for a in arrays]
     write_params(fname, [_host(a) for a in arrays], names, contexts, version)
 

@@ -29,12 +29,12 @@ _BROADCAST = {f"elemwise_{f}": f"broadcast_{f}" for f in ("add", "sub", "mul", "
 _KEPT = frozenset("""
     BatchNorm_v1 Convolution_v1 Pooling_v1 _np_copy _np_cumsum _np_squeeze _np_transpose _npi_absolute _npi_arange _npi_arccos _npi_arccosh
     _npi_arcsin _npi_arcsinh _npi_arctan _npi_arctanh _npi_cbrt _npi_ceil _npi_cholesky _npi_cos _npi_cosh _npi_degrees _npi_exp _npi_expm1
-    _npi_eye _npi_fix _npi_flip _npi_floor _npi_full_like _npi_log _npi_log10 _npi_log1p _npi_log2 _npi_negative _npi_ones _npi_radians
+    _npi_eye _npi_fix _npi_flip _npi_floor  _npi_log _npi_log10 _npi_log1p _npi_log2 _npi_negative _npi_ones _npi_radians
     _npi_reciprocal _npi_rint _npi_sign _npi_sin _npi_sinh _npi_sqrt _npi_square _npi_stack _npi_tan _npi_tanh _npi_trunc _npi_zeros _npx_relu
     _npx_sigmoid""".split())
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _as_named(found: OpDef, name: str) -> OpDef:
     """An operator under the name that it has in a file."""
     return dataclasses.replace(found, name=name, cache={}) if name in _KEPT and name != found.name else found
@@ -254,6 +254,7 @@ def _json_node(node: SymNode, place: dict[tuple[int, int], int], versions: dict[
     attrs = {**node.extra, **node.attrs.given()}
     if node.opdef.arity_attr:
         attrs[node.opdef.arity_attr] = str(len(inputs))
+    attrs = {**_implied(node.opdef.name, attrs, len(inputs)), **attrs}
     found = JsonNode(_written_name(node, node.opdef.name), node.name, attrs, inputs)
     if isinstance(node.opdef, GraphOp):
         if any(isinstance(places, tuple) and -1 in places for places in node.attrs.asdict().values()):
@@ -263,7 +264,18 @@ def _json_node(node: SymNode, place: dict[tuple[int, int], int], versions: dict[
     return found
 
 
+def _implied(name: str, given: Mapping[str, str], count: int) -> dict[str, str]:
+    """What MXNet's functions write beside what was given."""
+    if name == "_npi_average":
+        return {"weighted": str(count > 1)}
+    if name == "_npi_norm" and "ord" not in given:
+        return {"ord": "2", "flag": "1" if given.get("axis", "None") != "None" else "-2"}
+    return {}
+
+
 def _written_name(node: SymNode, name: str) -> str:
+    if name == "squeeze" and SCOPE.np_shape:
+        return "_np_squeeze"                     # the other one leaves an axis, always
     if name in _BROADCAST and len(node.inputs) == 2:
         shapes = [source.info[k][0] for source, k in node.inputs]
         if all(s is not None and all(size > 0 for size in s) for s in shapes) and shapes[0] != shapes[1]:
