@@ -1,16 +1,17 @@
 """The benchmark networks as ONNX models with the same weights."""
 from __future__ import annotations
 
-from typing import Any, Callable
+from functools import partial
+from typing import Any, Callable, Sequence
 
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-import hybrid as mx
+from symbols import run, traced, weights_of
 
 
 class Graph:
-    """Collects nodes and weights; ``made`` maps an operator's node of the Symbol to the name of its value."""
+    """Collects nodes and weights. Values are names."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
@@ -55,40 +56,33 @@ def _activation(g: Graph, a: Any, x: str) -> str:
     return g.add({"relu": "Relu", "tanh": "Tanh", "sigmoid": "Sigmoid"}[a.act_type], x)
 
 
+def _batch_dot(g: Graph, a: Any, x: str, y: str) -> str:
+    return g.add("MatMul", x, g.add("Transpose", y, perm=[0, 2, 1]) if a.transpose_b else y)
+
+
 OPERATORS: dict[str, Callable[..., str]] = {
     "Convolution": _convolution, "BatchNorm": _batch_norm, "Pooling": _pooling, "FullyConnected": _dense, "Activation": _activation,
     "Flatten": lambda g, a, x: g.add("Flatten", x), "elemwise_add": lambda g, a, x, y: g.add("Add", x, y), "broadcast_add": lambda g, a, x, y: g.add("Add", x, y),
     "clip": lambda g, a, x: g.add("Clip", x, g.weight(np.float32(a.a_min)), g.weight(np.float32(a.a_max))),
     "softmax": lambda g, a, x: g.add("Softmax", x, axis=a.axis), "log_softmax": lambda g, a, x: g.add("LogSoftmax", x, axis=a.axis),
     "LayerNorm": lambda g, a, *xs: g.add("LayerNormalization", *xs, axis=a.axis, epsilon=a.eps),
-    "LeakyReLU": lambda g, a, x: g.add("Gelu", x), "Concat": lambda g, a, *xs: g.add("Concat", *xs, axis=a.dim), "Dropout": lambda g, a, x: x,
+    "LeakyReLU": lambda g, a, x: g.add("Gelu", x), "transpose": lambda g, a, x: g.add("Transpose", x, perm=list(a.axes)),
+    "Reshape": lambda g, a, x: g.add("Reshape", x, g.weight(np.array(a.shape, np.int64))), "dot": lambda g, a, x, y: g.add("MatMul", x, y),
+    "batch_dot": _batch_dot, "_mul_scalar": lambda g, a, x: g.add("Mul", x, g.weight(np.float32(a.scalar))),
+    "_plus_scalar": lambda g, a, x: g.add("Add", x, g.weight(np.float32(a.scalar))), "elemwise_mul": lambda g, a, x, y: g.add("Mul", x, y), "Concat": lambda g, a, *xs: g.add("Concat", *xs, axis=a.dim), "Dropout": lambda g, a, x: x,
 }
 
 
-def _walk(g: Graph, net: Any) -> str:
-    """Every operator of the network's Symbol; the name of the result."""
-    symbol = net(mx.sym.var("x"))
-    params = {p.name: p.data().asnumpy() for p in net.collect_params().values()}
-    made: dict[int, str] = {}
-    for n in symbol.nodes():
-        if n.opdef is None:
-            made[id(n)] = n.name if n.name == "x" else g.weight(params[n.name], n.name)
-        else:
-            made[id(n)] = OPERATORS[n.opdef.name](g, n.attrs, *(made[id(m)] for m, _ in n.inputs))
-    return made[id(symbol.entries[0][0])]
-
-
-def to_onnx(net: Any, shape: tuple[int, ...]) -> bytes:
-    """Serialized model with input ``x``."""
+def to_onnx(net: Any, shapes: Sequence[tuple[int, ...]]) -> bytes:
+    """Serialized model with inputs ``x0``, ``x1`` …; GELU as ONNX's own operator."""
     g = Graph()
-    kind = type(net).__name__
-    if kind == "Elementwise":
-        last = g.add("Add", g.add("Mul", "x", "x"), g.weight(np.float32(1)))
-    elif kind == "Gelu":
-        last = g.add("Gelu", "x", approximate="tanh")
+    symbol, names = traced(net, len(shapes))
+    if type(net).__name__ == "Gelu":
+        last = g.add("Gelu", "x0", approximate="tanh")
     else:
-        last = _walk(g, net)
-    graph = helper.make_graph(g.nodes, "net", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        values = {**{n: n for n in names}, **{name: g.weight(w, name) for name, w in weights_of(net).items()}}
+        last = run(symbol, {name: partial(form, g) for name, form in OPERATORS.items()}, values)
+    graph = helper.make_graph(g.nodes, "net", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, shapes)],
                               [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)], g.weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     return model.SerializeToString()

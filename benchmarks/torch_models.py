@@ -1,42 +1,60 @@
-"""The benchmark networks as torch modules with the same weights."""
+"""The benchmark networks as torch functions with the same weights, and training steps."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import torch
-from torch import nn
+import torch.nn.functional as f
+from nets import Step
+from symbols import Table, run, sizes, traced, weights_of
 
 
-def _filled(layer: Any, weight: Any, bias: Any) -> Any:
-    layer.weight.data = torch.from_numpy(weight.data().asnumpy().copy())
-    layer.bias.data = torch.from_numpy(bias.data().asnumpy().copy())
-    return layer
+def _dense(a: Any, x: Any, w: Any, b: Any = None) -> Any:
+    return f.linear(x.flatten(1) if a.flatten else x, w, b)
 
 
-def _layer(layer: Any) -> list[Any]:
-    kind = type(layer).__name__
-    after = [nn.ReLU()] if getattr(layer, "act", None) is not None else []
-    if kind == "Dense":
-        out, inside = layer.weight.shape
-        return [nn.Flatten(), _filled(nn.Linear(inside, out), layer.weight, layer.bias), *after]
-    if kind == "Conv2D":
-        out, inside, *kernel = layer.weight.shape
-        return [_filled(nn.Conv2d(inside, out, tuple(kernel)), layer.weight, layer.bias), *after]
-    if kind == "MaxPool2D":
-        return [nn.MaxPool2d(2)]
-    if kind == "LayerNorm":
-        return [_filled(nn.LayerNorm(layer.gamma.shape), layer.gamma, layer.beta)]
-    raise ValueError(f"no torch form of {kind}")
+def _pooling(a: Any, x: Any) -> Any:
+    if a.global_pool:
+        return f.adaptive_avg_pool2d(x, 1) if a.pool_type == "avg" else f.adaptive_max_pool2d(x, 1)
+    return (f.max_pool2d if a.pool_type == "max" else f.avg_pool2d)(x, tuple(a.kernel), tuple(a.stride), tuple(a.pad))
 
 
-def to_torch(net: Any) -> Any:
-    """A module or a function of a tensor."""
-    kind = type(net).__name__
-    if kind == "Elementwise":
-        return lambda x: x * x + 1
-    if kind == "Gelu":
-        return nn.GELU(approximate="tanh")
-    if kind == "Softmax":
-        return nn.Softmax(-1)
-    layers = net._children.values() if kind == "HybridSequential" else [net]
-    return nn.Sequential(*[piece for layer in layers for piece in _layer(layer)]).eval()
+OPERATORS: Table = {
+    "FullyConnected": _dense, "Pooling": _pooling, "Flatten": lambda a, x: x.flatten(1), "Activation": lambda a, x: getattr(torch, a.act_type)(x),
+    "Convolution": lambda a, x, w, b=None: f.conv2d(x, w, b, tuple(a.stride), tuple(a.pad), tuple(a.dilate), a.num_group),
+    "BatchNorm": lambda a, x, gamma, beta, mean, var: f.batch_norm(x, mean, var, gamma, beta, eps=a.eps),
+    "LayerNorm": lambda a, x, gamma, beta: f.layer_norm(x, gamma.shape, gamma, beta, a.eps), "softmax": lambda a, x: torch.softmax(x, a.axis),
+    "LeakyReLU": lambda a, x: f.gelu(x), "clip": lambda a, x: x.clamp(a.a_min, a.a_max), "tanh": lambda a, x: torch.tanh(x),
+    "elemwise_add": lambda a, x, y: x + y, "elemwise_mul": lambda a, x, y: x * y, "_plus_scalar": lambda a, x: x + a.scalar, "_mul_scalar": lambda a, x: x * a.scalar,
+    "dot": lambda a, x, y: x @ y, "batch_dot": lambda a, x, y: x @ (y.transpose(1, 2) if a.transpose_b else y),
+    "transpose": lambda a, x: x.permute(*a.axes), "Reshape": lambda a, x: x.reshape(sizes(x.shape, a.shape)),
+}
+
+
+def to_torch(net: Any, inputs: int) -> Callable[..., Any]:
+    """A function of tensors; GELU as torch's own operator."""
+    if type(net).__name__ == "Gelu":
+        return lambda x: f.gelu(x, approximate="tanh")
+    symbol, names = traced(net, inputs)
+    weights = {name: torch.from_numpy(w) for name, w in weights_of(net).items()}
+    return lambda *xs: run(symbol, OPERATORS, {**weights, **dict(zip(names, xs))})
+
+
+def torch_step(net: Any, work: Step, compiled: bool) -> Callable[..., Any]:
+    """A training step, with torch's fused optimizer."""
+    symbol, names = traced(net, 1)
+    weights = {name: torch.from_numpy(w.copy()).requires_grad_() for name, w in weights_of(net).items()}
+    kind = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[work.optimizer]
+    optimizer = kind(list(weights.values()), lr=work.rate, fused=True)
+
+    def loss(x: Any, y: Any) -> Any:
+        return f.cross_entropy(run(symbol, OPERATORS, {**weights, names[0]: x}), y)
+    forward = torch.compile(loss) if compiled else loss
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        out = forward(x, y)
+        out.backward()
+        optimizer.step()
+        return out
+    return step
