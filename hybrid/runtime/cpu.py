@@ -3,12 +3,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import time
 import weakref
 from pathlib import Path
 from typing import Any, Sequence
 
-import cffi
 import numpy as np
 
 from hybrid.codegen import c as printer
@@ -21,10 +21,9 @@ from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned
 from ..passes.together import Joining
 from . import buffers, launcher, toolchain
+from .net_ffi import ffi as _ffi
 from .report import Report, make_report, note_in_place
 
-_ffi = cffi.FFI()
-_ffi.cdef("void net(void **); void hy_set_threads(int);")
 _from_buffer, _new = _ffi.from_buffer, _ffi.new
 JOINING = Joining(printer.joins)
 MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
@@ -44,17 +43,24 @@ def _after_fork() -> None:
 forking.in_child(_after_fork)
 
 
+def _open(so: Path) -> Any:
+    """A shared object. The first one is never unloaded, and with it OpenMP, whose threads wait in its code for more work."""
+    lib = _ffi.dlopen(str(so), os.RTLD_NOW | (0 if _any_loaded[0] else getattr(os, "RTLD_NODELETE", 0)))
+    _any_loaded[0] = True
+    return lib
+
+
 def _loaded_library(source: str) -> tuple[Any, Path]:
     """The shared object of a C text, loaded, and its source file. A damaged file in the cache is built again."""
     so, c = toolchain.build(source)
     try:
-        return _ffi.dlopen(str(so)), c
+        return _open(so), c
     except OSError:
         with contextlib.suppress(OSError):
             so.unlink()
     so, c = toolchain.build(source)
     try:
-        return _ffi.dlopen(str(so)), c
+        return _open(so), c
     except OSError as err:
         raise CompileError(f"the compiled program {so} cannot be loaded; delete it, or set HYBRID_CACHE to another folder: {err}") from None
 
@@ -74,7 +80,6 @@ class CpuProgram:
         self._lib, c = _loaded_library(source)
         self._lib.hy_set_threads(1 if forking.FORKED[0] else config.num_threads())
         _loaded.add(self)
-        _any_loaded[0] = True
         self._net = self._lib.net
         self.report.source_path, self.report.source = str(c), source
         self.report.compile_seconds = time.perf_counter() - begin

@@ -49,10 +49,13 @@ def compiler() -> str | None:
 def cpu_features() -> str:
     """What makes machine code of one machine unfit for another."""
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next((line for line in lines if line.startswith(("flags", "Features"))), platform.processor())
+        with open("/proc/cpuinfo") as lines:                     # the first processor's lines are enough
+            for line in lines:
+                if line.startswith(("flags", "Features")):
+                    return line.rstrip("\n")
     except OSError:
-        return platform.processor()
+        pass
+    return platform.processor()                                 # starts a process, so it is the last resort
 
 
 def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
