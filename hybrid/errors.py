@@ -15,16 +15,17 @@ class HybridError(RuntimeError):
 MXNetError = HybridError
 
 
-class ShapeError(HybridError, ValueError):
-    """Shapes that do not fit an operator."""
+# MXNet checks arguments with assert, with ValueError and with TypeError, and programs catch what it raises: these are all of them.
+class ShapeError(HybridError, ValueError, AssertionError):
+    """Shapes that do not fit an operator or a parameter."""
 
 
-class DTypeError(HybridError, TypeError):
+class DTypeError(HybridError, TypeError, AssertionError):
     """A dtype that an operator does not take."""
 
 
-class AttributeValueError(HybridError, ValueError, TypeError):
-    """An operator's attribute that is unknown, missing or out of range."""
+class AttributeValueError(HybridError, ValueError, TypeError, AssertionError):
+    """An argument or attribute that is unknown, missing or out of range."""
 
 
 class TraceError(HybridError, TypeError):
@@ -43,8 +44,8 @@ class CompileError(HybridError):
     """The C or CUDA compiler refused a generated program; the message names the source file."""
 
 
-class FileFormatError(HybridError, ValueError):
-    """A model file that is truncated, hostile or of an unknown format."""
+class FileFormatError(HybridError, ValueError, AssertionError):
+    """A model file that is truncated, hostile, of an unknown format or of another model."""
 
 
 def user_location() -> str:

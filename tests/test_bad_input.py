@@ -35,7 +35,7 @@ BAD_ARGUMENTS = [
     ("rate-text", lambda: nn.Dropout("a"), TypeError, "rate must be a number, got 'a'"),
     ("alpha", lambda: nn.LeakyReLU(-1), ValueError, "alpha must be at least 0, got -1"),
     ("embedding", lambda: nn.Embedding(0, 4), ValueError, "input_dim must be at least 1, got 0"),
-    ("sparse", lambda: nn.Embedding(5, 4, sparse_grad=True), ValueError, "sparse gradients are not supported"),
+    ("sparse", lambda: gluon.Parameter("w", shape=(2,), stype="blocks"), ValueError, "storage types are default, row_sparse, csr, got 'blocks'"),
     ("groups-0", lambda: nn.GroupNorm(0), ValueError, "num_groups must be at least 1, got 0"),
     ("function", lambda: nn.HybridLambda("nosuch"), AttributeError, "no 'nosuch'"),
     ("reflection", lambda: nn.ReflectionPad2D((1, 2)), ValueError, "one number or eight"),

@@ -80,7 +80,7 @@ def test_load_dict():
     assert w.data().shape == (2, 3)
     with pytest.raises(mx.errors.FileFormatError, match="the dict holds 'other'"):
         d.load_dict({"net_w": nd.ones((2, 3)), "other": nd.ones((1,))})
-    with pytest.raises(mx.errors.HybridError, match=r"dense.*use data\(\)"):
+    with pytest.raises(mx.errors.HybridError, match=r"stype.*use data\(\)"):
         w.row_sparse_data(nd.array([0]))
 
 

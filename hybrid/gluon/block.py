@@ -8,18 +8,17 @@ import weakref
 from collections import OrderedDict
 from typing import Any, Callable
 
-import numpy as np
-
 from .. import serialize
 from ..contents import Watched, can_change_inside, fingerprint, named_in_methods
 from ..debug import LAST_CHANGE
 from ..errors import AttributeValueError, FileFormatError
 from ..hybridize import check_options
 from ..scope import SCOPE
-from ..symbol import Symbol
 from ..surroundings import places_of
+from . import structure
 from .naming import BlockScope
 from .parameter import VERSION, Parameter, ParameterDict, fill
+from .summary import print_summary
 
 
 class HookHandle:
@@ -219,6 +218,11 @@ class Block:
         self._touched()
         return handle
 
+    def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
+        """callback(name of the value, name of the operator, array) for every operator of the hybridized blocks below."""
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
+
     # ---- calls
     def _tree_ids(self, into: set[int]) -> None:
         """Add the ids of this block and of all below it."""
@@ -313,31 +317,16 @@ class Block:
     # ---- summary
     def summary(self, *inputs: Any) -> None:
         """Print a table of layers, output shapes and numbers of parameters for some inputs."""
-        rows: list[tuple[str, Any, int, int, int]] = []
-        seen: set[int] = set()
-        handles = []
+        print_summary(self, inputs)
 
-        def note(block: Block, _: Any, out: Any) -> None:
-            if isinstance(out, Symbol):                           # only finds out shapes
-                return
-            own = [p for p in block._reg_params.values()]
-            total = sum(int(np.prod(p.shape)) for p in own)
-            train = sum(int(np.prod(p.shape)) for p in own if p.grad_req != "null")
-            shared = sum(int(np.prod(p.shape)) for p in own if id(p) in seen)
-            seen.update(id(p) for p in own)
-            rows.append((f"{type(block).__name__}-{len(rows) + 1}", _shapes(out), total, train, shared))
-        if getattr(self, "_active", False):
-            raise AssertionError(f"{type(self).__name__} is hybridized; call summary before hybridize()")
-        try:
-            def watch(b: Block) -> None:
-                if not (b._children and hasattr(b, "add")):       # containers have nothing of their own
-                    handles.append(b.register_forward_hook(note))
-            self.apply(watch)
-            self(*inputs)
-        finally:
-            for h in handles:
-                h.detach()
-        _print_summary(rows, _shapes(inputs[0] if len(inputs) == 1 else inputs))
+    # ---- structure and parameters in files
+    def save(self, prefix: str) -> None:
+        """Write ``prefix-model.json`` (the tree of blocks) and ``prefix-model.params``; ``load`` reads them into a network made by the same code."""
+        structure.save(self, prefix)
+
+    def load(self, prefix: str) -> None:
+        """Take over what ``save`` wrote: parameters, and which blocks were hybridized. KeyError when the tree of blocks is another."""
+        structure.load(self, prefix)
 
 
 _OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks", "_forward_pre_hooks", "_version"}
@@ -363,34 +352,6 @@ BLOCK_VERSION = [0]                  # grows with every change of any block's at
 def _indent(text: str) -> str:
     first, *rest = text.split("\n")
     return "\n".join([first, *("  " + line for line in rest)])
-
-
-def _shapes(out: Any) -> Any:
-    return [_shapes(o) for o in out] if isinstance(out, (list, tuple)) else getattr(out, "shape", None)
-
-
-def _shape_text(shapes: Any) -> str:
-    """(2, 3), or (2, 3), (4,) for several."""
-    return str(shapes)[1:-1] if isinstance(shapes, list) else str(shapes)
-
-
-def _print_summary(rows: list[tuple[str, Any, int, int, int]], given: Any) -> None:
-    line = "{:>20}  {:>42} {:>15}"
-    print("-" * 80)
-    print(line.format("Layer (type)", "Output Shape", "Param #"))
-    print("=" * 80)
-    print(line.format("Input", _shape_text(given), 0))
-    for name, shape, total, _, _ in rows:
-        print(line.format(name, _shape_text(shape), total))
-    total, train, shared = (sum(r[i] for r in rows) for i in (2, 3, 4))
-    print("=" * 80)
-    print("Parameters in forward computation graph, duplicate included")
-    print(f"   Total params: {total}")
-    print(f"   Trainable params: {train}")
-    print(f"   Non-trainable params: {total - train}")
-    print(f"Shared params in forward computation graph: {shared}")
-    print(f"Unique parameters in model: {total - shared}")
-    print("-" * 80)
 
 
 __all__ = ["BLOCK_VERSION", "Block", "HookHandle"]

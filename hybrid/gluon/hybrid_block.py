@@ -1,7 +1,7 @@
 """HybridBlock: a block that can be compiled. It defines ``hybrid_forward(F, x, **params)`` or plain ``forward(x)``."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from ..symbol import CONCRETE, Group, Symbol, known, var
 from ..trace import Hybridized, Trace, _active, untraced
 from ..tree import flatten, unflatten
 from .block import BLOCK_VERSION, Block
+from .graph import run_graph, watcher
 from .parameter import VERSION, Parameter
 
 
@@ -34,6 +35,7 @@ class HybridBlock(Block):
         super().__init__(prefix, params)
         d = self.__dict__
         d["_active"], d["_flags"], d["_engine"], d["_quick_on"] = False, {}, None, False
+        d["_op_hooks"] = []
         d["_seen_key"], d["_seen_version"], d["_contents"], d["_form"] = -1, None, [], None
 
     _active: bool
@@ -55,11 +57,11 @@ class HybridBlock(Block):
             d["_form"] = _form_of(args, kwargs)
         if not d["_active"]:
             return super().__call__(*args, **kwargs)
-        if not d["_forward_hooks"] and not d["_forward_pre_hooks"]:
+        if not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]:
             return d["_engine"](*args, **kwargs)
         for hook in list(d["_forward_pre_hooks"].values()):
             hook(self, args)
-        out = d["_engine"](*args, **kwargs)
+        out = self._watched_call(*args, **kwargs) if d["_op_hooks"] else d["_engine"](*args, **kwargs)
         for hook in list(d["_forward_hooks"].values()):
             hook(self, args, out)
         return out
@@ -165,7 +167,7 @@ class HybridBlock(Block):
     def _set_quick(self) -> None:
         """Whether calls may go the shortest way: compiled, and no hooks of its own."""
         d = self.__dict__
-        d["_quick_on"] = d["_active"] and not d["_forward_hooks"] and not d["_forward_pre_hooks"]
+        d["_quick_on"] = d["_active"] and not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]
 
     def _touched(self) -> None:
         super()._touched()
@@ -187,6 +189,29 @@ class HybridBlock(Block):
                 d["_engine"].around.places = [w for w in watched if isinstance(w, Place)]
                 d["_engine"].counters = None if d["_contents"] else (BLOCK_VERSION, VERSION)
         return (d["_seen_version"], fingerprint(d["_contents"])) if d["_contents"] else d["_seen_version"]
+
+    # ---- watching operators
+    def register_op_hook(self, callback: Callable[[bytes, bytes, NDArray], Any], monitor_all: bool = False) -> None:
+        """callback(name of the value, name of the operator, array) for every operator's results once it is hybridized; with monitor_all
+        for their inputs too. Such a block runs operator by operator, to look inside: slower than compiled.
+        """
+        super().register_op_hook(callback, monitor_all)
+        self.__dict__["_op_hooks"] = [(callback, bool(monitor_all))]      # the newest alone, as in MXNet
+        self._set_quick()
+
+    def _watched_call(self, *args: Any, **kwargs: Any) -> Any:
+        d = self.__dict__
+        form = _form_of(args, kwargs)
+        if any(p._data is None for p in self._all_parameters()):
+            with autograd.pause():
+                d["_engine"](*args, **kwargs)                     # finds out shapes
+        d["_form"] = form
+        leaves: list[Any] = []
+        flatten((args, kwargs), lambda v: isinstance(v, NDArray), leaves)
+        values = dict(zip(["data"] if len(leaves) == 1 else [f"data{i}" for i in range(len(leaves))], leaves))
+        names_of = {p.name: p for p in self._all_parameters()}
+        out = run_graph(self._symbol(), lambda n: values[n] if n in values else names_of[n].data(leaves[0]._ctx), True, watcher(d["_op_hooks"]))
+        return out
 
     def _all_parameters(self) -> list[Parameter]:
         return list(self._collect_params_with_prefix().values())

@@ -18,6 +18,7 @@ from ..symbol import Symbol, known, var
 from ..trace import untraced
 from ..traced_grad import parameter_gradient
 
+STORAGE = ("default", "row_sparse", "csr")      # MXNet's storage types
 VERSION = [0]                        # grows whenever any parameter gets other arrays or another gradient rule
 
 
@@ -42,9 +43,10 @@ class Parameter:
         self._dtype, self._dtype_given = dt.as_dtype(dtype), dtype
         self.lr_mult, self.wd_mult, self.init = lr_mult, wd_mult, init
         self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
+        for kind in (stype, grad_stype):                         # sparse kinds are taken, and stored densely: the numbers are the same
+            if kind not in STORAGE:
+                raise AttributeValueError(f"Parameter {name!r}: storage types are {', '.join(STORAGE)}, got {kind!r}")
         self._stype, self._grad_stype = stype, grad_stype
-        if stype != "default" or grad_stype != "default":
-            raise AttributeValueError(f"Parameter {name!r}: storage type {stype}/{grad_stype} is not supported, only 'default' (dense)")
         self._data: OrderedDict[Context, NDArray] | None = None
         self._deferred: tuple[Any, list[Context], Any, Any] | None = None
         self._var: Symbol | None = None
@@ -195,10 +197,15 @@ class Parameter:
         return self._check(ctx)
 
     def row_sparse_data(self, row_id: Any) -> Any:
-        """Refused: arrays are dense."""
-        raise HybridError(f"Parameter {self.name!r} is dense, so it has no row_sparse_data(): use data()")
+        """The array on ``row_id``'s device, for a parameter of stype row_sparse: all rows, since arrays are dense."""
+        if self._stype != "row_sparse":
+            raise HybridError(f"Parameter {self.name!r} has stype {self._stype!r}, so it has no row_sparse_data(): use data()")
+        return self.data(row_id.context)
 
-    list_row_sparse_data = row_sparse_data
+    def list_row_sparse_data(self, row_id: Any) -> list[Any]:
+        """``row_sparse_data`` on each device."""
+        self.row_sparse_data(row_id)
+        return self.list_data()
 
     def list_data(self) -> list[Any]:
         """The array on each device."""
@@ -235,7 +242,7 @@ class Parameter:
         self.shape = data.shape
         if self._data is None:
             if self._deferred is None:
-                raise HybridError(f"Parameter {self.name!r} has not been initialized, so its value cannot be set: call initialize() first")
+                raise AttributeValueError(f"Parameter {self.name!r} has not been initialized, so its value cannot be set: call initialize() first")
             init, contexts, default, _ = self._deferred
             self._deferred = (init, contexts, default, data)
             self._finish_deferred_init()
@@ -263,7 +270,7 @@ class Parameter:
         elif self._deferred is not None:
             self._deferred = (self._deferred[0], contexts, *self._deferred[2:])
         else:
-            raise HybridError(f"Parameter {self.name!r} cannot be moved before it is initialized")
+            raise AttributeValueError(f"Parameter {self.name!r} cannot be moved before it is initialized")
 
     def cast(self, dtype: Any) -> None:
         """Another dtype, values converted."""
@@ -334,7 +341,7 @@ class Parameter:
             if cast_dtype and dtype_source == "current":
                 data = data.astype(self._dtype)
             elif cast_dtype:
-                self.cast(data._data.dtype)
+                self.cast(data._data.dtype.type)
             else:
                 raise FileFormatError(f"Parameter {self.name!r} has dtype {self._dtype}, the loaded value {data._data.dtype}; pass cast_dtype=True to convert")
         self._shape = data.shape
@@ -352,7 +359,7 @@ class Constant(Parameter):
     """A parameter that is not trained."""
 
     def __init__(self, name: str, value: Any):
-        value = value if isinstance(value, NDArray) else array(value, cpu(), np.asarray(value).dtype if isinstance(value, np.ndarray) else "float32")
+        value = value if isinstance(value, NDArray) else array(value, cpu(), "float32")
         self.value = value
         super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=initializer.Constant(value), differentiable=False)
 

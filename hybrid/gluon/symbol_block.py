@@ -5,12 +5,10 @@ from typing import Any
 
 from .. import serialize
 from ..array import NDArray
-from ..dispatch import invoke
 from ..errors import AttributeValueError
 from ..inference import shapes_of
-from ..scope import SCOPE
 from ..symbol import Group, Symbol, var
-from ..symnode import effective
+from .graph import run_graph
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict
 
@@ -107,26 +105,3 @@ def _common_prefix(names: list[str]) -> int:
     while n < min(len(first), len(last)) and first[n] == last[n]:
         n += 1
     return n
-
-
-def run_graph(outputs: Symbol, value_of: Any, eager: bool) -> Any:
-    """Call every operator of a graph in order, on arrays or on Symbols; values are dropped after their last use."""
-    results: dict[int, Any] = {}
-    order = outputs.nodes()
-    last = {id(m): i for i, n in enumerate(order) for m, _ in n.inputs}
-    keep = {id(n) for n, _ in outputs.entries}
-    for i, n in enumerate(order):
-        if n.opdef is None:
-            results[id(n)] = [value_of(n.name)]
-            continue
-        inputs = [results[id(m)][k] for m, k in n.inputs]
-        attrs = effective(n) if eager or SCOPE.traces else n.attrs
-        assert attrs is not None
-        out = invoke(n.opdef, inputs, attrs._given, name=n.name)
-        results[id(n)] = list(out) if isinstance(out, list) or isinstance(out, Symbol) and len(out.entries) > 1 else [out]
-        if eager:
-            for m, _ in n.inputs:
-                if last[id(m)] == i and id(m) not in keep:
-                    results.pop(id(m), None)
-    found = [results[id(n)][k] for n, k in outputs.entries]
-    return found[0] if len(found) == 1 else found

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...functions import resolve
+from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..nn.basic_layers import Concurrent, HybridConcurrent, Identity, SyncBatchNorm
 from ..nn.checks import several
@@ -60,4 +62,19 @@ class PixelShuffle3D(_PixelShuffle):
         return F.reshape(F.swapaxes(x, 4, 5), (0, 0, 0, 0, -3))
 
 
-__all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D", "SyncBatchNorm"]
+class SparseEmbedding(Block):
+    """MXNet's Embedding with row-sparse weights; they are dense here, with the same numbers."""
+
+    def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
+        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, grad_stype="row_sparse", stype="row_sparse")
+
+    def forward(self, x: Any) -> Any:
+        return resolve("nd", "Embedding")(x, self.weight.row_sparse_data(x), **self._kwargs)
+
+    def __repr__(self) -> str:
+        return f"SparseEmbedding({self._kwargs['input_dim']} -> {self._kwargs['output_dim']}, {self._kwargs['dtype']})"
+
+
+__all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D", "SparseEmbedding", "SyncBatchNorm"]

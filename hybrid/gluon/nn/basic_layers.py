@@ -1,10 +1,11 @@
 """Containers and basic layers."""
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from ... import functions, ndarray, symbol
-from ...errors import AttributeValueError, HybridError
+from ...errors import HybridError
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from .activations import Activation
@@ -49,14 +50,17 @@ class Sequential(_Container, Block):
         return (x, *args) if args else x
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
-        """Hybridize the children."""
+        """Hybridize the children; a warning when all could be one program."""
+        if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
+            warnings.warn(f"all children of this {type(self).__name__} layer {self.prefix!r} are HybridBlocks; HybridSequential compiles them as one program",
+                          stacklevel=2)
         super().hybridize(active, **kwargs)
 
 
 class HybridSequential(_Container, HybridBlock):
-    """HybridBlocks one after another, compiled as one program."""
+    """HybridBlocks one after another, compiled as one program. A subclass may define its own ``hybrid_forward``."""
 
-    def forward(self, x: Any, *args: Any) -> Any:                    # type: ignore[override]
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:     # type: ignore[override]
         for block in self._children.values():
             x = block(x, *args)
             args = ()
@@ -89,9 +93,8 @@ class HybridConcurrent(HybridSequential):
         super().__init__(prefix=prefix, params=params)
         self.axis = axis
 
-    def forward(self, x: Any, *args: Any) -> Any:                    # type: ignore[override]
-        with self.name_scope():
-            return functions.resolve("nd", "concat")(*_results(self, x), dim=self.axis)
+    def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:     # type: ignore[override]
+        return functions.resolve("nd", "concat")(*_results(self, x), dim=self.axis)
 
 
 class Concatenate(Concurrent):
@@ -184,6 +187,13 @@ class BatchNorm(HybridBlock):
         return f"{type(self).__name__}({content}, in_channels={n or None})"
 
 
+class BatchNormReLU(BatchNorm):
+    """Batch normalisation and relu."""
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:
+        return F.relu(super().hybrid_forward(F, x, gamma, beta, running_mean, running_var))
+
+
 class SyncBatchNorm(BatchNorm):
     """Batch normalisation; on one device the same as BatchNorm."""
 
@@ -193,15 +203,14 @@ class SyncBatchNorm(BatchNorm):
 
 
 class Embedding(HybridBlock):
-    """Rows of a table at integer positions: (…) -> (…, output_dim)."""
+    """Rows of a table at integer positions: (…) -> (…, output_dim). sparse_grad is accepted; gradients are dense, with the same numbers."""
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, sparse_grad: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
         self._input_dim, self._output_dim = whole("Embedding", "input_dim", input_dim), whole("Embedding", "output_dim", output_dim)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype, "sparse_grad": sparse_grad}
-        if sparse_grad:
-            raise AttributeValueError("Embedding: sparse gradients are not supported, use sparse_grad=False")
-        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, allow_deferred_init=True)
+        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, allow_deferred_init=True,
+                                      grad_stype="row_sparse" if sparse_grad else "default")
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:    # type: ignore[override]
         return F.Embedding(x, weight, name="fwd", **self._kwargs)
