@@ -156,8 +156,7 @@ def _reduce(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
     if op == "prod":
         return (wide * _product_of_others(x, axes),)
     hit = b.cast(b.map_("eq", x, b.expand(b.reshape(n, keep), x.shape)), g.dtype)
-    share = b.expand(b.reduce("sum", hit, axes, keepdims=True), x.shape)      # ties share the gradient
-    return (wide * hit / share,)
+    return (wide * hit,)                              # as in MXNet, to each of several equal ones
 
 
 def _product_of_others(x: Node, axes: tuple[int, ...]) -> Node:

@@ -231,13 +231,35 @@ def pooling(data: Node, a: Attrs) -> Node:
     return to_channels_last(y) if last else y
 
 
+def _first_maximum(win: Node, axes: tuple[int, ...]) -> Node:
+    """The maxima over the last axes. As in MXNet the gradient goes to the first element that is one."""
+    value = ir.reduce("max", win, axes)
+    return ir.with_grad(value, (win,), "first_maximum", axes) if win.size else value
+
+
+@ir.register_grad("first_maximum")
+def _first_maximum_grad(g: Node, axes: tuple[int, ...], value: Node, win: Node) -> tuple[Node]:
+    head, size = win.shape[:axes[0]], win.shape[axes[0]:]
+    keep = head + (1,) * len(axes)
+    first = ir.argreduce("argmax", ir.reshape(win, (*head, math.prod(size))), axes[0])
+    place = ir.reshape(ir.iota(math.prod(size)), (1,) * len(head) + size)
+    here = ir.map("eq", ir.expand(ir.reshape(first, keep), win.shape), ir.expand(place, win.shape))
+    return (ir.map("where", here, ir.expand(ir.reshape(g, keep), win.shape), ir.full(0, win.shape, g.dtype)),)
+
+
+def _norm(x: Node, p: int, axes: tuple[int, ...], keepdims: bool = False) -> Node:
+    """The p-norm over axes; its gradient is zero where all is zero."""
+    total = ir.reduce("sum", ir.map("pow", ir.map("abs", x), p), axes, keepdims)
+    none = ir.map("eq", total, 0)
+    return ir.map("where", none, 0, ir.map("pow", ir.map("where", none, 1, total), 1.0 / p))
+
+
 def _global_pool(x: Node, a: Attrs) -> Node:
     axes = tuple(range(2, x.ndim))
     if a.pool_type == "max":
-        return ir.reduce("max", x, axes, True)
+        return ir.reshape(_first_maximum(x, axes), x.shape[:2] + (1,) * len(axes))
     if a.pool_type == "lp":
-        p = a.p_value or 2
-        return ir.map("pow", ir.reduce("sum", ir.map("pow", ir.map("abs", x), p), axes, True), 1.0 / p)
+        return _norm(x, a.p_value or 2, axes, True)
     out = ir.reduce("sum", x, axes, True)
     return out / math.prod(x.shape[2:]) if a.pool_type == "avg" else out
 
@@ -249,10 +271,9 @@ def _window_pool(x: Node, a: Attrs) -> Node:
     check_window(a, n)
     axes = tuple(range(n + 2, 2 * n + 2))
     if a.pool_type == "max":
-        return ir.reduce("max", _pool_windows(x, a, ir.reduce_identity("max", x.dtype)), axes)
+        return _first_maximum(_pool_windows(x, a, ir.reduce_identity("max", x.dtype)), axes)
     if a.pool_type == "lp":
-        p = a.p_value or 2
-        return ir.map("pow", ir.reduce("sum", ir.map("pow", ir.map("abs", _pool_windows(x, a, 0)), p), axes), 1.0 / p)
+        return _norm(_pool_windows(x, a, 0), a.p_value or 2, axes)
     out = ir.reduce("sum", _pool_windows(x, a, 0), axes)
     if a.pool_type == "sum":
         return out
