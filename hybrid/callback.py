@@ -6,7 +6,7 @@ import math
 import time
 from typing import Any, Callable
 
-from . import model
+from . import checkpoint
 
 
 def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False) -> Callable[..., None]:
@@ -28,7 +28,7 @@ def do_checkpoint(prefix: str, period: int = 1) -> Callable[..., None]:
 
     def callback(epoch: int, sym: Any, arg: Any, aux: Any) -> None:
         if (epoch + 1) % period == 0:
-            model.save_checkpoint(prefix, epoch + 1, sym, arg, aux)
+            checkpoint.save_checkpoint(prefix, epoch + 1, sym, arg, aux)
     return callback
 
 

@@ -4,5 +4,7 @@ from __future__ import annotations
 from .base import BatchEndParam, BaseModule
 from .bucketing import BucketingModule
 from .module import Module
+from .python_module import PythonLossModule, PythonModule
+from .sequential import SequentialModule
 
-__all__ = ["BaseModule", "BatchEndParam", "BucketingModule", "Module"]
+__all__ = ["BaseModule", "BatchEndParam", "BucketingModule", "Module", "PythonLossModule", "PythonModule", "SequentialModule"]

@@ -12,7 +12,7 @@ from ..errors import HybridError
 from ..functions import resolve
 from ..initializer import Uniform
 from ..io import DataBatch
-from ..model import split_names
+from ..checkpoint import split_names
 from ..ndarray import array
 from ..serialize import load, save
 
@@ -28,7 +28,7 @@ class BaseModule:
     """What a module does with batches. A subclass has ``bind``, ``init_params``, ``init_optimizer``, ``forward``, ``backward``, ``update``,
     ``get_outputs``, ``get_params`` and ``update_metric``.
     """
-    symbol: Any
+    symbol: Any = None
     bind: Callable[..., None]
     forward: Callable[..., None]
     backward: Callable[..., None]

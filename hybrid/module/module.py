@@ -7,7 +7,7 @@ import os
 import warnings
 from typing import Any, Mapping, Sequence
 
-from .. import model, serialize
+from .. import checkpoint, serialize
 from .. import optimizer as opt
 from ..array import NDArray
 from ..device import Context, cpu, current_context
@@ -68,7 +68,7 @@ class Module(BaseModule):
     @staticmethod
     def load(prefix: str, epoch: int, load_optimizer_states: bool = False, **kwargs: Any) -> "Module":
         """A module from a checkpoint: ``prefix-symbol.json`` and ``prefix-%04d.params`` (and ``.states``)."""
-        symbol, args, auxs = model.load_checkpoint(prefix, epoch)
+        symbol, args, auxs = checkpoint.load_checkpoint(prefix, epoch)
         mod = Module(symbol=symbol, **kwargs)
         mod._loaded = args, auxs
         mod.params_initialized = True
