@@ -12,13 +12,13 @@ from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.together import Group
 
-from . import pool, rowcall, rows, scan, sort, turned, vector
+from . import pairs, pool, rowcall, rows, scan, sort, turned, vector
 from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of
 
-_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"))
+_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "pool.h"))
 
 
 def prelude() -> str:
@@ -34,8 +34,6 @@ _REDUCTIONS = """
 #pragma omp declare reduction(hy_max:double:omp_out = hy_max(omp_out, omp_in)) initializer(omp_priv = -__builtin_inf())
 #pragma omp declare reduction(hy_min:double:omp_out = hy_min(omp_out, omp_in)) initializer(omp_priv = __builtin_inf())
 #endif
-static int hy_threads = 1;
-void hy_set_threads(int n) { hy_threads = n; }
 """
 
 
@@ -167,7 +165,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     lanes = target.vector // 4
-    return pool.print_pool(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name)
+    return pool.print_pool(k, name, lanes) or pairs.print_pairs(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name)
 
 
 ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does

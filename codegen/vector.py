@@ -22,6 +22,7 @@ from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction
 
 F32 = np.dtype(np.float32)
 HEAVY = 10                      # cost of a function from which on it is not computed twice
+TAPS = 32                       # elements up to which a search is written out
 KEEP_BYTES = 1 << 15            # a row of kept values on the stack
 SPELL = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})", "abs": "HYV_ABS({0})",
@@ -219,6 +220,8 @@ class VectorEmitter(Emitter):
             return self._count(idx[0], lane, block)
         if n.prim == "reduce" and n.dtype == F32:
             return reduce_lanes(self, n, idx, guard, block)
+        if n.prim == "argreduce":
+            return arg_lanes(self, n, idx, guard, block)
         if n.prim == "gather" or n.prim == "pad":
             self._uniform(guard)
             return super()._compute(n, idx, guard, block)
@@ -330,6 +333,23 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
             body = chain[depth - 1].lines + body
     block.lines.extend(body)
     return acc
+
+
+def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+    """The place of the first greatest or least element of a few, in each lane; NaN counts as both."""
+    e._uniform(guard)
+    x, axis = n.args[0], n.attrs["axis"]
+    if x.dtype != F32 or x.shape[axis] > TAPS:
+        raise Refused("a long search, or one of other types")
+    spots = [(*idx[:axis], Ix(i), *idx[axis:]) for i in range(x.shape[axis])]
+    values = [e.floats(e.value(x, at, block, guard)) for at in spots]
+    best, where, beyond = e.name("a") + "@", e.name("w") + "@", "LE" if n.attrs["op"] == "argmax" else "GE"
+    block.lines.append(f"hy_v {best} = {values[0]}; hy_vi {where} = {{0}};")
+    for i, v in enumerate(values[1:], 1):
+        block.lines.append(f"{{ const hy_m m_ = (hy_m)(HYV_NOT(HYV_{beyond}({v}, {best})) & HYV_EQ({best}, {best})); "
+                           f"{best} = HYV_SELECT(m_, {v}, {best}); {where} = HYV_BITS(HYV_SELECT(m_, HYV_FLOAT(HYV_IB({i})), HYV_FLOAT({where}))); }}")
+    e.kind[where] = "i"
+    return where
 
 
 def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:

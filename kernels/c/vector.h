@@ -114,6 +114,24 @@ HY_FN hy_v HYV_EVEN(hy_v a, hy_v b) { hy_v o; for (int i = 0; i < HYV_LANES / 2;
 #else
 #define HYV_EVEN(a, b) __builtin_shuffle(a, b, HYV_COUNT * 2)
 #endif
+// the other elements, and two vectors as pairs
+#ifdef __clang__
+HY_FN hy_v HYV_ODD(hy_v a, hy_v b) { hy_v o; for (int i = 0; i < HYV_LANES / 2; i++) { o[i] = a[2 * i + 1]; o[i + HYV_LANES / 2] = b[2 * i + 1]; } return o; }
+HY_FN hy_v HYV_MIXED(hy_v a, hy_v b, int from) { hy_v o; for (int i = 0; i < HYV_LANES; i++) o[i] = i % 2 ? b[from + i / 2] : a[from + i / 2]; return o; }
+#define HYV_ZIP(a, b) HYV_MIXED(a, b, 0)
+#define HYV_ZAP(a, b) HYV_MIXED(a, b, HYV_LANES / 2)
+#else
+#define HYV_ODD(a, b) __builtin_shuffle(a, b, HYV_COUNT * 2 + 1)
+#define HYV_ZIP(a, b) __builtin_shuffle(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES)
+#define HYV_ZAP(a, b) __builtin_shuffle(a, b, (HYV_COUNT >> 1) + (HYV_COUNT & 1) * HYV_LANES + HYV_LANES / 2)
+#endif
+#define HYV_PAIR_FIRST(p) HYV_LOAD(p)
+#define HYV_PAIR_LAST(p) HYV_LOAD((p) + HYV_LANES)
+#define HYV_PAIR_STORE(p, a, b) do { HYV_STORE(p, HYV_ZIP(a, b)); HYV_STORE((p) + HYV_LANES, HYV_ZAP(a, b)); } while (0)
+// of the last pairs of a line: masks mk_a and mk_b of the two vectors
+#define HYV_PAIRM_FIRST(p) HYV_LOADM(mk_a, p)
+#define HYV_PAIRM_LAST(p) HYV_LOADM(mk_b, (p) + HYV_LANES)
+#define HYV_PAIRM_STORE(p, a, b) do { HYV_STOREM(mk_a, p, HYV_ZIP(a, b)); HYV_STOREM(mk_b, (p) + HYV_LANES, HYV_ZAP(a, b)); } while (0)
 
 // exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. NaN stays: MAX and MIN give their second.
 HY_FN hy_v hyv_exp(hy_v x) {

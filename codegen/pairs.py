@@ -1,0 +1,114 @@
+"""Kernels in C whose results come in blocks: the gradient of pooling, a picture made larger. An axis whose index is
+divided by a constant becomes a loop over blocks, written out inside; of the innermost axis, neighbouring pairs are read
+and written as two vectors, one of their first elements and one of their second.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hybrid.ir import Node
+from hybrid.ir.access import Guard, Index
+from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, text, var
+from hybrid.ir.kernel import Kernel
+
+from .dialect import C
+from .emit import Block, loop_nest
+from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
+from .vector import F32, Refused, VectorEmitter, copies, masked
+
+WRITTEN_OUT = 8                # elements of a block up to which it is written out
+
+
+@dataclass
+class PairEmitter(VectorEmitter):
+    """Vectors of every second element: both vectors of a pair are read together."""
+    pairs: dict[tuple[Node, Ix, Guard], tuple[str, str]] = field(default_factory=dict)
+
+    def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        lane, at = self.lane(idx, guard), linear(n.shape, idx)
+        if lane is None or coefficient(at, lane) != 2:
+            return super()._load(n, idx, guard, block)
+        if n.dtype != F32 or n.shape[-1] % 2 or guard:
+            raise Refused("pairs that are not whole, or within a border")
+        odd = at.const % 2
+        key = (n, at + -odd, guard)
+        if key not in self.pairs:
+            where = f"{self.stored[n]} + {text(key[1])}"
+            self.pairs[key] = self.bind(block, "v", f"HYV_PAIR@_FIRST({where})"), self.bind(block, "v", f"HYV_PAIR@_LAST({where})")
+        return self.bind(block, "v", "HYV_{}({}, {})".format("ODD" if odd else "EVEN", *self.pairs[key]))
+
+
+def print_pairs(k: Kernel, name: str, width: int) -> Printed | None:
+    """C of a kernel whose results come in blocks; None where they do not."""
+    if k.kind not in ("reduction", "elementwise") or k.root.dtype != F32 or k.extra or k.sides or width < 4 or not k.root.shape:
+        return None
+    try:
+        return _Blocks(k, name, width).print()
+    except Refused:
+        return None
+
+
+class _Blocks:
+    def __init__(self, k: Kernel, name: str, width: int):
+        self.k, self.name, self.width = k, name, width
+        self.args, self.names = pointer_names(k)
+        self.sizes = [self._size(v) for v in k.loops]
+        if not k.loops or self.sizes[-1] != 2 or math.prod(self.sizes) > WRITTEN_OUT or k.loops[-1].extent < 4:
+            raise Refused("no blocks, large ones, or other ones than pairs")
+
+    def _size(self, v: Var) -> int:
+        """By how much the index of a loop is divided everywhere; 1 where it is not."""
+        found: set[int] = set()
+        stack = [i for uses in self.k.members.values() for u in uses for i in u.idx]
+        while stack:
+            for a, _ in stack.pop().terms:
+                if isinstance(a, (Quot, Rem)):
+                    if coefficient(a.x, v) == 1:
+                        found.add(a.d)
+                    stack.append(a.x)
+        if not found:
+            return 1
+        size = min(found)
+        if any(d % size for d in found) or v.extent % size:
+            raise Refused("blocks that do not fit")
+        return size
+
+    def print(self) -> Printed:
+        """The kernel; Refused where it cannot be."""
+        k, root = self.k, self.k.root
+        loops = [Var(f"i{a}", v.extent // s) for a, (v, s) in enumerate(zip(k.loops, self.sizes))]
+        lane = loops[-1]
+        e = PairEmitter(C, {n: p for n, p in self.names.items() if n not in k.stores}, width=self.width, lanes={lane})
+        blocks = [Block(None, frozenset())]
+        for v in loops:
+            blocks.append(blocks[-1].child([v]))
+        for at in np.ndindex(*self.sizes[:-1]):
+            pair = []
+            for last in (0, 1):
+                idx = tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last)))
+                pair.append(e.floats(e.value(root, idx, blocks[-1])))
+            first = tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, 0)))
+            blocks[-1].lines.append(f"HYV_PAIR@_STORE({self.names[root]} + {text(linear(root.shape, first))}, {pair[0]}, {pair[1]});")
+        body = [*blocks[-2].lines, *self._lanes(lane, blocks[-1].lines)]
+        parallel = next((v for v in loops[:-1] if v.extent > 1), None)
+        for depth in reversed(range(len(loops) - 1)):
+            v = loops[depth]
+            pragma = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if v is parallel and work_of(k) >= PARALLEL_WORK else []
+            body = [*blocks[depth].lines, *pragma, *loop_nest([v], body)]
+        source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in body), "}"])
+        return Printed(self.name, source, self.args, k.kind, vectors=True)
+
+    def _lanes(self, v: Var, lines: list[str]) -> list[str]:
+        """All pairs of a line: whole vectors, then what is left."""
+        whole, out = v.extent // self.width * self.width, []
+        if whole:
+            full = copies([s.replace("HYV_PAIR@", "HYV_PAIR") for s in lines], 0)
+            out += [f"for (long {v.name} = 0; {v.name} < {whole}; {v.name} += {self.width}) {{", *("  " + s for s in full), "}"]
+        rest = v.extent - whole
+        if rest:
+            mask = f"const hy_m mk = HYV_FIRST({rest}), mk_a = HYV_FIRST({min(2 * rest, self.width)}), mk_b = HYV_FIRST({max(2 * rest - self.width, 0)});"
+            out += ["{", f"  const long {v.name} = {whole}; {mask}", *("  " + s for s in masked([s.replace("HYV_PAIR@", "HYV_PAIRM") for s in lines])), "}"]
+        return out
