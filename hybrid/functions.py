@@ -29,6 +29,8 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
         kwargs.pop("attr", None)
+        if not attr_names and space in ("nd", "sym"):
+            kwargs.pop("dtype", None)                       # MXNet's operators without attributes ignore it: programs write zeros_like(x, dtype=…)
         inputs, rest = _split_inputs(d, args, kwargs)
         for key, value in zip(attr_names if not d.variadic else [n for n in attr_names if n != d.arity_attr], rest):
             if key in kwargs:
@@ -85,7 +87,8 @@ def _signature(d: OpDef) -> inspect.Signature:
 
 
 LAZY = {**{f"contrib.{name}": "hybrid.control_flow" for name in ("foreach", "while_loop", "cond")},      # functions that are no operators: where they are
-        "contrib.boolean_mask": "hybrid.dynamic"}
+        "contrib.boolean_mask": "hybrid.dynamic", "contrib.rand_zipfian": "hybrid.nd_updates",
+        **{f"contrib.multi_{name}_update": "hybrid.nd_updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}
 _cache: dict[tuple[str, str], Any] = {}
 _seen = [-1]
 

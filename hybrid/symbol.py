@@ -9,7 +9,7 @@ from . import dtype as dt
 from . import inference, names
 from .device import Context, current_context
 from .errors import AttributeValueError, HybridError, TraceError, user_location
-from .ops.registry import Attrs, OpDef, find
+from .ops.registry import Attrs, OpDef, find, to_string
 from .scope import SCOPE, tracing
 from .symnode import CONCRETE, SymNode, known
 from .unevaluated import Unevaluated
@@ -291,7 +291,7 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
         raise AttributeValueError(f"a variable's name must be text, got {name!r}")
     extra = {**names.notes(), **(attr or {})}
     if shape is not None:
-        extra["__shape__"] = str(tuple(shape))
+        extra["__shape__"] = to_string(tuple(shape))            # NumPy's integers as plain ones
     if lr_mult is not None:
         extra["__lr_mult__"] = str(lr_mult)
     if wd_mult is not None:

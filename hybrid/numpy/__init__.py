@@ -93,6 +93,16 @@ def full(shape: Any, fill_value: Any, order: str = "C", dtype: Any = None, ctx: 
 empty = zeros
 
 
+def _like(name: str, value: int) -> Any:
+    def function(a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+        return functions.resolve("np", "full_like")(a, fill_value=value, dtype=dtype, out=out)
+    function.__name__, function.__doc__ = name, f"{name.split('_')[0].capitalize()} in the shape of a, of its dtype or the one given."
+    return function
+
+
+zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
+
+
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: Any = None, device: Any = None) -> Any:
     """start, start + step, … below stop."""
     if stop is None:

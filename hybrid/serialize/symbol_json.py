@@ -98,6 +98,8 @@ def _operator(node: JsonNode, inputs: list[tuple[SymNode, int]], where: str) -> 
     found = registry.OPS.get(node.op) or registry.namespace("nd").get(node.op) or _named(where, registry.find, node.op)
     found = _as_named(found, node.op)
     given = {key: value for key, value in node.attrs.items() if not is_hidden(key)}
+    if not found.attrs:
+        given.pop("dtype", None)                           # zeros_like(x, dtype=…): MXNet writes it and ignores it
     attrs = _named(where, found.parse, given)
     _check_inputs(found, len(inputs), given, where)
     extra = {key: value for key, value in node.attrs.items() if is_hidden(key)}
