@@ -11,7 +11,7 @@ import numpy as np
 
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
-from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, text, var
+from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, text, var, variables
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C
@@ -19,6 +19,7 @@ from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
 from .vector import F32, Refused, VectorEmitter, copies, masked
 
+SHORT = 3                      # turns of a loop over the elements of a block
 WRITTEN_OUT = 8                # elements of a block up to which it is written out
 
 
@@ -43,7 +44,9 @@ class PairEmitter(VectorEmitter):
 
 def print_pairs(k: Kernel, name: str, width: int) -> Printed | None:
     """C of a kernel whose results come in blocks; None where they do not."""
-    if k.kind not in ("reduction", "elementwise") or k.root.dtype != F32 or k.extra or k.sides or width < 4 or not k.root.shape:
+    if k.kind not in ("reduction", "elementwise", "row") or any(n.prim != "argreduce" for n in k.hoisted):
+        return None
+    if k.root.dtype != F32 or k.extra or k.sides or width < 4 or not k.root.shape:
         return None
     try:
         return _Blocks(k, name, width).print()
@@ -56,11 +59,17 @@ class _Blocks:
         self.k, self.name, self.width = k, name, width
         self.args, self.names = pointer_names(k)
         self.sizes = [self._size(v) for v in k.loops]
-        if not k.loops or self.sizes[-1] != 2 or math.prod(self.sizes) > WRITTEN_OUT or k.loops[-1].extent < 4:
+        self.loops = [Var(f"i{a}", v.extent // s) for a, (v, s) in enumerate(zip(k.loops, self.sizes))]
+        self.across = len(k.loops) - 1                   # the axis whose elements lie in lanes; all after it are written out
+        if self.across and self.loops[-1].extent == 1:
+            self.across -= 1
+        if not k.loops or self.sizes[-1] != 2 or math.prod(self.sizes[self.across:]) != 2 or math.prod(self.sizes) > WRITTEN_OUT or self.loops[self.across].extent < 2:
             raise Refused("no blocks, large ones, or other ones than pairs")
 
     def _size(self, v: Var) -> int:
-        """By how much the index of a loop is divided everywhere; 1 where it is not."""
+        """By how much the index of a loop is divided everywhere, or all of a short loop around a search; 1 where neither is."""
+        if 1 < v.extent <= SHORT and any(n.prim == "argreduce" and all(v not in variables(i) for u in uses for i in u.idx) for n, uses in self.k.members.items()):
+            return v.extent
         found: set[int] = set()
         stack = [i for uses in self.k.members.values() for u in uses for i in u.idx]
         while stack:
@@ -78,26 +87,23 @@ class _Blocks:
 
     def print(self) -> Printed:
         """The kernel; Refused where it cannot be."""
-        k, root = self.k, self.k.root
-        loops = [Var(f"i{a}", v.extent // s) for a, (v, s) in enumerate(zip(k.loops, self.sizes))]
-        lane = loops[-1]
+        k, root, loops = self.k, self.k.root, self.loops
+        lane = loops[self.across]
         e = PairEmitter(C, {n: p for n, p in self.names.items() if n not in k.stores}, width=self.width, lanes={lane})
         blocks = [Block(None, frozenset())]
-        for v in loops:
+        for v in loops[:self.across + 1]:
             blocks.append(blocks[-1].child([v]))
         for at in np.ndindex(*self.sizes[:-1]):
-            pair = []
-            for last in (0, 1):
-                idx = tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last)))
-                pair.append(e.floats(e.value(root, idx, blocks[-1])))
-            first = tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, 0)))
+            first, second = (tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last))) for last in (0, 1))
+            pair = [e.floats(e.value(root, idx, blocks[-1])) for idx in (first, second)]
             blocks[-1].lines.append(f"HYV_PAIR@_STORE({self.names[root]} + {text(linear(root.shape, first))}, {pair[0]}, {pair[1]});")
         body = [*blocks[-2].lines, *self._lanes(lane, blocks[-1].lines)]
-        parallel = next((v for v in loops[:-1] if v.extent > 1), None)
-        for depth in reversed(range(len(loops) - 1)):
-            v = loops[depth]
+        around = loops[:self.across]
+        parallel = next((v for v in around if v.extent > 1), None)
+        for depth in reversed(range(len(around))):
+            v = around[depth]
             pragma = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if v is parallel and work_of(k) >= PARALLEL_WORK else []
-            body = [*blocks[depth].lines, *pragma, *loop_nest([v], body)]
+            body = [*blocks[depth].lines, *pragma, *(loop_nest([v], body) if v.extent > 1 else body)]
         source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in body), "}"])
         return Printed(self.name, source, self.args, k.kind, vectors=True)
 
