@@ -182,6 +182,26 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
     return invoke(OPS["_split_v2"], [ary], {**attrs, "axis": axis, "squeeze_axis": squeeze_axis}, hint="_split_v2")
 
 
+def histogram(a: Any, bins: Any = 10, range: Any = None) -> Any:  # noqa: A002  MXNet's name
+    """How many elements fall into each of some bins, and the bins' edges. bins: a number of equal parts of ``range`` (of min and max where none is
+    given), or an array of edges."""
+    if isinstance(bins, NDArray) or hasattr(bins, "entries"):
+        return invoke(OPS["_histogram"], [a, bins], {}, hint="_histogram")
+    if isinstance(bins, bool) or not isinstance(bins, (int, _np.integer)):
+        raise ValueError(f"histogram: bins must be a number or an array of edges, got {bins!r:.60}")
+    if range is None:
+        if not isinstance(a, NDArray):
+            raise ValueError("histogram of a Symbol needs a range (low, high)")
+        counts, edges = _np.histogram(a.asnumpy(), bins=bins)
+        return array(counts, a.context), array(edges, a.context)
+    return invoke(OPS["_histogram"], [a], {"bin_cnt": bins, "range": range}, hint="_histogram")
+
+
+def onehot_encode(indices: Any, out: Any) -> Any:
+    """Write rows of zeros with a 1 where indices say into out (rows, columns)."""
+    return invoke(OPS["_onehot_encode"], [indices, out], {}, out)
+
+
 def _traced_array(source: Any, dtype: Any) -> Any:
     """array() of a traced value, or of a list of them, which are stacked as nested lists would be."""
     if isinstance(source, (list, tuple)):
@@ -214,7 +234,7 @@ def symbol_functions() -> dict[str, Any]:
     """The functions of this module that sym has too."""
     made = {f.__name__: symbolic(f) for f in (zeros, ones, full, empty, arange, linspace, eye)}
     made["array"] = _symbol_array
-    return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2, "random": RandomSpace("sym")}
+    return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2, "histogram": histogram, "random": RandomSpace("sym")}
 
 
 def attach_files(files: Any) -> None:

@@ -160,7 +160,6 @@ def _single(name: str) -> None:
         new, held = rule(a, w, g, *old)
         return Lowered((ir.cast(new, w.dtype),), {i + 2: ir.cast(v, old[i].dtype) for i, v in enumerate(held)})
     lower.__doc__ = rule.__doc__
-    # a state that is named like the gradient's letter keeps its own name
     op(name, " ".join(["weight grad", *words]), aux=states, params=alike, **attrs)(lower)
 
 

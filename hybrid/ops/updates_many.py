@@ -136,7 +136,7 @@ def _check_rescale(x: Node) -> None:
         raise ShapeError(f"rescale_grad must have one element, got shape {x.shape}")
 
 
-@op("_adamw_update", "weight grad mean var rescale_grad", json=("_contrib_adamw_update",), aux="mean var", lr=Float(), **ADAMW, wd=Float(0.0), eta=Float())
+@op("_adamw_update", "weight grad mean var rescale_grad", mx=("contrib.adamw_update",), json=("_contrib_adamw_update",), aux="mean var", lr=Float(), **ADAMW, wd=Float(0.0), eta=Float())
 def adamw_update(weight: Node, grad: Node, mean: Node, var: Node, rescale_grad: Node, a: Attrs) -> Lowered:
     """weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). rescale_grad is an array of one element; where it is 0 or not finite nothing changes."""
     check_shapes(weight, [grad, mean, var], ["grad", "mean", "var"])
@@ -145,7 +145,7 @@ def adamw_update(weight: Node, grad: Node, mean: Node, var: Node, rescale_grad: 
     return Lowered((new,), {2: m, 3: v})
 
 
-@op("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", json=("_contrib_mp_adamw_update",), aux="mean var weight32", lr=Float(), **ADAMW, wd=Float(0.0), eta=Float())
+@op("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", mx=("contrib.mp_adamw_update",), json=("_contrib_mp_adamw_update",), aux="mean var weight32", lr=Float(), **ADAMW, wd=Float(0.0), eta=Float())
 def mp_adamw_update(weight: Node, grad: Node, mean: Node, var: Node, weight32: Node, rescale_grad: Node, a: Attrs) -> Lowered:
     """adamw_update through the float32 copy of the weight."""
     check_shapes(weight, [grad, mean, var, weight32], ["grad", "mean", "var", "weight32"])
