@@ -169,6 +169,6 @@ NO_GRADIENT: dict[str, str] = {
     **_names("_image_to_tensor", "its result is float32, too coarse for differences; a quotient by 255"),
     **_names("Custom", "Python code of the user's own; test_custom.py checks how gradients pass through it"),
     **_names("_contrib_MultiBoxPrior _contrib_index_array", "depends on the shape alone"),
-    **_names("_contrib_MultiBoxTarget _contrib_MultiBoxDetection", "as in MXNet no gradient flows through them"),
+    **_names("_contrib_MultiBoxTarget _contrib_MultiBoxDetection _contrib_box_iou _contrib_box_encode _contrib_box_decode", "as in MXNet no gradient flows through them"),
     **_names("_npi_bitwise_not _npi_rleft_shift_scalar _npi_rright_shift_scalar", "integers alone"),
 }

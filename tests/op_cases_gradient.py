@@ -68,10 +68,6 @@ _rng = np.random.default_rng(8)
 _left = _rng.uniform(0, 0.6, (6, 2))
 _boxes = np.concatenate([_left, _left + _rng.uniform(0.2, 0.4, (6, 2))], -1)
 _spd = (lambda a: a @ a.swapaxes(-1, -2) + np.eye(4))(_rng.uniform(-1, 1, (2, 4, 4)))
-for _format in ("corner", "center"):
-    case("_contrib_box_iou", [_boxes[:2], _boxes[2:5]], format=_format)
-    case("_contrib_box_decode", [f(2, 6, 4), _boxes[None]], format=_format)
-case("_contrib_box_encode", [np.array([[1, 0, 1]], np.int32), np.array([[0, 1, 1]], np.int32), _boxes[None, :3], _boxes[None, 3:], f(4), f(4, low=0.5)])
 case("_contrib_box_nms", [np.concatenate([f(6, 1), _rng.uniform(0.1, 1, (6, 1)), _boxes], -1)], overlap_thresh=0.2)
 for _name in ("potrf", "potri", "inverse", "det", "slogdet", "syevd", "sumlogdiag"):
     case(f"_linalg_{_name}", [_spd])

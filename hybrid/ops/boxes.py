@@ -44,9 +44,11 @@ def _check_boxes(x: Node, name: str) -> None:
 # ---- overlap
 @op("_contrib_box_iou", "lhs rhs", mx=("contrib.box_iou",), json=("_npx_box_iou",), format=CORNER)
 def box_iou(lhs: Node, rhs: Node, a: Attrs) -> Node:
-    """Intersection over union of every box of lhs (…, 4) with every box of rhs (…, 4); shape lhs[:-1] + rhs[:-1]."""
+    """Intersection over union of every box of lhs (…, 4) with every box of rhs (…, 4); shape lhs[:-1] + rhs[:-1]. As in MXNet
+    no gradient flows through it."""
     _check_boxes(lhs, "lhs")
     _check_boxes(rhs, "rhs")
+    lhs, rhs = ir.detach(lhs), ir.detach(rhs)
     shape = lhs.shape[:-1] + rhs.shape[:-1]
     x, y = (to_corners(v) if a.format == "center" else v for v in (lhs, rhs))
     x = ir.reshape(x, (math.prod(lhs.shape[:-1]), 1, 4))
@@ -182,7 +184,7 @@ def bipartite_matching(data: Node, a: Attrs) -> tuple[Node, Node]:
 @op("_contrib_box_encode", "samples matches anchors refs means stds", mx=("contrib.box_encode",), json=("_npx_box_encode",), outputs=lambda a: 2)
 def box_encode(samples: Node, matches: Node, anchors: Node, refs: Node, means: Node, stds: Node, a: Attrs) -> tuple[Node, Node]:
     """Targets of box regression (Faster R-CNN): of each anchor (B, N, 4) towards its match among refs (B, M, 4), where
-    samples (B, N) is 1 (elsewhere 0). Returns targets and masks (B, N, 4)."""
+    samples (B, N) is 1 (elsewhere 0). Returns targets and masks (B, N, 4); as in MXNet no gradient flows through it."""
     if anchors.ndim != 3 or anchors.shape[-1] != 4 or refs.ndim != 3 or refs.shape[-1] != 4:
         raise ShapeError(f"anchors and refs must be (B, N, 4) and (B, M, 4), got {anchors.shape} and {refs.shape}")
     batch, many = refs.shape[:2]
@@ -193,15 +195,17 @@ def box_encode(samples: Node, matches: Node, anchors: Node, refs: Node, means: N
     parts += [ir.map("log", _column(target, k) / _column(box, k)) for k in (2, 3)]
     chosen = ir.expand(ir.reshape(ir.map("gt", samples, 0.5), (*samples.shape, 1)), anchors.shape)
     out = (ir.concat(parts, -1) - means) / stds
-    return ir.map("where", chosen, out, 0), ir.cast(chosen, anchors.dtype)
+    return ir.detach(ir.map("where", chosen, out, 0)), ir.cast(chosen, anchors.dtype)
 
 
 @op("_contrib_box_decode", "data anchors", mx=("contrib.box_decode",), json=("_npx_box_decode",), std0=Float(1.0), std1=Float(1.0), std2=Float(1.0), std3=Float(1.0),
     clip=Float(-1.0), format=Enum("center", "corner", "center"))
 def box_decode(data: Node, anchors: Node, a: Attrs) -> Node:
-    """Corners of boxes from predicted targets (B, N, 4) and anchors (1, N, 4); clip > 0 limits the logarithm of the sizes."""
+    """Corners of boxes from predicted targets (B, N, 4) and anchors (1, N, 4); clip > 0 limits the logarithm of the sizes. As in MXNet
+    no gradient flows through it."""
     _check_boxes(data, "data")
     _check_boxes(anchors, "anchors")
+    data, anchors = ir.detach(data), ir.detach(anchors)
     base = to_center(anchors) if a.format == "corner" else anchors
     center = [_column(data, k) * std * _column(base, k + 2) + _column(base, k) for k, std in ((0, a.std0), (1, a.std1))]
     size = []
