@@ -69,7 +69,8 @@ OPERATORS: dict[str, Callable[..., str]] = {
     "LeakyReLU": lambda g, a, x: g.add("Gelu", x), "transpose": lambda g, a, x: g.add("Transpose", x, perm=list(a.axes)),
     "Reshape": lambda g, a, x: g.add("Reshape", x, g.weight(np.array(a.shape, np.int64))), "dot": lambda g, a, x, y: g.add("MatMul", x, y),
     "batch_dot": _batch_dot, "_mul_scalar": lambda g, a, x: g.add("Mul", x, g.weight(np.float32(a.scalar))),
-    "_plus_scalar": lambda g, a, x: g.add("Add", x, g.weight(np.float32(a.scalar))), "elemwise_mul": lambda g, a, x, y: g.add("Mul", x, y), "Concat": lambda g, a, *xs: g.add("Concat", *xs, axis=a.dim), "Dropout": lambda g, a, x: x,
+    "_plus_scalar": lambda g, a, x: g.add("Add", x, g.weight(np.float32(a.scalar))), "elemwise_mul": lambda g, a, x, y: g.add("Mul", x, y),
+    "Concat": lambda g, a, *xs: g.add("Concat", *xs, axis=a.dim), "Dropout": lambda g, a, x: x,
 }
 
 

@@ -21,7 +21,7 @@ from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, Operand, matmul, root_index
 from .vector import F32, Refused, VectorEmitter, lane_loop, masked
 
-PARALLEL_WORK = 1 << 18            # multiplications (about 10 us): below, starting threads costs more than it saves, or waits for a busy core
+PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
 FEW = 4                         # rows up to which a product is done as dot products
 

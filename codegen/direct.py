@@ -211,7 +211,7 @@ class Direct:
         out = [f"for (long g = 0; g < {count}; g++) {{", *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1]))]
         if parallel:
             self.closing = 2
-            return ["#pragma omp for schedule(static)", *out], ["#pragma omp parallel num_threads(hy_threads)", "{"]
+            return ["#pragma omp for schedule(static) nowait", *out], ["#pragma omp parallel num_threads(hy_threads)", "{"]
         return out, []
 
     def _memory(self, local: list[str], border: list[str]) -> list[str]:

@@ -13,7 +13,7 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C
 from .emit import Block, Emitter, loop_nest
 
-PARALLEL_WORK = 1 << 15        # additions below which threads cost more than they save
+PARALLEL_WORK = 1 << 18        # additions (about 50 us) below which waking threads costs more than they save
 SINGLE = "#pragma omp single nowait"          # what one of a team of threads does
 
 

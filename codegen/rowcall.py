@@ -58,7 +58,7 @@ def _rows(root: Node) -> int:
 def print_c(k: Kernel, names: dict[Node, str], head: str) -> str:
     """A loop over the rows."""
     rows = _rows(k.root)
-    pragma = ["  #pragma omp parallel for schedule(dynamic) num_threads(hy_threads)"] if rows > 1 and k.root.args[0].size > 4096 else []
+    pragma = ["  #pragma omp parallel for schedule(static) num_threads(hy_threads)"] if rows > 1 and k.root.args[0].size > 4096 else []
     return "\n".join([head, *pragma, f"  for (long r = 0; r < {rows}; r++) {call(k.root, names, C, 'r')}", "}"])
 
 

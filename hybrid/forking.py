@@ -1,11 +1,11 @@
-"""What a forked process may rely on: locks of this library are free in it, and compiled programs keep to one thread."""
+"""What a forked process may rely on: locks of this library are free in it."""
 from __future__ import annotations
 
 import os
 import threading
 from typing import Any, Callable
 
-FORKED = [False]                       # whether this process was forked from one in which compiled programs had been loaded
+FORKED = [False]                       # whether this process was forked from one whose programs use OpenMP
 
 
 def lock() -> Any:

@@ -161,7 +161,7 @@ big = nd.ones((64, 512, 64))
 x = nd.array(np.random.rand(256, 256))
 wave = mx.hybridize(lambda a: (a * 2 + 1).tanh())
 expected = [float(net(x).sum().asscalar()), float(wave(big).sum().asscalar())]
-assert len(os.listdir('/proc/self/task')) > 1, 'no OpenMP threads: nothing is tested'
+assert len(os.listdir('/proc/self/task')) > 1, 'no threads: nothing is tested'
 def use(i):
     fresh = mx.hybridize(lambda a: a.exp() * 3)              # compiled in the worker
     return np.array([net(x).sum().asscalar(), wave(big).sum().asscalar(), fresh(big).sum().asscalar()])
@@ -170,7 +170,7 @@ def use(i):
 
 @pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
 def test_compiled_programs_in_forked_workers(tmp_path: Path) -> None:
-    """OpenMP's threads of the parent are not in the child; a parallel region there must not wait for them."""
+    """The parent's threads are not in the child; a parallel region there must not wait for them."""
     out = ok(tmp_path, COMPILED + """
 for epoch in range(4):
     loader = DataLoader(numbers(8).transform(use), 2, num_workers=2, timeout=60)

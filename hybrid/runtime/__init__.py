@@ -48,4 +48,4 @@ def _compile(program: Program, ctx: Context) -> Any:
         array_module(ctx)
         return CudaProgram(plan(program, JOINING), ctx)
     from . import cpu                                                  # noqa: PLC0415  cffi loads only when something is compiled
-    return cpu.CpuProgram(plan(program, cpu.JOINING)) if cpu.has_compiler() else ReferenceProgram(program)
+    return cpu.compiled(program) if cpu.has_compiler() else ReferenceProgram(program)

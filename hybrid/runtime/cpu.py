@@ -3,64 +3,42 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import time
-import weakref
 from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as np
 
 from hybrid.codegen import c as printer
+from hybrid.codegen import packed
 
-from .. import config, forking
 from ..device import aligned_bytes
 from ..errors import CompileError
-from ..ir import Node
+from ..ir import Node, Program
 from ..passes.memory import in_place_updates
-from ..passes.pipeline import Planned
+from ..passes.pipeline import Planned, plan
 from ..passes.together import Joining
-from . import buffers, launcher, toolchain
+from . import buffers, launcher, threads, toolchain
 from .net_ffi import ffi as _ffi
+from .prepared import Prepared, prepared
 from .report import Report, make_report, note_in_place
 
 _from_buffer, _new = _ffi.from_buffer, _ffi.new
 JOINING = Joining(printer.joins)
 MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
-_loaded: "weakref.WeakSet[CpuProgram]" = weakref.WeakSet()
-_any_loaded = [False]
-
-
-def _after_fork() -> None:
-    """In a forked process. GNU OpenMP keeps its threads between parallel regions; a fork does not copy them, and a region
-    of several threads would wait for them for ever. One thread needs none of them.
-    """
-    forking.FORKED[0] |= _any_loaded[0]
-    for program in _loaded:
-        program._lib.hy_set_threads(1)
-
-
-forking.in_child(_after_fork)
-
-
-def _open(so: Path) -> Any:
-    """A shared object. The first one is never unloaded, and with it OpenMP, whose threads wait in its code for more work."""
-    lib = _ffi.dlopen(str(so), os.RTLD_NOW | (0 if _any_loaded[0] else getattr(os, "RTLD_NODELETE", 0)))
-    _any_loaded[0] = True
-    return lib
 
 
 def _loaded_library(source: str) -> tuple[Any, Path]:
     """The shared object of a C text, loaded, and its source file. A damaged file in the cache is built again."""
     so, c = toolchain.build(source)
     try:
-        return _open(so), c
+        return threads.open_program(so), c
     except OSError:
         with contextlib.suppress(OSError):
             so.unlink()
     so, c = toolchain.build(source)
     try:
-        return _open(so), c
+        return threads.open_program(so), c
     except OSError as err:
         raise CompileError(f"the compiled program {so} cannot be loaded; delete it, or set HYBRID_CACHE to another folder: {err}") from None
 
@@ -78,10 +56,11 @@ class CpuProgram:
         self._layout()
         source = self._source()
         self._lib, c = _loaded_library(source)
-        self._lib.hy_set_threads(1 if forking.FORKED[0] else config.num_threads())
-        _loaded.add(self)
+        threads.share(self._lib)
         self._net = self._lib.net
         self.report.source_path, self.report.source = str(c), source
+        self.given = len(planned.source.inputs)                  # inputs of the caller; those after them are prepared
+        self.prepare = CpuProgram(plan(planned.prepare, JOINING)) if planned.prepare is not None else None
         self.report.compile_seconds = time.perf_counter() - begin
         self._arenas: list[np.ndarray] = []
 
@@ -154,7 +133,8 @@ class CpuProgram:
     def run(self, ready: Sequence[np.ndarray], originals: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on arrays that ``check`` returned; updates go into ``originals``."""
         fresh = [buffers.empty(s, d) for s, d in self._new]
-        table: list[Any] = [*ready, *self._constants, *fresh]
+        prepared = self.prepare([ready[s] for s in self.planned.slots]) if self.prepare is not None else []
+        table: list[Any] = [*ready, *prepared, *self._constants, *fresh]
         arena = self._arena()
         keep = [_from_buffer(a) for a in table]
         keep.append(_from_buffer(arena))
@@ -165,9 +145,11 @@ class CpuProgram:
                 originals[slot][...] = ready[slot]
         return fresh if self._simple else self.finish(dict(enumerate(originals)), fresh)
 
-    def bind(self, fixed: Sequence[int]) -> "Bound":
-        """The program with some inputs (parameters) kept between calls."""
-        return Bound(self, fixed)
+    def bind(self, fixed: Sequence[int], old: "Bound | None" = None) -> "Bound":
+        """The program with some inputs (parameters) kept between calls. old: an earlier one, whose prepared values may still be right."""
+        bound = Bound(self, fixed)
+        bound._prepared = old._prepared if old is not None else None
+        return bound
 
     def finish(self, given: dict[int, np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
         """Write updates into the given arrays and put the outputs in order; inputs and repeated results are copied."""
@@ -199,7 +181,7 @@ class Bound:
     def __init__(self, program: CpuProgram, fixed: Sequence[int]):
         self.program = program
         self._fixed = tuple(fixed)
-        self._free = [i for i in range(len(program._inputs)) if i not in set(fixed)]
+        self._free = [i for i in range(program.given) if i not in set(fixed)]
         self._checks = [(i, *program._inputs[i]) for i in self._free]
         self._finished = program._simple or not program._results and not program._updates
         self._writes_given = not program._written.isdisjoint(self._free)
@@ -207,6 +189,22 @@ class Bound:
         self._keep: list[Any] = []
         self._tables: list[Any] = []
         self._fixed_arrays: dict[int, np.ndarray] = {}
+        self._prepared: Prepared | None = None
+
+    def _prepare(self, given: dict[int, np.ndarray]) -> bool:
+        """Have the prepared values of these inputs; False when they cannot be kept."""
+        program = self.program
+        if program.prepare is None:
+            return True
+        if not given.keys() >= set(program.planned.slots):
+            return False
+        self._prepared = prepared(self._prepared, [given[s] for s in program.planned.slots], program.prepare)
+        return self._prepared is not None
+
+    def _added(self) -> list[tuple[int, np.ndarray]]:
+        """Slots and arrays of what is prepared and of constants."""
+        values = [*(self._prepared.values if self._prepared is not None else []), *self.program._constants]
+        return [(self.program.given + j, a) for j, a in enumerate(values)]
 
     def rebind(self, arrays: Sequence[np.ndarray]) -> bool:
         """Set the fixed inputs. False when one of them cannot be used in place (then call the program itself)."""
@@ -215,9 +213,11 @@ class Bound:
             shape, dtype = program._inputs[i]
             if a.shape != shape or a.dtype != dtype or not (a.flags.c_contiguous and a.flags.aligned) or i in program._written and not a.flags.writeable:
                 return False
+        if not self._prepare(dict(zip(self._fixed, arrays))):
+            return False
         self._fixed_arrays = dict(zip(self._fixed, arrays))
         self._keep = [(i, _from_buffer(a)) for i, a in zip(self._fixed, arrays)]
-        self._keep += [(len(program._inputs) + j, _from_buffer(a)) for j, a in enumerate(program._constants)]
+        self._keep += [(i, _from_buffer(a)) for i, a in self._added()]
         self._tables = []
         return True
 
@@ -237,13 +237,14 @@ class Bound:
         made = launcher.load()
         if made is None:
             return None
-        kept = [*self._fixed_arrays.items(), *((len(program._inputs) + j, a) for j, a in enumerate(program._constants))]
+        kept = [*self._fixed_arrays.items(), *self._added()]
         slot, shape = program._results[0]
         net = int(_ffi.cast("uintptr_t", program._net))
         output = program._new[0]
-        return made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
+        found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
                     (slot, shape, output[1]), tuple(kept), ctx, scope, bool(train), counters,
                     functools.partial(buffers.empty, *output) if buffers.pooled(*output) else None)
+        return None if self._prepared is not None and self._prepared.token.stale else found
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray] | None:
         """Outputs; None when an array does not fit (shape, dtype, layout) and the careful way must be taken."""
@@ -272,6 +273,11 @@ class Bound:
     def _rest(self, arrays: Sequence[np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
         given = {**self._fixed_arrays, **dict(zip(self._free, arrays))}
         return self.program.finish(given, fresh)
+
+
+def compiled(program: Program) -> CpuProgram:
+    """A compiled program; what depends on its lasting inputs (``memo["lasting"]``: parameters) alone is prepared once."""
+    return CpuProgram(plan(program, JOINING, program.memo.get("lasting", frozenset()), packed.blocking(toolchain.vector_bytes())))
 
 
 def has_compiler() -> bool:

@@ -50,6 +50,8 @@ class Report:
     written_in_place: int = 0
     kept_bytes: int = 0
     backward: "Report | None" = None
+    layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
+    prepared_bytes: int = 0
 
     @property
     def planned_bytes(self) -> int:
@@ -64,6 +66,9 @@ class Report:
         lines += [f"  not fused: {what}: {why}" for what, why in self.refusals]
         lines.append(f"  memory: eager {self.eager_bytes} bytes, planned {self.planned_bytes} "
                      f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}")
+        lines += [f"  layout: {what}" for what in self.layout]
+        if self.prepared_bytes:
+            lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes")
         if self.written_in_place:
             lines.append(f"  written over the arrays they replace: {self.written_in_place} bytes")
         if self.source_path:
@@ -106,7 +111,8 @@ def make_report(planned: Planned, backend: str) -> Report:
     outputs = {strip_reshape(n): strip_reshape(n).nbytes for n in fused.program.roots}
     report = Report(backend, refusals=list(fused.refusals), eager_kernels=len(ops), eager_bytes=sum(n.nbytes for n in ops),
                     arena_bytes=memory.arena, output_bytes=sum(outputs.values()),
-                    bound_bytes=memory.bound + sum(outputs.values()), input_bytes=sum(n.nbytes for n in fused.program.inputs))
+                    bound_bytes=memory.bound + sum(outputs.values()), input_bytes=sum(n.nbytes for n in planned.source.inputs), layout=list(planned.notes))
+    report.prepared_bytes = sum(n.nbytes for n in fused.program.inputs[len(planned.source.inputs):])
     report.kernels = [_joined([_one(k) for k in g.kernels]) for g in planned.groups if any(k.root.size for k in g.kernels)]
     report.offsets = [(describe(n), at, n.nbytes) for n, at in memory.offsets.items()]
     report.in_place = [(describe(n), describe(d)) for n, d in memory.in_place.items()]

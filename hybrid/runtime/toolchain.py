@@ -94,6 +94,8 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
     for group in (["-march=native"], wide, ["-fopenmp"]):
         if group and _accepts(cc, group):
             flags += group
+    if "-fopenmp" in flags and _accepts(cc, ["-Wl,--as-needed"]):       # programs have their own threads: OpenMP's library is not loaded
+        flags.append("-Wl,--as-needed")
     if "-fopenmp" not in flags and _accepts(cc, ["-fopenmp-simd"]):
         flags.append("-fopenmp-simd")
     return tuple(flags)
@@ -104,6 +106,12 @@ def _accepts(cc: str, flags: list[str]) -> bool:
         run = subprocess.run([cc, *flags, "-Werror", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{d}/x.so"], input="int x;", text=True,
                              capture_output=True, check=False)
     return run.returncode == 0
+
+
+def is_clang() -> bool:
+    """Whether the C compiler is clang, under whatever name."""
+    cc = compiler()
+    return cc is not None and "clang" in compiler_version(cc)
 
 
 def vector_bytes() -> int:

@@ -101,7 +101,7 @@ def main(conn: Any, others: list[Any], dataset: Any, batchify_fn: Any, np_flags:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     for end in others:                                           # the parent's ends of all pipes: whoever holds one hides the parent's death
         end.close()
-    os.environ["HYBRID_NUM_THREADS"] = "1"                       # one thread a worker; the threads of a forked parent's OpenMP are not here
+    os.environ["HYBRID_NUM_THREADS"] = "1"                       # one thread a worker: the workers are what runs side by side
     SCOPE.recording = SCOPE.training = SCOPE.symbolic = False
     SCOPE.traces = []
     set_np(*np_flags)

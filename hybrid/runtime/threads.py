@@ -1,0 +1,64 @@
+"""The threads of compiled CPU programs (kernels/c/pool.c): one pool for the process, built once by the C compiler.
+
+Programs that clang compiled have OpenMP's threads instead. Those are not copied by a fork, and a loop of several threads
+would wait for them for ever, so in a forked process such programs keep to one.
+"""
+from __future__ import annotations
+
+import os
+import weakref
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from .. import config, forking
+from ..errors import CompileError
+from . import toolchain
+from .net_ffi import ffi
+
+_pool: list[Any] = []
+_with_openmp: "weakref.WeakSet[Any]" = weakref.WeakSet()
+_lock = forking.lock()
+
+
+def _load() -> Any:
+    """The pool's library, never unloaded: its threads wait in its code for work. None where it does not compile."""
+    try:
+        so, _ = toolchain.build(resources.files("hybrid.kernels").joinpath("c", "pool.c").read_text())
+        return ffi.dlopen(str(so), os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))
+    except (CompileError, OSError):
+        return None
+
+
+def open_program(path: Path) -> Any:
+    """A program's library. The first that needs OpenMP is never unloaded, nor OpenMP with it, whose threads wait in its code."""
+    stays = toolchain.is_clang() and not _with_openmp
+    return ffi.dlopen(str(path), os.RTLD_NOW | (getattr(os, "RTLD_NODELETE", 0) if stays else 0))
+
+
+def share(program: Any) -> None:
+    """Give a program's library the threads it may use: HYBRID_NUM_THREADS, or a thread for each core."""
+    count = config.num_threads()
+    if toolchain.is_clang():
+        _with_openmp.add(program)
+        program.hy_set_threads(1 if forking.FORKED[0] else count, ffi.NULL, ffi.NULL)
+        return
+    with _lock:
+        if not _pool:
+            _pool.append(_load() if count > 1 else None)
+        if _pool[0] is None and count > 1:
+            _pool[0] = _load()
+    pool = _pool[0]
+    if pool is None:
+        program.hy_set_threads(1, ffi.NULL, ffi.NULL)
+    else:
+        program.hy_set_threads(count, *(ffi.cast("void *", ffi.addressof(pool, name)) for name in ("hy_pool_run", "hy_pool_me")))
+
+
+def _after_fork() -> None:
+    forking.FORKED[0] |= bool(_with_openmp)
+    for program in _with_openmp:
+        program.hy_set_threads(1, ffi.NULL, ffi.NULL)
+
+
+forking.in_child(_after_fork)

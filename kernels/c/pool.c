@@ -1,0 +1,130 @@
+/* The threads that compiled programs share. GCC turns a parallel loop into a function and a call of GOMP_parallel; programs
+ * bring a GOMP_parallel of their own that comes here (pool.h). Unlike OpenMP's, a parallel loop never waits for a thread
+ * that has not begun: its parts are handed out one after the other, and the caller takes what is left. On a busy machine it
+ * is as fast as one thread, where OpenMP waits until the system runs every thread.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+
+typedef void (*Part)(void *);
+enum { MOST_THREADS = 256, SPIN_WORKER = 30000, SPIN_CALLER = 20000 };        /* nanoseconds */
+
+static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
+static _Atomic uint64_t state;               /* loop's number << 32 | parts << 16 | next part */
+static _Atomic int unfinished, sleepers, caller_sleeps;
+static int workers;
+static struct { Part part; void *data; int parts; } job;
+static _Thread_local struct { int number, count; } me = {0, 1};
+
+int *hy_pool_me(void) { return &me.number; }
+
+static int64_t now(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+static int waiting(uint64_t s) { return (s & 0xffff) < (s >> 16 & 0xffff); }
+
+/* Take one part and do it; 0 when there is none. */
+static int help(void) {
+  uint64_t s = atomic_load(&state);
+  while (waiting(s)) {
+    if (!atomic_compare_exchange_weak(&state, &s, s + 1)) continue;
+    me.number = (int)(s & 0xffff), me.count = job.parts;         /* the loop cannot end before this part has */
+    job.part(job.data);
+    me.number = 0, me.count = 1;
+    if (atomic_fetch_sub(&unfinished, 1) == 1 && atomic_load(&caller_sleeps)) {
+      pthread_mutex_lock(&lock);
+      pthread_cond_signal(&done);
+      pthread_mutex_unlock(&lock);
+    }
+    return 1;
+  }
+  return 0;
+}
+
+static void *work(void *unused) {
+  (void)unused;
+  for (;;) {
+    for (int64_t until = now() + SPIN_WORKER; now() < until;) {
+      if (help()) until = now() + SPIN_WORKER;
+      else for (int i = 0; i < 8; i++) relax();
+    }
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add(&sleepers, 1);
+    while (!waiting(atomic_load(&state))) pthread_cond_wait(&wake, &lock);
+    atomic_fetch_sub(&sleepers, 1);
+    pthread_mutex_unlock(&lock);
+  }
+  return NULL;
+}
+
+/* A forked process has none of the threads, and its locks may be taken by them. */
+static void forked(void) {
+  pthread_mutex_init(&owner, NULL), pthread_mutex_init(&lock, NULL);
+  pthread_cond_init(&wake, NULL), pthread_cond_init(&done, NULL);
+  workers = 0;
+  atomic_store(&sleepers, 0), atomic_store(&caller_sleeps, 0), atomic_store(&unfinished, 0), atomic_store(&state, 0);
+}
+
+static void hire(int wanted) {
+  static int registered;
+  if (!registered) pthread_atfork(NULL, NULL, forked), registered = 1;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);                    /* signals are for Python's own threads */
+  for (; workers < wanted && workers < MOST_THREADS; workers++) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, work, NULL)) break;         /* the caller does more itself */
+    pthread_detach(thread);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void alone(Part part, void *data, int parts) {
+  int number = me.number, count = me.count;
+  for (int i = 0; i < parts; i++) {
+    me.number = i, me.count = parts;
+    part(data);
+  }
+  me.number = number, me.count = count;
+}
+
+/* All parts of a loop, by as many threads. Within another loop, or while another thread runs one, the caller does them all. */
+void hy_pool_run(Part part, void *data, int parts, int threads) {
+  if (me.count > 1 || threads < 2 || parts > 0xffff || pthread_mutex_trylock(&owner)) { alone(part, data, parts); return; }
+  if (workers < threads - 1) hire(threads - 1);
+  job.part = part, job.data = data, job.parts = parts;
+  atomic_store(&unfinished, parts);
+  uint64_t number = (atomic_load(&state) >> 32) + 1;
+  atomic_store(&state, number << 32 | (uint64_t)parts << 16);
+  if (atomic_load(&sleepers)) {
+    pthread_mutex_lock(&lock);
+    if (threads == 2) pthread_cond_signal(&wake); else pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&lock);
+  }
+  while (help()) {}
+  for (int64_t until = now() + SPIN_CALLER; atomic_load(&unfinished) && now() < until;) relax();
+  if (atomic_load(&unfinished)) {
+    pthread_mutex_lock(&lock);
+    atomic_store(&caller_sleeps, 1);
+    while (atomic_load(&unfinished)) pthread_cond_wait(&done, &lock);
+    atomic_store(&caller_sleeps, 0);
+    pthread_mutex_unlock(&lock);
+  }
+  pthread_mutex_unlock(&owner);
+}

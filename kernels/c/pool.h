@@ -1,0 +1,21 @@
+/* How GCC's parallel loops get to hybrid's threads (pool.c) in place of OpenMP's. hy_threads: threads a loop may use. */
+static int hy_threads = 1;
+#if defined(_OPENMP) && !defined(__clang__)
+enum { HY_PARTS = 2 };                 /* of a loop, for each thread: who comes late does fewer */
+static void (*hy_pool)(void (*)(void *), void *, int, int);
+static int *(*hy_me)(void);
+#define HY_OWN __attribute__((visibility("hidden")))
+HY_OWN void GOMP_parallel(void (*part)(void *), void *data, unsigned threads, unsigned flags) {
+  (void)flags;
+  if (threads < 2 || !hy_pool) part(data); else hy_pool(part, data, (int)threads, hy_threads / HY_PARTS);
+}
+HY_OWN int omp_get_thread_num(void) { return hy_me ? hy_me()[0] : 0; }
+HY_OWN int omp_get_num_threads(void) { return hy_me ? hy_me()[1] : 1; }
+HY_OWN _Bool GOMP_single_start(void) { return omp_get_thread_num() == 0; }
+void hy_set_threads(int n, void *pool, void *me) {
+  hy_pool = (void (*)(void (*)(void *), void *, int, int))pool, hy_me = (int *(*)(void))me;
+  hy_threads = n > 1 && pool ? n * HY_PARTS : 1;
+}
+#else
+void hy_set_threads(int n, void *pool, void *me) { (void)pool; (void)me; hy_threads = n; }
+#endif
