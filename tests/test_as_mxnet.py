@@ -80,6 +80,19 @@ def test_optional_imports_can_be_tried() -> None:
     """) == "none"
 
 
+def test_names_that_numpy_had_are_there_under_the_alias_alone() -> None:
+    code = """
+        import hybrid.alias, numpy as np
+        before = dict(vars(np))
+        hybrid.alias.install()
+        print(np.arange(3).astype(np.int).tolist(), np.array([2.5]).astype(np.float).dtype, np.product([2, 3]), np.Inf, np.isnan(np.NaN))
+        kept = {k: vars(np)[k] is v for k, v in before.items() if not k.startswith("__")}
+        hybrid.alias.remove()
+        print(all(kept.values()), set(vars(np)) == set(before))
+    """
+    assert run("-c", textwrap.dedent(code)).stdout.splitlines() == ["[0, 1, 2] float64 6 inf True", "True True"]
+
+
 def test_script_with_arguments(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("import mxnet as mx\nvalue = mx.nd.ones((2,)) * 2\n")
     script = tmp_path / "script.py"

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, Sequence
 
 from ..errors import HybridError
+from . import old_numpy
 from .table import ABSENT, MODULES, VERSION
 
 _SHIM = str(Path(__file__).parent / "path")              # holds an mxnet.py for processes that take over only sys.path
@@ -161,6 +162,7 @@ def install() -> ModuleType:
     if not installed():
         sys.meta_path.insert(0, _FINDER)                  # type: ignore[arg-type]
         sys.path.insert(0, _SHIM)
+        old_numpy.add()
     top = sys.modules["mxnet"] = _top()
     return top
 
@@ -170,6 +172,7 @@ def remove() -> None:
     if installed():
         sys.meta_path.remove(_FINDER)                     # type: ignore[arg-type]
         sys.path.remove(_SHIM)
+        old_numpy.take_away()
     for name in [n for n in sys.modules if n == "mxnet" or n.startswith("mxnet.")]:
         if installed_here(sys.modules[name]):
             del sys.modules[name]

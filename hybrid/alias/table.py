@@ -29,7 +29,9 @@ _OTHER = {
     "numpy.multiarray": "hybrid.numpy", "numpy_extension.random": "hybrid.numpy_extension.random", "numpy_extension.image": "hybrid.numpy_extension.image",
     "gluon.rnn.rnn_cell": "hybrid.gluon.rnn.cell hybrid.gluon.rnn", "gluon.rnn.rnn_layer": "hybrid.gluon.rnn.layer hybrid.gluon.rnn",
     "gluon.contrib.rnn.rnn_cell": "hybrid.gluon.contrib.rnn", "gluon.contrib.rnn.conv_rnn_cell": "hybrid.gluon.contrib.conv_rnn hybrid.gluon.contrib.rnn",
-    "gluon.contrib.cnn.conv_layers": "hybrid.gluon.contrib.cnn", "kvstore.kvstore": "hybrid.kvstore", "kvstore.base": "hybrid.kvstore", "img": "hybrid.image",
+    "gluon.contrib.cnn.conv_layers": "hybrid.gluon.contrib.cnn", "gluon.contrib.estimator.estimator": "hybrid.gluon.contrib.estimator.estimator",
+    "gluon.contrib.estimator.event_handler": "hybrid.gluon.contrib.estimator.event_handler",
+    "gluon.contrib.estimator.batch_processor": "hybrid.gluon.contrib.estimator.batch_processor", "kvstore.kvstore": "hybrid.kvstore", "kvstore.base": "hybrid.kvstore", "img": "hybrid.image",
     "contrib.ndarray": "hybrid.ndarray.contrib", "contrib.nd": "hybrid.ndarray.contrib", "contrib.symbol": "hybrid.symbol.contrib",
     "contrib.sym": "hybrid.symbol.contrib", "contrib.autograd": "hybrid.autograd",
 }
