@@ -12,7 +12,7 @@ from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.together import Group
 
-from . import pairs, pool, rowcall, rows, scan, sort, turned, vector
+from . import packed, pairs, pool, rowcall, rows, scan, sort, turned, vector
 from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
@@ -150,6 +150,8 @@ def print_sort(k: Kernel, name: str) -> Printed:
 
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
+    if k.kind == "convolution":
+        return packed.print_packed(k, name, target)
     if supported(k):
         return turned.print_convolution(k, name, target) or print_contraction(k, name, target)
     kind = k.kind
@@ -218,7 +220,7 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     kernels = list(scan.every([k for g in groups for k in g.kernels]))
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
-    dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and supported(k)}, key=str)
+    dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
     parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
              vector.support(vector_bytes // 4) if any(p.vectors for p in printed) else "", *(p.source for p in printed if p.source), print_net(calls, pointer, scratch)]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

@@ -10,6 +10,7 @@ from .device import Context, array_module, current_context, find_cupy
 from .errors import DeviceError, DTypeError, HybridError, ShapeError
 from .indexing import check_key, plain_key
 from .tape import Slot
+from .watch import TOKENS, shared, written
 
 REBINDS = [0]                       # grows whenever an array gets another buffer; compiled programs keep addresses
 
@@ -81,7 +82,7 @@ class NDArray:
     @property
     def handle(self) -> Any:
         """The raw NumPy or CuPy array."""
-        return self._data
+        return self._exposed()
 
     # ---- memory
     def _rebind(self, raw: Any) -> None:
@@ -92,11 +93,19 @@ class NDArray:
     def _bump(self) -> None:
         """Note that the contents changed."""
         self._version += 1
+        if TOKENS and written(self._data):
+            REBINDS[0] += 1
+
+    def _exposed(self) -> Any:
+        """The raw array, for others that may write it unseen."""
+        if shared(self._data):
+            REBINDS[0] += 1
+        return self._data
 
     def _write(self, value: Any) -> None:
         """New contents in the same buffer."""
         self._data[...] = value if type(self._data) is np.ndarray else _beside(value, self._ctx)
-        self._version += 1
+        self._bump()
 
     # ---- out of here
     def asnumpy(self) -> np.ndarray:
@@ -122,7 +131,7 @@ class NDArray:
         return out.astype(dtype) if dtype is not None and out.dtype != dtype else out
 
     def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._data.__dlpack__(**kwargs)
+        return self._exposed().__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> Any:
         return self._data.__dlpack_device__()
@@ -135,7 +144,7 @@ class NDArray:
 
     def to_dlpack_for_read(self) -> Any:
         """A DLPack capsule of this memory."""
-        return self._data.__dlpack__()
+        return self._exposed().__dlpack__()
 
     to_dlpack_for_write = to_dlpack_for_read
 
@@ -204,7 +213,7 @@ class NDArray:
             self._data[plain_key(key)] = raw
         except (ValueError, TypeError, IndexError) as err:
             raise (IndexError if isinstance(err, IndexError) else ShapeError)(f"assignment to an array of shape {self.shape}: {err}") from None
-        self._version += 1
+        self._bump()
 
     # ---- copies
     def copy(self) -> Any:

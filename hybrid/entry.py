@@ -30,14 +30,16 @@ class Entry:
         self.gradients = [(trace.holders[trace.gradients[i]], i in trace.used_up) for i in trace.fresh]
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
         self.recorded = trace.recording
+        self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
         if not self.recorded:                            # else it is compiled in two parts when it is run
+            if self.lasting:
+                program.memo["lasting"] = frozenset(range(self.arguments, self.arguments + len(self.captured)))
             runtime.compile(program, self.ctx)
         self.single = (structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
                        and not self.before and not self.after)
         self.bound: Any = None
         self.seen = self.checked = self.collected = -1
         self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
-        self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
 
     @property
     def exe(self) -> Any:
@@ -148,12 +150,14 @@ class Entry:
     def fast(self, raw: Sequence[Any]) -> Any:
         """Raw outputs the quick way, or None."""
         if self.seen != REBINDS[0]:
+            now = REBINDS[0]
             if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
                 return None
-            self.bound = self.exe.bind(range(self.arguments, self.arguments + len(self.captured)))
+            fixed = range(self.arguments, self.arguments + len(self.captured))
+            self.bound = self.exe.bind(fixed, self.bound)
             if not self.bound.rebind([a._data for a in self.fixed()]):
                 return None
-            self.seen = REBINDS[0]
+            self.seen = now
         return self.bound(*raw)                          # type: ignore[misc]
 
 

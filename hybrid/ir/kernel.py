@@ -44,11 +44,11 @@ class Kernel:
 
     @property
     def kind(self) -> str:
-        """elementwise, reduction, row, contraction, concat, scatter, sort, call or loop."""
+        """elementwise, reduction, row, contraction, convolution, concat, scatter, sort, call or loop."""
         if self.root.prim in ALWAYS_ROOT:
             return {"concat": "concat", "scatter_add": "scatter", "argsort": "sort", "rows": "call", "scan": "loop"}[self.root.prim]
         if self.dot is not None:
-            return "contraction"
+            return "convolution" if self.dot.prim == "conv" else "contraction"
         if self.hoisted:
             return "row"
         return "reduction" if any(n.prim in ("reduce", "argreduce") for n in self.members) else "elementwise"

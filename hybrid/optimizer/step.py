@@ -104,7 +104,7 @@ class Step:
         if self.bound is None or self.bound() is None:
             self.exe([x._data for x in self.inputs])
         for x in self.written:
-            x._version += 1
+            x._bump()
 
     def _bind(self) -> None:
         """Note where the arrays are, so that a call need not look."""

@@ -12,7 +12,7 @@ from collections import Counter
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, Fused, Kernel, Use, strip_reshape
-from ..ir.index import Ix, Val, Var, coefficient, substitute, var, variables
+from ..ir.index import Ix, Val, Var, coefficient, linear, substitute, var, variables
 from ..ir.scalar import SCALARS
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
@@ -58,7 +58,7 @@ class Fuser:
 
     def _carried(self, n: Node) -> Node | None:
         """The contraction whose epilogue this node could be: all else that n needs is known before it starts."""
-        if n.prim == "dot":
+        if n.prim in ("dot", "conv"):
             return n
         if n.prim not in ELEMENTWISE and n.prim not in ("reshape", "permute"):
             return None
@@ -120,7 +120,7 @@ class Fuser:
             self._place(n, [u for u in self.merged.pop(n)])
             return
         elif len(kernels) > 1:
-            if n not in self.stored and self._cheap_copy(n) and not any(k.kind in IN_MEMORY for k in kernels):
+            if n not in self.stored and self._cheap_copy(n) and not any(k.kind in IN_MEMORY for k in kernels) and not _read_whole(n, uses):
                 for k in kernels:
                     self._join(n, [u for u in uses if u.kernel is k], k)
                 return
@@ -178,7 +178,7 @@ class Fuser:
 
     def _join(self, n: Node, uses: list[Use], k: Kernel) -> None:
         k.members.setdefault(n, []).extend(uses)
-        if n.prim == "dot":
+        if n.prim in ("dot", "conv"):
             k.dot = n
             for a in n.args:                             # the template asks for operands at indices of its own
                 self._push_operand(n, a, k)
@@ -256,7 +256,9 @@ class Fuser:
             return f"the kernel has {MAX_NODES} nodes already"
         if k.kind in IN_MEMORY and n.prim != "reshape":
             return "a hand-written kernel reads it from memory"
-        if n.prim == "dot":
+        if _read_whole(n, uses):
+            return "a convolution reads it from memory"
+        if n.prim in ("dot", "conv"):
             return self._refuse_dot(n, uses, k)
         if n.prim in ("reduce", "argreduce", "unwindow"):
             return self._refuse_reduce(n, uses, k)
@@ -304,6 +306,8 @@ class Fuser:
             return "its elements are not used one by one in order"
         if math.prod(n.shape) == 0:
             return "empty"
+        if n.prim == "conv" and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
+            return "channels-last results are stored as they are"
         return ""
 
     def _refuse_reduce(self, n: Node, uses: list[Use], k: Kernel) -> str:
@@ -357,6 +361,11 @@ def _visits(u: Use, k: Kernel) -> int:
     if k.rows is not None and used & outside <= k.rows:
         outside = set(k.rows)                           # type: ignore[arg-type]
     return math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set()))
+
+
+def _read_whole(n: Node, uses: list[Use]) -> bool:
+    """Whether a value is an operand of a packed convolution, which reads memory."""
+    return n.prim != "reshape" and any(u.inside and u.kernel.dot is not None and u.kernel.dot.prim == "conv" for u in uses)
 
 
 def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[Ix]:

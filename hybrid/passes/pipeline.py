@@ -1,13 +1,14 @@
 """The pipeline: a list of passes from a traced program to fused kernels with a memory plan."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Callable
 
 from ..ir import Program
 from ..ir.kernel import Fused
 from .fold import fold
 from .fuse import fuse
+from .layout import Blocking, Layout, layout
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .together import ALONE, Group, Joining, together
@@ -23,16 +24,23 @@ class Planned:
     fused: Fused
     groups: list[Group]                                  # kernels in launch order, as they run together
     memory: MemoryPlan
+    prepare: Program | None = None                       # computes values of lasting inputs that the program takes after its own inputs
+    slots: tuple[int, ...] = ()                          # of the inputs that prepare reads
+    notes: list[str] = field(default_factory=list)       # what the layout pass decided
 
 
-def plan(program: Program, joining: Joining = ALONE) -> Planned:
-    """Run the pipeline. joining: which kernels the backend can run together."""
+def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = frozenset(), blocking: Blocking | None = None) -> Planned:
+    """Run the pipeline. joining: which kernels the backend can run together. lasting: slots of inputs that seldom change, from
+    which a backend with a ``blocking`` may prepare values beforehand.
+    """
     verify_program(program, "trace")
     current = program
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
-    fused = fuse(current)
+    arranged = layout(current, lasting, blocking) if lasting and blocking is not None else Layout(current)
+    verify_program(arranged.main, "layout")
+    fused = fuse(arranged.main)
     for k in fused.kernels:
         if k.kind == "loop":
             body = k.root.attrs["body"]
@@ -42,4 +50,4 @@ def plan(program: Program, joining: Joining = ALONE) -> Planned:
                     k.reads.setdefault(n, [])
     groups = together(fused, joining)
     fused.kernels = [k for g in groups for k in g.kernels]
-    return Planned(program, fused, groups, plan_memory(fused, groups))
+    return Planned(program, fused, groups, plan_memory(fused, groups), arranged.prepare, arranged.slots, arranged.notes)

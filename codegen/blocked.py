@@ -1,0 +1,228 @@
+"""Packed convolutions (``conv`` primitives, hybrid/ir/packed.py) in C: data (N, H, W, C), a vector holds filters.
+
+A tile is some pixels times a panel of filters, its sums in registers; each step of the depth broadcasts one number a pixel
+against the panel's vectors. What follows the sums (factors of BatchNorm, additions, functions) is computed on the registers.
+Winograd's form (packed_winograd.py) and one filter a channel (packed_depthwise.py) share the epilogue.
+"""
+from __future__ import annotations
+
+import math
+from typing import Sequence
+
+from hybrid.ir.index import Var, unlinear, var
+from hybrid.ir.kernel import Kernel, strip_reshape
+
+from .contraction import Target
+from .dialect import C
+from .emit import Block
+from .loops import PARALLEL_WORK, Printed, pointer_names
+from .operand import root_index
+from .vector import F32, Refused, VectorEmitter, copies, masked
+
+PIXELS = {28: {1: 24, 2: 14, 3: 9}, 12: {1: 10, 2: 6, 3: 4}}        # of a tile, by accumulators and vectors of a panel
+SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
+CONFLICT = 512                  # pixels that are a multiple of so many numbers apart fall on few lines of the first cache
+
+
+def split(n: int, most: int) -> tuple[int, int, int]:
+    """n as equal parts of at most ``most``: (number of parts, their size, how many of them are one larger)."""
+    parts = -(-n // most)
+    return parts, n // parts, n % parts
+
+
+class Packed:
+    """What the forms share: names, the epilogue, the head of the function."""
+
+    def __init__(self, k: Kernel, name: str, target: Target):
+        assert k.dot is not None
+        self.k, self.name, self.dot, self.target = k, name, k.dot, target
+        self.lanes = target.lanes(F32)
+        self.args, self.names = pointer_names(k)
+        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+        x, w = k.dot.args
+        self.x, self.w = self.names[strip_reshape(x)], self.names[strip_reshape(w)]
+        self.batch, self.oh, self.ow, self.filters = k.dot.shape
+        _, self.h, self.wide, self.c = x.shape
+        self.weights = w.shape
+        a = k.dot.attrs
+        (self.kh, self.kw), (self.sy, self.sx), (self.dy, self.dx), (self.py, self.px) = a["kernel"], a["stride"], a["dilate"], a["pads"]
+        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
+        self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
+        self.scratch = 0
+
+    # ---- the epilogue
+    def epilogue(self) -> tuple[list[str], list[str], list[str]]:
+        """Statements for a kernel's call, for a vector of filters ``ch``, and for it at pixel ``px`` (numbered through), from the sums ``sum@``."""
+        ch, px = Var("ch", self.filters), Var("px", max(self.batch * self.oh * self.ow, 2))
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={ch})
+        e.kind["sum@"] = "v"
+        outer = Block(None, frozenset())
+        filters = outer.child([ch])
+        last = filters.child([px])
+        at = root_index(self.k, (*unlinear(var(px), [self.batch, self.oh, self.ow]), var(ch)))
+        value = e.value(self.k.root, at, last)
+        last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
+        return outer.lines, filters.lines, last.lines
+
+    def finished(self, vector: int, sums: Sequence[tuple[str, str]], partial: int) -> list[str]:
+        """The epilogue for one vector of a panel (filters c0_ + vector * lanes …) and some (pixel, sum); partial: filters in it, 0 for all."""
+        _, filters, last = self.parts
+        form = (lambda lines: masked(lines)) if partial else (lambda lines: copies(lines, 0))
+        out = ["{", f"  const long ch = c0_ + {vector * self.lanes};", *([f"  const hy_m mk = HYV_FIRST({partial});"] if partial else []), *("  " + s for s in form(filters))]
+        for pixel, value in sums:
+            out += [f"  {{ const long px = {pixel}; const hy_v sum_0 = {value};", *("    " + s for s in form(last)), "  }"]
+        return [*out, "}"]
+
+    def prepare(self) -> None:
+        """Print the epilogue; Refused where it is not of vectors."""
+        self.parts = self.epilogue()
+        if self.parts[0]:
+            raise Refused("values of the whole kernel")
+
+    def printed(self, lines: list[str]) -> Printed:
+        """The kernel of these lines."""
+        return Printed(self.name, "\n".join(lines), self.args, "convolution", self.scratch, True, vectors=True)
+
+    def head(self) -> str:
+        return f"static void {self.name}({self.pointers}, void *scratch) {{"
+
+    @property
+    def parallel(self) -> str:
+        """A pragma, where threads pay."""
+        work = self.dot.size * (self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise" else self.c))
+        return "#pragma omp parallel for schedule(static) num_threads(hy_threads)" if work >= PARALLEL_WORK else ""
+
+    def partial(self, panel: int, panels: int, width: int) -> list[int]:
+        """Filters in each vector of a panel: 0 for all, -1 for none."""
+        out = []
+        for j in range(width // self.lanes):
+            left = self.filters - panel * width - j * self.lanes
+            out.append(0 if left >= self.lanes else left if left > 0 else -1)
+        return out
+
+
+class Direct(Packed):
+    """Sums over the window and the channels, tile by tile."""
+
+    def print(self) -> Printed:
+        """The kernel."""
+        self.prepare()
+        self.panels, self.width = self.weights[0], self.weights[-1]
+        self.nv = self.width // self.lanes
+        most = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
+        self.line = self.kh == self.kw == self.sy == self.sx == 1 and not self.py and not self.px
+        if self.line:                                    # pixels are numbered through
+            self.rows, self.columns = 1, self.batch * self.oh * self.ow
+        else:
+            self.rows, self.columns = self.oh, self.ow
+        self.reach = (self.oh - 1) * self.sy + (self.kh - 1) * self.dy + 1, (self.ow - 1) * self.sx + (self.kw - 1) * self.dx + 1
+        self.own = not self.line and (self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide) or self._conflicts()
+        self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c          # numbers from pixel to pixel
+        self.across = max(self.reach[1], 1) if self.own and not self.line else self.wide
+        if self.columns >= most or self.rows == 1:
+            self.ty, self.tx = (self.rows, 1, 0), split(self.columns, most)
+        else:
+            self.ty, self.tx = split(self.rows, max(most // self.columns, 1)), (1, self.columns, 0)
+        tiles = self.micros()
+        return self.printed([*tiles, self.head(), *self.body(), "}"])
+
+    def _conflicts(self) -> bool:
+        return self.kh == self.kw == 1 and self.c * self.sx % CONFLICT == 0 and self.weights[0] > 1
+
+    # ---- a tile
+    def sizes(self) -> list[tuple[int, int]]:
+        """Lines and columns of the tiles there are."""
+        return [(r, c) for r in dict.fromkeys([self.ty[1], self.ty[1] + (self.ty[2] > 0)]) for c in dict.fromkeys([self.tx[1], self.tx[1] + (self.tx[2] > 0)])]
+
+    def micros(self) -> list[str]:
+        """A function for each size of tile, and for the last panel where it is not whole."""
+        out = []
+        for r, c in self.sizes():
+            out += self.micro(r, c, "", [0] * self.nv if self.filters % self.width == 0 or self.panels > 1 else self.partial(0, 1, self.width))
+            if self.filters % self.width and self.panels > 1:
+                out += self.micro(r, c, "_last", self.partial(self.panels - 1, self.panels, self.width))
+        return out
+
+    def micro(self, rows: int, columns: int, suffix: str, partial: list[int]) -> list[str]:
+        """The function of a tile: sums and epilogue."""
+        L, places = self.lanes, [(r, c) for r in range(rows) for c in range(columns)]
+        vectors = [j for j in range(self.nv) if partial[j] >= 0]
+        out = [f"static __attribute__((noinline)) void {self.name}_{rows}x{columns}{suffix}(const float *X, const float *W, long px0_, long c0_, {self.pointers}) {{",
+               "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i in range(len(places)) for j in vectors)]
+        run, loops = self._run()
+        out += loops
+        out.append(f"  for (long q = 0; q < {run}; q++, W += {self.width}) {{")
+        out.append("    " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});" for j in vectors))
+        for i, (r, c) in enumerate(places):
+            offset = (r * self.sy * self.across + c * self.sx) * self.step
+            out.append(f"    {{ const hy_v a = HYV_B(x[q + {offset}]); {' '.join(f's{i}_{j} += a * w{j};' for j in vectors)} }}")
+        out += ["  }", *(["  }"] if loops[-1].endswith("{") else [])]
+        for j in vectors:
+            out += ["  " + s for s in self.finished(j, [(f"px0_ + {r * self.ow + c}", f"s{i}_{j}") for i, (r, c) in enumerate(places)], partial[j])]
+        return [*out, "}"]
+
+    def _run(self) -> tuple[int, list[str]]:
+        """Numbers that lie one after another in data and weights, and the loops around them."""
+        if self.kh == self.kw == 1:
+            return self.c, ["  const float *x = X;"]
+        line = self.across * self.step * self.dy
+        if self.dx == 1 and self.step == self.c:
+            return self.kw * self.c, [f"  const float *x = X; for (long i = 0; i < {self.kh}; i++, x += {line}) {{"]
+        return self.c, [f"  for (long i = 0; i < {self.kh * self.kw}; i++) {{ const float *x = X + i / {self.kw} * {line} + i % {self.kw} * {self.dx * self.step};"]
+
+    # ---- all tiles
+    def body(self) -> list[str]:
+        """The loops over images, tiles and panels."""
+        ny, nx = self.ty[0], self.tx[0]
+        images = 1 if self.line else self.batch
+        source = [f"  const float *from = {self.x};"]
+        out = [f"  for (long n = 0; n < {images}; n++) {{"]
+        if self.own:
+            self.scratch = 4 * (self.columns * self.step if self.line else max(self.reach[0], 1) * self.across * self.step) + 256
+            source = ["  float *from = (float *)scratch;"]
+            out += ["    " + s for s in self.copy()]
+        else:
+            out.append(f"    const float *image = from + n * {self.h * self.wide * self.c}l;")
+        bytes_ = math.prod(self.weights) * 4
+        small = bytes_ <= SMALL_WEIGHTS
+        tiles = ny * nx
+        number = (f"t = u / {self.panels}, o = u % {self.panels}" if small else f"t = u % {tiles}, o = u / {tiles}")
+        out += [*([self.parallel] if self.parallel else []), f"    for (long u = 0; u < {tiles * self.panels}; u++) {{",
+                f"      const long {number}, ty = t / {nx}, tx = t % {nx};",
+                f"      const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = tx * {self.tx[1]} + (tx < {self.tx[2]} ? tx : {self.tx[2]});",
+                f"      const float *X = {'from' if self.own else 'image'} + (y * {self.sy * self.across} + x * {self.sx}) * {self.step}l, "
+                f"*W = {self.w} + o * {math.prod(self.weights[1:])}l;",
+                f"      const long px0_ = (n * {self.oh} + y) * {self.ow} + x, c0_ = o * {self.width};" if not self.line else f"      const long px0_ = x, c0_ = o * {self.width};"]
+        out += ["      " + s for s in self._choice()]
+        return [*source, *out, "    }", "  }"]
+
+    def _choice(self) -> list[str]:
+        """The call of the function for a tile."""
+        def calls(size: tuple[int, int]) -> str:
+            call = f"{self.name}_{size[0]}x{size[1]}%s(X, W, px0_, c0_, {self.passed});"
+            if self.filters % self.width and self.panels > 1:
+                return f"if (o == {self.panels - 1}) {call % '_last'} else {call % ''}"
+            return call % ""
+        out = []
+        sizes = self.sizes()
+        for r, c in sizes[1:]:
+            tests = ([f"ty < {self.ty[2]}" if r > self.ty[1] else f"ty >= {self.ty[2]}"] if self.ty[2] else []) + \
+                    ([f"tx < {self.tx[2]}" if c > self.tx[1] else f"tx >= {self.tx[2]}"] if self.tx[2] else [])
+            out.append(f"if ({' && '.join(tests)}) {{ {calls((r, c))} continue; }}")
+        return [*out, calls(sizes[0])]
+
+    def copy(self) -> list[str]:
+        """The padded image, or pixels further apart."""
+        pragma = [self.parallel] if self.parallel else []
+        if self.line:
+            return [*pragma, f"for (long i = 0; i < {self.columns}; i++)", f"  __builtin_memcpy(from + i * {self.step}l, {self.x} + i * {self.c}l, {self.c * 4});"]
+        high, wide, c, step = max(self.reach[0], 1), self.across, self.c, self.step
+        inside = min(self.wide, wide - self.px)
+        row = (f"__builtin_memcpy(to + {self.px * c}, line, {inside * c * 4});" if step == c else
+               f"for (long j = 0; j < {inside}; j++) __builtin_memcpy(to + ({self.px} + j) * {step}l, line + j * {c}l, {c * 4});")
+        after = (wide - self.px - inside) * step
+        return [*pragma, f"for (long i = 0; i < {high}; i++) {{", f"  float *to = from + i * {wide * step}l; const long y = i - {self.py};",
+                f"  const float *line = {self.x} + (n * {self.h} + y) * {self.wide * c}l;",
+                f"  if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {wide * step * 4}); continue; }}",
+                *([f"  __builtin_memset(to, 0, {self.px * step * 4});"] if self.px else []), f"  {row}",
+                *([f"  __builtin_memset(to + {(self.px + inside) * step}, 0, {after * 4});"] if after else []), "}"]

@@ -1,0 +1,30 @@
+"""Which printer a packed convolution has, and what the layout pass may ask for."""
+from __future__ import annotations
+
+from hybrid.ir.kernel import Kernel
+from hybrid.passes.layout import Blocking
+
+from .blocked import Direct, Packed
+from .contraction import Target
+from .loops import Printed
+from .packed_depthwise import Depthwise
+from .packed_winograd import Winograd
+from .vector import F32
+
+FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "depthwise": Depthwise}
+
+
+def print_packed(k: Kernel, name: str, target: Target) -> Printed:
+    """C of a packed convolution."""
+    assert k.dot is not None
+    return FORMS[k.dot.attrs["form"]](k, name, target).print()          # type: ignore[attr-defined]
+
+
+def blocking(vector_bytes: int) -> Blocking | None:
+    """For the layout pass; None where vectors are too short for it."""
+    lanes = Target(vector_bytes).lanes(F32)
+
+    def panel(form: str, filters: int, pixels: int) -> int:
+        vectors = -(-filters // lanes)
+        return lanes * (2 if vectors % 2 == 0 else 3 if vectors % 3 == 0 else 1)
+    return Blocking(lanes, panel) if lanes >= 64 else None

@@ -1,0 +1,57 @@
+"""One filter a channel (depthwise convolutions) in C, channels last (hybrid/ir/packed.py): a vector holds channels; some
+neighbouring pixels of a line share what they read.
+"""
+from __future__ import annotations
+
+from .blocked import Packed
+from .loops import Printed
+
+TILE = 4                         # pixels that are computed together
+
+
+class Depthwise(Packed):
+    """Prints one convolution."""
+
+    def print(self) -> Printed:
+        """The kernel."""
+        self.prepare()
+        self.room = self.weights[-1]
+        self.tile = min(TILE, self.ow) if self.target.accumulators >= 28 else min(2, self.ow)
+        self.span = (self.tile - 1) * self.sx + (self.kw - 1) * self.dx + 1
+        self.columns = sorted({t * self.sx + j * self.dx for t in range(self.tile) for j in range(self.kw)})
+        zeros = 4 * (-(-self.c // self.lanes) * self.lanes)
+        self.scratch = zeros + 64
+        count = self.kh * len(self.columns)
+        across = -(-self.ow // self.tile)
+        omp = self.parallel
+        body = [f"  float *zeros = (float *)scratch; for (long i = 0; i < {zeros // 4}; i++) zeros[i] = 0;", *([omp] if omp else []),
+                f"  for (long u = 0; u < {self.batch * self.oh * across}; u++) {{",
+                f"    const long t = u % {across} * {self.tile}, ox = t < {self.ow - self.tile} ? t : {self.ow - self.tile}, oy = u / {across} % {self.oh}, b = u / {across * self.oh};",
+                f"    const long y0 = oy * {self.sy} - {self.py}, x0 = ox * {self.sx} - {self.px};",
+                f"    const float *image = {self.x} + b * {self.h * self.wide * self.c}l, *s[{count}];",
+                f"    for (long i = 0; i < {self.kh}; i++) {{", f"      const long y = y0 + i * {self.dy};",
+                *(f"      s[i * {len(self.columns)} + {k}] = y >= 0 && y < {self.h} && x0 + {x} >= 0 && x0 + {x} < {self.wide} ? image + (y * {self.wide} + x0 + {x}) * {self.c} : zeros;"
+                  for k, x in enumerate(self.columns)),
+                "    }", f"    {self.name}_tile(s, {self.w}, (b * {self.oh} + oy) * {self.ow} + ox, {self.passed});", "  }"]
+        return self.printed([*self.micro(), self.head(), *body, "}"])
+
+    def micro(self) -> list[str]:
+        """All channels of a tile."""
+        L, n = self.lanes, len(self.columns)
+        whole, rest = self.c // L * L, self.c % L
+
+        def block(load: str, partial: int) -> list[str]:
+            out = [" ".join(f"hy_v s{t} = {{0}};" for t in range(self.tile))]
+            for i in range(self.kh):
+                out.append("{ " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {(i * self.kw + j) * self.room} + c0_);" for j in range(self.kw)))
+                for k, x in enumerate(self.columns):
+                    uses = [(t, j) for t in range(self.tile) for j in range(self.kw) if t * self.sx + j * self.dx == x]
+                    out.append(f"  {{ const hy_v a = {load.format(i * n + k)}; {' '.join(f's{t} += a * w{j};' for t, j in uses)} }}")
+                out.append("}")
+            return [*out, *self.finished(0, [(f"px0_ + {t}", f"s{t}") for t in range(self.tile)], partial)]
+        out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *const *s, const float *W, long px0_, {self.pointers}) {{"]
+        if whole:
+            out += [f"  for (long c0_ = 0; c0_ < {whole}; c0_ += {L}) {{", *("    " + s for s in block("HYV_LOAD(s[{}] + c0_)", 0)), "  }"]
+        if rest:
+            out += [f"  {{ const long c0_ = {whole};", *("    " + s for s in block(f"HYV_LOADM(HYV_FIRST({rest}), s[{{}}] + c0_)", rest)), "  }"]
+        return [*out, "}"]

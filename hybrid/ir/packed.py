@@ -1,0 +1,89 @@
+"""Convolutions of channels-last data with weights that were packed beforehand: what the layout pass makes of contractions over
+windows (``passes/layout.py``), and C prints in registers (``codegen/blocked.py``).
+
+Forms, with lanes L and a panel of P = n L filters:
+
+- ``direct``: weights (panels, kh, kw, C, P)
+- ``winograd``: F(2x2, 3x3), weights (16, panels, C, P), transformed: G g Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015)
+- ``depthwise``: weights (kh, kw, C rounded up to L)
+"""
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import numpy as np
+
+from ..errors import ShapeError
+from .build import data, dot, make, pad, permute, reshape
+from .node import Node
+from .primitives import PRIMS, Prim
+
+G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], np.float32)
+BT = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.float32)
+AT = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float32)
+
+
+def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int], filters: int) -> Any:
+    x, w = args
+    if form not in ("direct", "winograd", "depthwise") or x.ndim != 4:
+        raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}")
+    wanted = {"direct": (*kernel, x.shape[3]), "winograd": (x.shape[3],), "depthwise": tuple(kernel)}[form]
+    found = {"direct": w.shape[1:4], "winograd": w.shape[2:3], "depthwise": w.shape[:2]}[form]
+    room = w.shape[-1] * {"direct": w.shape[0], "winograd": w.shape[1] if w.ndim > 1 else 0, "depthwise": 1}[form]
+    if tuple(found) != wanted or room < filters:
+        raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
+    return (x.shape[0], *out, filters), x.dtype
+
+
+def _windows(x: Any, n: Node, size: Sequence[int], stride: Sequence[int], dilate: Sequence[int], counts: Sequence[int]) -> Any:
+    """Windows (N, oh, ow, C, kh, kw) of padded data, zeros beyond it."""
+    (ph, pw), spans = n.attrs["pads"], [(c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(counts, stride, dilate, size)]
+    wide = np.zeros((x.shape[0], max(spans[0], x.shape[1] + ph), max(spans[1], x.shape[2] + pw), x.shape[3]), x.dtype)
+    wide[:, ph:ph + x.shape[1], pw:pw + x.shape[2]] = x
+    views = np.lib.stride_tricks.sliding_window_view(wide, [d * (k - 1) + 1 for k, d in zip(size, dilate)], axis=(1, 2))  # type: ignore[call-overload]
+    return views[:, ::stride[0], ::stride[1], :, ::dilate[0], ::dilate[1]][:, :counts[0], :counts[1]]
+
+
+def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
+    a = n.attrs
+    if a["form"] == "winograd":
+        return _winograd(n, x, w)
+    win = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"])
+    if a["form"] == "depthwise":
+        return np.einsum("nhwcij,ijc->nhwc", win, w[..., :a["filters"]])
+    flat = w.transpose(1, 2, 3, 0, 4).reshape(*w.shape[1:4], -1)[..., :a["filters"]]
+    return np.einsum("nhwcij,ijco->nhwo", win, flat, optimize=True)
+
+
+def _winograd(n: Node, x: Any, u: Any) -> Any:
+    oh, ow = n.attrs["out"]
+    th, tw = -(-oh // 2), -(-ow // 2)
+    tiles = _windows(x, n, (4, 4), (2, 2), (1, 1), (th, tw))
+    v = np.einsum("ai,nhwcij,bj->abnhwc", BT, tiles, BT, optimize=True)
+    flat = u.transpose(0, 2, 1, 3).reshape(4, 4, u.shape[2], -1)[..., :n.attrs["filters"]]
+    m = np.einsum("abnhwc,abco->abnhwo", v, flat, optimize=True)
+    y = np.einsum("pa,abnhwo,qb->nhpwqo", AT, m, AT, optimize=True)
+    return y.reshape(x.shape[0], 2 * th, 2 * tw, -1)[:, :oh, :ow].astype(x.dtype)
+
+
+PRIMS["conv"] = Prim("conv", _infer, _eager)
+
+
+def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int], out: Sequence[int], filters: int) -> Node:
+    """A packed convolution: x (N, H, W, C) -> (N, *out, filters); pads: zeros before the first line and column (those behind follow from out)."""
+    return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate), pads=tuple(pads), out=tuple(out), filters=int(filters))
+
+
+def pack(w: Node, form: str, width: int) -> Node:
+    """Weights (filters, C, kh, kw) in the packed form; width: filters of a panel (depthwise: channels rounded up to it)."""
+    filters, channels, kh, kw = w.shape
+    panels = -(-filters // width)
+    if panels * width > filters:
+        w = pad(w, (0, 0, 0, 0), (panels * width - filters, 0, 0, 0))
+    if form == "depthwise":
+        return reshape(permute(w, (2, 3, 0, 1)), (kh, kw, panels * width))
+    if form == "winograd":
+        g = data(G)
+        w = dot(dot(w, g, ((3,), (1,))), g, ((2,), (1,)))                 # filters, channels, column, line
+        return permute(reshape(permute(w, (3, 2, 1, 0)), (16, channels, panels, width)), (0, 2, 1, 3))
+    return permute(reshape(permute(w, (2, 3, 1, 0)), (kh, kw, channels, panels, width)), (3, 0, 1, 2, 4))

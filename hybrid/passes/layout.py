@@ -1,0 +1,239 @@
+"""Layout: channels last between the convolutions of an inference program, and weights packed once instead of at every call.
+
+Convolutions (contractions over windows) of data (N, C, H, W) become ``conv`` primitives of data (N, H, W, C), whose
+vectors are channels; the permutation back is moved behind the functions, pools and concatenations that follow, where it
+meets the next convolution's own and both are gone. What depends on parameters alone (packed and transformed weights, the
+factors of BatchNorm) becomes a program of its own, run again only when a parameter changes.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Callable
+
+import numpy as np
+
+from .. import ir
+from ..ir import Node, Program
+from ..ir.build import make
+from ..ir.packed import conv, pack
+from .rewrite import rebuild
+
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
+LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
+WINOGRAD_BYTES = 1 << 22                          # of transformed weights: more of them take longer to read than they save
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """What a backend can print: elements of a vector, and filters of a panel for (form, filters, pixels)."""
+    lanes: int
+    panel: Callable[[str, int, int], int]
+
+
+@dataclass
+class Layout:
+    """``prepare``: program from the lasting inputs ``slots`` to the values that ``main`` takes after its own inputs."""
+    main: Program
+    prepare: Program | None = None
+    slots: tuple[int, ...] = ()
+    notes: list[str] = field(default_factory=list)
+
+
+def _permuted(n: Node) -> tuple[Node, tuple[int, ...]] | None:
+    """x and the order of the first four axes' way back, if n is a channels-last x shown channels first."""
+    if n.prim == "permute" and n.ndim >= 4:
+        axes = n.attrs["axes"]
+        if axes[:4] == FIRST and axes[4:] == tuple(range(4, n.ndim)):
+            return n.args[0], axes
+    return None
+
+
+def _last(n: Node) -> Node:
+    """A value (N, C, H, W, …) as (N, H, W, C, …)."""
+    axes = (*LAST, *range(4, n.ndim))
+    if n.prim == "expand":
+        return ir.expand(_last(n.args[0]), tuple(n.shape[a] for a in axes))
+    if sum(d > 1 for d in n.shape) <= 1:
+        return ir.reshape(n, tuple(n.shape[a] for a in axes))
+    return ir.permute(n, axes)
+
+
+def _first(n: Node) -> Node:
+    return ir.permute(n, (*FIRST, *range(4, n.ndim)))
+
+
+class _Conversion:
+    """One run over a program."""
+
+    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking):
+        self.program, self.blocking = program, blocking
+        self.lasting: dict[Node, bool] = {}
+        self.packs: dict[Node, str] = {}
+        self.notes: list[str] = []
+        for n in program.order():
+            self.lasting[n] = self._lasting(n, lasting)
+
+    def _lasting(self, n: Node, slots: frozenset[int]) -> bool:
+        if n.prim == "input":
+            return n.attrs["slot"] in slots
+        return n.prim != "random_bits" and all(self._known(a) for a in n.args)
+
+    def _known(self, n: Node) -> bool:
+        """Whether a value, perhaps made by this pass, is of lasting inputs and constants alone."""
+        if n not in self.lasting:
+            self.lasting[n] = n.prim != "input" and all(self._known(a) for a in n.args)
+        return self.lasting[n]
+
+    def run(self) -> list[Node]:
+        """The roots, converted."""
+        new: dict[Node, Node] = {}
+        for n in self.program.order():
+            m = rebuild(n, [new[a] for a in n.args])
+            new[n] = self._convolution(m) or self._moved(m) or m
+        return [new[r] for r in self.program.roots]
+
+    # ---- convolutions
+    def _convolution(self, n: Node) -> Node | None:
+        if n.prim == "permute" and n.ndim == 4 and n.attrs["axes"] == (1, 0, 2, 3) and n.args[0].prim == "dot":
+            d = n.args[0]
+            if d.attrs["contract"] == ((1, 2, 3), (1, 4, 5)) and d.attrs["batch"] == ((), ()):
+                return self._packed(d.args[0], d.args[1], n, False)
+        if n.prim == "reshape" and n.ndim == 4 and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1, 3, 4):
+            d = n.args[0].args[0]
+            if d.prim == "dot" and d.attrs["contract"] == ((2, 3, 4), (2, 5, 6)) and d.attrs["batch"] == ((0,), (1,)) and d.args[0].shape[1:3] == (1, 1):
+                w, win = d.args
+                if win.prim == "reshape" and win.args[0].ndim == 6:
+                    return self._packed(ir.reshape(w, (w.shape[0], 1, *w.shape[3:])), win.args[0], n, True)
+        return None
+
+    def _packed(self, w: Node, win: Node, n: Node, depthwise: bool) -> Node | None:
+        win = self._unmoved_window(win)
+        if win is None or n.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
+            return None
+        x, pads = win.args[0], (0, 0)
+        if x.prim == "pad" and x.attrs["value"] == 0 and not any(x.attrs["lo"][:1] + x.attrs["hi"][:1] + x.attrs["lo"][3:] + x.attrs["hi"][3:]):
+            x, pads = x.args[0], x.attrs["lo"][1:3]
+        stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
+        batch, filters, oh, ow = n.shape
+        work = math.prod(n.shape) * math.prod(w.shape[1:])
+        lanes = self.blocking.lanes
+        if work < LEAST_WORK or filters < lanes or batch * oh * ow < 8 or x.shape[3] < (lanes // 2 if max(kernel) < 7 or depthwise else 1):
+            return None
+        form = "depthwise" if depthwise else "direct"
+        if not depthwise and kernel == (3, 3) and stride == dilate == (1, 1) and oh >= 4 and ow >= 4 and 16 * filters * x.shape[3] * 4 <= WINOGRAD_BYTES and x.shape[3] >= 32:
+            form = "winograd"
+        width = lanes if depthwise else self.blocking.panel(form, filters, batch * oh * ow)
+        packed = pack(w, form, width)
+        self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
+        y = conv(x, packed, form, kernel, stride, dilate, pads, (oh, ow), filters)
+        self.notes.append(f"convolution {list(n.shape)}: channels last, {form}, panels of {width}")
+        return _first(y)
+
+    def _unmoved_window(self, win: Node) -> Node | None:
+        """Windows (N, oh, ow, C, kh, kw) over channels-last data, for windows (N, C, oh, ow, kh, kw)."""
+        found = _permuted(win)
+        if found is not None:
+            return found[0] if found[0].prim == "window" else None
+        if win.prim != "window" or win.attrs["axes"] != (2, 3) or win.args[0].ndim != 4:
+            return None
+        x = win.args[0]
+        if x.prim == "pad":
+            axes = LAST
+            lo, hi = (tuple(x.attrs[k][a] for a in axes) for k in ("lo", "hi"))
+            x = make("pad", (_last(x.args[0]),), lo=lo, hi=hi, value=x.attrs["value"])
+        else:
+            x = _last(x)
+        return make("window", (x,), **{**win.attrs, "axes": (1, 2)})
+
+    # ---- the permutation moves towards the results
+    def _moved(self, n: Node) -> Node | None:
+        if not n.args or (found := next((f for a in n.args if (f := _permuted(a)) is not None), None)) is None:
+            return None
+        x, axes = found
+        if n.prim == "map":
+            if all(_permuted(a) is not None or a.prim == "expand" or self._known(a) for a in n.args):
+                return _first(make("map", tuple(_last(a) for a in n.args), **n.attrs))
+        elif n.prim == "cast":
+            return _first(make("cast", (x,), **n.attrs))
+        elif n.prim == "pad":
+            lo, hi = (tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim)) for k in ("lo", "hi"))
+            return _first(make("pad", (x,), lo=lo, hi=hi, value=n.attrs["value"]))
+        elif n.prim == "slice":
+            return _first(make("slice", (x,), **{k: tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim)) for k in ("begin", "size", "step")}))
+        elif n.prim == "window":
+            return _first(make("window", (x,), **{**n.attrs, "axes": tuple(axes[a] for a in n.attrs["axes"])}))
+        elif n.prim == "concat":
+            if all(_permuted(a) is not None for a in n.args):
+                return _first(make("concat", tuple(a.args[0] for a in n.args), axis=axes[n.attrs["axis"]]))
+        elif n.prim == "reduce":
+            return self._reduced(n, x, axes)
+        return None
+
+    def _reduced(self, n: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
+        inner = tuple(sorted(axes[a] for a in n.attrs["axes"]))
+        out = make("reduce", (x,), op=n.attrs["op"], axes=inner)
+        left = [a for a in range(x.ndim) if a not in inner]                # axes of x in the order of the result
+        wanted = [axes[a] for a in range(n.args[0].ndim) if a not in n.attrs["axes"]]
+        return ir.permute(out, [left.index(a) for a in wanted])
+
+    # ---- what depends on parameters alone
+    def split(self, roots: list[Node]) -> Layout:
+        """The program without the parts that ``prepare`` does."""
+        prepared: list[Node] = []
+        place: dict[Node, Node] = {}
+        count = len(self.program.inputs)
+        used = {a for n in ir.toposort(roots) if not self._known(n) for a in n.args if self._known(a)}
+        for n in used:
+            at = self._computed(n)
+            if at is not None and at not in place:
+                place[at] = ir.input(count + len(prepared), at.shape, at.dtype)
+                prepared.append(at)
+        if not prepared:
+            return Layout(self.program.with_roots(roots), notes=self.notes)
+        order = ir.toposort(prepared)
+        slots = tuple(sorted(n.attrs["slot"] for n in order if n.prim == "input"))
+        renamed: dict[Node, Node] = {self.program.inputs[s]: ir.input(i, self.program.inputs[s].shape, self.program.inputs[s].dtype) for i, s in enumerate(slots)}
+        inputs = tuple(renamed[self.program.inputs[s]] for s in slots)
+        outputs = _replaced(prepared, renamed)
+        main = Program((*self.program.inputs, *(place[n] for n in prepared)), (), ())
+        out = _replaced(roots, place)
+        k = len(self.program.outputs)
+        main = Program(main.inputs, tuple(out[:k]), tuple((s, r) for (s, _), r in zip(self.program.updates, out[k:])))
+        notes = [*self.notes, *(self.packs[n] if n in self.packs else f"{n!r} computed once" for n in prepared)]
+        return Layout(main, Program(inputs, tuple(outputs)), slots, notes)
+
+    def _computed(self, n: Node) -> Node | None:
+        """What is worth keeping of a value: packed weights, or the numbers below its movement; None for those that memory holds."""
+        while n not in self.packs:
+            if not n.args or n.prim in ("slice", "pad", "window", "concat"):
+                return None
+            if n.prim not in ("reshape", "permute", "expand"):
+                return n if any(m.prim == "input" for m in ir.toposort([n])) else None
+            n = n.args[0]
+        return n
+
+
+def _replaced(roots: list[Node], new: dict[Node, Node]) -> list[Node]:
+    """Roots over other nodes in place of some."""
+    done = dict(new)
+    todo: list[tuple[Node, bool]] = [(r, False) for r in reversed(roots)]
+    while todo:
+        n, ready = todo.pop()
+        if n in done:
+            continue
+        if ready:
+            done[n] = rebuild(n, [done[a] for a in n.args])
+        else:
+            todo.append((n, True))
+            todo.extend((a, False) for a in n.args if a not in done)
+    return [done[r] for r in roots]
+
+
+def layout(program: Program, lasting: frozenset[int], blocking: Blocking) -> Layout:
+    """The program with channels-last convolutions, and the program that prepares its weights. lasting: slots of inputs that
+    seldom change (parameters), which the program itself does not change.
+    """
+    run = _Conversion(program, lasting - {slot for slot, _ in program.updates}, blocking)
+    roots = run.run()
+    return run.split(roots) if run.packs else Layout(program)
