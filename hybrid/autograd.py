@@ -7,7 +7,7 @@ from . import dtype as dt
 from . import history, traced_function, traced_grad
 from .array import NDArray, full_like, wrap
 from .dispatch import apply_program
-from .errors import DTypeError, HybridError, ShapeError
+from .errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from .passes.differentiate import vjp_program
 from .scope import SCOPE
 from .tape import Entry, Slot, flags
@@ -160,6 +160,8 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
 def _heads(heads: Any, head_grads: Any) -> tuple[list[Any], list[Any]]:
     heads = list(heads) if isinstance(heads, (list, tuple)) else [heads]
     given = [None] * len(heads) if head_grads is None else list(head_grads) if isinstance(head_grads, (list, tuple)) else [head_grads]
+    if len(heads) != len(given):
+        raise AttributeValueError(f"heads and head_grads must be lists of the same length: there are {len(heads)} heads and {len(given)} gradients")
     return heads, [full_like(h, 1) if g is None else _head_gradient(h, g) for h, g in zip(heads, given)]
 
 
@@ -193,12 +195,11 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
 
 def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
          train_mode: bool = True) -> Any:  # noqa: A002
-    """Gradients with respect to variables, returned; with create_graph they can be differentiated again."""
+    """Gradients with respect to variables: a list, also for one variable, as MXNet gives it; with create_graph they can be differentiated again."""
     if SCOPE.traces:
         with flags(create_graph, train_mode):
             return traced_grad.grad(heads, variables, head_grads)
-    single = not isinstance(variables, (list, tuple))
-    wanted = [variables] if single else list(variables)
+    wanted = list(variables) if isinstance(variables, (list, tuple)) else [variables]
     for v in wanted:
         if v._ag is None:
             raise HybridError("autograd.grad: a variable has no gradient: call attach_grad() on it before recording")
@@ -207,8 +208,7 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool 
     slots = [v._ag for v in wanted]
     with flags(None, train_mode):
         found = _backward(heads, seeds, keep, create_graph, slots)
-    out = [found[id(s)][1] if id(s) in found else full_like(v, 0) for s, v in zip(slots, wanted)]
-    return out[0] if single else out
+    return [found[id(s)][1] if id(s) in found else full_like(v, 0) for s, v in zip(slots, wanted)]
 
 
 def get_symbol(x: Any) -> Any:

@@ -152,7 +152,7 @@ class Call:
     def forward(self, arrays: Sequence[NDArray], train: bool, ctx: Context, cls: Any = None) -> list[NDArray]:
         """Outputs; the arrays of auxiliary states may have changed."""
         out = self._new(ctx, self.outputs, cls)
-        with _outside(train):
+        with outside(train):
             self.operator(ctx).forward(is_train=train, req=["write"] * len(out), in_data=list(arrays[:self.count]), out_data=out, aux=list(arrays[self.count:]))
         return out
 
@@ -160,13 +160,13 @@ class Call:
                  cls: Any = None) -> list[NDArray]:
         """Gradients of the inputs; zeros where none is wanted."""
         found = self._new(ctx, list(zip(self.shapes, self.dtypes))[:self.count], cls)
-        with _outside(train):
+        with outside(train):
             self.operator(ctx).backward(req=["write" if w else "null" for w in wanted], out_grad=list(grads), in_data=list(arrays[:self.count]),
                                         out_data=list(outputs), in_grad=found, aux=list(arrays[self.count:]))
         return found
 
 
-class _outside:                                           # noqa: N801  a scope
+class outside:                                           # noqa: N801  a scope
     """Scope of the user's code: nothing is recorded or traced."""
 
     def __init__(self, train: bool):
@@ -235,7 +235,7 @@ def _lower(nodes: Sequence[Node], a: Attrs) -> Lowered:
     count, states = call.count, nodes[call.count:]
 
     def forward(xp: Any, arrays: Sequence[Any]) -> list[Any]:
-        ctx = _device(xp, arrays)
+        ctx = device_of(xp, arrays)
         own = [*arrays[:count], *(xp.array(x) for x in arrays[count:])]
         given = [wrap(x, ctx) for x in own]
         return [x._data for x in (*call.forward(given, train, ctx), *given[count:])]
@@ -245,7 +245,7 @@ def _lower(nodes: Sequence[Node], a: Attrs) -> Lowered:
         results = [ir.make("host_item", (node,), index=i) for i in range(len(call.outputs))]
 
         def backward(xp: Any, arrays: Sequence[Any]) -> list[Any]:
-            ctx = _device(xp, arrays)
+            ctx = device_of(xp, arrays)
             k, m = len(grads), len(grads) + len(nodes)
             given = [wrap(x, ctx) for x in arrays]
             found = call.backward(given[:k], given[k:m], given[m:], [i in floats for i in range(count)], train, ctx)
@@ -258,7 +258,7 @@ def _lower(nodes: Sequence[Node], a: Attrs) -> Lowered:
     return Lowered(tuple(made[:n]), {count + i: made[n + i] for i in range(len(states))})
 
 
-def _device(xp: Any, arrays: Sequence[Any]) -> Context:
+def device_of(xp: Any, arrays: Sequence[Any]) -> Context:
     if xp is np:
         here = current_context()
         return here if array_module(here) is np else Context("cpu", 0)

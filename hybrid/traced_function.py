@@ -1,10 +1,13 @@
-"""``autograd.Function`` inside hybridized code: its forward and its backward become part of the program."""
+"""``autograd.Function`` inside hybridized code: its forward and its backward become part of the program.
+
+Where they cannot be traced (``asnumpy()`` in them) they are called from within the program: host_function.py.
+"""
 from __future__ import annotations
 
 import itertools
 from typing import Any, Sequence
 
-from . import ir
+from . import host_function, ir
 from .errors import HybridError, TraceError, user_location
 from .ir import Node
 from .ir.vjp import register_grad
@@ -71,8 +74,20 @@ def call(function: Any, inputs: Sequence[Any], run: Any) -> Any:
     """A Function on traced values. run: its ``forward``, outside of the recording."""
     trace = tracing()
     symbols = [x if isinstance(x, Symbol) else trace.capture(x) for x in inputs]
+    before = [list(h.entries) for h, _ in trace.handles]
+    try:
+        return _traced(function, symbols, run)
+    except TraceError:                                    # its code wants real arrays
+        for (handle, _), entries in zip(trace.handles, before):
+            handle.entries = entries
+        return host_function.call(function, symbols)
+
+
+def _traced(function: Any, symbols: Sequence[Symbol], run: Any) -> Any:
     out = run(*symbols)
     outputs = list(out) if isinstance(out, (list, tuple)) else [out]
+    if not all(isinstance(o, Symbol) for o in outputs):
+        raise TraceError(f"{type(function).__name__}.forward gives {', '.join(type(o).__name__ for o in outputs)}, which no traced value went into")
     if not SCOPE.recording:
         return out
     if len({str(o.dtype) for o in outputs}) != 1:

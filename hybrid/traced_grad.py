@@ -132,10 +132,8 @@ def grad(heads: Any, variables: Any, head_grads: Any = None) -> Any:
     """``autograd.grad`` on traced values."""
     trace = tracing()
     traced, seeds = _heads(heads, head_grads)
-    single = not isinstance(variables, (list, tuple))
-    wanted = [v if isinstance(v, Symbol) else trace.capture(v) for v in ([variables] if single else variables)]
-    out = _gradients(traced, seeds, [Symbol([w._one()]) for w in wanted])
-    return out[0] if single else out
+    wanted = [v if isinstance(v, Symbol) else trace.capture(v) for v in (variables if isinstance(variables, (list, tuple)) else [variables])]
+    return _gradients(traced, seeds, [Symbol([w._one()]) for w in wanted])
 
 
 class Leaf:

@@ -88,7 +88,7 @@ def test_second_order_through_a_recorded_call(hybridized: bool) -> None:
     x = nd.array([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
     x.attach_grad()
     with autograd.record():
-        first = autograd.grad(net(x).sum(), x, create_graph=True)
+        first = autograd.grad(net(x).sum(), x, create_graph=True)[0]
         penalty = (first * first).sum()
     penalty.backward()
     t = np.tanh(0.3 * x.asnumpy().sum(1))                # first = 4 * 0.3 * (1 - t^2) * 0.3, the same for each element

@@ -9,7 +9,7 @@ from .. import autograd, names, ndarray, symbol
 from ..array import NDArray
 from ..contents import fingerprint
 from ..device import current_context
-from ..errors import DeferredInitializationError, HybridError, ShapeError
+from ..errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
 from ..scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
@@ -74,7 +74,7 @@ class HybridBlock(Block):
             with self.name_scope():
                 return self.hybrid_forward(symbol, x, *args, **params, **kwargs)
         if first is None:
-            raise TypeError(f"{type(self).__name__} takes arrays (hybrid.nd, hybrid.np) or Symbols, got {type(x).__name__}: wrap it with nd.array(x)")
+            raise AttributeValueError(f"{type(self).__name__} takes arrays (hybrid.nd, hybrid.np) or Symbols, got {type(x).__name__}: wrap it with nd.array(x)")
         try:
             params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
         except DeferredInitializationError:

@@ -10,6 +10,6 @@ __all__ = ["nn"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("cnn", "data", "rnn"):                                  # loaded when they are asked for
+    if name in ("cnn", "data", "estimator", "rnn"):                                  # loaded when they are asked for
         return importlib.import_module(f"hybrid.gluon.contrib.{name}")
     raise AttributeError(f"module 'hybrid.gluon.contrib' has no attribute {name!r}")

@@ -200,6 +200,12 @@ class SyncBatchNorm(BatchNorm):
     def __init__(self, in_channels: int = 0, num_devices: Any = None, momentum: float = 0.9, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
                  use_global_stats: bool = False, **kwargs: Any):
         super().__init__(1, momentum, epsilon, center, scale, use_global_stats, in_channels=in_channels, **kwargs)
+        self._shown = {"eps": epsilon, "momentum": momentum, "fix_gamma": not scale, "use_global_stats": use_global_stats,
+                       "ndev": 1 if num_devices is None else num_devices, "key": self.prefix}
+
+    def __repr__(self) -> str:
+        n = self.gamma.shape[0]
+        return f"SyncBatchNorm({', '.join(f'{k}={v!r}' for k, v in self._shown.items())}, in_channels={n or None})"
 
 
 class Embedding(HybridBlock):

@@ -5,17 +5,19 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import AttributeValueError
+
 
 def whole(layer: str, name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least ``least``; TypeError or ValueError says what was given.
+    """An integer of at least ``least``; AttributeValueError says what was given.
 
     >>> whole("Dense", "units", 3)
     3
     """
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{layer}: {name} must be an integer, got {value!r}")
+        raise AttributeValueError(f"{layer}: {name} must be an integer, got {value!r}")
     if value < least:
-        raise ValueError(f"{layer}: {name} must be at least {least}, got {value}")
+        raise AttributeValueError(f"{layer}: {name} must be at least {least}, got {value}")
     return int(value)
 
 
@@ -24,15 +26,15 @@ def several(layer: str, name: str, value: Any, n: int, least: int = 0) -> tuple[
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         value = (value,) * n
     if not isinstance(value, (list, tuple)) or len(value) != n:
-        raise ValueError(f"{layer}: {name} must be an integer or {n} of them, got {value!r}")
+        raise AttributeValueError(f"{layer}: {name} must be an integer or {n} of them, got {value!r}")
     return tuple(whole(layer, name, v, least) for v in value)
 
 
 def number(layer: str, name: str, value: Any, least: float | None = None, most: float | None = None) -> Any:
     """A number, within limits."""
     if isinstance(value, str) or not isinstance(value, (int, float, np.number)):
-        raise TypeError(f"{layer}: {name} must be a number, got {value!r}")
+        raise AttributeValueError(f"{layer}: {name} must be a number, got {value!r}")
     if least is not None and value < least or most is not None and value > most:
         limits = f"at most {most}" if least is None else f"at least {least}" if most is None else f"in [{least}, {most}]"
-        raise ValueError(f"{layer}: {name} must be {limits}, got {value}")
+        raise AttributeValueError(f"{layer}: {name} must be {limits}, got {value}")
     return value

@@ -1,0 +1,97 @@
+"""autograd.Function whose Python code wants real arrays, inside hybridized blocks."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, gluon, nd
+
+
+class Rounded(autograd.Function):
+    """round(10 x) with a gradient that needs what forward kept."""
+
+    def forward(self, x: Any) -> Any:
+        self.k = np.round(x.asnumpy() * 10)
+        self.save_for_backward(x)
+        return nd.array(self.k)
+
+    def backward(self, dy: Any) -> Any:
+        x, = self.saved_tensors
+        return dy * nd.array(self.k) * x
+
+
+class Scaled(autograd.Function):
+    """Two results, of which one depends on a number."""
+
+    def forward(self, x: Any, y: Any) -> Any:
+        self.s = float(x.sum().asscalar())
+        return x * self.s, y + 1
+
+    def backward(self, a: Any, b: Any) -> Any:
+        return a * self.s, b
+
+
+class Net(gluon.HybridBlock):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = gluon.nn.Dense(3)
+
+    def forward(self, x: Any) -> Any:
+        a, b = Scaled()(Rounded()(self.fc(x).tanh()), x)
+        return (a * 0.01).sum() + b.sum() * a.mean()
+
+
+def gradients(net: Any) -> list[np.ndarray]:
+    xs = [nd.array(np.random.RandomState(k).rand(2, 4)) for k in (1, 2)]
+    for x in xs:
+        x.attach_grad()
+    with autograd.record():
+        ys = [net(x) for x in xs]                        # both forward before the first backward: each keeps its own state
+    out = []
+    for x, y in zip(xs, ys):
+        y.backward()
+        out += [y.asnumpy(), x.grad.asnumpy(), net.fc.weight.grad().asnumpy()]
+    return [*out, net(xs[0]).asnumpy()]
+
+
+def test_a_function_that_wants_arrays_runs_within_the_program() -> None:
+    mx.random.seed(1)
+    net = Net()
+    net.initialize(mx.init.Xavier())
+    eager = gradients(net)
+    net.hybridize()
+    for a, b in zip(eager, gradients(net)):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-6)
+    assert any("autograd.Function" in name for name, _ in net.report().refusals)
+
+
+def test_a_wrong_number_of_gradients_is_an_error() -> None:
+    class One(Scaled):
+        def backward(self, a: Any, b: Any) -> Any:
+            return a
+
+    class Bad(gluon.HybridBlock):
+        def forward(self, x: Any) -> Any:
+            return One()(x, x)[0]
+    net = Bad()
+    net.hybridize()
+    x = nd.ones((2,))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    with pytest.raises(mx.HybridError, match="returned 1 gradients for 2 inputs"):
+        y.backward()
+
+
+def test_grad_gives_a_list_and_counts_heads() -> None:
+    x = nd.array([1.0, 2.0])
+    x.attach_grad()
+    with autograd.record():
+        y = x * x
+        found = autograd.grad(y, x, create_graph=True)
+    assert isinstance(found, list) and found[0].asnumpy().tolist() == [2, 4]
+    with pytest.raises(AssertionError, match="2 heads and 1 gradients"):
+        autograd.backward([y, y], [nd.ones((2,))])
