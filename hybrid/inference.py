@@ -111,8 +111,24 @@ def _outputs(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dt
     padded = len(d.inputs) - len(shapes) if not d.variadic else 0
     if all(s is not None and all(v > 0 for v in s) for s in shapes):
         return [t for _, t in d.infer([*shapes, *[None] * padded], [*types, *[None] * padded], a)]
+    if (guess := _with_any_shapes(n, shapes, types)) is not None:
+        return guess
     own = a.asdict().get("dtype")
     if own or not types:
         return [dt.as_dtype(own)] * d.num_outputs(a)
     layer = d.params is not None and not getattr(d.params, "from_any", False)        # its result has the dtype of the data
     return [types[0] if layer else dt.promote(*types)] * d.num_outputs(a)
+
+
+def _with_any_shapes(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dtype] | None:
+    """Dtypes of the results for small shapes in place of unknown ones: dtypes hardly ever depend on shapes. None where they do not fit."""
+    d, a = n.opdef, n.attrs
+    assert d is not None and a is not None
+    if d.params is not None or not types:
+        return None
+    guess = [s if s is not None and all(v > 0 for v in s) else (2, 2) for s in shapes]
+    padded = [None] * (len(d.inputs) - len(shapes) if not d.variadic else 0)
+    try:
+        return [t for _, t in d.infer([*guess, *padded], [*types, *padded], a)]
+    except (ShapeError, DTypeError, AttributeValueError):
+        return None

@@ -274,10 +274,7 @@ def output_name(n: SymNode, k: int) -> str:
     """MXNet's name of an output."""
     if n.opdef is None:
         return n.name
-    if n.opdef.num_visible(n.attrs) > 1:                                  # type: ignore[arg-type]
-        own = n.opdef.output_names
-        return f"{n.name}_{own[k]}" if own else f"{n.name}_output{k}"
-    return f"{n.name}_output"
+    return f"{n.name}_{n.opdef.output_name(k, n.attrs)}"                   # type: ignore[arg-type]
 
 
 def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_mult: Any = None, wd_mult: Any = None, dtype: Any = None,

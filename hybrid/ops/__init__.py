@@ -1,11 +1,11 @@
 """The operators: importing the package registers every family."""
 from __future__ import annotations
 
-from . import (arrange, assign, attention, boxes, conv, creation, ctc, decompose, deformable, densities, distributions, einsum, elementwise, image, indexing, linalg, multibox, nn, norm,
-               order, output, patches, position_sensitive, proposal, random, reduction, regions, registry, resize, rnn, sequence, shape, triangles, updates, updates_many,
-               various)
+from . import (arrange, assign, attention, boxes, conv, creation, ctc, decompose, deformable, densities, distributions, einsum, elementwise, image, indexing, linalg,
+               multibox, nn, norm, np_arrange, np_linalg, order, output, output_names, padding, patches, position_sensitive, proposal, random,
+               reduction, regions, registry, resize, rnn, sequence, shape, triangles, updates, updates_many, various)
 
 __all__ = ["arrange", "assign", "attention", "boxes", "conv", "creation", "ctc", "decompose", "deformable", "densities", "distributions", "einsum",
-           "elementwise", "image", "indexing", "linalg", "multibox", "nn", "norm",
-           "order", "output", "patches", "position_sensitive", "proposal", "random", "reduction", "regions", "registry", "resize", "rnn", "sequence", "shape", "triangles",
-           "updates", "updates_many", "various"]
+           "elementwise", "image", "indexing", "linalg", "multibox", "nn", "norm", "np_arrange", "np_linalg", "order", "output", "output_names",
+           "padding", "patches", "position_sensitive", "proposal", "random", "reduction", "regions", "registry", "resize", "rnn", "sequence", "shape",
+           "triangles", "updates", "updates_many", "various"]

@@ -10,8 +10,9 @@ from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import MAX_TEXT, Attribute, Attrs
+from .padding import pad_edge, pad_reflect
 from .registry import Axes, Bool, Enum, Float, Int, op
-from .shape import _pad_edge, _pad_reflect, concat, cut, normal_axis, np_concatenate, reverse
+from .shape import concat, cut, normal_axis, np_concatenate, reverse
 
 
 def nested(text: str) -> Any:
@@ -234,7 +235,7 @@ def _pad_symmetric(x: Node, axis: int, before: int, after: int) -> Node:
     return ir.concat([*first, x, *last], axis)
 
 
-_PADDERS = {"edge": _pad_edge, "reflect": _pad_reflect, "symmetric": _pad_symmetric}
+_PADDERS = {"edge": pad_edge, "reflect": pad_reflect, "symmetric": _pad_symmetric}
 
 
 @op("_npi_pad", "data", np=("pad",), pad_width=PadWidth(), mode=Enum("constant", "constant", "edge", "reflect", "symmetric"), constant_values=Float(0.0),

@@ -50,7 +50,7 @@ def _as_input(out: Node, *inputs: Node) -> Node:
 
 # broadcast_NAME: (scalar function, elementwise JSON names, nd names, scalar JSON stem, reversed stem)
 BINARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str, str]] = {
-    "add": ("add", ("elemwise_add", "_plus", "_add", "_Plus"), ("broadcast_plus",), "_plus_scalar", ""),
+    "add": ("add", ("elemwise_add", "_plus", "_add", "_Plus", "_grad_add"), ("broadcast_plus",), "_plus_scalar", ""),
     "sub": ("sub", ("elemwise_sub", "_minus", "_sub", "_Minus"), ("broadcast_minus",), "_minus_scalar", "_rminus_scalar"),
     "mul": ("mul", ("elemwise_mul", "_mul", "_Mul"), (), "_mul_scalar", ""),
     "div": ("div", ("elemwise_div", "_div", "_Div"), (), "_div_scalar", "_rdiv_scalar"),
@@ -120,6 +120,9 @@ NP_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "true_divide": 
              "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor", "left_shift": "shl", "right_shift": "shr"}
 
 
+OF_BOOLS = {"add": "logical_or", "mul": "logical_and"}                # NumPy's sums and products of truth values
+
+
 # Under another name the same operator; a number on the left is the mirrored operator, so that files hold MXNet's names
 NP_SAME = {"divide": "true_divide", "remainder": "mod"}
 MIRROR = {"greater": "less", "less": "greater", "greater_equal": "less_equal", "less_equal": "greater_equal",
@@ -129,7 +132,8 @@ MIRROR = {"greater": "less", "less": "greater", "greater_equal": "less_equal", "
 
 def _np_binary(name: str, fn: str) -> None:
     def lower(x1: Node, x2: Node, a: Attrs) -> Node:
-        return ir.map(fn, x1, x2)
+        both = x1.dtype == x2.dtype == dt.bool_
+        return ir.map(OF_BOOLS.get(fn, fn) if both else fn, x1, x2)
 
     def lower_scalar(data: Node, a: Attrs) -> Node:
         return ir.map(fn, data, a.scalar)
@@ -162,7 +166,8 @@ for _name in ("isnan", "isinf", "isfinite", "logical_not"):
 for _name in ("isnan", "isinf", "isfinite"):
     op(f"_contrib_{_name}", "data", mx=(f"contrib.{_name}",))(
         (lambda fn: lambda data, a: ir.cast(ir.map(fn, data), dt.float32))(_name))
-op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"))(lambda data, a: ir.map("bit_not", data))
+op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"))(
+    lambda data, a: ir.map("logical_not" if data.dtype == dt.bool_ else "bit_not", data))
 
 
 op("degrees", "data", np=("degrees", "rad2deg"), json=("_npi_degrees",))(lambda data, a: ir.map("mul", data, 57.29577951308232))
@@ -210,9 +215,10 @@ def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
 def clip(data: Node, a: Attrs) -> Node:
     """Values limited to [a_min, a_max]; the gradient is 1 at and between the limits."""
     out = data
-    if a.a_min is not None:
+    low, high = (None, None) if dt.is_float(data.dtype) or data.dtype == dt.bool_ else (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max)
+    if a.a_min is not None and (low is None or a.a_min > low):                # a limit that no integer of the dtype reaches is none
         out = ir.map("where", ir.map("lt", data, a.a_min), ir.cast(ir.const(a.a_min, data.dtype), data.dtype), out)
-    if a.a_max is not None:
+    if a.a_max is not None and (high is None or a.a_max < high):
         out = ir.map("where", ir.map("gt", data, a.a_max), ir.cast(ir.const(a.a_max, data.dtype), data.dtype), out)
     return out
 
@@ -278,13 +284,13 @@ def block_grad(data: Node, a: Attrs) -> Node:
     return ir.detach(data)
 
 
-@op("zeros_like", "data", np=("zeros_like",), json=("_np_zeros_like",))
+@op("zeros_like", "data", json=("_np_zeros_like",))
 def zeros_like(data: Node, a: Attrs) -> Node:
     """Zeros of the input's shape and dtype."""
     return ir.full(0, data.shape, data.dtype)
 
 
-@op("ones_like", "data", np=("ones_like",), json=("_np_ones_like",))
+@op("ones_like", "data", json=("_np_ones_like",))
 def ones_like(data: Node, a: Attrs) -> Node:
     """Ones of the input's shape and dtype."""
     return ir.full(1, data.shape, data.dtype)

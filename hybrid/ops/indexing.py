@@ -135,7 +135,7 @@ def _flat_index(indices: Node, shape: tuple[int, ...]) -> Node:
     at = None
     for k, n in enumerate(shape):
         row = ir.reshape(ir.slice(indices, (k,) + (0,) * (indices.ndim - 1), (1,) + indices.shape[1:]), indices.shape[1:])
-        i = index_of(row, n, "wrap")
+        i = ir.cast(row, dt.int64) if not k and n < 0 else index_of(row, n, "wrap")            # the first length is not needed and may be -1
         at = i if at is None else at * n + i
     if at is None:
         raise ShapeError("no indices were given: the first axis of indices is empty")
@@ -146,8 +146,9 @@ def _flat_index(indices: Node, shape: tuple[int, ...]) -> Node:
 def unravel_index(data: Node, a: Attrs) -> Node:
     """Coordinates in ``shape`` of positions in the flattened array, along a new first axis."""
     rows, rest = [], ir.cast(data, dt.int64)
-    for n in a.shape[::-1]:
-        rows.append(ir.reshape(ir.map("mod", rest, n), (1, *data.shape)))
+    for k, n in enumerate(a.shape[::-1]):
+        free = k == len(a.shape) - 1 and n < 0                     # the first length is not needed and may be -1
+        rows.append(ir.reshape(rest if free else ir.map("mod", rest, n), (1, *data.shape)))
         rest = ir.map("floordiv", rest, n)
     return ir.cast(ir.concat(rows[::-1], 0), data.dtype)
 

@@ -8,7 +8,7 @@ from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
-from .attributes import Attribute, Attrs
+from .attributes import Attrs
 from .registry import Axes, Bool, DType, Float, Int, op
 from .shape import cut, normal_axis
 
@@ -19,6 +19,11 @@ def axes_of(x: Node, axis: Any, exclude: bool = False) -> tuple[int, ...]:
         return () if exclude else tuple(range(x.ndim))
     given = {normal_axis(i, x.ndim) for i in ((axis,) if isinstance(axis, int) else axis)}
     return tuple(i for i in range(x.ndim) if (i in given) != exclude)
+
+
+def np_axes(x: Node, axis: Any) -> tuple[int, ...]:
+    """Axes as NumPy reads them: all for None, none for ()."""
+    return () if axis == () else axes_of(x, axis)
 
 
 def summed(x: Node, axes: tuple[int, ...], keepdims: bool) -> Node:
@@ -38,7 +43,7 @@ def _nan_to(value: float) -> Callable[[Node], Node]:
 
 REDUCERS: dict[str, Callable[[Node, tuple[int, ...], bool], Node]] = {
     "sum": summed, "mean": mean_of,
-    "prod": lambda x, axes, keep: ir.reduce("prod", x, axes, keep),
+    "prod": lambda x, axes, keep: ir.reduce("prod", ir.cast(x, dt.int64) if x.dtype == dt.bool_ else x, axes, keep),
     "max": lambda x, axes, keep: ir.reduce("max", x, axes, keep),
     "min": lambda x, axes, keep: ir.reduce("min", x, axes, keep),
     "nansum": lambda x, axes, keep: ir.reduce("sum", _nan_to(0)(x), axes, keep),
@@ -65,13 +70,13 @@ def _reduction(name: str) -> None:
 def _np_reduction(name: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         x = ir.cast(data, dt.as_dtype(a.dtype)) if a.dtype else data
-        axes = axes_of(x, a.axis)
+        axes = np_axes(x, a.axis)
         _check(x, name, axes)
         out = REDUCERS[name](x, axes, a.keepdims)
         return out if a.initial is None else ir.map({"max": "maximum", "min": "minimum", "prod": "mul"}.get(name, "add"), out, a.initial)
     lower.__doc__ = f"NumPy's {name}."
     first, second = ("_npi_", "_np_") if name == "mean" else ("_np_", "_npi_")           # as MXNet happens to write them
-    op(first + name, "a", np=(name, *({"max": ("amax",), "min": ("amin",)}.get(name, ()))), json=(second + name,),
+    op(first + name, "a", np=(name, *({"max": ("amax",), "min": ("amin",), "prod": ("product",)}.get(name, ()))), json=(second + name,),
        axis=Axes(None), dtype=DType(None), keepdims=Bool(False), initial=Float(None))(lower)
 
 
@@ -80,21 +85,22 @@ for _name in REDUCERS:
     _np_reduction(_name)
 
 
-def _np_bool(name: str, how: str) -> None:
+def _np_bool(name: str, how: str, *names: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         test = data if data.dtype == dt.bool_ else ir.map("ne", data, 0)
-        return ir.reduce(how, test, axes_of(data, a.axis), a.keepdims)
+        return ir.reduce(how, test, np_axes(data, a.axis), a.keepdims)
     lower.__doc__ = f"NumPy's {name}."
-    op(f"_np_{name}", "data", np=(name,), axis=Axes(None), keepdims=Bool(False))(lower)
+    op(f"_np_{name}", "data", np=(name, *names), axis=Axes(None), keepdims=Bool(False))(lower)
 
 
-_np_bool("all", "min")
-_np_bool("any", "max")
+_np_bool("all", "min", "alltrue")
+_np_bool("any", "max", "sometrue")
 
 
 def _moment(data: Node, a: Attrs) -> Node:
-    axes = axes_of(data, a.axis)
+    axes = np_axes(data, a.axis)
     x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
+    x = ir.cast(x, dt.as_dtype(a.dtype)) if a.dtype and dt.is_float(dt.as_dtype(a.dtype)) else x
     c = x - ir.expand(mean_of(x, axes, True), x.shape)
     return ir.reduce("sum", c * c, axes, a.keepdims) / max(math.prod(x.shape[i] for i in axes) - a.ddof, 1)
 
@@ -128,12 +134,12 @@ def _arg(data: Node, name: str, axis: Any, keepdims: bool) -> Node:
 
 def _arg_op(name: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
-        out = ir.cast(_arg(data, name, a.axis, a.keepdims), data.dtype if data.dtype.kind in "iu" else dt.float32)
+        out = ir.cast(_arg(data, name, a.axis, a.keepdims), data.dtype if data.dtype != dt.bool_ else dt.float32)
         return out if out.ndim else ir.reshape(out, (1,))
 
     def lower_np(data: Node, a: Attrs) -> Node:
         return _arg(data, name, a.axis, a.keepdims)
-    lower.__doc__ = f"{name} along an axis as float32 (integers keep their dtype), as MXNet's; the first of equal values."
+    lower.__doc__ = f"{name} along an axis in the dtype of data, as MXNet's; the first of equal values."
     lower_np.__doc__ = f"NumPy's {name}: int64."
     op(name, "data", axis=Int(None), keepdims=Bool(False))(lower)
     op(f"_npi_{name}", "data", np=(name,), axis=Int(None), keepdims=Bool(False))(lower_np)
@@ -207,40 +213,6 @@ def cumsum(data: Node, a: Attrs) -> Node:
     x = ir.cast(data, dt.as_dtype(a.dtype, dt.int64 if data.dtype == dt.bool_ else data.dtype))
     x = ir.reshape(x, (-1,)) if a.axis is None else x
     return running_sum(x, normal_axis(a.axis or 0, x.ndim)) if x.size else x
-
-
-class Order(Attribute):
-    """The order of a norm: a number, inf, fro, or None."""
-    kind = "order of a norm"
-
-    def convert(self, value: Any) -> Any:
-        return "fro" if value == "fro" else float(value)
-
-
-@op("_npi_norm", "data", np=("linalg.norm",), ord=Order(None), axis=Axes(None), keepdims=Bool(False), flag=Int(None))
-def np_norm(data: Node, a: Attrs) -> Node:
-    """NumPy's linalg.norm of vectors (orders 1, 2, inf, -inf, 0 and others) and matrices (fro, 1, inf, -1, -inf)."""
-    x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
-    axes = axes_of(x, a.axis)
-    if a.flag == 2:
-        raise ShapeError("norm: the nuclear norm is not supported: sum the singular values, np.linalg.svd(x)[1].sum()")
-    if a.flag in (-2, 1):                                # MXNet's notes: neither order nor axis was given, so all elements are one vector; Frobenius
-        return ir.map("sqrt", ir.reduce("sum", x * x, axes, a.keepdims))
-    size = ir.map("abs", x)
-    if a.ord is None or a.ord == "fro" or a.ord == 2 and len(axes) == 1:
-        return ir.map("sqrt", ir.reduce("sum", x * x, axes, a.keepdims))
-    if len(axes) == 2 and abs(a.ord) in (1, math.inf):
-        i, j = (a.axis if isinstance(a.axis, tuple) else (0, 1))
-        first, second = (i, j) if abs(a.ord) == 1 else (j, i)
-        out = ir.reduce("max" if a.ord > 0 else "min", ir.reduce("sum", size, (first,), True), (second,), True)
-        return out if a.keepdims else ir.reshape(out, [d for k, d in enumerate(x.shape) if k not in axes])
-    if len(axes) != 1:
-        raise ShapeError(f"norm: ord={a.ord} over axes {axes} is not supported; for matrices use fro, 1, -1, inf or -inf")
-    if abs(a.ord) == math.inf:
-        return ir.reduce("max" if a.ord > 0 else "min", size, axes, a.keepdims)
-    if a.ord == 0:
-        return ir.reduce("sum", ir.cast(ir.map("ne", x, 0), x.dtype), axes, a.keepdims)
-    return ir.map("pow", ir.reduce("sum", ir.map("pow", size, a.ord), axes, a.keepdims), 1.0 / a.ord)
 
 
 @op("_npi_average", "a weights?", np=("average",), axis=Axes(None), returned=Bool(False), weighted=Bool(True))

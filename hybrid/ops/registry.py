@@ -61,7 +61,8 @@ class OpDef:
     arity_attr: str | None = None
     draws: Callable[[Attrs, bool], bool] | None = None
     takes: Mapping[str, Callable[[Attrs], bool]] = field(default_factory=dict)
-    output_names: tuple[str, ...] = ()                  # where they are more than output0, output1, …
+    output_names: tuple[str, ...] = ()                  # output_names.py gives them
+    numbered: Callable[[Attrs], bool] | None = None     # whether a single output is called output0
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
 
     @property
@@ -75,6 +76,12 @@ class OpDef:
     def num_outputs(self, a: Attrs) -> int:
         """How many outputs the operator has, hidden ones included."""
         return self.outputs(a) if self.outputs else 1
+
+    def output_name(self, k: int, a: Attrs) -> str:
+        """The last part of an output's name."""
+        if self.output_names:
+            return self.output_names[k]
+        return f"output{k}" if self.num_visible(a) > 1 or self.numbered is not None and self.numbered(a) else "output"
 
     def num_visible(self, a: Attrs) -> int:
         """How many outputs the user sees."""

@@ -214,7 +214,6 @@ def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: N
     return [x, ir.concat(last_h, 0), *([ir.concat(last_c, 0)] if last_c else [])]
 
 
-setattr(rnn, "output_names", ("output", "state_output", "statecell_output"))          # MXNet's names
 
 
 @op("_rnn_param_concat", "*data", json=("_npi_rnn_param_concat",), arity_attr="num_args", num_args=Int(None), dim=Int(1))

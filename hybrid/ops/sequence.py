@@ -35,7 +35,7 @@ def sequence_mask(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     steps, batch = _time(data, a.axis)
     at = ir.reshape(ir.iota(steps), tuple(d if i == a.axis else 1 for i, d in enumerate(data.shape)))
     lengths = ir.reshape(_lengths(sequence_length, batch), tuple(d if i == 1 - a.axis else 1 for i, d in enumerate(data.shape)))
-    return ir.map("where", ir.map("lt", at, lengths), data, a.value)
+    return ir.map("where", ir.map("lt", at, lengths), data, ir.const(a.value if dt.is_float(data.dtype) else int(a.value), data.dtype))
 
 
 @op("SequenceLast", "data sequence_length?", takes=TAKES, mx=("sequence_last",), use_sequence_length=Bool(False), axis=Int(0))

@@ -1,4 +1,4 @@
-"""Operators that move elements: reshape, transpose, slice, concatenate, repeat, pad."""
+"""Operators that move elements: reshape, transpose, slice, concatenate, repeat."""
 from __future__ import annotations
 
 import math
@@ -9,7 +9,7 @@ from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .registry import Axes, Bool, Enum, Float, Int, Shape, op
+from .registry import Axes, Bool, Enum, Int, Shape, op
 
 
 def normal_axis(axis: int, ndim: int) -> int:
@@ -169,16 +169,28 @@ def expand_dims(data: Node, a: Attrs) -> Node:
     return ir.reshape(data, data.shape[:at] + (1,) + data.shape[at:])
 
 
-@op("squeeze", "data", np=("squeeze",), json=("_np_squeeze", "_npi_squeeze"), axis=Axes(None))
-def squeeze(data: Node, a: Attrs) -> Node:
-    """Axes of length 1 dropped."""
-    if a.axis is None:
+def squeezed(data: Node, axis: Any) -> Node:
+    """Axes of length 1 dropped, all of them or those given."""
+    if axis is None:
         return ir.reshape(data, [d for d in data.shape if d != 1])
-    axes = {normal_axis(i, data.ndim) for i in ((a.axis,) if isinstance(a.axis, int) else a.axis)}
+    axes = {normal_axis(i, data.ndim) for i in ((axis,) if isinstance(axis, int) else axis)}
     for i in axes:
         if data.shape[i] != 1:
             raise ShapeError(f"axis {i} of {data.shape} has length {data.shape[i]}: only axes of length 1 can be dropped")
     return ir.reshape(data, [d for i, d in enumerate(data.shape) if i not in axes])
+
+
+@op("squeeze", "data", axis=Axes(None))
+def squeeze(data: Node, a: Attrs) -> Node:
+    """Axes of length 1 dropped; one stays where nothing else would."""
+    out = squeezed(data, a.axis)
+    return out if out.ndim or not data.ndim else ir.reshape(out, (1,))
+
+
+@op("_np_squeeze", "a", np=("squeeze",), json=("_npi_squeeze",), axis=Axes(None))
+def np_squeeze(x: Node, a: Attrs) -> Node:
+    """Axes of length 1 dropped."""
+    return squeezed(x, a.axis)
 
 
 @op("Concat", "*data", mx=("concat",), json=("concat",), arity_attr="num_args", num_args=Int(None), dim=Int(1))
@@ -349,38 +361,6 @@ def reverse(data: Node, a: Attrs) -> Node:
     return ir.slice(data, [d - 1 if i in axes and d else 0 for i, d in enumerate(data.shape)], data.shape, [-1 if i in axes else 1 for i in range(data.ndim)])
 
 
-@op("Pad", "data", mx=("pad",), npx=("pad",), json=("pad",), mode=Enum("constant", "constant", "edge", "reflect"), pad_width=Shape(), constant_value=Float(0.0))
-def pad(data: Node, a: Attrs) -> Node:
-    """Elements added before and after each axis: a constant, the edge, or the mirror image."""
-    if len(a.pad_width) != 2 * data.ndim:
-        raise ShapeError(f"pad_width {a.pad_width} needs two numbers for each of the {data.ndim} axes")
-    if min(a.pad_width) < 0:
-        raise ShapeError(f"pad_width {a.pad_width} must not be negative; use slice to cut elements off")
-    lo, hi = a.pad_width[::2], a.pad_width[1::2]
-    if a.mode == "constant":
-        return ir.pad(data, lo, hi, a.constant_value)
-    for axis, (before, after) in enumerate(zip(lo, hi)):
-        data = _pad_edge(data, axis, before, after) if a.mode == "edge" else _pad_reflect(data, axis, before, after)
-    return data
-
-
-def _pad_edge(x: Node, axis: int, before: int, after: int) -> Node:
-    def side(at: int, n: int) -> Node:
-        return ir.expand(cut(x, axis, at, 1), x.shape[:axis] + (n,) + x.shape[axis + 1:])
-    return ir.concat([p for p in ([side(0, before)] if before else []) + [x] + ([side(x.shape[axis] - 1, after)] if after else [])], axis)
-
-
-def _pad_reflect(x: Node, axis: int, before: int, after: int) -> Node:
-    n = x.shape[axis]
-    if before >= n or after >= n:
-        raise ShapeError(f"reflect padding of {max(before, after)} needs an axis longer than that; axis {axis} has {n}")
-
-    def mirror(begin: int, size: int) -> Node:
-        part = cut(x, axis, begin, size)
-        return ir.slice(part, [d - 1 if i == axis else 0 for i, d in enumerate(part.shape)], part.shape, [-1 if i == axis else 1 for i in range(x.ndim)])
-    return ir.concat(([mirror(1, before)] if before else []) + [x] + ([mirror(n - 1 - after, after)] if after else []), axis)
-
-
 @op("shape_array", "data", npx=("shape_array",), json=("_npx_shape_array",))
 def shape_array(data: Node, a: Attrs) -> Node:
     """The shape as an int64 array."""
@@ -393,31 +373,3 @@ def shape_array(data: Node, a: Attrs) -> Node:
 def size_array(data: Node, a: Attrs) -> Node:
     """The number of elements as an int64 array of one."""
     return ir.full(data.size, (1,), dt.int64)
-
-
-def _nchw(data: Node) -> tuple[int, ...]:
-    if data.ndim != 4:
-        raise ShapeError(f"an array of 4 axes (batch, channels, height, width) is needed, got {data.shape}")
-    return data.shape
-
-
-@op("depth_to_space", "data", block_size=Int())
-def depth_to_space(data: Node, a: Attrs) -> Node:
-    """Channels moved into blocks of pixels (NCHW)."""
-    n, c, h, w = _nchw(data)
-    b = a.block_size
-    if b < 1 or c % (b * b):
-        raise ShapeError(f"depth_to_space: {c} channels cannot be split into blocks of block_size={b} squared")
-    x = ir.permute(ir.reshape(data, (n, b, b, c // (b * b), h, w)), (0, 3, 4, 1, 5, 2))
-    return ir.reshape(x, (n, c // (b * b), h * b, w * b))
-
-
-@op("space_to_depth", "data", block_size=Int())
-def space_to_depth(data: Node, a: Attrs) -> Node:
-    """Blocks of pixels moved into channels (NCHW)."""
-    n, c, h, w = _nchw(data)
-    b = a.block_size
-    if b < 1 or h % b or w % b:
-        raise ShapeError(f"space_to_depth: {h} x {w} pixels cannot be cut into blocks of block_size={b}")
-    x = ir.permute(ir.reshape(data, (n, c, h // b, b, w // b, b)), (0, 3, 5, 1, 2, 4))
-    return ir.reshape(x, (n, c * b * b, h // b, w // b))

@@ -14,14 +14,16 @@ from .registry import Bool, Int, op
 
 
 def _places(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of a triangle in row order: above the diagonal for positive offsets, below for negative ones."""
-    below = offset < 0 or offset == 0 and lower
-    return np.tril_indices(n, offset) if below else np.triu_indices(n, offset)
+    """Rows and columns of a triangle: above the diagonal for positive offsets, in order of columns; below for negative ones, in order of rows."""
+    if offset < 0 or offset == 0 and lower:
+        return np.tril_indices(n, offset)
+    columns, rows = np.tril_indices(n, -offset)
+    return rows, columns
 
 
 @op("_linalg_extracttrian", "A", mx=("linalg.extracttrian", "linalg_extracttrian"), json=("linalg_extracttrian",), offset=Int(0), lower=Bool(True))
 def extracttrian(x: Node, a: Attrs) -> Node:
-    """The entries of a triangle of the matrices (…, n, n), row by row: (…, entries)."""
+    """The entries of a triangle of the matrices (…, n, n), a lower one row by row, an upper one column by column: (…, entries)."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"square matrices are needed, got {x.shape}")
     n = x.shape[-1]
@@ -33,7 +35,7 @@ def extracttrian(x: Node, a: Attrs) -> Node:
 
 @op("_linalg_maketrian", "A", mx=("linalg.maketrian", "linalg_maketrian"), json=("linalg_maketrian",), offset=Int(0), lower=Bool(True))
 def maketrian(x: Node, a: Attrs) -> Node:
-    """Matrices with the last axis as a triangle, row by row, and zeros elsewhere; extracttrian turned round."""
+    """Matrices with the last axis as a triangle and zeros elsewhere; extracttrian turned round."""
     if not x.ndim:
         raise ShapeError("maketrian needs an axis")
     entries = x.shape[-1]

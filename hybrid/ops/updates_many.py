@@ -12,7 +12,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, Float, Floats, Int, Lowered, Shape, op
-from .updates import ADAM, COMMON, LAZY, MOMENTUM, RULES, alike, check_shapes, clipped, lamb_direction, lamb_rate, sgd, sgd_momentum
+from .updates import ADAM, MOMENTUM, RULES, alike, check_shapes, clipped, lamb_direction, lamb_rate, sgd, sgd_momentum
 
 Results = tuple[Node, dict[int, Node]]
 
@@ -118,6 +118,7 @@ for _preloaded in (False, True):
 
 # ---- AdamW: Loshchilov and Hutter, "Decoupled weight decay regularization" (2019)
 ADAMW = {**ADAM, "clip_gradient": Float(-1.0)}
+ADAMW_RATES: dict[str, Any] = {"lr": Float(), **ADAMW, "wd": Float(0.0), "eta": Float()}
 
 
 def _adamw(a: Attrs, w: Node, g: Node, mean: Node, var: Node, rescale: Node) -> tuple[Node, tuple[Node, ...]]:
@@ -136,16 +137,18 @@ def _check_rescale(x: Node) -> None:
         raise ShapeError(f"rescale_grad must have one element, got shape {x.shape}")
 
 
-@op("_adamw_update", "weight grad mean var rescale_grad", mx=("contrib.adamw_update",), json=("_contrib_adamw_update",), aux="mean var", lr=Float(), **ADAMW, wd=Float(0.0), eta=Float())
+@op("_adamw_update", "weight grad mean var rescale_grad", mx=("contrib.adamw_update",), json=("_contrib_adamw_update",), aux="mean var", **ADAMW_RATES)
 def adamw_update(weight: Node, grad: Node, mean: Node, var: Node, rescale_grad: Node, a: Attrs) -> Lowered:
-    """weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). rescale_grad is an array of one element; where it is 0 or not finite nothing changes."""
+    """weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). rescale_grad is an array of one element; where it is 0 or not finite
+    nothing changes."""
     check_shapes(weight, [grad, mean, var], ["grad", "mean", "var"])
     _check_rescale(rescale_grad)
     new, (m, v) = _adamw(a, weight, grad, mean, var, rescale_grad)
     return Lowered((new,), {2: m, 3: v})
 
 
-@op("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", mx=("contrib.mp_adamw_update",), json=("_contrib_mp_adamw_update",), aux="mean var weight32", lr=Float(), **ADAMW, wd=Float(0.0), eta=Float())
+@op("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", mx=("contrib.mp_adamw_update",), json=("_contrib_mp_adamw_update",), aux="mean var weight32",
+    **ADAMW_RATES)
 def mp_adamw_update(weight: Node, grad: Node, mean: Node, var: Node, weight32: Node, rescale_grad: Node, a: Attrs) -> Lowered:
     """adamw_update through the float32 copy of the weight."""
     check_shapes(weight, [grad, mean, var, weight32], ["grad", "mean", "var", "weight32"])
