@@ -144,7 +144,8 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
         if t.shape != r.shape:
             raise AttributeValueError(f"operator {d.name}: out has shape {t.shape}, the result {r.shape}")
         t._write(r._data)
-        t._ag = r._ag
+        if SCOPE.recording or t._ag is None or t._ag.grad is None:       # a new value of what has a gradient is still that variable
+            t._ag = r._ag
     return out
 
 

@@ -290,3 +290,37 @@ def test_weights_are_updated_once_where_tiles_overlap(width: int) -> None:
         results.append(weights(net))
     for a, b in zip(*results):
         np.testing.assert_allclose(b, a, rtol=1e-3, atol=1e-5)
+
+
+def test_clip_global_norm_in_the_step() -> None:
+    """The norm is an array there."""
+    nets = [net_of(), net_of()]
+    x, y = data()
+    norms = []
+    for i, net in enumerate(nets):
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+
+        def step(x: Any, y: Any, net: Any = net, trainer: Any = trainer) -> Any:
+            with autograd.record():
+                loss = LOSS(net(x), y)
+            loss.backward()
+            norm = gluon.utils.clip_global_norm([p.grad() for p in net.collect_params().values()], 0.1, check_isfinite=False)
+            trainer.step(1)
+            return norm
+        call = mx.hybridize(lambda x, y, s=step: s(x, y)) if i else step
+        norms.append([call(x, y).asnumpy() for _ in range(3)])
+    assert norms[0][0].shape == (1,) and norms[0][0] > 0.1
+    np.testing.assert_allclose(norms[1], norms[0], rtol=1e-4)
+    for a, b in zip(weights(nets[1]), weights(nets[0])):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_an_update_written_over_a_variable_leaves_it_one() -> None:
+    w, x = nd.ones((3, 2)), nd.ones((4, 3))
+    w.attach_grad()
+    for k in range(3):
+        with autograd.record():
+            loss = (nd.dot(x, w) * w.sum()).sum()
+        loss.backward()
+        nd.sgd_update(w, w.grad, lr=1e-3, out=w)
+        assert (w.grad.asnumpy() != 0).all() and w.asnumpy()[0, 0] < 1 - 1e-3 * k

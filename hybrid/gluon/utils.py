@@ -12,10 +12,12 @@ from typing import Any, Sequence
 
 import numpy as np
 
+from .. import ndarray
 from ..array import NDArray, NP_CLASS, array, wrap
 from ..device import Context, array_module
 from ..errors import HybridError
 from ..numpy_extension import is_np_array, is_np_shape
+from ..scope import tracing
 from ..serialize.atomic import replacing
 from .block import HookHandle
 
@@ -58,12 +60,15 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
     """Scale arrays in place by ``min(1, max_norm / (norm + 1e-8))``, norm the 2-norm of all their elements together.
 
     The norm from before, as a float; an array of shape (1,) with ``check_isfinite=False``, which then does not wait for
-    the device. A norm that is not finite gives a warning (the arrays are then undefined).
+    the device. A norm that is not finite gives a warning (the arrays are then undefined). Inside hybridized code the norm is
+    always an array, and nothing is checked: no value is known there.
     """
     if not arrays:
         raise HybridError("clip_global_norm needs at least one array")
     if not max_norm > 0:
         raise ValueError(f"max_norm must be positive, got {max_norm}")
+    if tracing() is not None:
+        return _traced_clip(arrays, max_norm)
     first = arrays[0]
     xp = array_module(first.ctx)
     total = None
@@ -80,6 +85,15 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
         for a in arrays:
             a._write(a._data * scale.as_in_context(a.ctx)._data.astype(a._data.dtype))
     return float(norm[0]) if check_isfinite else wrap(norm, first.ctx, type(first))
+
+
+def _traced_clip(arrays: Sequence[Any], max_norm: float) -> Any:
+    wide = [a.astype("float32") if a.dtype == np.float16 else a for a in arrays]
+    norm = sum((a * a).sum() for a in wide).sqrt()
+    scale = ndarray.minimum(max_norm / (norm + 1e-8), 1.0)
+    for a in arrays:
+        a *= scale.astype(a.dtype)
+    return norm.reshape((1,))
 
 
 def check_sha1(filename: str | os.PathLike[str], sha1_hash: str) -> bool:
