@@ -11,7 +11,7 @@ from .checkpoint import load_checkpoint, load_params, save_checkpoint
 from .device import current_context
 from .errors import AttributeValueError, HybridError, ShapeError
 from .initializer import Uniform
-from .io import DataIter, NDArrayIter, ResizeIter
+from .data_iter import DataIter, NDArrayIter, ResizeIter
 from .metric import create as create_metric
 from .module import BatchEndParam, Module
 from .module.base import as_list

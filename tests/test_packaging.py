@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    ["config", "errors", "dtype", "device", "scope", "codec", "forking"],
+    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "writes"],
     ["ir"],
     ["ops"],
     ["passes"],

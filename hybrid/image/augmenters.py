@@ -252,7 +252,8 @@ class CastAug(Augmenter):
         return src.astype(self.typ)
 
 
-def _statistics(given: Any, known: Sequence[float], name: str) -> Any:
+def statistics(given: Any, known: Sequence[float], name: str) -> Any:
+    """A mean or deviation by channel: the known one for True, None for none, else as given."""
     if given is None or given is False:
         return None
     if given is True:
@@ -290,5 +291,5 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
                                np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])))
     if rand_gray > 0:
         out.append(RandomGrayAug(rand_gray))
-    mean, std = _statistics(mean, (123.68, 116.28, 103.53), "mean"), _statistics(std, (58.395, 57.12, 57.375), "std")
+    mean, std = statistics(mean, (123.68, 116.28, 103.53), "mean"), statistics(std, (58.395, 57.12, 57.375), "std")
     return [*out, ColorNormalizeAug(mean, std)] if mean is not None or std is not None else out

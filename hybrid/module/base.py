@@ -11,7 +11,7 @@ from ..array import NDArray
 from ..errors import HybridError
 from ..functions import resolve
 from ..initializer import Uniform
-from ..io import DataBatch
+from ..data_iter import DataBatch
 from ..checkpoint import split_names
 from ..ndarray import array
 from ..serialize import load, save

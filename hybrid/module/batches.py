@@ -7,7 +7,7 @@ from ..array import NDArray
 from ..device import cpu
 from ..errors import ShapeError
 from ..functions import resolve
-from ..io import DataDesc
+from ..data_iter import DataDesc
 
 
 def descriptions(given: Any, names: Sequence[str], what: str) -> list[DataDesc]:

@@ -14,7 +14,7 @@ from ..device import Context, cpu, current_context
 from ..errors import AttributeValueError, FileFormatError, HybridError
 from ..functions import resolve
 from ..initializer import InitDesc, Uniform
-from ..io import DataDesc
+from ..data_iter import DataDesc
 from ..serialize.atomic import write_bytes
 from ..symbol import Symbol
 from .base import BaseModule, as_list

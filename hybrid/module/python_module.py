@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence
 from ..array import NDArray
 from ..errors import AttributeValueError, HybridError
 from ..initializer import Uniform
-from ..io import DataDesc
+from ..data_iter import DataDesc
 from ..ndarray import array
 from .base import BaseModule
 from .batches import descriptions

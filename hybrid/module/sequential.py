@@ -8,7 +8,7 @@ from typing import Any
 from ..array import NDArray
 from ..errors import AttributeValueError, HybridError
 from ..initializer import Uniform
-from ..io import DataDesc
+from ..data_iter import DataDesc
 from .base import BaseModule
 
 

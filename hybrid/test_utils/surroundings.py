@@ -15,7 +15,7 @@ from ..device import Context
 from ..errors import AttributeValueError
 from ..gluon.data.vision import MNIST
 from ..gluon.utils import download as fetch
-from ..io import DataBatch, DataIter, NDArrayIter
+from ..data_iter import DataBatch, DataIter, NDArrayIter
 
 
 def default_context() -> Context:
