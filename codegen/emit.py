@@ -20,6 +20,8 @@ Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]
 # Functions of halves whose results are halves: nothing is to be rounded
 EXACT = {"relu", "neg", "abs", "sign", "floor", "ceil", "rint", "round", "trunc", "fix", "maximum", "minimum", "where", "copysign"}
 
+DEEP = 50                                  # calls within each other after which what is below is emitted first, in a loop
+
 
 @dataclass
 class Block:
@@ -46,6 +48,7 @@ class Emitter:
     divisions: int = 0
     written: set[Node] = field(default_factory=set)
     index: str = "long"                    # C type of loop counters
+    depth: int = 0                         # calls of value() within each other
     _values: dict[str, Block] = field(default_factory=dict)
 
     def name(self, prefix: str = "t") -> str:
@@ -70,7 +73,11 @@ class Emitter:
     # ---- values
     def value(self, n: Node, idx: Index, block: Block, guard: Guard = ()) -> str:
         """Name (or literal) of node n at an index, its statements placed as far out as they can be."""
+        self.depth += 1
+        if self.depth % DEEP == 0:
+            self._from_below(n, idx, block, guard)
         out = self._value(n, idx, block, guard)
+        self.depth -= 1
         if n in self.extra and n not in self.written:
             self.written.add(n)
             self._home(idx, guard, block).lines.append(self.store(self.extra[n], n, idx, out))
@@ -94,6 +101,25 @@ class Emitter:
         out = self._load(n, idx, guard, home) if n in self.stored else self._compute(n, idx, guard, home)
         home.memo[key] = out
         return out
+
+    def _from_below(self, n: Node, idx: Index, block: Block, guard: Guard) -> None:
+        """Values of all that node n is made of, operands first: a long chain of functions must not become a deep recursion."""
+        todo, seen = [(n, idx, False)], set()
+        while todo:
+            m, at, ready = todo.pop()
+            if ready:
+                if (m, at) != (n, idx):
+                    self.value(m, at, block, guard)
+            elif (m, at) not in seen and not self._is_leaf(m, at, block, guard):
+                seen.add((m, at))
+                if m.prim in ("map", "cast", "bitcast"):
+                    todo += [(m, at, True), *((a, at, False) for a in m.args)]
+                elif m.prim in MOVEMENT and m.prim != "pad":
+                    todo.append((m.args[0], pull(m, at)[0], False))
+
+    def _is_leaf(self, n: Node, idx: Index, block: Block, guard: Guard) -> bool:
+        """Whether a value is there already, or is read from memory."""
+        return n in self.given or n in self.stored or n.prim == "const" or (n, idx, guard) in self._home(idx, guard, block).memo
 
     def _home(self, idx: Index, guard: Guard, block: Block) -> Block:
         needed = {v for i in idx for v in variables(i)} | {v for _, x, _ in guard for v in variables(x)}
@@ -168,6 +194,8 @@ class Emitter:
         inner, own = pull(n, idx)
         if not own:
             return self.value(n.args[0], inner, block, guard)
+        if any(x.is_const for _, x, _ in own):                                   # beyond the border, wherever the loops are
+            return self.d.literal(n.attrs["value"], n.dtype)
         value = self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard))
         return self.let(block, n.dtype, f"{self.condition(own)} ? {value} : {self.d.literal(n.attrs['value'], n.dtype)}")
 

@@ -14,7 +14,7 @@ from importlib import resources
 import numpy as np
 
 from hybrid.ir import Node
-from hybrid.ir.access import Guard, Index
+from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 from hybrid.ir.scalar import SCALARS
 
@@ -153,6 +153,9 @@ class VectorEmitter(Emitter):
             return home.memo[key]
         return super().value(n, idx, block, guard)
 
+    def _is_leaf(self, n: Node, idx: Index, block: Block, guard: Guard) -> bool:
+        return n in self.ready and self._place(n, idx) is not None or super()._is_leaf(n, idx, block, guard)
+
     def _place(self, n: Node, idx: Index) -> tuple[str, Ix] | None:
         """Where a kept value of this index is, if it is of the same row."""
         kept = self.kept[n]
@@ -233,7 +236,12 @@ class VectorEmitter(Emitter):
         return self.bind(block, "i", f"HYV_COUNT + HYV_IB((int)({text(at)}))")
 
     def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-        raise Refused("a border")
+        inner, own = pull(n, idx)
+        if not own or any(x.is_const for _, x, _ in own):
+            return super()._pad(n, idx, guard, block)
+        self._uniform(own)
+        value = self.floats(self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard)))
+        return self.bind(block, "v", f"({self.condition(own)}) ? {value} : {self.floats(self.d.literal(n.attrs['value'], n.dtype))}")
 
     def _gather(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         axis, count = n.attrs["axis"], n.args[1].ndim

@@ -64,3 +64,33 @@ def test_pooling_nan() -> None:
     x[0, 1, 2:4, 3:9] = np.nan
     x[1, 2, 3, ::2] = np.inf
     gradients(lambda x: pool(x, **POOLS["2x2"]), [x])
+
+
+def conv(x: Node, w: Node, **attrs: Any) -> Node:
+    return OPS["Convolution"](x, w, None, kernel=w.shape[2:], num_filter=w.shape[0], no_bias=True, **attrs)
+
+
+CONVS = {"5x5": ((3, 4, 12, 12), (10, 4, 5, 5), {}), "one_channel": ((3, 1, 28, 28), (20, 1, 5, 5), {}), "same": ((2, 5, 9, 17), (7, 5, 3, 3), {"pad": (1, 1)}),
+         "wide": ((1, 16, 20, 33), (18, 16, 3, 3), {"pad": (1, 1)}), "strided": ((2, 6, 16, 16), (8, 6, 3, 3), {"pad": (1, 1), "stride": (2, 2)}),
+         "strided_odd": ((2, 6, 17, 15), (8, 6, 3, 3), {"pad": (1, 1), "stride": (2, 2)}), "stem": ((2, 3, 31, 32), (16, 3, 7, 7), {"pad": (3, 3), "stride": (2, 2)}),
+         "third": ((2, 3, 20, 20), (5, 3, 3, 3), {"stride": (3, 2)}), "sparse": ((2, 3, 20, 20), (5, 3, 2, 2), {"stride": (3, 3)}),
+         "dilated": ((2, 3, 20, 20), (5, 3, 3, 3), {"dilate": (2, 2), "pad": (2, 2)}), "uneven": ((2, 3, 11, 14), (5, 3, 4, 2), {"pad": (2, 0)}),
+         "much_padding": ((2, 3, 6, 6), (5, 3, 3, 3), {"pad": (4, 4)}), "pointwise": ((2, 6, 9, 9), (17, 6, 1, 1), {}), "deep": ((2, 40, 7, 7), (33, 40, 3, 3), {"pad": (1, 1)}),
+         "depthwise": ((2, 6, 14, 14), (6, 1, 3, 3), {"pad": (1, 1), "num_group": 6}), "depthwise_strided": ((2, 6, 14, 14), (6, 1, 3, 3), {"pad": (1, 1), "num_group": 6, "stride": (2, 2)}),
+         "grouped": ((2, 6, 10, 10), (9, 2, 3, 3), {"pad": (1, 1), "num_group": 3}), "line": ((2, 3, 50), (4, 3, 5), {"pad": (2,)}), "cube": ((1, 2, 5, 6, 7), (3, 2, 3, 3, 3), {"pad": (1, 1, 1)})}
+
+
+@pytest.mark.parametrize("kind", CONVS)
+def test_convolution(kind: str) -> None:
+    """With respect to data and weights."""
+    x, w, attrs = CONVS[kind]
+    gradients(lambda x, w: conv(x, w, **attrs), [random(*x), random(*w)])
+
+
+@pytest.mark.parametrize("kind", ["same", "strided", "depthwise", "grouped"])
+def test_no_matrix_of_columns(kind: str) -> None:
+    """The gradient with respect to the data stores no window's elements, nor a border."""
+    x, w, attrs = CONVS[kind]
+    leaves = (ir.input(0, x, np.float32), ir.input(1, w, np.float32))
+    planned = plan(vjp_program(Program(leaves, (conv(*leaves, **attrs),)), (0,)))
+    assert all(n.size <= np.prod(x) for k in planned.fused.kernels for n in k.stores)

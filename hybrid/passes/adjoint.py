@@ -4,8 +4,16 @@ convolution arithmetic for deep learning", 2016), so that no matrix of columns i
 """
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from typing import Sequence
+
+import numpy as np
+
 from .. import ir
 from ..ir import Node
+
+PHASES = 16                    # convolutions up to which the gradient of a strided one is taken apart
 
 
 def apart(n: Node) -> Node | None:
@@ -27,20 +35,83 @@ def apart(n: Node) -> Node | None:
 
 
 def of_product(n: Node) -> Node | None:
-    """unwindow of a contraction of weights with a gradient, with stride 1: a contraction of weights with windows."""
+    """unwindow of a contraction of weights with a gradient: a contraction of weights with windows, for each phase of the stride."""
     y, order = n.args[0], list(range(n.args[0].ndim))
+    if y.prim == "reshape":
+        return _below_reshape(n, y)
     while y.prim == "permute":
         order = [y.attrs["axes"][i] for i in order]
         y = y.args[0]
-    if y.prim != "dot" or any(s != 1 for s in n.attrs["stride"]):
+    if y.prim != "dot":
         return None
     homes = _homes(y)
     kernel = [homes[order[n.ndim + j]] for j in range(len(n.attrs["axes"]))]
     places = [homes[order[a]] for a in n.attrs["axes"]]
     for side in (0, 1):
         if all(h is not None and h[0] == side for h in kernel) and all(h is not None and h[0] == 1 - side for h in places):
-            return _convolved(n, y, order, side, [h[1] for h in kernel], [h[1] for h in places])           # type: ignore[index]
+            return _phases(n, Product(y, order, side, tuple(h[1] for h in kernel), tuple(h[1] for h in places)))           # type: ignore[index]
     return None
+
+
+def _below_reshape(n: Node, y: Node) -> Node | None:
+    """Groups and their channels are put together after the windows, not before."""
+    inner, first = y.args[0], min(n.attrs["axes"])
+    last = y.ndim - first                                    # axes from the first window on
+    if inner.ndim < last or inner.shape[inner.ndim - last:] != y.shape[first:]:
+        return None
+    more = inner.ndim - y.ndim
+    lead = inner.shape[:inner.ndim - last]
+    found = of_product(ir.unwindow(inner, [a + more for a in n.attrs["axes"]], n.attrs["stride"], n.attrs["dilation"], (*lead, *n.shape[first:])))
+    return None if found is None else ir.reshape(found, n.shape)
+
+
+@dataclass(frozen=True)
+class Product:
+    """A contraction of weights with a gradient: ``order`` of its axes, operand ``side`` the weights, their ``kernel`` axes and
+    the ``places`` of the gradient that go with them.
+    """
+    dot: Node
+    order: Sequence[int]
+    side: int
+    kernel: tuple[int, ...]
+    places: tuple[int, ...]
+
+
+def _phases(n: Node, p: Product) -> Node | None:
+    """With a stride s, results s apart make a convolution with every s-th weight; each is put where it belongs."""
+    axes, stride, dilation = n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]
+    weights = p.dot.args[p.side]
+    if all(s == 1 for s in stride):
+        return _convolved(n.shape, axes, dilation, p, weights)
+    if any(d > 1 for d in dilation) or math.prod(stride) > PHASES:
+        return None
+    out: Node | None = None
+    for phase in np.ndindex(*stride):
+        begin, step, shape = [0] * weights.ndim, [1] * weights.ndim, list(n.shape)
+        for a, axis, s, at in zip(p.kernel, axes, stride, phase):
+            begin[a], step[a], shape[axis] = at, s, -(-(n.shape[axis] - at) // s)
+        if any(at >= weights.shape[a] for a, at in zip(p.kernel, phase)) or 0 in shape:
+            continue                                         # no weight meets these
+        size = [-(-(d - b) // t) for d, b, t in zip(weights.shape, begin, step)]
+        part = _convolved(tuple(shape), axes, dilation, p, ir.slice(weights, begin, size, step))
+        for axis, s, at in zip(axes, stride, phase):
+            part = _spread(part, axis, s, at, n.shape[axis])
+        out = part if out is None else out + part
+    return out
+
+
+def _spread(x: Node, axis: int, step: int, first: int, length: int) -> Node:
+    """x at every ``step``-th place of an axis from ``first`` on, zeros elsewhere."""
+    if step == 1:
+        return x
+    lo, hi = [0] * (x.ndim + 1), [0] * (x.ndim + 1)
+    lo[axis + 1], hi[axis + 1] = first, step - 1 - first
+    count = x.shape[axis]
+    cells = ir.pad(ir.reshape(x, (*x.shape[:axis + 1], 1, *x.shape[axis + 1:])), lo, hi)
+    x = ir.reshape(cells, (*x.shape[:axis], count * step, *x.shape[axis + 1:]))
+    size = [min(length, d) if a == axis else d for a, d in enumerate(x.shape)]
+    x = ir.slice(x, (0,) * x.ndim, size)
+    return ir.pad(x, (0,) * x.ndim, [length - d if a == axis else 0 for a, d in enumerate(size)])
 
 
 def _homes(dot: Node) -> list[tuple[int, int] | None]:
@@ -52,22 +123,85 @@ def _homes(dot: Node) -> list[tuple[int, int] | None]:
     return out
 
 
-def _convolved(n: Node, dot: Node, order: list[int], side: int, kernel: list[int], places: list[int]) -> Node:
-    weights, grad = dot.args[side], dot.args[1 - side]
-    size, dilation = [weights.shape[a] for a in kernel], n.attrs["dilation"]
+def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[int], p: Product, weights: Node) -> Node:
+    """The result of this shape with stride 1: the flipped weights over windows of the padded gradient."""
+    dot, side, grad = p.dot, p.side, p.dot.args[1 - p.side]
+    size = [weights.shape[a] for a in p.kernel]
     begin, step = [0] * weights.ndim, [1] * weights.ndim
-    for a in kernel:
+    for a in p.kernel:
         begin[a], step[a] = weights.shape[a] - 1, -1
     weights = ir.slice(weights, begin, weights.shape, step)
     lo, hi = [0] * grad.ndim, [0] * grad.ndim
-    for a, axis, k, d in zip(places, n.attrs["axes"], size, dilation):
+    for a, axis, k, d in zip(p.places, axes, size, dilation):
         lo[a] = (k - 1) * d
-        hi[a] = n.shape[axis] - grad.shape[a]
-    view = ir.window(ir.pad(grad, lo, hi), places, size, (1,) * len(places), dilation)
+        hi[a] = shape[axis] - grad.shape[a]
+    view = ir.window(_padded(grad, lo, hi), p.places, size, (1,) * len(p.places), dilation)
     contract = [list(dot.attrs["contract"][0]), list(dot.attrs["contract"][1])]
-    contract[side] += kernel
+    contract[side] += p.kernel
     contract[1 - side] += range(grad.ndim, view.ndim)
     operands = (weights, view) if side == 0 else (view, weights)
     out = ir.dot(*operands, (contract[0], contract[1]), dot.attrs["batch"])
-    left = [i for i, h in enumerate(_homes(dot)) if h is None or h[0] != side or h[1] not in kernel]      # axes of the old contraction that remain
-    return ir.permute(out, [left.index(order[i]) for i in range(n.ndim)])
+    left = [i for i, h in enumerate(_homes(dot)) if h is None or h[0] != side or h[1] not in p.kernel]      # axes of the old contraction that remain
+    return ir.permute(out, [left.index(p.order[i]) for i in range(len(shape))])
+
+
+def _padded(x: Node, lo: Sequence[int], hi: Sequence[int]) -> Node:
+    """Padding, which is a slice where it is negative."""
+    x = ir.slice(x, [max(-a, 0) for a in lo], [d - max(-a, 0) - max(-b, 0) for d, a, b in zip(x.shape, lo, hi)])
+    return ir.pad(x, [max(a, 0) for a in lo], [max(b, 0) for b in hi])
+
+
+def cropped(n: Node) -> Node | None:
+    """The part of such a convolution that the forward pass's padding leaves: less padding of the gradient, no copy."""
+    begin, size = list(n.attrs["begin"]), list(n.attrs["size"])
+    if any(s != 1 for s in n.attrs["step"]):
+        return None
+    return _cropped(n.args[0], begin, size)
+
+
+def _cropped(x: Node, begin: list[int], size: list[int]) -> Node | None:
+    cut = [a for a in range(x.ndim) if size[a] != x.shape[a]]
+    if x.prim == "permute":
+        order = x.attrs["axes"]
+        inner = _cropped(x.args[0], [begin[order.index(a)] for a in range(x.ndim)], [size[order.index(a)] for a in range(x.ndim)])
+        return None if inner is None else ir.permute(inner, order)
+    if x.prim == "reshape" and cut:
+        y, last = x.args[0], x.ndim - cut[0]
+        if y.ndim < last or y.shape[y.ndim - last:] != x.shape[cut[0]:]:
+            return None
+        inner = _cropped(y, [0] * (y.ndim - last) + begin[cut[0]:], [*y.shape[:y.ndim - last], *size[cut[0]:]])
+        return None if inner is None else ir.reshape(inner, size)
+    if x.prim != "dot" or not cut:
+        return None
+    homes = [_homes(x)[a] for a in cut]
+    for side, view in enumerate(x.args):
+        if _flipped(x.args[1 - side]) and view.prim == "window" and all(h is not None and h[0] == side for h in homes):
+            return _less(x, side, {h[1]: (begin[a], size[a]) for h, a in zip(homes, cut)})           # type: ignore[index]
+    return None
+
+
+def _flipped(weights: Node) -> bool:
+    """Whether these are the weights of a gradient."""
+    while weights.prim in ("reshape", "permute"):
+        weights = weights.args[0]
+    return weights.prim == "slice" and any(s < 0 for s in weights.attrs["step"])
+
+
+def _less(dot: Node, side: int, cut: dict[int, tuple[int, int]]) -> Node | None:
+    """The contraction with windows at fewer places: ``cut`` gives the first and how many of an axis."""
+    view = dot.args[side]
+    x, axes = view.args[0], view.attrs["axes"]
+    if not set(cut) <= set(axes):
+        return None
+    source, lo, hi = (x.args[0], list(x.attrs["lo"]), list(x.attrs["hi"])) if x.prim == "pad" and not x.attrs["value"] else (x, [0] * x.ndim, [0] * x.ndim)
+    for a, (first, count) in cut.items():
+        j = axes.index(a)
+        if view.attrs["stride"][j] != 1:
+            return None
+        lo[a] -= first
+        hi[a] -= x.shape[a] - first - (count + (view.attrs["size"][j] - 1) * view.attrs["dilation"][j])
+    if any(d - max(-a, 0) - max(-b, 0) < 1 for d, a, b in zip(source.shape, lo, hi)):
+        return None
+    fewer = ir.window(_padded(source, lo, hi), axes, view.attrs["size"], view.attrs["stride"], view.attrs["dilation"])
+    operands = [fewer if i == side else a for i, a in enumerate(dot.args)]
+    return ir.dot(*operands, dot.attrs["contract"], dot.attrs["batch"])

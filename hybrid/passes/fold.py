@@ -137,7 +137,7 @@ RULES: dict[str, Sequence[Rule]] = {
     "expand": (expand_of_expand,),
     "reshape": (reshape_of_constant,),
     "permute": (reshape_of_constant,),
-    "slice": (reshape_of_constant,),
+    "slice": (reshape_of_constant, adjoint.cropped),
     "detach": (drop_marker,),
     "with_grad": (drop_marker,),
     "reduce": (empty_reduce, reduce_of_unit, sum_of_constant),
