@@ -11,6 +11,7 @@ from .errors import DeviceError, DTypeError, HybridError, ShapeError
 from .indexing import check_key, plain_key
 from .tape import Slot
 from .watch import TOKENS, shared, written
+from .writes import note
 
 REBINDS = [0]                       # grows whenever an array gets another buffer; compiled programs keep addresses
 
@@ -93,6 +94,7 @@ class NDArray:
     def _bump(self) -> None:
         """Note that the contents changed."""
         self._version += 1
+        note(self._data)
         if TOKENS and written(self._data):
             REBINDS[0] += 1
 

@@ -11,6 +11,7 @@ from .errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from .passes.differentiate import vjp_program
 from .scope import SCOPE
 from .tape import Entry, Slot, flags
+from .writes import since
 
 
 def record(train_mode: bool = True) -> Any:  # noqa: A002
@@ -83,8 +84,8 @@ def _order(heads: Sequence[Any]) -> list[Entry]:
 
 def _check_versions(entry: Entry) -> None:
     own = {slot for slot, _ in entry.program.updates} if entry.program is not None else set()      # running statistics: a layer called again changes them
-    for i, (x, v) in enumerate(zip(entry.inputs, entry.versions)):
-        if getattr(x, "_version", 0) != v and i not in own:
+    for i, (x, v, raw) in enumerate(zip(entry.inputs, entry.versions, entry.raws)):
+        if i not in own and (x._data is raw and x._version != v or since(raw, entry.when)):
             raise HybridError(f"an array of shape {x.shape} was changed in place after it was used in a recorded computation, "
                               "so its gradient would be wrong: use x = x + y instead of x += y inside autograd.record()")
 
@@ -105,8 +106,7 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     if entry.function is not None:
         return entry.function._pull(entry, grads)
     assert entry.program is not None
-    if not create_graph:
-        _check_versions(entry)
+    _check_versions(entry)
     wrt = tuple(i for i, s in enumerate(entry.sources) if s is not None and dt.is_float(entry.inputs[i]._data.dtype))
     filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
     if entry.kept is not None and not create_graph:

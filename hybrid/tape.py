@@ -7,16 +7,18 @@ from typing import Any, Callable, Iterator
 from . import dtype as dt
 from .ir import Program
 from .scope import SCOPE
+from .writes import CLOCK
 
 Runner = Callable[[Program, list[Any]], list[Any]]
 
 
 class Entry:
     """One recorded call: its program, inputs and outputs, and how to run a program on raw arrays."""
-    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "raws", "function", "sources", "kept", "origin")
+    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "raws", "function", "sources", "kept", "origin", "when")
 
     def __init__(self, program: Program | None, inputs: list[Any], outputs: list[Any], runner: Any = None, function: Any = None):
         self.program, self.inputs, self.outputs, self.runner, self.function = program, inputs, outputs, runner, function
+        self.when = CLOCK[0]
         self.versions = [getattr(x, "_version", 0) for x in inputs]
         self.raws = [getattr(x, "_data", None) for x in inputs]          # x += y while recording gives x another buffer
         self.sources = [x._ag for x in inputs]

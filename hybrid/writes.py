@@ -1,0 +1,61 @@
+"""When which memory was written, also through arrays that share it: an array that was recorded on the tape must hold the same
+numbers when its gradient is taken. Every write through an array comes by ``note``.
+"""
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any
+
+CLOCK = [0]
+MOST = 1 << 16                                          # owners of memory that are remembered, those written last
+PARTS = 64                                              # written stretches of one owner's memory that are kept apart
+_whole: "OrderedDict[int, int]" = OrderedDict()         # owner's id -> when it was written through itself
+_parts: "OrderedDict[int, dict[tuple[int, int], int]]" = OrderedDict()      # owner's id -> stretch -> when it was written through a view
+
+
+def note(raw: Any) -> None:
+    """Note that a raw array was written just now."""
+    CLOCK[0] += 1
+    base = raw.base
+    if base is None:
+        _remember(_whole, id(raw), CLOCK[0])
+    else:
+        stretches = _parts.get(id(_owner(base)), {})
+        if len(stretches) >= PARTS:
+            stretches = {(min(a for a, _ in stretches), max(b for _, b in stretches)): CLOCK[0]}
+        stretches[extent(raw)] = CLOCK[0]
+        _remember(_parts, id(_owner(base)), stretches)
+
+
+def since(raw: Any, when: int) -> bool:
+    """Whether the memory of a raw array, which was alive all the time, has been written after a time (a value of ``CLOCK[0]``)."""
+    owner = id(_owner(raw))
+    if _whole.get(owner, 0) > when:
+        return True
+    stretches = _parts.get(owner)
+    if not stretches or all(t <= when for t in list(stretches.values())):
+        return False
+    first, last = extent(raw)
+    return any(t > when and a < last and first < b for (a, b), t in list(stretches.items()))
+
+
+def extent(raw: Any) -> tuple[int, int]:
+    """First and last address (exclusive) of an array's memory."""
+    first = raw.data.ptr if hasattr(raw.data, "ptr") else raw.ctypes.data
+    if not raw.size:
+        return first, first
+    reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]
+    return first + sum(r for r in reach if r < 0), first + sum(r for r in reach if r > 0) + raw.itemsize
+
+
+def _owner(raw: Any) -> Any:
+    while (base := getattr(raw, "base", None)) is not None:
+        raw = base
+    return raw
+
+
+def _remember(table: "OrderedDict[int, Any]", owner: int, value: Any) -> None:
+    table[owner] = value
+    table.move_to_end(owner)
+    if len(table) > MOST:
+        table.popitem(last=False)

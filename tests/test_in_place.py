@@ -1,0 +1,134 @@
+"""An array that a recorded computation read may not be changed before its gradient is taken: through itself, a view of it, an
+array it is a view of; eagerly and hybridized; also where the gradient is to be differentiated again.
+"""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+from hybrid import autograd, gluon, nd
+from hybrid.errors import HybridError
+from hybrid.gluon import nn
+
+MODES = pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+
+
+class _Square(nn.HybridBlock):
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        return x * x
+
+
+def _x() -> Any:
+    x = nd.array([1.0, 2.0, 3.0])
+    x.attach_grad()
+    return x
+
+
+def _set(a: Any) -> None:
+    a[:] = 9
+
+
+CHANGES: dict[str, Callable[[Any], None]] = {
+    "itself": _set,
+    "element": lambda x: x.__setitem__(0, 9),
+    "slice": lambda x: _set(x[0:2]),
+    "reshape": lambda x: _set(x.reshape((3, 1))),
+    "detach": lambda x: _set(x.detach()),
+    "view-of-view": lambda x: _set(x.reshape((3, 1))[1]),
+    "out": lambda x: nd.broadcast_add(nd.ones((3,)), nd.ones((3,)), out=x),
+    "copyto": lambda x: nd.zeros((3,)).copyto(x),
+}
+
+
+@MODES
+@pytest.mark.parametrize("again", [False, True], ids=["backward", "create_graph"])
+@pytest.mark.parametrize("how", CHANGES)
+def test_a_change_is_an_error(how: str, again: bool, hybridized: bool) -> None:
+    net = _Square()
+    if hybridized:
+        net.hybridize()
+    x = _x()
+    with autograd.record():
+        y = net(x)
+    CHANGES[how](x)
+    with pytest.raises(HybridError, match=r"an array of shape \(3,\) was changed in place"):
+        if again:
+            autograd.grad(y, [x], create_graph=True)
+        else:
+            y.backward()
+
+
+@MODES
+def test_a_view_that_was_recorded(hybridized: bool) -> None:
+    """The other way round: what it is a view of is written; other parts of it may be."""
+    whole = nd.arange(6)
+    part = whole[0:3]
+    part.attach_grad()
+    net = _Square()
+    if hybridized:
+        net.hybridize()
+    for change, wrong in ((lambda: _set(whole[3:6]), False), (lambda: _set(whole[2:4]), True), (lambda: _set(whole), True)):
+        with autograd.record():
+            y = net(part)
+        change()
+        if wrong:
+            with pytest.raises(HybridError, match="changed in place"):
+                y.backward()
+        else:
+            y.backward()
+            np.testing.assert_array_equal(part.grad.asnumpy(), [0, 2, 4])
+
+
+def test_what_may_be_written() -> None:
+    """Another buffer (x += y while recording), results that no gradient needs again, gradients, arrays written before they are used."""
+    x = _x()
+    with autograd.record():
+        x_sum = x + 1
+        y = x * x
+        y += 1
+        y[0] = 0
+        z = (y * x_sum).sum()
+    z[:] = 0
+    x.grad[:] = 5
+    z.backward()
+    np.testing.assert_array_equal(x.grad.asnumpy(), [0, 2 * 2 * 3 + 5, 2 * 3 * 4 + 10])
+
+
+@MODES
+@pytest.mark.parametrize("how", ["set_data", "data", "step"])
+def test_weights(how: str, hybridized: bool) -> None:
+    """A weight that is changed between forward and backward, also by the step of another loss."""
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    if hybridized:
+        net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    x = _x().reshape((1, 3))
+    x.attach_grad()
+    with autograd.record():
+        first, second = net(x), net(x)
+    if how == "set_data":
+        net.weight.set_data(nd.ones((2, 3)))
+    elif how == "data":
+        net.weight.data()[0] = 7
+    else:
+        first.backward()
+        trainer.step(1)
+    with pytest.raises(HybridError, match=r"an array of shape \(2, 3\) was changed in place"):
+        second.backward()
+
+
+def test_many_writes_of_parts_are_kept_apart() -> None:
+    """Stretches of one array's memory that are written one by one, more than are remembered: still an error, never a wrong number."""
+    whole = nd.zeros((400,))
+    part = whole[399:400]
+    part.attach_grad()
+    with autograd.record():
+        y = part * part
+    for k in range(0, 398, 2):
+        whole[k:k + 1][:] = 1
+    whole[399:400][:] = 2
+    with pytest.raises(HybridError, match="changed in place"):
+        y.backward()
