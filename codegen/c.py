@@ -12,7 +12,7 @@ from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.together import Group
 
-from . import packed, pairs, pool, rowcall, rows, scan, sort, turned, vector
+from . import convolution, packed, pairs, pool, rowcall, rows, scan, sort, vector
 from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
@@ -153,7 +153,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if k.kind == "convolution":
         return packed.print_packed(k, name, target)
     if supported(k):
-        return turned.print_convolution(k, name, target) or print_contraction(k, name, target)
+        return convolution.print_convolution(k, name, target) or print_contraction(k, name, target)
     kind = k.kind
     if kind == "concat":
         return print_concat(k, name)

@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var
-from hybrid.ir.kernel import Kernel
 
-from .contraction import Target, decode
+from .contraction import decode
 from .direct import Direct, start
 from .emit import Block
-from .loops import Printed
 from .operand import root_index
-from .vector import F32, Refused, VectorEmitter, lane_loop
+from .vector import Refused, VectorEmitter, lane_loop
 
 PANEL = 320 << 10              # bytes of packed filters that stay in the second cache beside the picture
 
@@ -177,25 +175,3 @@ class Turned(Direct):
         last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
         body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD(acc + i_m * {L} + q_);", *last.lines], L, 1)
         return [*turned, *outer.lines, *self.filter_loop("filters", filters.lines, body)]
-
-
-def print_convolution(k: Kernel, name: str, target: Target) -> Printed | None:
-    """C of a convolution in the form that takes least; None where it is none, or gathered windows take less."""
-    if k.dot is None or k.dot.dtype != F32 or k.root.dtype != F32 or k.once or not k.dot.size or not k.dot.args[0].size:
-        return None
-    found: list[Direct] = []
-    for form in (Direct, Turned):
-        p = form(k, name, target)
-        try:
-            p.prepare()
-            found.append(p)
-        except Refused:
-            pass
-    for p in sorted(found, key=lambda p: p.tile.cost):
-        if p.tile.cost > p.gathered():
-            return None
-        try:
-            return p.finish()
-        except Refused:
-            pass
-    return None
