@@ -17,6 +17,13 @@ _probe: dict[str, Any] = {}
 CACHES: list[Callable[[], None]] = []            # what gives unused memory of the CPU back
 
 
+class _Default:
+    """``Context.default_ctx``: the current device."""
+
+    def __get__(self, instance: Any, owner: type) -> "Context":
+        return current_context()
+
+
 class Context:
     """A device. ``with gpu(0):`` makes it the default of the block.
 
@@ -26,6 +33,7 @@ class Context:
     __slots__ = ("device_type", "device_id")
     devtype2str = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
     devstr2type = {v: k for k, v in devtype2str.items()}
+    default_ctx = _Default()
     device_type: str
     device_id: int
 

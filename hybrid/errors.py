@@ -48,6 +48,10 @@ class FileFormatError(HybridError, ValueError, AssertionError):
     """A model file that is truncated, hostile, of an unknown format or of another model."""
 
 
+class InternalError(HybridError):
+    """An error of the library itself; MXNet's name, for programs that catch it."""
+
+
 def user_location() -> str:
     """``file.py:12`` of the innermost frame outside this library, or ``<unknown>``."""
     frame: FrameType | None = sys._getframe(1)

@@ -6,12 +6,24 @@ import threading
 from typing import Any
 
 
+class ClassProperty:
+    """A property of a class."""
+
+    def __init__(self, get: Any):
+        self._get = get
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        return self._get(owner)
+
+
 class NameManager:
     """Counts hints: ``relu0``, ``relu1``, … Use it in a ``with`` block."""
 
     def __init__(self) -> None:
         self._counter: dict[str, int] = {}
         self._old: NameManager | None = None
+
+    current = ClassProperty(lambda cls: _state.value)                   # the active manager
 
     def get(self, name: str | None, hint: str) -> str:
         """The name itself, or the hint with the next number."""
@@ -53,6 +65,12 @@ class AttrScope:
             raise ValueError(f"AttrScope takes text, got {kwargs!r}")
         self._attr = {f"__{k}__" if k in PLAIN else k: v for k, v in kwargs.items()}
         self._old: dict[str, str] = {}
+
+    current = ClassProperty(lambda cls: AttrScope(**_state.notes))      # the notes of all active scopes
+
+    def get(self, attr: dict[str, str] | None) -> dict[str, str]:
+        """A node's own notes together with the scope's; its own win."""
+        return {**self._attr, **(attr or {})}
 
     def __enter__(self) -> "AttrScope":
         self._old = _state.notes

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import forking
+from .errors import AttributeValueError
 
 _lock = forking.lock()
 _state = [int(time.time_ns()) & 0x7FFFFFFF, 0]
@@ -17,6 +18,8 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
 
     >>> seed(42)
     """
+    if isinstance(seed_state, float) or not hasattr(seed_state, "__int__"):
+        raise AttributeValueError(f"seed_state must be an integer, got {seed_state!r}")
     with _lock:
         _state[0], _state[1] = int(seed_state) & 0xFFFFFFFF, 0
 

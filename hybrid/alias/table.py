@@ -18,7 +18,7 @@ contrib contrib.amp contrib.text contrib.onnx kvstore gluon.probability attribut
 _OTHER = {
     "context": "hybrid.device", "device": "hybrid.device", "name": "hybrid.names", "init": "hybrid.initializer", "nd": "hybrid.ndarray",
     "sym": "hybrid.symbol", "np": "hybrid.numpy", "npx": "hybrid.numpy_extension", "rnd": "hybrid.random", "mod": "hybrid.module",
-    "viz": "hybrid.viz", "visualization": "hybrid.viz", "mon": "hybrid.monitor", "kv": "hybrid.kvstore", "error": "hybrid.errors", "gluon.metric": "hybrid.metric",
+    "viz": "hybrid.viz", "visualization": "hybrid.viz", "mon": "hybrid.monitor", "kv": "hybrid.kvstore", "error": "hybrid.errors hybrid.base", "gluon.metric": "hybrid.metric",
     "attribute": "hybrid.names", "runtime": "hybrid.features", "optimizer.optimizer": "hybrid.optimizer", "optimizer.contrib": "hybrid.optimizer.contrib",
     "gluon.block": "hybrid.gluon.block hybrid.gluon.hybrid_block hybrid.gluon.symbol_block hybrid.gluon.naming hybrid.gluon",
     "gluon.parameter": "hybrid.gluon.parameter hybrid.gluon.one_parameter hybrid.gluon", "dlpack": "hybrid.ndarray",
@@ -27,7 +27,6 @@ _OTHER = {
     "model_zoo": "hybrid.gluon.model_zoo", "module.module": "hybrid.module", "module.base_module": "hybrid.module", "module.bucketing_module": "hybrid.module", "module.python_module": "hybrid.module",
     "module.sequential_module": "hybrid.module",
     "numpy.multiarray": "hybrid.numpy", "numpy_extension.random": "hybrid.numpy_extension.random", "numpy_extension.image": "hybrid.numpy_extension.image",
-    "gluon.rnn.rnn_cell": "hybrid.gluon.rnn.cell hybrid.gluon.rnn", "gluon.rnn.rnn_layer": "hybrid.gluon.rnn.layer hybrid.gluon.rnn",
     "gluon.contrib.rnn.rnn_cell": "hybrid.gluon.contrib.rnn", "gluon.contrib.rnn.conv_rnn_cell": "hybrid.gluon.contrib.conv_rnn hybrid.gluon.contrib.rnn",
     "gluon.contrib.cnn.conv_layers": "hybrid.gluon.contrib.cnn", "gluon.contrib.estimator.estimator": "hybrid.gluon.contrib.estimator.estimator",
     "gluon.contrib.estimator.event_handler": "hybrid.gluon.contrib.estimator.event_handler",

@@ -1,6 +1,7 @@
 """MXNet's ``gluon.contrib.cnn``: deformable convolutions, whose offsets another convolution learns."""
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ..hybrid_block import HybridBlock
@@ -95,3 +96,5 @@ class ModulatedDeformableConvolution(_Deformable):
 
     def _alias(self) -> str:
         return "modulated_deformable_conv"
+
+conv_layers = sys.modules[__name__]                                  # MXNet has a folder

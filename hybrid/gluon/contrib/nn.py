@@ -1,6 +1,7 @@
 """MXNet's ``gluon.contrib.nn``: the pixel shuffles, and layers that stand in ``gluon.nn`` here."""
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ...functions import resolve
@@ -78,3 +79,4 @@ class SparseEmbedding(Block):
 
 
 __all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D", "SparseEmbedding", "SyncBatchNorm"]
+basic_layers = sys.modules[__name__]                                 # MXNet has a folder

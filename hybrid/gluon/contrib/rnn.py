@@ -1,6 +1,7 @@
 """MXNet's ``gluon.contrib.rnn``: variational dropout, LSTM with projection, convolutional cells, and unrolling by a loop."""
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from ...errors import AttributeValueError
@@ -8,11 +9,14 @@ from ..rnn.cell import HybridRecurrentCell
 from ..rnn.containers import BidirectionalCell
 from ..rnn.modifier import ModifierCell, Remembered
 from ..rnn.sequence import TENSORS, format_sequence, mask_sequence, namespace_of
+from . import conv_rnn as conv_rnn_cell
 from .conv_rnn import (Conv1DGRUCell, Conv1DLSTMCell, Conv1DRNNCell, Conv2DGRUCell, Conv2DLSTMCell, Conv2DRNNCell, Conv3DGRUCell, Conv3DLSTMCell,
                        Conv3DRNNCell)
 
 __all__ = ["Conv1DGRUCell", "Conv1DLSTMCell", "Conv1DRNNCell", "Conv2DGRUCell", "Conv2DLSTMCell", "Conv2DRNNCell", "Conv3DGRUCell", "Conv3DLSTMCell",
-           "Conv3DRNNCell", "LSTMPCell", "VariationalDropoutCell", "dynamic_unroll"]
+           "Conv3DRNNCell", "LSTMPCell", "VariationalDropoutCell", "conv_rnn_cell", "dynamic_unroll", "rnn_cell"]
+
+rnn_cell = sys.modules[__name__]                                     # MXNet has two files
 
 
 class VariationalDropoutCell(ModifierCell):

@@ -1,10 +1,12 @@
 """Recurrent cells, and layers over whole sequences."""
 from __future__ import annotations
 
+from . import rnn_cell, rnn_layer
 from .cell import GRUCell, HybridRecurrentCell, LSTMCell, RecurrentCell, RNNCell
 from .containers import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
 from .layer import GRU, LSTM, RNN
 from .modifier import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 
 __all__ = ["BidirectionalCell", "DropoutCell", "GRU", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTM", "LSTMCell", "ModifierCell",
-           "RNN", "RNNCell", "RecurrentCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]
+           "RNN", "RNNCell", "RecurrentCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell", "rnn_cell",
+           "rnn_layer"]

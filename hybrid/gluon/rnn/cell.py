@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ndarray
-from ...errors import AttributeValueError, HybridError, ShapeError
+from ...errors import AttributeValueError, ShapeError
 from ...symbol import Symbol
 from .. import nn
 from ..block import Block
@@ -51,7 +51,7 @@ class RecurrentCell(Block):
 
     def _check_free(self) -> None:
         if self._modified:
-            raise HybridError(f"{type(self).__name__} {self.name!r} was given to a modifier cell (ZoneoutCell, ResidualCell …); use that one instead of it")
+            raise AttributeValueError(f"{type(self).__name__} {self.name!r} was given to a modifier cell (ZoneoutCell, ResidualCell …); use that one instead of it")
 
     def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
         """The first states. func: what makes one (``nd.zeros``, ``nd.ones``, ``sym.zeros``, ``sym.var`` …); kwargs go to it."""

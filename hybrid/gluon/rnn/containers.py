@@ -17,7 +17,7 @@ class _Stack(RecurrentCell):
 
     def __repr__(self) -> str:
         lines = [f"({k}): {_indent(repr(c))}" for k, c in self._children.items()]
-        return "\n".join([f"{type(self).__name__}(", *lines, ")"])
+        return "\n".join([f"{type(self).__name__}(", *(lines or [""]), ")"])
 
     def add(self, cell: Any) -> None:
         """Put a cell on top."""

@@ -1,0 +1,9 @@
+"""All recurrent cells, under the module name that MXNet has for them."""
+from __future__ import annotations
+
+from .cell import GRUCell, HybridRecurrentCell, LSTMCell, RecurrentCell, RNNCell
+from .containers import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
+from .modifier import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
+
+__all__ = ["BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTMCell", "ModifierCell", "RNNCell", "RecurrentCell",
+           "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]
