@@ -252,3 +252,23 @@ def test_bad_input_inside_a_compiled_net():
     with pytest.raises(ValueError, match="same number of elements"):
         loss(X, Y)
     assert loss(X, X).asnumpy().tolist() == [0] * 4               # and the block is usable afterwards
+
+
+ELEMENTWISE = [gloss.L1Loss, gloss.L2Loss, gloss.SigmoidBCELoss, gloss.HuberLoss, gloss.HingeLoss, gloss.SquaredHingeLoss, gloss.LogisticLoss,
+               gloss.PoissonNLLLoss]
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+@pytest.mark.parametrize("make", ELEMENTWISE, ids=lambda c: c.__name__)
+def test_targets_that_do_not_belong_to_the_prediction(make, hybridized):
+    """Transposed targets have as many elements; no arrays at all; (4, 1) against (4,) is what MXNet's code does and stays right."""
+    loss = make()
+    if hybridized:
+        loss.hybridize()
+    with pytest.raises(ValueError, match=r"axes do not belong together: \(4, 3\) and \(3, 4\)"):
+        loss(X, nd.ones((3, 4)))
+    for target in ("abc", None, [1, 2]):
+        with pytest.raises(TypeError, match=f"a loss takes arrays.*got {type(target).__name__}"):
+            loss(X, target)
+    assert loss(nd.ones((4, 1)), Y).size == loss(nd.ones((4, 1)), nd.ones((4, 1))).size
+    assert loss(nd.ones((2, 3, 4)), nd.ones((2, 12))).shape == loss(nd.ones((2, 3, 4)), nd.ones((2, 3, 4))).shape

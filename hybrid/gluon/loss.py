@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import ndarray
 from ..base import numeric_types
-from ..errors import AttributeValueError, ShapeError
+from ..errors import AttributeValueError, DTypeError, ShapeError
 from ..symbol import known
 from .hybrid_block import HybridBlock
 
@@ -27,6 +27,9 @@ __all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLos
 
 def _shapes_known(*values: Any) -> bool:
     """Whether all shapes are known: of arrays and traced values always, of a Symbol built from ``sym.var`` seldom."""
+    for v in values:
+        if not hasattr(v, "shape"):
+            raise DTypeError(f"a loss takes arrays (prediction, target, sample_weight), got {type(v).__name__}: make one with nd.array(...)")
     return all(known(v.shape) for v in values)
 
 
@@ -57,6 +60,10 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
     if _shapes_known(x, y):
         if math.prod(x.shape) != math.prod(y.shape):
             raise ShapeError(f"prediction and target of a loss need the same number of elements, got shapes {y.shape} and {x.shape}")
+        long = [[n for n in v.shape if n != 1] for v in (x, y)]
+        if len(long[0]) == len(long[1]) and long[0] != long[1]:
+            raise ShapeError(f"prediction and target of a loss have as many elements, but their axes do not belong together: {y.shape} and {x.shape}. "
+                             "Was one of them to be transposed?")
         if F is ndarray:
             return x if x.shape == y.shape else x.reshape(y.shape)
     return F.reshape_like(x, y)
