@@ -82,8 +82,15 @@ def one_shape(shapes: list, a: Attrs) -> list:
 setattr(one_shape, "from_any", True)                 # any input tells the others' shape
 
 
+def _quotient(a: Node, b: Node) -> Node:
+    """Integer by integer is an integer, rounded towards zero, as in MXNet and C: networks compute rows and columns of an index so."""
+    return ir.map("floordiv", ir.map("sub", a, ir.map("fmod", a, b)), b)
+
+
 def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...]) -> None:
     def lower(lhs: Node, rhs: Node, a: Attrs) -> Node:
+        if fn == "div" and lhs.dtype.kind in "iu" and rhs.dtype.kind in "iu":
+            return _quotient(lhs, rhs)
         out = ir.map(fn, lhs, rhs)
         return _as_input(out, lhs, rhs) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of two arrays, broadcast."
