@@ -1,12 +1,14 @@
 """What older MXNet left out of symbol files or wrote in another place, put where 1.9.1 has it."""
 from __future__ import annotations
 
+from ..errors import HybridError
 from ..ops import registry
 from .json_graph import JsonGraph, JsonNode
 
 # Before 1.0 these stood without underscores, also as <input>_<key> on the operator
 _HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 _AUX_INIT = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
+_INIT, _ARG = 904, 905             # versions since which variables name their initializer, and argmax counts a negative axis
 
 
 def is_hidden(key: str) -> bool:
@@ -14,14 +16,22 @@ def is_hidden(key: str) -> bool:
     return key.startswith("__") and key.endswith("__")
 
 
-def upgrade(graph: JsonGraph) -> JsonGraph:
-    """The graph with hidden keys in their underscores and with the variables that old files leave implicit."""
+def upgrade(graph: JsonGraph, version: int | None = None) -> JsonGraph:
+    """The graph with hidden keys in their underscores and with the variables that old files leave implicit.
+
+    version: of the MXNet that wrote it; the graph's own unless it is inside another one.
+    """
+    version = graph.version if version is None else version
     nodes: list[JsonNode] = []
     place: list[int] = []                       # old number -> new number
     for old in graph.nodes:
-        node = JsonNode(old.op, old.name, dict(old.attrs), [(place[n], k, v) for n, k, v in old.inputs], [upgrade(g) for g in old.subgraphs])
+        node = JsonNode(old.op, old.name, dict(old.attrs), [(place[n], k, v) for n, k, v in old.inputs], [upgrade(g, version) for g in old.subgraphs])
         _name_hidden(node, nodes)
         _add_implicit_inputs(node, nodes)
+        if version < _INIT:
+            _name_initializers(node, nodes)
+        if version < _ARG and node.op in ("argmax", "argmin") and node.attrs.get("axis") == "-1":
+            del node.attrs["axis"]              # it meant all elements
         place.append(len(nodes))
         nodes.append(node)
     return JsonGraph(nodes, [(place[n], k, v) for n, k, v in graph.heads], graph.version)
@@ -44,13 +54,31 @@ def _name_hidden(node: JsonNode, nodes: list[JsonNode]) -> None:
 
 
 def _add_implicit_inputs(node: JsonNode, nodes: list[JsonNode]) -> None:
-    """Before 0.9 a file did not list auxiliary states; MXNet adds whatever required input is missing as a variable."""
+    """Before 0.9 a file did not list auxiliary states; MXNet adds whatever required input is missing as a variable with the operator's attributes."""
     known = registry.OPS.get(node.op)
-    if known is None or known.variadic or not node.inputs:
+    if known is None or known.variadic or not node.inputs or len(node.inputs) >= len(known.inputs):
+        return
+    try:
+        attrs = known.parse({k: v for k, v in node.attrs.items() if not is_hidden(k)})
+    except HybridError:                         # is told when the operator is made
         return
     for name in known.inputs[len(node.inputs):]:
         full = f"{node.name}_{name}"
-        if name in known.optional or any(n.is_variable and n.name == full for n in nodes):
+        if name in known.optional and not (name in known.takes and known.takes[name](attrs)) or any(n.is_variable and n.name == full for n in nodes):
             return
-        nodes.append(JsonNode("null", full, {"__init__": _AUX_INIT[name]} if name in known.aux and name in _AUX_INIT else {}))
+        nodes.append(JsonNode("null", full, dict(node.attrs)))
         node.inputs.append((len(nodes) - 1, 0, 0))
+        if name in known.aux and name in _AUX_INIT:
+            nodes[-1].attrs["__init__"] = _AUX_INIT[name]
+
+
+def _name_initializers(node: JsonNode, nodes: list[JsonNode]) -> None:
+    """Initializers that MXNet has since written on variables of these operators."""
+    known = registry.OPS.get(node.op)
+    if known is None or known.variadic:
+        return
+    prelu = '["Constant", {"value": 0.25}]' if node.op == "LeakyReLU" and node.attrs.get("act_type") == "prelu" else None
+    for name, (n, _, _) in zip(known.inputs, node.inputs):
+        init = _AUX_INIT.get(name) if name in known.aux else prelu if name == "gamma" else None
+        if init is not None and nodes[n].is_variable:
+            nodes[n].attrs.setdefault("__init__", init)
