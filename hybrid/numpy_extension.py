@@ -1,6 +1,7 @@
 """``npx``: neural-network operators for ``np`` arrays, and the switch of NumPy semantics."""
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any
 
 from . import functions, serialize
@@ -9,6 +10,8 @@ from .dynamic import nonzero
 from .device import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
 from .ndarray import waitall
 from .numpy import ndarray
+from .numpy import random as _np_random
+from .numpy.multiarray import as_value, is_value
 from .random import seed
 from .scope import SCOPE
 
@@ -50,6 +53,25 @@ def cpu_context() -> Context:
     return cpu()
 
 
+def constraint_check(x: Any, msg: str = "Constraint violated!") -> Any:
+    """True where all of x is; eagerly a ValueError with ``msg`` where something is not. In a program the answer is only given."""
+    found = functions.resolve("np", "all")(as_value(x))
+    if not is_value(found) or hasattr(found, "entries") or bool(found):
+        return found
+    raise ValueError(msg)
+
+
+def _random() -> ModuleType:
+    space: Any = ModuleType("hybrid.npx.random", "Draws of npx: ``bernoulli``, ``uniform_n``, ``normal_n``, and ``seed``.")
+    for name in ("bernoulli", "uniform_n", "normal_n"):
+        setattr(space, name, getattr(_np_random, name))
+    space.seed, space.current_context = seed, current_context
+    return space
+
+
+random = _random()
+
+
 def __getattr__(name: str) -> Any:
     """Operators as functions."""
     if name.startswith("__"):
@@ -57,6 +79,6 @@ def __getattr__(name: str) -> Any:
     return functions.resolve("npx", name)
 
 
-__all__ = ["NDArray", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape", "load",
-           "nonzero", "num_gpus", "reset_np", "save", "seed",
+__all__ = ["NDArray", "constraint_check", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape", "load",
+           "nonzero", "num_gpus", "random", "reset_np", "save", "seed",
            "set_np", "waitall", "wrap"]

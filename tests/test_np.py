@@ -61,12 +61,12 @@ def test_numpys_own_functions_give_arrays_here():
     for name in ("testing", "ndenumerate", "_core"):
         with pytest.raises(AttributeError):
             getattr(np, name)
-    with pytest.raises(mx.errors.TraceError, match=r"test_np.py:\d+: np.median is NumPy's own function, which cannot be compiled"):
-        mx.hybridize(lambda x: np.median(x))(X)
+    with pytest.raises(mx.errors.TraceError, match=r"test_np.py:\d+: np.cov is NumPy's own function, which cannot be compiled"):
+        mx.hybridize(lambda x: np.cov(x))(X)
     x = np.ones((3,))
     x.attach_grad()
     with autograd.record(), pytest.raises(mx.errors.HybridError, match="no gradient flows"):
-        np.unique(x * 2)
+        np.cov(x * 2)
     assert mx.hybridize(lambda x: x + np.unique([1, 1]))(np.ones((2,))).tolist() == [2, 2]
 
 

@@ -4,13 +4,11 @@ Arrays are copied to the host, the results back to the device. They have no grad
 """
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any, Callable
 
 import numpy as np
 
 from .. import dtype as dt
-from .. import functions
 from .. import random as generator
 from ..array import NDArray, array
 from ..device import current_context
@@ -25,14 +23,21 @@ GENERATOR = ("beta chisquare choice dirichlet f gumbel laplace logistic lognorma
 
 def numpy_function(name: str, cls: type) -> Any:
     """numpy.<name> for our arrays (a dtype or a number as it is); AttributeError where NumPy has none."""
-    found = getattr(np, name, None)
+    found = OLD[name] if name in OLD else getattr(np, name, None)
     if found is None or name.startswith("_"):
         raise AttributeError(f"hybrid.np has no {name!r}, nor has NumPy {np.__version__}")
     if isinstance(found, (int, float)) or isinstance(found, type) and issubclass(found, np.generic):
         return found
     if not callable(found) or isinstance(found, type):
         raise AttributeError(f"hybrid.np has no {name!r}")
-    return _wrapped(f"np.{name}", found, cls)
+    return wrapped(f"np.{name}", found, cls)
+
+
+def _rate(nper: Any, pmt: Any, pv: Any, fv: Any) -> Any:
+    raise HybridError("np.rate, mirr, npv, pv and ppmt left NumPy with version 1.20: use the package numpy-financial")
+
+
+OLD = {**dict.fromkeys(("rate", "mirr", "npv", "pv", "ppmt"), _rate)}            # names that NumPy had
 
 
 def generator_function(name: str, cls: type) -> Callable[..., Any]:
@@ -40,7 +45,7 @@ def generator_function(name: str, cls: type) -> Callable[..., Any]:
     def draw(*args: Any, **kwargs: Any) -> Any:
         out = getattr(_generator(f"np.random.{name}"), name)(*args, **kwargs)
         return np.asarray(out, np.float32) if np.asarray(out).dtype == np.float64 and name not in ("choice", "permutation") else out
-    return _wrapped(f"np.random.{name}", draw, cls)
+    return wrapped(f"np.random.{name}", draw, cls)
 
 
 def _generator(what: str) -> np.random.Generator:
@@ -50,49 +55,35 @@ def _generator(what: str) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=int.from_bytes(np.asarray(generator.next_key()).tobytes(), "little")))
 
 
-class LinearAlgebra(ModuleType):
-    """np.linalg: operators where there are some, else NumPy's own functions."""
-
-    def __init__(self, cls: type):
-        super().__init__("hybrid.np.linalg")
-        self._cls = cls
-
-    def __getattr__(self, name: str) -> Any:
-        if functions.has("np", f"linalg.{name}"):
-            found = functions.resolve("np", f"linalg.{name}")
-            return _of_matrix(found) if name in ("det", "slogdet") else found
-        found = getattr(np.linalg, name, None)
-        if name.startswith("_") or found is None or not callable(found) or isinstance(found, type):
-            raise AttributeError(f"hybrid.np.linalg has no {name!r}")
-        return _wrapped(f"np.linalg.{name}", found, self._cls)
-
-
-def _of_matrix(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator gives one number of a single matrix shape (1,), NumPy ()."""
-    def function(a: Any) -> Any:
-        out = fn(a)
-        if a.ndim > 2:
-            return out
-        several = isinstance(out, (list, tuple)) or len(getattr(out, "entries", ())) > 1       # arrays, or a traced value of several outputs
-        return [x.reshape(()) for x in out] if several else out.reshape(())
-    function.__name__, function.__doc__ = fn.__name__, fn.__doc__
-    return function
-
-
 def shuffle(x: NDArray) -> None:
     """Permute the rows of an array in place."""
     order = _generator("np.random.shuffle").permutation(len(x))
     x[:] = array(x.asnumpy()[order], x._ctx, x._data.dtype)
 
 
-def _wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
+FLAT = frozenset("unique histogram bincount nonzero".split())            # functions of MXNet's that have no gradient, also while recording
+
+
+def _real(found: Any) -> bool:
+    """Whether there are real numbers in a result, which a gradient might be expected of."""
+    return any(_real(v) for v in found) if isinstance(found, (tuple, list)) else getattr(getattr(found, "dtype", None), "kind", "") == "f"
+
+
+def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
         arrays: list[NDArray] = []
         host = _host(name, args, arrays)
         options = _host(name, kwargs, arrays)
-        if SCOPE.recording and any(a._ag is not None for a in arrays):
+        target = kwargs.get("out")
+        if isinstance(target, NDArray):
+            del options["out"]
+        found = fn(*host, **options)
+        if SCOPE.recording and name[3:] not in FLAT and any(a._ag is not None for a in arrays) and _real(found):
             raise HybridError(f"{name} is NumPy's own function, through which no gradient flows: use it outside autograd.record(), or on x.detach()")
-        return _back(fn(*host, **options), arrays[0]._ctx if arrays else current_context(), cls)
+        if isinstance(target, NDArray):
+            target[...] = np.asarray(found, target.dtype)
+            return target
+        return _back(found, arrays[0]._ctx if arrays else current_context(), cls)
     function.__name__ = function.__qualname__ = name.rsplit(".", 1)[-1]
     function.__doc__ = f"NumPy's own {name}, on copies of the arrays; eagerly alone.\n\n{fn.__doc__ or ''}"
     return function

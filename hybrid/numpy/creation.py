@@ -1,0 +1,178 @@
+"""Arrays from shapes and numbers: zeros, arange, linspace, windows, …"""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _np
+
+from .. import functions
+from ..array import NDArray, array as _array
+from ..ndarray import made_here
+from ..random_functions import make as _make
+from ..scope import SCOPE, tracing
+from .multiarray import as_np, as_value, finish, is_value, ndarray
+
+
+def shape_tuple(shape: Any) -> tuple[int, ...]:
+    """A shape from one number or several."""
+    if isinstance(shape, (int, _np.integer)):
+        return (int(shape),)
+    return tuple(int(s) for s in (shape.tolist() if isinstance(shape, NDArray) else shape))
+
+
+def _order(name: str, order: str) -> None:
+    if order != "C":
+        raise NotImplementedError(f"np.{name}: order must be 'C', got {order!r}")
+
+
+def zeros(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, device: Any = None) -> Any:
+    """Zeros of a shape; float32 unless dtype is given."""
+    _order("zeros", order)
+    return as_np(_make("_zeros", shape=shape_tuple(shape), dtype=dtype or "float32", ctx=ctx or device))
+
+
+def ones(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, device: Any = None) -> Any:
+    """Ones of a shape; float32 unless dtype is given."""
+    _order("ones", order)
+    return as_np(_make("_ones", shape=shape_tuple(shape), dtype=dtype or "float32", ctx=ctx or device))
+
+
+def empty(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, device: Any = None) -> Any:
+    """An array of a shape whose contents are to be written (zeros here)."""
+    _order("empty", order)
+    return zeros(shape, dtype, order, ctx, device)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None, device: Any = None) -> Any:
+    """A number in a shape; bool for True and False, else float32 unless dtype is given. An array is broadcast to the shape."""
+    _order("full", order)
+    if is_value(fill_value):
+        found = functions.resolve("np", "broadcast_to")(as_np(fill_value), shape=shape_tuple(shape))
+        return finish(found if dtype is None else found.astype(dtype), out)
+    dtype = dtype or ("bool" if isinstance(fill_value, (bool, _np.bool_)) else "float32")
+    return finish(as_np(_make("_full", shape=shape_tuple(shape), value=fill_value, dtype=dtype, ctx=ctx or device)), out)
+
+
+def _like(name: str, value: Any) -> Any:
+    def function(a: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+        _order(name, order)
+        return full_like(a, value, dtype, out=out)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{value}s in an array's shape, and its dtype unless another is given."
+    return function
+
+
+def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None) -> Any:
+    """A number in an array's shape, and its dtype unless another is given."""
+    _order("full_like", order)
+    value = as_value(a)
+    if isinstance(fill_value, (bool, _np.bool_)):
+        fill_value = int(fill_value)
+    return finish(functions.resolve("np", "full_like")(value, fill_value=fill_value, **({"dtype": dtype} if dtype is not None else {})), out)
+
+
+zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
+
+
+def empty_like(prototype: Any, dtype: Any = None, order: str = "C", subok: bool = False, shape: Any = None) -> Any:
+    """An array in another's shape and dtype whose contents are to be written (zeros here)."""
+    _order("empty_like", order)
+    if subok or shape is not None:
+        raise NotImplementedError("np.empty_like: subok and shape are not supported")
+    return full_like(prototype, 0, dtype)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: Any = None, device: Any = None) -> Any:
+    """start, start + step, … below stop."""
+    if stop is None:
+        start, stop = 0, start
+    if step is None:
+        step = 1
+    if step == 0:
+        raise ZeroDivisionError("np.arange: step must not be 0")
+    if (stop - start) / step <= 0:
+        return zeros((0,), dtype, ctx=ctx or device)
+    return as_np(_make("_arange", start=start, stop=stop, step=step, dtype=dtype or "float32", ctx=ctx or device))
+
+
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, retstep: bool = False, dtype: Any = None, axis: int = 0, ctx: Any = None) -> Any:
+    """num numbers from start to stop (without it where endpoint is False); with retstep also their distance."""
+    if num < 0:
+        raise ValueError(f"np.linspace: num must not be negative, got {num}")
+    if is_value(start) or is_value(stop) or isinstance(start, (list, tuple, _np.ndarray)) or isinstance(stop, (list, tuple, _np.ndarray)) or axis:
+        raise NotImplementedError("np.linspace: start and stop must be numbers and axis 0")
+    found = as_np(_make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype or "float32", ctx=ctx))
+    parts = num - 1 if endpoint else num
+    return (found, (stop - start) / parts if parts > 0 else float("nan")) if retstep else found
+
+
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, base: float = 10.0, dtype: Any = None, axis: int = 0, ctx: Any = None) -> Any:
+    """num numbers from base^start to base^stop."""
+    if axis:
+        raise NotImplementedError("np.logspace: start and stop must be numbers and axis 0")
+    return as_np(_make("_npi_logspace", start=start, stop=stop, num=num, endpoint=endpoint, base=base, dtype=dtype or "float32", ctx=ctx))
+
+
+def eye(N: int, M: Any = None, k: int = 0, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> Any:  # noqa: N803
+    """Ones on the k-th diagonal of an (N, M) matrix, zeros elsewhere."""
+    if N < 0 or (M or 0) < 0:
+        raise ValueError(f"np.eye: N and M must not be negative, got {N} and {M}")
+    if N == 0 or M == 0:
+        return zeros((N, N if M is None else M), dtype, ctx=ctx)
+    return as_np(_make("_eye", N=N, M=M or 0, k=k, dtype=dtype or "float32", ctx=ctx))
+
+
+def identity(n: int, dtype: Any = None, ctx: Any = None) -> Any:
+    """The identity matrix."""
+    return eye(n, dtype=dtype, ctx=ctx)
+
+
+def tri(N: int, M: Any = None, k: int = 0, dtype: Any = None, ctx: Any = None) -> Any:  # noqa: N803
+    """Ones at and below the k-th diagonal."""
+    return made_here(_array(_np.tri(N, M, k), ctx, dtype or "float32", ndarray))
+
+
+def tril_indices(n: int, k: int = 0, m: Any = None, ctx: Any = None) -> Any:
+    """Rows and columns of the lower triangle of an (n, m) matrix: two int64 arrays."""
+    return tuple(made_here(_array(x, ctx, "int64", ndarray)) for x in _np.tril_indices(n, k, m))
+
+
+def triu_indices(n: int, k: int = 0, m: Any = None, ctx: Any = None) -> Any:
+    """Rows and columns of the upper triangle of an (n, m) matrix: two int64 arrays."""
+    return tuple(made_here(_array(x, ctx, "int64", ndarray)) for x in _np.triu_indices(n, k, m))
+
+
+def indices(dimensions: Any, dtype: Any = None, ctx: Any = None) -> Any:
+    """Indices of a grid: shape (axes, *dimensions), int32 unless dtype is given."""
+    return as_np(_make("_npi_indices", dimensions=shape_tuple(dimensions), dtype=dtype or "int32", ctx=ctx))
+
+
+def _window(name: str) -> Any:
+    def function(M: int, dtype: Any = None, ctx: Any = None) -> Any:  # noqa: N803
+        return as_np(_make(f"_npi_{name}", M=int(M), dtype=_np.dtype(dtype or "float32").name, ctx=ctx))
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The {name} window of M points; float32 unless dtype is given."
+    return function
+
+
+hanning, hamming, blackman = (_window(_n) for _n in ("hanning", "hamming", "blackman"))
+
+
+def meshgrid(*xi: Any, indexing: str = "xy", sparse: bool = False, copy: bool = True) -> Any:
+    """Coordinates of a grid: one array for each vector."""
+    if not xi:
+        return []
+    found = functions.resolve("np", "meshgrid")(*map(as_value, xi), indexing=indexing, sparse=sparse)
+    return parts(found)
+
+
+def parts(found: Any) -> list[Any]:
+    """The outputs of an operator as a list: arrays, or those of a traced value."""
+    if hasattr(found, "entries"):
+        return [found[k] for k in range(len(found.entries))] if len(found.entries) > 1 else [found]
+    return [as_np(x) for x in (found if isinstance(found, (list, tuple)) else [found])]
+
+
+def is_traced() -> bool:
+    """Whether a program is being made: numbers are not there yet."""
+    return tracing() is not None or bool(SCOPE.symbolic)

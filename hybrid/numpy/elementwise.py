@@ -1,0 +1,144 @@
+"""Functions of one and of two values, element by element, and reductions: NumPy's signatures over the operators."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _np
+
+from .. import functions, methods
+from ..array import NDArray
+from ..dispatch import invoke
+from ..ops.registry import OPS
+from . import fallback
+from .multiarray import array, as_np, as_value, finish, is_value, ndarray
+
+LEGAL = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}      # NumPy's options and the only value known here
+
+
+def options(name: str, kwargs: dict[str, Any]) -> None:
+    """NumPy's options of a ufunc are taken at their defaults alone; others are an error."""
+    for key, value in kwargs.items():
+        if key not in LEGAL:
+            raise TypeError(f"np.{name} got an unexpected argument {key!r}")
+        if value is not LEGAL[key] and not (isinstance(value, str) and value == LEGAL[key]):
+            raise TypeError(f"np.{name}: {key}={value!r} is not implemented")
+
+
+def unary(name: str) -> Any:
+    """NumPy's function of one array; of numbers and NumPy's arrays NumPy's answer."""
+    inner = functions.resolve("np", name)
+
+    def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries") for v in (x, *args, *kwargs.values(), out)) and hasattr(_np, name):
+            return getattr(_np, name)(x, *args, **kwargs)
+        options(name, {k: kwargs.pop(k) for k in list(kwargs) if k in LEGAL and k not in ATTRIBUTES.get(name, ())})
+        if args and name in UFUNCS:
+            out, args = args[0], args[1:]
+        return finish(inner(x if is_value(x) else array(x), *args, **kwargs), out)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = inner.__doc__
+    return function
+
+
+UFUNCS = frozenset("abs absolute sign ceil floor trunc fix rint square sqrt cbrt exp expm1 log log1p log2 log10 sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+                   "arccosh arctanh reciprocal negative fabs isnan isinf isfinite isposinf isneginf logical_not bitwise_not invert degrees rad2deg radians deg2rad".split())
+ATTRIBUTES = {"cumsum": ("dtype",), "full_like": ("dtype", "order"), "reshape": ("order",), "nan_to_num": ("copy",), "indices": ("dtype",), "argsort": ("order",)}
+
+
+def binary(name: str, fn: str) -> Any:
+    """NumPy's function of two values, either of which may be a number."""
+    row = (f"_npi_{fn}", f"_npi_{fn}_scalar", f"_npi_r{fn}_scalar", fn, fn)
+
+    def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+        options(name, kwargs)
+        if not any(isinstance(v, (NDArray, list, tuple, _np.ndarray)) or hasattr(v, "entries") for v in (x1, x2)):
+            return getattr(_np, name)(x1, x2)
+        x1, x2 = (array(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
+        if not any(is_value(v) for v in (x1, x2)):
+            x1 = array(x1)
+        return finish(as_np(methods.two(row, x1, x2)), out)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"NumPy's {name}, broadcast."
+    return function
+
+
+def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+    """The least common multiples of integers."""
+    options("lcm", kwargs)
+    if not is_value(x1) and not is_value(x2):
+        return fallback.numpy_function("lcm", ndarray)(x1, x2)
+    if isinstance(x1, (int, _np.integer)):
+        x1, x2 = x2, x1
+    if isinstance(x2, (int, _np.integer)):
+        return finish(invoke(OPS["_npi_lcm_scalar"], [x1], {"scalar": int(x2)}), out)
+    return finish(invoke(OPS["_npi_lcm"], [as_value(x1), as_value(x2)], {}), out)
+
+
+def ldexp(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+    """x1 times 2 to the power x2."""
+    options("ldexp", kwargs)
+    return finish(as_value(x1) * binary("power", "power")(2.0, x2.astype("float32") if is_value(x2) else x2), out)
+
+
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """x where the condition holds, else y; with the condition alone the places where it holds (as ``nonzero``)."""
+    if x is None and y is None:
+        return fallback.numpy_function("nonzero", ndarray)(condition)
+    if x is None or y is None:
+        raise TypeError("np.where takes the condition alone, or x and y too")
+    if isinstance(condition, (bool, _np.bool_)) and not is_value(x) and not is_value(y):
+        return x if condition else y
+    dtype = next((v.dtype for v in (x, y) if is_value(v)), None)
+    values = [v if is_value(v) else _beside(v, dtype) for v in (x, y)]
+    return functions.resolve("np", "where")(condition if is_value(condition) else array(_np.asarray(condition)), *values)
+
+
+def _beside(value: Any, dtype: Any) -> Any:
+    """A number as an array of the other value's dtype, where it fits in there."""
+    if isinstance(value, (int, float, bool)) and dtype is not None and (isinstance(value, int) or _np.dtype(dtype).kind == "f"):
+        return array(value, dtype=dtype)
+    return array(value)
+
+
+def clip(a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
+    """Values limited to [a_min, a_max]; either may be None."""
+    if a_min is None and a_max is None:
+        raise ValueError("np.clip: a_min or a_max must be given")
+    a = as_value(a)
+    if is_value(a_min) or is_value(a_max) or isinstance(a_min, _np.ndarray) or isinstance(a_max, _np.ndarray):
+        out_ = a if a_min is None else binary("maximum", "maximum")(a, as_value(a_min))
+        return finish(out_ if a_max is None else binary("minimum", "minimum")(out_, as_value(a_max)), out)
+    return finish(functions.resolve("np", "clip")(a, a_min=a_min, a_max=a_max), out)
+
+
+# ---- reductions: the parameters behind the array, in NumPy's order as MXNet has them
+REDUCTIONS = {
+    **dict.fromkeys(("sum",), "axis dtype keepdims initial out"), **dict.fromkeys(("prod", "product"), "axis dtype out keepdims initial"),
+    "mean": "axis dtype out keepdims", **dict.fromkeys(("max", "min", "amax", "amin", "all", "any", "alltrue", "sometrue"), "axis keepdims out"),
+    **dict.fromkeys(("std", "var"), "axis dtype out ddof keepdims"), **dict.fromkeys(("argmax", "argmin"), "axis out keepdims"),
+    "cumsum": "axis dtype out", "average": "axis weights returned out"}
+
+
+def reduction(name: str) -> Any:
+    """A reduction with NumPy's parameters."""
+    parameters = REDUCTIONS[name].split()
+    inner = functions.resolve("np", name)
+
+    def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(args) > len(parameters):
+            raise TypeError(f"np.{name} takes an array, {', '.join(parameters)}; got {1 + len(args)} values")
+        given = {**dict(zip(parameters, args)), **kwargs}
+        unknown = set(given) - set(parameters)
+        if unknown - {"where"} or given.pop("where", True) is not True:
+            raise TypeError(f"np.{name} has no {', '.join(sorted(unknown))}; known: {', '.join(parameters)}")
+        out = given.pop("out", None)
+        axis = given.get("axis")
+        if isinstance(axis, list):
+            raise TypeError(f"np.{name}: axis must be an integer or a tuple of integers, got {axis!r}")
+        weights = given.pop("weights", None)
+        rest = () if weights is None else (as_value(weights),)
+        found = inner(as_value(a), *rest, **{k: v for k, v in given.items() if v is not None})
+        return found if isinstance(found, (list, tuple)) else finish(found, out)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = inner.__doc__
+    return function

@@ -1,0 +1,93 @@
+"""``np.linalg``: operators where there are some, else NumPy's own functions on copies."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as _np
+
+from .. import functions
+from ..dispatch import invoke
+from ..ops.registry import OPS
+from . import fallback
+from .creation import parts
+from .multiarray import as_np, as_value, is_value, ndarray
+
+
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
+    """Norms of vectors (one axis) and matrices (two): a number, inf, -inf, 'fro' or 'nuc'; without axis of the whole array."""
+    x = as_value(x)
+    if isinstance(axis, list):
+        axis = tuple(axis)
+    if isinstance(axis, tuple) and len(axis) == 1:
+        axis = axis[0]
+    if isinstance(axis, tuple) and len(axis) != 2 or ord is not None and axis is None and x.shape is not None and len(x.shape) not in (1, 2):
+        raise ValueError(f"np.linalg.norm: a norm is of one axis or two, got axis={axis} of shape {tuple(x.shape)}")
+    if ord in ("inf", "-inf"):
+        ord = float(ord)  # noqa: A001
+    if isinstance(ord, str) and ord not in ("fro", "nuc"):
+        raise ValueError(f"np.linalg.norm: ord must be a number, inf, -inf, 'fro' or 'nuc', got {ord!r}")
+    if isinstance(ord, str) and isinstance(axis, int):
+        raise ValueError(f"np.linalg.norm: ord={ord!r} is a norm of matrices, axis={axis} is one axis")
+    attrs = {k: v for k, v in (("ord", ord), ("axis", axis)) if v is not None}
+    return functions.resolve("np", "linalg.norm")(x, **attrs, keepdims=keepdims)
+
+
+def _of_matrix(name: str) -> Callable[..., Any]:
+    """The operator gives one number of a single matrix shape (1,), NumPy ()."""
+    fn = functions.resolve("np", f"linalg.{name}")
+
+    def function(a: Any) -> Any:
+        a = as_value(a)
+        out = fn(a)
+        if a.ndim > 2:
+            return tuple(parts(out)) if name == "slogdet" else out
+        return tuple(x.reshape(()) for x in parts(out)) if name == "slogdet" else out.reshape(())
+    function.__name__, function.__doc__ = name, fn.__doc__
+    return function
+
+
+det, slogdet = _of_matrix("det"), _of_matrix("slogdet")
+
+
+def _plain(name: str, several: bool = False) -> Callable[..., Any]:
+    fn = functions.resolve("np", f"linalg.{name}")
+
+    def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        inputs = [as_value(x) for x in args if is_value(x) or isinstance(x, (_np.ndarray, list))]
+        rest = [x for x in args if not (is_value(x) or isinstance(x, (_np.ndarray, list)))]
+        if name in ("eigh", "eigvalsh") and rest:
+            kwargs["UPLO"] = rest.pop()
+        found = fn(as_value(a), *inputs, *rest, **kwargs)
+        return tuple(parts(found)) if several else found
+    function.__name__, function.__doc__ = name, fn.__doc__
+    return function
+
+
+cholesky, inv, solve, tensorinv, eigvals, eigvalsh = (_plain(_n) for _n in ("cholesky", "inv", "solve", "tensorinv", "eigvals", "eigvalsh"))
+svd, eig, eigh = (_plain(_n, True) for _n in ("svd", "eig", "eigh"))
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """x with tensordot(a, x, x.ndim) = b; ``axes`` of a are moved to its end first."""
+    return functions.resolve("np", "linalg.tensorsolve")(as_value(a), as_value(b), **({"a_axes": axes} if axes is not None else {}))
+
+
+def pinv(a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
+    """Pseudo-inverses (Moore and Penrose): singular values up to rcond times the largest count as 0."""
+    a = as_value(a)
+    if is_value(rcond) or isinstance(rcond, (list, _np.ndarray)):
+        return as_np(invoke(OPS["_npi_pinv"], [a, as_value(rcond)], {"hermitian": hermitian}, hint="pinv"))
+    return as_np(invoke(OPS["_npi_pinv_scalar_rcond"], [a], {"rcond": float(rcond), "hermitian": hermitian}, hint="pinv"))
+
+
+def __getattr__(name: str) -> Any:
+    """NumPy's other functions of matrices."""
+    if functions.has("np", f"linalg.{name}"):
+        return functions.resolve("np", f"linalg.{name}")
+    found = getattr(_np.linalg, name, None)
+    if name.startswith("_") or found is None or not callable(found):
+        raise AttributeError(f"hybrid.np.linalg has no {name!r}")
+    return found if isinstance(found, type) else fallback.wrapped(f"np.linalg.{name}", found, ndarray)
+
+
+__all__ = ("cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_power matrix_rank multi_dot norm pinv qr slogdet solve svd tensorinv tensorsolve").split()

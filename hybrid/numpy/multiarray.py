@@ -1,0 +1,101 @@
+"""``np.ndarray`` and what makes one of other values."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _np
+
+from .. import functions
+from ..array import NP_CLASS, NDArray, array as _array, wrap
+from ..ndarray import made_here
+from . import protocol
+
+
+class ndarray(NDArray):  # noqa: N801  NumPy's name
+    """An array that follows NumPy's rules: zero-dim results, bool comparisons. NumPy's own functions take it and give one back."""
+    __slots__ = ()
+    np_semantics = True
+
+    @property
+    def dtype(self) -> Any:
+        """Element type, as a NumPy dtype."""
+        return self._data.dtype
+
+    def __repr__(self) -> str:
+        text = _np.array_repr(self.asnumpy()).replace(", dtype=float32", "")
+        return text if self._ctx.device_type == "cpu" else f"{text[:-1]}, ctx={self._ctx})"
+
+    __str__ = lambda self: _np.array_str(self.asnumpy()) if self.ndim else str(self.asnumpy())  # noqa: E731
+
+    def as_np_ndarray(self) -> Any:
+        """Itself."""
+        return self
+
+    def __iter__(self) -> Any:
+        if not self.ndim:
+            raise TypeError("an array without axes cannot be iterated over")
+        return (self[i] for i in range(len(self)))
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.size == 1 else str(self)
+
+    def __round__(self, n: int = 0) -> Any:
+        return functions.resolve("np", "around")(self, decimals=n or 0)
+
+    def nonzero(self) -> Any:
+        """Places of the numbers that are not 0: an int64 array for each axis."""
+        return protocol.namespace().nonzero(self)
+
+    def sort(self, axis: int = -1) -> None:
+        """Sort in place, as NumPy does."""
+        self[...] = functions.resolve("np", "sort")(self, axis=axis)
+
+    def reshape_view(self, *shape: Any, **kwargs: Any) -> Any:
+        """Another shape of the same memory."""
+        return self.reshape(*shape, **kwargs)                # type: ignore[attr-defined]
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return protocol.array_function(func, args, kwargs)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return protocol.array_ufunc(ufunc, method, inputs, kwargs)
+
+
+NP_CLASS.append(ndarray)
+NDArray.as_np_ndarray = lambda self: wrap(self._data, self._ctx, ndarray, self)      # type: ignore[attr-defined]
+
+
+def is_value(x: Any) -> bool:
+    """Whether x is an array of ours or a traced value."""
+    return isinstance(x, NDArray) or hasattr(x, "entries")
+
+
+def as_np(x: Any) -> Any:
+    """An ``nd`` array as an ``np`` one; other values as they are."""
+    return wrap(x._data, x._ctx, ndarray, x) if type(x) is NDArray else x
+
+
+def as_value(x: Any) -> Any:
+    """An array from numbers, lists and NumPy's arrays; arrays of ours and traced values as they are."""
+    return x if is_value(x) else array(x)
+
+
+def finish(result: Any, out: Any) -> Any:
+    """The result, or ``out`` with the result written into it."""
+    return result if out is None else result.astype(out.dtype, copy=False).copyto(out)
+
+
+def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None) -> Any:  # noqa: A002
+    """An array from numbers, nested lists or another array; float32 by default, of arrays their dtype.
+
+    >>> array([1, 2]).dtype.name
+    'float32'
+    """
+    if dtype is None:
+        dtype = object._data.dtype if isinstance(object, NDArray) else object.dtype if isinstance(object, (_np.ndarray, _np.generic)) else "float32"
+    if isinstance(object, (list, tuple)) and any(is_value(x) for x in object) and not isinstance(object[0], NDArray):
+        raise TypeError("np.array of a list of traced values: use np.stack")
+    return made_here(_array(object, ctx or device, dtype, ndarray))
+
+
+__all__ = ["array", "as_np", "as_value", "finish", "is_value", "ndarray"]

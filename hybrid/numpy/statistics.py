@@ -1,0 +1,214 @@
+"""Order statistics, counts, polynomials, sums of products: NumPy's functions over operators where a gradient or a trace is wanted."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _np
+
+from .. import functions
+from ..array import NDArray
+from ..dispatch import invoke
+from ..ops.registry import OPS
+from . import fallback
+from .elementwise import reduction
+from .creation import parts
+from .multiarray import array, as_np, as_value, finish, is_value, ndarray
+
+
+def _op(name: str, *inputs: Any, **attrs: Any) -> Any:
+    return as_np(invoke(OPS[name], inputs, {k: v for k, v in attrs.items() if v is not None}, hint=name.lstrip("_")))
+
+
+def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, how: str, keepdims: bool) -> Any:
+    if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise ValueError(f"np.{name}: interpolation must be linear, lower, higher, midpoint or nearest, got {how!r}")
+    attrs = {"axis": axis, "interpolation": how, "keepdims": keepdims}
+    if isinstance(q, (int, float, _np.number)):
+        values, rest, attrs = _np.asarray(q), (), {**attrs, "q_scalar": float(q) * scale}
+    else:
+        q = as_value(q)
+        values, rest = q.asnumpy() if isinstance(q, NDArray) else _np.zeros(()), (q * scale if scale != 1 else q,)
+    if ((values < 0) | (values * scale > 100)).any():
+        raise ValueError(f"np.{name}: q must lie between 0 and {100 / scale:g}, got {q}")
+    return finish(_op("_npi_percentile", as_value(a), *rest, **attrs), out)
+
+
+def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, interpolation: str = "linear", keepdims: bool = False,
+               method: Any = None) -> Any:
+    """Percentiles (q from 0 to 100) over axes; interpolation (also ``method``): linear, lower, higher, midpoint, nearest."""
+    return _percentile("percentile", a, q, 1.0, axis, out, method or interpolation, keepdims)
+
+
+def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, interpolation: str = "linear", keepdims: bool = False,
+             method: Any = None) -> Any:
+    """Quantiles (q from 0 to 1) over axes; interpolation (also ``method``): linear, lower, higher, midpoint, nearest."""
+    return _percentile("quantile", a, q, 100.0, axis, out, method or interpolation, keepdims)
+
+
+def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False) -> Any:
+    """The middle of the sorted elements over axes, or the mean of the two that are."""
+    return percentile(a, 50, axis, out, keepdims=keepdims)
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, out: Any = None) -> Any:
+    """Mean over axes, weighted where weights are given; with ``returned`` also the sum of the weights."""
+    a = as_value(a)
+    found = reduction("average")(a, axis=axis, weights=weights)
+    if not returned:
+        return finish(found, out)
+    resolve = functions.resolve
+    wide = resolve("np", "ones_like")(a) if weights is None else _wide(as_value(weights), a, axis)
+    total = resolve("np", "sum")(wide, **({} if axis is None else {"axis": axis}))
+    return [finish(found, out), total]
+
+
+def _wide(weights: Any, a: Any, axis: Any) -> Any:
+    if tuple(weights.shape) != tuple(a.shape):
+        weights = weights.reshape([d if i == axis % len(a.shape) else 1 for i, d in enumerate(a.shape)])
+    return functions.resolve("np", "broadcast_to")(weights, shape=tuple(a.shape))
+
+
+def _counted(name: str, *args: Any, **kwargs: Any) -> Any:
+    return fallback.numpy_function(name, ndarray)(*args, **kwargs)
+
+
+def histogram(a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None) -> Any:  # noqa: A002
+    """How many elements lie in each bin, int64, and the bins' edges. bins: their number (with ``range``) or their edges."""
+    if normed or weights is not None or density:
+        raise NotImplementedError("np.histogram: normed, weights and density are not supported")
+    a = as_value(a)
+    counts, edges = _counted("histogram", a, bins, range)
+    return counts, edges.astype(a.dtype if _np.dtype(a.dtype).kind == "f" else "float32")
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each number from 0 occurs, or the sum of its weights; at least ``minlength`` numbers."""
+    if minlength < 0:
+        raise ValueError(f"np.bincount: minlength must not be negative, got {minlength}")
+    x = as_value(_np.asarray(x) if not is_value(x) else x)
+    if weights is None:
+        return _counted("bincount", x, minlength=minlength)
+    weights = as_value(weights)
+    return _counted("bincount", x, weights, minlength).astype(weights.dtype)
+
+
+def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None) -> Any:
+    """The different elements in order (or slices along an axis); also their first places, the inverse, and how often they occur."""
+    found = _counted("unique", as_value(ar), return_index, return_inverse, return_counts, axis)
+    if not return_inverse:
+        return found
+    at = 1 + bool(return_index)
+    return (*found[:at], found[at].reshape(-1), *found[at + 1:])
+
+
+def polyval(p: Any, x: Any) -> Any:
+    """The polynomial with coefficients p, the highest power first, at x."""
+    if not is_value(p) and not is_value(x):
+        return _counted("polyval", p, x)
+    return _op("_npi_polyval", as_value(p), as_value(x))
+
+
+def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
+    """Differences of neighbours along an axis, n times; what is to stand before and after it may be given."""
+    if n < 0:
+        raise ValueError(f"np.diff: n must not be negative, got {n}")
+    a = as_value(a)
+    pieces = [a]
+    for value, at in ((prepend, 0), (append, 2)):
+        if value is not None:
+            value = as_value(value)
+            if value.shape == ():
+                value = functions.resolve("np", "broadcast_to")(value, shape=tuple(1 if i == axis % len(a.shape) else d for i, d in enumerate(a.shape)))
+            pieces.insert(at, value)
+    joined = a if len(pieces) == 1 else functions.resolve("np", "concatenate")(*pieces, axis=axis)
+    return functions.resolve("np", "diff")(joined, n=n, axis=axis)
+
+
+def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
+    """Differences of neighbours of the flattened array, with numbers or arrays before and after them."""
+    attrs: dict[str, Any] = {}
+    rest = []
+    for value, name in ((to_end, "to_end"), (to_begin, "to_begin")):
+        if isinstance(value, (int, float)):
+            attrs[f"{name}_scalar"] = float(value)
+        elif value is not None:
+            attrs[f"{name}_arr_given"] = True
+            rest.append(as_value(value))
+    return _op("_npi_ediff1d", as_value(ary), *rest, **attrs)
+
+
+def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any) -> Any:
+    """Sums of products by Einstein's convention: ``einsum('ij,jk->ik', a, b)``."""
+    if not operands or not isinstance(operands[0], str):
+        raise NotImplementedError("np.einsum takes the subscripts as text first: np.einsum('ij,jk->ik', a, b)")
+    if kwargs:
+        raise TypeError(f"np.einsum has no {', '.join(sorted(kwargs))}")
+    subscripts, *arrays = operands
+    return finish(functions.resolve("np", "einsum")(*[as_value(x) for x in arrays], subscripts=subscripts, optimize=int(bool(optimize))), out)
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """Sums of products over the last ``axes`` axes of a and the first of b, or over given pairs of axes."""
+    if isinstance(axes, (list, tuple)):
+        axes = tuple(tuple(x) if isinstance(x, (list, tuple)) else int(x) for x in axes)
+        if len(axes) != 2:
+            raise ValueError(f"np.tensordot: axes must be a number or a pair, got {axes!r}")
+    return functions.resolve("np", "tensordot")(as_value(a), as_value(b), axes=axes)
+
+
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    """Elements in order along an axis (of the flattened array for None)."""
+    return functions.resolve("np", "sort")(as_value(a), axis=axis)
+
+
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+    """Indices that sort along an axis: int64."""
+    return functions.resolve("np", "argsort")(as_value(a), axis=axis)
+
+
+def nonzero(a: Any) -> Any:
+    """Places of the numbers that are not 0: an int64 array for each axis."""
+    return _counted("nonzero", array(a) if not is_value(a) else a)
+
+
+def _atleast(n: int) -> Any:
+    name = f"atleast_{n}d"
+
+    def function(*arys: Any) -> Any:
+        found = parts(functions.resolve("np", name)(*[as_value(x) for x in arys]))
+        return found[0] if len(found) == 1 else found
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"Arrays with {n} axes at least."
+    return function
+
+
+atleast_1d, atleast_2d, atleast_3d = (_atleast(_n) for _n in (1, 2, 3))
+
+
+def _like_numpy(name: str, *names: str) -> Any:
+    """An operator whose parameters behind the array come in NumPy's order."""
+    inner = functions.resolve("np", name)
+
+    def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args)), **kwargs}
+        out = given.pop("out", None)
+        return finish(inner(as_value(a), **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v is not None}), out)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = inner.__doc__
+    return function
+
+
+moveaxis, squeeze, expand_dims, transpose, roll = (_like_numpy(*_s.split()) for _s in (
+    "moveaxis source destination", "squeeze axis out", "expand_dims axis", "transpose axes", "roll shift axis"))
+
+
+def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Two axes exchanged."""
+    return functions.resolve("np", "swapaxes")(as_value(a), dim1=axis1, dim2=axis2)
+
+
+def reshape(a: Any, newshape: Any = None, order: str = "C", out: Any = None, shape: Any = None) -> Any:
+    """The elements in the same order in another shape; one length may be -1."""
+    if order != "C":
+        raise NotImplementedError(f"np.reshape: order must be 'C', got {order!r}")
+    return finish(functions.resolve("np", "reshape")(as_value(a), newshape=newshape if newshape is not None else shape), out)
