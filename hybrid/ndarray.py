@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 import numpy as _np
 
+from . import dtype as dt
 from . import functions, methods
 from .array import NDArray, array as _array, wrap
 from .device import Context, find_cupy
@@ -243,6 +244,14 @@ def attach_files(files: Any) -> None:
 
 
 random = RandomSpace("nd")
+
+# MXNet's numbers of kinds of storage, of gradient requests and of dtypes, which programs take from mxnet.ndarray.ndarray
+_STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
+_STORAGE_TYPE_ID_TO_STR = {v: k for k, v in _STORAGE_TYPE_STR_TO_ID.items()}
+_STORAGE_TYPE_UNDEFINED, _STORAGE_TYPE_DEFAULT, _STORAGE_TYPE_ROW_SPARSE, _STORAGE_TYPE_CSR = _STORAGE_TYPE_STR_TO_ID.values()
+_GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}
+_DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{d.type: code for d, code in dt.CODE_OF.items()}}
+_DTYPE_MX_TO_NP = {v: k for k, v in _DTYPE_NP_TO_MX.items()}
 
 
 def __getattr__(name: str) -> Any:
