@@ -298,3 +298,78 @@ def test_several_devices_or_frozen_parameters_do_not_disturb() -> None:
     before = net.bias.data().asnumpy().copy()
     trainer.step(1)
     assert trainer._amp_loss_scaler.loss_scale == 16.0 and (net.bias.data().asnumpy() == before).all()
+
+
+def _training(hybridized: bool) -> Any:
+    mx.random.seed(3)
+    net = nn.Dense(2, in_units=3)
+    net.initialize(mx.init.Xavier())
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
+    amp.init_trainer(trainer)
+    trainer._amp_loss_scaler._scale_seq_len = 4                     # the scale doubles after four steps that go well
+
+    def step(x: Any) -> Any:
+        with autograd.record():
+            loss = (net(x) ** 2).mean()
+            with amp.scale_loss(loss, trainer) as scaled:
+                pass
+        scaled.backward()
+        trainer.step(1)
+        return loss
+    return net, trainer, mx.hybridize(step) if hybridized else step
+
+
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "one-program"])
+def test_the_scale_is_saved_with_the_states(hybridized: bool, tmp_path: Any) -> None:
+    """Overflows, then steps that double the scale: stopped in the middle and resumed, everything goes on bit for bit."""
+    amp.init("float16")
+    try:
+        batches = [nd.array(np.random.RandomState(k).rand(5, 3)) for k in range(12)]
+        batches[1] = batches[1] * 50
+        net, trainer, step = _training(hybridized)
+        for x in batches[:5]:
+            step(x)
+        saved = trainer._amp_loss_scaler.state()
+        assert saved == {"loss_scale": 2.0 ** 14, "steps": 3}
+        net.save_parameters(str(tmp_path / "net"))
+        trainer.save_states(tmp_path / "states")
+        for x in batches[5:]:
+            step(x)
+        again, resumed, step = _training(hybridized)
+        again.load_parameters(str(tmp_path / "net"))
+        resumed.load_states(tmp_path / "states")
+        assert resumed._amp_loss_scaler.state() == saved
+        for x in batches[5:]:
+            step(x)
+        assert resumed._amp_loss_scaler.state() == trainer._amp_loss_scaler.state() != saved
+        for p, q in zip(net.collect_params().values(), again.collect_params().values(), strict=True):
+            np.testing.assert_array_equal(p.data().asnumpy(), q.data().asnumpy())
+    finally:
+        amp.off()
+
+
+def test_states_with_and_without_a_scale_are_exchanged(tmp_path: Any) -> None:
+    """A file without a scale leaves the scale as it is; a Trainer without a scaler takes no notice of a file's."""
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    plain = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
+    plain.save_states(tmp_path / "plain")
+    amp.init("bfloat16")
+    try:
+        scaled = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9})
+        amp.init_trainer(scaled)
+        scaled._amp_loss_scaler.resume(64.0, 7)
+        scaled.load_states(tmp_path / "plain")
+        assert scaled._amp_loss_scaler.state() == {"loss_scale": 64.0, "steps": 7}
+        scaled.save_states(tmp_path / "scaled")
+        plain.load_states(tmp_path / "scaled")
+        assert plain._amp_loss_scaler is None
+    finally:
+        amp.off()
+
+
+@pytest.mark.parametrize("state", [{}, {"loss_scale": -1, "steps": 0}, {"loss_scale": "x", "steps": 0}, {"loss_scale": 2.0, "steps": -3}, [1]],
+                         ids=["empty", "negative", "text", "steps", "list"])
+def test_a_damaged_scale_is_an_error(state: Any) -> None:
+    with pytest.raises(mx.errors.FileFormatError, match="the loss scale of the states is damaged"):
+        amp.loss_scaler.LossScaler.checked(state)

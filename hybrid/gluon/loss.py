@@ -1,5 +1,4 @@
 """Losses, with the names, defaults and formulas of MXNet 1.9.1's ``gluon.loss``.
-
 Each is a HybridBlock that takes a prediction, a target and, where it says so, a ``sample_weight``, and gives one value a
 sample (mean or sum over all axes but ``batch_axis``). ``weight`` scales the whole loss. ``sample_weight`` must broadcast
 to the shape of the loss before that mean, for example (batch, 1) for a prediction (batch, classes).
@@ -27,9 +26,8 @@ __all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLos
 
 def _shapes_known(*values: Any) -> bool:
     """Whether all shapes are known: of arrays and traced values always, of a Symbol built from ``sym.var`` seldom."""
-    for v in values:
-        if not hasattr(v, "shape"):
-            raise DTypeError(f"a loss takes arrays (prediction, target, sample_weight), got {type(v).__name__}: make one with nd.array(...)")
+    if other := [type(v).__name__ for v in values if not hasattr(v, "shape")]:
+        raise DTypeError(f"a loss takes arrays (prediction, target, sample_weight), got {other[0]}: make one with nd.array(...)")
     return all(known(v.shape) for v in values)
 
 
@@ -62,8 +60,7 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
             raise ShapeError(f"prediction and target of a loss need the same number of elements, got shapes {y.shape} and {x.shape}")
         long = [[n for n in v.shape if n != 1] for v in (x, y)]
         if len(long[0]) == len(long[1]) and long[0] != long[1]:
-            raise ShapeError(f"prediction and target of a loss have as many elements, but their axes do not belong together: {y.shape} and {x.shape}. "
-                             "Was one of them to be transposed?")
+            raise ShapeError(f"prediction and target of a loss have as many elements, but their axes do not belong together: {y.shape} and {x.shape}")
         if F is ndarray:
             return x if x.shape == y.shape else x.reshape(y.shape)
     return F.reshape_like(x, y)

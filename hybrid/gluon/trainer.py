@@ -225,18 +225,22 @@ class Trainer:
 
     # ---- files
     def save_states(self, fname: str | Path) -> None:
-        """Save the optimizer's states, counts, hyperparameters and scheduler; training goes on from them bit for bit.
+        """Save the optimizer's states, counts, hyperparameters and scheduler, and the loss scale after ``amp.init_trainer``;
+        training goes on from them bit for bit.
 
         The file appears whole or not at all. Parameters are saved apart (``net.save_parameters``); lr_mult and wd_mult of
         Parameters are not saved.
         """
-        write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True))
+        write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True, loss_scaler=self._amp_loss_scaler))
 
     def load_states(self, fname: str | Path) -> None:
-        """Load what ``save_states`` wrote. FileFormatError, and nothing changed, when the file is damaged or of another optimizer."""
+        """Load what ``save_states`` wrote; the loss scale, if the file has one, goes to a Trainer that ``amp.init_trainer`` knows.
+
+        FileFormatError, and nothing changed, when the file is damaged or of another optimizer.
+        """
         data = Path(fname).read_bytes()
         for updater in self._updaters:
-            updater.set_states(data)
+            updater.set_states(data, self._amp_loss_scaler)
         self._optimizer.param_dict = dict(enumerate(self._params))
 
 

@@ -86,8 +86,8 @@ def _alike(new: Any, old: Any) -> bool:
 
 
 # ---- writing
-def dump_states(states: dict[Any, Any], optimizer: Any = None) -> bytes:
-    """States of an updater, and if an optimizer is given, what it counts and how it is set."""
+def dump_states(states: dict[Any, Any], optimizer: Any = None, loss_scaler: Any = None) -> bytes:
+    """States of an updater, and if an optimizer is given, what it counts and how it is set; of a loss scaler its scale and count."""
     held: list[np.ndarray] = []
     dtypes: list[str] = []
     devices: list[list[Any]] = []
@@ -103,6 +103,8 @@ def dump_states(states: dict[Any, Any], optimizer: Any = None) -> bytes:
         header["optimizer"] = {"class": type(optimizer).__name__.lower(), "attributes": attributes(optimizer, keep, SKIPPED)}
         if optimizer.lr_scheduler is not None:
             header["lr_scheduler"] = {"class": type(optimizer.lr_scheduler).__name__, "attributes": attributes(optimizer.lr_scheduler, keep)}
+    if loss_scaler is not None:
+        header["loss_scaler"] = loss_scaler.state()
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
     out = io.BytesIO()
     np.savez(out, allow_pickle=False, header=text, **{str(i): a for i, a in enumerate(held)})
@@ -159,8 +161,8 @@ def _read(data: bytes) -> np.ndarray:
     return flat.reshape(shape, order="F" if fortran else "C")
 
 
-def load_states(data: bytes, optimizer: Any) -> dict[Any, Any]:
-    """States by index. What was saved of the optimizer and its scheduler is taken over, after all of it is checked."""
+def load_states(data: bytes, optimizer: Any, loss_scaler: Any = None) -> dict[Any, Any]:
+    """States by index. What was saved of the optimizer, its scheduler and a loss scaler is taken over, after all of it is checked."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FileFormatError(f"optimizer states are bytes, got {type(data).__name__}")
     header, arrays = _open(bytes(data))
@@ -168,6 +170,7 @@ def load_states(data: bytes, optimizer: Any) -> dict[Any, Any]:
     if not isinstance(states, dict):
         raise FileFormatError("the optimizer states are damaged: no states by index")
     saved, schedule = header.get("optimizer"), header.get("lr_scheduler")
+    scale = None if loss_scaler is None else loss_scaler.checked(header.get("loss_scaler"))
     if saved is None:
         return states
     name = type(optimizer).__name__
@@ -181,6 +184,8 @@ def load_states(data: bytes, optimizer: Any) -> dict[Any, Any]:
                                   f"this optimizer has {type(own).__name__ if own is not None else 'none'}")
         own.__dict__.update(restore(own, schedule.get("attributes"), arrays, type(own).__name__))
     optimizer.__dict__.update(new)
+    if scale is not None:
+        loss_scaler.resume(*scale)
     counts = optimizer._all_index_update_counts
     optimizer._index_update_count = counts.setdefault(0, {})
     return states

@@ -76,16 +76,17 @@ class Updater:
             return type(state)(self.sync_state_context(s, context) for s in state)
         return state
 
-    def get_states(self, dump_optimizer: bool = False) -> bytes:
-        """States as bytes; with dump_optimizer also counts, hyperparameters and the position of the lr_scheduler.
+    def get_states(self, dump_optimizer: bool = False, loss_scaler: Any = None) -> bytes:
+        """States as bytes; with dump_optimizer also counts, hyperparameters and the position of the lr_scheduler; with a
+        loss_scaler (mixed precision) also its scale.
 
         The format is an .npz archive of arrays and JSON, not MXNet's pickle: reading it runs no code.
         """
-        return dump_states(self.states, self.optimizer if dump_optimizer else None)
+        return dump_states(self.states, self.optimizer if dump_optimizer else None, loss_scaler)
 
-    def set_states(self, states: bytes) -> None:
+    def set_states(self, states: bytes, loss_scaler: Any = None) -> None:
         """Take over what :meth:`get_states` gave. FileFormatError when it is damaged, of another kind or another optimizer's."""
-        self.states = load_states(states, self.optimizer)
+        self.states = load_states(states, self.optimizer, loss_scaler)
         self.states_synced = dict.fromkeys(self.states, False)
         REBINDS[0] += 1                                  # compiled steps look for the states again
         self._steps.clear()

@@ -12,7 +12,7 @@ from ... import dtype as dt
 from ... import ir
 from ...array import NDArray, array
 from ...device import Context, array_module
-from ...errors import AttributeValueError, HybridError
+from ...errors import AttributeValueError, FileFormatError, HybridError
 from ...symbol import Symbol
 from ...trace import untraced
 from ...traced_grad import inline
@@ -69,6 +69,26 @@ class LossScaler:
         self._loss_scale = scale
         for held in self._held.values():
             held[:] = scale
+
+    # ---- files
+    def state(self) -> dict[str, float]:
+        """What a file of trainer states keeps: the scale, and how many steps went well since it changed."""
+        return {"loss_scale": self._loss_scale, "steps": self._unskipped}
+
+    @staticmethod
+    def checked(state: Any) -> tuple[float, int] | None:
+        """The numbers of what ``state`` gave, None for None. FileFormatError where it is damaged."""
+        if state is None:
+            return None
+        scale, steps = (state.get("loss_scale"), state.get("steps")) if isinstance(state, dict) else (None, None)
+        if not isinstance(scale, (int, float)) or not isinstance(steps, int) or not 0 < scale < float("inf") or steps < 0:
+            raise FileFormatError(f"the loss scale of the states is damaged: {state!r:.80}")
+        return float(scale), steps
+
+    def resume(self, scale: float, steps: int) -> None:
+        """Go on with a scale after a number of steps that went well."""
+        self._unskipped = steps
+        self._set(scale)
 
     def on(self, ctx: Context) -> NDArray:
         """The scale as an array (1,) on a device. It follows changes, so that a compiled program that reads it is never stale."""
