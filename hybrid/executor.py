@@ -28,12 +28,14 @@ class Executor:
 
     def __init__(self, symbol: Symbol, ctx: Context, args: Mapping[str, NDArray], grads: Mapping[str, NDArray], reqs: Mapping[str, str], aux: Mapping[str, NDArray]):
         self._symbol, self._ctx = symbol, ctx
-        self.arg_dict, self.grad_dict, self.aux_dict = dict(args), dict(grads), dict(aux)
+        self.arg_dict, self.aux_dict = dict(args), dict(aux)
+        self.grad_dict: dict[str, Any] = {n: grads.get(n) for n in args}
         self._reqs = dict(reqs)
-        self.outputs: list[NDArray] = []
+        self._results: list[NDArray] | None = None
+        self._monitor: tuple[Any, bool] | None = None
         self._programs: dict[Any, Any] = {}
         for name, x in self.arg_dict.items():
-            if self._reqs.get(name, "null") != "null" and name in self.grad_dict:
+            if self._reqs.get(name, "null") != "null" and self.grad_dict[name] is not None:
                 autograd.mark_variables([x], [self.grad_dict[name]], self._reqs[name])
 
     @property
@@ -50,6 +52,40 @@ class Executor:
     def aux_arrays(self) -> list[NDArray]:
         """Auxiliary states in the Symbol's order."""
         return list(self.aux_dict.values())
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """The results of the last ``forward``; zeros before the first."""
+        if self._results is None:
+            shapes = self._symbol.infer_shape(**{n: a.shape for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
+            types = self._symbol.infer_type(**{n: a.dtype for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
+            if shapes is None or types is None:
+                return []
+            self._results = [wrap(array_module(self._ctx).zeros(s, t), self._ctx) for s, t in zip(shapes, types)]
+        return self._results
+
+    def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
+        """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for arguments and states too.
+
+        A compiled program keeps no values inside: it is run again with all of them as results.
+        """
+        self._monitor = (callback, monitor_all)
+
+    def debug_str(self) -> str:
+        """The graph as text."""
+        return self._symbol.debug_str()
+
+    def _report(self) -> None:
+        """Values inside of the graph, to the monitor."""
+        assert self._monitor is not None
+        callback, everything = self._monitor
+        inside = self._symbol.get_internals()
+        aux = {n: x.copy() for n, x in self.aux_dict.items()}
+        with tape.flags(False, False):
+            values = Executor(inside, self._ctx, self.arg_dict, {}, {}, aux).forward(False)
+        for name, x in zip(inside.list_outputs(), values):
+            if everything or name not in self.arg_dict and name not in self.aux_dict:
+                callback(name, x)
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
@@ -69,8 +105,10 @@ class Executor:
         if draws:
             arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
         with tape.flags(bool(is_train), bool(is_train)):
-            self.outputs = apply_program(program, arrays, lambda p, raw: runtime.compile(p, self._ctx)(raw))
-        return self.outputs
+            self._results = apply_program(program, arrays, lambda p, raw: runtime.compile(p, self._ctx)(raw))
+        if self._monitor is not None:
+            self._report()
+        return self._results
 
     def _program(self, arrays: Sequence[NDArray], train: bool) -> Any:
         key = train, tuple((a.shape, a._data.dtype) for a in arrays)
@@ -88,12 +126,14 @@ class Executor:
 
     def backward(self, out_grads: Any = None) -> None:
         """Gradients of the last ``forward(is_train=True)`` into ``grad_dict``."""
-        if not self.outputs:
+        if self._results is None:
             raise HybridError("backward: call forward(is_train=True) first")
         if all(req == "null" for req in self._reqs.values()):
             return
+        if isinstance(out_grads, Mapping):
+            out_grads = [out_grads[n] for n in self._symbol.list_outputs()]
         grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
-        autograd.backward(self.outputs, list(grads) if grads is not None else None)
+        autograd.backward(self._results, list(grads) if grads is not None else None)
 
     def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None, allow_extra_params: bool = False) -> None:
         """New contents of arguments and auxiliary states by name."""

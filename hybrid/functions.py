@@ -28,7 +28,8 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     attr_names = list(d.attrs)
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
-        kwargs.pop("attr", None)
+        if "attr" in kwargs and space != "sym" and not SCOPE.symbolic:
+            del kwargs["attr"]                              # notes are for Symbols
         if not attr_names and space in ("nd", "sym"):
             kwargs.pop("dtype", None)                       # MXNet's operators without attributes ignore it: programs write zeros_like(x, dtype=…)
         inputs, rest = _split_inputs(d, args, kwargs)

@@ -126,9 +126,11 @@ def _with_any_shapes(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> li
     assert d is not None and a is not None
     if d.params is not None or not types:
         return None
-    guess = [s if s is not None and all(v > 0 for v in s) else (2, 2) for s in shapes]
     padded = [None] * (len(d.inputs) - len(shapes) if not d.variadic else 0)
-    try:
-        return [t for _, t in d.infer([*guess, *padded], [*types, *padded], a)]
-    except (ShapeError, DTypeError, AttributeValueError):
-        return None
+    for small in ((2, 2), (2, 2, 3), (2, 4, 4, 4), (4,)):
+        guess = [s if s is not None and all(v > 0 for v in s) else small for s in shapes]
+        try:
+            return [t for _, t in d.infer([*guess, *padded], [*types, *padded], a)]
+        except (ShapeError, DTypeError, ValueError):
+            continue
+    return None

@@ -1,6 +1,8 @@
 """Operators (+, <, []) and fluent methods of NDArray and Symbol, attached from one table each."""
 from __future__ import annotations
 
+import math
+import operator
 from typing import Any, Callable
 
 import numpy as np
@@ -66,8 +68,15 @@ def _python(x: Any, other: Any = None) -> Any:
     return int(x) if isinstance(x, bool) and isinstance(other, Symbol) else x          # MXNet's files know no scalar True
 
 
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "true_divide": operator.truediv, "mod": operator.mod,
+                                               "power": operator.pow, "maximum": max, "minimum": min, "hypot": math.hypot}
+
+
 def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
-    """``binary`` for functions, where two numbers are allowed and strangers are an error."""
+    """``binary`` for functions, where strangers are an error; of two Python numbers a number."""
+    if isinstance(lhs, (int, float)) and isinstance(rhs, (int, float)):
+        name = row[4]
+        return PLAIN[name](lhs, rhs) if name in PLAIN else float(getattr(np, name)(lhs, rhs))
     out = binary(row, lhs, rhs)
     if out is NotImplemented:
         raise TypeError(f"arrays or numbers are needed, got {type(lhs).__name__} and {type(rhs).__name__}")
@@ -300,3 +309,18 @@ NDArray.__setitem__ = _array_setitem                                 # type: ign
 NDArray.backward = Symbol.backward = _backward                       # type: ignore[attr-defined]
 Symbol.attach_grad = traced_grad.attach_grad                         # type: ignore[attr-defined]
 Symbol.grad = property(traced_grad.collected)                        # type: ignore[attr-defined]
+
+
+def _slice_assign(self: NDArray, rhs: Any, begin: Any, end: Any, step: Any = None) -> Any:
+    """A copy in which the range from begin to end is rhs."""
+    return invoke(OPS["_slice_assign"], [self, rhs], {"begin": begin, "end": end, "step": step or ()})
+
+
+def _slice_assign_scalar(self: NDArray, value: Any, begin: Any, end: Any, step: Any = None) -> Any:
+    """A copy in which every element from begin to end is a number."""
+    return invoke(OPS["_slice_assign_scalar"], [self], {"scalar": value, "begin": begin, "end": end, "step": step or ()})
+
+
+for _cls in (NDArray, Symbol):
+    setattr(_cls, "slice_assign", _slice_assign)
+    setattr(_cls, "slice_assign_scalar", _slice_assign_scalar)

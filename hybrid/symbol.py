@@ -11,10 +11,12 @@ from .device import Context, current_context
 from .errors import AttributeValueError, HybridError, TraceError, user_location
 from .ops.registry import Attrs, OpDef, find, to_string
 from .scope import SCOPE, tracing
+from .symbol_inference import Inferring
 from .symnode import CONCRETE, SymNode, known
 from .unevaluated import Unevaluated
 
-class Symbol(Unevaluated):
+
+class Symbol(Unevaluated, Inferring):
     """One or more outputs of a graph. ``shape`` and ``dtype`` are known when those of the inputs are.
 
     >>> from hybrid import sym
@@ -190,49 +192,19 @@ class Symbol(Unevaluated):
         out = {n.name: _attributes(n) for n in self.nodes()}
         return {k: v for k, v in out.items() if v}
 
+    def debug_str(self) -> str:
+        """The graph as text: each operator with its inputs."""
+        lines = [f"Outputs: {', '.join(self.list_outputs())}"]
+        for n in self.nodes():
+            inputs = "".join(f"\n  input {output_name(m, k)}" for m, k in n.inputs)
+            lines.append(f"Variable: {n.name}" if n.opdef is None else f"Op: {n.opdef.name}, Name={n.name}{inputs}")
+        return "\n".join(lines)
+
     def _set_attr(self, **kwargs: str) -> None:
         """Notes on the node, text by name."""
         if not all(isinstance(v, str) for v in kwargs.values()):
             raise AttributeValueError(f"notes on a Symbol must be text, got {kwargs!r}")
         self.entries[0][0].extra.update({f"__{k}__" if k in names.PLAIN else k: v for k, v in kwargs.items()})
-
-    # ---- shapes
-    def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """(argument shapes, output shapes, auxiliary shapes) from some variables' shapes; Nones when they do not suffice.
-
-        >>> (sym.var('a') + sym.var('b', shape=(2, 3))).infer_shape()
-        ([(2, 3), (2, 3)], [(2, 3)], [])
-        """
-        found = self.infer_shape_partial(*args, **kwargs)
-        return found if all(s is not None and all(v > 0 for v in s) for s in self._shapes(args, kwargs)) else (None, None, None)
-
-    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
-        """Like infer_shape, with () for what stays unknown and 0 for lengths that do."""
-        arguments, aux = self._variables()
-        found = [s if s is not None else () for s in self._shapes(args, kwargs)]
-        n, m = len(arguments), len(arguments) + len(self.entries)
-        return found[:n], found[n:m], found[m:]
-
-    def _shapes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """Shapes of arguments, outputs and auxiliary states."""
-        given = inference.named_arguments("infer_shape", self.list_arguments(), self.list_inputs(), args, kwargs)
-        return self._ordered(inference.shapes_of(self.nodes(), given))
-
-    def _ordered(self, found: Mapping[Any, Any]) -> list[Any]:
-        arguments, aux = self._variables()
-        outputs = [found.get((id(n), k)) if n.opdef is not None else found[id(n)] for n, k in self.entries]
-        return [*(found[id(n)] for n in arguments), *outputs, *(found[id(n)] for n in aux)]
-
-    def infer_type(self, *args: Any, **kwargs: Any) -> Any:
-        """(argument, output, auxiliary) dtypes; Nones when nothing is known."""
-        given = inference.named_arguments("infer_type", self.list_arguments(), self.list_inputs(), args, kwargs)
-        order = self.nodes()
-        if not any(given.get(n.name) is not None or n.info[0][1] is not None for n in order if n.opdef is None) and self.list_inputs():
-            return None, None, None
-        arguments, aux = self._variables()
-        found = [t.type for t in self._ordered(inference.types_of(order, given))]
-        n, m = len(arguments), len(arguments) + len(self.entries)
-        return found[:n], found[n:m], found[m:]
 
     # ---- composition
     def __call__(self, *args: "Symbol", name: str | None = None, **kwargs: "Symbol") -> "Symbol":
@@ -286,6 +258,8 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
     """
     if not isinstance(name, str):
         raise AttributeValueError(f"a variable's name must be text, got {name!r}")
+    if attr and not all(isinstance(v, str) for v in attr.values()):
+        raise AttributeValueError(f"attributes of a variable must be text, got {attr!r}")
     extra = {**names.notes(), **(attr or {})}
     if shape is not None:
         extra["__shape__"] = to_string(tuple(shape))            # NumPy's integers as plain ones
@@ -315,7 +289,7 @@ def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802  MXNet's name
 
 def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None, hint: str | None = None, casts: Sequence[Any] = ()) -> Symbol:
     """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables. casts: what casts its inputs."""
-    attrs = dict(attrs)
+    attrs, own_notes = _notes_apart(d, attrs)
     entries: list[Any] = []
     for x in inputs:
         if isinstance(x, Symbol) and d.variadic:
@@ -327,14 +301,28 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
     a = d.parse(attrs)
     name = names.current().get(name, hint or d.name.lower())
     if not d.variadic:
-        entries = _complete_inputs(d, a, entries, name)
+        entries = _complete_inputs(d, a, entries, name, own_notes)
     if casts:
         entries = casts[0].entries(d, a, entries)
     if SCOPE.recording and SCOPE.traces:
         entries = [cut(e) for e in entries]
-    node = SymNode(d, name, a, [e for e in entries if e is not None], names.notes())
+    node = SymNode(d, name, a, [e for e in entries if e is not None], {**names.notes(), **own_notes})
     count = d.num_visible(a)
     return Symbol([(node, k) for k in range(count)])
+
+
+def _notes_apart(d: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Attributes of the operator, and notes among them: ``attr={...}``, ``lr_mult=2``, ``__name__="text"``."""
+    attrs, notes = dict(given), dict(given.get("attr") or {})
+    attrs.pop("attr", None)
+    for k in [k for k in attrs if k not in d.attrs]:
+        if k in names.PLAIN:
+            notes[f"__{k}__"] = str(attrs.pop(k))
+        elif k.startswith("__") and k.endswith("__"):
+            notes[k] = str(attrs.pop(k))
+    if not all(isinstance(v, str) for v in notes.values()):
+        raise AttributeValueError(f"notes on a Symbol must be text, got {notes!r}")
+    return attrs, notes
 
 
 def cut(entry: Any) -> Any:
@@ -364,13 +352,13 @@ def _shadow(x: Any) -> tuple[SymNode, int]:
     return node, 0
 
 
-def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str) -> list[Any]:
+def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, notes: Mapping[str, str]) -> list[Any]:
     entries = entries + [None] * (len(d.inputs) - len(entries))
     for i, input_name in enumerate(d.inputs):
         if entries[i] is not None and entries[-1] is None and input_name in d.takes and not d.wants(input_name, a):
             entries = [*entries[:i], None, *entries[i:-1]]           # MXNet leaves the unused input out: the next one takes its place
         if entries[i] is None and d.wants(input_name, a):
-            entries[i] = var(f"{name}_{input_name}", attr=_own_notes(d, a, input_name))._one()
+            entries[i] = var(f"{name}_{input_name}", attr={**_own_notes(d, a, input_name), **notes})._one()
     while entries and entries[-1] is None:
         entries.pop()
     return entries

@@ -31,7 +31,7 @@ def is_np(x: Any) -> bool:
 # ---- reading
 def symbol_item(self: Symbol, key: Any) -> Any:
     """s[0] of several outputs; x[1:3], x[0], x[..., None], x[index], x[:, [0, 2]] of a value."""
-    if len(self.entries) > 1:
+    if len(self.entries) > 1 or isinstance(key, str):
         return _output(self, key)
     if self.shape is None and isinstance(key, (*ARRAYS, np.ndarray, list)):
         return _rows(self, key)
@@ -83,7 +83,7 @@ def basic_item(x: Any, key: Any) -> Any:
     if axes and len(axes) == len(parts) and not is_np(x):     # an element of an nd array has shape (1,)
         axes.pop()
     if axes:
-        x = invoke(OPS["squeeze"], [x], {"axis": tuple(axes)}, hint="squeeze")
+        x = invoke(OPS["_np_squeeze" if is_np(x) else "squeeze"], [x], {"axis": tuple(axes)}, hint="squeeze")
     for at, p in enumerate([p for p in parts if p is None or isinstance(p, slice)]):
         if p is None:
             x = invoke(OPS["expand_dims"], [x], {"axis": at}, hint="expand_dims")

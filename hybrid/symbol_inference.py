@@ -1,0 +1,70 @@
+"""``Symbol.infer_shape``, ``infer_shape_partial``, ``infer_type``: shapes and dtypes of a graph from those of some variables."""
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from .inference import named_arguments, types_of
+from .partial_shapes import partial_shapes_of
+from .symnode import SymNode
+
+
+class Inferring:
+    """The part of Symbol that infers."""
+    __slots__ = ()
+    entries: Sequence[tuple[SymNode, int]]
+
+    def nodes(self) -> list[SymNode]:
+        """Every node below."""
+        raise NotImplementedError
+
+    def _variables(self) -> tuple[list[SymNode], list[SymNode]]:
+        raise NotImplementedError
+
+    def list_arguments(self) -> list[str]:
+        """Names of the arguments."""
+        raise NotImplementedError
+
+    def list_inputs(self) -> list[str]:
+        """Names of all variables."""
+        raise NotImplementedError
+
+    def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
+        """(argument shapes, output shapes, auxiliary shapes) from some variables' shapes; Nones when they do not suffice.
+
+        >>> (sym.var('a') + sym.var('b', shape=(2, 3))).infer_shape()
+        ([(2, 3), (2, 3)], [(2, 3)], [])
+        """
+        found = self.infer_shape_partial(*args, **kwargs)
+        return found if all(s is not None and all(v > 0 for v in s) for s in self._shapes(args, kwargs)) else (None, None, None)
+
+    def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
+        """Like infer_shape, with () for what stays unknown and 0 for lengths that do."""
+        arguments, aux = self._variables()
+        found = [tuple(max(d, 0) for d in s) if s is not None else () for s in self._shapes(args, kwargs)]
+        n, m = len(arguments), len(arguments) + len(self.entries)
+        return found[:n], found[n:m], found[m:]
+
+    def _shapes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """Shapes of arguments, outputs and auxiliary states."""
+        given = named_arguments("infer_shape", self.list_arguments(), self.list_inputs(), args, kwargs)
+        return self._ordered(partial_shapes_of(self.nodes(), given))
+
+    def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
+        """Like infer_type, which always knows every dtype when it knows one."""
+        return self.infer_type(*args, **kwargs)
+
+    def _ordered(self, found: Mapping[Any, Any]) -> list[Any]:
+        arguments, aux = self._variables()
+        outputs = [found.get((id(n), k)) if n.opdef is not None else found[id(n)] for n, k in self.entries]
+        return [*(found[id(n)] for n in arguments), *outputs, *(found[id(n)] for n in aux)]
+
+    def infer_type(self, *args: Any, **kwargs: Any) -> Any:
+        """(argument, output, auxiliary) dtypes; Nones when nothing is known."""
+        given = named_arguments("infer_type", self.list_arguments(), self.list_inputs(), args, kwargs)
+        order = self.nodes()
+        if not any(given.get(n.name) is not None or n.info[0][1] is not None for n in order if n.opdef is None) and self.list_inputs():
+            return None, None, None
+        arguments, aux = self._variables()
+        found = [t.type for t in self._ordered(types_of(order, given))]
+        n, m = len(arguments), len(arguments) + len(self.entries)
+        return found[:n], found[n:m], found[m:]
