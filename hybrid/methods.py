@@ -160,7 +160,8 @@ def array_item(self: NDArray, key: Any) -> Any:
     if SCOPE.recording and self._ag is not None:
         return advanced_item(self, key)
     try:
-        return wrap(self._data[indexing.plain_key(key)], self._ctx, type(self))
+        raw = self._data[indexing.plain_key(key)]            # a number where the key is one element of a vector
+        return wrap(np.asarray(raw) if isinstance(raw, np.generic) else raw, self._ctx, type(self))
     except (IndexError, ValueError) as err:
         raise IndexError(f"index of an array of shape {self.shape}: {err}") from None
 
@@ -284,6 +285,15 @@ Symbol.copy = lambda self: invoke(OPS["_copy"], [self], {}, hint="_copy")      #
 Symbol.__getitem__ = symbol_item                                     # type: ignore[attr-defined]
 Symbol.__setitem__ = set_item                                        # type: ignore[attr-defined]
 Symbol.as_nd_ndarray = Symbol.as_np_ndarray = lambda self: self      # type: ignore[attr-defined]
+_plain_copy = NDArray.copy
+
+
+def _array_copy(self: NDArray) -> NDArray:
+    """A copy on the same device; through it flows a gradient while recording."""
+    return invoke(OPS["_copy"], [self], {}, hint="_copy") if SCOPE.recording and self._ag is not None else _plain_copy(self)
+
+
+NDArray.copy = _array_copy                                           # type: ignore[method-assign]
 NDArray.__getitem__ = array_item                                     # type: ignore[attr-defined]
 NDArray.__iter__ = lambda self: (self[i] for i in range(len(self)))  # type: ignore[attr-defined]
 _plain_setitem = NDArray.__setitem__

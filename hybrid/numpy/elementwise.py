@@ -21,7 +21,7 @@ def options(name: str, kwargs: dict[str, Any]) -> None:
         if key not in LEGAL:
             raise TypeError(f"np.{name} got an unexpected argument {key!r}")
         if value is not LEGAL[key] and not (isinstance(value, str) and value == LEGAL[key]):
-            raise TypeError(f"np.{name}: {key}={value!r} is not implemented")
+            raise NotImplementedError(f"np.{name}: {key}={value!r} is not implemented")
 
 
 def unary(name: str) -> Any:

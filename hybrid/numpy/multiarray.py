@@ -42,6 +42,9 @@ class ndarray(NDArray):  # noqa: N801  NumPy's name
     def __round__(self, n: int = 0) -> Any:
         return functions.resolve("np", "around")(self, decimals=n or 0)
 
+    def __bool__(self) -> bool:
+        return super().__bool__() if self.size else False            # MXNet's answer for an empty array
+
     def nonzero(self) -> Any:
         """Places of the numbers that are not 0: an int64 array for each axis."""
         return protocol.namespace().nonzero(self)

@@ -11,7 +11,7 @@ from ..dispatch import invoke
 from ..dynamic import refuse_traced
 from ..errors import ShapeError
 from ..ops.registry import OPS
-from .creation import parts, shape_tuple
+from .creation import full_like, parts, shape_tuple
 from .multiarray import as_np, as_value, finish, is_value
 
 
@@ -131,7 +131,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     shape = shape_tuple(new_shape)
     count = int(_np.prod(shape))
     if not a.shape[0] and count:
-        return _call("full_like", _call("broadcast_to", a.sum(), shape=shape), fill_value=0)
+        return full_like(_call("broadcast_to", a.sum(), shape=shape), 0)
     if count > a.shape[0]:
         a = _call("tile", a, reps=(-(-count // max(a.shape[0], 1)),))
     return a[:count].reshape(shape)

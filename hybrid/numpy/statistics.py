@@ -10,8 +10,8 @@ from ..array import NDArray
 from ..dispatch import invoke
 from ..ops.registry import OPS
 from . import fallback
+from .creation import full_like, parts
 from .elementwise import reduction
-from .creation import parts
 from .multiarray import array, as_np, as_value, finish, is_value, ndarray
 
 
@@ -57,7 +57,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
     if not returned:
         return finish(found, out)
     resolve = functions.resolve
-    wide = resolve("np", "ones_like")(a) if weights is None else _wide(as_value(weights), a, axis)
+    wide = full_like(a, 1) if weights is None else _wide(as_value(weights), a, axis)
     total = resolve("np", "sum")(wide, **({} if axis is None else {"axis": axis}))
     return [finish(found, out), total]
 
