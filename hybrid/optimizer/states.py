@@ -16,6 +16,7 @@ from .. import dtype as dt
 from ..array import NDArray, array
 from ..device import Context, cpu, num_gpus
 from ..errors import FileFormatError, HybridError
+from . import mxnet_states
 
 FORMAT = "hybrid optimizer states"
 SKIPPED = ("param_dict", "_programs", "sym_info", "lr_scheduler", "_index_update_count", "idx2name")
@@ -113,9 +114,6 @@ def dump_states(states: dict[Any, Any], optimizer: Any = None, loss_scaler: Any 
 
 # ---- reading
 def _open(data: bytes) -> tuple[dict[str, Any], Callable[[int], NDArray]]:
-    if data[:1] == b"\x80":
-        raise FileFormatError("these optimizer states are a pickle, as MXNet writes them; reading a pickle can run any code, so it is not done. "
-                              "Save the states again with this library")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             if any(m.compress_type != zipfile.ZIP_STORED or m.file_size > len(data) for m in archive.infolist()):
@@ -165,6 +163,8 @@ def load_states(data: bytes, optimizer: Any, loss_scaler: Any = None) -> dict[An
     """States by index. What was saved of the optimizer, its scheduler and a loss scaler is taken over, after all of it is checked."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FileFormatError(f"optimizer states are bytes, got {type(data).__name__}")
+    if bytes(data[:1]) == b"\x80":
+        return _of_mxnet(bytes(data), optimizer)
     header, arrays = _open(bytes(data))
     states = _unpack(header.get("states"), arrays)
     if not isinstance(states, dict):
@@ -189,3 +189,27 @@ def load_states(data: bytes, optimizer: Any, loss_scaler: Any = None) -> dict[An
     counts = optimizer._all_index_update_counts
     optimizer._index_update_count = counts.setdefault(0, {})
     return states
+
+
+# ---- MXNet's own files
+def _of_mxnet(data: bytes, optimizer: Any) -> dict[Any, Any]:
+    """States of a file that MXNet wrote; what its optimizer and scheduler counted and how they were set is taken over where ours have it."""
+    states, saved = mxnet_states.read(data)
+    if saved is None:
+        return states
+    name, kind = type(optimizer).__name__.lower(), saved.name.rpartition(".")[2]
+    if kind.lower() != name:
+        raise FileFormatError(f"the states are of MXNet's optimizer {kind}, this one is {name!r}")
+    schedule, own = saved.state.get("lr_scheduler"), optimizer.lr_scheduler
+    if (type(own).__name__ if own is not None else None) != (schedule.name.rpartition(".")[2] if schedule is not None else None):
+        raise FileFormatError(f"the states were saved with the lr_scheduler {schedule.name if schedule is not None else 'none'}, this optimizer has "
+                              f"{type(own).__name__ if own is not None else 'none'}")
+    if own is not None:
+        own.__dict__.update(_known(own, schedule.state))
+    optimizer.__dict__.update(_known(optimizer, saved.state))
+    optimizer._index_update_count = optimizer._all_index_update_counts.setdefault(0, {})
+    return states
+
+
+def _known(owner: Any, attributes_: dict[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in attributes_.items() if k not in SKIPPED and k in owner.__dict__ and _alike(v, owner.__dict__[k])}

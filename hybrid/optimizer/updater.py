@@ -85,7 +85,7 @@ class Updater:
         return dump_states(self.states, self.optimizer if dump_optimizer else None, loss_scaler)
 
     def set_states(self, states: bytes, loss_scaler: Any = None) -> None:
-        """Take over what :meth:`get_states` gave. FileFormatError when it is damaged, of another kind or another optimizer's."""
+        """Take over what :meth:`get_states` gave, here or in MXNet. FileFormatError when it is damaged, of another kind or another optimizer's."""
         self.states = load_states(states, self.optimizer, loss_scaler)
         self.states_synced = dict.fromkeys(self.states, False)
         REBINDS[0] += 1                                  # compiled steps look for the states again

@@ -106,6 +106,15 @@ def read_params(source: str | os.PathLike[str] | bytes | bytearray | memoryview
     return found.arrays, found.names
 
 
+def read_array(data: bytes) -> np.ndarray:
+    """The array of one record, as MXNet pickles an array; FileFormatError when it is damaged or holds no values."""
+    reader = _Reader(io.BytesIO(data), "<array>")
+    found = _read_array(reader, 0)[0]
+    if found is None or reader.left:
+        raise reader.error("a pickled array holds no values, or more than its shape says")
+    return found
+
+
 def _read_list(reader: _Reader) -> ParamsFile:
     magic, _reserved = reader.take("QQ", "the file's header")
     if magic != LIST_MAGIC:
