@@ -62,6 +62,8 @@ def _drawn(name: str, names: Sequence[str], values: list[Any], shape: Any, dtype
         names, values = ["lam"], [1.0 / values[0]]
     if shape is None and out is not None:
         shape = out.shape
+    elif shape is None and not SCOPE.symbolic:               # one number, as an array of one axis
+        shape = (1,)
     return make(f"_random_{name}", out, **dict(zip(names, values)), shape=None if shape is None else shape_of(shape), dtype=dtype, ctx=ctx, **kwargs)
 
 

@@ -1,6 +1,7 @@
 """What MXNet keeps in ``contrib``: mixed precision (``contrib.amp``), and ``nd.contrib`` and ``sym.contrib`` under their older names."""
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from .. import functions
@@ -13,4 +14,6 @@ _SPACES = {"nd": "nd", "ndarray": "nd", "sym": "sym", "symbol": "sym"}
 def __getattr__(name: str) -> Any:
     if name in _SPACES:
         return functions.resolve(_SPACES[name], "contrib")
+    if name in ("autograd", "text"):                                    # loaded when they are asked for
+        return importlib.import_module(f"hybrid.contrib.{name}")
     raise AttributeError(f"module 'hybrid.contrib' has no attribute {name!r}")

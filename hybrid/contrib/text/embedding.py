@@ -1,0 +1,180 @@
+"""Vectors of tokens, from text files: a token and its numbers a line."""
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ... import ndarray as nd
+from ...array import NDArray
+from ...base import data_dir
+from ...errors import AttributeValueError, FileFormatError
+from . import vocab
+from .vocab import UNKNOWN_IDX
+
+_classes: dict[str, type] = {}
+
+
+class TokenEmbedding(vocab.Vocabulary):
+    """Base of embeddings: a vocabulary with a vector for each token."""
+
+    def __init__(self, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._vec_len, self._idx_to_vec = 0, None
+
+    _vec_len: int
+    _idx_to_vec: Any
+
+    @property
+    def vec_len(self) -> int:
+        """Length of the vectors."""
+        return self._vec_len
+
+    @property
+    def idx_to_vec(self) -> Any:
+        """Vectors by number: (tokens, vec_len)."""
+        return self._idx_to_vec
+
+    def _load(self, path: Any, delimiter: str, init_unknown_vec: Callable[..., Any], encoding: str) -> None:
+        rows, length, unknown = _read(Path(path), delimiter, encoding, self.unknown_token)
+        for token in rows:
+            if token not in self._token_to_idx:
+                self._append(token)
+        self._vec_len = length
+        table = np.empty((len(self), length), np.float32)
+        table[:] = unknown if unknown is not None else init_unknown_vec(shape=(length,)).asnumpy()
+        for token, values in rows.items():
+            table[self._token_to_idx[token]] = values
+        self._idx_to_vec = nd.array(table)
+
+    def _for_vocabulary(self, vocabulary: vocab.Vocabulary | None, sources: "Sequence[TokenEmbedding] | None" = None) -> None:
+        """Only the tokens of a vocabulary, with the vectors of some embeddings side by side."""
+        if vocabulary is None:
+            return
+        if not isinstance(vocabulary, vocab.Vocabulary):
+            raise AttributeValueError(f"vocabulary must be a text.vocab.Vocabulary, got {type(vocabulary).__name__}")
+        tokens = list(vocabulary.idx_to_token)
+        if sources is None:
+            table = self.get_vecs_by_tokens(tokens)
+        else:
+            table = nd.concat(*(e.get_vecs_by_tokens(tokens) for e in sources), dim=1)
+        if sources is None and tokens:
+            table[0] = self._idx_to_vec[UNKNOWN_IDX]
+        self._token_to_idx, self._idx_to_token = dict(vocabulary.token_to_idx), tokens
+        self._unknown_token, self._reserved_tokens = vocabulary.unknown_token, vocabulary.reserved_tokens
+        self._idx_to_vec, self._vec_len = table, table.shape[1]
+
+    def get_vecs_by_tokens(self, tokens: Any, lower_case_backup: bool = False) -> Any:
+        """The vector of a token, or (n, vec_len) for a list; that of unknown tokens for those that are not there.
+
+        lower_case_backup: a token that is not there is looked for in lower case.
+        """
+        many = isinstance(tokens, list)
+
+        def number(token: Any) -> int:
+            if token in self._token_to_idx or not lower_case_backup:
+                return self._token_to_idx.get(token, UNKNOWN_IDX)
+            return self._token_to_idx.get(token.lower(), UNKNOWN_IDX)
+        found = nd.array(self._idx_to_vec.asnumpy()[[number(t) for t in (tokens if many else [tokens])]])
+        return found if many else found[0]
+
+    def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:
+        """New vectors for tokens that are there."""
+        names = tokens if isinstance(tokens, list) else [tokens]
+        values = new_vectors.asnumpy().reshape(-1, self._vec_len) if new_vectors.size == len(names) * self._vec_len else None
+        if values is None:
+            raise AttributeValueError(f"update_token_vectors: {len(names)} tokens need vectors of shape ({len(names)}, {self._vec_len}), got {new_vectors.shape}")
+        for token in names:
+            if token not in self._token_to_idx:
+                raise AttributeValueError(f"update_token_vectors: there is no token {token!r}; for that of unknown tokens name {self.unknown_token!r}")
+        for token, value in zip(names, values):
+            self._idx_to_vec[self._token_to_idx[token]] = nd.array(value)
+
+
+def _read(path: Path, delimiter: str, encoding: str, unknown_token: Any) -> tuple[dict[str, list[float]], int, Any]:
+    """Vectors by token, their length, and that of unknown tokens if the file has one."""
+    rows: dict[str, list[float]] = {}
+    unknown, length = None, 0
+    with path.open(encoding=encoding) as f:
+        for number, line in enumerate(f, 1):
+            token, *parts = line.rstrip().split(delimiter)
+            if number == 1 and len(parts) == 1:                  # a first line with the numbers of tokens and of values
+                continue
+            try:
+                values = [float(v) for v in parts]
+            except ValueError:
+                raise FileFormatError(f"{path}:{number}: a token and numbers were expected, got {line[:60]!r}") from None
+            length = length or len(values)
+            if len(values) != length or not values:
+                raise FileFormatError(f"{path}:{number}: {len(values)} numbers, the lines before have {length} (delimiter {delimiter!r})")
+            if token == unknown_token and unknown is None:
+                unknown = values
+            elif token in rows:
+                warnings.warn(f"{path}:{number}: the token {token!r} stands there twice; its first vector is kept", stacklevel=4)
+            else:
+                rows[token] = values
+    if not length:
+        raise FileFormatError(f"{path} holds no vectors")
+    return rows, length, unknown
+
+
+class CustomEmbedding(TokenEmbedding):
+    """Vectors from a file of one's own; those of a vocabulary's tokens alone if one is given."""
+
+    def __init__(self, pretrained_file_path: Any, elem_delim: str = " ", encoding: str = "utf8", init_unknown_vec: Callable[..., Any] = nd.zeros,
+                 vocabulary: vocab.Vocabulary | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._load(pretrained_file_path, elem_delim, init_unknown_vec, encoding)
+        self._for_vocabulary(vocabulary)
+
+
+class CompositeEmbedding(TokenEmbedding):
+    """For each token of a vocabulary its vectors in several embeddings, joined."""
+
+    def __init__(self, vocabulary: vocab.Vocabulary, token_embeddings: Any):
+        super().__init__()
+        sources = token_embeddings if isinstance(token_embeddings, list) else [token_embeddings]
+        if not all(isinstance(e, TokenEmbedding) for e in sources):
+            raise AttributeValueError("CompositeEmbedding: token_embeddings must be an embedding or a list of them")
+        self._for_vocabulary(vocabulary, sources)
+
+
+def register(embedding_cls: type) -> type:
+    """Decorator: ``create`` finds the class by its name in lower case."""
+    _classes[embedding_cls.__name__.lower()] = embedding_cls
+    return embedding_cls
+
+
+def create(embedding_name: str, **kwargs: Any) -> Any:
+    """An embedding by the name of its class."""
+    if embedding_name.lower() not in _classes:
+        raise AttributeValueError(f"no embedding {embedding_name!r} is registered; known: {', '.join(_classes)}")
+    return _classes[embedding_name.lower()](**kwargs)
+
+
+class _Published(TokenEmbedding):
+    """Files that others publish: they are read from ``embedding_root/<name>/``."""
+
+    def __init__(self, pretrained_file_name: str = "", embedding_root: Any = None, init_unknown_vec: Callable[..., Any] = nd.zeros,
+                 vocabulary: vocab.Vocabulary | None = None, **kwargs: Any):
+        super().__init__(**kwargs)
+        folder = Path(embedding_root if embedding_root is not None else Path(data_dir()) / "embeddings") / type(self).__name__.lower()
+        if not (folder / pretrained_file_name).is_file():
+            raise KeyError(f"{type(self).__name__}: there is no file {folder / pretrained_file_name}; download it and put it there (nothing is downloaded here)")
+        self._load(folder / pretrained_file_name, " ", init_unknown_vec, "utf8")
+        self._for_vocabulary(vocabulary)
+
+
+@register
+class GloVe(_Published):
+    """GloVe's files (Pennington, Socher, Manning 2014; nlp.stanford.edu/projects/glove), as ``glove.6B.50d.txt``."""
+
+
+@register
+class FastText(_Published):
+    """fastText's files (Bojanowski et al. 2017; fasttext.cc), as ``wiki.simple.vec``."""
+
+
+__all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "TokenEmbedding", "create", "register"]
