@@ -4,9 +4,11 @@ from __future__ import annotations
 import functools
 import os
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any, Callable, Iterator
 
 from . import device
+from .numpy.elementwise import LEGAL, options
 from .numpy_extension import is_np_array, is_np_shape, reset_np, set_np
 from .scope import SCOPE
 
@@ -37,26 +39,49 @@ def np_array(active: bool = True) -> Iterator[None]:
         SCOPE.np_array = old
 
 
+def _under(func: Callable[..., Any], shape: bool, array: bool) -> Callable[..., Any]:
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        old = SCOPE.np_shape, SCOPE.np_array
+        SCOPE.np_shape, SCOPE.np_array = shape or old[0], array or old[1]
+        try:
+            return func(*args, **kwargs)
+        finally:
+            SCOPE.np_shape, SCOPE.np_array = old
+    return call
+
+
+def _member(value: Any, shape: bool, array: bool) -> Any:
+    """A method, property, static or class method under NumPy's rules; anything else as it is."""
+    if isinstance(value, FunctionType):
+        return _under(value, shape, array)
+    if isinstance(value, (staticmethod, classmethod)):
+        return type(value)(_under(value.__func__, shape, array))
+    if isinstance(value, property):
+        return property(*(f and _under(f, shape, array) for f in (value.fget, value.fset, value.fdel)), value.__doc__)
+    return value
+
+
 def _decorator(name: str, shape: bool, array: bool) -> Callable[[Any], Any]:
     def decorate(func: Any) -> Any:
         if isinstance(func, type):
-            return func                                   # both kinds of array work in every method
+            for key, value in list(vars(func).items()):
+                changed = _member(value, shape, array)
+                if changed is not value:
+                    setattr(func, key, changed)
+            return func
         if not callable(func):
             raise TypeError(f"{name} can only decorate classes and callable objects, got {type(func).__name__}")
-
-        @functools.wraps(func)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with np_shape(shape or SCOPE.np_shape), np_array(array or SCOPE.np_array):
-                return func(*args, **kwargs)
-        return call
+        return _under(func, shape, array)
     decorate.__name__ = name
-    decorate.__doc__ = "Decorator: a function runs under NumPy's rules. A class is returned as it is: both kinds of array work in its methods."
+    decorate.__doc__ = "Decorator: a function, or every method of a class, runs under NumPy's rules."
     return decorate
 
 
 use_np_shape = _decorator("use_np_shape", True, False)
 use_np_array = _decorator("use_np_array", False, True)
 use_np = _decorator("use_np", True, True)
+
 
 # ---- environment and devices
 def getenv(name: str) -> str | None:
@@ -82,6 +107,31 @@ def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
     return device.gpu_memory_info(gpu_dev_id)
 
 
+def np_ufunc_legal_option(key: str, value: Any) -> bool:
+    """Whether an option of NumPy's ufuncs is known here at this value (where, casting, order, dtype, subok at their defaults)."""
+    if key == "dtype":
+        return value in ("int8", "uint8", "int32", "int64", "float16", "float32", "float64", "bool")
+    return key in LEGAL and (value is LEGAL[key] or value == LEGAL[key])
+
+
+def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of a function of one array: NumPy's options are taken at their defaults alone."""
+    @functools.wraps(func)
+    def call(x: Any, out: Any = None, **kwargs: Any) -> Any:
+        options(func.__name__, kwargs)
+        return func(x, out=out)
+    return call
+
+
+def wrap_np_binary_func(func: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorator of a function of two arrays: NumPy's options are taken at their defaults alone."""
+    @functools.wraps(func)
+    def call(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
+        options(func.__name__, kwargs)
+        return func(x1, x2, out=out)
+    return call
+
+
 def set_module(module: str | None) -> Callable[[Any], Any]:
     """Decorator that says in which module a function or class is.
 
@@ -97,5 +147,5 @@ def set_module(module: str | None) -> Callable[[Any], Any]:
     return decorate
 
 
-__all__ = ["get_gpu_count", "get_gpu_memory", "getenv", "is_np_array", "is_np_shape", "np_array", "np_shape", "reset_np", "set_module", "set_np", "set_np_shape",
-           "setenv", "use_np", "use_np_array", "use_np_shape"]
+__all__ = ["get_gpu_count", "get_gpu_memory", "getenv", "is_np_array", "is_np_shape", "np_array", "np_shape", "np_ufunc_legal_option", "reset_np", "set_module",
+           "set_np", "set_np_shape", "setenv", "use_np", "use_np_array", "use_np_shape", "wrap_np_binary_func", "wrap_np_unary_func"]

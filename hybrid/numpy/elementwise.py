@@ -134,7 +134,7 @@ def reduction(name: str) -> Any:
         out = given.pop("out", None)
         axis = given.get("axis")
         if isinstance(axis, list):
-            raise TypeError(f"np.{name}: axis must be an integer or a tuple of integers, got {axis!r}")
+            given["axis"] = tuple(axis)
         weights = given.pop("weights", None)
         rest = () if weights is None else (as_value(weights),)
         found = inner(as_value(a), *rest, **{k: v for k, v in given.items() if v is not None})

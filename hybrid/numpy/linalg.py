@@ -7,6 +7,7 @@ import numpy as _np
 
 from .. import functions
 from ..dispatch import invoke
+from ..errors import ShapeError
 from ..ops.registry import OPS
 from . import fallback
 from .creation import parts
@@ -21,13 +22,13 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     if isinstance(axis, tuple) and len(axis) == 1:
         axis = axis[0]
     if isinstance(axis, tuple) and len(axis) != 2 or ord is not None and axis is None and x.shape is not None and len(x.shape) not in (1, 2):
-        raise ValueError(f"np.linalg.norm: a norm is of one axis or two, got axis={axis} of shape {tuple(x.shape)}")
+        raise ShapeError(f"np.linalg.norm: a norm is of one axis or two, got axis={axis} of shape {tuple(x.shape)}")
     if ord in ("inf", "-inf"):
         ord = float(ord)  # noqa: A001
     if isinstance(ord, str) and ord not in ("fro", "nuc"):
-        raise ValueError(f"np.linalg.norm: ord must be a number, inf, -inf, 'fro' or 'nuc', got {ord!r}")
+        raise ShapeError(f"np.linalg.norm: ord must be a number, inf, -inf, 'fro' or 'nuc', got {ord!r}")
     if isinstance(ord, str) and isinstance(axis, int):
-        raise ValueError(f"np.linalg.norm: ord={ord!r} is a norm of matrices, axis={axis} is one axis")
+        raise ShapeError(f"np.linalg.norm: ord={ord!r} is a norm of matrices, axis={axis} is one axis")
     attrs = {k: v for k, v in (("ord", ord), ("axis", axis)) if v is not None}
     return functions.resolve("np", "linalg.norm")(x, **attrs, keepdims=keepdims)
 

@@ -15,7 +15,8 @@ from .. import random as _generator
 from ..array import NDArray
 from ..device import Context
 from ..dispatch import invoke
-from ..errors import AttributeValueError
+from ..errors import AttributeValueError, ShapeError
+from ..ir import broadcast_shapes
 from ..ops.registry import OPS
 from ..random_functions import make as _make
 from ..random_functions import shape_of
@@ -41,7 +42,7 @@ def _size(size: Any, *parameters: Any) -> tuple[int, ...] | None:
     shapes = [p.shape for p in parameters if is_value(p)]
     if size is not None:
         return shape_tuple(size)
-    return None if any(s is None for s in shapes) else _np.broadcast_shapes(*(tuple(s) for s in shapes)) if shapes else ()
+    return None if any(s is None for s in shapes) else broadcast_shapes(*(tuple(s) for s in shapes)) if shapes else ()
 
 
 def _device(ctx: Any, inputs: Any) -> dict[str, Any]:
@@ -65,8 +66,8 @@ def _draw(name: str, first: str, second: str, a: Any, b: Any, size: Any, dtype: 
 
 def _check_broadcast(name: str, shape: tuple[int, ...], inputs: list[Any]) -> None:
     for x in inputs:
-        if x.shape is not None and _np.broadcast_shapes(tuple(x.shape), shape) != tuple(shape):
-            raise ValueError(f"np.random.{name}: a parameter of shape {tuple(x.shape)} does not broadcast to size {shape}")
+        if x.shape is not None and broadcast_shapes(tuple(x.shape), shape) != tuple(shape):
+            raise ShapeError(f"np.random.{name}: a parameter of shape {tuple(x.shape)} does not broadcast to size {shape}")
 
 
 def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None) -> Any:
@@ -179,7 +180,7 @@ def multivariate_normal(mean: Any, cov: Any, size: Any = None, check_valid: Any 
     n = mean.shape[-1]
     if tuple(cov.shape[-2:]) != (n, n):
         raise ValueError(f"np.random.multivariate_normal: mean {tuple(mean.shape)} needs cov (…, {n}, {n}), got {tuple(cov.shape)}")
-    batch = _np.broadcast_shapes(tuple(mean.shape[:-1]), tuple(cov.shape[:-2]))
+    batch = broadcast_shapes(tuple(mean.shape[:-1]), tuple(cov.shape[:-2]))
     z = normal(size=(*(() if size is None else shape_tuple(size)), *batch, n, 1))
     return mean + functions.resolve("np", "matmul")(functions.resolve("np", "linalg.cholesky")(cov), z).reshape(tuple(z.shape[:-1]))
 

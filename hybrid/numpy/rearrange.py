@@ -31,11 +31,11 @@ def _sections(name: str, ary: Any, given: Any, axis: int, equal: bool) -> Any:
     if not isinstance(given, (int, _np.integer)):
         return (0, *(int(i) if n is None else max(0, min(n, int(i) if i >= 0 else int(i) + n)) for i in given))
     if given <= 0:
-        raise ValueError(f"np.{name}: the number of parts must be positive, got {given}")
+        raise ShapeError(f"np.{name}: the number of parts must be positive, got {given}")
     if n is None or n % given == 0:
         return int(given)
     if equal:
-        raise ValueError(f"np.{name}: an axis of length {n} cannot be split into {given} equal parts; np.array_split takes unequal ones")
+        raise ShapeError(f"np.{name}: an axis of length {n} cannot be split into {given} equal parts; np.array_split takes unequal ones")
     size, more = divmod(n, given)
     return tuple(i * size + min(i, more) for i in range(given))
 
@@ -43,7 +43,7 @@ def _sections(name: str, ary: Any, given: Any, axis: int, equal: bool) -> Any:
 def _split(name: str, ary: Any, given: Any, axis: int, equal: bool = True) -> list[Any]:
     ary = as_value(ary)
     if ary.shape is not None and not -len(ary.shape) <= axis < len(ary.shape):
-        raise ValueError(f"np.{name}: an array of shape {tuple(ary.shape)} has no axis {axis}")
+        raise ShapeError(f"np.{name}: an array of shape {tuple(ary.shape)} has no axis {axis}")
     cuts = _sections(name, ary, given, axis, equal)
     if isinstance(cuts, tuple) and any(b < a for a, b in zip(cuts, cuts[1:])):
         ends = [*cuts[1:], ary.shape[axis]]
@@ -67,7 +67,7 @@ def _along(name: str, least: int, axis: int) -> Any:
     def function(ary: Any, indices_or_sections: Any) -> list[Any]:
         ary = as_value(ary)
         if ary.shape is not None and len(ary.shape) < least:
-            raise ValueError(f"np.{name} needs an array of {least} axes or more, got shape {tuple(ary.shape)}")
+            raise ShapeError(f"np.{name} needs an array of {least} axes or more, got shape {tuple(ary.shape)}")
         return _split(name, ary, indices_or_sections, 0 if name == "hsplit" and len(ary.shape or (1, 1)) == 1 else axis)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Parts along axis {axis}" + (" (0 of a vector)." if name == "hsplit" else ".")
@@ -94,7 +94,7 @@ def _joined(name: str) -> Any:
         if rest:
             kwargs["axis"] = rest[0]
         if not len(given):
-            raise ValueError(f"np.{name} needs at least one array")
+            raise ShapeError(f"np.{name} needs at least one array")
         return finish(_call(name, *[as_value(x) for x in given], **kwargs), out)
     inner = functions.resolve("np", name)
     function.__name__ = function.__qualname__ = name
@@ -153,7 +153,7 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     if axis is None:
         a, axis = a.reshape(-1), 0
     if counts.shape != (a.shape[axis],):
-        raise ValueError(f"np.repeat: {counts.size} counts for the {a.shape[axis]} positions along axis {axis}")
+        raise ShapeError(f"np.repeat: {counts.size} counts for the {a.shape[axis]} positions along axis {axis}")
     return _pick(a, _np.repeat(_np.arange(len(counts)), counts), axis)
 
 
@@ -181,7 +181,7 @@ def flipud(m: Any) -> Any:
 def _of(m: Any, least: int, name: str) -> Any:
     m = as_value(m)
     if m.shape is not None and len(m.shape) < least:
-        raise ValueError(f"np.{name} needs an array of {least} axes or more, got shape {tuple(m.shape)}")
+        raise ShapeError(f"np.{name} needs an array of {least} axes or more, got shape {tuple(m.shape)}")
     return m
 
 
@@ -231,7 +231,7 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise", out: Any =
     """Elements at indices along an axis, or of the flattened array. mode: what becomes of indices out of range, clip, wrap or raise."""
     a, indices = as_value(a), as_value(indices)
     if mode not in ("raise", "clip", "wrap"):
-        raise ValueError(f"np.take: mode must be raise, clip or wrap, got {mode!r}")
+        raise ShapeError(f"np.take: mode must be raise, clip or wrap, got {mode!r}")
     if mode == "raise" and isinstance(indices, NDArray) and isinstance(a, NDArray) and indices.size:
         n = a.shape[axis] if axis is not None else a.size
         host = indices.asnumpy()
@@ -246,7 +246,7 @@ def diag_indices_from(arr: Any) -> Any:
     """Indices of the main diagonal, one array an axis."""
     arr = as_value(arr)
     if arr.shape is not None and (len(arr.shape) < 2 or len(set(arr.shape)) > 1):
-        raise ValueError(f"np.diag_indices_from: all axes must be equally long, and two at least, got {tuple(arr.shape)}")
+        raise ShapeError(f"np.diag_indices_from: all axes must be equally long, and two at least, got {tuple(arr.shape)}")
     found = _op("_npi_diag_indices_from", arr)
     return tuple(found[i] for i in range(len(arr.shape)))
 
@@ -281,14 +281,14 @@ def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) ->
     known = {"constant": {"constant_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"}, "maximum": {"stat_length"}, "minimum": {"stat_length"}}
     wrong = set(kwargs) - known.get(mode, set())
     if wrong:
-        raise ValueError(f"np.pad: mode {mode!r} has no {', '.join(sorted(wrong))}")
+        raise ShapeError(f"np.pad: mode {mode!r} has no {', '.join(sorted(wrong))}")
     if pad_width is None or not isinstance(pad_width, (int, list, tuple, _np.ndarray, _np.integer)):
         raise TypeError(f"np.pad: pad_width must be a number, a pair, or a pair for each axis, got {pad_width!r}")
     if kwargs.get("stat_length") is not None or kwargs.get("reflect_type", "even") != "even":
         raise NotImplementedError("np.pad: stat_length and reflect_type='odd' are not supported")
     widths = [tuple(map(int, p)) for p in _np.broadcast_to(_np.asarray(pad_width), (len(x.shape), 2))]
     if any(w < 0 for p in widths for w in p):
-        raise ValueError(f"np.pad: widths must not be negative, got {pad_width}")
+        raise ShapeError(f"np.pad: widths must not be negative, got {pad_width}")
     if mode in ("maximum", "minimum"):
         return _pad_extreme(x, widths, "max" if mode == "maximum" else "min")
     value = kwargs.get("constant_values", 0)
