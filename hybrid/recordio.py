@@ -188,7 +188,7 @@ class MXIndexedRecordIO(MXRecordIO):
         if self.writable:
             self.fidx = open(self.idx_path, "w")
             return
-        with open(self.idx_path) as lines:
+        with open(self.idx_path, encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
                 try:
                     key, position = line.rstrip("\n").split("\t")[:2]

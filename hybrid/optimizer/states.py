@@ -123,7 +123,7 @@ def _open(data: bytes) -> tuple[dict[str, Any], Callable[[int], NDArray]]:
         if header["format"] != FORMAT:
             raise ValueError("another format")
     except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, RecursionError, RuntimeError) as err:
-        raise FileFormatError(f"these are no optimizer states of this library, or they are truncated or damaged ({err})") from None
+        raise FileFormatError(f"these are no optimizer states of this library, or they are truncated or damaged ({str(err)[:200]})") from None
     if header.get("version") != 1:
         raise FileFormatError(f"the optimizer states have version {header.get('version')!r}, this library reads 1")
 
