@@ -4,6 +4,7 @@ from __future__ import annotations
 from hybrid.ir.kernel import Kernel
 
 from .contraction import Target
+from .correlate import Correlation
 from .direct import Direct
 from .loops import Printed
 from .spread import Spread
@@ -13,7 +14,15 @@ from .vector import F32, Refused
 
 def print_convolution(k: Kernel, name: str, target: Target) -> Printed | None:
     """C of a convolution in the form that takes least; None where it is none, or gathered windows take less."""
-    if k.dot is None or k.dot.dtype != F32 or k.root.dtype != F32 or k.once or not k.dot.size or not k.dot.args[0].size:
+    if k.dot is None or k.dot.dtype != F32 or k.root.dtype != F32 or not k.dot.size or not k.dot.args[0].size:
+        return None
+    weights = Correlation(k, name, target)
+    try:
+        weights.prepare()
+        return weights.print()
+    except Refused:
+        pass
+    if k.once:
         return None
     found: list[Direct] = []
     for form in (Direct, Turned, Spread):

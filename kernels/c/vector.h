@@ -37,6 +37,7 @@ typedef unsigned short hy_m;
 #define HYV_FIRST(n) ((hy_m)((1u << (n)) - 1))
 #define HYV_LOADM(m, p) __builtin_ia32_loadups512_mask((const float *)(p), (hy_v){}, m)
 #define HYV_STOREM(m, p, v) __builtin_ia32_storeups512_mask((float *)(p), v, m)
+#define HYV_LOADO(m, p, old) __builtin_ia32_loadups512_mask((const float *)(p), old, m)      // the old elements elsewhere
 #define HYV_ANY(m) (m)
 #define HYV_SCALE(p, t) __builtin_ia32_scalefps512_mask(p, (t) - HYV_B(12582912.0f), (hy_v){}, HYV_ALL, 4)
 #else
@@ -68,6 +69,7 @@ HY_FN hy_v HYV_LOADM(hy_m m, const float *p) {
     return u.v;
 }
 HY_FN void HYV_STOREM(hy_m m, float *p, hy_v v) { for (int i = 0; i < HYV_LANES; i++) if (m[i]) p[i] = v[i]; }
+#define HYV_LOADO(m, p, old) ({ const hy_m m_ = (m); HYV_SELECT(m_, HYV_LOADM(m_, p), old); })
 // p times 2^n, the integer n being the last bits of t = n + 12582912, in two steps: n reaches 128 and -150
 HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
     hy_vi e = HYV_BITS(t) - 0x4B400000, h = e >> 1;
