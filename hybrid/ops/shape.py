@@ -333,6 +333,8 @@ def reshape_like(lhs: Node, rhs: Node, a: Attrs) -> Node:
 @op("tile", "data", np=("tile",), json=("_npi_tile",), reps=Axes())
 def tile(data: Node, a: Attrs) -> Node:
     """The array repeated as a whole along its axes."""
+    if a.reps is None:
+        raise ShapeError("tile needs reps, how often the array is repeated along each axis")
     reps = (a.reps,) if isinstance(a.reps, int) else a.reps
     if min(reps, default=0) < 0:
         raise ShapeError(f"tile: reps={reps} must not be negative")
