@@ -144,14 +144,30 @@ class Executor:
                 elif not allow_extra_params:
                     raise AttributeValueError(f"the graph has no {what} {name!r}; it has {', '.join(own)}. Pass allow_extra_params=True to ignore it")
 
-    def reshape(self, **shapes: Any) -> "Executor":
-        """Another executor for other input shapes; arrays whose shapes stay are shared."""
-        new = simple_bind(self._symbol, self._ctx, self._reqs, **{**{n: a.shape for n, a in self.arg_dict.items() if n in shapes}, **shapes})
-        for own, others in ((new.arg_dict, self.arg_dict), (new.aux_dict, self.aux_dict)):
-            for name, a in others.items():
-                if own[name].shape == a.shape:
-                    own[name][:] = a
-        return new
+    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Any) -> "Executor":
+        """Another executor for other input shapes, which shares its arrays with this one: those whose shapes stay whole, of others as much
+        as the new shape needs. partial_shaping: shapes of arrays that were not named may change too. allow_up_sizing: arrays may grow, and
+        are new ones then.
+        """
+        found = self._symbol.infer_shape(**shapes)
+        if found[0] is None:
+            raise ShapeError(f"reshape: the shapes {shapes} do not tell the shapes of all arguments")
+
+        def resized(name: str, old: NDArray, shape: Any) -> NDArray:
+            if old.shape == tuple(shape):
+                return old
+            if not partial_shaping and name not in shapes:
+                raise ShapeError(f"reshape: {name!r}, which was not named, changes from {old.shape} to {tuple(shape)}; pass partial_shaping=True if that is meant")
+            count = int(np.prod(shape, dtype=np.int64))
+            if count <= old.size:
+                return wrap(old._data.reshape(-1)[:count].reshape(shape), self._ctx)
+            if not allow_up_sizing:
+                raise ShapeError(f"reshape: {name!r} would grow from {old.shape} to {tuple(shape)}; pass allow_up_sizing=True if that is meant")
+            return wrap(array_module(self._ctx).zeros(shape, old._data.dtype), self._ctx)
+        args = {n: resized(n, a, s) for (n, a), s in zip(self.arg_dict.items(), found[0])}
+        aux = {n: resized(n, a, s) for (n, a), s in zip(self.aux_dict.items(), found[2])}
+        grads = {n: resized(n, g, args[n].shape) for n, g in self.grad_dict.items() if g is not None}
+        return Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
 
 
 def _by_name(what: str, names: Sequence[str], given: Any, needed: bool) -> dict[str, Any]:

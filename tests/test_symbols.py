@@ -176,7 +176,9 @@ def test_simple_bind_trains():
     assert (out[0].asnumpy() == 6).all() and ex.output_dict["fc_output"] is out[0]
     assert (ex.grad_dict["fc_weight"].asnumpy() == 4).all() and (ex.grad_dict["fc_bias"].asnumpy() == 4).all()
     assert ex.grad_arrays[0] is None and [x.shape for x in ex.arg_arrays] == [(2, 3), (4, 3), (4,)]
-    wider = ex.reshape(a=(5, 3))
+    with pytest.raises(mx.errors.ShapeError, match="allow_up_sizing"):
+        ex.reshape(a=(5, 3))
+    wider = ex.reshape(a=(5, 3), allow_up_sizing=True)
     assert wider.forward()[0].shape == (5, 4) and (wider.arg_dict["fc_weight"].asnumpy() == 1).all()
     with pytest.raises(mx.errors.ShapeError, match=r"bound with shape \(2, 3\), got \(4, 3\)"):
         ex.forward(a=nd.ones((4, 3)))
