@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -21,11 +22,11 @@ class Dialect:
 
     def storage(self, d: np.dtype) -> str:
         """C type of an element in memory."""
-        return self.types[d.name]
+        return self.types[_name(d)]
 
     def compute(self, d: np.dtype) -> str:
         """C type of a value in a register: half types are computed in float."""
-        return "float" if is_half(d) else self.types[d.name]
+        return "float" if is_half(d) else self.types[_name(d)]
 
     def literal(self, value: object, d: np.dtype) -> str:
         """A constant."""
@@ -50,6 +51,12 @@ class Dialect:
         return f"({text}{suffix})" if v < 0 or text.startswith("-") else text + suffix
 
 
+@lru_cache
+def _name(d: np.dtype) -> str:
+    return d.name                                          # NumPy makes the text anew each time
+
+
+@lru_cache
 def is_half(d: np.dtype) -> bool:
     """float16 or bfloat16."""
     return d.itemsize == 2 and dt.is_float(d)

@@ -7,9 +7,24 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Iterable, Sequence
+from typing import Any, Iterable, Sequence
 
 
+def hashed_once(cls: type) -> type:
+    """A frozen dataclass whose objects keep their hash: expressions are keys of dictionaries many times over."""
+    count = cls.__hash__
+
+    def keep(self: Any) -> int:
+        own = self.__dict__
+        found = own.get("_hash")
+        if found is None:
+            found = own["_hash"] = count(self)
+        return found                                       # type: ignore[no-any-return]
+    setattr(cls, "__hash__", keep)
+    return cls
+
+
+@hashed_once
 @dataclass(frozen=True)
 class Var:
     """A loop variable with values 0 … extent-1."""
@@ -17,6 +32,7 @@ class Var:
     extent: int
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Val:
     """An index read from an array while the program runs (gather), known to lie in 0 … extent-1."""
@@ -24,6 +40,7 @@ class Val:
     extent: int
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Quot:
     """Quotient of an expression and a positive constant."""
@@ -31,6 +48,7 @@ class Quot:
     d: int
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Rem:
     """Remainder of an expression and a positive constant."""
@@ -41,6 +59,7 @@ class Rem:
 Atom = Var | Val | Quot | Rem
 
 
+@hashed_once
 @dataclass(frozen=True)
 class Ix:
     """const + sum(coef * atom)."""
@@ -50,6 +69,8 @@ class Ix:
     def __add__(self, other: "Ix | int") -> "Ix":
         if isinstance(other, int):
             return Ix(self.const + other, self.terms) if other else self
+        if not (self.terms and other.terms):
+            return Ix(self.const + other.const, self.terms or other.terms)
         return total((self, other))
 
     def __mul__(self, k: int) -> "Ix":
@@ -82,7 +103,7 @@ def total(xs: Iterable[Ix]) -> Ix:
         const += x.const
         for a, c in x.terms:
             terms[a] = terms.get(a, 0) + c
-    for a in [a for a in terms if isinstance(a, Rem)]:
+    for a in [a for a in terms if type(a) is Rem]:
         q = _quotient(a.x, a.d)
         c = terms.get(a, 0)
         if c and terms.get(q, 0) == c * a.d:
@@ -166,6 +187,11 @@ def mod(x: Ix, d: int) -> Ix:
 
 def linear(shape: Sequence[int], idx: Sequence[Ix]) -> Ix:
     """Row-major offset of an index."""
+    return _linear(tuple(shape), tuple(idx))
+
+
+@lru_cache(maxsize=65536)
+def _linear(shape: tuple[int, ...], idx: tuple[Ix, ...]) -> Ix:
     stride, parts = 1, []
     for n, i in zip(reversed(shape), reversed(idx)):
         parts.append(i * stride)
@@ -175,12 +201,17 @@ def linear(shape: Sequence[int], idx: Sequence[Ix]) -> Ix:
 
 def unlinear(x: Ix, shape: Sequence[int]) -> list[Ix]:
     """Index of a row-major offset."""
+    return list(_unlinear(x, tuple(shape)))
+
+
+@lru_cache(maxsize=65536)
+def _unlinear(x: Ix, shape: tuple[int, ...]) -> tuple[Ix, ...]:
     out, stride = [], 1
     for k, n in reversed(list(enumerate(shape))):
         q = div(x, stride)
         out.append(q if k == 0 else mod(q, n))
         stride *= n
-    return out[::-1]
+    return tuple(out[::-1])
 
 
 def regroup(old: Sequence[int], new: Sequence[int], idx: Sequence[Ix]) -> tuple[Ix, ...]:
@@ -210,6 +241,7 @@ def regroup(old: Sequence[int], new: Sequence[int], idx: Sequence[Ix]) -> tuple[
     return tuple(out)
 
 
+@lru_cache(maxsize=65536)
 def variables(x: Ix) -> frozenset[Var | Val]:
     """Loop variables and run-time values in an expression."""
     out: set[Var | Val] = set()
