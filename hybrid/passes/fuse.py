@@ -125,7 +125,8 @@ class Fuser:
                     self._join(n, [u for u in uses if u.kernel is k], k)
                 return
             reason = f"needed by {len(kernels)} kernels and not cheap to compute again"
-        if n.prim == "reshape":                          # its argument is stored instead: no copy
+        shared = n.prim == "permute" and len(kernels) > 1 and self.needed[n.args[0]] > 1 and n not in self.stored and not any(k.kind in IN_MEMORY for k in kernels)
+        if n.prim == "reshape" or shared:                # its argument is stored instead: no copy
             for u in uses:
                 self._push(n, u)
             return
@@ -267,6 +268,8 @@ class Fuser:
         dot = self.carries[n]
         if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
             return "operand of a contraction, computed once"
+        if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
+            return "computed where its convolution is, channels last"
         if dot is not None and n.prim in ELEMENTWISE and not self._mask(n):
             if not all(u.bijective for u in uses):
                 return "kept as the epilogue of its contraction"
