@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
+from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 
@@ -59,10 +60,14 @@ class Packed:
         outer = Block(None, frozenset())
         filters = outer.child([ch])
         last = filters.child([px])
-        at = root_index(self.k, (*unlinear(var(px), [self.batch, self.oh, self.ow]), var(ch)))
+        at = self.place((*unlinear(var(px), [self.batch, self.oh, self.ow]), var(ch)))
         value = e.value(self.k.root, at, last)
         last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
         return outer.lines, filters.lines, last.lines
+
+    def place(self, idx: Index) -> Index:
+        """Where a result stands in the kernel's root."""
+        return root_index(self.k, idx)
 
     def finished(self, vector: int, sums: Sequence[tuple[str, str]], partial: int) -> list[str]:
         """The epilogue for one vector of a panel (filters c0_ + vector * lanes …) and some (pixel, sum); partial: filters in it, 0 for all."""
@@ -156,7 +161,7 @@ class Direct(Packed):
         for i, (r, c) in enumerate(places):
             offset = (r * self.sy * self.across + c * self.sx) * self.step
             out.append(f"    {{ const hy_v a = HYV_B(x[q + {offset}]); {' '.join(f's{i}_{j} += a * w{j};' for j in vectors)} }}")
-        out += ["  }", *(["  }"] if loops[-1].endswith("{") else [])]
+        out += ["  }", *(["  }"] if "for" in loops[-1] else [])]
         for j in vectors:
             out += ["  " + s for s in self.finished(j, [(f"px0_ + {r * self.ow + c}", f"s{i}_{j}") for i, (r, c) in enumerate(places)], partial[j])]
         return [*out, "}"]

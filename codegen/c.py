@@ -12,7 +12,7 @@ from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.together import Group
 
-from . import convolution, packed, pairs, pool, rowcall, rows, scan, sort, vector
+from . import convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort, vector
 from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
@@ -167,7 +167,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     lanes = target.vector // 4
-    return pool.print_pool(k, name, lanes) or pairs.print_pairs(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name)
+    return (packed_pool.print_pool(k, name, target) or pool.print_pool(k, name, lanes) or
+            pairs.print_pairs(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name))
 
 
 ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does

@@ -27,4 +27,4 @@ def blocking(vector_bytes: int) -> Blocking | None:
     def panel(form: str, filters: int, pixels: int) -> int:
         vectors = -(-filters // lanes)
         return lanes * (2 if vectors % 2 == 0 else 3 if vectors % 3 == 0 else 1)
-    return Blocking(lanes, panel) if lanes >= 64 else None
+    return Blocking(lanes, panel) if lanes >= 4 else None

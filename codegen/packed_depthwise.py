@@ -26,11 +26,13 @@ class Depthwise(Packed):
         omp = self.parallel
         body = [f"  float *zeros = (float *)scratch; for (long i = 0; i < {zeros // 4}; i++) zeros[i] = 0;", *([omp] if omp else []),
                 f"  for (long u = 0; u < {self.batch * self.oh * across}; u++) {{",
-                f"    const long t = u % {across} * {self.tile}, ox = t < {self.ow - self.tile} ? t : {self.ow - self.tile}, oy = u / {across} % {self.oh}, b = u / {across * self.oh};",
+                f"    const long t = u % {across} * {self.tile}, ox = t < {self.ow - self.tile} ? t : {self.ow - self.tile};",
+                f"    const long oy = u / {across} % {self.oh}, b = u / {across * self.oh};",
                 f"    const long y0 = oy * {self.sy} - {self.py}, x0 = ox * {self.sx} - {self.px};",
                 f"    const float *image = {self.x} + b * {self.h * self.wide * self.c}l, *s[{count}];",
                 f"    for (long i = 0; i < {self.kh}; i++) {{", f"      const long y = y0 + i * {self.dy};",
-                *(f"      s[i * {len(self.columns)} + {k}] = y >= 0 && y < {self.h} && x0 + {x} >= 0 && x0 + {x} < {self.wide} ? image + (y * {self.wide} + x0 + {x}) * {self.c} : zeros;"
+                *(f"      s[i * {len(self.columns)} + {k}] = y >= 0 && y < {self.h} && x0 + {x} >= 0 && x0 + {x} < {self.wide}"
+                  f" ? image + (y * {self.wide} + x0 + {x}) * {self.c} : zeros;"
                   for k, x in enumerate(self.columns)),
                 "    }", f"    {self.name}_tile(s, {self.w}, (b * {self.oh} + oy) * {self.ow} + ox, {self.passed});", "  }"]
         return self.printed([*self.micro(), self.head(), *body, "}"])

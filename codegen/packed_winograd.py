@@ -115,7 +115,7 @@ class Winograd(Packed):
         out = []
         for n in dict.fromkeys([self.strip + (self.longer > 0), self.strip]):
             parts, size, more = split(n, self.cells)
-            calls = [f"  long i = 0;", *([f"  for (; i < {more * (size + 1)}; i += {size + 1}) {self.name}_{size + 1}(v + i * {self.vs}, W, m + i * {self.ms});"] if more else []),
+            calls = ["  long i = 0;", *([f"  for (; i < {more * (size + 1)}; i += {size + 1}) {self.name}_{size + 1}(v + i * {self.vs}, W, m + i * {self.ms});"] if more else []),
                      f"  for (; i < {n}; i += {size}) {self.name}_{size}(v + i * {self.vs}, W, m + i * {self.ms});"]
             out += [f"if (count == {n}) {{", *calls, "}"]
         return out

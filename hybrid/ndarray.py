@@ -91,7 +91,10 @@ def from_numpy(ndarray: _np.ndarray, zero_copy: bool = True) -> Any:
     """An array on the CPU that shares a NumPy array's memory."""
     raw = _np.asarray(ndarray)
     as_dtype(raw.dtype)                                       # DTypeError for text, objects, complex numbers
-    return wrap(raw if zero_copy else raw.copy(), Context("cpu", 0))
+    out = wrap(raw if zero_copy else raw.copy(), Context("cpu", 0))
+    if zero_copy:
+        out._exposed()                                        # others write this memory, and no array is told
+    return out
 
 
 class _Exporter:
@@ -146,7 +149,9 @@ def from_dlpack(dlpack: Any) -> Any:
     as_dtype(raw.dtype)
     if isinstance(dlpack, _Exporter) and not raw.flags.writeable:        # NumPy cannot know: such a capsule does not say
         raw = _np.asarray(_Writable(raw))
-    return wrap(raw, Context("cpu", 0))
+    out = wrap(raw, Context("cpu", 0))
+    out._exposed()
+    return out
 
 
 def to_dlpack_for_read(data: Any) -> Any:

@@ -131,7 +131,11 @@ def _sanitizers(folder: Path) -> str | None:
 
 def _run(p: Program, arrays: list[np.ndarray], folder: Path) -> list[np.ndarray]:
     """Results of the generated C, built with sanitizers and run in a process of its own."""
-    exe = CpuProgram(plan(p))
+    return run_sanitized(CpuProgram(plan(p)), arrays, folder)
+
+
+def run_sanitized(exe: CpuProgram, arrays: list[np.ndarray], folder: Path) -> list[np.ndarray]:
+    """Results of a program's C, built with sanitizers."""
     cc = toolchain.compiler()
     assert cc is not None
     (folder / "net.c").write_text(exe.report.source)
@@ -140,7 +144,8 @@ def _run(p: Program, arrays: list[np.ndarray], folder: Path) -> list[np.ndarray]
     built = subprocess.run([cc, "-O1", *flags, *SANITIZE, str(folder / "net.c"), str(folder / "main.c"), "-o", str(folder / "net"), "-lm"],
                            capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr[-3000:]
-    given = [*arrays, *exe._constants]
+    prepared = exe.prepare([arrays[s] for s in exe.planned.slots]) if exe.prepare is not None else []
+    given = [*arrays, *prepared, *exe._constants]
     (folder / "in").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in given))
     sizes = [f"{a.nbytes}:{a.dtype.itemsize}" for a in (*given, *exe._fresh)] + [f"{exe._arena_bytes}:1"]
     ran = subprocess.run([str(folder / "net"), str(folder / "in"), str(folder / "out"), str(len(given)), *sizes], capture_output=True, text=True, check=False,

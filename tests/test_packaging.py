@@ -11,19 +11,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "writes"],
+    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "watch", "writes"],
     ["ir"],
     ["ops"],
     ["passes"],
     ["codegen", "kernels"],
     ["runtime"],
-    ["names", "tree", "indexing", "random", "tape", "debug", "symnode", "inference", "lower", "subgraph", "unevaluated", "symbol"],
+    ["names", "tree", "indexing", "random", "tape", "debug", "symnode", "inference", "partial_shapes", "symbol_inference", "lower", "subgraph", "unevaluated", "symbol"],
     ["array"],
     ["dispatch"],
     ["autograd", "control_flow", "operator", "dynamic", "functions", "contents", "surroundings",
      "quick", "entry", "trace", "traced_grad", "traced_function", "host_function", "history", "nd_draws"],
     ["traced_indexing"],
-    ["methods", "engine", "features", "libinfo", "log", "executor", "hybridize", "initializer"],
+    ["methods", "nd_updates", "engine", "features", "libinfo", "log", "executor", "hybridize", "initializer"],
     ["random_functions"],
     ["ndarray"],
     ["numpy"],

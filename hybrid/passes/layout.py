@@ -112,13 +112,14 @@ class _Conversion:
         if win is None or n.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
         x, pads = win.args[0], (0, 0)
-        if x.prim == "pad" and x.attrs["value"] == 0 and not any(x.attrs["lo"][:1] + x.attrs["hi"][:1] + x.attrs["lo"][3:] + x.attrs["hi"][3:]):
+        if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs["lo"][:1] + x.attrs["hi"][:1] + x.attrs["lo"][3:] + x.attrs["hi"][3:]):
             x, pads = x.args[0], x.attrs["lo"][1:3]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, oh, ow = n.shape
         work = math.prod(n.shape) * math.prod(w.shape[1:])
         lanes = self.blocking.lanes
-        if work < LEAST_WORK or filters < lanes or batch * oh * ow < 8 or x.shape[3] < (lanes // 2 if max(kernel) < 7 or depthwise else 1):
+        thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
+        if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or filters < lanes or batch * oh * ow < 8 or thin:
             return None
         form = "depthwise" if depthwise else "direct"
         if not depthwise and kernel == (3, 3) and stride == dilate == (1, 1) and oh >= 4 and ow >= 4 and 16 * filters * x.shape[3] * 4 <= WINOGRAD_BYTES and x.shape[3] >= 32:

@@ -1,0 +1,104 @@
+"""Pooling of channels-last data (N, H, W, C) in C: a vector holds channels; what lies beyond the border is read from a line of the padding value."""
+from __future__ import annotations
+
+import math
+
+from hybrid.ir import Node
+from hybrid.ir.access import Index
+from hybrid.ir.kernel import Kernel
+
+from .blocked import Packed
+from .contraction import Target
+from .dialect import C
+from .emit import Emitter, identity
+from .loops import PARALLEL_WORK, Printed, pointer_names
+from .vector import F32, Refused
+
+TAPS = 64                        # elements of a window that pointers are kept for
+STEP = {"max": "s0 = HYV_MAXN(s0, {0});", "min": "s0 = HYV_MINN(s0, {0});", "sum": "s0 += {0};", "prod": "s0 *= {0};"}
+
+
+class Pool(Packed):
+    """Prints one kernel that reduces windows."""
+
+    def __init__(self, k: Kernel, reduce: Node, name: str, target: Target):
+        self.k, self.name, self.dot, self.target = k, name, reduce, target
+        self.lanes = target.lanes(F32)
+        self.args, self.names = pointer_names(k)
+        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
+        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
+        self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
+        self._windows(reduce)
+
+    def _windows(self, reduce: Node) -> None:
+        n = reduce.args[0]
+        if n.prim == "slice" and not any(n.attrs["begin"]) and set(n.attrs["step"]) == {1} and n.attrs["size"][4:] == n.args[0].shape[4:]:
+            n = n.args[0]
+        if n.prim != "window" or n.ndim != 6 or n.attrs["axes"] != (1, 2) or reduce.attrs["axes"] != (4, 5) or math.prod(n.shape[4:]) > TAPS:
+            raise Refused("no windows of channels-last data")
+        self.fill, self.py, self.px, x = identity_of(reduce), 0, 0, n.args[0]
+        if x.prim == "pad" and x not in self.names:
+            if any((*x.attrs["lo"][:1], *x.attrs["lo"][3:], *x.attrs["hi"][:1], *x.attrs["hi"][3:])):
+                raise Refused("padded channels")
+            (self.py, self.px), self.fill, x = x.attrs["lo"][1:3], C.literal(x.attrs["value"], x.dtype), x.args[0]
+        if x not in self.reads or x.dtype != F32:
+            raise Refused("windows of a value that is computed")
+        self.x = self.reads[x]
+        self.batch, self.oh, self.ow, self.filters = reduce.shape
+        _, self.h, self.wide, self.c = x.shape
+        (self.kh, self.kw), (self.sy, self.sx), (self.dy, self.dx) = n.attrs["size"], n.attrs["stride"], n.attrs["dilation"]
+
+    def print(self) -> Printed:
+        """The kernel."""
+        self.prepare()
+        line = -(-self.c // self.lanes) * self.lanes
+        self.scratch = 4 * line + 64
+        taps = self.kh * self.kw
+        omp = "#pragma omp parallel for schedule(static) num_threads(hy_threads)" if self.dot.size * taps >= PARALLEL_WORK else ""
+        body = [f"  float *beyond = (float *)scratch; for (long i = 0; i < {line}; i++) beyond[i] = {self.fill};", *([omp] if omp else []),
+                f"  for (long u = 0; u < {self.batch * self.oh * self.ow}; u++) {{",
+                f"    const long ox = u % {self.ow}, oy = u / {self.ow} % {self.oh}, b = u / {self.ow * self.oh};", f"    const float *s[{taps}];",
+                f"    for (long i = 0; i < {taps}; i++) {{",
+                f"      const long y = oy * {self.sy} - {self.py} + i / {self.kw} * {self.dy}, x = ox * {self.sx} - {self.px} + i % {self.kw} * {self.dx};",
+                f"      s[i] = y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + ((b * {self.h} + y) * {self.wide} + x) * {self.c} : beyond;",
+                "    }", f"    {self.name}_at(s, u, {self.passed});", "  }"]
+        return self.printed([*self.micro(), self.head(), *body, "}"])
+
+    def place(self, idx: Index) -> Index:
+        """The root has the reduction's shape."""
+        return idx
+
+    def micro(self) -> list[str]:
+        """All channels of one result."""
+        L, op = self.lanes, self.dot.attrs["op"]
+        whole, rest = self.c // L * L, self.c % L
+
+        def block(load: str, partial: int) -> list[str]:
+            out = [f"hy_v s0 = {load.format(0)};", *(f"{{ const hy_v a = {load.format(i)}; {STEP[op].format('a')} }}" for i in range(1, self.kh * self.kw))]
+            return [*out, *self.finished(0, [("px0_", "s0")], partial)]
+        out = [f"static inline __attribute__((always_inline)) void {self.name}_at(const float *const *s, long px0_, {self.pointers}) {{"]
+        if whole:
+            out += [f"  for (long c0_ = 0; c0_ < {whole}; c0_ += {L}) {{", *("    " + s for s in block("HYV_LOAD(s[{}] + c0_)", 0)), "  }"]
+        if rest:
+            out += [f"  {{ const long c0_ = {whole};", *("    " + s for s in block(f"HYV_LOADM(HYV_FIRST({rest}), s[{{}}] + c0_)", rest)), "  }"]
+        return [*out, "}"]
+
+
+def identity_of(reduce: Node) -> str:
+    """C text of what a reduction leaves out."""
+    return identity(Emitter(C, {}), reduce.attrs["op"], reduce.dtype)
+
+
+def print_pool(k: Kernel, name: str, target: Target) -> Printed | None:
+    """C of a kernel that reduces windows of channels-last data; None where it is none."""
+    if k.kind != "reduction" or k.root.dtype != F32 or k.sides or target.lanes(F32) < 4:
+        return None
+    found = [n for n in k.members if n.prim == "reduce"]
+    if len(found) != 1 or found[0].ndim != 4 or found[0].size != k.root.size or found[0].dtype != F32:
+        return None
+    if any(u.idx != k.members[k.root][0].idx or u.inside for u in k.members[found[0]]) or found[0].shape != k.root.shape:
+        return None
+    try:
+        return Pool(k, found[0], name, target).print()
+    except Refused:
+        return None

@@ -1,0 +1,250 @@
+"""Channels-last convolutions with packed weights: values against float64 for odd shapes, every width of vector, one and two
+threads, under sanitizers; and that what is prepared from parameters never goes stale.
+"""
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, gluon, ir, nd
+from hybrid.gluon import nn
+from hybrid.ir import Node, Program
+from hybrid.passes import layout
+from hybrid.runtime import cpu, reference, toolchain
+from hybrid.runtime import threads as threads_of
+
+from .test_cpu_kernels import _sanitizers, conv, random, run_sanitized
+
+# name: batch, channels, height, width, filters, kernel, stride, dilation, padding, groups
+SHAPES: dict[str, tuple[Any, ...]] = {
+    "3x3": (1, 32, 12, 14, 64, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "3x3_odd": (2, 37, 17, 13, 65, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "3x3_inside": (2, 33, 9, 7, 17, (3, 3), (1, 1), (1, 1), (0, 0), 1),
+    "3x3_wide_pad": (1, 32, 5, 23, 31, (3, 3), (1, 1), (1, 1), (2, 3), 1),
+    "strided": (2, 19, 21, 17, 48, (3, 3), (2, 2), (1, 1), (1, 1), 1),
+    "dilated": (1, 24, 21, 17, 63, (3, 2), (1, 2), (2, 3), (2, 1), 1),
+    "stem": (1, 3, 37, 41, 64, (7, 7), (2, 2), (1, 1), (3, 3), 1),
+    "one_line": (2, 16, 9, 31, 33, (1, 5), (1, 1), (1, 1), (0, 2), 1),
+    "small": (5, 16, 3, 3, 32, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "1x1": (2, 40, 9, 11, 24, (1, 1), (1, 1), (1, 1), (0, 0), 1),
+    "1x1_strided": (2, 40, 9, 11, 80, (1, 1), (2, 2), (1, 1), (0, 0), 1),
+    "1x1_apart": (1, 512, 5, 7, 96, (1, 1), (1, 1), (1, 1), (0, 0), 1),
+    "1x1_apart_strided": (1, 512, 5, 7, 96, (1, 1), (2, 1), (1, 1), (0, 0), 1),
+    "3x3_apart": (1, 512, 6, 5, 33, (3, 3), (2, 1), (1, 1), (1, 1), 1),
+    "depthwise": (2, 35, 11, 13, 35, (3, 3), (1, 1), (1, 1), (1, 1), 35),
+    "depthwise_strided": (1, 48, 12, 17, 48, (5, 3), (2, 3), (1, 1), (2, 1), 48),
+    "depthwise_dilated": (1, 16, 12, 17, 16, (3, 3), (1, 1), (2, 2), (2, 2), 16),
+}
+
+
+@pytest.fixture(autouse=True)
+def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "LEAST_WORK", 1)
+
+
+def convolution(x: Node, w: Node, stride: Any, dilation: Any, pad: Any, groups: int) -> Node:
+    if groups == 1 and stride[0] == stride[1] and pad[0] == pad[1] and dilation == (1, 1):
+        return conv(x, w, pad[0], stride[0])
+    win = ir.window(ir.pad(x, (0, 0, *pad), (0, 0, *pad)), (2, 3), w.shape[2:], stride, dilation)
+    if groups == 1:
+        return ir.permute(ir.dot(w, win, ((1, 2, 3), (1, 4, 5))), (1, 0, 2, 3))
+    win = ir.reshape(win, (x.shape[0], groups, 1, *win.shape[2:]))
+    y = ir.dot(ir.reshape(w, (groups, 1, *w.shape[1:])), win, ((2, 3, 4), (2, 5, 6)), ((0,), (1,)))
+    return ir.reshape(ir.permute(y, (2, 0, 1, 3, 4)), (x.shape[0], groups, *y.shape[3:]))
+
+
+def program(name: str) -> tuple[Program, list[np.ndarray]]:
+    """relu(scale * convolution + shift), a residual of it, and a pool of that."""
+    n, c, h, w, o, kernel, stride, dilation, pad, groups = SHAPES[name]
+    arrays = [random(n, c, h, w), random(o, c // groups, *kernel), random(o), random(o)]
+    leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
+    y = convolution(leaves[0], leaves[1], stride, dilation, pad, groups)
+    scale, shift = (ir.reshape(v, (1, o, 1, 1)) for v in leaves[2:])
+    y = ir.map("relu", y * ir.map("rsqrt", scale * scale + 1) + shift)
+    windows = ir.window(ir.pad(y, (0, 0, 1, 1), (0, 0, 1, 1), -np.inf), (2, 3), (3, 2), (2, 1), (1, 1))
+    p = Program(leaves, (y, ir.reduce("max", windows, (4, 5)), ir.reduce("sum", y, (2, 3))))
+    p.memo["lasting"] = frozenset({1, 2, 3})
+    return p, arrays
+
+
+def exact(p: Program, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Results of the same program on float64."""
+    wide = {leaf: ir.input(i, leaf.shape, np.float64) for i, leaf in enumerate(p.inputs)}
+    new: dict[Node, Node] = {}
+    for n in p.order():
+        new[n] = wide[n] if n in wide else ir.const(n.attrs["value"], np.float64) if n.prim == "const" else ir.make(n.prim, tuple(new[a] for a in n.args), **n.attrs)
+    q = Program(tuple(wide.values()), tuple(new[o] for o in p.outputs))
+    return reference.run(q, [a.astype(np.float64) for a in arrays], np)[0]
+
+
+def compare(got: list[np.ndarray], want: list[np.ndarray]) -> None:
+    for k, (a, b) in enumerate(zip(got, want, strict=True)):
+        assert np.abs(a - b).max() <= 1e-5 * np.abs(b).max(), f"output {k}: {np.abs(a - b).max() / np.abs(b).max()}"
+
+
+@pytest.mark.parametrize("width", (64, 32, 16), ids=str)
+@pytest.mark.parametrize("name", SHAPES)
+def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if width > toolchain.vector_bytes():
+        pytest.skip("no vectors of this width here")
+    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    p, arrays = program(name)
+    exe = cpu.compiled(p)
+    assert exe.prepare is not None and any(k.kind == "convolution" for k in exe.planned.fused.kernels)
+    want = exact(p, arrays)
+    compare(exe(arrays), want)
+    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
+    threads_of.share(exe._lib)
+    compare(exe(arrays), want)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_reference_backend(name: str) -> None:
+    """The primitive's NumPy row gives what its C gives."""
+    p, arrays = program(name)
+    exe = cpu.compiled(p)
+    main = exe.planned.fused.program
+    prepared = reference.run(exe.planned.prepare, [arrays[s] for s in exe.planned.slots], np)[0]
+    compare(reference.run(main, [*arrays, *prepared], np)[0], exact(p, arrays))
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_sanitized(name: str, tmp_path: Path) -> None:
+    if why := _sanitizers(tmp_path):
+        pytest.skip(why)
+    p, arrays = program(name)
+    compare(run_sanitized(cpu.compiled(p), arrays, tmp_path), exact(p, arrays))
+
+
+# ---- what is prepared follows the parameters
+def small_net() -> tuple[nn.HybridSequential, Any]:
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(32, 3, padding=1, in_channels=32), nn.BatchNorm(in_channels=32), nn.Activation("relu"), nn.Conv2D(16, 1, in_channels=32))
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    return net, nd.array(random(2, 32, 8, 8))
+
+
+def eager(net: Any, x: Any) -> np.ndarray:
+    net.hybridize(False)
+    y = net(x).asnumpy()
+    net.hybridize()
+    return y
+
+
+def weight(net: Any) -> Any:
+    return net[0].weight
+
+
+WRITES = {
+    "assignment": lambda p: p.data().__setitem__(slice(None), nd.array(random(*p.shape) * 2)),
+    "part": lambda p: p.data().__setitem__((0, 0), 7.0),
+    "set_data": lambda p: p.set_data(nd.array(random(*p.shape) * 3)),
+    "inplace_add": lambda p: p.data().__iadd__(1.0),
+    "copyto": lambda p: nd.array(random(*p.shape) * 4).copyto(p.data()),
+    "detached": lambda p: p.data().detach().__setitem__(slice(None), 0.5),
+    "raw": lambda p: p.data().handle.__setitem__(0, 2.5),
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_writes_are_seen(how: str) -> None:
+    net, x = small_net()
+    before = [net(x).asnumpy() for _ in range(3)][-1]
+    WRITES[how](weight(net))
+    after = net(x).asnumpy()
+    assert np.abs(after - before).max() > 1e-3
+    fresh, _ = small_net()
+    for a, b in zip(fresh.collect_params().values(), net.collect_params().values()):
+        a.set_data(b.data().copy())
+    np.testing.assert_array_equal(after, fresh(x).asnumpy())
+    np.testing.assert_array_equal(net(x).asnumpy(), after)
+
+
+def test_memory_that_others_write() -> None:
+    """Nothing is kept of an array whose memory came from, or went, outside."""
+    net, x = small_net()
+    net(x)
+    seen = np.from_dlpack(weight(net).data())
+    for value in (0.5, 1.5, 2.5):
+        writable = np.asarray(weight(net).data().handle)
+        writable[...] = value
+        assert seen[0, 0, 0, 0] == value
+        np.testing.assert_allclose(net(x).asnumpy(), eager(net, x), rtol=1e-5, atol=1e-4)
+
+
+def test_arrays_taken_over_without_a_copy() -> None:
+    raw = random(32, 32, 3, 3)
+    w, x = nd.from_numpy(raw), nd.array(random(2, 32, 8, 8))
+
+    @mx.hybridize
+    def f(x: Any) -> Any:
+        return nd.Convolution(x, w, kernel=(3, 3), num_filter=32, pad=(1, 1), no_bias=True)
+    for value in (1.0, 2.0, 3.0):
+        raw[...] = value
+        want = nd.Convolution(x, nd.array(raw), kernel=(3, 3), num_filter=32, pad=(1, 1), no_bias=True).asnumpy()
+        for _ in range(3):
+            np.testing.assert_allclose(f(x).asnumpy(), want, rtol=1e-5, atol=1e-4)
+
+
+def test_training_between_calls() -> None:
+    net, x = small_net()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
+    for _ in range(3):
+        y = net(x).asnumpy()
+        np.testing.assert_allclose(y, eager(net, x), rtol=1e-4, atol=1e-5)
+        with autograd.record():
+            loss = (net(x) ** 2).mean()
+        loss.backward()
+        trainer.step(1)
+        assert np.abs(net(x).asnumpy() - y).max() > 1e-6
+    np.testing.assert_allclose(net(x).asnumpy(), eager(net, x), rtol=1e-4, atol=1e-5)
+
+
+def test_load_parameters(tmp_path: Path) -> None:
+    net, x = small_net()
+    want = net(x).asnumpy()
+    net.save_parameters(str(tmp_path / "a.params"))
+    weight(net).data()[:] = 3
+    assert np.abs(net(x).asnumpy() - want).max() > 1e-3
+    net.load_parameters(str(tmp_path / "a.params"))
+    np.testing.assert_array_equal(net(x).asnumpy(), want)
+
+
+def test_threads_share_a_net() -> None:
+    net, x = small_net()
+    want = net(x).asnumpy()
+    wrong: list[float] = []
+
+    def work() -> None:
+        for _ in range(50):
+            wrong.append(float(np.abs(net(x).asnumpy() - want).max()))
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(wrong) == 200 and max(wrong) == 0
+
+
+def test_report_says_what_was_prepared() -> None:
+    net, x = small_net()
+    net(x)
+    text = str(net.report())
+    assert "winograd" in text and "packed as" in text and "prepared from parameters" in text and net.report().prepared_bytes > 0
+
+
+def test_two_nets_that_share_weights() -> None:
+    net, x = small_net()
+    other = nn.HybridSequential()
+    other.add(nn.Conv2D(32, 3, padding=1, in_channels=32, params=net[0].params))
+    other.hybridize()
+    first, second = net(x).asnumpy(), other(x).asnumpy()
+    weight(net).data()[:] = nd.array(random(*weight(net).shape) * 2)
+    assert np.abs(net(x).asnumpy() - first).max() > 1e-3 and np.abs(other(x).asnumpy() - second).max() > 1e-3
+    np.testing.assert_allclose(other(x).asnumpy(), eager(other, x), rtol=1e-4, atol=1e-4)
