@@ -39,6 +39,11 @@ def run_graph(outputs: Symbol, value_of: Any, eager: bool, watch: Watch | None =
     return found[0] if len(found) == 1 else found
 
 
+# operators that do not go by the rule of ``watcher``, as MXNet 1.9.1 names them
+_PLAIN_INPUT, _NAMED_INPUT = {"Activation", "Flatten", "Reshape", "Cast"}, {"softmax", "log_softmax", "squeeze"}
+_PLAIN_OUTPUT, _NAMED_OUTPUT = {"Flatten", "Reshape", "Cast"}, {"softmax", "elemwise_add", "elemwise_sub", "elemwise_mul", "elemwise_div"}
+
+
 def watcher(hooks: Sequence[tuple[Callable[..., Any], bool]]) -> Watch:
     """For ``run_graph``: calls hook(name, operator, array), with names as bytes, for each result, and each input where a hook wants them.
 
@@ -47,11 +52,17 @@ def watcher(hooks: Sequence[tuple[Callable[..., Any], bool]]) -> Watch:
     """
     def watch(n: SymNode, inputs: list[Any], outputs: list[Any]) -> None:
         assert n.opdef is not None
-        layer = n.opdef.name[:1].isupper()
-        given = n.opdef.inputs if not n.opdef.variadic else [f"arg{i}" for i in range(len(inputs))]
+        op = n.opdef.name
+        layer = op[:1].isupper()
+        given = list(n.opdef.inputs) if not n.opdef.variadic else [f"arg{i}" for i in range(len(inputs))]
+        if len(inputs) == 1 and (not layer or op in _PLAIN_INPUT) and op not in _NAMED_INPUT:
+            given = ["input0"]
+        named = (layer or op in _NAMED_OUTPUT) and op not in _PLAIN_OUTPUT
+        gives = [f"output{i}" for i in range(len(outputs))] if named and len(outputs) > 1 else ["output" if named else "0"] if len(outputs) == 1 else \
+            [str(i) for i in range(len(outputs))]
         for hook, everything in hooks:
-            for i, x in enumerate(inputs if everything else []):
-                hook(f"{n.name}_{given[i] if layer or len(inputs) > 1 else f'input{i}'}".encode(), n.opdef.name.encode(), x)
-            for i, x in enumerate(outputs):
-                hook(f"{n.name}_{('output' if not i else f'output{i}') if layer else i}".encode(), n.opdef.name.encode(), x)
+            for name, x in zip(given, inputs if everything else []):
+                hook(f"{n.name}_{name}".encode(), op.encode(), x)
+            for name, x in zip(gives, outputs):
+                hook(f"{n.name}_{name}".encode(), op.encode(), x)
     return watch

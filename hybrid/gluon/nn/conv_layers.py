@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...errors import AttributeValueError
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 from .checks import several, whole
@@ -12,7 +13,7 @@ def check_layout(layer: str, layout: Any, n: int) -> None:
     """NCHW or NHWC with n spatial axes, else ValueError."""
     known = (LAYOUTS[n], f"N{LAYOUTS[n][2:]}C")
     if layout not in known:
-        raise ValueError(f"{layer}: layout must be {known[0]} or {known[1]}, got {layout!r}")
+        raise AttributeValueError(f"{layer}: layout must be {known[0]} or {known[1]}, got {layout!r}")
 
 
 LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
@@ -31,7 +32,7 @@ class _Conv(HybridBlock):
         with self.name_scope():
             self._channels, self._in_channels = whole(me, "channels", channels), whole(me, "in_channels", in_channels, 0)
             if channels % groups or in_channels % groups:
-                raise ValueError(f"{me}: channels={channels} and in_channels={in_channels} must be multiples of groups={groups}")
+                raise AttributeValueError(f"{me}: channels={channels} and in_channels={in_channels} must be multiples of groups={groups}")
             self._kwargs = {"kernel": several(me, "kernel_size", kernel_size, n, 1), "stride": several(me, "strides", strides, n, 1),
                             "dilate": several(me, "dilation", dilation, n, 1), "pad": several(me, "padding", padding, n),
                             "num_filter": channels, "num_group": groups, "no_bias": not use_bias, "layout": layout}
@@ -137,7 +138,7 @@ MaxPool1D, MaxPool2D, MaxPool3D = (_pool(f"MaxPool{n}D", n, "max", LAYOUTS[n]) f
 AvgPool1D, AvgPool2D, AvgPool3D = (_pool(f"AvgPool{n}D", n, "avg", LAYOUTS[n]) for n in (1, 2, 3))
 GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = (_global_pool(f"GlobalMaxPool{n}D", n, "max", LAYOUTS[n]) for n in (1, 2, 3))
 GlobalAvgPool1D, GlobalAvgPool2D, GlobalAvgPool3D = (_global_pool(f"GlobalAvgPool{n}D", n, "avg", LAYOUTS[n]) for n in (1, 2, 3))
-for _cls in (Conv1D, Conv2D, Conv3D):
+for _cls in (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTranspose):
     _cls._alias = lambda self: "conv"                                # type: ignore[attr-defined]
 
 
@@ -155,7 +156,7 @@ class ReflectionPad2D(HybridBlock):
         super().__init__(**kwargs)
         p = (0, 0, 0, 0, *(padding,) * 4) if isinstance(padding, int) else tuple(padding)
         if len(p) != 8:
-            raise ValueError(f"ReflectionPad2D takes one number or eight, got {padding!r}")
+            raise AttributeValueError(f"ReflectionPad2D takes one number or eight, got {padding!r}")
         self._padding = p
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]
