@@ -151,6 +151,8 @@ def _find(space: str, name: str) -> Any:
     if name in registry.OPS and space in ("nd", "sym"):
         return make_function(registry.OPS[name], name, space)
 
+    if name.split(".")[0] == "sparse":
+        raise AttributeError(f"hybrid.{space}.{name}: sparse storage is not supported, all arrays are dense; use hybrid.{space} itself")
     near = difflib.get_close_matches(name, table, 3)
     raise AttributeError(f"hybrid.{space} has no {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
 

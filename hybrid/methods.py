@@ -197,13 +197,30 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-def squeeze(self: Any, axis: Any = None) -> Any:
-    """Without axes of length 1 (all of them, or those given)."""
+def _view(self: NDArray, name: str, *args: Any) -> Any:
+    """The result of an operator that only renames axes, as a view of the array's memory."""
+    if SCOPE.recording or SCOPE.traces:
+        raise HybridError(f"{name}(inplace=True) gives a view, which cannot be recorded or traced: leave inplace out")
+    shape = functions.resolve("nd", name)(self, *args).shape
+    return wrap(self._data.reshape(shape), self._ctx, type(self))
+
+
+def expand_dims(self: Any, axis: int, inplace: bool = False) -> Any:
+    """With a new axis of length 1. inplace: a view that shares the memory."""
+    return _view(self, "expand_dims", axis) if inplace else functions.resolve("np" if is_np(self) else "nd", "expand_dims")(self, axis)
+
+
+def squeeze(self: Any, axis: Any = None, inplace: bool = False) -> Any:
+    """Without axes of length 1 (all of them, or those given). inplace: a view that shares the memory."""
+    if inplace:
+        return _view(self, "squeeze", axis)
     return functions.resolve("np" if is_np(self) else "nd", "squeeze")(self, axis=axis)
 
 
-def flatten(self: Any, order: str = "C") -> Any:
-    """All axes but the first as one; under NumPy's rules all of them."""
+def flatten(self: Any, order: str = "C", inplace: bool = False) -> Any:
+    """All axes but the first as one; under NumPy's rules all of them. inplace: a view that shares the memory."""
+    if inplace:
+        return _view(self, "flatten")
     if order != "C":
         raise ValueError("flatten: only order='C' is supported")
     return functions.resolve("np", "reshape")(self, newshape=(-1,)) if is_np(self) else functions.resolve("nd", "flatten")(self)
@@ -242,6 +259,7 @@ def _attach(cls: type) -> None:
         if name not in cls.__dict__:
             setattr(cls, name, _method(name))
     setattr(cls, "squeeze", squeeze)
+    setattr(cls, "expand_dims", expand_dims)
     setattr(cls, "flatten", flatten)
     setattr(cls, "reshape", reshape)
     setattr(cls, "transpose", transpose)
@@ -322,13 +340,24 @@ Symbol.grad = property(traced_grad.collected)                        # type: ign
 
 
 def _slice_assign(self: NDArray, rhs: Any, begin: Any, end: Any, step: Any = None) -> Any:
-    """A copy in which the range from begin to end is rhs."""
-    return invoke(OPS["_slice_assign"], [self, rhs], {"begin": begin, "end": end, "step": step or ()})
+    """Put rhs into the range from begin to end (see ``slice``); returns the array."""
+    _put(self, invoke(OPS["_slice_assign"], [self, rhs], {"begin": begin, "end": end, "step": step or ()}))
+    return self
 
 
 def _slice_assign_scalar(self: NDArray, value: Any, begin: Any, end: Any, step: Any = None) -> Any:
-    """A copy in which every element from begin to end is a number."""
-    return invoke(OPS["_slice_assign_scalar"], [self], {"scalar": value, "begin": begin, "end": end, "step": step or ()})
+    """Put a number into every place from begin to end (see ``slice``); returns the array."""
+    _put(self, invoke(OPS["_slice_assign_scalar"], [self], {"scalar": value, "begin": begin, "end": end, "step": step or ()}))
+    return self
+
+
+def _put(self: Any, new: Any) -> None:
+    if isinstance(self, Symbol):
+        assign(self, new)
+    elif SCOPE.recording and new._ag is not None:
+        _rewrite(self, new)
+    else:
+        self._write(new._data)
 
 
 for _cls in (NDArray, Symbol):
