@@ -208,7 +208,7 @@ def np_norm(data: Node, a: Attrs) -> Node:
     """NumPy's linalg.norm of vectors (orders 1, 2, inf, -inf, 0 and others) and matrices (fro, 1, inf, -1, -inf)."""
     x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
     axes = axes_of(x, a.axis)
-    if a.flag == 2 or a.ord == "nuc" or len(axes) == 2 and a.ord in (2, -2):          # MXNet's files say nuc by the flag
+    if a.flag == 2 or a.ord == "nuc" or len(axes) == 2 and a.ord in (2, -2) and a.flag not in (-2, 1):          # MXNet's files say nuc by the flag
         if len(axes) != 2:
             raise ShapeError(f"norm: ord={a.ord} is a norm of matrices: give two axes, got {a.axis} of {x.shape}")
         pair = tuple(normal_axis(i, x.ndim) for i in a.axis) if isinstance(a.axis, tuple) else axes
