@@ -356,7 +356,7 @@ case("Pad", [_x4], lambda x: np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0)), constan
      constant_value=7.0)
 for _mode in ("constant", "edge", "reflect", "symmetric"):
     case("_npi_pad", [f(3, 4)], lambda x, m=_mode: np.pad(x, ((1, 2), (0, 3)), m), mode=_mode, pad_width=((1, 2), (0, 3)))
-case("_npi_pad", [f(3)], lambda x: np.pad(x, 2, constant_values=1.5), pad_width=2, constant_values=1.5)
+case("_npi_pad", [f(3)], lambda x: np.pad(x, 2, constant_values=1.5), pad_width=2, constant_value=1.5)
 case("shape_array", [_x234], lambda x: np.array([2, 3, 4], np.int64), grad=False)
 case("size_array", [_x234], lambda x: np.array([24], np.int64), grad=False)
 case("depth_to_space", [f(1, 8, 2, 3)], lambda x: x.reshape(1, 2, 2, 2, 2, 3).transpose(0, 3, 4, 1, 5, 2).reshape(1, 2, 4, 6), block_size=2)

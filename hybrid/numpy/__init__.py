@@ -18,9 +18,9 @@ from .creation import (arange, blackman, empty, empty_like, eye, full, full_like
 from .elementwise import clip, lcm, ldexp, where
 from .multiarray import array, ndarray
 from .rearrange import (append, array_split, broadcast_arrays, broadcast_to, column_stack, concatenate, delete, diag_indices_from, dsplit, dstack, flip, fliplr, flipud,
-                        hsplit, hstack, insert, may_share_memory, pad, ravel, repeat, resize, row_stack, shares_memory, split, stack, take, tile, unravel_index,
+                        hsplit, hstack, insert, may_share_memory, pad, ravel, repeat, resize, rot90, row_stack, shares_memory, split, stack, take, tile, unravel_index,
                         vsplit, vstack)
-from .statistics import (argsort, atleast_1d, atleast_2d, atleast_3d, average, bincount, diff, ediff1d, einsum, expand_dims, histogram, median, moveaxis, nonzero,
+from .statistics import (argsort, atleast_1d, atleast_2d, atleast_3d, average, bincount, diff, ediff1d, einsum, expand_dims, histogram, median, moveaxis, nonzero, outer,
                          percentile, polyval, quantile, reshape, roll, sort, squeeze, swapaxes, tensordot, transpose, unique)
 
 _protocol.SPACE.append(_sys.modules[__name__])
@@ -118,7 +118,7 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "blackman", "bool_", "broadcast_arrays", "broadcast_to", "clip", "column_stack", "concatenate", "copy", "count_nonzero", "delete", "diag_indices_from",
            "diff", "dsplit", "dstack", "ediff1d", "einsum", "empty", "empty_like", "expand_dims", "eye", "flip", "fliplr", "flipud", "full", "full_like", "genfromtxt",
            "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp", "linalg", "linspace", "logspace", "may_share_memory",
-           "median", "meshgrid", "moveaxis", "multiarray", "ndarray", "ndim", "nonzero", "ones", "ones_like", "pad", "percentile", "polyval", "quantile", "random",
-           "ravel", "repeat", "reshape", "resize", "roll", "row_stack", "set_printoptions", "shape", "shares_memory", "size", "sort", "split", "squeeze", "stack",
+           "median", "meshgrid", "moveaxis", "multiarray", "ndarray", "ndim", "nonzero", "ones", "ones_like", "outer", "pad", "percentile", "polyval", "quantile", "random",
+           "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape", "shares_memory", "size", "sort", "split", "squeeze", "stack",
            "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices", "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",
            "zeros_like"]

@@ -29,6 +29,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         raise ShapeError(f"np.linalg.norm: ord must be a number, inf, -inf, 'fro' or 'nuc', got {ord!r}")
     if isinstance(ord, str) and isinstance(axis, int):
         raise ShapeError(f"np.linalg.norm: ord={ord!r} is a norm of matrices, axis={axis} is one axis")
+    if isinstance(ord, str):                                   # MXNet's files say which by a flag
+        axis = axis if axis is not None else (0, 1) if x.shape is None else tuple(range(len(x.shape)))
+        return functions.resolve("np", "linalg.norm")(x, ord=2, axis=axis, keepdims=keepdims, flag=1 if ord == "fro" else 2)
     attrs = {k: v for k, v in (("ord", ord), ("axis", axis)) if v is not None}
     return functions.resolve("np", "linalg.norm")(x, **attrs, keepdims=keepdims)
 

@@ -80,7 +80,7 @@ vsplit, hsplit, dsplit = _along("vsplit", 2, 0), _along("hsplit", 1, 1), _along(
 # ---- joined arrays
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     """values behind arr along an axis; both flattened for None."""
-    return _call("concatenate", as_value(arr), as_value(values), axis=axis)
+    return concatenate((arr, values), axis=axis)
 
 
 def _joined(name: str) -> Any:
@@ -95,7 +95,10 @@ def _joined(name: str) -> Any:
             kwargs["axis"] = rest[0]
         if not len(given):
             raise ShapeError(f"np.{name} needs at least one array")
-        return finish(_call(name, *[as_value(x) for x in given], **kwargs), out)
+        values = [as_value(x) for x in given]
+        if "axis" in kwargs and kwargs["axis"] is None:           # of the flattened arrays
+            values, kwargs["axis"] = [x.reshape(-1) for x in values], 0
+        return finish(_call(name, *values, **kwargs), out)
     inner = functions.resolve("np", name)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = inner.__doc__
@@ -166,6 +169,14 @@ def flip(m: Any, axis: Any = None, out: Any = None) -> Any:
     """The elements in reverse order along an axis, several, or all."""
     m = as_value(m)
     return finish(_call("flip", m, axis=axis) if m.shape != () else m.copy(), out)
+
+
+def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """A quarter turn in the plane of two axes, k times."""
+    axes = tuple(int(i) for i in axes)
+    if len(axes) != 2 or axes[0] == axes[1] or m.shape is not None and abs(axes[0] - axes[1]) == len(m.shape):
+        raise ShapeError(f"np.rot90: axes must be two different ones, got {axes}")
+    return _call("rot90", as_value(m), k=int(k), axes=axes)
 
 
 def fliplr(m: Any) -> Any:
@@ -294,7 +305,7 @@ def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) ->
     value = kwargs.get("constant_values", 0)
     if mode == "constant" and not isinstance(value, (int, float, _np.number)):
         raise NotImplementedError("np.pad: constant_values must be one number")
-    return _call("pad", x, pad_width=tuple(widths), mode=mode, **({"constant_values": float(value)} if mode == "constant" else {}))
+    return _call("pad", x, pad_width=tuple(widths), mode=mode, **({"constant_value": float(value)} if mode == "constant" and value else {}))
 
 
 def _pad_extreme(x: Any, widths: Sequence[tuple[int, int]], how: str) -> Any:

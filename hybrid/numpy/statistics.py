@@ -149,11 +149,18 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Sums of products over the last ``axes`` axes of a and the first of b, or over given pairs of axes."""
-    if isinstance(axes, (list, tuple)):
-        axes = tuple(tuple(x) if isinstance(x, (list, tuple)) else int(x) for x in axes)
-        if len(axes) != 2:
-            raise ValueError(f"np.tensordot: axes must be a number or a pair, got {axes!r}")
-    return functions.resolve("np", "tensordot")(as_value(a), as_value(b), axes=axes)
+    a, b = as_value(a), as_value(b)
+    if isinstance(axes, (int, _np.integer)):
+        return _op("_npi_tensordot_int_axes", a, b, axes=int(axes))
+    if len(axes) != 2:
+        raise ValueError(f"np.tensordot: axes must be a number or a pair, got {axes!r}")
+    first, second = (tuple(int(i) for i in x) if isinstance(x, (list, tuple)) else (int(x),) for x in axes)
+    return _op("_npi_tensordot", a, b, a_axes_summed=first, b_axes_summed=second)
+
+
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """Every product of an element of a and one of b: shape (a.size, b.size)."""
+    return finish(tensordot(as_value(a).reshape(-1), as_value(b).reshape(-1), 0), out)
 
 
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:

@@ -238,13 +238,13 @@ def _pad_symmetric(x: Node, axis: int, before: int, after: int) -> Node:
 _PADDERS = {"edge": pad_edge, "reflect": pad_reflect, "symmetric": _pad_symmetric}
 
 
-@op("_npi_pad", "data", np=("pad",), pad_width=PadWidth(), mode=Enum("constant", "constant", "edge", "reflect", "symmetric"), constant_values=Float(0.0),
+@op("_npi_pad", "data", np=("pad",), pad_width=PadWidth(), mode=Enum("constant", "constant", "edge", "reflect", "symmetric"), constant_value=Float(0.0),
     reflect_type=Enum("even", "even"))
 def np_pad(data: Node, a: Attrs) -> Node:
     """NumPy's pad."""
     pairs = _pairs(a.pad_width, data.ndim)
     if a.mode == "constant":
-        return ir.pad(data, [p[0] for p in pairs], [p[1] for p in pairs], a.constant_values)
+        return ir.pad(data, [p[0] for p in pairs], [p[1] for p in pairs], a.constant_value)
     for axis, (before, after) in enumerate(pairs):
         data = _PADDERS[a.mode](data, axis, before, after)
     return data

@@ -144,12 +144,12 @@ def _literal(text: str) -> Any:
 
 
 class Shape(Attribute):
-    """A tuple of integers (None entries allowed with ``none=True``); a single integer is a tuple of one."""
+    """A tuple of integers (None entries allowed with ``none=True``); a single integer is a tuple of one. empty: None is ()."""
     kind = "shape"
 
-    def __init__(self, default: Any = REQUIRED, *, none: bool = False, doc: str = ""):
+    def __init__(self, default: Any = REQUIRED, *, none: bool = False, empty: bool = False, doc: str = ""):
         super().__init__(default, doc=doc)
-        self.none = none
+        self.none, self.empty = none, empty
 
     def convert(self, value: Any) -> tuple[Any, ...]:
         if isinstance(value, str):
@@ -158,6 +158,8 @@ class Shape(Attribute):
             value = value.tolist()
         if isinstance(value, (int, float)):
             value = (value,)
+        if value is None and self.empty:
+            return ()
         if not isinstance(value, Sequence):
             raise TypeError("not a tuple of integers")
         return tuple(self._entry(v) for v in value)

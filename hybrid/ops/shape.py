@@ -262,12 +262,17 @@ def split_v2(data: Node, a: Attrs) -> list[Node]:
     return [ir.reshape(p, p.shape[:axis] + p.shape[axis + 1:]) for p in parts] if a.squeeze_axis else parts
 
 
+for _name, _axis in (("hsplit", 1), ("dsplit", 2)):
+    op(f"_npi_{_name}", "data", outputs=_split_points, indices=Shape(()), axis=Int(_axis), squeeze_axis=Bool(False), sections=Int(0))(
+        (lambda fixed: lambda data, a: split_v2.fn(data, a.extended(axis=min(fixed, data.ndim - 1))))(_axis))
+
+
 def _range(n: int, begin: int | None, end: int | None, step: int | None) -> tuple[int, int, int]:
     start, stop, stride = slice(begin, end, step or 1).indices(n)
     return start, max(len(range(start, stop, stride)), 0), stride
 
 
-@op("slice", "data", npx=("slice",), json=("_npx_slice", "crop"), begin=Shape(none=True), end=Shape(none=True), step=Shape((), none=True))
+@op("slice", "data", npx=("slice",), json=("_npx_slice", "crop"), begin=Shape(none=True), end=Shape(none=True), step=Shape((), none=True, empty=True))
 def slice_(data: Node, a: Attrs) -> Node:
     """A range with steps along the first axes; None means from the start or to the end."""
     return ir.slice(data, *slice_ranges(data.shape, a))
