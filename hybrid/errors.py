@@ -36,7 +36,7 @@ class DeviceError(HybridError):
     """A device that is not there, or arrays on two devices in one call."""
 
 
-class DeferredInitializationError(HybridError):
+class DeferredInitializationError(HybridError, ValueError):
     """A parameter whose shape is not known yet."""
 
 

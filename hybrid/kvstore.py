@@ -129,7 +129,7 @@ class KVStore(KVStoreBase):
         if isinstance(other, str) != isinstance(key, str):
             raise HybridError(f"kvstore: keys are all numbers or all text; there is {other!r}, got {key!r}")
 
-    def _stored(self, key: Any) -> NDArray:
+    def _stored(self, key: Any) -> Any:
         self._check_type(key)
         if key not in self._values:
             raise HybridError(f"kvstore: there is no key {key!r}: call init() first")

@@ -23,7 +23,7 @@ class NameManager:
         self._counter: dict[str, int] = {}
         self._old: NameManager | None = None
 
-    current = ClassProperty(lambda cls: _state.value)                   # the active manager
+    current = ClassProperty(lambda cls: current())                   # the active manager
 
     def get(self, name: str | None, hint: str) -> str:
         """The name itself, or the hint with the next number."""
@@ -66,7 +66,7 @@ class AttrScope:
         self._attr = {f"__{k}__" if k in PLAIN else k: v for k, v in kwargs.items()}
         self._old: dict[str, str] = {}
 
-    current = ClassProperty(lambda cls: AttrScope(**_state.notes))      # the notes of all active scopes
+    current = ClassProperty(lambda cls: AttrScope(**notes()))      # the notes of all active scopes
 
     def get(self, attr: dict[str, str] | None) -> dict[str, str]:
         """A node's own notes together with the scope's; its own win."""
