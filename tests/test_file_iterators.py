@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hybrid as mx
+from hybrid.alias.check import check_source
 from hybrid.errors import AttributeValueError, FileFormatError, HybridError, ShapeError
 
 pytest.importorskip("PIL")
@@ -128,6 +129,19 @@ def test_clear_errors(name: str, folder: Path) -> None:
     make, kind, words = BAD[name]
     with pytest.raises(kind, match=words):
         make(folder)
+
+
+def test_the_check_knows_options_that_are_passed_on() -> None:
+    text = """import mxnet as mx
+mx.io.ImageRecordIter(path_imgrec="a", data_shape=(3, 2, 2), batch_size=1, resize=256, mean_r=1, rand_crop=True, preprocess_threads=4)
+mx.image.ImageIter(3, (3, 4, 4), path_imgrec="x", rand_crop=True, resize=3)
+mx.image.ImageDetIter(3, (3, 4, 4), path_imgrec="x", rand_crop=1, min_object_covered=.3)
+mx.io.MNISTIter(image="x", silent=True, input_shape=(784,))
+mx.image.ImageIter(3, (3, 4, 4), path_imgrec="x", colour=1)
+mx.io.ImageDetRecordIter(path_imgrec="a")
+"""
+    first, second = check_source(text, "a.py")
+    assert (first.line, second.line) == (6, 7) and "colour" in first.text and "ImageDetIter" in second.text
 
 
 def test_a_damaged_picture(folder: Path, tmp_path: Path) -> None:

@@ -149,6 +149,9 @@ class Checker(ast.NodeVisitor):
         function, lacking = follow(path)
         if lacking is not None or not callable(function) or isinstance(function, ModuleType):
             return
+        if getattr(function, "unsupported", None):
+            self.say(node, f"{path}: {function.unsupported}")
+            return
         taken = parameters(function)
         for k in node.keywords:
             if taken is not None and k.arg is not None and k.arg not in taken and k.arg not in _ALWAYS:
@@ -180,10 +183,10 @@ def follow(path: str) -> tuple[Any, str | None]:
 def parameters(function: Any) -> set[str] | None:
     """Names of the arguments a function or class takes; None when it takes any, or cannot say.
 
-    ``**kwargs`` of a class go to the next class in line.
+    ``**kwargs`` of a class go to the next class in line, and what its ``options`` names is taken too.
     """
     makers = [vars(c)["__init__"] for c in function.__mro__ if "__init__" in vars(c)] if isinstance(function, type) else [function]
-    names: set[str] = set()
+    names: set[str] = set(getattr(function, "options", ()))
     for make in makers:
         try:
             found = inspect.signature(make).parameters

@@ -53,6 +53,8 @@ MODULES: dict[str, tuple[str, ...]] = {**{f"mxnet.{name}": (f"hybrid.{name}",) f
 
 ABSENT = {        # what MXNet has and this library leaves out, with the reason or the way out
     "mxnet.contrib.quantization": "quantization to int8 is not supported",
+    "mxnet.contrib.onnx": "ONNX files are not supported; symbol and params files are (SymbolBlock.imports, export)",
+    "mxnet.onnx": "ONNX files are not supported; symbol and params files are (SymbolBlock.imports, export)",
     "mxnet.contrib.tensorboard": "log with tensorboard's own writer",
     "mxnet.contrib.tensorrt": "there is one compiler here",
     "mxnet.contrib.svrg_optimization": "SVRG is not supported",

@@ -1,6 +1,7 @@
 """ImageDetIter: batches of pictures with boxes."""
 from __future__ import annotations
 
+import inspect
 from typing import Any, Sequence
 
 import numpy as np
@@ -107,5 +108,7 @@ class ImageDetIter(ImageIter):
             one.reshape(None, shape)
         return it
 
+
+setattr(ImageDetIter, "options", tuple(inspect.signature(CreateDetAugmenter).parameters))  # for as_mxnet --check
 
 __all__ = ["ImageDetIter"]

@@ -1,6 +1,7 @@
 """ImageIter: batches of pictures from a record file, a list file or a list, augmented."""
 from __future__ import annotations
 
+import inspect
 import logging
 import os
 import random
@@ -217,5 +218,7 @@ class ImageIter(DataIter):
             raise HybridError(f"an augmenter gave an array of shape {datum.shape}; a picture has (height, width, channels)")
         return datum.transpose(2, 0, 1)                            # type: ignore[attr-defined]
 
+
+setattr(ImageIter, "options", tuple(inspect.signature(CreateAugmenter).parameters))        # for as_mxnet --check
 
 __all__ = ["ImageIter", "read_list"]

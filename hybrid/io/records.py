@@ -225,10 +225,15 @@ class ImageRecordInt8Iter(ImageRecordIter):
         return super()._normalized(x, rng).clip(-128, 127).astype(np.int8)
 
 
+_INSTEAD = "not supported: use mx.image.ImageDetIter(batch_size, data_shape, path_imgrec=..., path_imgidx=...), which reads the same record files"
+
+
 def ImageDetRecordIter(*args: Any, **kwargs: Any) -> Any:  # noqa: N802  MXNet's name
     """Not supported: AttributeValueError that names the way out."""
-    raise AttributeValueError("ImageDetRecordIter is not supported: use mx.image.ImageDetIter(batch_size, data_shape, path_imgrec=..., path_imgidx=...), "
-                              "which reads the same record files")
+    raise AttributeValueError(f"ImageDetRecordIter is {_INSTEAD}")
 
+
+setattr(ImageDetRecordIter, "unsupported", _INSTEAD)              # for as_mxnet --check
+setattr(ImageRecordIter, "options", (*_DEFAULTS, *_PLAIN))
 
 __all__ = ["ImageDetRecordIter", "ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]

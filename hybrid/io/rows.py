@@ -250,4 +250,7 @@ def _idx(path: str, ndim: int) -> np.ndarray:
     return np.frombuffer(raw, np.uint8, offset=head).reshape(numbers[1:])
 
 
+for _kind in (CSVIter, LibSVMIter, MNISTIter):
+    setattr(_kind, "options", (*_IGNORED, "input_shape"))         # for as_mxnet --check
+
 __all__ = ["CSVIter", "LibSVMIter", "MNISTIter", "MXDataIter"]
