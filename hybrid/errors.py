@@ -52,6 +52,10 @@ class InternalError(HybridError):
     """An error of the library itself; MXNet's name, for programs that catch it."""
 
 
+class MissingFileError(HybridError, FileNotFoundError):
+    """A file that is not there, or a folder to write to (MXNet raises MXNetError)."""
+
+
 def user_location() -> str:
     """``file.py:12`` of the innermost frame outside this library, or ``<unknown>``."""
     frame: FrameType | None = sys._getframe(1)

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from ..errors import MissingFileError
+
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
@@ -28,7 +30,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if target.is_dir():
         raise IsADirectoryError(f"cannot write {target}: it is a folder; give the name of a file")
     if not target.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {target}: there is no folder {target.parent}")
+        raise MissingFileError(f"cannot write {target}: there is no folder {target.parent}")
     temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.tmp")
     # O_EXCL: never write through a link somebody put there; 0o666 lets the umask decide the mode
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
@@ -39,6 +41,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def existing(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
+    """The path of a file that is there; MissingFileError otherwise."""
+    if not os.path.lexists(path):
+        raise MissingFileError(f"there is no file {os.fspath(path)!r}")
+    return path
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 
 from .. import dtype as dtypes
 from ..errors import DTypeError, FileFormatError
-from .atomic import replacing
+from .atomic import existing, replacing
 
 LIST_MAGIC = 0x112
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
@@ -88,7 +88,7 @@ def read_file(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _read_list(_Reader(io.BytesIO(source), "<buffer>"))
-    with open(source, "rb") as file:
+    with open(existing(source), "rb") as file:
         if not file.seekable():
             return _read_list(_Reader(io.BytesIO(file.read()), os.fspath(source)))
         return _read_list(_Reader(file, os.fspath(source)))

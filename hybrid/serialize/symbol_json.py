@@ -16,7 +16,7 @@ from ..ops.registry import OpDef
 from ..scope import SCOPE
 from ..subgraph import GRAPH_OPS, Entry, GraphOp, Subgraph
 from ..symbol import Symbol, SymNode, output_name
-from .atomic import write_bytes
+from .atomic import existing, write_bytes
 from .json_graph import JsonGraph, JsonNode, parse, render
 from .upgrade import is_hidden, upgrade
 
@@ -43,7 +43,7 @@ def _as_named(found: OpDef, name: str) -> OpDef:
 # ---- reading
 def load(path: str | os.PathLike[str]) -> Symbol:
     """The Symbol in a ``-symbol.json`` file; FileFormatError or AttributeValueError, naming the file, otherwise."""
-    return loads(Path(path).read_bytes(), os.fspath(path))
+    return loads(Path(existing(path)).read_bytes(), os.fspath(path))
 
 
 def loads(text: str | bytes, source: str = "<json>") -> Symbol:
