@@ -76,6 +76,13 @@ def basic_ranges(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int | Non
     return ranges, out
 
 
+def one_range(key: Any, shape: tuple[int, ...]) -> bool:
+    """Whether a basic key names one range of memory, which arrays share with what is read from it."""
+    strides = tuple(int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(len(shape)))
+    layout = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides)        # strides alone: its elements are never read
+    return bool(np.ndim(layout[key]) == 0 or layout[key].flags.c_contiguous)
+
+
 def check_traced(key: Any, shape: Any) -> None:
     """A traced value needs a known shape to be indexed."""
     if shape is None:

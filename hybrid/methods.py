@@ -98,7 +98,7 @@ def _attach_operators(cls: type) -> None:
 
 
 def _in_place(row: Any, self: Any, other: Any) -> Any:
-    source = _snapshot(self) if SCOPE.recording and isinstance(self, NDArray) else self
+    source = _snapshot(self) if SCOPE.recording and isinstance(self, NDArray) and (self._ag is not None or getattr(other, "_ag", None) is not None) else self
     new = binary(row, source, other)
     if new is NotImplemented:
         return new
@@ -120,8 +120,8 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
 
 
 def _snapshot(x: NDArray) -> NDArray:
-    """The array as it is now: the tape keeps this one when x gets another value."""
-    return wrap(x._data, x._ctx, type(x), x)
+    """The array as it is now: the tape keeps this one when x gets another value. What is not on the tape is written over: a copy stays."""
+    return wrap(x._data if x._ag is not None else x._data.copy(), x._ctx, type(x), x)
 
 
 def _collects(x: NDArray) -> bool:
@@ -142,7 +142,7 @@ def _rewrite(self: NDArray, new: NDArray) -> NDArray:
 
 # ---- brackets
 def array_item(self: NDArray, key: Any) -> Any:
-    """Basic indices give views (copies on the tape while recording), others copies."""
+    """Basic indices of one range of memory give views (copies on the tape while recording), others copies."""
     if isinstance(key, Symbol):
         return invoke(OPS["take"], [self, key], {"axis": 0, "mode": "wrap"}, hint="take")
     if SCOPE.traces:
@@ -154,6 +154,8 @@ def array_item(self: NDArray, key: Any) -> Any:
             view = self._data[key]
         except IndexError as err:
             raise IndexError(f"index {key!r} of an array of shape {self.shape}: {err}") from None
+        if getattr(view, "flags", None) is not None and not view.flags.c_contiguous:
+            view = view.copy()                       # MXNet's views are ranges of memory; other parts are copies
         return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx, type(self)) \
             if hasattr(view, "reshape") and not isinstance(view, np.generic) else _scalar(self, key)
     indexing.check_key(key, self.shape)

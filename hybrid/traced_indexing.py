@@ -31,7 +31,7 @@ def is_np(x: Any) -> bool:
 # ---- reading
 def symbol_item(self: Symbol, key: Any) -> Any:
     """s[0] of several outputs; x[1:3], x[0], x[..., None], x[index], x[:, [0, 2]] of a value."""
-    if len(self.entries) > 1 or isinstance(key, str):
+    if len(self.entries) > 1 or isinstance(key, str) and key in self.list_outputs():
         return _output(self, key)
     if self.shape is None and isinstance(key, (*ARRAYS, np.ndarray, list)):
         return _rows(self, key)
@@ -43,7 +43,8 @@ def symbol_item(self: Symbol, key: Any) -> Any:
     indexing.check_traced(key, self.shape)
     if not indexing.is_basic(key):
         return advanced_item(self, key)
-    return basic_item(self, key)._view_of(self, key)
+    out = basic_item(self, key)
+    return out._view_of(self, key) if indexing.one_range(key, self.shape) else out
 
 
 def _read_again(view: Symbol) -> None:

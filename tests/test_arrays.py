@@ -262,3 +262,17 @@ def test_views_see_a_change_in_place_while_recording():
         buffer += 1
         buffer[2] = 5
     assert view.asnumpy().tolist() == [1, 5]
+
+
+# ---- what shares memory
+SHARES = {"x[1]": True, "x[1:3]": True, "x[0:1, 1:3]": True, "x[None]": True, "x[2, 3]": True, "x[:, 1]": False, "x[:, 1:3]": False, "x[::2]": False, "x[::-1]": False}
+
+
+@pytest.mark.parametrize("text", SHARES, ids=ids(SHARES))
+@pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
+def test_only_ranges_of_memory_are_shared(text, hybridized):
+    """As in MXNet: a part that is one range of memory is a view, any other is a copy."""
+    f = function(f"y = {text}; y += 100; x")
+    x = nd.arange(12).reshape((3, 4))
+    out = (mx.hybridize(f) if hybridized else f)(x)
+    assert bool((out.asnumpy() >= 100).any()) is SHARES[text]
