@@ -17,6 +17,7 @@ from . import ndarray as nd
 from . import symbol as sym
 from . import numpy as np
 from . import numpy_extension as npx
+from .numpy.symbolic import SymbolSpace
 from . import base, executor, initializer, serialize, util
 from . import initializer as init
 from .array import NDArray
@@ -34,8 +35,8 @@ symbol.FUNCTIONS.update(ndarray.symbol_functions())
 symbol.FUNCTIONS["Custom"], ndarray.Custom = operator.symbolic_custom, operator.Custom       # type: ignore[attr-defined]
 symbol.attach_files(serialize.symbol_json)
 ndarray.attach_files(serialize)
-ndarray.np = symbol.np = numpy                       # F.np and F.npx in hybrid_forward
-ndarray.npx = symbol.npx = numpy_extension
+ndarray.np, symbol.np = numpy, SymbolSpace("hybrid.sym.np", numpy)                       # F.np and F.npx in hybrid_forward
+ndarray.npx, symbol.npx = numpy_extension, SymbolSpace("hybrid.sym.npx", numpy_extension)
 __version__ = "0.1.0"
 
 __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base", "context", "cpu", "cpu_pinned",

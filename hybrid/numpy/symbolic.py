@@ -1,0 +1,30 @@
+"""``sym.np`` and ``sym.npx``: the same functions, which make Symbols also where no Symbol is among their arguments."""
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from ..random_functions import symbolic
+from ..scope import SCOPE
+
+
+class SymbolSpace(ModuleType):
+    """A namespace whose functions make Symbols. Within hybridized code they are the plain ones."""
+
+    def __init__(self, name: str, source: Any):
+        super().__init__(name, source.__doc__)
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        found = getattr(self._source, name)
+        if isinstance(found, ModuleType):
+            return SymbolSpace(f"{self.__name__}.{name}", found)
+        return found if SCOPE.traces or isinstance(found, type) or not callable(found) else symbolic(found)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._source)
+
+
+__all__ = ["SymbolSpace"]
