@@ -313,7 +313,8 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
 
 def _notes_apart(d: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Attributes of the operator, and notes among them: ``attr={...}``, ``lr_mult=2``, ``__name__="text"``."""
-    attrs, notes = dict(given), dict(given.get("attr") or {})
+    attrs = dict(given)
+    notes = {k: v.dumps() if hasattr(v, "dumps") else v for k, v in (given.get("attr") or {}).items()}         # an initializer
     attrs.pop("attr", None)
     for k in [k for k in attrs if k not in d.attrs]:
         if k in names.PLAIN:

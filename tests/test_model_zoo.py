@@ -26,7 +26,7 @@ _spec.loader.exec_module(record)
 
 
 def test_every_model_is_there() -> None:
-    assert set(vision.MODELS) == set(RECORDED) == set(model_store.SHA1)
+    assert set(vision.MODELS) == set(RECORDED) == set(model_store._model_sha1)
 
 
 @pytest.mark.parametrize("name", RECORDED)
@@ -115,7 +115,7 @@ def publish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     file = folder / "net.params"
     net.save_parameters(str(file))
     sha1 = hashlib.sha1(file.read_bytes()).hexdigest()
-    monkeypatch.setitem(model_store.SHA1, "squeezenet1.1", sha1)
+    monkeypatch.setitem(model_store._model_sha1, "squeezenet1.1", sha1)
     with zipfile.ZipFile(folder / f"squeezenet1.1-{sha1[:8]}.zip", "w") as z:
         z.write(file, f"squeezenet1.1-{sha1[:8]}.params")
     return x, out, f"squeezenet1.1-{sha1[:8]}.params"

@@ -16,6 +16,7 @@ from ..hybridize import check_options
 from ..scope import SCOPE
 from ..surroundings import places_of
 from . import structure
+from .nested import _flatten, _regroup  # noqa: F401  their place in MXNet
 from .naming import BlockScope
 from .parameter import VERSION, Parameter, ParameterDict, fill
 from .summary import print_summary

@@ -99,7 +99,7 @@ class ParameterDict:
             raise AttributeValueError(f"Parameter {full!r} exists and is no constant")
         if value is not None:
             given = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
-            if p.shape != given.shape or not (p.value.asnumpy() == given).all():
+            if p.shape != given.shape or not (p.value.asnumpy() == given.astype(p.dtype)).all():
                 raise AttributeValueError(f"constant {full!r} exists with another value; use another name, or set_data to change it")
         return p
 

@@ -73,6 +73,9 @@ def _inside(index: Node, n: int) -> Node:
 
 
 # ---- ROIAlign
+PRODUCTS = 16                   # multiplications that cost as much as reading an element at a computed place
+
+
 def _samples(low: Node, high: Node, a: Attrs, bins: int, length: int) -> tuple[Node, Node]:
     """Where bilinear samples of each bin lie, (R, bins, S) within 0 … length - 1, and their share of the bin's average (0
     for those outside the picture). Without sample_ratio a region four times as large as the picture still gets a sample a pixel.
@@ -126,9 +129,13 @@ def roi_align(data: Node, rois: Node, a: Attrs) -> Node:
     r = rois.shape[0]
     down, across = _samples(top, bottom, a, ph, h), _samples(left, right, a, pw, w)
     batch = ir.reshape(_inside(index, n), (r,))
-    if a.sample_ratio <= 0 and not a.position_sensitive:
+    products, reads = h * w * pw + h * ph * pw, 4 * ph * pw * down[0].shape[2] * across[0].shape[2]       # a channel, with all pixels and with those needed
+    if not a.position_sensitive and (a.sample_ratio <= 0 or products <= PRODUCTS * reads):
         rows, columns = (ir.cast(v, data.dtype) for v in (_dense(*down, h), _dense(*across, w)))
-        x = ir.dot(ir.gather(data, batch, 0), columns, ((3,), (2,)), ((0,), (0,)))           # R C H pw
+        if n == 1:
+            x = ir.permute(ir.dot(ir.reshape(data, (c, h, w)), columns, ((2,), (2,))), (2, 0, 1, 3))
+        else:
+            x = ir.dot(ir.gather(data, batch, 0), columns, ((3,), (2,)), ((0,), (0,)))       # R C H pw
         return ir.permute(ir.dot(x, rows, ((2,), (2,)), ((0,), (0,))), (0, 1, 3, 2))
     (yi, yw), (xi, xw) = _sparse(*down, h), _sparse(*across, w)
     s, t = yi.shape[2], xi.shape[2]

@@ -5,6 +5,7 @@ import itertools
 import random as python_random
 from collections import deque
 from concurrent import futures
+from multiprocessing.reduction import ForkingPickler  # noqa: F401  its place in MXNet
 from typing import Any, Callable, Iterator
 
 import numpy as np
@@ -14,6 +15,7 @@ from ...array import NDArray, NP_CLASS, array, wrap
 from ...device import Context, array_module, current_context
 from ...errors import DTypeError, ShapeError
 from ...numpy_extension import is_np_array, is_np_shape, set_np
+from .multi_worker import _MultiWorkerIter, _worker_fn  # noqa: F401  their place in MXNet
 from .pool import LoaderError, LoaderTimeout, WorkerPool
 from .sampler import BatchSampler, RandomSampler, SequentialSampler
 

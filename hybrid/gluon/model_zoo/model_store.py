@@ -12,7 +12,7 @@ from ...serialize.atomic import replacing
 from ..utils import check_sha1, download
 
 # SHA-1 of each published file; the first eight digits are part of its name
-SHA1 = dict(line.split() for line in """
+_model_sha1 = dict(line.split() for line in """
 alexnet 44335d1f0046b328243b32a26a4fbd62d9057b45
 densenet121 f27dbf2dbd5ce9a80b102d89c7483342cd33cb31
 densenet161 b6c8a95717e3e761bd88d145f4d0a214aaa515dc
@@ -53,9 +53,9 @@ REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"      
 
 def short_hash(name: str) -> str:
     """The eight digits in a file's name. ValueError for a model without a published file."""
-    if name not in SHA1:
-        raise ValueError(f"there is no trained file for {name!r}; there are files for {', '.join(SHA1)}")
-    return SHA1[name][:8]
+    if name not in _model_sha1:
+        raise ValueError(f"there is no trained file for {name!r}; there are files for {', '.join(_model_sha1)}")
+    return _model_sha1[name][:8]
 
 
 def default_root() -> str:
@@ -73,16 +73,16 @@ def get_model_file(name: str, root: str | os.PathLike[str] | None = None) -> str
     folder = Path(root if root is not None else default_root()).expanduser()
     path = folder / f"{file}.params"
     there = path.is_file()
-    if there and check_sha1(str(path), SHA1[name]):
+    if there and check_sha1(str(path), _model_sha1[name]):
         return str(path)
     url = f"{os.environ.get('MXNET_GLUON_REPO', REPOSITORY).rstrip('/')}/gluon/models/{file}.zip"
     folder.mkdir(parents=True, exist_ok=True)
     zipped = folder / f"{file}.{os.getpid()}.zip"
     try:
         download(url, path=str(zipped), overwrite=True, retries=0)
-        _unpack(zipped, path, SHA1[name])
+        _unpack(zipped, path, _model_sha1[name])
     except (OSError, KeyError, zipfile.BadZipFile, HybridError) as err:
-        what = f"{path} has another SHA-1 than {SHA1[name]}: it is damaged or of another model" if there else f"there is no file {path}"
+        what = f"{path} has another SHA-1 than {_model_sha1[name]}: it is damaged or of another model" if there else f"there is no file {path}"
         raise HybridError(f"trained parameters of {name}: {what}, and it could not be fetched ({err}). Get {file}.params elsewhere and put it into {folder}, "
                           "or load a file of your own with net.load_parameters(path)") from None
     finally:
@@ -127,4 +127,4 @@ def variant(build: Callable[..., Any], name: str, text: str, *fixed: Any, **opti
     return make
 
 
-__all__ = ["SHA1", "default_root", "finish", "get_model_file", "purge", "short_hash", "variant"]
+__all__ = ["_model_sha1", "default_root", "finish", "get_model_file", "purge", "short_hash", "variant"]
