@@ -31,7 +31,7 @@ def unary(name: str) -> Any:
     def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries") for v in (x, *args, *kwargs.values(), out)) and hasattr(_np, name):
             return getattr(_np, name)(x, *args, **kwargs)
-        options(name, {k: kwargs.pop(k) for k in list(kwargs) if k in LEGAL and k not in ATTRIBUTES.get(name, ())})
+        options(name, {k: kwargs.pop(k) for k in list(kwargs) if name in UFUNCS or k in LEGAL and k not in ATTRIBUTES.get(name, ())})
         if args and name in UFUNCS:
             out, args = args[0], args[1:]
         return finish(inner(x if is_value(x) else array(x), *args, **kwargs), out)
