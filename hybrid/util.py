@@ -58,7 +58,8 @@ def _member(value: Any, shape: bool, array: bool) -> Any:
     if isinstance(value, (staticmethod, classmethod)):
         return type(value)(_under(value.__func__, shape, array))
     if isinstance(value, property):
-        return property(*(f and _under(f, shape, array) for f in (value.fget, value.fset, value.fdel)), value.__doc__)
+        get, put, drop = (f and _under(f, shape, array) for f in (value.fget, value.fset, value.fdel))
+        return property(get, put, drop, value.__doc__)
     return value
 
 

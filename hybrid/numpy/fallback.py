@@ -33,11 +33,11 @@ def numpy_function(name: str, cls: type) -> Any:
     return wrapped(f"np.{name}", found, cls)
 
 
-def _rate(nper: Any, pmt: Any, pv: Any, fv: Any) -> Any:
+def _financial(*values: Any, **options: Any) -> Any:
     raise HybridError("np.rate, mirr, npv, pv and ppmt left NumPy with version 1.20: use the package numpy-financial")
 
 
-OLD = {**dict.fromkeys(("rate", "mirr", "npv", "pv", "ppmt"), _rate)}            # names that NumPy had
+OLD = {**dict.fromkeys(("rate", "mirr", "npv", "pv", "ppmt"), _financial)}            # names that NumPy had
 
 
 def generator_function(name: str, cls: type) -> Callable[..., Any]:
