@@ -53,7 +53,7 @@ class Tile:
 def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int) -> Tile:
     """The tile that wastes least: rows in equal tiles, columns as whole lines where lines are short."""
     best, found = math.inf, Tile(1, 1, 1, min(x, lanes))
-    for mr_max in ((14, 8, 7, 6, 4, 2, 1) if accumulators >= 28 else (6, 4, 3, 2, 1)):
+    for mr_max in range(14 if accumulators >= 28 else 6, 0, -1):
         tiles = -(-rows // mr_max)
         mr = -(-rows // tiles)
         for nv in range(1, min(accumulators // mr, 4) + 1):

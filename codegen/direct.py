@@ -146,6 +146,8 @@ class Direct:
         rows, pixels = self.rows.extent, self.x.extent * (self.y.extent if self.y else 1)
         vectors = pixels / self.lanes
         gather = 4 if self.step == 1 and self.x.extent >= self.lanes else 10
+        if self.image is None and self.step == 1 and self.x.extent < self.lanes and rows >= 8:         # short lines without a border: copied as they are
+            return self.depth * vectors * (rows * 1.05 + 8) + rows * vectors * 6
         return self.depth * vectors * (max(rows, 4) * (1.35 if rows >= 8 else 2) + gather) + rows * vectors * 6
 
     # ---- text

@@ -265,12 +265,26 @@ def plan_reduction(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -
         return Reduction("sum", n.dtype, loops, windowed)
     x = n.args[0]
     axes = n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
-    loops, at = reduce_vars(e, [x.shape[a] for a in axes], merge and list(axes) == list(range(axes[0], axes[0] + len(axes))))
+    loops, at = [], []
+    for run in _runs(axes) if merge else [[a] for a in axes]:                    # neighbouring axes are one loop
+        more = reduce_vars(e, [x.shape[a] for a in run], merge)
+        loops, at = loops + more[0], at + more[1]
     fresh = dict(zip(axes, at))
     free = iter(idx)
     full = tuple(fresh[a] if a in fresh else next(free) for a in range(x.ndim))
     return Reduction(n.attrs["op"], x.dtype, loops, lambda block: e.value(x, full, block, guard),
                      at[0] if n.prim == "argreduce" else None)
+
+
+def _runs(axes: Iterable[int]) -> list[list[int]]:
+    """Neighbouring axes together."""
+    out: list[list[int]] = []
+    for a in axes:
+        if out and out[-1][-1] == a - 1:
+            out[-1].append(a)
+        else:
+            out.append([a])
+    return out
 
 
 def _plan_dot(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -> Reduction:
@@ -305,10 +319,10 @@ def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var
 
 
 def try_merged(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> bool:
-    """Whether the reduced axes are one loop without divisions: tried on a copy."""
+    """Whether neighbouring reduced axes are one loop without divisions: tried on a copy."""
     probe = Emitter(e.d, e.stored, e.given, e.reducer, {}, e.count, 0, set(e.extra))
     r = plan_reduction(probe, n, idx, guard, True)
-    if len(r.loops) != 1:
+    if n.prim == "dot" and len(r.loops) != 1:
         return False
     r.element(Block(None, block.vars | frozenset(r.loops)))
     return probe.divisions == 0

@@ -24,15 +24,19 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed 
         return None
     if not (k.hoisted or k.kind == "reduction" or any(heavy(m) for m in k.members)):
         return None
-    try:
-        return _Rows(k, name, width, team).print()
-    except Refused:
-        return None
+    for single in (False, True) if k.kind == "reduction" and not team else (False,):
+        try:
+            return _Rows(k, name, width, team, single).print()
+        except Refused:
+            pass
+    return None
 
 
 class _Rows:
-    def __init__(self, k: Kernel, name: str, width: int, team: bool):
-        self.k, self.name, self.width, self.team = k, name, width, team
+    """single: results are computed one by one, each by vectors along what it is reduced from."""
+
+    def __init__(self, k: Kernel, name: str, width: int, team: bool, single: bool):
+        self.k, self.name, self.width, self.team, self.single = k, name, width, team, single
         self.args, self.names = pointer_names(k)
         rows = k.rows or frozenset()
         first = [a for a, v in enumerate(k.loops) if v in rows] if k.hoisted else []
@@ -61,10 +65,12 @@ class _Rows:
             idx[a] = x
         place = tuple(idx)
         rows = frozenset(v for g, v in zip(groups, loops) if g[0] < self.first)
-        lane = self._lane(place, loops, rows)
+        lane = None if self.single else self._lane(place, loops, rows)
+        if self.single:
+            rows = frozenset(loops)
         e = VectorEmitter(C, {n: p for n, p in names.items() if n not in k.stores}, extra={n: names[n] for n in k.extra}, width=self.width,
-                          lanes={lane}, rows=rows, reducer=reduce_row, alone=self._alone())
-        e.keep = self._keep(place) if lane not in rows else {}
+                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row, alone=self._alone())
+        e.keep = self._keep(place) if lane is not None and lane not in rows else {}
         blocks = chain(loops)
         for n in reversed(k.hoisted):
             e.value(n, rename(k.members[n][0].idx, k.loops, idx), blocks[-1])
@@ -114,7 +120,9 @@ class _Rows:
     def _close(self, e: VectorEmitter, blocks: list[Block], loops: list[Var]) -> list[str]:
         """The loops around the statements."""
         work = work_of(self.k)
-        lane = next(v for v in loops if v in e.lanes)
+        lane = None if self.single else next(v for v in loops if v in e.lanes)
+        if self.single and not any("hy_v " in line for b in blocks for line in b.lines):
+            raise Refused("no vectors")
         body = blocks[-1].lines
         for depth in reversed(range(len(loops))):
             v = loops[depth]

@@ -237,7 +237,7 @@ class VectorEmitter(Emitter):
 
     def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         inner, own = pull(n, idx)
-        if not own or any(x.is_const for _, x, _ in own):
+        if not own or self.lane(idx, guard) is None or any(x.is_const for _, x, _ in own):
             return super()._pad(n, idx, guard, block)
         self._uniform(own)
         value = self.floats(self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard)))
