@@ -117,10 +117,41 @@ def test_the_device_is_kept() -> None:
     assert found.contexts == [(2, 3)]
 
 
-def test_sparse_is_refused_clearly() -> None:
-    record = struct.pack("<Ii", V2, 1)
-    with pytest.raises(FileFormatError, match=r"row_sparse.*tostype\('default'\)"):
-        read_params(header() + record + b"\0" * 64)
+def sized(*shape: int) -> bytes:
+    return struct.pack(f"<i{len(shape)}q", len(shape), *shape)
+
+
+def sparse(kind: int, stored: bytes, shape: bytes, lists: list[tuple[int, ...]], values: list[float]) -> bytes:
+    """A file with one sparse array, in the layout that MXNet 1.9.1 reads."""
+    described = b"".join(struct.pack("<i", 6) + sized(len(v)) for v in lists)
+    data = np.array(values, "<f4").tobytes() + b"".join(np.array(v, "<i8").tobytes() for v in lists)
+    return header() + struct.pack("<Ii", V2, kind) + stored + shape + struct.pack("<iii", 1, 0, 0) + described + data + struct.pack("<QQ", 1, 1) + b"w"
+
+
+def test_sparse_arrays_are_read_as_dense_ones() -> None:
+    """The bytes that MXNet loads as these arrays."""
+    (rows,), _ = read_params(sparse(1, sized(2, 3), sized(4, 3), [(1, 3)], [0, 1, 2, 3, 4, 5]))
+    assert rows.tolist() == [[0, 0, 0], [0, 1, 2], [0, 0, 0], [3, 4, 5]]
+    (csr,), _ = read_params(sparse(2, sized(2), sized(2, 3), [(0, 1, 2), (2, 0)], [1, 2]))
+    assert csr.tolist() == [[0, 0, 1], [2, 0, 0]]
+
+
+@pytest.mark.parametrize("data", [
+    sparse(1, sized(2, 3), sized(4, 3), [(1, 4)], [0] * 6), sparse(1, sized(2, 3), sized(4, 3), [(-1, 0)], [0] * 6), sparse(1, sized(2, 2), sized(4, 3), [(0, 1)], [0] * 4),
+    sparse(1, sized(1, 3), sized(2**40, 3), [(0,)], [0] * 3), sparse(2, sized(2), sized(2, 3), [(0, 2, 1), (2, 0)], [1, 2]),
+    sparse(2, sized(2), sized(2, 3), [(0, 1, 2), (2, 3)], [1, 2]), sparse(2, sized(2), sized(2, 3), [(0, 2), (2, 0)], [1, 2]),
+    sparse(2, sized(2), sized(2, 3, 1), [(0, 1, 2), (2, 0)], [1, 2]),
+], ids=["row-beyond", "row-before", "values", "too-large", "counts-fall", "column-beyond", "few-counts", "three-axes"])
+def test_sparse_arrays_that_do_not_fit(data: bytes) -> None:
+    with pytest.raises(FileFormatError, match="array 0 is (row_sparse|csr)"):
+        read_params(data)
+
+
+def test_sparse_arrays_cut_at_every_byte() -> None:
+    whole = sparse(2, sized(2), sized(2, 3), [(0, 1, 2), (2, 0)], [1, 2])
+    for length in range(len(whole)):
+        with pytest.raises(FileFormatError):
+            read_params(whole[:length])
 
 
 def test_numbers_of_names_must_fit() -> None:

@@ -15,7 +15,7 @@ from ..array import NDArray
 from ..data_iter import DataBatch, DataDesc, DataIter
 from ..errors import AttributeValueError, FileFormatError, HybridError, ShapeError
 from ..ndarray import array
-from .augmenters import Augmenter, CreateAugmenter
+from .augmenters import CreateAugmenter
 from .image import imdecode
 
 _LAST = ("pad", "discard", "roll_over")
@@ -50,7 +50,7 @@ class ImageIter(DataIter):
 
     def __init__(self, batch_size: int, data_shape: Sequence[int], label_width: int = 1, path_imgrec: str | None = None, path_imglist: str | None = None,
                  path_root: str | None = None, path_imgidx: str | None = None, shuffle: bool = False, part_index: int = 0, num_parts: int = 1,
-                 aug_list: Sequence[Augmenter] | None = None, imglist: Any = None, data_name: str = "data", label_name: str = "softmax_label",
+                 aug_list: Sequence[Any] | None = None, imglist: Any = None, data_name: str = "data", label_name: str = "softmax_label",
                  dtype: Any = "float32", last_batch_handle: str = "pad", **kwargs: Any):
         super().__init__(batch_size)
         if not path_imgrec and not path_imglist and not isinstance(imglist, list):

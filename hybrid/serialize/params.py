@@ -28,6 +28,7 @@ _STORAGE = {1: "row_sparse", 2: "csr"}
 _DEVICES = (1, 2, 3, 5)                         # cpu, gpu, cpu_pinned, cpu_shared
 _MAX_RANK = 32                                  # NumPy 1.26's limit; MXNet's own files stay far below it
 _CPU0 = (1, 0)
+_DENSE = 1 << 26                                # bytes that a sparse array may take as a dense one, whatever the file's size
 
 
 class ParamsFile(NamedTuple):
@@ -84,7 +85,7 @@ class _Reader:
 def read_file(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> ParamsFile:
     """Everything in a ``.params`` file or in a buffer with the same bytes.
 
-    Raises FileFormatError with the file's name and the offset for what is truncated, damaged or sparse.
+    Raises FileFormatError with the file's name and the offset for what is truncated or damaged. Sparse arrays are read as dense ones.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _read_list(_Reader(io.BytesIO(source), "<buffer>"))
@@ -159,10 +160,9 @@ def _read_array(reader: _Reader, index: int) -> tuple[np.ndarray | None, tuple[i
     if version >= 2:
         storage = reader.one("i", f"the storage type of {what}")
         if storage in _STORAGE:
-            raise reader.error(f"{what} is {_STORAGE[storage]}; sparse arrays are not supported: in MXNet, save "
-                               "array.tostype('default')", start)
+            return (*_read_sparse(reader, _STORAGE[storage], what), version)
         if storage != 0:
-            raise reader.error(f"{what} has storage type {storage}; known: 0 (dense)", start)
+            raise reader.error(f"{what} has storage type {storage}; known: 0 (dense), 1 (row_sparse), 2 (csr)", start)
     if version:
         shape = _read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what)
     else:
@@ -171,10 +171,57 @@ def _read_array(reader: _Reader, index: int) -> tuple[np.ndarray | None, tuple[i
         shape = _read_shape(reader, magic, "I", what)
     if shape is None or (not shape and version < 3):
         return None, _CPU0, version
+    device = _read_device(reader, what)
+    return _read_values(reader, shape, what), device, version
+
+
+def _read_device(reader: _Reader, what: str) -> tuple[int, int]:
     device, device_id = reader.take("ii", f"the device of {what}")
     if device not in _DEVICES:
         raise reader.error(f"{what} has device type {device}; known: 1 (cpu), 2 (gpu), 3, 5", reader.offset - 8)
-    return _read_values(reader, shape, what), (device, device_id), version
+    return device, device_id
+
+
+def _read_sparse(reader: _Reader, kind: str, what: str) -> tuple[np.ndarray | None, tuple[int, int]]:
+    """A sparse array as a dense one. After the storage type: shape of the values, shape, device, dtype; dtype and shape of each list of indices;
+    the values; the indices (of rows; or ``indptr`` and columns).
+    """
+    start = reader.offset
+    stored, shape = (_read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what) for _ in range(2))
+    if not shape or stored is None:
+        return None, _CPU0
+    device = _read_device(reader, what)
+    dt = _read_dtype(reader, what)
+    lists = [(_read_dtype(reader, f"indices of {what}"), _read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what))
+             for _ in range(1 if kind == "row_sparse" else 2)]
+    values = _read_elements(reader, stored, dt, what)
+    indices = [_read_elements(reader, s or (0,), t, f"indices of {what}") for t, s in lists]
+    if math.prod(shape) * dt.itemsize > max(_DENSE, 64 * reader.size):
+        raise reader.error(f"{what} is {kind} and would have the shape {shape} as a dense array, too large for what the file holds", start)
+    try:
+        return _dense(kind, shape, values, indices), device
+    except (ValueError, IndexError) as err:
+        raise reader.error(f"{what} is {kind} of shape {shape}, which its values {stored} and indices do not fit: {err}", start) from None
+
+
+def _dense(kind: str, shape: tuple[int, ...], values: np.ndarray, indices: list[np.ndarray]) -> np.ndarray:
+    if any(i.ndim != 1 or i.dtype.kind not in "iu" for i in indices):
+        raise ValueError("indices are lists of integers")
+    out = np.zeros(shape, values.dtype)
+    if kind == "row_sparse":
+        rows, = indices
+        if values.shape != (len(rows), *shape[1:]) or len(rows) and not 0 <= rows.min() <= rows.max() < shape[0]:
+            raise ValueError("rows out of range")
+        out[rows] = values
+        return out
+    ends, columns = indices
+    if len(shape) != 2 or len(ends) != shape[0] + 1 or values.shape != columns.shape or len(ends) and (ends[0] != 0 or ends[-1] != len(columns)):
+        raise ValueError("counts differ")
+    lengths = np.diff(ends.astype(np.int64))
+    if (lengths < 0).any() or len(columns) and not 0 <= columns.min() <= columns.max() < shape[1]:
+        raise ValueError("columns out of range")
+    out[np.repeat(np.arange(shape[0]), lengths), columns] = values
+    return out
 
 
 def _read_shape(reader: _Reader, rank: int, layout: str, what: str) -> tuple[int, ...] | None:
@@ -190,6 +237,10 @@ def _read_shape(reader: _Reader, rank: int, layout: str, what: str) -> tuple[int
 
 
 def _read_values(reader: _Reader, shape: tuple[int, ...], what: str) -> np.ndarray:
+    return _read_elements(reader, shape, _read_dtype(reader, what), what)
+
+
+def _read_dtype(reader: _Reader, what: str) -> np.dtype:
     start = reader.offset
     code = reader.one("i", f"the dtype of {what}")
     if code == 12 and dtypes.bfloat16 is None:
@@ -198,6 +249,11 @@ def _read_values(reader: _Reader, shape: tuple[int, ...], what: str) -> np.ndarr
     if dt is None:
         known = ", ".join(f"{number} ({kind.name})" for number, kind in dtypes.MX_CODES.items())
         raise reader.error(f"{what} has dtype number {code}; known: {known}", start)
+    return dt
+
+
+def _read_elements(reader: _Reader, shape: tuple[int, ...], dt: np.dtype, what: str) -> np.ndarray:
+    start = reader.offset
     reader.need(math.prod(shape) * dt.itemsize, f"{what} of shape {shape} and dtype {dt.name}")
     try:
         array = np.empty(shape, dt.newbyteorder("<") if dt.kind in "fiu" else dt)
