@@ -99,7 +99,8 @@ def _proposals(cls_prob: Node, bbox_pred: Node, im_info: Node, a: Attrs) -> tupl
 
 
 _ATTRS: dict[str, Any] = {"rpn_pre_nms_top_n": Int(6000), "rpn_post_nms_top_n": Int(300), "threshold": Float(0.7), "rpn_min_size": Int(16),
-                          "scales": Floats((4.0, 8.0, 16.0, 32.0)), "ratios": Floats((0.5, 1.0, 2.0)), "feature_stride": Int(16), "output_score": Bool(False), "iou_loss": Bool(False)}
+                          "scales": Floats((4.0, 8.0, 16.0, 32.0)), "ratios": Floats((0.5, 1.0, 2.0)), "feature_stride": Int(16),
+                          "output_score": Bool(False), "iou_loss": Bool(False)}
 
 
 def _visible(a: Attrs) -> int:

@@ -75,10 +75,12 @@ def _sgd_many(name: str, momentum: bool, master: bool, preloaded: bool) -> None:
     def lower(nodes: list[Node], a: Attrs) -> Lowered:
         n = a.num_weights
         groups = _groups(name, nodes, n, width, 2 if preloaded else 0)
+        lrs: Sequence[Any]
+        wds: Sequence[Any]
         if preloaded:
             lrs, wds = ([_entry(x, k) for k in range(n)] for x in _rates(name, nodes[-2:], n))
         else:
-            lrs, wds = list(_each("lrs", a.lrs, n)), list(_each("wds", a.wds, n))
+            lrs, wds = _each("lrs", a.lrs, n), _each("wds", a.wds, n)
         outputs: list[Node] = []
         updates: dict[int, Node] = {}
         for k, (w, g, *rest) in enumerate(groups):
@@ -96,7 +98,9 @@ def _sgd_many(name: str, momentum: bool, master: bool, preloaded: bool) -> None:
     lower.__doc__ = f"{rule.__doc__} For num_weights weights, whose arrays stand one weight after another" + (
         "; the learning rates and weight decays are the last two arrays." if preloaded else ", with lrs and wds for each.")
     rates: dict[str, Any] = {} if preloaded else {"lrs": Floats(), "wds": Floats()}
-    op(name, "*data", outputs=lambda a: a.num_weights, **rates, **(MOMENTUM if momentum else {}), rescale_grad=Float(1.0), clip_gradient=Float(-1.0),
+    if momentum:
+        rates.update(MOMENTUM)
+    op(name, "*data", outputs=lambda a: a.num_weights, **rates, rescale_grad=Float(1.0), clip_gradient=Float(-1.0),
        num_weights=Int(1))(lower)
 
 
