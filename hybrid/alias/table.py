@@ -23,7 +23,7 @@ _OTHER = {
     "attribute": "hybrid.names", "runtime": "hybrid.features", "optimizer.optimizer": "hybrid.optimizer", "optimizer.contrib": "hybrid.optimizer.contrib",
     "gluon.block": "hybrid.gluon.block hybrid.gluon.hybrid_block hybrid.gluon.symbol_block hybrid.gluon.naming hybrid.gluon",
     "gluon.parameter": "hybrid.gluon.parameter hybrid.gluon.one_parameter hybrid.gluon", "dlpack": "hybrid.ndarray",
-    "gluon.data._internal": "hybrid.gluon.data", "gluon.contrib.nn.basic_layers": "hybrid.gluon.contrib.nn",
+    "gluon.data._internal": "hybrid.gluon.data", "gluon.contrib.data.sampler": "hybrid.gluon.data.sampler", "gluon.contrib.nn.basic_layers": "hybrid.gluon.contrib.nn",
     "image.image": "hybrid.image", "image.detection": "hybrid.image", "io.io": "hybrid.io", "io.utils": "hybrid.io",
     "model_zoo": "hybrid.gluon.model_zoo", "module.module": "hybrid.module", "module.base_module": "hybrid.module",
     "module.bucketing_module": "hybrid.module", "module.python_module": "hybrid.module",
