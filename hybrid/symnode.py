@@ -21,6 +21,8 @@ class SymNode:
         self.opdef, self.name, self.attrs, self.inputs, self.extra = opdef, name, attrs, tuple(inputs), extra if extra is not None else {}
         self.holder: Any = None                          # what a captured variable stands for
         traced = bool(SCOPE.traces)
+        if traced and SCOPE.symbolic and opdef is not None and _has_unknown(opdef, attrs):          # F.zeros((0, 5)) in hybrid_forward
+            self.attrs = _with_ones(opdef, attrs)
         self.train = SCOPE.training if traced else None  # the mode its code ran in; None: that of the whole graph
         self.recorded = SCOPE.recording and traced       # whether gradients flow through it
         SymNode._count[0] += 1
@@ -55,13 +57,19 @@ def can_complete(d: OpDef, unsure: Sequence[bool], any_input: bool = True) -> bo
 def effective(n: SymNode) -> Attrs:
     """The attributes with which a node is computed.
 
-    In a graph that is no trace, 0 in the shape of a constant means a length that is not known: the first states of MXNet's
-    recurrent cells are such zeros. It counts as 1, which broadcasts.
+    In a graph, and in a trace where it came from the namespace of Symbols, 0 in the shape of a constant means a length that is
+    not known: the first states of MXNet's recurrent cells are such zeros. It counts as 1, which broadcasts.
     """
     d, a = n.opdef, n.attrs
     assert d is not None and a is not None
-    if d.name not in CONSTANTS or n.train is not None or SCOPE.np_shape or 0 not in a.shape:
-        return a
+    return _with_ones(d, a) if n.train is None and _has_unknown(d, a) else a
+
+
+def _has_unknown(d: OpDef, a: Any) -> bool:
+    return d.name in CONSTANTS and not SCOPE.np_shape and 0 in a.shape
+
+
+def _with_ones(d: OpDef, a: Any) -> Attrs:
     return d.parse({**a._given, "shape": tuple(v or 1 for v in a.shape)})
 
 

@@ -94,3 +94,25 @@ def test_roi_align_of_all_pixels_or_of_those_needed(height: int, pictures: int) 
         got = fn(nd.array(x), nd.array([[pictures - 1, *roi]])).asnumpy()[0]
         for c in range(2):
             np.testing.assert_allclose(got[c], roi_align_by_hand(x[-1, c], roi, 2, 2), rtol=1e-5)
+
+
+class FromZeros(gluon.HybridBlock):
+    """Begins with states whose batch is not known while the net is traced: 0 in the shape of ``F.zeros``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = gluon.rnn.LSTMCell(4, input_size=3)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:
+        begin = self.cell.begin_state(func=F.zeros, batch_size=x.shape[0] if isinstance(x, nd.NDArray) else 0)
+        out, (h, _) = self.cell.unroll(2, x, begin, merge_outputs=True)
+        return F.where(F.ones_like(h), out.sum(axis=1), h)
+
+
+def test_zeros_of_an_unknown_batch() -> None:
+    net, x = FromZeros(), nd.random.normal(shape=(5, 2, 3))
+    net.initialize()
+    want = net(x)
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), want.asnumpy(), rtol=1e-5)
+    assert mx.hybridize(lambda: nd.zeros((0, 3)))().shape == (0, 3)
