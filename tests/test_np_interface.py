@@ -125,6 +125,21 @@ def test_svd_is_a_factorisation_in_programs_too(numpy_rules):
             onp.testing.assert_allclose(s.asnumpy(), onp.linalg.svd(x.asnumpy())[1], rtol=1e-5)
 
 
+def test_insert_takes_values_as_numpy(numpy_rules):
+    x, column = onp.arange(6, dtype="float32").reshape(2, 3), onp.array([[8], [9]], dtype="float32")
+    for place in (1, [1], onp.array([1]), [0, 2], slice(1, 2), -1):
+        for values in (7, column if place != 1 and place != -1 else column[:, 0]) if not isinstance(place, onp.ndarray) else (column,):
+            want = onp.insert(x, place, values, axis=1)
+            given = values if isinstance(values, int) else np.array(values)
+            assert np.insert(np.array(x), place, given, axis=1).tolist() == want.tolist(), f"{place} {values}"
+
+
+def test_nan_to_num_in_place(numpy_rules):
+    x = np.array([onp.nan, onp.inf, 1.0])
+    assert np.nan_to_num(x, nan=2.0).tolist()[0] == 2 and onp.isnan(x.tolist()[0])
+    assert np.nan_to_num(x, copy=False, nan=2.0, posinf=5.0) is x and x.tolist() == [2, 5, 1]
+
+
 def test_symbols_without_inputs(numpy_rules):
     out = sym.np.arange(3) + sym.var("x").as_np_ndarray() * sym.np.ones((3,))
     assert out.list_arguments() == ["x"] and out.eval(x=np.ones((3,)))[0].tolist() == [1, 2, 3]

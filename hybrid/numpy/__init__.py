@@ -15,7 +15,7 @@ from ..ops.elementwise import NP_BINARY as _NP_BINARY
 from . import elementwise as _elementwise, fallback as _fallback, linalg, multiarray, protocol as _protocol, random
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices, linspace, logspace, meshgrid, ones, ones_like,
                        tri, tril_indices, triu_indices, zeros, zeros_like)
-from .elementwise import clip, lcm, ldexp, where
+from .elementwise import clip, lcm, ldexp, nan_to_num, where
 from .multiarray import array, ndarray
 from .rearrange import (append, array_split, broadcast_arrays, broadcast_to, column_stack, concatenate, delete, diag_indices_from, dsplit, dstack, flip, fliplr, flipud,
                         hsplit, hstack, insert, may_share_memory, pad, ravel, repeat, resize, rot90, row_stack, shares_memory, split, stack, take, tile, unravel_index,
@@ -118,7 +118,7 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "blackman", "bool_", "broadcast_arrays", "broadcast_to", "clip", "column_stack", "concatenate", "copy", "count_nonzero", "delete", "diag_indices_from",
            "diff", "dsplit", "dstack", "ediff1d", "einsum", "empty", "empty_like", "expand_dims", "eye", "flip", "fliplr", "flipud", "full", "full_like", "genfromtxt",
            "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp", "linalg", "linspace", "logspace", "may_share_memory",
-           "median", "meshgrid", "moveaxis", "multiarray", "ndarray", "ndim", "nonzero", "ones", "ones_like", "outer", "pad", "percentile", "polyval", "quantile", "random",
-           "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape", "shares_memory", "size", "sort", "split", "squeeze", "stack",
+           "median", "meshgrid", "moveaxis", "multiarray", "nan_to_num", "ndarray", "ndim", "nonzero", "ones", "ones_like", "outer", "pad", "percentile", "polyval", "quantile",
+           "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape", "shares_memory", "size", "sort", "split", "squeeze", "stack",
            "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices", "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",
            "zeros_like"]

@@ -100,6 +100,20 @@ def _beside(value: Any, dtype: Any) -> Any:
     return array(value)
 
 
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None, **kwargs: Any) -> Any:
+    """nan and infinities replaced by numbers, infinities by default by the largest of the dtype; in place where ``copy`` is False."""
+    options("nan_to_num", kwargs)
+    if not is_value(x) and not isinstance(x, (list, tuple)):
+        return _np.nan_to_num(x, copy=copy, nan=nan, posinf=posinf, neginf=neginf)
+    x = as_value(x)
+    given = {k: v for k, v in (("posinf", posinf), ("neginf", neginf)) if v is not None}
+    found = functions.resolve("np", "nan_to_num")(x, nan=nan, **given)
+    if copy:
+        return found
+    x[...] = found
+    return x
+
+
 def clip(a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
     """Values limited to [a_min, a_max]; either may be None."""
     if a_min is None and a_max is None:

@@ -68,7 +68,15 @@ def _plain(name: str, several: bool = False) -> Callable[..., Any]:
 
 
 cholesky, inv, solve, tensorinv, eigvals, eigvalsh = (_plain(_n) for _n in ("cholesky", "inv", "solve", "tensorinv", "eigvals", "eigvalsh"))
-svd, eig, eigh = (_plain(_n, True) for _n in ("svd", "eig", "eigh"))
+eig, eigh = (_plain(_n, True) for _n in ("eig", "eigh"))
+
+
+def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
+    """u, s and v with a = u diag(s) v, s in descending order, of matrices (…, m, n); with compute_uv=False s alone."""
+    if full_matrices and compute_uv:
+        raise NotImplementedError("np.linalg.svd: full_matrices=True is not supported")
+    found = tuple(parts(functions.resolve("np", "linalg.svd")(as_value(a))))
+    return found if compute_uv else found[1]
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:

@@ -19,14 +19,16 @@ from .shape import normal_axis
 
 
 # ---- insert and delete
-def _insert(arr: Node, values: Node, places: Node, axis: int, one: bool) -> Node:
-    """values before the places (int64, of one axis) of arr along an axis. one: a single place, which takes all of them."""
+def _insert(arr: Node, values: Node, places: Node, axis: int, one: bool, number: bool = False) -> Node:
+    """values before the places (int64, of one axis) of arr along an axis. one: a single place, which takes all of them; number: it was
+    given as a number, for which NumPy takes the first axis of the values for this one."""
     n = arr.shape[axis]
     dtype = arr.dtype
     if one:
         values = ir.reshape(values, (1,) * (arr.ndim - values.ndim) + values.shape) if values.ndim < arr.ndim else values
-        order = list(range(1, values.ndim))
-        order.insert(axis, 0)
+        order = list(range(1, values.ndim)) if number else list(range(values.ndim))
+        if number:
+            order.insert(axis, 0)
         values = ir.permute(values, order)
         many = values.shape[axis]
         places = ir.expand(places, (many,))
@@ -56,7 +58,7 @@ def insert_at(arr: Node, values: Node | None, a: Attrs) -> Node:
     """values before one place along an axis (of the flattened array for None)."""
     arr, axis = _target(arr, a.axis)
     _in_range([a.int_ind], arr.shape[axis], "insert", arr.shape[axis])
-    return _insert(arr, _value(values, a, arr), ir.data(np.array([a.int_ind])), axis, True)
+    return _insert(arr, _value(values, a, arr), ir.data(np.array([a.int_ind])), axis, True, True)
 
 
 @op("_npi_insert_slice", "arr values?", val=Number(None), start=Int(None), stop=Int(None), step=Int(None), axis=Int(None))
@@ -71,7 +73,7 @@ def _insert_tensor(arr: Node, values: Node, obj: Node, a: Attrs) -> Node:
     arr, axis = _target(arr, a.axis)
     if obj.ndim > 1:
         raise ShapeError(f"insert: places must be a number or one axis of numbers, got {obj.shape}")
-    return _insert(arr, values, ir.reshape(ir.cast(obj, dt.int64), (-1,)), axis, obj.size == 1)
+    return _insert(arr, values, ir.reshape(ir.cast(obj, dt.int64), (-1,)), axis, obj.size == 1, not obj.ndim)
 
 
 @op("_npi_insert_tensor", "arr values obj?", val=Number(None), axis=Int(None))
