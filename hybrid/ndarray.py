@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import Any, Sequence
 
 import numpy as _np
@@ -18,6 +19,7 @@ from .random_functions import RandomSpace, make, shape_of, symbolic
 from .scope import SCOPE, tracing
 
 NDArrayBase = NDArray
+ndarray = sys.modules[__name__]         # MXNet's module mx.nd.ndarray holds what mx.nd holds
 
 
 def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> Any:

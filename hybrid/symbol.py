@@ -1,6 +1,7 @@
 """Symbol: a handle on a value of an operator graph. Methods and operators are attached in methods.py."""
 from __future__ import annotations
 
+import sys
 from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as _np
@@ -381,6 +382,7 @@ def attach_files(files: Any) -> None:
 
 
 Variable = var
+symbol = sys.modules[__name__]         # MXNet's module mx.sym.symbol holds what mx.sym holds
 ALIAS: Any = object()                 # in place of the key of a view: all elements, in whatever shape
 REREAD: list[Any] = []                # traced_indexing.py puts here what reads a view again
 FUNCTIONS: dict[str, Any] = {}        # creation functions that nd has too

@@ -14,8 +14,8 @@ from .cuda_tools import orders
 from .test_operator_lines import NUMBERS, RECORDED, TOLERANCE, _skips, lines
 
 pytestmark = pytest.mark.usefixtures("cuda_device")
-NEW = re.compile(r"im2col|col2im|Correlation|random_pdf|allclose|_ste|trian|PSROI|Proposal|RROIAlign|group_adagrad|ft[mr]l_update|rmsprop|signum_update|adam_update\(|lamb_update_phase1|"
-                 r"multi_lars|all_finite|hawkesll|fill_element")
+NEW = re.compile(r"im2col|col2im|Correlation|random_pdf|allclose|_ste|trian|PSROI|Proposal|RROIAlign|group_adagrad|ft[mr]l_update|rmsprop|signum_update|"
+                 r"adam_update\(|lamb_update_phase1|multi_lars|all_finite|hawkesll|fill_element")
 FIRST: dict[str, int] = {}                              # the first two lines of each operator
 for _k in NUMBERS:
     _name = re.split(r"\(", lines.LINES[_k])[0]

@@ -129,3 +129,12 @@ def test_fourier_and_sketch() -> None:
     np.testing.assert_allclose(nd.contrib.ifft(nd.contrib.fft(nd.array(x))).asnumpy() / 5, x, atol=1e-5)
     out = nd.contrib.count_sketch(nd.array([[1.2, 2.5, 3.4], [3.2, 5.7, 6.6]]), nd.array([[0, 3, 4]]), nd.array([[1, -1, 1]]), out_dim=5)
     np.testing.assert_allclose(out.asnumpy(), [[1.2, 0, 0, -2.5, 3.4], [3.2, 0, 0, -5.7, 6.6]], rtol=1e-6)
+
+
+def test_normalized_and_rectified() -> None:
+    x, ones, zeros = nd.array(np.random.RandomState(0).normal(size=(4, 3))), nd.ones((3,)), nd.zeros((3,))
+    with mx.autograd.record():
+        got = nd.contrib.BatchNormWithReLU(x, ones, zeros, zeros.copy(), ones.copy())
+        want = nd.relu(nd.BatchNorm(x, ones, zeros, zeros.copy(), ones.copy()))
+    np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+    assert mx.nd.ndarray.NDArray is nd.NDArray and mx.sym.symbol.Symbol is sym.Symbol

@@ -75,6 +75,16 @@ def sync_batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, movi
     return batch_norm.fn(data, gamma, beta, moving_mean, moving_var, a.extended(axis=1))
 
 
+@op("_contrib_BatchNormWithReLU", "data gamma beta moving_mean moving_var", mx=("contrib.BatchNormWithReLU",), aux="moving_mean moving_var", needs=("train",),
+    params=bn_params, outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1,
+    eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False), output_mean_var=Bool(False), axis=Int(1),
+    cudnn_off=Bool(False), min_calib_range=Float(None), max_calib_range=Float(None))
+def batch_norm_with_relu(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_var: Node, a: Attrs) -> Lowered:
+    """relu(BatchNorm(data))."""
+    plain = batch_norm.fn(data, gamma, beta, moving_mean, moving_var, a)
+    return Lowered((ir.map("relu", plain.outputs[0]), *plain.outputs[1:]), plain.updates)
+
+
 def ln_params(shapes: list, a: Attrs) -> list:
     """gamma and beta along the axis."""
     return [shapes[0], (shapes[0][a.axis],), (shapes[0][a.axis],)] if shapes[0] is not None else shapes

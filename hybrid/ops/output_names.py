@@ -7,7 +7,8 @@ from .attributes import Attrs
 from .registry import OPS
 
 NAMES: dict[str, tuple[str, ...]] = {
-    "BatchNorm": ("output", "mean", "var"), "LayerNorm": ("output", "mean", "std"), "GroupNorm": ("output", "mean", "std"), "make_loss": ("loss",),
+    "BatchNorm": ("output", "mean", "var"), "_contrib_BatchNormWithReLU": ("output", "mean", "var"),
+    "LayerNorm": ("output", "mean", "std"), "GroupNorm": ("output", "mean", "std"), "make_loss": ("loss",),
     "_contrib_Proposal": ("output", "score"), "_contrib_MultiProposal": ("output", "score"), "_contrib_hawkesll": ("output", "out_state"),
     "_contrib_MultiBoxTarget": ("loc_target", "loc_mask", "cls_target"), "RNN": ("output", "state_output", "statecell_output"),
 }
