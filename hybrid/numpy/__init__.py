@@ -119,6 +119,6 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "diff", "dsplit", "dstack", "ediff1d", "einsum", "empty", "empty_like", "expand_dims", "eye", "flip", "fliplr", "flipud", "full", "full_like", "genfromtxt",
            "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp", "linalg", "linspace", "logspace", "may_share_memory",
            "median", "meshgrid", "moveaxis", "multiarray", "nan_to_num", "ndarray", "ndim", "nonzero", "ones", "ones_like", "outer", "pad", "percentile", "polyval", "quantile",
-           "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape", "shares_memory", "size", "sort", "split", "squeeze", "stack",
-           "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices", "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",
+           "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape", "shares_memory", "size", "sort", "split", "squeeze",
+           "stack", "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices", "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",
            "zeros_like"]
