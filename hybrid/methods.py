@@ -179,12 +179,12 @@ def _scalar(self: NDArray, key: Any) -> Any:
 
 
 # ---- fluent methods
-FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax_channel broadcast_like broadcast_axes broadcast_to cbrt ceil clip cos cosh "
+FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax_channel broadcast_like broadcast_axes broadcast_to cbrt ceil cos cosh "
           "degrees depth_to_space diag exp expand_dims expm1 fix flatten flip floor log log10 log1p log2 log_softmax max mean min nanprod nansum norm "
           "one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array "
           "slice slice_axis slice_like softmax softmin space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile transpose "
           "trunc zeros_like sort argsort topk dot batch_dot cumsum").split()
-NP_FLUENT = ("argmax argmin argsort clip dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
+NP_FLUENT = ("argmax argmin argsort dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -217,6 +217,14 @@ def squeeze(self: Any, axis: Any = None, inplace: bool = False) -> Any:
     if inplace:
         return _view(self, "squeeze", axis)
     return functions.resolve("np" if is_np(self) else "nd", "squeeze")(self, axis=axis)
+
+
+def clip(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Values limited to a range: ``x.clip(a_min, a_max)``, under NumPy's rules also ``x.clip(min=0)``."""
+    if is_np(self):
+        bounds = {"a_min": None, "a_max": None, **{{"min": "a_min", "max": "a_max"}.get(k, k): v for k, v in kwargs.items()}}
+        return functions.resolve("np", "clip")(self, **{**bounds, **dict(zip(("a_min", "a_max", "out"), args))})
+    return functions.resolve("nd", "clip")(self, *args, **kwargs)
 
 
 def flatten(self: Any, order: str = "C", inplace: bool = False) -> Any:
@@ -261,6 +269,7 @@ def _attach(cls: type) -> None:
         if name not in cls.__dict__:
             setattr(cls, name, _method(name))
     setattr(cls, "squeeze", squeeze)
+    setattr(cls, "clip", clip)
     setattr(cls, "expand_dims", expand_dims)
     setattr(cls, "flatten", flatten)
     setattr(cls, "reshape", reshape)

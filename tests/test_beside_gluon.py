@@ -116,3 +116,10 @@ def test_zeros_of_an_unknown_batch() -> None:
     net.hybridize()
     np.testing.assert_allclose(net(x).asnumpy(), want.asnumpy(), rtol=1e-5)
     assert mx.hybridize(lambda: nd.zeros((0, 3)))().shape == (0, 3)
+
+
+def test_clip_by_numpys_names() -> None:
+    x = mx.np.array([-2.0, 0.5, 3.0])
+    for f in (lambda a: a.clip(min=0), mx.hybridize(lambda a: a.clip(min=0)), lambda a: a.clip(0, None)):
+        assert f(x).tolist() == [0.0, 0.5, 3.0]
+    assert x.clip(max=1).tolist() == [-2.0, 0.5, 1.0] and nd.array([-2, 5]).clip(0, 2).tolist() == [0, 2]
