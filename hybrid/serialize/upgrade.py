@@ -62,9 +62,10 @@ def _add_implicit_inputs(node: JsonNode, nodes: list[JsonNode]) -> None:
         attrs = known.parse({k: v for k, v in node.attrs.items() if not is_hidden(k)})
     except HybridError:                         # is told when the operator is made
         return
-    for name in known.inputs[len(node.inputs):]:
+    inputs = [n for n in known.inputs if n not in known.takes or known.takes[n](attrs)]      # MXNet leaves the others out: what is behind moves up
+    for name in inputs[len(node.inputs):]:
         full = f"{node.name}_{name}"
-        if name in known.optional and not (name in known.takes and known.takes[name](attrs)) or any(n.is_variable and n.name == full for n in nodes):
+        if name in known.optional and name not in known.takes or any(n.is_variable and n.name == full for n in nodes):
             return
         nodes.append(JsonNode("null", full, dict(node.attrs)))
         node.inputs.append((len(nodes) - 1, 0, 0))
