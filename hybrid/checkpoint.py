@@ -1,6 +1,7 @@
 """Checkpoints of a Symbol with its arrays, the two files of ``HybridBlock.export``."""
 from __future__ import annotations
 
+import logging
 from typing import Any, Mapping
 
 from . import serialize
@@ -14,7 +15,9 @@ def save_checkpoint(prefix: str, epoch: int, symbol: Symbol | None, arg_params: 
     """Write ``prefix-symbol.json`` (if there is a symbol) and ``prefix-%04d.params``."""
     if symbol is not None:
         serialize.symbol_json.save(symbol, f"{prefix}-symbol.json")
-    serialize.save(f"{prefix}-{epoch:04d}.params", {**{f"arg:{k}": v for k, v in arg_params.items()}, **{f"aux:{k}": v for k, v in aux_params.items()}})
+    path = f"{prefix}-{epoch:04d}.params"
+    serialize.save(path, {**{f"arg:{k}": v for k, v in arg_params.items()}, **{f"aux:{k}": v for k, v in aux_params.items()}})
+    logging.info('Saved checkpoint to "%s"', path)
 
 
 def split_names(found: Any, path: str) -> tuple[dict[str, NDArray], dict[str, NDArray]]:

@@ -54,7 +54,7 @@ class Monitor:
     def toc_print(self) -> None:
         """``toc``, logged."""
         for step, name, value in self.toc():
-            logging.info("Batch: %7d %30s %s", step, name, value)
+            logging.info("Batch: %7d %-30s %s", step, name, value)
 
     def _values(self, exe: Executor) -> list[tuple[str, NDArray]]:
         """Names and values of everything in an executor, with the parameters as they are now.
@@ -72,7 +72,7 @@ class Monitor:
 
 def _text(value: Any) -> str:
     values = value if isinstance(value, (list, tuple)) else [value]
-    return "".join(f"{v.asscalar() if isinstance(v, NDArray) and v.size == 1 else v.asnumpy() if isinstance(v, NDArray) else v}\t" for v in values)
+    return "".join(f"{str(v.asnumpy().ravel()[0] if v.size == 1 else v.asnumpy()) if isinstance(v, NDArray) else v}\t" for v in values)
 
 
 __all__ = ["Monitor"]

@@ -82,6 +82,7 @@ class Module(BaseModule):
         """Write ``prefix-symbol.json`` and ``prefix-%04d.params``, and the optimizer's states to ``.states`` if wanted."""
         serialize.symbol_json.save(self._symbol, f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         self.save_params(f"{prefix}-{epoch:04d}.params")
+        logging.info('Saved checkpoint to "%s"', f"{prefix}-{epoch:04d}.params")
         if save_optimizer_states:
             self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
 
