@@ -99,8 +99,11 @@ class Correlation:
         m, ends = self.m, len(self.at) - 1
         if any(not isinstance(v, Var) for x in self.at for v, _ in x.terms):
             raise Refused("places that are no sums")
-        self.x = self._axis(ends)
-        if self.x is None or self.x.pixel != m.depth[-1] or self.x.stride not in (1, 2) or self.x.taps == 1 or -(-self.x.pixels // self.lanes) > LINE:
+        line = self._axis(ends)
+        if line is None:
+            raise Refused("no kernel along the lines")
+        self.x = line
+        if self.x.pixel != m.depth[-1] or self.x.stride not in (1, 2) or self.x.taps == 1 or -(-self.x.pixels // self.lanes) > LINE:
             raise Refused("no kernel along the lines, or long ones")
         found = self._axis(ends - 1) if ends else None
         self.y = found or Axis(None, None, 1, 1, 1, 0)
@@ -136,7 +139,8 @@ class Correlation:
     def _choose(self) -> None:
         """Filters times channels: as many sums as the registers hold."""
         rows, channels, taps = self.row.extent, self.channel.extent, self.x.taps
-        self.lines = 1 if self.x.stride > 1 or self.y.pixels == 1 or self.m.a.stride(self.y.pixel) != self.x.pixels else min(LINES, self.lanes // self.x.pixels or 1)   # type: ignore[arg-type]
+        whole = self.y.pixel is not None and self.m.a.stride(self.y.pixel) == self.x.pixels                # lines that follow each other
+        self.lines = min(LINES, self.lanes // self.x.pixels or 1) if whole and self.x.stride == 1 else 1
         best = math.inf
         for mr in range(1, min(rows, 8) + 1):
             for cg in range(1, min(channels, 8) + 1):

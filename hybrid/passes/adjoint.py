@@ -203,5 +203,5 @@ def _less(dot: Node, side: int, cut: dict[int, tuple[int, int]]) -> Node | None:
     if any(d - max(-a, 0) - max(-b, 0) < 1 for d, a, b in zip(source.shape, lo, hi)):
         return None
     fewer = ir.window(_padded(source, lo, hi), axes, view.attrs["size"], view.attrs["stride"], view.attrs["dilation"])
-    operands = [fewer if i == side else a for i, a in enumerate(dot.args)]
-    return ir.dot(*operands, dot.attrs["contract"], dot.attrs["batch"])
+    left, right = (fewer if i == side else a for i, a in enumerate(dot.args))
+    return ir.dot(left, right, dot.attrs["contract"], dot.attrs["batch"])
