@@ -80,9 +80,9 @@ def _run(data: bytes) -> Any:
         elif name == "MEMOIZE":
             memo[len(memo)] = stack[-1]
         elif name in ("BINPUT", "LONG_BINPUT", "PUT"):
-            memo[int(arg)] = stack[-1]                   # type: ignore[call-overload]
+            memo[int(str(arg))] = stack[-1]
         elif name in ("BINGET", "LONG_BINGET", "GET"):
-            stack.append(memo[int(arg)])                 # type: ignore[call-overload]
+            stack.append(memo[int(str(arg))])
         elif name in ("SETITEM", "SETITEMS"):
             items = since_mark() if name == "SETITEMS" else [stack.pop(-2), stack.pop()]
             stack[-1].update(zip(items[::2], items[1::2], strict=True))

@@ -204,7 +204,7 @@ def _of_mxnet(data: bytes, optimizer: Any) -> dict[Any, Any]:
     if (type(own).__name__ if own is not None else None) != (schedule.name.rpartition(".")[2] if schedule is not None else None):
         raise FileFormatError(f"the states were saved with the lr_scheduler {schedule.name if schedule is not None else 'none'}, this optimizer has "
                               f"{type(own).__name__ if own is not None else 'none'}")
-    if own is not None:
+    if own is not None and schedule is not None:
         own.__dict__.update(_known(own, schedule.state))
     optimizer.__dict__.update(_known(optimizer, saved.state))
     optimizer._index_update_count = optimizer._all_index_update_counts.setdefault(0, {})
