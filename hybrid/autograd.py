@@ -160,6 +160,8 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
 def _heads(heads: Any, head_grads: Any) -> tuple[list[Any], list[Any]]:
     heads = list(heads) if isinstance(heads, (list, tuple)) else [heads]
     given = [None] * len(heads) if head_grads is None else list(head_grads) if isinstance(head_grads, (list, tuple)) else [head_grads]
+    if not heads or not all(isinstance(h, NDArray) for h in heads):
+        raise DTypeError(f"heads must be an array or a list of arrays, got {', '.join(type(h).__name__ for h in heads) or 'an empty list'}")
     if len(heads) != len(given):
         raise AttributeValueError(f"heads and head_grads must be lists of the same length: there are {len(heads)} heads and {len(given)} gradients")
     return heads, [full_like(h, 1) if g is None else _head_gradient(h, g) for h, g in zip(heads, given)]

@@ -95,3 +95,8 @@ def test_grad_gives_a_list_and_counts_heads() -> None:
     assert isinstance(found, list) and found[0].asnumpy().tolist() == [2, 4]
     with pytest.raises(AssertionError, match="2 heads and 1 gradients"):
         autograd.backward([y, y], [nd.ones((2,))])
+
+
+def test_heads_must_be_arrays() -> None:
+    with pytest.raises(TypeError, match="heads must be an array or a list of arrays, got int"):
+        autograd.backward(3)
