@@ -17,6 +17,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 from hybrid.ir.scalar import SCALARS
+from hybrid.passes.fold import constant
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
 
@@ -264,6 +265,8 @@ class VectorEmitter(Emitter):
         if fn == "add" and n.args[0] in self.alone:
             inner = self.value(n.args[0].args[0], idx, block, guard)
             return self.bind(block, "v", f"hyv_tanh1({self.floats(inner)})")
+        if fn == "where" and n.dtype == F32 and (limit := limited(n)) is not None:
+            return self.bind(block, "v", f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, {self.floats(self.value(n.args[2], idx, block, guard))})")
         args = [self.value(a, idx, block, guard) for a in n.args]
         if fn in COMPARE:
             return self._compared(n, fn, args, block)
@@ -420,6 +423,20 @@ def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]
     if r.op in ("max", "min"):
         whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"
     return [*out, f"const float {name} = {whole};"]
+
+
+def limited(n: Node) -> str | None:
+    """The macro for a value that is limited by a constant (clip): where(x < c, c, x), and where(x > d, d, that) for c <= d."""
+    condition, bound, value = n.args
+    c = constant(bound)
+    if c is None or condition.prim != "map" or condition.attrs["fn"] not in ("lt", "gt") or constant(condition.args[1]) != c:
+        return None
+    x, above = condition.args[0], condition.attrs["fn"] == "gt"
+    if value is x:
+        return "HYV_MIN" if above else "HYV_MAX"
+    if above and value.prim == "map" and value.attrs["fn"] == "where" and value.args[2] is x and limited(value) == "HYV_MAX" and constant(value.args[1]) <= c:      # type: ignore[operator]
+        return "HYV_MIN"
+    return None
 
 
 def heavy(n: Node) -> bool:

@@ -248,3 +248,34 @@ def test_two_nets_that_share_weights() -> None:
     weight(net).data()[:] = nd.array(random(*weight(net).shape) * 2)
     assert np.abs(net(x).asnumpy() - first).max() > 1e-3 and np.abs(other(x).asnumpy() - second).max() > 1e-3
     np.testing.assert_allclose(other(x).asnumpy(), eager(other, x), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("width", (64, 32, 16), ids=str)
+def test_limits_keep_nan(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """clip as one step of vectors each limit: NaN stays, limits in the wrong order count as they are written."""
+    if width > toolchain.vector_bytes():
+        pytest.skip("no vectors of this width here")
+    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    values = np.array([np.nan, -np.inf, np.inf, -0.0, 0.0, 6.0, 5.9, 6.1, -1e-30, 1e-30, 3.0], np.float32).repeat(7)
+    x = ir.input(0, values.shape, values.dtype)
+
+    def clip(low: float, high: float) -> Node:
+        limited = ir.map("where", ir.map("lt", x, low), ir.const(low, np.float32), x)
+        return ir.map("where", ir.map("gt", x, high), ir.const(high, np.float32), limited)
+    p = Program((x,), (clip(0.0, 6.0), clip(6.0, 0.0), clip(-0.0, 5.9), ir.map("where", ir.map("gt", x, 1.0), ir.const(2.0, np.float32), x)))
+    want = reference.run(p, [values], np)[0]
+    for got, exact_ in zip(cpu.compiled(p)([values]), want, strict=True):
+        np.testing.assert_array_equal(got, exact_)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(exact_))
+
+
+def test_normalisation_is_one_product() -> None:
+    """(x - m) s + b after a convolution: the second part is computed beforehand, with the numbers of now."""
+    net, x = small_net()
+    net[1].running_mean.set_data(nd.array(random(32)))
+    net[1].running_var.set_data(nd.array(random(32) ** 2 + 0.1))
+    np.testing.assert_allclose(net(x).asnumpy(), eager(net, x), rtol=1e-5, atol=1e-5)
+    net(x)
+    assert "sub" not in " ".join(" ".join(k.nodes) for k in net.report().kernels)
+    net[1].beta.data()[:] = 2
+    np.testing.assert_allclose(net(x).asnumpy(), eager(net, x), rtol=1e-5, atol=1e-5)

@@ -59,6 +59,17 @@ def _last(n: Node) -> Node:
     return ir.permute(n, axes)
 
 
+def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
+    """x, m, s, b of a sum (x - m) s + b."""
+    if n.prim == "map" and n.attrs["fn"] == "add" and n.dtype == np.float32:
+        for product, b in (n.args, n.args[::-1]):
+            if product.prim == "map" and product.attrs["fn"] == "mul":
+                for centred, s in (product.args, product.args[::-1]):
+                    if centred.prim == "map" and centred.attrs["fn"] == "sub":
+                        return (*centred.args, s, b)                    # type: ignore[return-value]
+    return None
+
+
 def _first(n: Node) -> Node:
     return ir.permute(n, (*FIRST, *range(4, n.ndim)))
 
@@ -90,7 +101,7 @@ class _Conversion:
         new: dict[Node, Node] = {}
         for n in self.program.order():
             m = rebuild(n, [new[a] for a in n.args])
-            new[n] = self._convolution(m) or self._moved(m) or m
+            new[n] = self._convolution(m) or self._affine(self._moved(m) or m)
         return [new[r] for r in self.program.roots]
 
     # ---- convolutions
@@ -108,9 +119,10 @@ class _Conversion:
         return None
 
     def _packed(self, w: Node, win: Node, n: Node, depthwise: bool) -> Node | None:
-        win = self._unmoved_window(win)
-        if win is None or n.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
+        found = self._unmoved_window(win)
+        if found is None or n.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
+        win = found
         x, pads = win.args[0], (0, 0)
         if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs["lo"][:1] + x.attrs["hi"][:1] + x.attrs["lo"][3:] + x.attrs["hi"][3:]):
             x, pads = x.args[0], x.attrs["lo"][1:3]
@@ -146,6 +158,20 @@ class _Conversion:
         else:
             x = _last(x)
         return make("window", (x,), **{**win.attrs, "axes": (1, 2)})
+
+    def _affine(self, n: Node) -> Node:
+        """(x - m) s + b of channels-last data as x s + (b - m s), whose second part is computed once: BatchNorm after a convolution."""
+        found = _permuted(n)
+        parts = _factors(found[0]) if found is not None else None
+        if found is None or parts is None or self._known(parts[0]):
+            return n
+        x, m, s, b = parts
+        shape = found[0].shape
+        narrow = [v.args[0] if v.prim == "expand" else v for v in (m, s, b)]
+        if not all(self._known(v) and v.size < x.size for v in narrow) or len({v.shape for v in narrow}) > 1:
+            return n
+        shift = ir.expand(narrow[2] - narrow[0] * narrow[1], shape)
+        return _first(ir.map("add", ir.map("mul", x, s), shift))
 
     # ---- the permutation moves towards the results
     def _moved(self, n: Node) -> Node | None:
