@@ -5,7 +5,6 @@ import logging
 import re
 from typing import Any, Callable
 
-from . import tape
 from .array import NDArray
 from .executor import Executor
 from .functions import resolve
@@ -30,23 +29,37 @@ class Monitor:
         self.re_prog = re.compile(pattern)
         self.exes: list[Executor] = []
         self.activated, self.step = False, 0
+        self._inside: list[tuple[str, NDArray]] = []
 
     def install(self, exe: Executor) -> None:
         """Watch an executor too."""
         if exe not in self.exes:
             self.exes.append(exe)
+            if self.activated:
+                exe.set_monitor_callback(self._note, self.monitor_all)
 
     def tic(self) -> None:
         """Call before a batch: collects the statistics of this one if it is its turn."""
         self.activated = self.step % self.interval == 0
         self.step += 1
+        self._inside = []
+        for exe in self.exes if self.activated else ():
+            exe.set_monitor_callback(self._note, self.monitor_all)
+
+    def _note(self, name: str, value: NDArray) -> None:
+        """Keep a value inside of a forward, before the parameters change."""
+        if self.activated:
+            self._inside.append((name, value))
 
     def toc(self) -> list[tuple[int, str, str]]:
         """Call after a batch: (number of the batch, name, statistic as text) of what was watched."""
         if not self.activated:
             return []
         self.activated = False
-        found = [(name, x) for exe in self.exes if exe.outputs for name, x in self._values(exe) if self.re_prog.match(name)]
+        now = [row for exe in self.exes if exe.outputs for row in (*exe.arg_dict.items(), *exe.aux_dict.items())]
+        found = [(name, x) for name, x in (*self._inside, *now) if self.re_prog.match(name)]
+        for exe in self.exes:
+            exe._monitor = None
         if self.sort:
             found.sort(key=lambda row: row[0])
         return [(self.step, name, _text(self.stat_func(x))) for name, x in found]
@@ -55,19 +68,6 @@ class Monitor:
         """``toc``, logged."""
         for step, name, value in self.toc():
             logging.info("Batch: %7d %-30s %s", step, name, value)
-
-    def _values(self, exe: Executor) -> list[tuple[str, NDArray]]:
-        """Names and values of everything in an executor, with the parameters as they are now.
-
-        A compiled program keeps no values inside, so it is run again with all of them as results.
-        """
-        inside = exe._symbol.get_internals()
-        variables = {*exe.arg_dict, *exe.aux_dict}
-        aux = {n: x.copy() for n, x in exe.aux_dict.items()}
-        with tape.flags(False, False):
-            values = Executor(inside, exe._ctx, exe.arg_dict, {}, {}, aux).forward(False)
-        rows = [(n, x) for n, x in zip(inside.list_outputs(), values) if self.monitor_all or n not in variables]
-        return rows + [*exe.arg_dict.items(), *exe.aux_dict.items()]
 
 
 def _text(value: Any) -> str:
