@@ -210,7 +210,8 @@ class _Conversion:
         prepared: list[Node] = []
         place: dict[Node, Node] = {}
         count = len(self.program.inputs)
-        used = {a for n in ir.toposort(roots) if not self._known(n) for a in n.args if self._known(a)}
+        # in a fixed order: the same source in each process, or the disk cache would not find it
+        used = dict.fromkeys(a for n in ir.toposort(roots) if not self._known(n) for a in n.args if self._known(a))
         for n in used:
             at = self._computed(n)
             if at is not None and at not in place:

@@ -1,0 +1,88 @@
+"""Tracing, planning and compiling of large networks: seconds and memory, cold and from the disk cache; growth with the number of operators.
+
+``python benchmarks/compile_scale.py`` prints the tables. Processor seconds of Python (tracing, passes, printing) and of the C compiler stand
+apart: the first must grow with the number of operators and not with its square, and stay under 1 s for 200 layers.
+"""
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from typing import Any
+
+import numpy as np
+
+import hybrid as mx
+from hybrid.gluon import nn
+from hybrid.gluon.model_zoo import vision
+
+KINDS = ("functions", "layers", "residual rows", "branches")
+NETWORKS = ("resnet152_v1", "densenet201", "inceptionv3", "mobilenetv2_1.0")
+
+
+class Functions(nn.HybridBlock):
+    """Networks of n operators, of one kind each."""
+
+    def __init__(self, kind: str, n: int):
+        super().__init__()
+        self.kind, self.n = kind, n
+        with self.name_scope():
+            self.layers = nn.HybridSequential()
+            self.layers.add(*(nn.Dense(8, in_units=8, activation="relu") for _ in range(n // 2 if kind == "layers" else 0)))
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        if self.kind == "layers":
+            return self.layers(x)
+        if self.kind == "branches":
+            return F.add_n(*(F.softmax(x * (i + 1)) for i in range(self.n // 2)))
+        for i in range(self.n // (1 if self.kind == "functions" else 4)):
+            x = x + F.relu(F.softmax(x) * 0.5) if self.kind == "residual rows" else F.tanh(x) if i % 2 else x * 1.01
+        return x
+
+
+def cpu() -> tuple[float, float]:
+    """Processor seconds of this process and of its finished children."""
+    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
+    return own.ru_utime + own.ru_stime, others.ru_utime + others.ru_stime
+
+
+def one(kind: str, size: str) -> None:
+    """Prints the figures of a network's first hybridized call, in a process of its own."""
+    net: Any = Functions(kind, int(size)) if kind in KINDS else vision.get_model(kind)
+    net.initialize()
+    side = 299 if kind == "inceptionv3" else 224
+    x = mx.nd.array(np.random.RandomState(0).rand(*((8, 8) if kind in KINDS else (1, 3, side, side))).astype("float32"))
+    net(x).asnumpy()                                       # draws the weights
+    net.hybridize()
+    begin, (own, others) = time.perf_counter(), cpu()
+    net(x).asnumpy()
+    wall, (own2, others2) = time.perf_counter() - begin, cpu()
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{wall:9.2f} {own2 - own:9.2f} {others2 - others:9.2f} {memory:9.0f}")
+
+
+def row(title: str, kind: str, size: str, cache: str) -> None:
+    """Figures without and with the cached program."""
+    for state in ("cold", "cached"):
+        run = subprocess.run([sys.executable, __file__, kind, size], env={**os.environ, "HYBRID_CACHE": cache}, capture_output=True, text=True, check=False)
+        print(f"{title:28s} {state:7s}", run.stdout.rstrip() if run.returncode == 0 else run.stderr.strip().splitlines()[-1][:100], flush=True)
+
+
+def main() -> None:
+    if len(sys.argv) == 3:
+        one(*sys.argv[1:])
+        return
+    print(f"{'first call':28s} {'':7s} {'wall s':>9s} {'Python s':>9s} {'C s':>9s} {'MiB':>9s}")
+    with tempfile.TemporaryDirectory() as cache:
+        for name in NETWORKS:
+            row(name, name, "0", f"{cache}/{name}")
+        for kind in KINDS:
+            for n in (1000, 10000) if kind in ("functions", "residual rows") else (1000, 4000):
+                row(f"{kind}, {n} operators", kind, str(n), f"{cache}/{kind}{n}")
+
+
+if __name__ == "__main__":
+    main()
