@@ -30,7 +30,7 @@ LAYERS = [
     ["serialize"],
     ["numpy_extension", "base", "util", "registry", "checkpoint", "metric", "lr_scheduler"],
     ["optimizer"],
-    ["kvstore", "profiler", "recordio", "io", "callback", "monitor", "viz"],
+    ["kvstore", "profiler", "recordio", "data_iter", "callback", "monitor", "viz"],
     ["module"],
     ["model"],
     ["image"],
