@@ -1,7 +1,11 @@
 """Idioms of published networks: containers with a forward of their own, inputs and results in tuples, sizes read while tracing, long chains."""
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -190,3 +194,25 @@ def test_planning_grows_with_the_number_of_operators_not_its_square(monkeypatch:
     seconds(30)
     short, long = min(seconds(400) for _ in range(2)), seconds(3200)
     assert long < 24 * short, f"8 times the operators took {long / short:.1f} times as long"
+
+
+CONVOLUTIONS = """
+import hybrid as mx
+from hybrid.gluon import nn
+mx.random.seed(1)
+net = nn.HybridSequential()
+for _ in range(4):
+    net.add(nn.Conv2D(16, 3, padding=1, in_channels=16), nn.BatchNorm(in_channels=16), nn.Activation("relu"))
+net.initialize()
+net.hybridize()
+net(mx.nd.ones((1, 16, 8, 8)))
+"""
+
+
+def test_the_next_process_finds_the_compiled_program(tmp_path: Path) -> None:
+    kept = []
+    for seed in ("1", "2"):
+        env = {**os.environ, "HYBRID_CACHE": str(tmp_path), "PYTHONHASHSEED": seed}
+        subprocess.run([sys.executable, "-c", CONVOLUTIONS], env=env, check=True)
+        kept.append(sorted(p.name for p in tmp_path.iterdir()))
+    assert kept[0] == kept[1]
