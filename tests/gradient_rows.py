@@ -176,4 +176,12 @@ NO_GRADIENT: dict[str, str] = {
     **_names("_contrib_MultiBoxPrior _contrib_index_array", "depends on the shape alone"),
     **_names("_contrib_MultiBoxTarget _contrib_MultiBoxDetection _contrib_box_iou _contrib_box_encode _contrib_box_decode", "as in MXNet no gradient flows through them"),
     **_names("_npi_bitwise_not _npi_rleft_shift_scalar _npi_rright_shift_scalar", "integers alone"),
+    **_names("_adamw_update _contrib_group_adagrad_update _mp_adamw_update _multi_adamw_update _multi_lamb_update", "an optimizer's update"),
+    **_names("_multi_mp_adamw_update _multi_mp_lamb_update adam_update ftml_update ftrl_update lamb_update_phase1 lamb_update_phase2", "an optimizer's update"),
+    **_names("mp_lamb_update_phase1 mp_lamb_update_phase2 mp_nag_mom_update mp_sgd_mom_update mp_sgd_update multi_all_finite", "an optimizer's update"),
+    **_names("multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update multi_sgd_mom_update multi_sgd_update multi_sum_sq nag_mom_update", "an optimizer's update"),
+    **_names("preloaded_multi_mp_sgd_mom_update preloaded_multi_mp_sgd_update preloaded_multi_sgd_mom_update", "an optimizer's update"),
+    **_names("preloaded_multi_sgd_update reset_arrays rmsprop_update rmspropalex_update sgd_mom_update sgd_update signsgd_update", "an optimizer's update"),
+    **_names("signum_update", "an optimizer's update"),
+    **_names("_contrib_allclose _histogram all_finite", "a truth value or counts"),
 }
