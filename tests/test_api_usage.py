@@ -28,11 +28,9 @@ MISSING: dict[str, str] = {
     **dict.fromkeys(["sym.NDArray", "sym.waitall", "nd.var", "nd.Symbol", "nd.Variable", "nd.Group"], "MXNet has it in the other of nd and sym alone"),
     **dict.fromkeys(["nd.sparse.dot", "nd.sparse.csr_matrix", "sym.sparse.dot", "sym.sparse.csr_matrix"], _NO_SPARSE),
     "sym.save": "MXNet has it in nd; a Symbol has a method",
-    **dict.fromkeys(["method.push", "method.pull", "method.rank", "method.init", "kv.create", "kvstore.create"], _STORE),
+    **dict.fromkeys(["method.push", "method.pull", "method.rank", "method.init"], _STORE),
     **dict.fromkeys(["method.act", "method._slice"], "the user's own classes define it"),
-    **dict.fromkeys(["contrib.text", "contrib.onnx"], "not here yet"),
-    **dict.fromkeys(["image.ImageDetIter", "io.ImageRecordIter"], "iterators over records: gluon.data reads them"),
-    **dict.fromkeys([f"profiler.{n}" for n in ("dump", "dumps", "set_config", "set_state")], "not here yet"),
+    "contrib.onnx": "not here yet",
     "library.load": "loads compiled extensions of MXNet's own engine",
 }
 

@@ -168,7 +168,8 @@ def test_eval():
 
 def test_simple_bind_trains():
     ex = FC.simple_bind(mx.current_context(), a=(2, 3), grad_req={"fc_weight": "write", "fc_bias": "add"})
-    assert {k: v.shape for k, v in ex.arg_dict.items()} == {"a": (2, 3), "fc_weight": (4, 3), "fc_bias": (4,)} and [n for n, g in ex.grad_dict.items() if g is not None] == ["fc_weight", "fc_bias"]
+    assert {k: v.shape for k, v in ex.arg_dict.items()} == {"a": (2, 3), "fc_weight": (4, 3), "fc_bias": (4,)}
+    assert [n for n, g in ex.grad_dict.items() if g is not None] == ["fc_weight", "fc_bias"]
     ex.copy_params_from({"fc_weight": nd.ones((4, 3))})
     for _ in range(2):
         out = ex.forward(is_train=True, a=nd.full((2, 3), 2))

@@ -234,7 +234,8 @@ class Trainer:
         write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True, loss_scaler=self._amp_loss_scaler))
 
     def load_states(self, fname: str | Path) -> None:
-        """Load what ``save_states`` wrote, here or in MXNet 1.9.1 (its pickles are read as data; no code in them runs); the loss scale, if the file has one, goes to a Trainer that ``amp.init_trainer`` knows.
+        """Load what ``save_states`` wrote, here or in MXNet 1.9.1 (its pickles are read as data; no code in them runs); the loss scale, if the
+        file has one, goes to a Trainer that ``amp.init_trainer`` knows.
 
         FileFormatError, and nothing changed, when the file is damaged or of another optimizer.
         """

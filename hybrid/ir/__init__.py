@@ -7,7 +7,6 @@ from .build import map_ as map  # noqa: A004  the primitive's name
 from .host import HostCall, host
 from .node import Node, toposort, users
 from .packed import conv  # noqa: F401  its primitive is registered
-from .packed import conv  # noqa: F401  its primitive is registered
 from .primitives import PRIMS, reduce_identity
 from .program import Program
 from .rowcall import RowKernel, register_rows

@@ -12,7 +12,7 @@ from typing import Any, Iterable, Sequence
 
 def hashed_once(cls: type) -> type:
     """A frozen dataclass whose objects keep their hash: expressions are keys of dictionaries many times over."""
-    count = cls.__hash__
+    count: Any = cls.__hash__
 
     def keep(self: Any) -> int:
         own = self.__dict__

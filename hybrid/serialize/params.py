@@ -217,7 +217,7 @@ def _dense(kind: str, shape: tuple[int, ...], values: np.ndarray, indices: list[
     ends, columns = indices
     if len(shape) != 2 or len(ends) != shape[0] + 1 or values.shape != columns.shape or len(ends) and (ends[0] != 0 or ends[-1] != len(columns)):
         raise ValueError("counts differ")
-    lengths = np.diff(ends.astype(np.int64))
+    lengths: np.ndarray = ends[1:].astype(np.int64) - ends[:-1].astype(np.int64)
     if (lengths < 0).any() or len(columns) and not 0 <= columns.min() <= columns.max() < shape[1]:
         raise ValueError("columns out of range")
     out[np.repeat(np.arange(shape[0]), lengths), columns] = values
