@@ -89,7 +89,7 @@ def _index_only(x: ir.Node, used: dict[ir.Node, list[ir.Node]]) -> bool:
                u.prim == "with_grad" and u.args[0] is not x and u.attrs["name"] in INDEX_LABELS for u in used[x])
 
 
-DETACHED = {"_contrib_ROIAlign": ("rois",), "ROIPooling": ("rois",)}        # MXNet gives these no gradient
+DETACHED = {"_contrib_ROIAlign": ("rois",), "_contrib_RROIAlign": ("rois",), "ROIPooling": ("rois",)}        # MXNet gives these no gradient
 INDEX_LABELS = {"SoftmaxOutput", "SVMOutput"}       # their labels are class numbers in floats
 
 
@@ -184,4 +184,7 @@ NO_GRADIENT: dict[str, str] = {
     **_names("preloaded_multi_sgd_update reset_arrays rmsprop_update rmspropalex_update sgd_mom_update sgd_update signsgd_update", "an optimizer's update"),
     **_names("signum_update", "an optimizer's update"),
     **_names("_contrib_allclose _histogram all_finite", "a truth value or counts"),
+    **_names("_contrib_Proposal _contrib_MultiProposal _onehot_encode", "as in MXNet no gradient flows through them"),
+    **_names("IdentityAttachKLSparseReg _contrib_gradientmultiplier _contrib_round_ste _contrib_sign_ste",
+             "a gradient of its own, which is not the derivative: test_operator_lines.py has MXNet's"),
 }
