@@ -14,7 +14,8 @@ import pytest
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 HEAD = """
-import multiprocessing, os, sys, time
+import multiprocessing, os, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)          # tests in the background of a shell inherit that it is ignored
 import numpy as np
 import hybrid as mx
 from hybrid import gluon, nd
