@@ -105,6 +105,8 @@ class Correlation:
         self.x = line
         if self.x.pixel != m.depth[-1] or self.x.stride not in (1, 2) or self.x.taps == 1 or -(-self.x.pixels // self.lanes) > LINE:
             raise Refused("no kernel along the lines, or long ones")
+        if self.x.pixels < self.x.taps:
+            raise Refused("a kernel larger than the picture: the other way round it is a convolution of pictures")
         found = self._axis(ends - 1) if ends else None
         self.y = found or Axis(None, None, 1, 1, 1, 0)
         special = [v for a in (self.x, self.y) for v in (a.pixel, a.tap) if v is not None]

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
+import numpy as np
+
 CLOCK = [0]
 MOST = 1 << 16                                          # owners of memory that are remembered, those written last
 PARTS = 64                                              # written stretches of one owner's memory that are kept apart
@@ -41,7 +43,7 @@ def since(raw: Any, when: int) -> bool:
 
 def extent(raw: Any) -> tuple[int, int]:
     """First and last address (exclusive) of an array's memory."""
-    first = raw.data.ptr if hasattr(raw.data, "ptr") else raw.ctypes.data
+    first = raw.ctypes.data if isinstance(raw, np.ndarray) else raw.data.ptr              # raw.data fails for bfloat16
     if not raw.size:
         return first, first
     reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]

@@ -89,7 +89,8 @@ def _index_only(x: ir.Node, used: dict[ir.Node, list[ir.Node]]) -> bool:
                u.prim == "with_grad" and u.args[0] is not x and u.attrs["name"] in INDEX_LABELS for u in used[x])
 
 
-DETACHED = {"_contrib_ROIAlign": ("rois",), "_contrib_RROIAlign": ("rois",), "ROIPooling": ("rois",)}        # MXNet gives these no gradient
+DETACHED = {"_contrib_ROIAlign": ("rois",), "_contrib_RROIAlign": ("rois",), "ROIPooling": ("rois",), "_contrib_PSROIPooling": ("rois",),
+            "_contrib_DeformablePSROIPooling": ("rois",)}        # MXNet gives these no gradient
 INDEX_LABELS = {"SoftmaxOutput", "SVMOutput"}       # their labels are class numbers in floats
 
 

@@ -134,7 +134,7 @@ for _name, _fn in BINARY.items():
     case(ELEMENTWISE.get(_name, f"_{_name}"), [f(2, 3, low=_low), f(3, low=_low)], like(_fn), tol=1e-5)
     if _name not in ("div", "hypot", "power"):
         case(f"broadcast_{_name}", [i(2, 3), i(3, low=1)], like(_fn), grad=False)
-case("broadcast_div", [i(4), i(4, low=1)], lambda a, b: np.divide(a, b).astype(np.float32), grad=False)
+case("broadcast_div", [i(4), i(4, low=1)], lambda a, b: np.trunc(np.divide(a, b)).astype(a.dtype), grad=False)
 case("broadcast_power", [i(4), i(4, low=0, high=4)], like(np.power), grad=False)
 case("broadcast_add", [i(2, 3, dtype="int64"), f(3)], lambda a, b: (a + b).astype(np.float32), grad=False)
 case("broadcast_add", [f(2, dtype="float16"), f(2)], lambda a, b: a.astype(np.float32) + b)

@@ -30,7 +30,7 @@ def row(text: str, name: str) -> str:
 
 def test_demo_reads_the_digits_as_mxnet_does(demo: str) -> None:
     assert row(demo, "right") == "338 of 360"
-    differences = [float(x) for x in re.findall(r"\d\.\de-\d+", row(demo, "largest difference from MXNet"))]
+    differences = [float(x) for x in re.findall(r"\d\.\de[+-]\d+", row(demo, "largest difference from MXNet"))]
     assert len(differences) == 2 and max(differences) < 1e-4
 
 

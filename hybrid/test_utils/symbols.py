@@ -238,7 +238,8 @@ def _fill(exes: Sequence[Any], scale: float, arg_params: Any, aux_params: Any, u
         for name, x in exe.aux_dict.items():
             x[:] = aux.get(name, 0)
         for g in exe.grad_dict.values():
-            g[:] = 0
+            if g is not None:
+                g[:] = 0
 
 
 def same_symbol_structure(sym1: Symbol, sym2: Symbol) -> bool:
