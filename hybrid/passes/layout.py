@@ -20,7 +20,6 @@ from ..ir.packed import conv, pack
 from .rewrite import rebuild
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
-THIN_WORK = 1 << 24                               # the same, where a picture has few channels
 LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
 WINOGRAD_BYTES = 1 << 22                          # of transformed weights: more of them take longer to read than they save
 
@@ -131,8 +130,7 @@ class _Conversion:
         batch, filters, oh, ow = n.shape
         work = math.prod(n.shape) * math.prod(w.shape[1:])
         lanes = self.blocking.lanes
-        # vectors would be mostly empty, or the depth short, or turning the picture takes longer than it saves
-        thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes or work < THIN_WORK)
+        thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
         if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or filters < lanes or batch * oh * ow < 8 or thin:
             return None
         form = "depthwise" if depthwise else "direct"
