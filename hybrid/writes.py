@@ -43,7 +43,7 @@ def since(raw: Any, when: int) -> bool:
 
 def extent(raw: Any) -> tuple[int, int]:
     """First and last address (exclusive) of an array's memory."""
-    first = raw.ctypes.data if isinstance(raw, np.ndarray) else raw.data.ptr              # raw.data fails for bfloat16
+    first = raw.__array_interface__["data"][0] if isinstance(raw, np.ndarray) else raw.data.ptr         # raw.data fails for bfloat16
     if not raw.size:
         return first, first
     reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]
