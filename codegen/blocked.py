@@ -7,7 +7,7 @@ Winograd's form (packed_winograd.py) and one filter a channel (packed_depthwise.
 from __future__ import annotations
 
 import math
-from typing import Sequence
+from typing import Callable, Sequence
 
 from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
@@ -64,6 +64,16 @@ class Packed:
         value = e.value(self.k.root, at, last)
         last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
         return outer.lines, filters.lines, last.lines
+
+    def over_channels(self, block: Callable[[str, int], list[str]]) -> list[str]:
+        """Loops over channels as vectors, from lines ``s`` of them. block(load, partial): the statements of one vector."""
+        whole, rest = self.c // self.lanes * self.lanes, self.c % self.lanes
+        out: list[str] = []
+        if whole:
+            out += [f"  for (long c0_ = 0; c0_ < {whole}; c0_ += {self.lanes}) {{", *("    " + s for s in block("HYV_LOAD(s[{}] + c0_)", 0)), "  }"]
+        if rest:
+            out += [f"  {{ const long c0_ = {whole};", *("    " + s for s in block(f"HYV_LOADM(HYV_FIRST({rest}), s[{{}}] + c0_)", rest)), "  }"]
+        return out
 
     def place(self, idx: Index) -> Index:
         """Where a result stands in the kernel's root."""

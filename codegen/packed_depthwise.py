@@ -39,8 +39,7 @@ class Depthwise(Packed):
 
     def micro(self) -> list[str]:
         """All channels of a tile."""
-        L, n = self.lanes, len(self.columns)
-        whole, rest = self.c // L * L, self.c % L
+        n = len(self.columns)
 
         def block(load: str, partial: int) -> list[str]:
             out = [" ".join(f"hy_v s{t} = {{0}};" for t in range(self.tile))]
@@ -52,8 +51,4 @@ class Depthwise(Packed):
                 out.append("}")
             return [*out, *self.finished(0, [(f"px0_ + {t}", f"s{t}") for t in range(self.tile)], partial)]
         out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *const *s, const float *W, long px0_, {self.pointers}) {{"]
-        if whole:
-            out += [f"  for (long c0_ = 0; c0_ < {whole}; c0_ += {L}) {{", *("    " + s for s in block("HYV_LOAD(s[{}] + c0_)", 0)), "  }"]
-        if rest:
-            out += [f"  {{ const long c0_ = {whole};", *("    " + s for s in block(f"HYV_LOADM(HYV_FIRST({rest}), s[{{}}] + c0_)", rest)), "  }"]
-        return [*out, "}"]
+        return [*out, *self.over_channels(block), "}"]

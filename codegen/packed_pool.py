@@ -70,18 +70,13 @@ class Pool(Packed):
 
     def micro(self) -> list[str]:
         """All channels of one result."""
-        L, op = self.lanes, self.dot.attrs["op"]
-        whole, rest = self.c // L * L, self.c % L
+        op = self.dot.attrs["op"]
 
         def block(load: str, partial: int) -> list[str]:
             out = [f"hy_v s0 = {load.format(0)};", *(f"{{ const hy_v a = {load.format(i)}; {STEP[op].format('a')} }}" for i in range(1, self.kh * self.kw))]
             return [*out, *self.finished(0, [("px0_", "s0")], partial)]
         out = [f"static inline __attribute__((always_inline)) void {self.name}_at(const float *const *s, long px0_, {self.pointers}) {{"]
-        if whole:
-            out += [f"  for (long c0_ = 0; c0_ < {whole}; c0_ += {L}) {{", *("    " + s for s in block("HYV_LOAD(s[{}] + c0_)", 0)), "  }"]
-        if rest:
-            out += [f"  {{ const long c0_ = {whole};", *("    " + s for s in block(f"HYV_LOADM(HYV_FIRST({rest}), s[{{}}] + c0_)", rest)), "  }"]
-        return [*out, "}"]
+        return [*out, *self.over_channels(block), "}"]
 
 
 def identity_of(reduce: Node) -> str:

@@ -13,6 +13,7 @@ from .dispatch import apply_program, common_context
 from .ir import Program
 from .scope import SCOPE
 from .tree import LEAF, unflatten
+from .watch import extent
 
 
 class Entry:
@@ -129,13 +130,13 @@ class Entry:
             if self._shared(inputs):
                 return True
             self.checked = REBINDS[0]
-            self.places = sorted(_extent(inputs[i]._data) for i in self.written)
-        return any(_among(_extent(a._data), self.places) for a in arguments) if all(i >= self.arguments for i in self.written) else False
+            self.places = sorted(extent(inputs[i]._data) for i in self.written)
+        return any(_among(extent(a._data), self.places) for a in arguments) if all(i >= self.arguments for i in self.written) else False
 
     def _shared(self, inputs: Sequence[NDArray]) -> bool:
         """One pass over all inputs in the order of their addresses."""
         written, end, last = set(self.written), -1, -1
-        reach: list[tuple[int, int, int]] = sorted((*_extent(x._data), i) for i, x in enumerate(inputs))
+        reach: list[tuple[int, int, int]] = sorted((*extent(x._data), i) for i, x in enumerate(inputs))
         for start, stop, i in reach:
             same = last >= 0 and inputs[i] is inputs[last] and max(i, last) < self.arguments
             if start < end and start < stop and not same and (i in written or last in written):
@@ -161,20 +162,10 @@ class Entry:
         return self.bound(*raw)                          # type: ignore[misc]
 
 
-def _extent(raw: Any) -> tuple[int, int]:
-    """First and last address (exclusive) of an array's memory, on any device."""
-    interface = raw.__array_interface__ if isinstance(raw, np.ndarray) else raw.__cuda_array_interface__
-    start = interface["data"][0]
-    if not raw.size:
-        return start, start
-    reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]
-    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + raw.dtype.itemsize
-
-
-def _among(extent: tuple[int, int], places: Sequence[tuple[int, int]]) -> bool:
+def _among(reach: tuple[int, int], places: Sequence[tuple[int, int]]) -> bool:
     """Whether a stretch of memory meets one of some sorted, disjoint ones."""
-    at = bisect.bisect_left(places, (extent[1], 0))
-    return at > 0 and places[at - 1][1] > extent[0]
+    at = bisect.bisect_left(places, (reach[1], 0))
+    return at > 0 and places[at - 1][1] > reach[0]
 
 
 def _keys(ctx: Context, n: int) -> Any:

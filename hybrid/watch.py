@@ -18,9 +18,10 @@ TOKENS: "list[weakref.ref[Token]]" = []
 _outside: dict[int, tuple[Any, int, int]] = {}          # owner's id -> (weak reference, first address, last)
 
 
-def extent(raw: np.ndarray) -> tuple[int, int]:
-    """First and last address (exclusive) of an array's memory."""
-    start = raw.__array_interface__["data"][0]
+def extent(raw: Any) -> tuple[int, int]:
+    """First and last address (exclusive) of an array's memory, on any device."""
+    interface = raw.__array_interface__ if isinstance(raw, np.ndarray) else raw.__cuda_array_interface__
+    start = interface["data"][0]
     if not raw.size:
         return start, start
     reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]

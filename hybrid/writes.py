@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-import numpy as np
+from .watch import extent
 
 CLOCK = [0]
 MOST = 1 << 16                                          # owners of memory that are remembered, those written last
@@ -39,15 +39,6 @@ def since(raw: Any, when: int) -> bool:
         return False
     first, last = extent(raw)
     return any(t > when and a < last and first < b for (a, b), t in list(stretches.items()))
-
-
-def extent(raw: Any) -> tuple[int, int]:
-    """First and last address (exclusive) of an array's memory."""
-    first = raw.__array_interface__["data"][0] if isinstance(raw, np.ndarray) else raw.data.ptr         # raw.data fails for bfloat16
-    if not raw.size:
-        return first, first
-    reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]
-    return first + sum(r for r in reach if r < 0), first + sum(r for r in reach if r > 0) + raw.itemsize
 
 
 def _owner(raw: Any) -> Any:
