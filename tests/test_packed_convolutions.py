@@ -279,3 +279,25 @@ def test_normalisation_is_one_product() -> None:
     assert "sub" not in " ".join(" ".join(k.nodes) for k in net.report().kernels)
     net[1].beta.data()[:] = 2
     np.testing.assert_allclose(net(x).asnumpy(), eager(net, x), rtol=1e-5, atol=1e-5)
+
+
+class ReadThrice(gluon.HybridBlock):
+    """A value that stays channels first, read by convolutions, by the sum after one of them, and returned."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with self.name_scope():
+            self.one, self.two = nn.Conv2D(16, 3, padding=1, in_channels=16), nn.Conv2D(16, 3, 2, 1, in_channels=16)
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        v = F.softmax(x, axis=1)
+        return self.one(v) + v, self.two(v), v
+
+
+def test_a_turned_picture_that_several_kernels_read_is_in_memory() -> None:
+    net, x = ReadThrice(), nd.array(random(2, 16, 10, 12))
+    net.initialize()
+    eager = [y.asnumpy() for y in net(x)]
+    net.hybridize()
+    for mine, wanted in zip(net(x), eager, strict=True):
+        np.testing.assert_allclose(mine.asnumpy(), wanted, rtol=1e-5, atol=1e-5)
