@@ -19,7 +19,7 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, Operand, matmul, root_index
-from .vector import F32, Refused, VectorEmitter, lane_loop, masked
+from .vector import F32, Refused, VectorEmitter, copies, lane_loop, masked
 
 PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
@@ -65,7 +65,8 @@ def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int) -> Til
                 continue
             blocks = -(-x // c) * -(-y // r)
             loads, fmas = nv + mr, nv * mr
-            cost = tiles * blocks * max(fmas / 2, loads / 2, 4) * (1 + 0.3 * loads / fmas)
+            traffic = (64 * nv + 12 * mr) / fmas           # bytes a product; those of the rows come from farther away
+            cost = tiles * blocks * max(fmas / 2, loads / 2, 4) * (1 + 0.01 * traffic)
             if cost < best:
                 best, found = cost, Tile(mr, nv, r, c)
     return found
@@ -398,14 +399,23 @@ class Contraction:
         block.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
         self.vectors = True
 
-    def _some_lanes(self, q: Var, lines: list[str], skipped: str) -> list[str]:
-        """All lanes of a variable but the first ``skipped``, which is known at run time only."""
+    def _some_lanes(self, q: Var, lines: list[str], skipped: str, whole: bool) -> list[str]:
+        """All lanes of a variable but the first ``skipped``, which is known at run time only: often none, and whole vectors
+        if ``whole``. Masks are left to the tiles that need them, they cost a third of an optimizer's update.
+        """
         if skipped == "0":
             return lane_loop(q, lines, self.lanes, 1)
+        if whole:
+            return [f"for (long q_ = {skipped}; q_ < {q.extent}; q_ += {self.lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
         if self.lanes != 16:
             raise Refused("masks at run time")
-        return [f"for (long q_ = 0; q_ < {q.extent}; q_ += {self.lanes}) {{",
+        rest = [f"for (long q_ = 0; q_ < {q.extent}; q_ += {self.lanes}) {{",
                 f"  const hy_m mk = HYV_RANGE({skipped} - q_, {q.extent} - q_);", *("  " + s for s in masked(lines)), "}"]
+        return [f"if ({skipped} == 0) {{", *("  " + s for s in lane_loop(q, lines, self.lanes, 1)), "} else {", *("  " + s for s in rest), "}"]
+
+    def _whole(self, extent: int, size: int) -> bool:
+        """Whether tiles of a size overlap in an axis by whole vectors."""
+        return size % self.lanes == 0 and extent % self.lanes == 0
 
     def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
         q, first = Var("q_", t.c), Var("x0", max(x.extent, 2))
@@ -416,7 +426,8 @@ class Contraction:
         last = lines.child([q])
         self._root_value(e, root_index(self.k, tuple(substitute(i, {x: var(first) + var(q)}) for i in m.dot_index)), last)
         cell = f"acc + {'i_m' if m.sizes[0] > 1 else '0'} * {width} + {f'{inner_name(y)} * {t.c} + ' if y else ''}q_"
-        body = [*lines.lines, *self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines], self.begin.get(x, "0"))]
+        body = [*lines.lines, *self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines], self.begin.get(x, "0"),
+                                                self._whole(x.extent, t.c))]
         if y:
             body = self._span_loop(y, {y: (t.r, "y0")}, body, False)
         head = ["long mm = m_first + i_m;", *decode("mm", m.rows)]
@@ -432,7 +443,8 @@ class Contraction:
         L = self.lanes
         turned = [f"{self.T} turned[{width * L}] __attribute__((aligned(64)));",
                   f"for (long j = 0; j < {width}; j += {L}) turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"]
-        body = self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines], self.begin.get(None, "0"))
+        body = self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines], self.begin.get(None, "0"),
+                                self._whole(m.rows[0].extent, t.mr))
         return [*turned, *top.lines, *self._span_loop(x, {x: (t.c, "x0")}, [*column.lines, *body], False)]
 
     def _rounded(self, value: str) -> str:

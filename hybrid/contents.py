@@ -26,7 +26,12 @@ def can_change_inside(value: Any) -> bool:
     """Whether a value may get other contents without a new assignment (blocks and parameters note their changes themselves)."""
     if isinstance(value, tuple):
         return any(can_change_inside(v) for v in value)
-    return not isinstance(value, _FIXED) and not hasattr(value, "_signature_version")
+    return not isinstance(value, _FIXED) and not hasattr(value, "_signature_version") and not _notes_changes(value)
+
+
+def _notes_changes(value: Any) -> bool:
+    """Trainers, metrics, …: objects of this library's classes note changes in ways of their own."""
+    return type(value).__module__.split(".")[0] == "hybrid" and not isinstance(value, (dict, list, tuple, set, np.ndarray)) and not hasattr(value, "stamp")
 
 
 @functools.cache
@@ -90,7 +95,7 @@ class _Walk:
     def _attributes(self, value: Any) -> Any:
         """The attributes of an object that count."""
         cls = type(value)
-        if cls.__module__.split(".")[0] == "hybrid":               # trainers, metrics, …: they note changes in ways of their own
+        if _notes_changes(value):
             return None
         own: Any = named_in_methods(cls) if _is_users(cls) else frozenset()          # type: ignore[arg-type]
         if self.names is None or own is None:

@@ -1,7 +1,6 @@
 """A compiled signature: what its inputs are, how it is called, how its results are put together."""
 from __future__ import annotations
 
-import bisect
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -10,10 +9,12 @@ from . import random, runtime
 from .array import REBINDS, NDArray, array, wrap
 from .device import Context
 from .dispatch import apply_program, common_context
+from .extents import Extents, extent
 from .ir import Program
 from .scope import SCOPE
 from .tree import LEAF, unflatten
-from .watch import extent
+from .watch import TOKENS, written_among
+from .writes import Group
 
 
 class Entry:
@@ -39,7 +40,8 @@ class Entry:
         self.single = (structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
                        and not self.before and not self.after)
         self.bound: Any = None
-        self.seen = self.checked = self.collected = -1
+        self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
+        self.seen = self.checked = self.collected = self.marked = -1
         self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
 
     @property
@@ -68,6 +70,15 @@ class Entry:
             self.arrays, self.collected = arrays, now
             self.slots = [(owner.slot(arguments, self.ctx), used_up) for owner, used_up in self.gradients]
         return self.arrays
+
+    def takes(self, arguments: Sequence[Any]) -> bool:
+        """Whether this is the entry for some arguments that are all there is: plain arrays, none of them twice."""
+        if len(arguments) != self.arguments:
+            return False
+        for a, leaf in zip(arguments, self.program.inputs):
+            if type(a) is not self.cls or a._ctx != self.ctx or a._data.shape != leaf.shape or a._data.dtype != leaf.dtype:
+                return False
+        return len(arguments) < 2 or len(set(map(id, arguments))) == len(arguments)
 
     def run(self, arguments: Sequence[NDArray], otherwise: Callable[[], Any]) -> Any:
         """Call the program and put the results together. ``otherwise`` is called instead where the program may not be."""
@@ -101,9 +112,25 @@ class Entry:
         raw = self.fast([x._data for x in (inputs[:self.arguments] + inputs[-1:] if self.draws else inputs[:self.arguments])])
         if raw is None:
             return None
-        for slot, _ in self.program.updates:
-            inputs[slot]._bump()
+        if self.program.updates:
+            self._note_updates(inputs)
         return [wrap(r, self.ctx, self.cls) for r in raw]
+
+    def _note_updates(self, inputs: list[NDArray]) -> None:
+        """The inputs that the program updates were written."""
+        if self.marked != REBINDS[0]:
+            self.marked = REBINDS[0]
+            self.updated = [slot for slot, _ in self.program.updates if slot >= self.arguments]
+            self.group = Group([inputs[slot]._data for slot in self.updated])
+        for slot in self.updated:
+            inputs[slot]._version += 1
+        self.group.note()
+        if TOKENS and written_among(self.group):
+            REBINDS[0] += 1
+        if self.changes_arguments:
+            for slot, _ in self.program.updates:
+                if slot < self.arguments:
+                    inputs[slot]._bump()
 
     def _run(self, inputs: list[NDArray]) -> list[NDArray]:
         return apply_program(self.program, inputs, self._runner, self.cls, self.graph)
@@ -125,13 +152,18 @@ class Entry:
 
     def overlaps(self, arguments: Sequence[NDArray]) -> bool:
         """Whether an input that is changed in place shares memory with another one, which the program cannot know."""
-        if self.checked != REBINDS[0] or any(i < self.arguments for i in self.written):
+        if self.checked != REBINDS[0] or self.changes_arguments:
             inputs = [*arguments, *self.fixed(arguments)]
             if self._shared(inputs):
                 return True
             self.checked = REBINDS[0]
-            self.places = sorted(extent(inputs[i]._data) for i in self.written)
-        return any(_among(extent(a._data), self.places) for a in arguments) if all(i >= self.arguments for i in self.written) else False
+            self.places = Extents(inputs[i]._data for i in self.written)
+        if self.changes_arguments:
+            return False
+        for a in arguments:
+            if self.places.meets(*extent(a._data)):
+                return True
+        return False
 
     def _shared(self, inputs: Sequence[NDArray]) -> bool:
         """One pass over all inputs in the order of their addresses."""
@@ -160,12 +192,6 @@ class Entry:
                 return None
             self.seen = now
         return self.bound(*raw)                          # type: ignore[misc]
-
-
-def _among(reach: tuple[int, int], places: Sequence[tuple[int, int]]) -> bool:
-    """Whether a stretch of memory meets one of some sorted, disjoint ones."""
-    at = bisect.bisect_left(places, (reach[1], 0))
-    return at > 0 and places[at - 1][1] > reach[0]
 
 
 def _keys(ctx: Context, n: int) -> Any:

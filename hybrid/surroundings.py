@@ -108,6 +108,7 @@ class Surroundings:
         self.places: list[Place] = []
         self._ids: Any = None
         self._values: list[tuple[Any, Any]] = []
+        self._stamp: Any = None                          # as long as ``same``, where identities tell all
 
     def refresh(self) -> None:
         """Look for the variables again: called before a trace, when all that it reads is there."""
@@ -116,6 +117,7 @@ class Surroundings:
 
     def watch(self) -> bool:
         """Note the values for ``same``. Whether comparing identities is enough: none of them can change inside, none is an array."""
+        self._stamp = None
         self._values = [(p.get, p.get()) for p in self.places]
         return not any(isinstance(v, NDArray) or can_change_inside(v) for _, v in self._values)
 
@@ -137,6 +139,14 @@ class Surroundings:
 
     def stamp(self) -> Any:
         """A value that differs when a trace would: for arrays shape, dtype, device and which are one and the same."""
+        if self._stamp is not None and self.same():
+            return self._stamp
+        steady = self.watch()
+        stamp = self._stamped()
+        self._stamp = stamp if steady else None
+        return stamp
+
+    def _stamped(self) -> Any:
         ids: dict[int, int] = {}
         out = []
         for i, p in enumerate(self.places):

@@ -157,7 +157,7 @@ class Hybridized:
         self.entries: dict[Any, Entry] = {}
         self.cache_misses: list[str] = []
         self._lock = threading.RLock()
-        self._last: tuple[Entry, Any, int, bool] | None = None
+        self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
         self.quick: Callable[[Any], Any] | None = None
 
@@ -199,18 +199,10 @@ class Hybridized:
                 return out
         last = self._last
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
-            entry, version, n, train = last
-            if len(args) == n and SCOPE.training == train and self.version() == version:
-                try:
-                    for a in args:
-                        if a._ctx != entry.ctx or type(a) is not entry.cls:
-                            break
-                    else:
-                        out = entry.fast([a._data for a in args])
-                        if out is not None:
-                            return wrap(out[0], entry.ctx, entry.cls)
-                except AttributeError:
-                    pass                                     # an argument is no array
+            entry, version, train, np_array = last
+            if entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array and self.version() == version:
+                out = entry.fast([a._data for a in args]) if entry.single else None
+                return wrap(out[0], entry.ctx, entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
         return self._slow(args, kwargs)
 
     def _slow(self, args: Any, kwargs: Any) -> Any:
@@ -230,9 +222,10 @@ class Hybridized:
         new = entry is None
         if entry is None:
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
-        if not SCOPE.recording and self._plain(args, kwargs, held) and entry.single and repeats is None:
-            self._last = (entry, self.version(), len(args), SCOPE.training)
-            self._make_quick(entry, args)
+        if not SCOPE.recording and repeats is None and self._plain(args, kwargs, held):
+            self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
+            if entry.single:
+                self._make_quick(entry, args)
         out = entry.run(every, lambda: self.fn(*args, **kwargs))
         if new and entry.recorded and config.debug_level():
             debug.compiled(self.name, entry.report())
@@ -270,7 +263,7 @@ class Hybridized:
                 entry = self._trace(structure, arrays, held, ctx, cls)
                 final = (*signature[:6], self.version(), *signature[7:])       # tracing may have finished deferred parameters
                 self.entries[signature] = self.entries[final] = entry
-                if not entry.recorded:
+                if not entry.recorded and config.debug_level():
                     debug.compiled(self.name, entry.report())
         return entry
 

@@ -5,47 +5,25 @@ unseen (DLPack, arrays that were taken over without a copy) is noted by ``shared
 """
 from __future__ import annotations
 
-import bisect
 import weakref
-from typing import Any, Iterable, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
 from . import forking
+from .extents import Extents, extent
 
 _lock = forking.lock()
 TOKENS: "list[weakref.ref[Token]]" = []
 _outside: dict[int, tuple[Any, int, int]] = {}          # owner's id -> (weak reference, first address, last)
 
 
-def extent(raw: Any) -> tuple[int, int]:
-    """First and last address (exclusive) of an array's memory, on any device."""
-    interface = raw.__array_interface__ if isinstance(raw, np.ndarray) else raw.__cuda_array_interface__
-    start = interface["data"][0]
-    if not raw.size:
-        return start, start
-    reach = [(n - 1) * step for n, step in zip(raw.shape, raw.strides)]
-    return start + sum(r for r in reach if r < 0), start + sum(r for r in reach if r > 0) + raw.dtype.itemsize
-
-
-class Token:
+class Token(Extents):
     """Memory that something was computed from. ``stale`` as soon as one of the arrays is written."""
 
     def __init__(self, arrays: Sequence[np.ndarray]):
+        super().__init__(arrays)
         self.stale = False
-        self.starts: list[int] = []
-        self.stops: list[int] = []
-        for start, stop in sorted(extent(a) for a in arrays):
-            if self.stops and start < self.stops[-1]:
-                self.stops[-1] = max(stop, self.stops[-1])
-            elif stop > start:
-                self.starts.append(start)
-                self.stops.append(stop)
-
-    def meets(self, start: int, stop: int) -> bool:
-        """Whether a stretch of memory is among it."""
-        at = bisect.bisect_left(self.starts, stop)
-        return at > 0 and self.stops[at - 1] > start
 
 
 def watch(arrays: Sequence[np.ndarray]) -> Token:
@@ -62,10 +40,19 @@ def written(raw: Any) -> bool:
     if not isinstance(raw, np.ndarray):
         return False
     start, stop = extent(raw)
+    return _stale(lambda token: token.meets(start, stop))
+
+
+def written_among(memory: Extents) -> bool:
+    """Note that all of some memory was written; as ``written``."""
+    return _stale(memory.meets_any)
+
+
+def _stale(meets: Callable[[Token], bool]) -> bool:
     hit = False
     for ref in list(TOKENS):
         token = ref()
-        if token is not None and not token.stale and token.meets(start, stop):
+        if token is not None and not token.stale and meets(token):
             token.stale = hit = True
     if hit:
         with _lock:

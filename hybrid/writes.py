@@ -4,15 +4,44 @@ numbers when its gradient is taken. Every write through an array comes by ``note
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Sequence
 
-from .watch import extent
+from .extents import Extents, extent
 
 CLOCK = [0]
 MOST = 1 << 16                                          # owners of memory that are remembered, those written last
+GROUPS = 1 << 10                                        # groups that are remembered, those written last
 PARTS = 64                                              # written stretches of one owner's memory that are kept apart
 _whole: "OrderedDict[int, int]" = OrderedDict()         # owner's id -> when it was written through itself
 _parts: "OrderedDict[int, dict[tuple[int, int], int]]" = OrderedDict()      # owner's id -> stretch -> when it was written through a view
+
+
+class Group(Extents):
+    """Memory that one program writes at every call: one note serves all of it."""
+
+    def __init__(self, arrays: Sequence[Any]):
+        super().__init__(arrays)
+        self.when = 0
+        self.listed = False
+
+    def note(self) -> None:
+        """Note that all of it was written just now."""
+        CLOCK[0] += 1
+        self.when = CLOCK[0]
+        if not self.listed:
+            self._list()
+
+    def _list(self) -> None:
+        self.listed = True
+        _groups.append(self)
+        if len(_groups) > GROUPS:
+            _groups.sort(key=lambda g: g.when)
+            for g in _groups[:GROUPS // 2]:
+                g.listed = False
+            del _groups[:GROUPS // 2]
+
+
+_groups: list[Group] = []
 
 
 def note(raw: Any) -> None:
@@ -31,6 +60,10 @@ def note(raw: Any) -> None:
 
 def since(raw: Any, when: int) -> bool:
     """Whether the memory of a raw array, which was alive all the time, has been written after a time (a value of ``CLOCK[0]``)."""
+    if any(g.when > when for g in _groups):
+        first, last = extent(raw)
+        if any(g.when > when and g.meets(first, last) for g in list(_groups)):
+            return True
     owner = id(_owner(raw))
     if _whole.get(owner, 0) > when:
         return True

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "watch", "writes"],
+    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "extents", "watch", "writes"],
     ["ir"],
     ["ops"],
     ["passes"],
@@ -32,6 +32,7 @@ LAYERS = [
     ["optimizer"],
     ["kvstore", "profiler", "recordio", "data_iter", "callback", "monitor", "viz"],
     ["module"],
+    ["rnn"],
     ["model"],
     ["image"],
     ["io"],

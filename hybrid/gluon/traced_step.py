@@ -45,7 +45,8 @@ class Update:
 
     def _trace_version(self) -> Any:
         t = self.trainer
-        return id(t), id(t._optimizer), t._optimizer.flags(), tuple((t._optimizer.form(i), p.grad_req) for i, p in enumerate(t._params))
+        form = t._optimizer.form
+        return id(t), id(t._optimizer), t._optimizer.flags(), tuple([form(i) for i in range(len(t._params))]), tuple([p.grad_req for p in t._params])
 
     def _counters(self) -> None:
         return None

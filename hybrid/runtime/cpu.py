@@ -4,43 +4,44 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from pathlib import Path
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 import numpy as np
 
-from hybrid.codegen import c as printer
-from hybrid.codegen import packed
-
 from ..device import aligned_bytes
 from ..errors import CompileError
-from ..ir import Node, Program
-from ..passes.memory import in_place_updates
-from ..passes.pipeline import Planned, plan
-from ..passes.together import Joining
-from . import buffers, launcher, threads, toolchain
+from ..ir import Program
+from . import buffers, cache, launcher, plans, threads, toolchain
 from .net_ffi import ffi as _ffi
 from .prepared import Prepared, prepared
-from .report import Report, make_report, note_in_place
+from .recipe import Recipe
+from .report import Report
+
+if TYPE_CHECKING:
+    from ..passes.pipeline import Planned
+    from .build import Built
 
 _from_buffer, _new = _ffi.from_buffer, _ffi.new
-JOINING = Joining(printer.joins)
 MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
 
 
-def _loaded_library(source: str) -> tuple[Any, Path]:
-    """The shared object of a C text, loaded, and its source file. A damaged file in the cache is built again."""
-    so, c = toolchain.build(source)
-    try:
-        return threads.open_program(so), c
-    except OSError:
-        with contextlib.suppress(OSError):
-            so.unlink()
-    so, c = toolchain.build(source)
-    try:
-        return threads.open_program(so), c
-    except OSError as err:
-        raise CompileError(f"the compiled program {so} cannot be loaded; delete it, or set HYBRID_CACHE to another folder: {err}") from None
+def _build(planned: "Planned") -> "Built":
+    from .build import build                             # noqa: PLC0415  planning and printing load only where a program is not in the disk cache
+    return build(planned)
+
+
+def _opened(built: "Built") -> Any:
+    """The library of a program just built. A damaged file in the cache is built again."""
+    so = built.library
+    for _ in range(2):
+        try:
+            return threads.open_program(so)
+        except OSError as err:
+            reason = err
+            with contextlib.suppress(OSError):
+                so.unlink()
+            so, _ = toolchain.build(built.source)
+    raise CompileError(f"the compiled program {so} cannot be loaded; delete it, or set HYBRID_CACHE to another folder: {reason}")
 
 
 class CpuProgram:
@@ -48,65 +49,60 @@ class CpuProgram:
     in updated slots are overwritten. Safe to call from several threads at once: each call has an arena of its own.
     """
 
-    def __init__(self, planned: Planned):
+    def __init__(self, planned: "Planned"):
         begin = time.perf_counter()
         launcher.prepare()
-        self.planned = planned
-        self.report: Report = make_report(planned, "C")
-        self._layout()
-        source = self._source()
-        self._lib, c = _loaded_library(source)
-        threads.share(self._lib)
-        self._net = self._lib.net
-        self.report.source_path, self.report.source = str(c), source
-        self.given = len(planned.source.inputs)                  # inputs of the caller; those after them are prepared
-        self.prepare = CpuProgram(plan(planned.prepare, JOINING)) if planned.prepare is not None else None
-        self.report.compile_seconds = time.perf_counter() - begin
+        self._take(_build(planned), lambda: planned, begin)
+
+    def _take(self, built: "Built", again: "Callable[[], Planned]", begin: float) -> None:
+        prepare = None
+        if built.prepare is not None:
+            part, whole = built.prepare, again
+            prepare = CpuProgram.__new__(CpuProgram)
+            prepare._take(part, lambda: _prepare_plan(whole()), begin)
+        self._set(built.recipe, _opened(built), prepare, again)
+        self._report = built.report
+        built.report.compile_seconds = time.perf_counter() - begin
+
+    def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]") -> None:
+        self.recipe, self.prepare, self._again = recipe, prepare, again
+        self._lib, self._net = library, library.net
+        threads.share(library)
+        self._report: Report | None = None
+        self._seconds = 0.0
+        self._inputs, self._constants, self._new = recipe.inputs, recipe.constants, recipe.fresh
+        self.given, self.slots = recipe.given, recipe.slots      # inputs of the caller; those after them are prepared
+        self._arena_slot, self._arena_bytes = recipe.arena_slot, recipe.arena_bytes
+        self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(recipe.written), recipe.simple
         self._arenas: list[np.ndarray] = []
 
-    # ---- the pointer table: inputs, embedded constants, written results, arena
-    def _layout(self) -> None:
-        fused = self.planned.fused
-        self._inputs = [(n.shape, n.dtype) for n in fused.program.inputs]
-        index: dict[Node, int] = {n: i for i, n in enumerate(fused.program.inputs)}
-        self._constants: list[np.ndarray] = []
-        for n in [*(n for k in fused.kernels for n in k.reads), *(n for n, _ in fused.results)]:
-            if n.prim == "data" and n not in index:
-                index[n] = len(index)
-                self._constants.append(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape))
-        placed = in_place_updates(fused, ("elementwise", "contraction"))         # written straight into the caller's array
-        note_in_place(self.report, placed)
-        for k in fused.kernels:
-            k.once = any(n in placed for n in k.stores)
-        self._written = set(placed.values())
-        self._fresh: list[Node] = []
-        for n, _ in fused.results:
-            if n not in index and n not in placed:
-                index[n] = len(index)
-                self._fresh.append(n)
-        self._arena_slot = len(index)
-        index.update(placed)
-        self._index = index
-        outputs = len(fused.program.outputs)
-        self._results = [(index[n], shape) for n, shape in fused.results[:outputs]]
-        self._updates = [(slot, index[n], shape) for (slot, _), (n, shape) in zip(fused.program.updates, fused.results[outputs:]) if n not in placed]
-        self._new = [(n.shape, n.dtype) for n in self._fresh]
-        self._simple = (len(self._fresh) == outputs and not self._updates and not self._written and
-                        all(i == self._arena_slot - len(self._fresh) + k and shape == self._fresh[k].shape
-                            for k, (i, shape) in enumerate(self._results)))
+    @classmethod
+    def of(cls, recipe: Recipe, again: "Callable[[], Planned]") -> "CpuProgram":
+        """The program of a recipe from the disk cache. again: plans it anew, for the report. OSError where its library cannot be loaded."""
+        begin = time.perf_counter()
+        launcher.prepare()
+        path = cache.folder() / recipe.library
+        if not toolchain.intact(path):
+            raise OSError(f"{path} is not there or was changed")
+        program = cls.__new__(cls)
+        prepare = cls.of(recipe.prepare, lambda: _prepare_plan(again())) if recipe.prepare is not None else None
+        program._set(recipe, threads.open_program(path), prepare, again)
+        program._seconds = time.perf_counter() - begin
+        return program
 
-    def _pointer(self, n: Node) -> str:
-        if n in self._index:
-            return f"b[{self._index[n]}]"
-        return f"(void *)((char *)b[{self._arena_slot}] + {self.planned.memory.offsets[n]})"
+    @property
+    def planned(self) -> "Planned":
+        """What the passes decided."""
+        return self._again()
 
-    def _source(self) -> str:
-        arena = self.planned.memory.arena
-        source, scratch = printer.print_program(self.planned.groups, self._pointer, f"(void *)((char *)b[{self._arena_slot}] + {arena})",
-                                                toolchain.vector_bytes())
-        self._arena_bytes = arena + scratch
-        self.report.scratch_bytes = scratch
-        return source
+    @property
+    def report(self) -> Report:
+        """What was decided, and the source. Of a program that the disk cache gave it is found out now."""
+        if self._report is None:
+            report = _build(self._again()).report
+            report.compile_seconds = self._seconds
+            self._report = report
+        return self._report
 
     # ---- calls
     def _arena(self) -> np.ndarray:
@@ -133,7 +129,7 @@ class CpuProgram:
     def run(self, ready: Sequence[np.ndarray], originals: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on arrays that ``check`` returned; updates go into ``originals``."""
         fresh = [buffers.empty(s, d) for s, d in self._new]
-        prepared = self.prepare([ready[s] for s in self.planned.slots]) if self.prepare is not None else []
+        prepared = self.prepare([ready[s] for s in self.slots]) if self.prepare is not None else []
         table: list[Any] = [*ready, *prepared, *self._constants, *fresh]
         arena = self._arena()
         keep = [_from_buffer(a) for a in table]
@@ -196,9 +192,9 @@ class Bound:
         program = self.program
         if program.prepare is None:
             return True
-        if not given.keys() >= set(program.planned.slots):
+        if not given.keys() >= set(program.slots):
             return False
-        self._prepared = prepared(self._prepared, [given[s] for s in program.planned.slots], program.prepare)
+        self._prepared = prepared(self._prepared, [given[s] for s in program.slots], program.prepare)
         return self._prepared is not None
 
     def _added(self) -> list[tuple[int, np.ndarray]]:
@@ -232,7 +228,7 @@ class Bound:
     def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...]) -> Any:
         """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none."""
         program = self.program
-        if len(program._fresh) != 1 or len(program._results) != 1 or program._updates or program._written or program._arena_slot > MAX_LAUNCHER_SLOTS:
+        if len(program._new) != 1 or len(program._results) != 1 or program._updates or program._written or program._arena_slot > MAX_LAUNCHER_SLOTS:
             return None
         made = launcher.load()
         if made is None:
@@ -275,12 +271,31 @@ class Bound:
         return self.program.finish(given, fresh)
 
 
+def _prepare_plan(whole: "Planned") -> "Planned":
+    from .build import prepare_plan                      # noqa: PLC0415
+    return prepare_plan(whole)
+
+
 def compiled(program: Program) -> CpuProgram:
     """A compiled program; what depends on its lasting inputs (``memo["lasting"]``: parameters) alone is prepared once."""
-    return CpuProgram(plan(program, JOINING, program.memo.get("lasting", frozenset()), packed.blocking(toolchain.vector_bytes())))
+    lasting = program.memo.get("lasting", frozenset())
+
+    def again() -> "Planned":
+        from .build import planned                       # noqa: PLC0415
+        return planned(program, lasting)
+    key = plans.key(program, lasting)
+    recipe = plans.read(key)
+    if recipe is not None:
+        with contextlib.suppress(OSError):
+            return CpuProgram.of(recipe, again)
+    begin = time.perf_counter()
+    launcher.prepare()
+    made = CpuProgram.__new__(CpuProgram)
+    made._take(_build(again()), again, begin)
+    plans.keep(key, made.recipe)
+    return made
 
 
 def has_compiler() -> bool:
     """Whether generated C can be compiled here."""
     return toolchain.compiler() is not None
-
