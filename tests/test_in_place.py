@@ -8,9 +8,10 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
-from hybrid import autograd, gluon, nd
+from hybrid import autograd, gluon, hybridize, nd
 from hybrid.errors import HybridError
 from hybrid.gluon import nn
+from hybrid.writes import CLOCK, GROUPS, Group, _groups, since
 
 MODES = pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
 
@@ -132,3 +133,46 @@ def test_many_writes_of_parts_are_kept_apart() -> None:
     whole[399:400][:] = 2
     with pytest.raises(HybridError, match="changed in place"):
         y.backward()
+
+
+@pytest.mark.parametrize("then", ["nothing", "another-program", "dropped"])
+def test_a_compiled_program_writes(then: str) -> None:
+    """A captured array that a compiled function changes, and what shares its memory; the second call goes the short way."""
+    def change(held: Any) -> Any:
+        @hybridize
+        def add(x: Any) -> Any:
+            held[:] = held + x
+            return x * 2
+        return add
+    whole, other = nd.ones((4, 3)), nd.ones((2,))
+    part, untouched = whole[1], nd.ones((3,))
+    for x in (part, untouched):
+        x.attach_grad()
+    add = change(whole)
+    for _ in range(3):
+        add(nd.ones((1, 3)))
+    with autograd.record():
+        y, z = part * part, untouched * untouched
+    add(nd.ones((1, 3)))
+    if then == "another-program":
+        change(other)(nd.ones((1,)))
+    elif then == "dropped":
+        del add
+        other._rebind(other._data.copy())
+    z.backward()
+    with pytest.raises(HybridError, match="changed in place"):
+        y.backward()
+    np.testing.assert_array_equal(whole.asnumpy(), np.full((4, 3), 5.0))
+
+
+def test_programs_that_write_are_remembered() -> None:
+    """More of them than are kept: those that wrote last still count."""
+    groups = [Group([np.zeros(1)]) for _ in range(GROUPS + 5)]
+    held = [np.zeros(2) for _ in range(3)]
+    last, when = Group(held[:2]), CLOCK[0]
+    last.note()
+    for g in groups:
+        g.note()
+    last.note()
+    assert since(held[0][1:], when) and since(held[1], when) and not since(held[2], when) and not since(held[1], CLOCK[0])
+    assert len(_groups) <= GROUPS
