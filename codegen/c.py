@@ -12,7 +12,7 @@ from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.together import Group
 
-from . import convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort, vector
+from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort, vector
 from .contraction import Contraction, Target, sum_dtype, support, supported
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
@@ -150,6 +150,8 @@ def print_sort(k: Kernel, name: str) -> Printed:
 
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
+    if k.kind == "attention":
+        return attention.print_attention(k, name, target)
     if k.kind == "convolution":
         return packed.print_packed(k, name, target)
     if supported(k):

@@ -41,12 +41,15 @@ class Kernel:
     once: bool = False                             # whether results overwrite inputs, so that each element is written once
     reason: str = "result"                          # why the root is stored and not part of another kernel
     inner: Any = None                              # of a loop: its planned body
+    attention: Any = None                          # passes.attention.Attention, if the contraction is its last product
 
     @property
     def kind(self) -> str:
-        """elementwise, reduction, row, contraction, convolution, concat, scatter, sort, call or loop."""
+        """elementwise, reduction, row, contraction, convolution, concat, scatter, sort, call, loop or attention."""
         if self.root.prim in ALWAYS_ROOT:
             return {"concat": "concat", "scatter_add": "scatter", "argsort": "sort", "rows": "call", "scan": "loop"}[self.root.prim]
+        if self.attention is not None:
+            return "attention"
         if self.dot is not None:
             return "convolution" if self.dot.prim == "conv" else "contraction"
         if self.hoisted:

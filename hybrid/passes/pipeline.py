@@ -40,11 +40,11 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
         verify_program(current, name)
     arranged = layout(current, lasting, blocking) if lasting and blocking is not None else Layout(current)
     verify_program(arranged.main, "layout")
-    fused = fuse(arranged.main)
+    fused = fuse(arranged.main, blocking is not None)
     for k in fused.kernels:
         if k.kind == "loop":
             body = k.root.attrs["body"]
-            k.inner = plan(Program(body.inputs, body.outputs))
+            k.inner = plan(Program(body.inputs, body.outputs), blocking=blocking)
             for n in [*(n for inner in k.inner.fused.kernels for n in inner.reads), *(n for n, _ in k.inner.fused.results)]:
                 if n.prim == "data":                   # constants of the body are arguments of the loop
                     k.reads.setdefault(n, [])

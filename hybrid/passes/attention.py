@@ -1,0 +1,206 @@
+"""Attention: softmax(f(Q Kᵀ)) V, found in the graph so that one kernel computes it, tile by tile, without the whole matrix of weights.
+
+f is any elementwise chain (a scale, an added or chosen mask); between softmax and the product with V, weights may be multiplied
+or replaced by zero (a mask of lengths, dropout). Reshapes in between are followed by their index.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Sequence
+
+import numpy as np
+
+from ..ir import Node
+from ..ir.access import ELEMENTWISE, Index, pull
+from ..ir.index import Var, var, variables
+from .fold import constant
+
+FEW = 4                         # queries up to which products are dot products, for which nothing need be packed
+MOST_DEPTH = 1024               # elements of a query, key or value: their tiles lie on the stack
+
+
+@dataclass(frozen=True)
+class Attention:
+    """``scores``: the product Q Kᵀ; ``logits``: what softmax is of; ``weights``: the softmax; ``given``: what V is multiplied by.
+
+    ``query``: which argument of ``scores`` Q is. ``…_at``: their indices in ``batch``, ``row`` (the query) and ``place`` (the key);
+    logits have that of weights. ``inner``: every node from ``scores`` to ``given``, operands first.
+    """
+    scores: Node
+    logits: Node
+    weights: Node
+    given: Node
+    query: int
+    batch: tuple[Var, ...]
+    row: Var
+    place: Var
+    given_at: Index
+    weights_at: Index
+    scores_at: Index
+    inner: tuple[Node, ...]
+
+
+class _No(Exception):
+    """This is something else."""
+
+
+def _free(n: Node, contract: Sequence[int], batch: Sequence[int]) -> list[int]:
+    return [a for a in range(n.ndim) if a not in (*contract, *batch)]
+
+
+def _broadcast(n: Node, op: str, axis: int) -> Node:
+    """x of a reduction over one axis that is spread over that axis again."""
+    inner = n.args[0] if n.prim == "expand" else n
+    if inner.prim != "reshape" or inner.args[0].prim != "reduce":
+        raise _No
+    r = inner.args[0]
+    if r.attrs["op"] != op or r.attrs["axes"] != (axis,) or inner.shape != (*r.shape[:axis], 1, *r.shape[axis:]):
+        raise _No
+    return r.args[0]
+
+
+def _step(n: Node, fn: str) -> tuple[Node, ...]:
+    if n.prim != "map" or n.attrs["fn"] != fn:
+        raise _No
+    return n.args
+
+
+def _weights(n: Node, at: Index) -> tuple[Node, Index]:
+    """The softmax below multiplications and zeros, with its index."""
+    if n.prim in ("reshape", "permute"):
+        return _weights(n.args[0], pull(n, at)[0])
+    if n.prim != "map":
+        raise _No
+    if n.attrs["fn"] == "div":
+        return n, at
+    if n.attrs["fn"] == "mul":
+        for a in n.args:
+            try:
+                return _weights(a, at)
+            except _No:
+                pass
+    if n.attrs["fn"] == "where" and (other := constant(n.args[2])) is not None and float(other) == 0:
+        return _weights(n.args[1], at)
+    raise _No
+
+
+def _scores(n: Node, at: Index, row: Var, place: Var, seen: "dict[Node, Index]") -> tuple[Node, Index] | None:
+    """The product below elementwise functions whose elements are queries times keys."""
+    if n in seen:
+        return None
+    seen[n] = at
+    if n.prim == "dot":
+        (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
+        good = len(ca) == 1 and len(_free(n.args[0], ca, ba)) == 1 and len(_free(n.args[1], cb, bb)) == 1 and n.dtype == np.float32
+        ends, rest = at[-2:], {v for i in at[:-2] for v in variables(i)}
+        return (n, at) if good and ends in ((var(row), var(place)), (var(place), var(row))) and not rest & {row, place} else None
+    if n.prim not in ELEMENTWISE and n.prim not in ("reshape", "permute"):
+        return None
+    inner = pull(n, at)[0]
+    return next((found for a in n.args if a.size == n.size and (found := _scores(a, inner, row, place, seen)) is not None), None)
+
+
+def _between(top: Node, bottom: Node, prims: frozenset[str]) -> list[Node]:
+    """Nodes on the ways from top down to bottom, operands first; ways of other primitives than these do not count."""
+    reaches: dict[Node, bool] = {bottom: True}
+    out = [bottom] if top is not bottom else []
+    todo = [(top, False)]
+    while todo:
+        n, ready = todo.pop()
+        if n in reaches:
+            continue
+        if ready:
+            reaches[n] = any(reaches.get(a, False) for a in n.args)
+            if reaches[n]:
+                out.append(n)
+        elif n.prim in prims:
+            todo.append((n, True))
+            todo += [(a, False) for a in n.args]
+        else:
+            reaches[n] = False
+    return out
+
+
+def _one_place(top: Node, at: Index, bottom: Node, wanted: Index) -> None:
+    """All ways from top down to bottom must lead to the same element."""
+    seen, todo = set(), [(top, at)]
+    while todo:
+        n, idx = todo.pop()
+        if (n, idx) in seen:
+            continue
+        seen.add((n, idx))
+        if n is bottom:
+            if idx != wanted:
+                raise _No
+        elif n.prim in _CHAIN:
+            inner = pull(n, idx)[0]
+            todo += [(a, inner) for a in n.args]
+
+
+_CHAIN = ELEMENTWISE | {"reshape", "permute"}
+
+
+def match(dot: Node) -> Attention | None:
+    """The attention whose last product ``dot`` is, if it is one that a kernel is printed for."""
+    if dot.prim != "dot" or dot.dtype != np.float32 or not dot.size:
+        return None
+    try:
+        return _match(dot)
+    except _No:
+        return None
+
+
+def _match(dot: Node) -> Attention:
+    a, b = dot.args
+    (ca, cb), (ba, bb) = dot.attrs["contract"], dot.attrs["batch"]
+    free, other = _free(a, ca, ba), _free(b, cb, bb)
+    if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[free[0]] <= FEW or a.shape[ca[0]] < 2 or b.shape[other[0]] > MOST_DEPTH:
+        raise _No
+    batch = tuple(Var(f"b{i}", a.shape[x]) for i, x in enumerate(ba))
+    row, place = Var("row", a.shape[free[0]]), Var("key", a.shape[ca[0]])
+    names = {**dict(zip(ba, batch)), free[0]: row, ca[0]: place}
+    at: Index = tuple(var(names[x]) for x in range(a.ndim))
+    weights, weights_at = _weights(a, at)
+    axis = _axis(weights_at, place)
+    exp, total = weights.args
+    logits, shift = _step(*_step(exp, "exp"), "sub")
+    if _broadcast(total, "sum", axis) is not exp or _broadcast(shift, "max", axis) is not logits:
+        raise _No
+    found = _scores(logits, weights_at, row, place, {})
+    if found is None:
+        raise _No
+    scores, scores_at = found
+    query = 0 if scores_at[-2] == var(row) else 1
+    if scores.args[0].shape[scores.attrs["contract"][0][0]] > MOST_DEPTH:
+        raise _No
+    _one_place(logits, weights_at, scores, scores_at)
+    _one_place(a, at, weights, weights_at)
+    inner = [*_between(logits, scores, _CHAIN), *([logits] if logits is scores else []), *_softmax(logits, weights), *_between(a, weights, _CHAIN)]
+    return Attention(scores, logits, weights, a, query, batch, row, place, at, weights_at, scores_at, tuple(dict.fromkeys(inner)))
+
+
+def _softmax(logits: Node, weights: Node) -> list[Node]:
+    """The nodes of a softmax, without the movement that spreads its reductions."""
+    exp, total = weights.args
+    shifted = exp.args[0]
+    out: list[Node] = []
+    for part, value in ((shifted.args[1], shifted), (total, exp)):
+        below = [part]
+        while below[-1].prim != "reduce":
+            below.append(below[-1].args[0])
+        out += [*([shifted, exp] if value is exp else []), *below[::-1]]
+    return [*out, weights]
+
+
+def _axis(at: Index, place: Var) -> int:
+    """The axis that keys lie along."""
+    hits = [i for i, x in enumerate(at) if place in variables(x)]
+    if len(hits) != 1 or at[hits[0]] != var(place):
+        raise _No
+    return hits[0]
+
+
+def escapes(found: Attention, dot: Node, users: "dict[Node, list[Node]]", results: "set[Node]") -> bool:
+    """Whether something else reads what lies between the two products."""
+    inside = {*found.inner, dot}
+    return any(n in results or any(u not in inside for u in users.get(n, ())) for n in found.inner)
