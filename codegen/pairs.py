@@ -17,7 +17,7 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
-from .vector import F32, Refused, VectorEmitter, copies, masked
+from .vector import F32, TAPS, Refused, VectorEmitter, copies, masked
 
 SHORT = 3                      # turns of a loop over the elements of a block
 WRITTEN_OUT = 8                # elements of a block up to which it is written out
@@ -32,14 +32,33 @@ class PairEmitter(VectorEmitter):
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
         if lane is None or coefficient(at, lane) != 2:
             return super()._load(n, idx, guard, block)
-        if n.dtype != F32 or n.shape[-1] % 2 or guard:
-            raise Refused("pairs that are not whole, or within a border")
+        if n.dtype != F32 or n.shape[-1] % 2 or guard or any(c % 2 for _, c in at.terms):
+            raise Refused("pairs that are not whole, within a border, or that begin anywhere")
         odd = at.const % 2
         key = (n, at + -odd, guard)
         if key not in self.pairs:
             where = f"{self.stored[n]} + {text(key[1])}"
             self.pairs[key] = self.bind(block, "v", f"HYV_PAIR@_FIRST({where})"), self.bind(block, "v", f"HYV_PAIR@_LAST({where})")
         return self.bind(block, "v", "HYV_{}({}, {})".format("ODD" if odd else "EVEN", *self.pairs[key]))
+
+    def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        if n.prim != "reduce" or self.lane(idx, guard) is None or n.dtype != F32:
+            return super()._compute(n, idx, guard, block)
+        return self._written_out(n, idx, guard, block)
+
+    def _written_out(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
+        """A reduction of a few elements, each read where its pair is."""
+        x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
+        sizes = [x.shape[a] for a in axes]
+        if math.prod(sizes) > TAPS or not math.prod(sizes):
+            raise Refused("a long reduction")
+        total = ""
+        for spot in np.ndindex(*sizes):
+            free, fixed = iter(idx), dict(zip(axes, spot))
+            value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free) for a in range(x.ndim)), block, guard))
+            step = {"sum": "({} + {})", "prod": "({} * {})", "max": "HYV_MAXN({}, {})", "min": "HYV_MINN({}, {})"}[op]
+            total = self.bind(block, "v", step.format(total, value)) if total else value
+        return total
 
 
 def print_pairs(k: Kernel, name: str, width: int) -> Printed | None:

@@ -1,0 +1,197 @@
+"""Programs that take every form of C kernel, at any size: what tests/test_sanitized.py runs under sanitizers."""
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator
+
+import numpy as np
+
+from hybrid import dtype as dt
+from hybrid import ir
+from hybrid.ir import Node, Program
+from hybrid.passes.differentiate import vjp_program
+
+from . import cuda_forms, programs, test_cpu_kernels, test_packed_convolutions, test_together
+from .test_cpu_kernels import conv, layer_norm, program, random, softmax
+
+Case = tuple[Program, list[np.ndarray]]
+
+
+def _backward(case: Case) -> Case:
+    """The gradients of a program, for random heads."""
+    forward, arrays = case
+    heads = [random(*o.shape) for o in forward.outputs]
+    return vjp_program(forward, tuple(i for i, a in enumerate(arrays) if a.dtype == np.float32)), [*arrays, *heads]
+
+
+def _pools(x: Node) -> list[Node]:
+    """Windows of two and three, with and without a step, a border, a function after them."""
+    def pool(op: str, k: int, s: int, p: int) -> Node:
+        fill = -np.inf if op == "max" else 0.0
+        return ir.reduce(op, ir.window(ir.pad(x, (0, 0, p, p), (0, 0, p, p), fill), (2, 3), (k, k), (s, s), (1, 1)), (4, 5))
+    return [pool("max", 2, 2, 0) * 2, pool("sum", 3, 1, 1) / 9, pool("max", 3, 2, 1), ir.map("relu", pool("sum", 2, 2, 1))]
+
+
+def flat(n: int) -> Case:
+    """Elementwise kernels: light and costly functions, types, movement, a draw."""
+    def outputs(x: Node, y: Node, h: Node, b: Node, i: Node, d: Node, v: Node, key: Node) -> list[Node]:
+        kept = ir.map("lt", ir.random_bits(key, x.shape, 1), ir.const(2**31, "uint32"))
+        return [x * y + v, ir.map("erf", x) * ir.map("tanh", y), ir.map("where", ir.map("gt", x, 0), x, y), ir.map("gt", x, y), ir.map("tanh", h) * 2 + h, ir.map("exp", b),
+                ir.cast(i, "float32") / 3 + v, i * i - 3, ir.map("exp", d) * d, ir.permute(x, (1, 0)), ir.pad(x, (1, 2), (2, 1), 0.5) + 1, ir.slice(x, (4, 0), (3, n), (-2, 1)),
+                ir.concat([x * 2, ir.map("exp", y), ir.pad(x, (0, 3), (0, 0))], 1), ir.map("where", kept, x, 0), ir.cast(x, "float16"), ir.cast(h, "bfloat16"),
+                ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y), ir.map("log1p", ir.map("abs", x)), ir.map("arctan2", x, y), ir.map("sqrt", x * x) / (y * y + 1),
+                ir.map("minimum", ir.map("maximum", x, -0.5), 0.5), ir.map("floor", x * 3), ir.gather(x, ir.const(2, "int64"), 0)]
+    rng = np.random.default_rng(n)
+    return program(outputs, random(5, n), random(5, n) * 0.7, random(5, n).astype("float16"), random(5, n).astype(dt.as_dtype("bfloat16")),
+                   rng.integers(-9, 9, (5, n)).astype("int32"), random(5, n).astype("float64"), random(n), np.array([3, 9], "uint32"))
+
+
+def reductions(n: int) -> Case:
+    """Sums, products, extremes and their places, along, across, between and of all; other types."""
+    def outputs(x: Node, y: Node, h: Node, d: Node, i: Node) -> list[Node]:
+        each = [ir.reduce(op, a, axes) for op in ("sum", "max", "min") for a, axes in ((x, (1,)), (x, (0,)), (y, (0, 2)), (y, (1,)), (y, (0, 1, 2)))]
+        places = [ir.argreduce(op, a, axis) for op in ("argmax", "argmin") for a, axis in ((x, 0), (x, 1), (y, 1))]
+        mean = ir.reduce("sum", y, (0, 2)) / (y.shape[0] * n)
+        return [*each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)), ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)), ir.reduce("max", d, (0,)),
+                ir.reduce("sum", i, (1,)), ir.reduce("max", i, (0,)), mean, y - ir.reshape(mean, (1, 3, 1)), ir.map("exp", ir.reduce("sum", x, (0,)) * 0.1)]
+    return program(outputs, random(7, n), random(4, 3, n), random(3, n).astype("float16"), random(5, n).astype("float64"),
+                   np.random.default_rng(n).integers(-99, 99, (4, n)).astype("int64"))
+
+
+def attention(n: int) -> Case:
+    """softmax(Q Kᵀ + mask) V of several heads, and a layer normalisation of it with a residual."""
+    def outputs(q: Node, k: Node, v: Node, mask: Node, x: Node) -> list[Node]:
+        weights = softmax(ir.dot(q, k, ((2,), (2,)), ((0,), (0,))) * 0.3 + ir.expand(ir.reshape(mask, (1, 1, n)), (3, 9, n)), 2)
+        y = ir.dot(weights, v, ((2,), (1,)), ((0,), (0,)))
+        return [y, layer_norm(ir.reshape(y, (9, 21)) + x), softmax(ir.dot(q, k, ((2,), (2,)), ((0,), (0,))), 1)]
+    return program(outputs, random(3, 9, 7), random(3, n, 7), random(3, n, 7), np.where(np.arange(n) < max(n - 2, 1), 0, -1e9).astype("float32"), random(9, 21))
+
+
+def scans(n: int) -> Case:
+    """Loops over steps of a recurrent layer of n units, forwards and backwards, and a cumulative sum."""
+    def outputs(x: Node, w: Node, b: Node, start: Node) -> list[Node]:
+        def step(carries: Any, slices: Any, constants: Any) -> Any:
+            h = ir.map("tanh", ir.dot(carries[0], constants[0], ((1,), (1,))) * 0.3 + slices[0] + constants[1])
+            return [h], [h * 2]
+        down, stacked = ir.loop(step, [start], [x], [w, b])
+        up, _ = ir.loop(step, [start], [x], [w, b], reverse=True)
+        return [down[0], stacked[0], up[0]]
+    return program(outputs, random(4, 2, n), random(n, n), random(n), random(2, n))
+
+
+def order(n: int) -> Case:
+    """Sorting, elements by their indices, and sums into places."""
+    def outputs(x: Node, i: Node, d: Node, at: Node, wide: Node) -> list[Node]:
+        return [ir.argsort(x), ir.argsort(x, True), ir.argsort(ir.permute(x, (1, 0))), ir.argsort(i), ir.argsort(d, True), ir.gather(x, at, 1), ir.gather(wide, at, 0),
+                ir.scatter_add(at, wide, 0, 5), ir.scatter_add(at, ir.map("exp", x), 1, n), ir.gather(ir.map("exp", x), at, 1) * 2]
+    rng = np.random.default_rng(n)
+    return program(outputs, random(4, n), rng.integers(0, 5, (3, n)).astype("int32"), random(2, n).astype("float64"), rng.integers(0, n, n) % 5, random(n, n + 2))
+
+
+def pools(n: int) -> Case:
+    """Pools of pictures with lines of n pixels."""
+    return program(_pools, random(2, 3, 8, max(n, 3)))
+
+
+def enlarged(n: int) -> Case:
+    """Pictures made larger: each pixel repeated, and zeros between pixels."""
+    def outputs(x: Node) -> list[Node]:
+        twice = ir.reshape(ir.expand(ir.reshape(x, (2, 3, 4, 1, n, 1)), (2, 3, 4, 2, n, 2)), (2, 3, 8, 2 * n))
+        return [twice * 2, ir.map("tanh", ir.reshape(ir.expand(ir.reshape(x, (24, n, 1)), (24, n, 3)), (24, 3 * n)))]
+    return program(outputs, random(2, 3, 4, n))
+
+
+def training(n: int) -> Case:
+    """Gradients of a small network of convolutions and pools for pictures n pixels wide: of pictures, filters and factors."""
+    n = max(n, 3)
+
+    def outputs(x: Node, first: Node, second: Node, scale: Node) -> list[Node]:
+        y = conv(x, first, 1)
+        mean = ir.reduce("sum", y, (0, 2, 3), True) / (y.size // y.shape[1])
+        y = ir.map("relu", (y - mean) * ir.reshape(scale, (1, 6, 1, 1)))
+        y = ir.reduce("max", ir.window(y, (2, 3), (2, 2), (2, 2), (1, 1)), (4, 5))
+        y = ir.map("relu", conv(y, second, 1))
+        return [ir.reduce("sum", y, (2, 3))]
+    return _backward(program(outputs, random(4, 3, 8, n), random(6, 3, 3, 3), random(5, 6, 3, 3), random(6)))
+
+
+def strided(n: int) -> Case:
+    """Gradients of a strided and of a depthwise convolution."""
+    n = max(n, 3)
+
+    def outputs(x: Node, w: Node, deep: Node) -> list[Node]:
+        return [conv(x, w, 1, 2), conv(x, deep, 1, 1, 4)]
+    return _backward(program(outputs, random(3, 4, 7, n), random(8, 4, 3, 3), random(4, 1, 3, 3)))
+
+
+def updates(n: int) -> Case:
+    """New values of many arrays, written over the old ones by one kernel: plain, costly, and with a norm of each."""
+    shapes = [(n,), (3, n), (), (n, 2), (1,), (n, 3, 3)]
+    xs = [ir.input(i, s, "float32") for i, s in enumerate(shapes)]
+    gs = [ir.input(len(xs) + i, s, "float32") for i, s in enumerate(shapes)]
+    new = [x - 0.1 * g / (ir.map("sqrt", g * g) + 0.1) for x, g in zip(xs, gs)]
+    new[1] = xs[1] * ir.map("sqrt", ir.reduce("sum", gs[1] * gs[1], (0, 1)))
+    new[3] = ir.map("tanh", xs[3]) + gs[3]
+    return Program((*xs, *gs), (), tuple(enumerate(new))), [random(*s) for s in (*shapes, *shapes)]
+
+
+def products(n: int) -> Case:
+    """Products of matrices in other types, batches of them, and their gradients with costly epilogues."""
+    def outputs(a: Node, b: Node, h: Node, g: Node, x: Node, y: Node, i: Node) -> list[Node]:
+        return [ir.dot(a, b, ((1,), (0,))), ir.dot(h, g, ((1,), (1,))), ir.dot(ir.map("tanh", x), y, ((2,), (1,)), ((0,), (0,))) + 1, ir.map("sigmoid", ir.dot(x, x, ((1,), (1,)), ((0,), (0,)))),
+                ir.dot(i, i, ((0,), (0,))), ir.dot(ir.slice(a, (0, 0), (1, n), (1, 1)), b, ((1,), (0,)))]
+    return program(outputs, random(9, n).astype("float64"), random(n, n).astype("float64"), random(7, n).astype("float16"), random(5, n).astype("float16"),
+                   random(3, 11, n), random(3, n, 13), np.random.default_rng(n).integers(-9, 9, (4, n)).astype("int32"))
+
+
+SIZED: dict[str, Callable[[int], Case]] = {
+    **test_cpu_kernels.KINDS, "flat": flat, "reductions": reductions, "attention": attention, "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
+    "training": training, "strided": strided, "updates": updates, "other products": products,
+    "pools' gradients": lambda n: _backward(pools(n)), "attention's gradients": lambda n: _backward(attention(n)),
+}
+
+
+def _forms() -> Iterator[tuple[str, Case, float]]:
+    """The forms of CUDA kernels, those of one tolerance together."""
+    forms = [f for name, f in cuda_forms.FORMS.items() if name != "greatest with NaN in parts"]
+    for tol in sorted({f.tol for f in forms}):
+        some = [f for f in forms if f.tol == tol]
+        for at in range(0, len(some), 24):
+            whole, arrays, _, _ = cuda_forms.program(some[at:at + 24])
+            yield f"forms to {tol:g}, from {at}", (whole, arrays), tol
+
+
+def fixed() -> Iterator[tuple[str, Case, float]]:
+    """Programs of one size: name, program and arrays, relative tolerance."""
+    for name, case in programs.CASES.items():
+        halves = any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in case[0].order())
+        yield name, case, 4e-3 if halves else 1e-5
+    yield from _forms()
+    for name, case in test_together.programs().items():
+        yield f"together, {name}", case, 1e-5
+    for name in test_packed_convolutions.SHAPES:
+        yield f"packed {name}", test_packed_convolutions.program(name), 1e-5
+
+
+def sized(sizes: tuple[int, ...]) -> Iterator[tuple[str, Case, float]]:
+    """Every kind at some sizes."""
+    halves = {"flat": 2e-2, "reductions": 4e-3, "other products": 4e-3}
+    for kind, make in SIZED.items():
+        for n in sizes:
+            yield f"{kind} {n}", make(n), halves.get(kind, 1e-5)
+
+
+def widened(p: Program) -> Program | None:
+    """The program with float64 in place of float32; None where it has other floating types or bits of numbers in it."""
+    floats = {n.dtype for n in p.order() if dt.is_float(n.dtype)}
+    if floats != {np.dtype(np.float32)} or any(n.prim in ("bitcast", "data", "scan", "item", "rows") for n in p.order()):
+        return None
+    new: dict[Node, Node] = {}
+    for n in dict.fromkeys([*p.inputs, *p.order()]):
+        attrs = {k: np.dtype(np.float64) if k == "dtype" and v == np.float32 else v for k, v in n.attrs.items()}
+        if n.prim == "input":
+            new[n] = ir.input(n.attrs["slot"], n.shape, np.float64 if n.dtype == np.float32 else n.dtype)
+        elif n.prim == "const":
+            new[n] = ir.const(n.attrs["value"], np.float64 if n.dtype == np.float32 else n.dtype)
+        else:
+            new[n] = ir.make(n.prim, tuple(new[a] for a in n.args), **attrs)
+    return Program(tuple(new[i] for i in p.inputs), tuple(new[o] for o in p.outputs), tuple((s, new[u]) for s, u in p.updates))
