@@ -9,7 +9,8 @@ from hybrid.device import cpu
 from hybrid.ir import Node, Program
 from hybrid.passes import together
 from hybrid.passes.pipeline import plan
-from hybrid.runtime.cpu import JOINING, CpuProgram
+from hybrid.runtime.build import JOINING
+from hybrid.runtime.cpu import CpuProgram
 
 SHAPES = [(), (1,), (1, 5), (7,), (0, 3), (601, 211), (1, 4099), (64, 3, 3, 3), (2, 1)]
 

@@ -1,6 +1,7 @@
 """The C compiler: found once, run on generated text, its output cached by content."""
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shutil
@@ -120,6 +121,23 @@ def vector_bytes() -> int:
     return 64 if "avx512f" in features else 32 if "avx2" in features else 16
 
 
+def flags(cc: str) -> tuple[str, ...]:
+    """All flags that programs are compiled with."""
+    return FLAGS + machine_flags(cc)
+
+
+def _sum(content: bytes) -> str:
+    return f"{len(content)} {hashlib.blake2b(content, digest_size=16).hexdigest()}"
+
+
+def intact(so: Path) -> bool:
+    """Whether a shared object of the cache is what the compiler wrote: loading half of one may end the process."""
+    try:
+        return so.with_suffix(".txt").read_text() == _sum(so.read_bytes())
+    except (OSError, ValueError):
+        return False
+
+
 def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Path, Path]:
     """Shared object of a C text, and the file its source is in. CompileError names that file.
 
@@ -130,17 +148,17 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
     cc = compiler()
     if cc is None:
         raise CompileError("no C compiler")
-    flags = FLAGS + machine_flags(cc) + extra
-    key = cache.digest(source, compiler_version(cc), " ".join(flags), cpu_features(), salt)
+    every = flags(cc) + extra
+    key = cache.digest(source, compiler_version(cc), " ".join(every), cpu_features(), salt)
     where = cache.folder()
     so, c = where / f"{key}.so", where / f"{key}.c"
-    if so.exists():
+    if intact(so):
         return so, c
     with _build_lock:
         lock = _building.setdefault(key, threading.Lock())
     with lock:
-        if not so.exists():
-            so = _compile(cc, flags, source, so, c)
+        if not intact(so):
+            so = _compile(cc, every, source, so, c)
     return so, so.with_suffix(".c")
 
 
@@ -153,4 +171,7 @@ def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) ->
             raise CompileError(f"{cc} refused the generated program {c}:\n{run.stderr[-4000:]}")
         if not out.is_file():
             raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C compiler?")
-        return cache.write(so, out.read_bytes())
+        content = out.read_bytes()
+        so = cache.write(so, content)
+        cache.write(so.with_suffix(".txt"), _sum(content).encode())
+        return so

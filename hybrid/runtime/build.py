@@ -1,0 +1,103 @@
+"""From a planned program to a shared object and the recipe to run it: layout of the pointer table, C, the compiler."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from hybrid.codegen import c as printer
+from hybrid.codegen import packed
+
+from ..ir import Node, Program
+from ..ir.kernel import Fused
+from ..passes.memory import in_place_updates
+from ..passes.pipeline import Planned, plan
+from ..passes.together import Joining
+from . import toolchain
+from .recipe import Recipe
+from .report import Report, make_report, note_in_place
+
+JOINING = Joining(printer.joins)
+
+
+@dataclass
+class Built:
+    """A compiled program: how it is run, where its shared object is, and the report."""
+    recipe: Recipe
+    library: Path
+    report: Report
+    source: str
+    prepare: "Built | None" = None
+
+
+class _Table:
+    """The pointer table: inputs, embedded constants, written results, arena. ``index``: the place of each value that is in it."""
+
+    def __init__(self, planned: Planned, report: Report):
+        self.planned, fused = planned, planned.fused
+        self.index: dict[Node, int] = {n: i for i, n in enumerate(fused.program.inputs)}
+        self.constants: list[Node] = []
+        for n in [*(n for k in fused.kernels for n in k.reads), *(n for n, _ in fused.results)]:
+            if n.prim == "data" and n not in self.index:
+                self.index[n] = len(self.index)
+                self.constants.append(n)
+        placed = in_place_updates(fused, ("elementwise", "contraction"))         # written straight into the caller's array
+        note_in_place(report, placed)
+        for k in fused.kernels:
+            k.once = any(n in placed for n in k.stores)
+        self.fresh: list[Node] = []
+        for n, _ in fused.results:
+            if n not in self.index and n not in placed:
+                self.index[n] = len(self.index)
+                self.fresh.append(n)
+        self.arena_slot = len(self.index)
+        self.index.update(placed)
+        self.placed = placed
+
+    def pointer(self, n: Node) -> str:
+        """C text of a stored value's address."""
+        if n in self.index:
+            return f"b[{self.index[n]}]"
+        return f"(void *)((char *)b[{self.arena_slot}] + {self.planned.memory.offsets[n]})"
+
+    def recipe(self, library: str, arena_bytes: int) -> Recipe:
+        """How the program is run."""
+        fused, planned = self.planned.fused, self.planned
+        outputs = len(fused.program.outputs)
+        updates = _updates(fused, self)
+        return Recipe(library, [(n.shape, n.dtype) for n in fused.program.inputs], len(planned.source.inputs),
+                      [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape) for n in self.constants], [(n.shape, n.dtype) for n in self.fresh],
+                      arena_bytes, [(self.index[n], shape) for n, shape in fused.results[:outputs]], updates, sorted(set(self.placed.values())), planned.slots)
+
+
+def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...]]]:
+    new = fused.results[len(fused.program.outputs):]
+    return [(slot, table.index[n], shape) for (slot, _), (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
+
+
+def build(planned: Planned) -> Built:
+    """Print and compile a planned program, and the one that prepares its values."""
+    report = make_report(planned, "C")
+    table = _Table(planned, report)
+    arena = planned.memory.arena
+    source, scratch = printer.print_program(planned.groups, table.pointer, f"(void *)((char *)b[{table.arena_slot}] + {arena})", toolchain.vector_bytes())
+    report.scratch_bytes, report.source = scratch, source
+    library, c = toolchain.build(source)
+    report.source_path = str(c)
+    built = Built(table.recipe(library.name, arena + scratch), library, report, source)
+    if planned.prepare is not None:
+        built.prepare = build(prepare_plan(planned))
+        built.recipe.prepare = built.prepare.recipe
+    return built
+
+
+def prepare_plan(whole: Planned) -> Planned:
+    """The plan of the program that prepares another one's values."""
+    assert whole.prepare is not None
+    return plan(whole.prepare, JOINING)
+
+
+def planned(program: Program, lasting: frozenset[int]) -> Planned:
+    """The plan of a program for this machine."""
+    return plan(program, JOINING, lasting, packed.blocking(toolchain.vector_bytes()))

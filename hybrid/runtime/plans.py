@@ -1,0 +1,123 @@
+"""Recipes of compiled programs on disk, so that a program seen before is neither planned nor printed again.
+
+A recipe is found by what it depends on: the program (each primitive, its attributes, shapes and dtypes), this library's own
+files, the compiler with its flags, the processor, NumPy, Python, and the environment's HYBRID_ variables. Where anything of it
+is not what it was, or the file is damaged, the program is built anew.
+"""
+from __future__ import annotations
+
+import os
+import sys
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hybrid.codegen
+import hybrid.kernels
+
+from .. import config, ir
+from ..ir import Program
+from ..ir.build import Const
+from ..ir.scan import Body
+from . import cache, toolchain
+from .recipe import Recipe, from_text, to_text
+
+_PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
+_NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS", "HYBRID_CC", "HYBRID_DEVICE"})       # HYBRID_CC: in the flags
+_PARTS = ("", "ir", "ops", "passes", "runtime")           # folders of this library that a compiled program comes from
+
+
+@lru_cache(maxsize=1)
+def own_files() -> str:
+    """A name for the state of this library's own files, or "" where there are none to look at."""
+    root = os.path.dirname(os.path.abspath(ir.__file__ or "")) + "/.."
+    folders = [*(os.path.join(root, part) for part in _PARTS), *hybrid.codegen.__path__]
+    kernels = [d for base in hybrid.kernels.__path__ for d in (base, *(os.path.join(base, k) for k in ("c", "include")))]
+    lines = []
+    try:
+        for folder in (*folders, *kernels):
+            with os.scandir(folder) as entries:
+                found = sorted((e.name, e.stat()) for e in entries if e.name.endswith((".py", ".c", ".h", ".pyc")))
+            lines += [f"{folder} {name} {s.st_size} {s.st_mtime_ns} {s.st_ctime_ns}" for name, s in found]
+    except OSError:
+        return ""
+    return cache.digest("\n".join(lines))
+
+
+def _text(value: Any) -> str:
+    """An attribute as text that tells it from every other one. TypeError for objects that are no plain data."""
+    kind = type(value)
+    if kind is tuple:
+        return f"({','.join(map(_text, value))})"
+    if kind in _PLAIN:
+        return repr(value)
+    if kind is Const:
+        return value.hex()
+    if isinstance(value, np.generic):
+        return f"{value.dtype.str}{value.tobytes()!r}"
+    if isinstance(value, np.dtype):
+        return repr(value)
+    if kind is Body:
+        return f"<{program_text(value)}>"
+    raise TypeError(f"{kind.__name__} has no text")
+
+
+def program_text(program: Program) -> str:
+    """The program as text that no other program has: shorter than ir.text's, and not to be parsed."""
+    number: dict[Any, int] = {}
+    lines = []
+    for n in (*program.inputs, *program.order()):
+        if n not in number:
+            number[n] = len(number)
+            attrs = ";".join([f"{k}={_text(v)}" for k, v in sorted(n.attrs.items())])
+            lines.append(f"{n.prim}{[number[a] for a in n.args]}{attrs}")
+    lines.append(f"{[number[n] for n in program.outputs]}{[(slot, number[n]) for slot, n in program.updates]}")
+    return "\n".join(lines)
+
+
+@lru_cache(maxsize=8)
+def _surroundings(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int) -> str:
+    """What all programs of this process depend on."""
+    return cache.digest("recipe 1", own_files(), toolchain.compiler_version(cc), " ".join(flags), toolchain.cpu_features(), str(vector), np.__version__,
+                        sys.version, repr(variables))
+
+
+def key(program: Program, lasting: frozenset[int]) -> str | None:
+    """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is no plain data."""
+    cc = toolchain.compiler()
+    if cc is None or config.verify() or config.debug_level() or not own_files():
+        return None
+    variables = tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("HYBRID_") and k not in _NO_MATTER))
+    try:
+        text = program_text(program)
+    except TypeError:
+        return None
+    return cache.digest(_surroundings(cc, toolchain.flags(cc), variables, toolchain.vector_bytes()), repr(sorted(lasting)), text)
+
+
+def _path(name: str) -> Path:
+    return cache.folder() / f"plan-{name}.txt"
+
+
+def read(name: str | None) -> Recipe | None:
+    """The recipe of a name, if the disk cache holds it whole."""
+    if name is None:
+        return None
+    try:
+        check, _, text = _path(name).read_text("utf-8").partition("\n")
+        return from_text(text) if check == cache.digest(name, text) else None
+    except (OSError, ValueError):
+        return None
+
+
+def keep(name: str | None, recipe: Recipe) -> None:
+    """Put a recipe into the disk cache, if it can be written and its library is there."""
+    if name is None or not (cache.folder() / recipe.library).exists():
+        return
+    try:
+        text = to_text(recipe)
+        cache.write(_path(name), f"{cache.digest(name, text)}\n{text}".encode())
+    except (OSError, ValueError):
+        return

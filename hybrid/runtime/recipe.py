@@ -1,0 +1,105 @@
+"""What a compiled CPU program needs when it runs, as data: the layout of its pointer table, constants, and the shared object.
+
+A ``Recipe`` prints as text and is read back by the next process (plans.py), which then neither plans nor prints C. The text is
+JSON: reading one runs nothing.
+"""
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Sequence
+
+import numpy as np
+
+Spec = tuple[tuple[int, ...], np.dtype]            # shape and dtype of an array
+
+
+@dataclass
+class Recipe:
+    """The pointer table holds inputs (the caller's, then prepared values), constants, fresh arrays and the arena, in this order."""
+    library: str                                   # file name of the shared object in the cache folder
+    inputs: list[Spec]
+    given: int                                     # of the inputs: those of the caller
+    constants: list[np.ndarray]
+    fresh: list[Spec]                              # arrays that each call makes
+    arena_bytes: int
+    results: list[tuple[int, tuple[int, ...]]]     # of each output: its place in the table and the shape to show it in
+    updates: list[tuple[int, int, tuple[int, ...]]]            # input slot, place of its new value, shape
+    written: list[int]                             # input slots that the program itself writes
+    slots: tuple[int, ...] = ()                    # inputs that ``prepare`` reads
+    prepare: "Recipe | None" = None                # computes the prepared values
+
+    @property
+    def arena_slot(self) -> int:
+        """The arena's place in the table, the last one."""
+        return len(self.inputs) + len(self.constants) + len(self.fresh)
+
+    @property
+    def simple(self) -> bool:
+        """Whether the fresh arrays, as they are, are the outputs."""
+        first = self.arena_slot - len(self.fresh)
+        return (len(self.fresh) == len(self.results) and not self.updates and
+                all(i == first + k and shape == self.fresh[k][0] for k, (i, shape) in enumerate(self.results)))
+
+
+def _spec(s: Spec) -> list[Any]:
+    shape, dtype = s
+    if np.dtype(dtype.str) != dtype:
+        raise ValueError(f"{dtype} has no text of its own")
+    return [list(shape), dtype.str]
+
+
+def _plain(r: Recipe) -> dict[str, Any]:
+    return {"library": r.library, "inputs": [_spec(s) for s in r.inputs], "given": r.given,
+            "constants": [[*_spec((a.shape, a.dtype)), base64.b64encode(a.tobytes()).decode()] for a in r.constants],
+            "fresh": [_spec(s) for s in r.fresh], "arena_bytes": r.arena_bytes, "results": r.results, "updates": r.updates, "written": r.written,
+            "slots": r.slots, "prepare": _plain(r.prepare) if r.prepare is not None else None}
+
+
+def to_text(recipe: Recipe) -> str:
+    """The recipe as text. ValueError where it has a dtype that is no NumPy type of its own."""
+    return json.dumps(_plain(recipe), separators=(",", ":"))
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    shape = tuple(value)
+    if not all(type(d) is int and d >= 0 for d in shape):
+        raise ValueError(f"{value!r} is no shape")
+    return shape
+
+
+def _number(value: Any, end: int | None = None) -> int:
+    if type(value) is not int or value < 0 or end is not None and value >= end:
+        raise ValueError(f"{value!r} is no number below {end}")
+    return value
+
+
+def _specs(values: Sequence[Any]) -> list[Spec]:
+    dtypes: dict[str, np.dtype] = {}
+    return [(_shape(shape), dtypes.get(name) or dtypes.setdefault(name, np.dtype(str(name)))) for shape, name in values]
+
+
+def _constant(value: Any) -> np.ndarray:
+    shape, name, content = value
+    return np.frombuffer(base64.b64decode(content, validate=True), np.dtype(str(name))).reshape(_shape(shape))
+
+
+def _rich(d: dict[str, Any]) -> Recipe:
+    inputs, constants, fresh = _specs(d["inputs"]), [_constant(c) for c in d["constants"]], _specs(d["fresh"])
+    n, places = len(inputs), len(inputs) + len(constants) + len(fresh)
+    library = str(d["library"])
+    if "/" in library or "\\" in library or not library.endswith(".so"):
+        raise ValueError(f"{library!r} is no file of the cache folder")
+    return Recipe(library, inputs, _number(d["given"], n + 1), constants, fresh, _number(d["arena_bytes"]),
+                  [(_number(i, places), _shape(shape)) for i, shape in d["results"]],
+                  [(_number(slot, n), _number(i, places), _shape(shape)) for slot, i, shape in d["updates"]], [_number(i, n) for i in d["written"]],
+                  tuple(_number(i, n) for i in d["slots"]), _rich(d["prepare"]) if d["prepare"] is not None else None)
+
+
+def from_text(text: str) -> Recipe:
+    """The recipe that ``to_text`` printed. ValueError where the text is not one."""
+    try:
+        return _rich(json.loads(text))
+    except (KeyError, TypeError, RecursionError) as err:
+        raise ValueError(f"no recipe of a compiled program: {err!r}") from None
