@@ -9,8 +9,9 @@ from typing import Any, Callable
 import numpy as np
 
 from . import nd_draws
-from .array import NDArray
+from .array import NDArray, wrap
 from .errors import AttributeValueError
+from .ops.rnn import GATES, GATE_SUFFIXES, packed_pieces
 
 _registry: dict[str, type["Initializer"]] = {}
 
@@ -87,6 +88,8 @@ class Initializer:
         """Fill an array according to its name."""
         init: Any = getattr(desc, "attrs", {}).get("__init__", "")           # an initializer, its name or its JSON text
         if init:
+            if isinstance(desc, InitDesc) and desc.global_init is None:
+                desc.global_init = self
             create(init)._init_weight(desc, arr)
             return
         for suffix, fill in (("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_gamma), ("beta", self._init_beta),
@@ -285,3 +288,38 @@ class Load:
             raise AttributeValueError(f"no loaded value and no default initializer for {str(name)!r}")
         else:
             self.default_init(name, arr)
+
+
+@register
+class FusedRNN(Initializer):
+    """The packed weights of ``rnn.FusedRNNCell``: each gate's weights by their own names (``l0_i2h_i_weight``), forget gates' biases with forget_bias.
+
+    init: an initializer, its name or JSON text; None for the one that initializes the whole network. The rest as FusedRNNCell takes them.
+    """
+
+    def __init__(self, init: Any, num_hidden: int, num_layers: int, mode: str, bidirectional: bool = False, forget_bias: float = 1.0):
+        init = create(init)
+        super().__init__(init=init.dumps() if init is not None else None, num_hidden=num_hidden, num_layers=num_layers, mode=mode,
+                         bidirectional=bidirectional, forget_bias=forget_bias)
+        self._init, self._forget_bias = init, forget_bias
+        self._layout = (mode, num_hidden, num_layers, bidirectional)
+
+    def _init_weight(self, desc: Any, arr: NDArray) -> None:
+        mode, hidden, layers, ways = self._layout
+        init = self._init if self._init is not None else getattr(desc, "global_init", None)
+        if init is None:
+            raise AttributeValueError(f"{str(desc)!r}: FusedRNN without init needs the initializer of the whole network")
+        base = sum(math.prod(shape) for *_, shape in packed_pieces(mode, 0, hidden, layers, ways))
+        width = (arr.size - base) // (hidden * GATES[mode] * (2 if ways else 1))
+        at = 0
+        for group, gate, kind, shape in packed_pieces(mode, width, hidden, layers, ways):
+            count = math.prod(shape)
+            piece = wrap(arr._data[at:at + count].reshape(shape).copy(), arr._ctx)
+            name = f"{group}{GATE_SUFFIXES[mode][gate]}_{kind}"
+            if mode == "lstm" and name.endswith("_f_bias"):
+                piece._write(self._forget_bias)
+            else:
+                init(InitDesc(name, global_init=getattr(desc, "global_init", None)), piece)
+            arr._data[at:at + count] = piece._data.reshape(-1)
+            at += count
+        arr._bump()

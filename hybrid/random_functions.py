@@ -52,7 +52,7 @@ def _draw(space: str, name: str) -> Callable[..., Any]:
     return function
 
 
-def _drawn(name: str, names: Sequence[str], values: list[Any], shape: Any, dtype: Any, ctx: Any, out: Any, **kwargs: Any) -> Any:
+def _drawn(name: str, names: Sequence[str], values: list[Any], /, shape: Any, dtype: Any, ctx: Any, out: Any, **kwargs: Any) -> Any:
     if any(isinstance(v, NDArray) or hasattr(v, "entries") for v in values):
         attrs = {} if shape is None else {"shape": shape_of(shape)}
         if dtype is not None:

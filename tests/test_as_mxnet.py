@@ -57,7 +57,7 @@ MISSING = {
     "deep": ("import mxnet.gluon.nothing.more", "mxnet.gluon.nothing"),
     "attribute": ("import mxnet as mx; mx.nothing", "mxnet.nothing"),
     "class": ("from mxnet.gluon.block import Nothing", "'Nothing'"),
-    "reason": ("import mxnet.rnn", "use gluon.rnn"),
+    "reason": ("import mxnet.rtc", "CuPy's RawKernel"),
     "operator": ("import mxnet as mx; mx.nd.nothing", "'nothing'"),
     "part of ours": ("import mxnet.passes", "mxnet.passes"),
 }

@@ -12,14 +12,14 @@ gluon.data.vision.datasets gluon.data.vision.transforms gluon.loss gluon.model_z
 gluon.model_zoo.vision gluon.nn gluon.nn.activations gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn gluon.rnn.rnn_cell
 gluon.rnn.rnn_layer gluon.trainer gluon.utils image io initializer lr_scheduler metric model module monitor ndarray numpy numpy.linalg
 numpy.random numpy_extension operator optimizer profiler random recordio registry symbol test_utils util engine
-contrib contrib.amp contrib.text contrib.onnx kvstore gluon.probability attribute log libinfo
+contrib contrib.amp contrib.text contrib.onnx kvstore rnn rnn.io gluon.probability attribute log libinfo
 """.split()
 
 _OTHER = {
     "context": "hybrid.device", "device": "hybrid.device", "name": "hybrid.names", "init": "hybrid.initializer", "nd": "hybrid.ndarray",
     "sym": "hybrid.symbol", "np": "hybrid.numpy", "npx": "hybrid.numpy_extension", "rnd": "hybrid.random", "mod": "hybrid.module",
     "viz": "hybrid.viz", "visualization": "hybrid.viz", "mon": "hybrid.monitor", "kv": "hybrid.kvstore", "error": "hybrid.errors hybrid.base",
-    "gluon.metric": "hybrid.metric",
+    "gluon.metric": "hybrid.metric", "rnn.rnn": "hybrid.rnn.checkpoint", "rnn.rnn_cell": "hybrid.rnn",
     "attribute": "hybrid.names", "runtime": "hybrid.features", "optimizer.optimizer": "hybrid.optimizer", "optimizer.contrib": "hybrid.optimizer.contrib",
     "gluon.block": "hybrid.gluon.block hybrid.gluon.hybrid_block hybrid.gluon.symbol_block hybrid.gluon.naming hybrid.gluon",
     "gluon.parameter": "hybrid.gluon.parameter hybrid.gluon.one_parameter hybrid.gluon", "dlpack": "hybrid.ndarray",
@@ -67,7 +67,6 @@ ABSENT = {        # what MXNet has and this library leaves out, with the reason 
     "mxnet.th": "exchange arrays with torch through DLPack",
     "mxnet.tvmop": "TVM operators are not supported",
     "mxnet.library": "libraries of compiled operators cannot be loaded; define operators with hybrid.ops.registry.op",
-    "mxnet.rnn": "use gluon.rnn",
     "mxnet.notebook": "MXNet's notebook callbacks are not supported",
 }
 VERSION = "1.9.1"          # what ``mxnet.__version__`` says: the version whose behaviour is followed

@@ -16,6 +16,7 @@ from .nn import uniform01
 from .registry import REQUIRED, Bool, Enum, Float, Int, op
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
+GATE_SUFFIXES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"), "gru": ("_r", "_z", "_o")}
 
 
 @dataclass
@@ -31,6 +32,20 @@ class Weights:
 def parameter_count(a: Attrs, width: int) -> int:
     """How many numbers MXNet packs into ``parameters`` for inputs of a width."""
     return sum(sum(rows * columns for rows, columns in shapes) for shapes in _weight_shapes(a, width)) + 2 * GATES[a.mode] * a.state_size * a.num_layers * _ways(a)
+
+
+def packed_pieces(mode: str, width: int, hidden: int, layers: int, bidirectional: bool) -> list[tuple[str, int, str, tuple[int, ...]]]:
+    """(which of ``l0``, ``r0``, ``l1`` …, ``i2h`` or ``h2h``; gate; ``weight`` or ``bias``; shape) of every gate's block, in the packed order."""
+    ways = "lr" if bidirectional else "l"
+    out = []
+    for kind in ("weight", "bias"):
+        for layer in range(layers):
+            rows = hidden * len(ways) if layer else width
+            for way in ways:
+                for group, columns in (("i2h", rows), ("h2h", hidden)):
+                    shape = (hidden, columns) if kind == "weight" else (hidden,)
+                    out += [(f"{way}{layer}_{group}", gate, kind, shape) for gate in range(GATES[mode])]
+    return out
 
 
 def _ways(a: Attrs) -> int:
@@ -212,8 +227,6 @@ def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: N
     if not a.state_outputs:
         return [x]
     return [x, ir.concat(last_h, 0), *([ir.concat(last_c, 0)] if last_c else [])]
-
-
 
 
 @op("_rnn_param_concat", "*data", json=("_npi_rnn_param_concat",), arity_attr="num_args", num_args=Int(None), dim=Int(1))
