@@ -14,6 +14,7 @@ from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, Fused, Kernel, Use, strip_reshape
 from ..ir.index import Ix, Val, Var, coefficient, linear, substitute, var, variables
 from ..ir.scalar import SCALARS
+from .attention import Attention, escapes, match
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
 MAX_NODES = 192                 # nodes in one kernel: longer chains cost compile time and registers
@@ -34,8 +35,9 @@ def cost(n: Node) -> int:
 class Fuser:
     """One run of the pass."""
 
-    def __init__(self, program: Program):
+    def __init__(self, program: Program, attention: bool = False):
         self.program = program
+        self.attentions: dict[Node, Attention] = {}
         self.order = [n for n in program.order() if n.prim not in LEAVES]
         self.uses: dict[Node, list[Use]] = {}
         self.kernels: list[Kernel] = []
@@ -55,6 +57,20 @@ class Fuser:
             self.subtree[n] = min(cost(n) + sum(self.subtree[a] for a in n.args), 10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
             self.carries[n] = self._carried(n)
             self.row_value[n] = self._is_row_value(n)
+        if attention:
+            self._find_attention()
+
+    def _find_attention(self) -> None:
+        users: dict[Node, list[Node]] = {}
+        for n in self.program.order():
+            for a in n.args:
+                users.setdefault(a, []).append(n)
+        for n in self.order:
+            found = match(n)
+            if found is not None and escapes(found, n, users, {*self.program.roots, *self.stored}):
+                self.refusals.append((repr(n), "no attention kernel: something else reads its weights"))
+            elif found is not None:
+                self.attentions[n] = found
 
     def _carried(self, n: Node) -> Node | None:
         """The contraction whose epilogue this node could be: all else that n needs is known before it starts."""
@@ -182,6 +198,10 @@ class Fuser:
         k.members.setdefault(n, []).extend(uses)
         if n.prim in ("dot", "conv"):
             k.dot = n
+            k.attention = self.attentions.get(n)
+            if k.attention is not None:
+                self._join_attention(n, k.attention, k)
+                return
             for a in n.args:                             # the template asks for operands at indices of its own
                 self._push_operand(n, a, k)
             return
@@ -191,6 +211,21 @@ class Fuser:
             if spot not in seen:
                 seen.add(spot)
                 self._push(n, u)
+
+    def _join_attention(self, dot: Node, found: Attention, k: Kernel) -> None:
+        """All between the two products is part of the kernel; what comes from outside are its operands."""
+        for n in found.inner:
+            loops = tuple(self._fresh("d", d) for d in n.shape)
+            k.members[n] = [Use(k, tuple(var(v) for v in loops), inside=loops)]
+        outside = dict.fromkeys(a for n in (*found.inner, dot) for a in n.args if a not in k.members)
+        for a in outside:
+            self._push_operand(dot, a, k)
+
+    def _attends(self, n: Node) -> bool:
+        """Whether a value is attention's, needed here alone."""
+        while n.prim == "reshape" and self.needed[n] == 1:
+            n = n.args[0]
+        return n in self.attentions and self.needed[n] == 1
 
     def _fresh(self, prefix: str, extent: int) -> Var:
         self.counter += 1
@@ -260,6 +295,8 @@ class Fuser:
             return "a hand-written kernel reads it from memory"
         if _read_whole(n, uses):
             return "a convolution reads it from memory"
+        if n.prim == "permute" and k.dot is not None and uses[0].inside and self._attends(n.args[0]):
+            return "the form in which the next contraction reads what attention gives"
         if n.prim in ("dot", "conv"):
             return self._refuse_dot(n, uses, k)
         if n.prim in ("reduce", "argreduce", "unwindow"):
@@ -378,7 +415,7 @@ def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[
     return [next(long) if d > 1 else Ix() for d in shape]
 
 
-def fuse(program: Program) -> Fused:
-    """Partition a program into kernels."""
-    return Fuser(program).run()
+def fuse(program: Program, attention: bool = False) -> Fused:
+    """Partition a program into kernels. attention: whether the backend has kernels for it."""
+    return Fuser(program, attention).run()
 
