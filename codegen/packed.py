@@ -8,10 +8,12 @@ from .blocked import Direct, Packed
 from .contraction import Target
 from .loops import Printed
 from .packed_depthwise import Depthwise
+from .packed_pictures import Pictures
 from .packed_winograd import Winograd
 from .vector import F32
 
-FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "depthwise": Depthwise}
+FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "depthwise": Depthwise, "pictures": Pictures, "pictures_winograd": Pictures}
+SUMS = (10, 24)                 # of pictures, in registers: few registers, many
 
 
 def print_packed(k: Kernel, name: str, target: Target) -> Printed:
@@ -27,4 +29,8 @@ def blocking(vector_bytes: int) -> Blocking | None:
     def panel(form: str, filters: int, pixels: int) -> int:
         vectors = -(-filters // lanes)
         return lanes * (2 if vectors % 2 == 0 else 3 if vectors % 3 == 0 else 1)
-    return Blocking(lanes, panel) if lanes >= 4 else None
+
+    def group(filters: int, vectors: int) -> int:
+        most = max(SUMS[lanes >= 16] // vectors, 1)
+        return -(-filters // -(-filters // most))
+    return Blocking(lanes, panel, group) if lanes >= 4 else None

@@ -6,6 +6,7 @@ Forms, with lanes L and a panel of P = n L filters:
 - ``direct``: weights (panels, kh, kw, C, P)
 - ``winograd``: F(2x2, 3x3), weights (16, panels, C, P), transformed: G g Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015)
 - ``depthwise``: weights (kh, kw, C rounded up to L)
+- ``pictures``, ``pictures_winograd``: other data too (``pictures.py``)
 """
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..errors import ShapeError
+from . import pictures
 from .build import data, dot, make, pad, permute, reshape
 from .node import Node
 from .primitives import PRIMS, Prim
@@ -23,8 +25,11 @@ BT = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.fl
 AT = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float32)
 
 
-def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int], filters: int) -> Any:
+def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int], filters: int,
+           pool: Any = (1, 1)) -> Any:
     x, w = args
+    if form in pictures.FORMS:
+        return pictures.infer(x, w, form, kernel, pool, out, filters)
     if form not in ("direct", "winograd", "depthwise") or x.ndim != 4:
         raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}")
     wanted = {"direct": (*kernel, x.shape[3]), "winograd": (x.shape[3],), "depthwise": tuple(kernel)}[form]
@@ -46,6 +51,8 @@ def _windows(x: Any, n: Node, size: Sequence[int], stride: Sequence[int], dilate
 
 def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
     a = n.attrs
+    if a["form"] in pictures.FORMS:
+        return pictures.eager(n, x, w)
     if a["form"] == "winograd":
         return _winograd(n, x, w)
     win = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"])
@@ -69,9 +76,14 @@ def _winograd(n: Node, x: Any, u: Any) -> Any:
 PRIMS["conv"] = Prim("conv", _infer, _eager)
 
 
-def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int], out: Sequence[int], filters: int) -> Node:
-    """A packed convolution: x (N, H, W, C) -> (N, *out, filters); pads: zeros before the first line and column (those behind follow from out)."""
-    return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate), pads=tuple(pads), out=tuple(out), filters=int(filters))
+def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int], out: Sequence[int], filters: int,
+         pool: Sequence[int] = (1, 1)) -> Node:
+    """A packed convolution: x (N, H, W, C) -> (N, *out, filters); pads: zeros before the first line and column (those behind follow from out).
+
+    pool: of how many lines and columns of results the greatest is taken (forms of pictures alone).
+    """
+    return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate), pads=tuple(pads), out=tuple(out), filters=int(filters),
+                **({"pool": tuple(pool)} if form in pictures.FORMS else {}))
 
 
 def pack(w: Node, form: str, width: int) -> Node:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Callable
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from .rewrite import rebuild
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
 LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
+LEAST_ROWS = 8                                    # of a product with a packed matrix
 WINOGRAD_BYTES = 1 << 22                          # of transformed weights: more of them take longer to read than they save
 
 
@@ -29,6 +30,7 @@ class Blocking:
     """What a backend can print: elements of a vector, and filters of a panel for (form, filters, pixels)."""
     lanes: int
     panel: Callable[[str, int, int], int]
+    group: Callable[[int, int], int]             # filters together over so many vectors of pictures
 
 
 @dataclass
@@ -70,11 +72,17 @@ def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
     return None
 
 
+def takes_winograd(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], filters: int, channels: int) -> bool:
+    """Whether a convolution is taken as Winograd's F(2x2, 3x3)."""
+    plain = tuple(kernel) == (3, 3) and tuple(stride) == tuple(dilate) == (1, 1) and min(out) >= 4
+    return plain and channels >= 32 and 16 * filters * channels * 4 <= WINOGRAD_BYTES
+
+
 def _first(n: Node) -> Node:
     return ir.permute(n, (*FIRST, *range(4, n.ndim)))
 
 
-class _Conversion:
+class Conversion:
     """One run over a program."""
 
     def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking):
@@ -101,7 +109,7 @@ class _Conversion:
         new: dict[Node, Node] = {}
         for n in self.program.order():
             m = rebuild(n, [new[a] for a in n.args])
-            new[n] = self._convolution(m) or self._affine(self._moved(m) or m)
+            new[n] = self._convolution(m) or self._dense(m) or self._affine(self._moved(m) or m)
         return [new[r] for r in self.program.roots]
 
     # ---- convolutions
@@ -134,7 +142,7 @@ class _Conversion:
         if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or filters < lanes or batch * oh * ow < 8 or thin:
             return None
         form = "depthwise" if depthwise else "direct"
-        if not depthwise and kernel == (3, 3) and stride == dilate == (1, 1) and oh >= 4 and ow >= 4 and 16 * filters * x.shape[3] * 4 <= WINOGRAD_BYTES and x.shape[3] >= 32:
+        if not depthwise and takes_winograd(kernel, stride, dilate, (oh, ow), filters, x.shape[3]):
             form = "winograd"
         width = lanes if depthwise else self.blocking.panel(form, filters, batch * oh * ow)
         packed = pack(w, form, width)
@@ -142,6 +150,26 @@ class _Conversion:
         y = conv(x, packed, form, kernel, stride, dilate, pads, (oh, ow), filters)
         self.notes.append(f"convolution {list(n.shape)}: channels last, {form}, panels of {width}")
         return _first(y)
+
+    def _dense(self, n: Node) -> Node | None:
+        """A product with a matrix of parameters, as a 1x1 convolution of its rows: the matrix is packed beforehand."""
+        if n.prim != "dot" or n.dtype != np.float32 or n.attrs["batch"] != ((), ()):
+            return None
+        (x, w), (kept, summed) = n.args, n.attrs["contract"]
+        if w.ndim != 2 or kept != (x.ndim - 1,) or not self._known(w) or self._known(x):
+            return None
+        if summed == (0,):
+            w = ir.permute(w, (1, 0))
+        filters, depth = w.shape
+        rows = n.size // max(filters, 1)
+        if rows < LEAST_ROWS or filters < self.blocking.lanes or n.size * depth < LEAST_WORK:
+            return None
+        width = self.blocking.panel("direct", filters, rows)
+        packed = pack(ir.reshape(w, (filters, depth, 1, 1)), "direct", width)
+        self.packs[packed] = f"weights {list(w.shape)} packed as {list(packed.shape)}"
+        y = conv(ir.reshape(x, (1, 1, rows, depth)), packed, "direct", (1, 1), (1, 1), (1, 1), (0, 0), (1, rows), filters)
+        self.notes.append(f"product {list(n.shape)}: weights packed, panels of {width}")
+        return ir.reshape(y, n.shape)
 
     def _unmoved_window(self, win: Node) -> Node | None:
         """Windows (N, oh, ow, C, kh, kw) over channels-last data, for windows (N, C, oh, ow, kh, kw)."""
@@ -262,6 +290,6 @@ def layout(program: Program, lasting: frozenset[int], blocking: Blocking) -> Lay
     """The program with channels-last convolutions, and the program that prepares its weights. lasting: slots of inputs that
     seldom change (parameters), which the program itself does not change.
     """
-    run = _Conversion(program, lasting - {slot for slot, _ in program.updates}, blocking)
+    run = Conversion(program, lasting - {slot for slot, _ in program.updates}, blocking)
     roots = run.run()
     return run.split(roots) if run.packs else Layout(program)

@@ -11,6 +11,7 @@ from .fuse import fuse
 from .layout import Blocking, Layout, layout
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
+from .pictures import pictures
 from .together import ALONE, Group, Joining, together
 from .verify import verify_program
 
@@ -38,7 +39,7 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
-    arranged = layout(current, lasting, blocking) if lasting and blocking is not None else Layout(current)
+    arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking) if lasting and blocking is not None else Layout(current)
     verify_program(arranged.main, "layout")
     fused = fuse(arranged.main, blocking is not None)
     for k in fused.kernels:

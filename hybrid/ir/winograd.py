@@ -1,0 +1,46 @@
+"""Winograd's convolution of a line, F(m, r): m results of a filter of r numbers with m + r - 1 products (Cook and Toom's
+construction by interpolation; Blahut, Fast Algorithms for Signal Processing, 2010; Lavin and Gray, 2015).
+"""
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+
+POINTS = tuple(map(Fraction, (0, 1, -1, 2, -2))) + (Fraction(1, 2), Fraction(-1, 2))      # in pairs: sums and differences are shared
+Rows = tuple[tuple[Fraction, ...], ...]
+
+
+@lru_cache(maxsize=32)
+def matrices(results: int, taps: int) -> tuple[Rows, Rows, Rows]:
+    """Aᵀ, G and Bᵀ with y = Aᵀ ((G g) · (Bᵀ d)); there are results + taps - 1 points, 8 at most, the last at infinity."""
+    n = results + taps - 1
+    if not 2 <= n <= len(POINTS) + 1:
+        raise ValueError(f"F({results}, {taps}) has {n} points; 2 to {len(POINTS) + 1} are known")
+    points = POINTS[:n - 1]
+    at = tuple(tuple(p ** i for p in points) + (Fraction(int(i == results - 1)),) for i in range(results))
+    g, bt = [], []
+    for i, p in enumerate(points):
+        others = [q for j, q in enumerate(points) if j != i]
+        scale = Fraction(1)
+        for q in others:
+            scale *= p - q
+        g.append(tuple(p ** j / scale for j in range(taps)))
+        bt.append((*_polynomial(others), Fraction(0)))
+    g.append(tuple(Fraction(int(j == taps - 1)) for j in range(taps)))
+    bt.append(_polynomial(list(points)))
+    return at, tuple(g), tuple(bt)
+
+
+def _polynomial(roots: list[Fraction]) -> tuple[Fraction, ...]:
+    """Coefficients of the product of (x - root), the constant first."""
+    c = [Fraction(1)]
+    for r in roots:
+        c = [(c[k - 1] if k else Fraction(0)) - (r * c[k] if k < len(c) else 0) for k in range(len(c) + 1)]
+    return tuple(c)
+
+
+def array(rows: Rows) -> np.ndarray:
+    """A matrix in float32."""
+    return np.array([[float(v) for v in row] for row in rows], np.float32)
