@@ -14,7 +14,7 @@ from hybrid.ir.index import Ix, Var, substitute, text, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.attention import Attention
 
-from .contraction import PARALLEL_WORK, Target, decode
+from .tiling import PARALLEL_WORK, Target, decode
 from .dialect import C
 from .emit import Block, Emitter, loop_nest
 from .loops import Printed, pointer_names

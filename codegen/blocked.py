@@ -13,7 +13,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 
-from .contraction import Target
+from .tiling import Target
 from .dialect import C
 from .emit import Block
 from .loops import PARALLEL_WORK, Printed, pointer_names

@@ -13,7 +13,9 @@ from hybrid.ir.kernel import Kernel
 from hybrid.passes.together import Group
 
 from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort, vector
-from .contraction import Contraction, Target, sum_dtype, support, supported
+from .contraction import Contraction, sum_dtype, supported
+from .registers import support
+from .tiling import Target
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of

@@ -7,69 +7,21 @@ it instead of being smaller: elements are then written twice with the same value
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from hybrid.ir import Node
-from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
+from .epilogue import Epilogue
 from .operand import Matmul, Operand, matmul, root_index
-from .vector import F32, Refused, VectorEmitter, copies, lane_loop, masked
+from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
 
-PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
 FEW = 4                         # rows up to which a product is done as dot products
-
-
-@dataclass
-class Target:
-    """The machine: bytes of a vector and how many registers there are."""
-    vector: int = 64
-
-    def lanes(self, d: np.dtype) -> int:
-        """Elements in a vector."""
-        return self.vector // d.itemsize
-
-    @property
-    def accumulators(self) -> int:
-        """Vectors that can hold sums at once."""
-        return 28 if self.vector == 64 else 12
-
-
-@dataclass
-class Tile:
-    """mr rows; r lines of c columns in nv vectors."""
-    mr: int
-    nv: int
-    r: int
-    c: int
-
-
-def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int) -> Tile:
-    """The tile that wastes least: rows in equal tiles, columns as whole lines where lines are short."""
-    best, found = math.inf, Tile(1, 1, 1, min(x, lanes))
-    for mr_max in range(14 if accumulators >= 28 else 6, 0, -1):
-        tiles = -(-rows // mr_max)
-        mr = -(-rows // tiles)
-        for nv in range(1, min(accumulators // mr, 4) + 1):
-            width = nv * lanes
-            c = min(x, width)
-            r = max(1, min(y, width // c)) if c == x else 1
-            vectors = -(-r * c // lanes)
-            if vectors > nv or vectors < nv:
-                continue
-            blocks = -(-x // c) * -(-y // r)
-            loads, fmas = nv + mr, nv * mr
-            traffic = (64 * nv + 12 * mr) / fmas           # bytes a product; those of the rows come from farther away
-            cost = tiles * blocks * max(fmas / 2, loads / 2, 4) * (1 + 0.01 * traffic)
-            if cost < best:
-                best, found = cost, Tile(mr, nv, r, c)
-    return found
 
 
 def supported(k: Kernel) -> bool:
@@ -82,15 +34,7 @@ def sum_dtype(dot: Node) -> np.dtype:
     return np.dtype(np.float32) if is_half(dot.dtype) else dot.dtype
 
 
-def vector_type(d: np.dtype, lanes: int) -> str:
-    """Typedef of a vector, loadable from any address."""
-    c = C.storage(d)
-    return (f"typedef {c} v{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));\n"
-            f"typedef {c} u{c}{lanes} __attribute__((vector_size({lanes * d.itemsize}), aligned({d.itemsize})));\n"
-            f"typedef {'int' if d.itemsize == 4 else 'long'} m{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));\n")
-
-
-class Contraction:
+class Contraction(Epilogue):
     """Prints one contraction kernel."""
 
     def __init__(self, k: Kernel, name: str, args: list[Node], names: dict[Node, str], target: Target):
@@ -337,121 +281,6 @@ class Contraction:
             out += [f"for (long q = {rest}; q < {depth}; q++) for (long c = 0; c < {count}; c++) Bp[q * {width} + c] = from[c * {m.b.stride(x)}l + q];"]
         return out
 
-    def _span_loop(self, v: Var, spans: dict[Var, tuple[int, str]], body: list[str], last: bool) -> list[str]:
-        if v not in spans:
-            return loop_nest([v], body)
-        extent, start = spans[v]
-        pragma = ["#pragma omp simd"] if last and extent >= 4 and not any("for (" in s for s in body) else []
-        head = f"for (long i_{v.name} = {self.begin.get(v, 0)}; i_{v.name} < {extent}; i_{v.name}++) {{"
-        return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *("  " + s for s in body), "}"]
-
-    # ---- epilogue: the kernel's root from the sums
-    def _epilogue(self, m: Matmul, flat_spans: dict[Var, tuple[int, str]], cell: object, rows: tuple[int, str] | None = None,
-                  spans: dict[Var, tuple[int, str]] | None = None) -> list[str]:
-        e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell())}, extra={n: self.names[n] for n in self.k.extra}, count=3000)     # type: ignore[operator]
-        every = {**flat_spans, **(spans or {})}
-        at = root_index(self.k, m.dot_index)
-        first = Block(None, frozenset([*m.batch, *m.columns]) - frozenset(every))
-        blocks = [first]
-        loops: list[Var | None] = []
-        if rows:
-            blocks.append(blocks[-1].child(m.rows))
-            loops.append(None)
-        for v in every:
-            blocks.append(blocks[-1].child([v]))
-            loops.append(v)
-        value = e.value(self.k.root, at, blocks[-1])
-        blocks[-1].lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
-        body = blocks[-1].lines
-        for i in reversed(range(len(loops))):
-            loop = loops[i]
-            if loop is None:
-                assert rows is not None
-                head = [f"long mm = {rows[1]} + i_m;", *decode("mm", m.rows)]
-                body = [*blocks[i].lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {rows[0]}; i_m++) {{", *("  " + s for s in head + body), "}"]
-            else:
-                body = [*blocks[i].lines, *self._span_loop(loop, every, body, i == len(loops) - 1)]
-        return body
-
-    def _vector_epilogue(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
-        """The epilogue as explicit vectors along the tile's columns, or along its rows if those are the neighbours in memory:
-        then the tile is turned first. Nothing where it is not of float32 neighbours.
-        """
-        if self.dot.dtype != F32 or self.k.root.dtype != F32 or self.lanes < 4:
-            return []
-        store = linear(self.k.root.shape, root_index(self.k, m.dot_index))
-        try:
-            if coefficient(store, x) == 1:
-                return self._along_columns(m, t, x, y, width)
-            if y is None and len(m.rows) == 1 and 4 <= t.mr <= self.lanes and coefficient(store, m.rows[0]) == 1:
-                return self._along_rows(m, t, x, width)
-        except Refused:
-            pass
-        return []
-
-    def _emitter(self, lane: Var) -> VectorEmitter:
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane})
-        e.kind["sum@"] = "v"
-        return e
-
-    def _root_value(self, e: VectorEmitter, at: Index, block: Block) -> None:
-        value = e.value(self.k.root, at, block)
-        block.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
-        self.vectors = True
-
-    def _some_lanes(self, q: Var, lines: list[str], skipped: str, whole: bool) -> list[str]:
-        """All lanes of a variable but the first ``skipped``, which is known at run time only: often none, and whole vectors
-        if ``whole``. Masks are left to the tiles that need them, they cost a third of an optimizer's update.
-        """
-        if skipped == "0":
-            return lane_loop(q, lines, self.lanes, 1)
-        if whole:
-            return [f"for (long q_ = {skipped}; q_ < {q.extent}; q_ += {self.lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
-        if self.lanes != 16:
-            raise Refused("masks at run time")
-        rest = [f"for (long q_ = 0; q_ < {q.extent}; q_ += {self.lanes}) {{",
-                f"  const hy_m mk = HYV_RANGE({skipped} - q_, {q.extent} - q_);", *("  " + s for s in masked(lines)), "}"]
-        return [f"if ({skipped} == 0) {{", *("  " + s for s in lane_loop(q, lines, self.lanes, 1)), "} else {", *("  " + s for s in rest), "}"]
-
-    def _whole(self, extent: int, size: int) -> bool:
-        """Whether tiles of a size overlap in an axis by whole vectors."""
-        return size % self.lanes == 0 and extent % self.lanes == 0
-
-    def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
-        q, first = Var("q_", t.c), Var("x0", max(x.extent, 2))
-        e = self._emitter(q)
-        top = Block(None, (frozenset([*m.batch, *m.columns]) - {x, *([y] if y else [])}) | {first})
-        rows = top.child(m.rows)
-        lines = rows.child([y] if y else [])
-        last = lines.child([q])
-        self._root_value(e, root_index(self.k, tuple(substitute(i, {x: var(first) + var(q)}) for i in m.dot_index)), last)
-        cell = f"acc + {'i_m' if m.sizes[0] > 1 else '0'} * {width} + {f'{inner_name(y)} * {t.c} + ' if y else ''}q_"
-        body = [*lines.lines, *self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines], self.begin.get(x, "0"),
-                                                self._whole(x.extent, t.c))]
-        if y:
-            body = self._span_loop(y, {y: (t.r, "y0")}, body, False)
-        head = ["long mm = m_first + i_m;", *decode("mm", m.rows)]
-        return [*top.lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {t.mr}; i_m++) {{", *("  " + s for s in [*head, *rows.lines, *body]), "}"]
-
-    def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[str]:
-        q, first, row = Var("q_", t.mr), Var("m_first", max(m.rows[0].extent, 2)), m.rows[0]
-        e = self._emitter(q)
-        top = Block(None, (frozenset([*m.batch, *m.columns]) - {x}) | {first})
-        column = top.child([x])
-        last = column.child([q])
-        self._root_value(e, root_index(self.k, tuple(substitute(i, {row: var(first) + var(q)}) for i in m.dot_index)), last)
-        L = self.lanes
-        turned = [f"{self.T} turned[{width * L}] __attribute__((aligned(64)));",
-                  f"for (long j = 0; j < {width}; j += {L}) turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"]
-        body = self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines], self.begin.get(None, "0"),
-                                self._whole(m.rows[0].extent, t.mr))
-        return [*turned, *top.lines, *self._span_loop(x, {x: (t.c, "x0")}, [*column.lines, *body], False)]
-
-    def _rounded(self, value: str) -> str:
-        """A sum as the value it stands for: that of a half dtype, if it has one."""
-        d = self.dot.dtype
-        return C.half_load[d.name].format(C.half_store[d.name].format(value)) if is_half(d) else value
-
     # ---- pieces
     def _head(self) -> str:
         parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]
@@ -471,70 +300,3 @@ class Contraction:
 
     def _batch_close(self, m: Matmul) -> list[str]:
         return ["  }" for _ in m.batch]
-
-
-def inner_name(v: Var) -> str:
-    """Counter of a tile's loop."""
-    return f"i_{v.name}" if v.extent > 1 else "0"
-
-
-def flat(vs: list[Var]) -> Ix:
-    """Row-major number of a position in some loops."""
-    out, stride = Ix(), 1
-    for v in reversed(vs):
-        out = out + var(v) * stride
-        stride *= v.extent
-    return out
-
-
-def decode(name: str, vs: list[Var]) -> list[str]:
-    """Loop variables from a row-major number."""
-    out, stride = [], 1
-    for i, v in reversed(list(enumerate(vs))):
-        out.append(f"long {v.name} = {name} / {stride}{'' if i == 0 else f' % {v.extent}'};")
-        stride *= v.extent
-    return out[::-1]
-
-
-def hsum(d: np.dtype, lanes: int) -> str:
-    """Horizontal sum of a vector, by halves."""
-    c = C.storage(d)
-    v, m = f"v{c}{lanes}", f"m{c}{lanes}"
-    halves = [h for h in (8, 4, 2, 1) if h < lanes]
-    shuffles = " ".join(f"v += HY_SHUFFLE(v, v, (({m}){{{order}}}), {order});" for h in halves for order in [", ".join(str(i ^ h) for i in range(lanes))])
-    return f"HY_FN {c} hsum_{v}({v} v) {{ {shuffles} return v[0]; }}\n"
-
-
-def turn(d: np.dtype, lanes: int) -> str:
-    """A square block of as many rows as a vector has elements, transposed in registers: in each round, rows that lie ``half``
-    apart exchange the halves of their groups.
-    """
-    c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
-    out = [f"HY_FN void turn_{v}({c} *to, long step, const {c} *from, long stride) {{",
-           "  " + " ".join(f"{v} r{i} = *(const u{c}{lanes} *)(from + {i} * stride);" for i in range(lanes))]
-    half = lanes // 2
-    while half:
-        low = ", ".join(str(i if not i & half else lanes + i - half) for i in range(lanes))
-        high = ", ".join(str(i + half if not i & half else lanes + i) for i in range(lanes))
-        out.append("  { " + f"const m{c}{lanes} low = {{{low}}}, high = {{{high}}}; {v} t;")
-        out += [f"    t = HY_SHUFFLE(r{i}, r{i + half}, low, {low}); r{i + half} = HY_SHUFFLE(r{i}, r{i + half}, high, {high}); r{i} = t;"
-                for i in range(lanes) if not i & half]
-        out.append("  }")
-        half //= 2
-    return "\n".join([*out, "  " + " ".join(f"*(u{c}{lanes} *)(to + {i} * step) = r{i};" for i in range(lanes)), "}", ""])
-
-
-SHUFFLE = """#ifndef HY_SHUFFLE
-#ifdef __clang__
-#define HY_SHUFFLE(a, b, mask, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define HY_SHUFFLE(a, b, mask, ...) __builtin_shuffle(a, b, mask)
-#endif
-#endif
-"""
-
-
-def support(d: np.dtype, target: Target) -> str:
-    """Types and functions a contraction of this dtype needs."""
-    lanes = target.lanes(d)
-    return vector_type(d, lanes) + SHUFFLE + hsum(d, lanes) + turn(d, lanes)

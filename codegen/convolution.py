@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from hybrid.ir.kernel import Kernel
 
-from .contraction import Target
+from .tiling import Target
 from .correlate import Correlation
 from .direct import Direct
 from .loops import Printed

@@ -13,7 +13,7 @@ from hybrid.ir.index import Ix, Var, linear, substitute, text, unlinear, var, va
 from hybrid.ir.kernel import Kernel
 
 from . import image
-from .contraction import PARALLEL_WORK, Target, decode, flat
+from .tiling import PARALLEL_WORK, Target, decode, flat
 from .dialect import C
 from .direct import start
 from .emit import Block, Emitter, loop_nest

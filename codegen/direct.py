@@ -15,7 +15,7 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var,
 from hybrid.ir.kernel import Kernel
 
 from . import image
-from .contraction import PARALLEL_WORK, Target, decode
+from .tiling import PARALLEL_WORK, Target, decode
 from .dialect import C
 from .emit import Block
 from .loops import Printed, pointer_names

@@ -5,7 +5,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.passes.layout import Blocking
 
 from .blocked import Direct, Packed
-from .contraction import Target
+from .tiling import Target
 from .loops import Printed
 from .packed_depthwise import Depthwise
 from .packed_pictures import Pictures

@@ -8,7 +8,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.kernel import Kernel
 
 from .blocked import Packed
-from .contraction import Target
+from .tiling import Target
 from .dialect import C
 from .emit import Emitter, identity
 from .loops import PARALLEL_WORK, Printed, pointer_names

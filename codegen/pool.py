@@ -13,7 +13,7 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var,
 from hybrid.ir.kernel import Kernel
 
 from . import image
-from .contraction import decode
+from .tiling import decode
 from .dialect import C
 from .direct import start
 from .emit import Block, identity

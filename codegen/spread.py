@@ -13,7 +13,7 @@ from typing import Any
 from hybrid.ir.index import Ix, Var, linear, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .contraction import PARALLEL_WORK, Target, decode, flat
+from .tiling import PARALLEL_WORK, Target, decode, flat
 from .dialect import C
 from .direct import STACK_IMAGE, Direct
 from .emit import Block, Emitter, loop_nest

@@ -11,7 +11,7 @@ from typing import Any
 
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var
 
-from .contraction import decode
+from .tiling import decode
 from .direct import Direct, start
 from .emit import Block
 from .operand import root_index
