@@ -6,6 +6,9 @@ import os
 import tempfile
 import warnings
 from pathlib import Path
+from typing import Any
+
+import hybrid.kernels
 
 from .. import config, forking
 
@@ -69,3 +72,9 @@ def write(path: Path, content: bytes) -> Path:
         except OSError:
             Path(temporary).unlink(missing_ok=True)
     raise OSError(f"neither {path.parent} nor the temporary folder can be written")
+
+
+def kernel_text(*path: str) -> str:
+    """A file of hybrid.kernels, also from an archive."""
+    loader: Any = hybrid.kernels.__spec__.loader                 # importlib.resources would take longer to load than all else of a cached start
+    return loader.get_data(os.path.join(hybrid.kernels.__path__[0], *path)).decode()

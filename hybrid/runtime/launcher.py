@@ -8,16 +8,15 @@ from __future__ import annotations
 import importlib.machinery
 import importlib.util
 import sys
-import sysconfig
 import threading
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ..errors import CompileError
-from . import toolchain
+from . import plans, toolchain
+from .cache import kernel_text
 
 NAME = "hybrid_launcher"
 _lock = threading.Lock()
@@ -25,19 +24,31 @@ _loaded: list[Any] = []
 
 
 def _build() -> Any:
+    so = plans.remembered("launcher", _compiled)
+    return _launcher(so) if so is not None else None
+
+
+def _compiled() -> Path | None:
+    import sysconfig                                     # noqa: PLC0415  slow to load, and needed only where nothing was compiled yet
     headers = Path(sysconfig.get_paths()["include"])
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
         return None
     include = (f"-I{headers}", f"-I{np.get_include()}")
     try:
-        so, _ = toolchain.build(resources.files("hybrid.kernels").joinpath("c", "launcher.c").read_text(), include, f"{sys.version} {np.__version__}")
+        return toolchain.build(kernel_text("c", "launcher.c"), include, f"{sys.version} {np.__version__}")[0]
+    except (CompileError, OSError):
+        return None
+
+
+def _launcher(so: Path) -> Any:
+    try:
         loader = importlib.machinery.ExtensionFileLoader(NAME, str(so))
         spec = importlib.util.spec_from_loader(NAME, loader)
         assert spec is not None
         module = importlib.util.module_from_spec(spec)
         loader.exec_module(module)
         return module.Launcher
-    except (CompileError, ImportError, OSError):
+    except (ImportError, OSError):
         return None
 
 

@@ -10,7 +10,7 @@ import os
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 
@@ -78,23 +78,29 @@ def program_text(program: Program) -> str:
 
 
 @lru_cache(maxsize=8)
-def _surroundings(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int) -> str:
-    """What all programs of this process depend on."""
+def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int) -> str:
     return cache.digest("recipe 1", own_files(), toolchain.compiler_version(cc), " ".join(flags), toolchain.cpu_features(), str(vector), np.__version__,
                         sys.version, repr(variables))
 
 
-def key(program: Program, lasting: frozenset[int]) -> str | None:
-    """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is no plain data."""
+def _surroundings() -> str | None:
+    """What all programs of this process depend on; None where that cannot be told, or where there is no compiler."""
     cc = toolchain.compiler()
-    if cc is None or config.verify() or config.debug_level() or not own_files():
+    if cc is None or not own_files():
         return None
     variables = tuple(sorted((k, v) for k, v in os.environ.items() if k.startswith("HYBRID_") and k not in _NO_MATTER))
+    return _digest(cc, toolchain.flags(cc), variables, toolchain.vector_bytes())
+
+
+def key(program: Program, lasting: frozenset[int]) -> str | None:
+    """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is no plain data."""
+    around = None if config.verify() or config.debug_level() else _surroundings()
+    if around is None:
+        return None
     try:
-        text = program_text(program)
+        return cache.digest(around, repr(sorted(lasting)), program_text(program))
     except TypeError:
         return None
-    return cache.digest(_surroundings(cc, toolchain.flags(cc), variables, toolchain.vector_bytes()), repr(sorted(lasting)), text)
 
 
 def _path(name: str) -> Path:
@@ -121,3 +127,21 @@ def keep(name: str | None, recipe: Recipe) -> None:
         cache.write(_path(name), f"{cache.digest(name, text)}\n{text}".encode())
     except (OSError, ValueError):
         return
+
+
+def remembered(title: str, make: Callable[[], Path | None]) -> Path | None:
+    """A library of this library's own: the one that an earlier process made, or what ``make`` gives."""
+    around = _surroundings()
+    if around is None:
+        return make()
+    note = cache.folder() / f"{title}-{cache.digest(title, around)}.txt"
+    try:
+        so = note.parent / note.read_text("utf-8")
+        if so.suffix == ".so" and so.parent == note.parent and toolchain.intact(so):
+            return so
+    except (OSError, ValueError):
+        pass
+    made = make()
+    if made is not None and made.parent == note.parent:
+        cache.write(note, made.name.encode())
+    return made

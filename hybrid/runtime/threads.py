@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import weakref
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from .. import config, forking
 from ..errors import CompileError
-from . import toolchain
+from . import plans, toolchain
+from .cache import kernel_text
 from .net_ffi import ffi
 
 _pool: list[Any] = []
@@ -24,7 +24,9 @@ _lock = forking.lock()
 def _load() -> Any:
     """The pool's library, never unloaded: its threads wait in its code for work. None where it does not compile."""
     try:
-        so, _ = toolchain.build(resources.files("hybrid.kernels").joinpath("c", "pool.c").read_text())
+        so = plans.remembered("pool", lambda: toolchain.build(kernel_text("c", "pool.c"))[0])
+        if so is None:
+            return None
         return ffi.dlopen(str(so), os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))
     except (CompileError, OSError):
         return None

@@ -5,7 +5,6 @@ import hashlib
 import os
 import platform
 import shutil
-import subprocess
 import tempfile
 import threading
 import warnings
@@ -79,6 +78,7 @@ def compiler_version(cc: str) -> str:
 
 
 def _version(cc: str) -> str:
+    import subprocess                                    # noqa: PLC0415  loads only where something is compiled
     out = subprocess.run([cc, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     return f"{cc} {out.stdout.splitlines()[0] if out.stdout else ''}"
 
@@ -103,6 +103,7 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
 
 
 def _accepts(cc: str, flags: list[str]) -> bool:
+    import subprocess                                    # noqa: PLC0415
     with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
         run = subprocess.run([cc, *flags, "-Werror", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{d}/x.so"], input="int x;", text=True,
                              capture_output=True, check=False)
@@ -163,6 +164,7 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
 
 
 def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
+    import subprocess                                    # noqa: PLC0415
     c = cache.write(c, source.encode())
     with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
         out = Path(d) / "net.so"
