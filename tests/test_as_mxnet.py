@@ -124,27 +124,70 @@ def test_child_processes(method: str, tmp_path: Path) -> None:
     assert done.stdout.replace("np.float32(", "").replace(".0)", ".0") == "[('1.9.1', 2.0), ('1.9.1', 3.0)]\n", done.stderr
 
 
-def test_a_real_mxnet_is_left_alone(tmp_path: Path) -> None:
-    package = tmp_path / "mxnet"
-    package.mkdir()
-    (package / "__init__.py").write_text("name = 'the real one'\n")
-    before = sorted(tmp_path.rglob("*"))
-    code = textwrap.dedent("""
-        import sys; sys.dont_write_bytecode = True
-        import hybrid
+@pytest.fixture
+def real(tmp_path: Path) -> Path:
+    """A folder with a package mxnet of another maker, which says when its parts are imported."""
+    (tmp_path / "mxnet" / "gluon").mkdir(parents=True)
+    (tmp_path / "mxnet" / "__init__.py").write_text("print('real mxnet')\nname = 'the real one'\n__version__ = '9.9'\n")
+    (tmp_path / "mxnet" / "gluon" / "__init__.py").write_text("print('real gluon')\nname = 'the real gluon'\n")
+    (tmp_path / "mxnet" / "only_there.py").write_text("print('real part')\n")
+    return tmp_path
+
+
+REAL = {
+    "without the alias": ("""
+        import sys, hybrid, numpy as np
+        import hybrid.gluon, hybrid.symbol, hybrid.alias
+        before = dict(vars(np)), list(sys.path), list(sys.meta_path)
+        hybrid.nd.ones((2,)).asnumpy()
+        print('mxnet' in sys.modules)
+        import mxnet, mxnet.gluon, mxnet.only_there
+        print(mxnet.name, mxnet.__version__, mxnet.gluon.name, (dict(vars(np)), sys.path, sys.meta_path) == before)
+        """, ["False", "real mxnet", "real gluon", "real part", "the real one 9.9 the real gluon True"]),
+    "alias, then without": ("""
+        import sys, hybrid, numpy as np
+        before = set(vars(np)), list(sys.path), list(sys.meta_path)
         hybrid.as_mxnet()
-        import mxnet
-        print(mxnet.__version__, mxnet.nd is hybrid.nd)
+        import mxnet, mxnet.gluon
+        print(mxnet.__version__, mxnet.nd is hybrid.nd, mxnet.gluon is hybrid.gluon)
+        try:
+            import mxnet.only_there
+        except ImportError as err:
+            print(err)
         hybrid.as_mxnet.remove()
-        import mxnet
-        print(mxnet.name)
+        print([n for n in sys.modules if n.split('.')[0] == 'mxnet'], (set(vars(np)), sys.path, sys.meta_path) == before)
+        import mxnet, mxnet.gluon
+        print(mxnet.name, mxnet.gluon.name)
+        """, ["1.9.1 True True", "mxnet.only_there is not in hybrid, which stands for mxnet here", "[] True", "real mxnet", "real gluon", "the real one the real gluon"]),
+    "alias too late": ("""
+        import sys, mxnet.gluon, hybrid, numpy as np
+        before = set(vars(np)), list(sys.path), list(sys.meta_path), dict(sys.modules)
         try:
             hybrid.as_mxnet()
         except hybrid.HybridError as err:
-            print(err)
-    """)
-    lines = run("-c", code, cwd=tmp_path).stdout.splitlines()
-    assert lines[:2] == ["1.9.1 True", "the real one"] and "imported already, from" in lines[2] and sorted(tmp_path.rglob("*")) == before
+            print('imported already, from' in str(err))
+        import mxnet.only_there
+        print(mxnet.name, mxnet.gluon.name, (set(vars(np)), sys.path, sys.meta_path) == before[:3], sys.modules['mxnet'] is before[3]['mxnet'])
+        """, ["real mxnet", "real gluon", "True", "real part", "the real one the real gluon True True"]),
+}
+
+
+@pytest.mark.parametrize("case", REAL)
+def test_a_real_mxnet_is_left_alone(case: str, real: Path) -> None:
+    code, lines = REAL[case]
+    before = {p: p.read_bytes() for p in real.rglob("*.py")}
+    done = run("-B", "-c", textwrap.dedent(code), cwd=real)
+    assert done.stdout.splitlines() == lines, done.stderr
+    assert {p: p.read_bytes() for p in real.rglob("*") if p.is_file()} == before
+
+
+def test_the_command_line_prefers_this_library_to_a_real_mxnet(real: Path) -> None:
+    (real / "script.py").write_text("import mxnet as mx\nfrom mxnet import gluon\nprint(mx.__version__, gluon.__name__)\n")
+    for arguments in (["script.py"], ["-m", "script"], ["-c", (real / "script.py").read_text()]):
+        done = run("-B", "-m", "hybrid.as_mxnet", *arguments, cwd=real)
+        assert done.stdout == "1.9.1 hybrid.gluon\n", done.stderr
+    done = run("-B", "-m", "hybrid.as_mxnet", "--check", "script.py", cwd=real)
+    assert (done.returncode, done.stdout) == (0, "0 not supported in 1 file\n"), done.stderr
 
 
 def test_command_line_errors(tmp_path: Path) -> None:
