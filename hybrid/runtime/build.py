@@ -42,7 +42,7 @@ class _Table:
             if n.prim == "data" and n not in self.index:
                 self.index[n] = len(self.index)
                 self.constants.append(n)
-        placed = in_place_updates(fused, ("elementwise", "contraction"))         # written straight into the caller's array
+        placed = in_place_updates(fused, ("elementwise", "contraction", "reduction"))         # written straight into the caller's array
         note_in_place(report, placed)
         for k in fused.kernels:
             k.once = any(n in placed for n in k.stores)
