@@ -16,7 +16,7 @@ from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.winograd import Rows, matrices
 
 from .blocked import Packed
-from .contraction import Target
+from .tiling import Target
 from .dialect import C
 from .emit import Block
 from .loops import PARALLEL_WORK, Printed, pointer_names

@@ -10,7 +10,7 @@ from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.passes.differentiate import vjp_program
 
-from . import cuda_forms, programs, test_cpu_kernels, test_packed_convolutions, test_together
+from . import cuda_forms, programs, test_cpu_kernels, test_packed_convolutions, test_pictures, test_together
 from .test_cpu_kernels import conv, layer_norm, program, random, softmax
 
 Case = tuple[Program, list[np.ndarray]]
@@ -170,6 +170,8 @@ def fixed() -> Iterator[tuple[str, Case, float]]:
         yield f"together, {name}", case, 1e-5
     for name in test_packed_convolutions.SHAPES:
         yield f"packed {name}", test_packed_convolutions.program(name), 1e-5
+    for name in test_pictures.CASES:
+        yield f"pictures {name}", test_pictures.program(name), 1e-5
 
 
 def sized(sizes: tuple[int, ...]) -> Iterator[tuple[str, Case, float]]:

@@ -21,7 +21,7 @@ import numpy as np
 import hybrid.codegen
 from hybrid import dtype as dt
 from hybrid.codegen import packed
-from hybrid.passes import layout
+from hybrid.passes import layout, pictures
 from hybrid.passes.memory import rounded
 from hybrid.passes.pipeline import Planned
 from hybrid.runtime import build, cpu, reference, toolchain
@@ -52,7 +52,7 @@ CONFIGURATIONS = {
     "masks": Configuration(64, ("-march=native", "-mno-avx512f", "-fopenmp"), MEMORY, (1, 3, 17, 63, 65, 31), fixed=True),
     "avx2": Configuration(32, ("-mavx2", "-mfma", "-fopenmp"), MEMORY, (1, 7, 17, 63), fixed=True),
     "plain": Configuration(16, ("-fopenmp",), MEMORY, (3, 13, 31), fixed=True),
-    "races": Configuration(64, ("-march=native", "-fopenmp"), RACES, (17,), "-O1", threads=True, fixed=True),
+    "races": Configuration(64, ("-march=native", "-fopenmp"), RACES, (17,), threads=True, fixed=True),
 }
 
 
@@ -61,7 +61,7 @@ def prepare(c: Configuration) -> None:
     toolchain.FLAGS = (*(f for f in toolchain.FLAGS if f != "-O2"), c.optimize, *c.sanitize)
     toolchain.machine_flags = lambda cc: c.machine           # type: ignore[assignment]
     toolchain.vector_bytes = lambda: c.vector
-    layout.LEAST_WORK = 1
+    layout.LEAST_WORK = pictures.LEAST_WORK = 1
     plan = build.plan
     build.plan = lambda *args: apart(plan(*args))
     if c.threads:

@@ -147,12 +147,13 @@ def run_sanitized(exe: CpuProgram, arrays: list[np.ndarray], folder: Path) -> li
     prepared = exe.prepare([arrays[s] for s in exe.planned.slots]) if exe.prepare is not None else []
     given = [*arrays, *prepared, *exe._constants]
     (folder / "in").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in given))
-    sizes = [f"{a.nbytes}:{a.dtype.itemsize}" for a in (*given, *exe._fresh)] + [f"{exe._arena_bytes}:1"]
+    fresh = [np.empty(shape, dtype) for shape, dtype in exe._new]
+    sizes = [f"{a.nbytes}:{a.dtype.itemsize}" for a in (*given, *fresh)] + [f"{exe._arena_bytes}:1"]
     ran = subprocess.run([str(folder / "net"), str(folder / "in"), str(folder / "out"), str(len(given)), *sizes], capture_output=True, text=True, check=False,
                          env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})                # the harness frees nothing
     assert ran.returncode == 0, ran.stderr[-3000:]
     raw, at, stored = (folder / "out").read_bytes(), 0, []
-    for n in exe._fresh:
+    for n in fresh:
         stored.append(np.frombuffer(raw, n.dtype, n.size, at).reshape(n.shape))
         at += n.nbytes
     slots = [*given, *stored]

@@ -34,11 +34,6 @@ def _prim(name: str, infer: Infer, eager: Callable[..., Any]) -> None:
     PRIMS[name] = Prim(name, infer, eager)
 
 
-def _need(ok: bool, text: str) -> None:
-    if not ok:
-        raise ShapeError(text)
-
-
 # ---- leaves
 _prim("input", lambda args, slot, shape, dtype: (shape, np.dtype(dtype)), lambda xp, n: None)
 _prim("const", lambda args, value, dtype: ((), np.dtype(dtype)), lambda xp, n: xp.asarray(n.attrs["value"], dtype=n.dtype))
@@ -50,9 +45,13 @@ _prim("iota", lambda args, n, dtype: ((n,), np.dtype(dtype)), lambda xp, n: xp.a
 # ---- elementwise
 def _map_infer(args: tuple[Node, ...], fn: str) -> tuple[tuple[int, ...], np.dtype]:
     row = SCALARS[fn]
-    _need(len(args) == row.arity, f"{fn} takes {row.arity} arguments, got {len(args)}")
-    _need(len({a.shape for a in args}) == 1, f"{fn}: shapes differ: {[a.shape for a in args]}")
-    return args[0].shape, np.dtype(bool) if row.rule == "bool" else args[-1].dtype
+    if len(args) != row.arity:
+        raise ShapeError(f"{fn} takes {row.arity} arguments, got {len(args)}")
+    shape = args[0].shape
+    for a in args:
+        if a.shape != shape:
+            raise ShapeError(f"{fn}: shapes differ: {[a.shape for a in args]}")
+    return shape, dt.bool_ if row.rule == "bool" else args[-1].dtype
 
 
 def _map_eager(xp: Any, n: Node, *xs: Any) -> Any:
@@ -76,8 +75,11 @@ _prim("with_grad", lambda args, name, attrs: (args[0].shape, args[0].dtype), lam
 # ---- movement
 def _expand_infer(args: tuple[Node, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype]:
     x = args[0]
-    _need(len(x.shape) == len(shape) and all(a in (1, b) for a, b in zip(x.shape, shape)),
-          f"cannot broadcast {x.shape} to {shape}")
+    if len(x.shape) != len(shape):
+        raise ShapeError(f"cannot broadcast {x.shape} to {shape}")
+    for a, b in zip(x.shape, shape):
+        if a != b and a != 1:
+            raise ShapeError(f"cannot broadcast {x.shape} to {shape}")
     return shape, x.dtype
 
 

@@ -57,7 +57,7 @@ def _map(g: Node, n: Node, *args: Node) -> tuple[Any, ...]:
 
 @_vjp("cast")
 def _cast(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
-    return (b.cast(g, x.dtype) if dt.is_float(x.dtype) and dt.is_float(n.dtype) else None,)
+    return (b.cast(g, x.dtype) if dt.is_float(x.dtype) == dt.is_float(n.dtype) and dt.has_gradient(x.dtype) and dt.has_gradient(n.dtype) else None,)
 
 
 @_vjp("with_grad")

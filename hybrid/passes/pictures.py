@@ -89,6 +89,13 @@ def _pool(n: Node) -> Node | None:
     return win if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
 
 
+def _windows(n: Node) -> bool:
+    """Whether an operand of a contraction is made of windows: a convolution."""
+    while n.prim in ("reshape", "permute", "cast"):
+        n = n.args[0]
+    return n.prim == "window"
+
+
 class Pictures(Conversion):
     """One run over a program. ``blocks``: the values that are blocks, by the program's own nodes."""
 
@@ -101,8 +108,8 @@ class Pictures(Conversion):
         self.windows = {n: w for n in self.order if (w := window(n)) is not None and self._known(w.w)}
         self.pooled: dict[Node, Node] = {}                 # convolution and functions between it and the pool it takes over
         users: dict[Node, int] = {}
-        for n in [*(a for n in self.order for a in n.args), *program.roots]:
-            users[n] = users.get(n, 0) + 1
+        for used in [*(a for n in self.order for a in n.args), *program.roots]:
+            users[used] = users.get(used, 0) + 1
         for n in self.order:
             self._take_over(n, users)
 
@@ -130,8 +137,7 @@ class Pictures(Conversion):
     # ---- whether
     def pays(self) -> bool:
         """Whether blocks need fewer vector operations than channels last, and stay in the cache."""
-        others = [n for n in self.order if n.prim == "window" and n.attrs["axes"] == (2, 3) and not any(n in m.args[0].args for m in self.windows)]
-        others = [n for n in others if not any(_pool(m) is n for m in self.order)]
+        others = [n for n in self.order if n.prim == "dot" and any(_windows(a) for a in n.args) and not any(n is m.args[0] for m in self.windows)]
         batches = {n.shape[0] for n in self.windows}
         if not self.windows or len(batches) > 1 or others:
             return False
