@@ -1,0 +1,125 @@
+"""Products with matrices of parameters: packed beforehand for inference; values against float64 at odd sizes, threads, sanitizers, changed parameters."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, ir, nd
+from hybrid.gluon import nn
+from hybrid.ir import Node, Program
+from hybrid.passes import layout
+from hybrid.runtime import cpu, toolchain
+from hybrid.runtime import threads as threads_of
+
+from .test_cpu_kernels import _sanitizers, random, run_sanitized
+from .test_packed_convolutions import compare, exact
+
+# name: leading axes of the data, depth, columns
+SHAPES: dict[str, tuple[tuple[int, ...], int, int]] = {
+    "three": ((3,), 3, 17),
+    "seventeen": ((17,), 17, 17),
+    "one_row": ((1,), 65, 63),
+    "63_65": ((63,), 65, 63),
+    "primes": ((5, 13), 101, 131),
+    "steps": ((2, 3, 7), 33, 65),
+    "shallow": ((65,), 1, 48),
+    "apart": ((29,), 512, 37),
+}
+
+
+@pytest.fixture(autouse=True)
+def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "LEAST_WORK", 1)
+    monkeypatch.setattr(layout, "LEAST_ROWS", 1)
+
+
+def dense(x: Node, w: Node, b: Node) -> Node:
+    return ir.dot(x, w, ((x.ndim - 1,), (1,))) + b
+
+
+def activated(x: Node, w: Node, b: Node) -> Node:
+    y = dense(x, w, b)
+    return y * (ir.map("erf", y * 0.7) + 1.0)
+
+
+def residual(x: Node, w: Node, b: Node) -> Node:
+    y = dense(ir.map("tanh", x), w, b)
+    return ir.map("relu", y + ir.reduce("sum", x, (x.ndim - 1,), True))
+
+
+def turned(x: Node, w: Node, b: Node) -> Node:
+    """Parameters as (depth, columns)."""
+    return ir.dot(x, ir.reshape(w, w.shape[::-1]), ((x.ndim - 1,), (0,))) - b
+
+
+FORMS: dict[str, Callable[[Node, Node, Node], Node]] = {f.__name__: f for f in (dense, activated, residual, turned)}
+
+
+def program(form: str, shape: str) -> tuple[Program, list[np.ndarray]]:
+    lead, depth, columns = SHAPES[shape]
+    arrays = [random(*lead, depth), random(columns, depth), random(columns)]
+    leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
+    p = Program(leaves, (FORMS[form](*leaves),))
+    p.memo["lasting"] = frozenset({1, 2})
+    return p, arrays
+
+
+@pytest.mark.parametrize("width", (64, 32, 16), ids=str)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("form", FORMS)
+def test_values(form: str, shape: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if width > toolchain.vector_bytes():
+        pytest.skip("no vectors of this width here")
+    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    p, arrays = program(form, shape)
+    exe = cpu.compiled(p)
+    assert exe.prepare is not None and any(k.kind == "convolution" for k in exe.planned.fused.kernels)
+    want = exact(p, arrays)
+    compare(exe(arrays), want)
+    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
+    threads_of.share(exe._lib)
+    compare(exe(arrays), want)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("form", ("activated", "turned"))
+def test_sanitized(form: str, shape: str, tmp_path: Path) -> None:
+    if why := _sanitizers(tmp_path):
+        pytest.skip(why)
+    p, arrays = program(form, shape)
+    compare(run_sanitized(cpu.compiled(p), arrays, tmp_path), exact(p, arrays))
+
+
+def test_parameters_that_change() -> None:
+    """Trained, assigned and replaced parameters are packed again; the report lists what is packed."""
+    net = nn.Dense(40, in_units=24, activation="relu")
+    net.initialize(mx.init.Xavier())
+    net.hybridize()
+    x = nd.array(random(9, 24))
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+    for _ in range(3):
+        with autograd.record():
+            loss = (net(x) ** 2).sum()
+        loss.backward()
+        trainer.step(9)
+        want = np.maximum(x.asnumpy() @ net.weight.data().asnumpy().T + net.bias.data().asnumpy(), 0)
+        np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-4, atol=1e-5)
+    net.weight.data()[:] = 0.25
+    np.testing.assert_allclose(net(x).asnumpy(), np.maximum(0.25 * x.asnumpy().sum(1, keepdims=True) + net.bias.data().asnumpy(), 0), rtol=1e-4, atol=1e-5)
+    net.weight.set_data(nd.zeros((40, 24)))
+    np.testing.assert_allclose(net(x).asnumpy(), np.broadcast_to(np.maximum(net.bias.data().asnumpy(), 0), (9, 40)), rtol=1e-5)
+    assert "weights [40, 24] packed as" in str(net.report())
+
+
+def test_small_products_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One row reads every parameter once: nothing is packed; nor where little is computed."""
+    monkeypatch.undo()
+    for rows, columns in ((1, 512), (7, 512), (64, 16)):
+        leaves = tuple(ir.input(i, s, np.float32) for i, s in enumerate(((rows, 64), (columns, 64))))
+        p = Program(leaves, (ir.dot(*leaves, ((1,), (1,))),))
+        p.memo["lasting"] = frozenset({1})
+        assert cpu.compiled(p).prepare is None
