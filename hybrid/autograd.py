@@ -3,14 +3,13 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from . import dtype as dt
 from . import history, traced_function, traced_grad
 from .array import NDArray, full_like, wrap
 from .dispatch import apply_program
 from .errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from .passes.differentiate import vjp_program
 from .scope import SCOPE
-from .tape import Entry, Slot, flags
+from .tape import Entry, Slot, flags, wanted
 from .writes import since
 
 
@@ -107,7 +106,7 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
         return entry.function._pull(entry, grads)
     assert entry.program is not None
     _check_versions(entry)
-    wrt = tuple(i for i, s in enumerate(entry.sources) if s is not None and dt.is_float(entry.inputs[i]._data.dtype))
+    wrt = wanted(entry.program, entry.sources, entry.raws)
     filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
     if entry.kept is not None and not create_graph:
         parts, kept = entry.kept
@@ -122,7 +121,7 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     return result
 
 
-def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, create_graph: bool, wanted: Sequence[Slot] | None) -> dict[int, Any]:
+def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, create_graph: bool, asked: Sequence[Slot] | None) -> dict[int, Any]:
     """Gradients by id of slot."""
     order = _order(heads)
     if not order and all(h._ag is None for h in heads):
@@ -137,7 +136,7 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
         if slot.entry is not None:
             row = pending.setdefault(id(slot.entry), [None] * len(slot.entry.outputs))
             row[slot.index] = g if row[slot.index] is None else row[slot.index] + g
-        if slot.entry is None or wanted is not None and any(slot is w for w in wanted):
+        if slot.entry is None or asked is not None and any(slot is w for w in asked):
             slots[id(slot)] = slot
             grads[id(slot)] = g if id(slot) not in grads else grads[id(slot)] + g
     with flags(create_graph, None):
@@ -149,12 +148,22 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
                 continue
             for slot, g in zip(entry.sources, _pull(entry, row, create_graph)):
                 give(slot, g)
+    if asked is None:
+        _zeros_where_nothing_flows(order, slots, grads)
     if not retain_graph and not create_graph:
         for entry in order:
             for o in entry.outputs:
                 if o._ag is not None and o._ag.entry is entry:
                     o._ag = None
     return {k: (slots[k], g) for k, g in grads.items()}
+
+
+def _zeros_where_nothing_flows(order: Sequence[Entry], slots: dict[int, Slot], grads: dict[int, Any]) -> None:
+    """Arrays that the heads depend on through comparisons and indices alone have a gradient too."""
+    for entry in order:
+        for slot in entry.sources:
+            if slot is not None and slot.entry is None and slot.grad is not None and id(slot) not in grads:
+                slots[id(slot)], grads[id(slot)] = slot, full_like(slot.grad, 0)
 
 
 def _heads(heads: Any, head_grads: Any) -> tuple[list[Any], list[Any]]:
@@ -201,16 +210,16 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool 
     if SCOPE.traces:
         with flags(create_graph, train_mode):
             return traced_grad.grad(heads, variables, head_grads)
-    wanted = list(variables) if isinstance(variables, (list, tuple)) else [variables]
-    for v in wanted:
+    asked = list(variables) if isinstance(variables, (list, tuple)) else [variables]
+    for v in asked:
         if v._ag is None:
             raise HybridError("autograd.grad: a variable has no gradient: call attach_grad() on it before recording")
     heads, seeds = _heads(heads, head_grads)
     keep = create_graph if retain_graph is None else retain_graph
-    slots = [v._ag for v in wanted]
+    slots = [v._ag for v in asked]
     with flags(None, train_mode):
         found = _backward(heads, seeds, keep, create_graph, slots)
-    return [found[id(s)][1] if id(s) in found else full_like(v, 0) for s, v in zip(slots, wanted)]
+    return [found[id(s)][1] if id(s) in found else full_like(v, 0) for s, v in zip(slots, asked)]
 
 
 def get_symbol(x: Any) -> Any:

@@ -61,6 +61,11 @@ def is_int(dt: np.dtype) -> bool:
     return dt.kind in "iu"
 
 
+def has_gradient(dt: np.dtype) -> bool:
+    """Whether arrays of dt have gradients: floats, and integers as MXNet has them; truth values have none."""
+    return dt.kind in "fiu" or dt == bfloat16
+
+
 def promote(*dts: np.dtype) -> np.dtype:
     """The common type of arrays: NumPy's rule, but integers never pull a float up to float64.
 

@@ -210,8 +210,7 @@ def _eager(arrays: list[NDArray], values: Mapping[str, Any]) -> list[NDArray]:
     if SCOPE.recording and any(wants_gradient(x) for x in arrays[:call.count]):
         entry = Entry(None, list(arrays), out, function=_Recorded(call, arrays, out, train))
         for i, o in enumerate(out):
-            if dt.is_float(o._data.dtype):
-                o._ag = Slot(entry, i)
+            o._ag = Slot(entry, i)
     return out
 
 

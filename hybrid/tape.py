@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 from . import dtype as dt
 from .ir import Program
+from .passes.differentiate import reaches
 from .scope import SCOPE
 from .writes import CLOCK
 
@@ -52,20 +53,19 @@ def flags(recording: bool | None, training: bool | None) -> Iterator[None]:
 
 def wants_gradient(x: Any) -> bool:
     """Whether a gradient can flow into an array."""
-    return x._ag is not None and dt.is_float(x._data.dtype)
+    return x._ag is not None and dt.has_gradient(x._data.dtype)
 
 
-def wanted(inputs: list[Any]) -> tuple[int, ...]:
-    """Numbers of the inputs into which a gradient can flow."""
-    return tuple(i for i, x in enumerate(inputs) if wants_gradient(x))
+def wanted(program: Program, slots: Sequence[Any], raws: Sequence[Any]) -> tuple[int, ...]:
+    """Numbers of the inputs into which a gradient flows: those with a slot; of integers those that are no mere indices."""
+    return tuple(i for i, (s, raw) in enumerate(zip(slots, raws)) if s is not None and dt.has_gradient(raw.dtype) and (dt.is_float(raw.dtype) or reaches(program, i)))
 
 
 def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner, kept: Any = None, origin: Any = None) -> None:
     """Put a call on the tape, if any input wants a gradient. kept, origin: see ``Entry``."""
-    if not any(wants_gradient(x) for x in inputs):
+    if all(x._ag is None for x in inputs):
         return
     entry = Entry(program, inputs, outputs, runner)
     entry.kept, entry.origin = kept, origin
     for i, o in enumerate(outputs):
-        if dt.is_float(o._data.dtype):
-            o._ag = Slot(entry, i)
+        o._ag = Slot(entry, i)

@@ -85,7 +85,7 @@ def _targets(trace: Any, heads: Sequence[Symbol]) -> list[int]:
     """Numbers of the trace's inputs that collect gradients and on which the heads depend."""
     reached = {id(n) for n in Symbol([e for h in heads for e in h.entries]).nodes()}
     return [i for i, (_, node) in enumerate(trace.handles)
-            if id(node) in reached and request(trace.owner(i)) != "null" and dt.is_float(node.info[0][1])]
+            if id(node) in reached and request(trace.owner(i)) != "null" and dt.has_gradient(node.info[0][1])]
 
 
 def _heads(heads: Any, head_grads: Any) -> tuple[list[Symbol], list[Symbol]]:

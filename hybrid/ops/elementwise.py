@@ -1,6 +1,7 @@
 """Elementwise operators. A family is one table: MXNet's name, the scalar function, further names."""
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -100,11 +101,20 @@ def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...
     op(first, "lhs rhs", json=tuple(sorted(camel)), params=one_shape)(lower)
 
 
+def _of_integers(fn: str, data: Node, number: float, swap: bool) -> Node:
+    """An integer array and a number: MXNet makes the number one of the array's dtype, without its fraction, and so are the results."""
+    value = ir.full(int(np.array([int(number) & 0xFFFFFFFFFFFFFFFF], np.uint64).astype(data.dtype)[0]), (), data.dtype)
+    lhs, rhs = (value, data) if swap else (data, value)
+    return _quotient(lhs, rhs) if fn == "div" else ir.cast(ir.map(fn, lhs, rhs), data.dtype)
+
+
 def _scalar(name: str, fn: str, swap: bool) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         value = a.scalar
         if isinstance(value, float) and value.is_integer() and not dt.is_float(data.dtype):
             value = int(value)                      # files write 2.0 for 2; an integer array stays one
+        if data.dtype.kind in "iu" and fn not in COMPARISONS and math.isfinite(value):
+            return _of_integers(fn, data, value, swap)
         out = ir.map(fn, value, data) if swap else ir.map(fn, data, value)
         return _as_input(out, data) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of an array and a number."
@@ -247,8 +257,15 @@ def np_where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
 
 @op("Cast", "data", mx=("cast",), npx=("cast",), json=("cast", "_npi_cast", "_npx_cast"), dtype=DType())
 def cast(data: Node, a: Attrs) -> Node:
-    """The array in another dtype."""
-    return ir.cast(data, dt.as_dtype(a.dtype))
+    """The array in another dtype. Gradients pass, also between integers and floats, as in MXNet."""
+    return recast(data, dt.as_dtype(a.dtype))
+
+
+def recast(data: Node, dtype: np.dtype) -> Node:
+    """A cast that the user asked for."""
+    out = ir.cast(data, dtype)
+    mixed = dt.is_float(data.dtype) != dt.is_float(dtype) and dt.has_gradient(data.dtype) and dt.has_gradient(dtype)
+    return ir.with_grad(out, (data,), "straight_through") if mixed else out
 
 
 @op("amp_cast", "data", dtype=DType())

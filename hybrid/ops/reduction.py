@@ -9,6 +9,7 @@ from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
+from .elementwise import recast
 from .registry import Axes, Bool, DType, Float, Int, op
 from .shape import cut, normal_axis
 
@@ -69,7 +70,7 @@ def _reduction(name: str) -> None:
 
 def _np_reduction(name: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
-        x = ir.cast(data, dt.as_dtype(a.dtype)) if a.dtype else data
+        x = recast(data, dt.as_dtype(a.dtype)) if a.dtype else data
         axes = np_axes(x, a.axis)
         _check(x, name, axes)
         out = REDUCERS[name](x, axes, a.keepdims)

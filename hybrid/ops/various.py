@@ -42,7 +42,7 @@ def _straight_through(data: Node, value: Node) -> Node:
 
 @ir.register_grad("straight_through")
 def _straight_through_grad(g: Node, attrs: object, value: Node, data: Node) -> tuple[Node]:
-    return (g,)
+    return (ir.cast(g, data.dtype),)
 
 
 @op("_identity_with_attr_like_rhs", "lhs rhs", params=one_shape)

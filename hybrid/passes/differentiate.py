@@ -18,20 +18,20 @@ def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequenc
             needed.add(n)
     grads: dict[Node, Node] = {}
     for root, seed in zip(roots, seeds):
-        if seed is not None and dt.is_float(root.dtype):
+        if seed is not None and dt.has_gradient(root.dtype):
             grads[root] = grads[root] + seed if root in grads else seed
     for n in reversed(order):
         if n not in grads or n not in needed or not n.args:
             continue
         for a, g in zip(n.args, VJP[n.prim](grads[n], n, *n.args)):
-            if g is not None and a in needed and dt.is_float(a.dtype):
+            if g is not None and a in needed and dt.has_gradient(a.dtype):
                 grads[a] = grads[a] + g if a in grads else g
     return [grads.get(w, ir.full(0, w.shape, w.dtype)) for w in wrt]
 
 
 def vjp_program(program: Program, wrt: tuple[int, ...]) -> Program:
     """The backward program: inputs are the primal inputs and one cotangent per output, outputs the gradients of the
-    slots in ``wrt`` (integer inputs get zeros).
+    slots in ``wrt``.
     """
     key = ("vjp", wrt)
     if key not in program.memo:
@@ -39,4 +39,15 @@ def vjp_program(program: Program, wrt: tuple[int, ...]) -> Program:
         seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
         grads = cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt])
         program.memo[key] = Program(program.inputs + tuple(seeds), tuple(grads))
+    return program.memo[key]
+
+
+def reaches(program: Program, slot: int) -> bool:
+    """Whether any gradient flows into an input; into an index, for one, there is none."""
+    key = ("reaches", slot)
+    if key not in program.memo:
+        found = vjp_program(program, (slot,)).outputs[0]
+        while found.prim in ("expand", "reshape", "cast"):
+            found = found.args[0]
+        program.memo[key] = not (found.prim == "const" and found.attrs.get("value") == 0)
     return program.memo[key]

@@ -25,7 +25,8 @@ Total = Callable[[Find, Find], Node]             # from what gives a value in al
 
 def _gradient(g: Cotangents, loop: Node, *args: Node) -> tuple[Any, ...]:
     """Cotangents of a loop's arguments from those of its results."""
-    return _Gradient(g, loop).cotangents()
+    g = {i: c for i, c in g.items() if dt.is_float(c.dtype)}           # counters and indices have none
+    return _Gradient(g, loop).cotangents() if g else (None,) * len(args)
 
 
 class _Gradient:
