@@ -1,6 +1,7 @@
 """Nodes of the operator graph: variables and operators, with the shapes and dtypes that are known of them."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Mapping, Sequence
 
 from . import dtype as dt
@@ -37,9 +38,14 @@ class SymNode:
 
 def _noted(extra: Mapping[str, str]) -> tuple[Any, Any]:
     """Shape and dtype written on a variable."""
-    shape = tuple(Shape().convert(extra["__shape__"])) if "__shape__" in extra else None
+    shape = _shape(extra["__shape__"]) if "__shape__" in extra else None
     code = int(extra.get("__dtype__", -1))
     return shape, dt.MX_CODES.get(code)
+
+
+@functools.lru_cache(1024)
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(Shape().convert(text))
 
 
 def known(shape: Any) -> bool:

@@ -1,6 +1,7 @@
 """Functions that make nodes: they normalise arguments, broadcast and promote, then infer and intern."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, Sequence
 
@@ -26,18 +27,29 @@ def make(prim: str, args: tuple[Node, ...], **attrs: Any) -> Node:
 
 def ints(values: Any) -> Shape:
     """A tuple of Python integers."""
-    return tuple(int(v) for v in values)
+    return tuple(map(int, values))
+
+
+@functools.cache
+def _dtype_name(d: np.dtype) -> str:
+    return d.name                            # NumPy puts it together each time
 
 
 # ---- leaves
 def input(slot: int, shape: Sequence[int], dtype: Any) -> Node:  # noqa: A001  the field's word for it
     """Input number ``slot`` of a program."""
-    return make("input", (), slot=int(slot), shape=ints(shape), dtype=np.dtype(dtype).name)
+    return make("input", (), slot=int(slot), shape=ints(shape), dtype=_dtype_name(np.dtype(dtype)))
 
 
 def const(value: Any, dtype: Any) -> Node:
     """A scalar constant, shape ()."""
-    d = np.dtype(dtype)
+    if isinstance(value, (float, np.floating)):
+        return _const(Const(value), np.dtype(dtype))
+    return (_const if type(value) in (int, bool) else _const.__wrapped__)(value, np.dtype(dtype))
+
+
+@functools.lru_cache(4096, typed=True)
+def _const(value: Any, d: np.dtype) -> Node:
     if dt.is_float(d):
         v: Any = float(value)
     elif d == np.dtype(bool):
@@ -45,17 +57,19 @@ def const(value: Any, dtype: Any) -> Node:
     else:
         v = int(value) if math.isfinite(value) else 0
     # -0.0 == 0.0 and nan != nan as dict keys: hex text keeps every float apart
-    return make("const", (), value=Const(v) if isinstance(v, float) else v, dtype=d.name)
+    return make("const", (), value=Const(v) if isinstance(v, float) else v, dtype=_dtype_name(d))
 
 
 class Const(float):
     """A float whose equality is of its bits, so that 0.0 and -0.0 intern apart and nan interns at all."""
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Const) and self.hex() == other.hex() and math.copysign(1, self) == math.copysign(1, other)
+        if not isinstance(other, Const) or math.copysign(1, self) != math.copysign(1, other):
+            return False
+        return float.__eq__(self, other) or math.isnan(self) and math.isnan(other)
 
     def __hash__(self) -> int:
-        return hash(self.hex())
+        return 0 if math.isnan(self) else float.__hash__(self)
 
     def __lt__(self, other: object) -> bool:
         return repr(self) < repr(other)
@@ -69,37 +83,49 @@ def full(value: Any, shape: Sequence[int], dtype: Any) -> Node:
 def data(array: Any) -> Node:
     """A small constant array, embedded in the program."""
     a = np.ascontiguousarray(array)
-    return make("data", (), value=a.tobytes(), shape=a.shape, dtype=a.dtype.name)
+    return make("data", (), value=a.tobytes(), shape=a.shape, dtype=_dtype_name(a.dtype))
 
 
 def iota(n: int, dtype: Any = np.int64) -> Node:
     """0, 1, … n-1."""
-    return make("iota", (), n=int(n), dtype=np.dtype(dtype).name)
+    return make("iota", (), n=int(n), dtype=_dtype_name(np.dtype(dtype)))
 
 
 # ---- elementwise
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """NumPy's broadcasting rule; ShapeError where it does not apply."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise ShapeError(f"shapes {' and '.join(map(str, shapes))} cannot be broadcast together") from None
+    out: Shape = ()
+    for shape in shapes:
+        if shape == out or not shape:
+            continue
+        if not out:
+            out = shape
+            continue
+        more = len(shape) - len(out)
+        out, shape = (1,) * more + out, (1,) * -more + shape
+        joined = [a if b == 1 else b for a, b in zip(out, shape)]
+        if any(a != b and a != 1 for a, b in zip(out, joined)):
+            raise ShapeError(f"shapes {' and '.join(map(str, shapes))} cannot be broadcast together")
+        out = tuple(joined)
+    return out
 
 
 def _common(fn: str, rule: str, xs: Sequence[Any]) -> np.dtype:
     """The dtype at which arguments meet. Python scalars are weak: they follow the arrays."""
     nodes = [x for x in xs if isinstance(x, Node)]
-    weak = [x for x in xs if not isinstance(x, Node)]
+    weak = [x for x in xs if not isinstance(x, Node)] if len(nodes) < len(xs) else []
     if not nodes:
         raise TypeError(f"{fn} needs at least one node")
-    out = dt.promote(*(n.dtype for n in nodes))
-    if any(isinstance(w, (float, np.floating)) for w in weak) and not dt.is_float(out):
+    out = nodes[0].dtype
+    if any(n.dtype is not out for n in nodes):
+        out = dt.promote(*(n.dtype for n in nodes))
+    if weak and any(isinstance(w, (float, np.floating)) for w in weak) and not dt.is_float(out):
         out = dt.float32
-    elif any(isinstance(w, (int, np.integer)) and not isinstance(w, (bool, np.bool_)) for w in weak) and out == np.dtype(bool):
+    elif weak and out == dt.bool_ and any(isinstance(w, (int, np.integer)) and not isinstance(w, (bool, np.bool_)) for w in weak):
         out = dt.int64
     if rule == "float" and not dt.is_float(out):
         out = dt.float32
-    if rule == "same" and out == np.dtype(bool) and fn in ("add", "sub", "mul", "neg", "square", "pow", "mod", "floordiv"):
+    if rule == "same" and out == dt.bool_ and fn in ("add", "sub", "mul", "neg", "square", "pow", "mod", "floordiv"):
         out = dt.int64
     if rule == "int" and dt.is_float(out):
         raise DTypeError(f"{fn} takes integers, got {out}")
@@ -131,12 +157,12 @@ def cast(x: Node, dtype: Any) -> Node:
     d = np.dtype(dtype)
     if x.dtype == d:
         return x
-    return const(x.attrs["value"], d) if x.prim == "const" else make("cast", (x,), dtype=d.name)
+    return const(x.attrs["value"], d) if x.prim == "const" else make("cast", (x,), dtype=_dtype_name(d))
 
 
 def bitcast(x: Node, dtype: Any) -> Node:
     """The same bits read as another dtype of equal size."""
-    return x if x.dtype == np.dtype(dtype) else make("bitcast", (x,), dtype=np.dtype(dtype).name)
+    return x if x.dtype == np.dtype(dtype) else make("bitcast", (x,), dtype=_dtype_name(np.dtype(dtype)))
 
 
 def detach(x: Node) -> Node:

@@ -66,16 +66,22 @@ class Node:
         return f"<{self.prim} {self.dtype.name}{list(self.shape)} {shown}>"
 
 
+_new = object.__new__
+_set_prim, _set_args, _set_attrs, _set_shape, _set_dtype = (vars(Node)[name].__set__ for name in ("prim", "args", "attrs", "shape", "dtype"))
+
+
 def intern(prim: str, args: tuple[Node, ...], attrs: dict[str, Any], shape: tuple[int, ...], dtype: np.dtype) -> Node:
     """The node of this structure: the existing one, or a new one."""
-    key = (prim, args, tuple(sorted(attrs.items())), shape, dtype)
+    key = (prim, args, tuple(sorted(attrs.items()) if len(attrs) > 1 else attrs.items()), shape, dtype)
     with _lock:
         hit = _table.get(key)
         if hit is None:
-            hit = object.__new__(Node)
-            for name, value in (("prim", prim), ("args", args), ("attrs", MappingProxyType(attrs)),
-                                ("shape", shape), ("dtype", dtype)):
-                object.__setattr__(hit, name, value)
+            hit = _new(Node)
+            _set_prim(hit, prim)
+            _set_args(hit, args)
+            _set_attrs(hit, MappingProxyType(attrs))
+            _set_shape(hit, shape)
+            _set_dtype(hit, dtype)
             _table[key] = hit
     return hit
 

@@ -255,8 +255,8 @@ def _free(shape: tuple[int, ...], used: tuple[int, ...]) -> list[int]:
 def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any) -> tuple[tuple[int, ...], np.dtype]:
     a, b = args
     (ca, cb), (ba, bb) = contract, batch
-    _need([a.shape[i] for i in ca] == [b.shape[i] for i in cb] and [a.shape[i] for i in ba] == [b.shape[i] for i in bb],
-          f"dot: {a.shape} over axes {ca} (batch {ba}) does not fit {b.shape} over axes {cb} (batch {bb})")
+    if [a.shape[i] for i in ca] != [b.shape[i] for i in cb] or [a.shape[i] for i in ba] != [b.shape[i] for i in bb]:
+        raise ShapeError(f"dot: {a.shape} over axes {ca} (batch {ba}) does not fit {b.shape} over axes {cb} (batch {bb})")
     shape = [a.shape[i] for i in ba] + [a.shape[i] for i in _free(a.shape, ca + ba)] + [b.shape[i] for i in _free(b.shape, cb + bb)]
     return tuple(shape), a.dtype
 

@@ -152,6 +152,8 @@ class Shape(Attribute):
         self.none, self.empty = none, empty
 
     def convert(self, value: Any) -> tuple[Any, ...]:
+        if type(value) is tuple and all(type(v) is int and -2**63 <= v < 2**63 for v in value):
+            return value
         if isinstance(value, str):
             value = _literal(value)
         if isinstance(value, (np.ndarray, np.generic)):
