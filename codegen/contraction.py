@@ -21,6 +21,8 @@ from .operand import Matmul, Operand, matmul, root_index
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
 
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
+NEAR = 432 << 10                # bytes of packed rows that stay in a core's second cache beside a panel of columns
+BLOCK = 4 << 20                 # bytes of packed columns that go with them in turn
 FEW = 4                         # rows up to which a product is done as dot products
 
 
@@ -139,6 +141,8 @@ class Contraction(Epilogue):
         packed_rows = self._row_stride(m) is None
         sm, sk = (1, tile.mr) if packed_rows else self._row_stride(m)            # type: ignore[misc]
         direct = self._direct_columns(m, tile, rows)
+        if not direct and self._large(m, tile):
+            return "\n".join([self._micro(tile, depth, 1, tile.mr, width), self._head(), *("  " + s for s in self._block_loop(m, tile, x)), "}"])
         ldb = m.b.stride(m.depth[0]) if direct and m.depth else width
         micro = self._micro(tile, depth, sm, sk, ldb or 0)
         lines = [micro, self._head()]
@@ -169,18 +173,54 @@ class Contraction(Epilogue):
         tiles = -(-rows // t.mr)
         copies = math.prod(v.extent for v in m.batch)
         self.scratch = copies * tiles * t.mr * depth * self.d.itemsize
+        outer, mid, nest = self._row_packing(m, t, f"(({text(flat(m.batch))}) * {tiles} + rt)")
+        lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer]
+        return [*lines, *loop_nest(m.batch, [*mid, "#pragma omp parallel for schedule(static) num_threads(hy_threads)", *loop_nest([Var("rt", tiles)], nest)])]
+
+    def _row_packing(self, m: Matmul, t: Tile, number: str) -> tuple[list[str], list[str], list[str]]:
+        """What packs row tile ``rt``: lines before all loops, lines within those of the batch, the rows of the tile.
+        number: of the tile's place in Ap.
+        """
+        rows, _, depth = m.sizes
         e = Emitter(C, self.reads, count=1000)
         outer = Block(None, frozenset())
         mid = outer.child([*m.batch])
         inner = mid.child([*m.rows, *m.depth])
         value = e.value(m.a.node, m.a.index, inner)
-        place = f"(({text(flat(m.batch))}) * {tiles} + rt) * {t.mr * depth} + ({text(flat(m.depth))}) * {t.mr} + ri"
-        inner.lines.append(f"Ap[{place}] = {value};")
+        inner.lines.append(f"Ap[{number} * {t.mr * depth} + ({text(flat(m.depth))}) * {t.mr} + ri] = {value};")
         body = [f"long rr = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};", "rr += ri;", *decode("rr", m.rows)]
-        nest = loop_nest(m.depth, inner.lines)
-        lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer.lines]
-        return [*lines, *loop_nest(m.batch, [*mid.lines, "#pragma omp parallel for schedule(static) num_threads(hy_threads)",
-                                             *loop_nest([Var("rt", tiles)], loop_nest([Var("ri", t.mr)], body + nest))])]
+        row = Var("ri", t.mr)
+        beside = len(m.rows) == 1 and m.a.address is not None and m.a.stride(m.rows[0]) == 1            # rows are the neighbours in memory
+        nest = loop_nest(m.depth, loop_nest([row], body + inner.lines)) if beside else loop_nest([row], body + loop_nest(m.depth, inner.lines))
+        return outer.lines, mid.lines, nest
+
+    # ---- large products: blocks of packed rows that stay near, with blocks of packed columns
+    def _large(self, m: Matmul, t: Tile) -> bool:
+        """Whether rows would come from afar again for every panel of columns."""
+        rows, columns, depth = m.sizes
+        return (not m.batch and len(m.columns) == 1 and 2 * rows * depth * self.d.itemsize > STACK and columns >= 4 * t.c and rows >= 4 * t.mr
+                and 2 * t.mr * depth * self.d.itemsize <= STACK)
+
+    def _block_loop(self, m: Matmul, t: Tile, x: Var) -> list[str]:
+        rows, columns, depth = m.sizes
+        tiles, panels, panel = -(-rows // t.mr), -(-columns // t.c), depth * t.nv * self.lanes
+        near = -(-tiles // max(1, NEAR // (t.mr * depth * self.d.itemsize)))            # blocks of rows
+        together = max(1, BLOCK // (panel * self.d.itemsize))                           # panels of columns in a block
+        self.scratch = min(together, panels) * panel * self.d.itemsize
+        spans = {x: (t.c, "x0")}
+        place = [f"long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
+        pragma = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
+        outer, _, rows_nest = self._row_packing(m, t, "(rt - first)")
+        return [f"{self.T} *panels = ({self.T} *)scratch;", *outer, f"for (long jb = 0; jb < {panels}; jb += {together}) {{",
+                f"  const long je = jb + {together} < {panels} ? jb + {together} : {panels};",
+                "  " + pragma, "  for (long xt = jb; xt < je; xt++) {", *("    " + s for s in place), f"    {self.T} *Bp = panels + (xt - jb) * {panel}l;",
+                *("    " + s for s in self._pack_columns(m, t, spans)), "  }",
+                "  " + pragma, f"  for (long ib = 0; ib < {near}; ib++) {{", f"    const long first = ib * {tiles} / {near}, last = (ib + 1) * {tiles} / {near};",
+                f"    {self.T} Ap[{-(-tiles // near) * t.mr * depth}] __attribute__((aligned(64)));",
+                "    for (long rt = first; rt < last; rt++) {", *("      " + s for s in rows_nest), "    }",
+                "    for (long xt = jb; xt < je; xt++) {", *("      " + s for s in place), f"      const {self.T} *Bp = panels + (xt - jb) * {panel}l;",
+                "      for (long rt = first; rt < last; rt++) {",
+                *("        " + s for s in self._tile(m, t, x, None, f"Ap + (rt - first) * {t.mr * depth}l", spans)), "      }", "    }", "  }", "}"]
 
     def _tile_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, packed_rows: bool, direct: bool) -> list[str]:
         rows, columns, depth = m.sizes
@@ -211,21 +251,23 @@ class Contraction(Epilogue):
             declare = [] if direct else [f"  {self.T} Bp[{panel}] __attribute__((aligned(64)));"]
             out += [*declare, *("  " + s for s in (self._direct_base(m, x, y) if direct else self._pack_columns(m, t, spans)))]
         bounds = f"part * {row_tiles} / {split}", f"(part + 1) * {row_tiles} / {split}"
-        out += [f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{",
-                f"    long m_first = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};",
-                f"    {self.T} acc[{max(t.mr, self.lanes) * t.nv * self.lanes}] __attribute__((aligned(64)));",
-                f"    {self.name}_tile({self._row_pointer(m, t, packed_rows, row_tiles, depth)}, Bp, acc);"]
+        body = self._tile(m, t, x, y, self._row_pointer(m, t, packed_rows, row_tiles, depth), spans)
+        return [*out, f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{", *("    " + s for s in body), "  }", "}"]
+
+    def _tile(self, m: Matmul, t: Tile, x: Var, y: Var | None, row_pointer: str, spans: dict[Var, tuple[int, str]]) -> list[str]:
+        """One tile: its sums and what follows from them. Its place is rt, x0 and y0."""
+        rows, width = m.sizes[0], t.nv * self.lanes
+        out = [f"long m_first = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};",
+               f"{self.T} acc[{max(t.mr, self.lanes) * width}] __attribute__((aligned(64)));", f"{self.name}_tile({row_pointer}, Bp, acc);"]
         if self.k.once:
             pairs = ((x, t.c, "xt", "x0"), *(((y, t.r, "yt", "y0"),) if y else ()))
             self.begin = {v: f"{number} * {size} - {first}" for v, size, number, first in pairs if v.extent % size}
             if rows % t.mr:
                 self.begin[None] = f"rt * {t.mr} - m_first"
-        width = t.nv * self.lanes
         line = f"{inner_name(y)} * {t.c} + " if y else ""
         row = "i_m" if rows > 1 else "0"                   # loops of one turn have no counter: values move out of them
-        fast = self._vector_epilogue(m, t, x, y, width)
-        out += ["    " + s for s in fast or self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.mr, "m_first"), spans)]
-        return [*out, "  }", "}"]
+        return out + (self._vector_epilogue(m, t, x, y, width) or
+                      self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.mr, "m_first"), spans))
 
     def _row_pointer(self, m: Matmul, t: Tile, packed: bool, tiles: int, depth: int) -> str:
         if packed:
