@@ -114,3 +114,13 @@ def test_repr_of_sync_batch_norm_and_relu() -> None:
     net = nn.BatchNormReLU(in_channels=2)
     net.initialize()
     assert (net(nd.array([[-1.0, 2.0]])).asnumpy() >= 0).all()
+
+
+def test_notes_of_a_variable_do_not_count_in_a_symbol_block() -> None:
+    """As in MXNet 1.9.1: factors of an exported net are not those of the imported one, whatever stands there."""
+    out = mx.sym.var("x") * mx.sym.var("w", lr_mult=2, wd_mult=3, init=mx.init.One())
+    for value in ("2", "x", "1e999"):
+        symbol = mx.sym.load_json(out.tojson().replace('"__lr_mult__": "2"', f'"__lr_mult__": "{value}"'))
+        (p,) = gluon.SymbolBlock(symbol, [mx.sym.var("x")]).collect_params().values()
+        assert (p.name, p.lr_mult, p.wd_mult, p.init) == ("w", 1.0, 1.0, None)
+        assert symbol.attr_dict()["w"]["__lr_mult__"] == value

@@ -16,6 +16,8 @@ from .parameter import ParameterDict
 class SymbolBlock(HybridBlock):
     """Runs a Symbol: its variables are parameters, but for those named as inputs.
 
+    As in MXNet the variables' notes ``__lr_mult__``, ``__wd_mult__`` and ``__init__`` stay in the graph and do not count for the parameters.
+
     >>> net = SymbolBlock.imports('model-symbol.json', ['data'], 'model-0000.params')     # doctest: +SKIP
     """
 
@@ -56,12 +58,7 @@ class SymbolBlock(HybridBlock):
                 if n.name in inputs:
                     continue
                 shape, dtype = n.info[0]
-                p = self.params.get(n.name, allow_deferred_init=True, grad_req=req, shape=shape, **({"dtype": dtype} if dtype is not None else {}))
-                for mult in ("lr_mult", "wd_mult"):
-                    if f"__{mult}__" in n.extra:
-                        setattr(p, mult, float(n.extra[f"__{mult}__"]))
-                if "__init__" in n.extra:
-                    p.init = n.extra["__init__"]
+                self.params.get(n.name, allow_deferred_init=True, grad_req=req, shape=shape, **({"dtype": dtype} if dtype is not None else {}))
                 found.append(n.name)
         cut = _common_prefix(found)
         self.__dict__["_reg_params"] = {name[cut:]: self.params[name] for name in found}
