@@ -227,5 +227,6 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
     parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
-             vector.support(vector_bytes // 4) if any(p.vectors for p in printed) else "", *(p.source for p in printed if p.source), print_net(calls, pointer, scratch)]
+             vector.support(vector_bytes // 4, [p.source for p in printed]) if any(p.vectors for p in printed) else "",
+             *(p.source for p in printed if p.source), print_net(calls, pointer, scratch)]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from importlib import resources
+from typing import Iterable
 
 import numpy as np
 
@@ -29,7 +30,7 @@ SPELL = {
     "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})", "abs": "HYV_ABS({0})",
     "square": "({0} * {0})", "reciprocal": "(HYV_B(1.0f) / {0})", "relu": "HYV_RELU({0})", "maximum": "HYV_MAXN({0}, {1})",
     "minimum": "HYV_MINN({0}, {1})", "sqrt": "HYV_SQRT({0})", "rsqrt": "(HYV_B(1.0f) / HYV_SQRT({0}))", "exp": "hyv_exp({0})",
-    "log": "hyv_log({0})", "tanh": "hyv_tanh({0})", "erf": "hyv_erf({0})", "sigmoid": "hyv_sigmoid({0})", "where": "HYV_SELECT({0}, {1}, {2})"}
+    "log": "hyv_log({0})", "tanh": "hyv_tanh({0})", "erf": "hyv_erf({0})", "sigmoid": "hyv_sigmoid({0})", "pow": "hyv_pow({0}, {1})", "where": "HYV_SELECT({0}, {1}, {2})"}
 COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})", "logical_not": "HYV_NOT({0})"}
 
@@ -38,13 +39,13 @@ class Refused(Exception):
     """This cannot be printed as vectors."""
 
 
-def support(lanes: int) -> str:
-    """The text that vector kernels need."""
+def support(lanes: int, sources: Iterable[str] = ()) -> str:
+    """The text that vector kernels need; sources: of the kernels."""
     copies = ", ".join(["x_"] * lanes)
     count = ", ".join(map(str, range(lanes)))
     return "\n".join([f"#define HYV_BYTES {lanes * 4}", f"#define HYV_B(x) ({{ float x_ = (x); (hy_v){{{copies}}}; }})",
                       f"#define HYV_IB(x) ({{ int x_ = (x); (hy_vi){{{copies}}}; }})", f"#define HYV_COUNT ((hy_vi){{{count}}})",
-                      (resources.files("hybrid.kernels") / "c" / "vector.h").read_text()])
+                      *((resources.files("hybrid.kernels") / "c" / name).read_text() for name in ["vector.h", *(["power.h"] if any("hyv_pow(" in s for s in sources) else [])])])
 
 
 def copies(lines: list[str], q: int) -> list[str]:

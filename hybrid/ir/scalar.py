@@ -124,7 +124,7 @@ _row("tanh", 1, "tanh", "hy_tanh{f}({0})", lambda g, y, a: (g * (1 - y * y),), "
 _row("arcsinh", 1, "arcsinh", _fn("asinh"), lambda g, y, a: (g * _m("rsqrt", a * a + 1),), "float", cuda=_cu("asinh"), cost=30)
 _row("arccosh", 1, "arccosh", _fn("acosh"), lambda g, y, a: (g * _m("rsqrt", a * a - 1),), "float", cuda=_cu("acosh"), cost=30)
 _row("arctanh", 1, "arctanh", _fn("atanh"), lambda g, y, a: (g / (1 - a * a),), "float", cuda=_cu("atanh"), cost=30)
-_row("sigmoid", 1, lambda xp, a: 1 / (1 + xp.exp(-a)), "(1 / (1 + hy_exp{f}(-{0})))", lambda g, y, a: (g * y * (1 - y),),
+_row("sigmoid", 1, lambda xp, a: 1 / (1 + xp.exp(-a)), "hy_sigmoid{f}({0})", lambda g, y, a: (g * y * (1 - y),),
      "float", cuda="(1 / (1 + exp{f}(-{0})))", cost=16)
 _row("softplus", 1, special.softplus, "(hy_max({0}, 0) + __builtin_log1p{f}(hy_exp{f}(-__builtin_fabs{f}({0}))))",
      lambda g, y, a: (g * _m("sigmoid", a),), "float", cuda="(hy_max({0}, 0) + log1p{f}(exp{f}(-fabs{f}({0}))))", cost=40)

@@ -188,6 +188,11 @@ HY_FN hy_v hyv_erf(hy_v x) {
     q = q * s - HYV_B(2.67681349e-2f); q = q * s + HYV_B(1.12819925e-1f); q = q * s - HYV_B(3.76125336e-1f); q = q * s + HYV_B(1.28379166e-1f);
     return HYV_SELECT(HYV_LT(HYV_B(0.927734375f), a), large, q * x + x);
 }
-HY_FN hy_v hyv_sigmoid(hy_v x) { return HYV_B(1.0f) / (HYV_B(1.0f) + hyv_exp(-x)); }
+// sigmoid: of e = exp(-|x|), which neither overflows nor loses small results: 1 / (1 + e), or e / (1 + e) below zero; 2 ulp.
+HY_FN hy_v hyv_sigmoid(hy_v x) {
+    hy_v e = hyv_exp(-HYV_ABS(x)), d = HYV_B(1.0f) + e, lost = e - (d - HYV_B(1.0f));
+    hy_v y = HYV_SELECT(HYV_LT(x, (hy_v){}), e, HYV_B(1.0f)) / d;
+    return y - y * (lost - lost * e * HYV_B(0.5f));          // what d rounds away, over d
+}
 // 1 + tanh(x), which keeps its digits where tanh(x) is near -1.
 HY_FN hy_v hyv_tanh1(hy_v x) { return HYV_B(2.0f) / (HYV_B(1.0f) + hyv_exp(HYV_B(-2.0f) * x)); }

@@ -1,0 +1,97 @@
+"""exp, log, tanh, erf, sigmoid, sqrt and pow as the C kernels compute them, beside the C library's doubles: within 2 ulp, NaN and infinity where they belong.
+
+A sweep over floats of every exponent; HYBRID_ALL_FLOATS=1 takes every float there is (some minutes for each width).
+"""
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hybrid import ir
+from hybrid.codegen import c as printer
+from hybrid.codegen import vector
+from hybrid.ir import Program
+from hybrid.runtime import cpu, toolchain
+
+STEP = 1 if os.environ.get("HYBRID_ALL_FLOATS") == "1" else 4093
+POWERS = ("0.5f", "2.0f", "-1.5f", "3.0f", "0.1f", "1.0000001f", "0.0f", "-0.0f", "37.25f", "-101.0f", "1e30f", "16777217.0f", "__builtin_inff()", "-__builtin_inff()",
+          '__builtin_nanf("")')
+
+CHECK = r"""
+double exp(double), log(double), tanh(double), erf(double), sqrt(double), pow(double, double); int printf(const char *, ...);
+static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static double spacing(double want) {
+    union { float f; unsigned u; } a, b;
+    a.f = (float)__builtin_fabs(want); b.u = a.u < 0x7f7fffffu ? a.u : 0x7f7ffffeu; a.u = b.u + 1;
+    return (double)a.f - b.f;
+}
+#define RUN(name, f, exact) { double worst = 0; float at = 0, odd = 0; long wrong = 0; \
+    for (unsigned long first = 0; first < 1ul << 32; first += HYV_LANES * STEP) { \
+        union { hy_v v; unsigned u[HYV_LANES]; float f[HYV_LANES]; } x, y; \
+        for (int i = 0; i < HYV_LANES; i++) x.u[i] = (unsigned)(first + i * STEP); \
+        y.v = f(x.v); \
+        for (int i = 0; i < HYV_LANES; i++) { \
+            double want = exact((double)x.f[i]), near = (float)want; \
+            if (near - near != 0 || y.f[i] - y.f[i] != 0) { if (near != y.f[i] && (near == near || y.f[i] == y.f[i])) { wrong++; odd = x.f[i]; } continue; } \
+            double d = __builtin_fabs(y.f[i] - want) / spacing(want); \
+            if (d > worst) { worst = d; at = x.f[i]; } } } \
+    printf("%s %.9g %.9g %ld %.9g\n", name, worst, at, wrong, odd); }
+#define EACH(name, f) static hy_v each_##name(hy_v x) { hy_v y; for (int i = 0; i < HYV_LANES; i++) y[i] = f(x[i]); return y; }
+EACH(exp, hy_expf) EACH(log, hy_logf) EACH(tanh, hy_tanhf) EACH(erf, hy_erff) EACH(sigmoid, hy_sigmoidf)
+#define POWER(x) hyv_pow(x, HYV_B(by))
+#define EXACT_POWER(x) pow(x, (double)by)
+int main(void) {
+    RUN("exp", hyv_exp, exp) RUN("log", hyv_log, log) RUN("tanh", hyv_tanh, tanh) RUN("erf", hyv_erf, erf) RUN("sigmoid", hyv_sigmoid, sigmoid) RUN("sqrt", HYV_SQRT, sqrt)
+    RUN("one_exp", each_exp, exp) RUN("one_log", each_log, log) RUN("one_tanh", each_tanh, tanh) RUN("one_erf", each_erf, erf) RUN("one_sigmoid", each_sigmoid, sigmoid)
+    const float powers[] = { POWERS };
+    for (int k = 0; k < (int)(sizeof powers / sizeof *powers); k++) { const float by = powers[k]; RUN("pow", POWER, EXACT_POWER) }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("width", (64, 32, 16), ids=str)
+def test_every_exponent(width: int, tmp_path: Path) -> None:
+    cc = toolchain.compiler()
+    if cc is None or width > toolchain.vector_bytes():
+        pytest.skip("no C compiler, or no vectors of this width here")
+    text = CHECK.replace("STEP", f"{STEP}ul").replace("POWERS", ", ".join(POWERS))
+    (tmp_path / "check.c").write_text(printer.prelude() + vector.support(width // 4, ["hyv_pow("]) + text)
+    flags = [f for f in (*toolchain.FLAGS, *toolchain.machine_flags(cc)) if f not in ("-shared", "-fPIC")]
+    built = subprocess.run([cc, *flags, str(tmp_path / "check.c"), "-o", str(tmp_path / "check"), "-lm"], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-3000:]
+    ran = subprocess.run([str(tmp_path / "check")], capture_output=True, text=True, check=True)
+    lines = [line.split() for line in ran.stdout.splitlines()]
+    assert len(lines) == 11 + len(POWERS)
+    for name, worst, at, wrong, odd in lines:
+        assert float(worst) <= 2, f"{name}: {worst} ulp at {at}"
+        assert int(wrong) == 0, f"{name}: NaN or infinity is wrong for {wrong} floats, such as {odd}"
+
+
+def test_powers_of_both_signs() -> None:
+    """Bases and exponents where C's pow has rules of its own, in every pair; and that a kernel uses vectors for it."""
+    special = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, -3e38, 16777215, -16777217, 1e-30], np.float32)
+    a, b = (np.ascontiguousarray(m).ravel() for m in np.meshgrid(special, special))
+    leaves = ir.input(0, a.shape, a.dtype), ir.input(1, b.shape, b.dtype)
+    exe = cpu.compiled(Program(leaves, (ir.map("pow", *leaves),)))
+    assert toolchain.vector_bytes() < 16 or "hyv_pow(" in exe.report.source.split("void net(")[0].split("static void k0(")[1]
+    with np.errstate(all="ignore"):
+        want = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
+    got = exe([a, b])[0]
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_allclose(got, want, rtol=2.5e-7, atol=1.5e-45)
+    zeros = want == 0
+    np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+
+
+def test_sigmoid_of_large_negative_numbers() -> None:
+    """exp(-x) overflows there; the result is small, not zero."""
+    x = np.array([-88.9, -95, -103, -110, 100, -np.inf, np.inf], np.float32)
+    leaf = ir.input(0, x.shape, x.dtype)
+    got = cpu.compiled(Program((leaf,), (ir.map("sigmoid", leaf),)))([x])[0]
+    np.testing.assert_allclose(got, (np.exp(np.minimum(x, 0).astype(np.float64)) / (1 + np.exp(-np.abs(x).astype(np.float64)))).astype(np.float32), rtol=2.5e-7, atol=1.5e-45)
+    assert got[0] > 0 and got[2] > 0 and got[3] == 0
