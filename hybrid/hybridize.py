@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from typing import Any, Callable
 
 import numpy as np
@@ -15,11 +16,11 @@ HYBRIDIZE_BLOCKS: list[Callable[[Any, dict[str, Any]], Any]] = []     # gluon sa
 
 
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Known options; TypeError names an unknown one."""
+    """Known options; of others a warning is given, for MXNet takes any."""
     unknown = set(options) - OPTIONS
     if unknown:
-        raise TypeError(f"hybridize has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(OPTIONS))}")
-    return options
+        warnings.warn(f"hybridize has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(OPTIONS))}", stacklevel=3)
+    return {k: v for k, v in options.items() if k in OPTIONS}
 
 
 def hybridize(target: Any = None, **options: Any) -> Any:

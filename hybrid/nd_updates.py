@@ -7,10 +7,11 @@ from typing import Any, Sequence
 import numpy as np
 
 from .array import NDArray, array
-from .device import Context, current_context
+from .device import Context
 from .dispatch import invoke
 from .errors import AttributeValueError
 from .ops.registry import OPS
+from .scope import SCOPE
 
 
 def _together(name: str, groups: Sequence[Sequence[Any]]) -> list[Any]:
@@ -56,17 +57,22 @@ def multi_mp_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, weights3
     return _lamb("multi_mp_lamb_update", (weights, grads, mean, var, weights32), out, num_tensors, {"step_count": step_count, "learning_rates": lrs, "wds": wds, **kwargs})
 
 
-def rand_zipfian(true_classes: NDArray, num_sampled: int, range_max: int, ctx: Context | None = None) -> tuple[Any, Any, Any]:
+def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int, ctx: Context | None = None) -> tuple[Any, Any, Any]:
     """Classes drawn with P(class) = (log(class + 2) - log(class + 1)) / log(range_max + 1), as for sampled softmax over words in order of frequency.
 
     Returns the classes (num_sampled,) int64, and how often the true classes and they are to be expected.
     """
-    ctx = ctx or current_context()
     log_range = math.log(range_max + 1)
-    rand = invoke(OPS["_random_uniform"], [], {"low": 0.0, "high": log_range, "shape": (num_sampled,), "dtype": "float64", "ctx": str(ctx)})
-    drawn = (rand.exp() - 1).asnumpy().astype(np.int64) % range_max
+    symbolic = hasattr(true_classes, "entries") or bool(SCOPE.traces)
+    attrs = {"low": 0.0, "high": log_range, "shape": (num_sampled,), "dtype": "float64", **({} if ctx is None or symbolic else {"ctx": str(ctx)})}
+    old, SCOPE.symbolic = SCOPE.symbolic, symbolic
+    try:
+        rand = invoke(OPS["_random_uniform"], [], attrs, hint="_random_uniform")
+    finally:
+        SCOPE.symbolic = old
+    drawn = (rand.exp() - 1).astype("int64") % range_max
 
-    def expected(classes: np.ndarray) -> np.ndarray:
-        c = classes.astype(np.float64)
-        return np.log((c + 2.0) / (c + 1.0)) / log_range * num_sampled
-    return array(drawn, ctx, np.int64), array(expected(true_classes.asnumpy()), ctx, np.float64), array(expected(drawn), ctx, np.float64)
+    def expected(classes: Any) -> Any:
+        c = classes.astype("float64")
+        return ((c + 2.0) / (c + 1.0)).log() / log_range * num_sampled
+    return drawn, expected(true_classes), expected(drawn)

@@ -210,6 +210,8 @@ class Symbol(Unevaluated, Inferring):
     # ---- composition
     def __call__(self, *args: "Symbol", name: str | None = None, **kwargs: "Symbol") -> "Symbol":
         """The graph with variables replaced by other symbols, by position or name; ``name``: of the new output node."""
+        if args and kwargs:
+            raise AttributeValueError("a Symbol is called with Symbols for its variables either by position or by name, not both")
         given = inference.named_arguments("composition", self.list_arguments(), self.list_inputs(), args, kwargs)
         wrong = next((v for v in given.values() if not isinstance(v, Symbol)), None)
         if wrong is not None:
@@ -223,6 +225,10 @@ class Symbol(Unevaluated, Inferring):
                 inputs = [(new[id(m)] if m.opdef is None else (new[id(m)][0], k)) for m, k in n.inputs]
                 new[id(n)] = (SymNode(n.opdef, name if name and n is head else n.name, n.attrs, inputs, dict(n.extra)), 0)
         return Symbol([new[id(n)] if n.opdef is None else (new[id(n)][0], k) for n, k in self.entries])
+
+    def _compose(self, *args: "Symbol", name: str | None = None, **kwargs: "Symbol") -> None:
+        """Composition in place."""
+        self.entries = self(*args, name=name, **kwargs).entries
 
     def __copy__(self) -> "Symbol":
         return Symbol(self.entries)

@@ -5,12 +5,16 @@ import importlib
 from typing import Any
 
 from . import contrib, nn, parameter
+from ..array import NDArray
+from ..symbol import Symbol
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
 from .symbol_block import SymbolBlock
 
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "contrib", "nn", "parameter"]
+
+tensor_types = (Symbol, NDArray)
 
 _LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils", "metric": "hybrid.metric",
          "model_zoo": "hybrid.gluon.model_zoo", "rnn": "hybrid.gluon.rnn", "trainer": "hybrid.gluon.trainer"}         # loaded when they are asked for

@@ -256,7 +256,7 @@ class Block:
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize the children that can be."""
-        check_options(kwargs)
+        kwargs = check_options(kwargs)
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 

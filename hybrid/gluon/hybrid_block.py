@@ -140,7 +140,7 @@ class HybridBlock(Block):
         static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size, backend: MXNet's options, accepted;
         memory is always planned and shapes are always static per signature, so they change nothing.
         """
-        check_options(kwargs)
+        kwargs = check_options(kwargs)
         d = self.__dict__
         d["_active"], d["_flags"] = bool(active), dict(kwargs)
         if clear or d["_engine"] is None:

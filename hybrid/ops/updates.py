@@ -49,6 +49,12 @@ def nesterov(a: Attrs, w: Node, g: Node, mom: Node) -> tuple[Node, tuple[Node, .
     return w + mom * a.momentum - g * a.lr, (mom,)
 
 
+def nesterov_of_master(a: Attrs, w: Node, g: Node, mom: Node) -> tuple[Node, tuple[Node, ...]]:
+    """nesterov of a float32 copy, but that the weight decay in the momentum that is kept is of the new weight, as MXNet has it."""
+    new, _ = nesterov(a, w, g, mom)
+    return new, (mom * a.momentum - (_scaled(a, g) + new * a.wd) * a.lr,)
+
+
 def adam(a: Attrs, w: Node, g: Node, mean: Node, var: Node) -> tuple[Node, tuple[Node, ...]]:
     """Kingma and Ba, "Adam" (2015), without the correction of the bias, which is in lr."""
     g = _decayed(a, w, g)

@@ -12,7 +12,7 @@ from ..errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, Float, Floats, Int, Lowered, Shape, op
-from .updates import ADAM, MOMENTUM, RULES, alike, check_shapes, clipped, lamb_direction, lamb_rate, sgd, sgd_momentum
+from .updates import ADAM, MOMENTUM, RULES, alike, check_shapes, clipped, lamb_direction, lamb_rate, nesterov, nesterov_of_master, sgd, sgd_momentum
 
 Results = tuple[Node, dict[int, Node]]
 
@@ -25,6 +25,7 @@ def _master(rule: Any, a: Attrs, w: Node, g: Node, states: Sequence[Node], maste
 
 def _mixed(name: str) -> None:
     rule, states, attrs = RULES[name]
+    rule = nesterov_of_master if rule is nesterov else rule
     words = states.split()
 
     def lower(*args: Any) -> Lowered:

@@ -173,3 +173,10 @@ def list_lp16_use_fp32_params(target_dtype: Any) -> dict[str, list[str]] | None:
 
 def _half(target_dtype: Any) -> bool:
     return target_of(target_dtype) == dt.float16
+
+
+def __getattr__(name: str) -> bool:
+    """``_amp_initialized``, which programs written for MXNet read."""
+    if name == "_amp_initialized":
+        return bool(CASTS)
+    raise AttributeError(f"module 'hybrid.contrib.amp.amp' has no attribute {name!r}")
