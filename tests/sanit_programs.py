@@ -10,7 +10,7 @@ from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.passes.differentiate import vjp_program
 
-from . import cuda_forms, programs, test_cpu_kernels, test_packed_convolutions, test_pictures, test_together
+from . import cuda_forms, programs, test_cpu_kernels, test_packed_convolutions, test_packed_products, test_pictures, test_together
 from .test_cpu_kernels import conv, layer_norm, program, random, softmax
 
 Case = tuple[Program, list[np.ndarray]]
@@ -38,7 +38,8 @@ def flat(n: int) -> Case:
         return [x * y + v, ir.map("erf", x) * ir.map("tanh", y), ir.map("where", ir.map("gt", x, 0), x, y), ir.map("gt", x, y), ir.map("tanh", h) * 2 + h, ir.map("exp", b),
                 ir.cast(i, "float32") / 3 + v, i * i - 3, ir.map("exp", d) * d, ir.permute(x, (1, 0)), ir.pad(x, (1, 2), (2, 1), 0.5) + 1, ir.slice(x, (4, 0), (3, n), (-2, 1)),
                 ir.concat([x * 2, ir.map("exp", y), ir.pad(x, (0, 3), (0, 0))], 1), ir.map("where", kept, x, 0), ir.cast(x, "float16"), ir.cast(h, "bfloat16"),
-                ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y), ir.map("log1p", ir.map("abs", x)), ir.map("arctan2", x, y), ir.map("sqrt", x * x) / (y * y + 1),
+                ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y), ir.map("log1p", ir.map("abs", x)),
+                ir.map("arctan2", x, y), ir.map("sqrt", x * x) / (y * y + 1),
                 ir.map("minimum", ir.map("maximum", x, -0.5), 0.5), ir.map("floor", x * 3), ir.gather(x, ir.const(2, "int64"), 0)]
     rng = np.random.default_rng(n)
     return program(outputs, random(5, n), random(5, n) * 0.7, random(5, n).astype("float16"), random(5, n).astype(dt.as_dtype("bfloat16")),
@@ -51,8 +52,9 @@ def reductions(n: int) -> Case:
         each = [ir.reduce(op, a, axes) for op in ("sum", "max", "min") for a, axes in ((x, (1,)), (x, (0,)), (y, (0, 2)), (y, (1,)), (y, (0, 1, 2)))]
         places = [ir.argreduce(op, a, axis) for op in ("argmax", "argmin") for a, axis in ((x, 0), (x, 1), (y, 1))]
         mean = ir.reduce("sum", y, (0, 2)) / (y.shape[0] * n)
-        return [*each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)), ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)), ir.reduce("max", d, (0,)),
-                ir.reduce("sum", i, (1,)), ir.reduce("max", i, (0,)), mean, y - ir.reshape(mean, (1, 3, 1)), ir.map("exp", ir.reduce("sum", x, (0,)) * 0.1)]
+        return [*each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)), ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)),
+                ir.reduce("max", d, (0,)), ir.reduce("sum", i, (1,)), ir.reduce("max", i, (0,)), mean, y - ir.reshape(mean, (1, 3, 1)),
+                ir.map("exp", ir.reduce("sum", x, (0,)) * 0.1)]
     return program(outputs, random(7, n), random(4, 3, n), random(3, n).astype("float16"), random(5, n).astype("float64"),
                    np.random.default_rng(n).integers(-99, 99, (4, n)).astype("int64"))
 
@@ -137,8 +139,8 @@ def updates(n: int) -> Case:
 def products(n: int) -> Case:
     """Products of matrices in other types, batches of them, and their gradients with costly epilogues."""
     def outputs(a: Node, b: Node, h: Node, g: Node, x: Node, y: Node, i: Node) -> list[Node]:
-        return [ir.dot(a, b, ((1,), (0,))), ir.dot(h, g, ((1,), (1,))), ir.dot(ir.map("tanh", x), y, ((2,), (1,)), ((0,), (0,))) + 1, ir.map("sigmoid", ir.dot(x, x, ((1,), (1,)), ((0,), (0,)))),
-                ir.dot(i, i, ((0,), (0,))), ir.dot(ir.slice(a, (0, 0), (1, n), (1, 1)), b, ((1,), (0,)))]
+        return [ir.dot(a, b, ((1,), (0,))), ir.dot(h, g, ((1,), (1,))), ir.dot(ir.map("tanh", x), y, ((2,), (1,)), ((0,), (0,))) + 1,
+                ir.map("sigmoid", ir.dot(x, x, ((1,), (1,)), ((0,), (0,)))), ir.dot(i, i, ((0,), (0,))), ir.dot(ir.slice(a, (0, 0), (1, n), (1, 1)), b, ((1,), (0,)))]
     return program(outputs, random(9, n).astype("float64"), random(n, n).astype("float64"), random(7, n).astype("float16"), random(5, n).astype("float16"),
                    random(3, 11, n), random(3, n, 13), np.random.default_rng(n).integers(-9, 9, (4, n)).astype("int32"))
 
@@ -148,6 +150,13 @@ SIZED: dict[str, Callable[[int], Case]] = {
     "training": training, "strided": strided, "updates": updates, "other products": products,
     "pools' gradients": lambda n: _backward(pools(n)), "attention's gradients": lambda n: _backward(attention(n)),
 }
+
+
+def _cases() -> Iterator[tuple[str, Case, float]]:
+    """The programs that every backend must compute."""
+    for name, case in programs.CASES.items():
+        halves = any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in case[0].order())
+        yield f"programs {name}", case, 4e-3 if halves else 1e-5
 
 
 def _forms() -> Iterator[tuple[str, Case, float]]:
@@ -160,18 +169,28 @@ def _forms() -> Iterator[tuple[str, Case, float]]:
             yield f"forms to {tol:g}, from {at}", (whole, arrays), tol
 
 
-def fixed() -> Iterator[tuple[str, Case, float]]:
-    """Programs of one size: name, program and arrays, relative tolerance."""
-    for name, case in programs.CASES.items():
-        halves = any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in case[0].order())
-        yield name, case, 4e-3 if halves else 1e-5
-    yield from _forms()
+def _together() -> Iterator[tuple[str, Case, float]]:
+    """Kernels that run together."""
     for name, case in test_together.programs().items():
-        yield f"together, {name}", case, 1e-5
+        yield f"together {name}", case, 1e-5
+
+
+def _packed() -> Iterator[tuple[str, Case, float]]:
+    """Convolutions, channels last."""
     for name in test_packed_convolutions.SHAPES:
         yield f"packed {name}", test_packed_convolutions.program(name), 1e-5
+    for form in test_packed_products.FORMS:
+        for name in ("one_row", "63_65", "shallow"):
+            yield f"packed {form} {name}", test_packed_products.program(form, name), 1e-5
+
+
+def _pictures() -> Iterator[tuple[str, Case, float]]:
+    """Small networks whose vectors hold pictures."""
     for name in test_pictures.CASES:
         yield f"pictures {name}", test_pictures.program(name), 1e-5
+
+
+FIXED: dict[str, Callable[[], Iterator[tuple[str, Case, float]]]] = {"programs": _cases, "forms": _forms, "together": _together, "packed": _packed, "pictures": _pictures}
 
 
 def sized(sizes: tuple[int, ...]) -> Iterator[tuple[str, Case, float]]:

@@ -10,7 +10,6 @@ import ctypes
 import json
 import pkgutil
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,9 +19,8 @@ import numpy as np
 
 import hybrid.codegen
 from hybrid import dtype as dt
-from hybrid.codegen import packed
 from hybrid.passes import layout, pictures
-from hybrid.passes.memory import rounded
+from hybrid.passes.memory import MemoryPlan, Span, rounded
 from hybrid.passes.pipeline import Planned
 from hybrid.runtime import build, cpu, reference, toolchain
 from hybrid.runtime.net_ffi import ffi
@@ -43,16 +41,16 @@ class Configuration:
     sizes: tuple[int, ...]
     optimize: str = "-O0"
     threads: bool = False                  # every loop that may have threads has them
-    fixed: bool = False                    # also the programs of one size
+    fixed: tuple[str, ...] = ("packed", "pictures")   # groups of programs of one size
 
 
 # Masked loads of AVX-512 are one instruction, which no sanitizer looks into: "masks" compiles the same text for a machine without them.
 CONFIGURATIONS = {
-    "avx512": Configuration(64, ("-march=native", "-fopenmp"), MEMORY, (17, 65), "-O1", threads=True),
-    "masks": Configuration(64, ("-march=native", "-mno-avx512f", "-fopenmp"), MEMORY, (1, 3, 17, 63, 65, 31), fixed=True),
-    "avx2": Configuration(32, ("-mavx2", "-mfma", "-fopenmp"), MEMORY, (1, 7, 17, 63), fixed=True),
-    "plain": Configuration(16, ("-fopenmp",), MEMORY, (3, 13, 31), fixed=True),
-    "races": Configuration(64, ("-march=native", "-fopenmp"), RACES, (17,), threads=True, fixed=True),
+    "avx512": Configuration(64, ("-march=native", "-fopenmp"), MEMORY, (17, 65), "-O1", threads=True, fixed=("together",)),
+    "masks": Configuration(64, ("-march=native", "-mno-avx512f", "-fopenmp"), MEMORY, (1, 3, 17, 63, 65, 31), fixed=tuple(sanit_programs.FIXED)),
+    "avx2": Configuration(32, ("-mavx2", "-mfma", "-fopenmp"), MEMORY, (7, 17, 63)),
+    "plain": Configuration(16, ("-fopenmp",), MEMORY, (3, 13)),
+    "races": Configuration(64, ("-march=native", "-fopenmp"), RACES, (17,), threads=True, fixed=("packed", "pictures", "together")),
 }
 
 
@@ -80,7 +78,8 @@ def apart(planned: Planned) -> Planned:
         else:
             memory.offsets[n] = at
             at += rounded(n.nbytes) + SPACE
-    memory.arena = at
+    memory.arena = memory.whole = at
+    memory.spans = [Span(at, 0, len(planned.groups))]          # working memory comes after all of them
     return planned
 
 
@@ -111,11 +110,11 @@ def allow(a: np.ndarray) -> None:
         function(ctypes.c_void_p(a.ctypes.data), ctypes.c_size_t(a.nbytes))
 
 
-def arena(exe: cpu.CpuProgram) -> tuple[np.ndarray, int]:
+def arena(exe: cpu.CpuProgram, planned: Planned | None) -> tuple[np.ndarray, int]:
     """A block with the program's arena in it, and where that begins. Between its values nothing may be touched."""
     raw = np.full(exe._arena_bytes + 128, 0xff, np.uint8)
     start = -(-raw.ctypes.data // 64) * 64
-    memory = exe.planned.memory
+    memory = planned.memory if planned is not None else MemoryPlan()
     for n, at in memory.offsets.items():
         if n not in memory.in_place:
             forbid(start + at + n.nbytes, rounded(n.nbytes) + SPACE - n.nbytes)
@@ -123,18 +122,18 @@ def arena(exe: cpu.CpuProgram) -> tuple[np.ndarray, int]:
     return raw, start
 
 
-def run(exe: cpu.CpuProgram, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def run(exe: cpu.CpuProgram, arrays: Sequence[np.ndarray], planned: Planned | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Outputs and the inputs' new values."""
     given = [copied(a) for a in arrays]
-    prepared = [copied(a) for a in run(exe.prepare, [given[s] for s in exe.planned.slots])[0]] if exe.prepare is not None else []
+    prepared = [copied(a) for a in run(exe.prepare, [given[s] for s in exe.slots])[0]] if exe.prepare is not None else []
     fresh = [block(np.empty(shape, dtype)) for shape, dtype in exe._new]
     slots = [*given, *prepared, *exe._constants, *fresh]
-    memory, start = arena(exe)
+    memory, start = arena(exe, planned)
     exe._net(ffi.new("void *[]", [ffi.cast("void *", a) for a in (*(s.ctypes.data for s in slots), start)]))
     allow(memory)
     new = {slot: slots[i].reshape(shape) for slot, i, shape in exe._updates}
     new.update({slot: given[slot] for slot in exe._written})
-    return [slots[i].reshape(shape) for i, shape in exe._results], [new[slot] for slot, _ in exe.planned.fused.program.updates]
+    return [slots[i].reshape(shape) for i, shape in exe._results], [new[slot] for slot in sorted(new)]
 
 
 def difference(got: Sequence[np.ndarray], want: Sequence[Any], tol: float) -> str:
@@ -167,14 +166,14 @@ def expected(case: sanit_programs.Case) -> tuple[Sequence[Any], Sequence[Any]]:
 
 def cases(c: Configuration) -> Iterator[tuple[str, sanit_programs.Case, float]]:
     yield from sanit_programs.sized(c.sizes)
-    if c.fixed:
-        yield from sanit_programs.fixed()
+    for group in c.fixed:
+        yield from sanit_programs.FIXED[group]()
 
 
-def compiled(p: Any) -> cpu.CpuProgram:
-    """The program, as the runtime compiles it."""
-    lasting = p.memo.get("lasting", frozenset())
-    return cpu.CpuProgram(build.plan(p, build.JOINING, lasting, packed.blocking(toolchain.vector_bytes())))
+def compiled(p: Any) -> tuple[cpu.CpuProgram, Planned]:
+    """The program, as the runtime compiles it, and its plan."""
+    planned = build.planned(p, p.memo.get("lasting", frozenset()))
+    return cpu.CpuProgram(planned), planned
 
 
 def main() -> None:
@@ -185,15 +184,23 @@ def main() -> None:
         jobs = [(name, case, tol, pool.submit(compiled, case[0])) for name, case, tol in cases(c)]
         for name, case, tol, job in jobs:
             try:
-                exe = job.result()
+                exe, planned = job.result()
             except Exception as err:                              # said, and the others go on
                 print(json.dumps({"name": name, "wrong": f"{type(err).__name__}: {err}"}), flush=True)
                 continue
             print(json.dumps({"name": name, "source": exe.report.source_path}), flush=True)
-            begin = time.process_time()
-            outputs, updates = run(exe, case[1])
-            spent = time.process_time() - begin
+            outputs, updates = run(exe, case[1], planned)
             want = expected(case)
-            wrong = difference(outputs, want[0], tol) or difference(updates, want[1], tol)
-            print(json.dumps({"name": name, "wrong": wrong, "seconds": round(spent, 2)}), flush=True)
+            new = {slot: value for (slot, _), value in zip(case[0].updates, want[1])}
+            wrong = difference(outputs, want[0], tol) or difference(updates, [new[slot] for slot in sorted(new)], tol)
+            print(json.dumps({"name": name, "wrong": wrong}), flush=True)
     print(json.dumps({"name": "end", "wrong": ""}), flush=True)
+
+
+def networks() -> None:
+    """Small networks as users have them: training, inference, several threads of Python, arrays that are dropped meanwhile."""
+    prepare(CONFIGURATIONS[sys.argv[1]])
+    from . import sanit_networks  # noqa: PLC0415  after the code generator is that of the configuration
+    for function in sanit_networks.ALL:
+        function()
+    print("ended", flush=True)

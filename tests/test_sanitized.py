@@ -1,0 +1,89 @@
+"""Every form of C kernel under sanitizers: addresses and undefined behaviour for each width of vectors, odd sizes, arrays that
+begin anywhere; races between threads. Each configuration is a process of its own (sanit_worker.py), whose results are
+also compared with float64.
+"""
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hybrid.runtime import toolchain
+
+from .sanit_programs import SIZED
+from .sanit_worker import CONFIGURATIONS, RACES
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = [(c, kind) for c, made in CONFIGURATIONS.items() for kind in (*SIZED, *made.fixed)]
+
+
+def library(sanitize: tuple[str, ...]) -> str:
+    """The sanitizer's library, which Python must load first."""
+    cc = toolchain.compiler()
+    if cc is None or toolchain.is_clang():
+        pytest.skip("needs gcc, whose sanitizers can be loaded into Python")
+    name = "libtsan.so" if sanitize == RACES else "libasan.so"
+    return subprocess.run([cc, f"-print-file-name={name}"], capture_output=True, text=True, check=False).stdout.strip()
+
+
+def start(arguments: list[str], sanitize: tuple[str, ...], folder: Path, function: str = "main") -> "subprocess.CompletedProcess[str]":
+    """A process of the worker."""
+    loaded = library(sanitize)
+    # OpenBLAS has threads of its own that the sanitizer does not see begin
+    env = {**os.environ, "LD_PRELOAD": loaded, "HYBRID_CACHE": str(folder), "HYBRID_NUM_THREADS": "2", "HYBRID_VERIFY": "0", "OPENBLAS_NUM_THREADS": "1",
+           "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1", "TSAN_OPTIONS": "halt_on_error=1"}
+    probe = subprocess.run([sys.executable, "-c", "import numpy; print('runs')"], env=env, capture_output=True, text=True, check=False)
+    if not Path(loaded).is_absolute() or probe.stdout != "runs\n":
+        pytest.skip(f"Python does not run with {loaded}: {probe.stderr[-300:]}")
+    code = f"import sys; sys.path.append({str(ROOT)!r}); from tests import sanit_worker; sanit_worker.{function}()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=1800)
+
+
+@functools.lru_cache(maxsize=len(CONFIGURATIONS))
+def outcome(name: str, folder: Path) -> tuple[dict[str, str], str, str]:
+    """What was wrong with each program, the one at which the process ended, and what it said."""
+    c = CONFIGURATIONS[name]
+    cc = toolchain.compiler()
+    assert cc is not None
+    if not toolchain._accepts(cc, list(c.machine)):
+        pytest.skip(f"the compiler does not take {' '.join(c.machine)}")
+    if name == "avx512" and toolchain.vector_bytes() < 64:
+        pytest.skip("no vectors of 64 bytes here")
+    ran = start([name], c.sanitize, folder)
+    wrong: dict[str, str] = {}
+    last = ""
+    for line in ran.stdout.splitlines():
+        said = json.loads(line)
+        last = said["name"]
+        if "wrong" in said:
+            wrong[last] = said["wrong"]
+    return wrong, "" if ran.returncode == 0 else last or "the beginning", ran.stderr[:4000]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("sanitized")
+
+
+@pytest.mark.parametrize("configuration, kind", TESTS, ids=[f"{c}-{kind}".replace(" ", "_") for c, kind in TESTS])
+def test_kernels(configuration: str, kind: str, folder: Path) -> None:
+    library(CONFIGURATIONS[configuration].sanitize)
+    wrong, ended, said = outcome(configuration, folder)
+    own = {name: text for name, text in wrong.items() if name == kind or name.startswith(f"{kind} ")}
+    assert not any(own.values()), {name: text for name, text in own.items() if text}
+    assert not ended.startswith(f"{kind} "), said
+    assert own, f"not run, because the process ended at {ended}"
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+@pytest.mark.parametrize("configuration", ["avx512", "races"])
+def test_networks(configuration: str, folder: Path) -> None:
+    """Training, inference through the launcher, calls from several threads: code, launcher and threads as users have them."""
+    ran = start([configuration], CONFIGURATIONS[configuration].sanitize, folder, "networks")
+    assert ran.returncode == 0 and ran.stdout.endswith("ended\n"), ran.stdout[-500:] + ran.stderr[:4000]
