@@ -194,5 +194,11 @@ HY_FN hy_v hyv_sigmoid(hy_v x) {
     hy_v y = HYV_SELECT(HYV_LT(x, (hy_v){}), e, HYV_B(1.0f)) / d;
     return y - y * (lost - lost * e * HYV_B(0.5f));          // what d rounds away, over d
 }
-// 1 + tanh(x), which keeps its digits where tanh(x) is near -1.
-HY_FN hy_v hyv_tanh1(hy_v x) { return HYV_B(2.0f) / (HYV_B(1.0f) + hyv_exp(HYV_B(-2.0f) * x)); }
+// 1 + tanh(x) = 2 / (1 + 2^(-2 x log2 e)), which keeps its digits where tanh(x) is near -1; 2^r by a polynomial of degree 6.
+HY_FN hy_v hyv_tanh1(hy_v x) {
+    hy_v c = HYV_MIN(HYV_B(130.0f), HYV_MAX(HYV_B(-126.0f), x * HYV_B(-2.88539008177792681f)));
+    hy_v t = c + HYV_B(12582912.0f), r = c - (t - HYV_B(12582912.0f));
+    hy_v p = r * HYV_B(0.000154531634f) + HYV_B(0.00133908633f);
+    p = p * r + HYV_B(0.00961808302f); p = p * r + HYV_B(0.0555035695f); p = p * r + HYV_B(0.240226507f); p = p * r + HYV_B(0.693147182f); p = p * r + HYV_B(1.0f);
+    return HYV_B(2.0f) / (HYV_SCALE(p, t) + HYV_B(1.0f));
+}
