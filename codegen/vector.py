@@ -279,6 +279,8 @@ class VectorEmitter(Emitter):
             return self._chosen(args, block)
         if fn == "div":
             return self.bind(block, "v", self.ratio(args[0], args[1], block))
+        if fn == "exp" and below_its_maximum(n.args[0]):
+            return self.bind(block, "v", f"hyv_exp_below({self.floats(args[0])})")
         return self.bind(block, "v", SPELL[fn].format(*(self.floats(a) for a in args)))
 
     def _chosen(self, args: list[str], block: Block) -> str:
@@ -424,6 +426,16 @@ def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]
     if r.op in ("max", "min"):
         whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"
     return [*out, f"const float {name} = {whole};"]
+
+
+def below_its_maximum(n: Node) -> bool:
+    """Whether a value is x less its greatest element along some axis: never above zero."""
+    if n.prim != "map" or n.attrs["fn"] != "sub":
+        return False
+    x, m = n.args
+    while m.prim in ("expand", "reshape"):
+        m = m.args[0]
+    return m.prim == "reduce" and m.attrs["op"] == "max" and m.args[0] is x
 
 
 def limited(n: Node) -> str | None:

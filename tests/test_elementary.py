@@ -95,3 +95,17 @@ def test_sigmoid_of_large_negative_numbers() -> None:
     got = cpu.compiled(Program((leaf,), (ir.map("sigmoid", leaf),)))([x])[0]
     np.testing.assert_allclose(got, (np.exp(np.minimum(x, 0).astype(np.float64)) / (1 + np.exp(-np.abs(x).astype(np.float64)))).astype(np.float32), rtol=2.5e-7, atol=1.5e-45)
     assert got[0] > 0 and got[2] > 0 and got[3] == 0
+
+
+@pytest.mark.parametrize("n", (3, 17, 65, 1024), ids=str)
+def test_softmax_of_far_values(n: int) -> None:
+    """Also the smallest weights are within 1e-5 of what float64 gives for the same differences."""
+    x = (np.random.default_rng(n).standard_normal((67, n)) * 30).astype(np.float32)
+    leaf = ir.input(0, x.shape, x.dtype)
+    e = ir.map("exp", leaf - ir.reduce("max", leaf, (1,), True))
+    got = cpu.compiled(Program((leaf,), (e / ir.reduce("sum", e, (1,), True),)))([x])[0]
+    exact = np.exp((x - x.max(1, keepdims=True)).astype(np.float64))
+    exact /= exact.sum(1, keepdims=True)
+    seen = exact > 1.2e-38
+    np.testing.assert_allclose(got[seen], exact[seen], rtol=1e-5)
+    np.testing.assert_allclose(got[~seen], exact[~seen], atol=1e-43)
