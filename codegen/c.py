@@ -206,17 +206,19 @@ def in_team(g: Group) -> bool:
     return len(g.kernels) > 1 and sum(work_of(k) for k in g.kernels) >= PARALLEL_WORK
 
 
-def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str], scratch: str) -> str:
+def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str], scratch: Callable[[int, int], str]) -> str:
     """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored value's address."""
     lines = []
-    for team, kernels in groups:
-        calls = [f"  {p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch] if p.takes_scratch else [])])});" for p in kernels]
+    for i, (team, kernels) in enumerate(groups):
+        calls = [f"  {p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else [])])});" for p in kernels]
         lines += ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
     return "\n".join(["void net(void **b) {", *lines, "}"])
 
 
-def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: str, vector_bytes: int) -> tuple[str, int]:
-    """C of a whole program and the bytes of scratch memory it wants. scratch: C text of that memory's address."""
+def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int) -> tuple[str, int]:
+    """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of such memory,
+    from a group's place and the bytes.
+    """
     target = Target(vector_bytes)
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
     teams = [in_team(g) for g in groups]

@@ -1,9 +1,10 @@
 """Memory planning: lifetimes of stored values become offsets in one arena, in place where that is safe."""
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Sequence
+from typing import Iterator, Sequence
 
 from ..ir import Node
 from ..ir.index import linear
@@ -11,15 +12,30 @@ from .fuse import Fused, Kernel, strip_reshape
 from .together import Group
 
 ALIGN = 64
+MANY = 1000                      # spans from which on one order is enough
 
 
 @dataclass
 class MemoryPlan:
-    """``offsets``: bytes into the arena; ``bound``: the most bytes alive at once; ``in_place``: value -> value whose place it took."""
+    """``offsets``: bytes into the arena; ``bound``: the most bytes alive at once; ``in_place``: value -> value whose place it took;
+    ``whole``: bytes of the arena with the kernels' working memory.
+    """
     offsets: dict[Node, int] = field(default_factory=dict)
     arena: int = 0
     bound: int = 0
     in_place: dict[Node, Node] = field(default_factory=dict)
+    spans: "list[Span]" = field(default_factory=list)
+    whole: int = 0
+
+    def room(self, group: int, nbytes: int) -> int:
+        """The place of working memory while a group runs: between the values that are alive then. ``whole`` grows to hold it."""
+        at = 0
+        for s in (s for s in self.spans if s.first <= group <= s.last):            # by place
+            if at + nbytes <= s.at:
+                break
+            at = max(at, s.at + s.size)
+        self.whole = max(self.whole, at + nbytes)
+        return at
 
 
 def rounded(n: int) -> int:
@@ -78,50 +94,23 @@ def _depends(n: Node, leaf: Node) -> bool:
     return False
 
 
-class _Free:
-    """Free stretches of the arena, joined with their neighbours."""
-
-    def __init__(self) -> None:
-        self.holes: list[tuple[int, int]] = []
-        self.end = 0
-
-    def take(self, size: int) -> int:
-        fits = [(length, at) for at, length in self.holes if length >= size]
-        if fits:
-            length, at = min(fits)
-            self.holes.remove((at, length))
-            if length > size:
-                self.give(at + size, length - size)
-            return at
-        if self.holes and sum(max(self.holes)) == self.end:           # grow the last hole
-            at, length = max(self.holes)
-            self.holes.remove((at, length))
-        else:
-            at = self.end
-        self.end = at + size
-        return at
-
-    def give(self, at: int, size: int) -> None:
-        self.holes.append((at, size))
-        self.holes.sort()
-        joined: list[tuple[int, int]] = []
-        for a, n in self.holes:
-            if joined and sum(joined[-1]) == a:
-                joined[-1] = (joined[-1][0], joined[-1][1] + n)
-            else:
-                joined.append((a, n))
-        self.holes = joined
+@dataclass(eq=False)
+class Span:
+    """Bytes that values take one after another in one place, and the first and last group that need them."""
+    size: int
+    first: int
+    last: int
+    at: int = 0
 
 
-def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
-    """Offsets for every stored value that is no result. What a group reads and writes is alive as long as the whole group runs."""
+def _spans(fused: Fused, groups: Sequence[Group], plan: MemoryPlan) -> dict[Node, Span]:
+    """The span of each stored value that is no result; a value in another one's place shares its span."""
     results = {strip_reshape(r) for r in fused.program.roots}
     last = {n: i for i, g in enumerate(groups) for k in g.kernels for n in k.reads}
-    plan, free, alive = MemoryPlan(), _Free(), 0
-    size: dict[Node, int] = {}
+    spans: dict[Node, Span] = {}
     for i, g in enumerate(groups):
         readers = Counter(n for k in g.kernels for n in k.reads)
-        dying = [n for n in readers if last[n] == i and n in plan.offsets]
+        dying = [n for n in readers if last[n] == i and n in spans]
         for k, n in [(one, n) for one in g.kernels for n in one.stores]:
             if n in results:
                 continue
@@ -129,15 +118,61 @@ def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
             if donor is not None:
                 dying.remove(donor)
                 plan.in_place[n] = donor
-                plan.offsets[n], size[n] = plan.offsets[donor], size[donor]
-                continue
-            size[n] = rounded(n.nbytes)
-            plan.offsets[n] = free.take(size[n])
-            alive += size[n]
-        plan.bound = max(plan.bound, alive)
-        unread = [n for k in g.kernels for n in k.stores if n not in last and n in plan.offsets]
-        for n in dying + unread:
-            free.give(plan.offsets[n], size[n])
-            alive -= size[n]
-    plan.arena = free.end
+                spans[n] = spans[donor]
+                spans[n].last = last.get(n, i)
+            else:
+                spans[n] = Span(rounded(n.nbytes), i, last.get(n, i))
+    return spans
+
+
+def _place(spans: Sequence[Span]) -> int:
+    """The lowest place for each span, in this order, that no span alive at the same time has; the bytes of all."""
+    done: list[Span] = []
+    end = 0
+    for s in spans:
+        at = 0
+        for other in done:                                   # by place
+            if other.first <= s.last and s.first <= other.last:
+                if at + s.size <= other.at:
+                    break
+                at = max(at, other.at + other.size)
+        s.at = at
+        insort(done, s, key=lambda o: o.at)
+        end = max(end, at + s.size)
+    return end
+
+
+def _orders(spans: list[Span], most: list[int]) -> Iterator[list[Span]]:
+    """Orders in which spans are placed: by time; large ones first (Pisarchyk and Lee, Efficient Memory Management for Deep Neural
+    Net Inference, 2020); those first that are alive when most is.
+    """
+    yield sorted(spans, key=lambda s: s.first)
+    if len(spans) <= MANY:
+        yield sorted(spans, key=lambda s: (-s.size, s.first))
+        yield sorted(spans, key=lambda s: (-max(most[s.first:s.last + 1]), -s.size))
+        yield sorted(spans, key=lambda s: (-s.size * (s.last - s.first + 1), s.first))
+        yield sorted(spans, key=lambda s: (s.first - s.last, -s.size))
+
+
+def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
+    """Offsets for every stored value that is no result. What a group reads and writes is alive as long as the whole group runs."""
+    plan = MemoryPlan()
+    by_value = _spans(fused, groups, plan)
+    spans = list(dict.fromkeys(by_value.values()))
+    most = [0] * len(groups)
+    for s in spans:
+        for i in range(s.first, s.last + 1):
+            most[i] += s.size
+    plan.bound = max(most, default=0)
+    best: list[int] = []
+    for order in _orders(spans, most):
+        end = _place(order)
+        if not best or end < plan.arena:
+            plan.arena, best = end, [s.at for s in spans]
+        if plan.arena <= plan.bound:
+            break
+    for s, at in zip(spans, best):
+        s.at = at
+    plan.spans, plan.whole = sorted(spans, key=lambda s: s.at), plan.arena
+    plan.offsets = {n: s.at for n, s in by_value.items()}
     return plan

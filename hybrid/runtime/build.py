@@ -61,6 +61,10 @@ class _Table:
             return f"b[{self.index[n]}]"
         return f"(void *)((char *)b[{self.arena_slot}] + {self.planned.memory.offsets[n]})"
 
+    def scratch(self, group: int, nbytes: int) -> str:
+        """C text of the address of working memory that the kernels of a group have to themselves."""
+        return f"(void *)((char *)b[{self.arena_slot}] + {self.planned.memory.room(group, nbytes)})"
+
     def recipe(self, library: str, arena_bytes: int) -> Recipe:
         """How the program is run."""
         fused, planned = self.planned.fused, self.planned
@@ -80,12 +84,11 @@ def build(planned: Planned) -> Built:
     """Print and compile a planned program, and the one that prepares its values."""
     report = make_report(planned, "C")
     table = _Table(planned, report)
-    arena = planned.memory.arena
-    source, scratch = printer.print_program(planned.groups, table.pointer, f"(void *)((char *)b[{table.arena_slot}] + {arena})", toolchain.vector_bytes())
-    report.scratch_bytes, report.source = scratch, source
+    source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes())
+    report.scratch_bytes, report.source = planned.memory.whole - planned.memory.arena, source
     library, c = toolchain.build(source)
     report.source_path = str(c)
-    built = Built(table.recipe(library.name, arena + scratch), library, report, source)
+    built = Built(table.recipe(library.name, planned.memory.whole), library, report, source)
     if planned.prepare is not None:
         built.prepare = build(prepare_plan(planned))
         built.recipe.prepare = built.prepare.recipe

@@ -28,7 +28,8 @@ class Report:
 
     ``eager_kernels``: primitive operations that eager execution would launch. ``eager_bytes``: what they would allocate.
     ``arena_bytes``: intermediate values of the compiled program; ``output_bytes``: its results. ``planned_bytes``: both.
-    ``bound_bytes``: results and the most intermediate bytes alive at once. ``written_in_place``: bytes of new values that are
+    ``bound_bytes``: results and the most intermediate bytes alive at once. ``scratch_bytes``: of kernels' working memory that found no
+    place between the values. ``written_in_place``: bytes of new values that are
     written straight over the arrays they replace, which are no results. For a recorded call, ``kept_bytes`` of the results
     are kept for the backward pass, whose report is ``backward``.
     """
@@ -65,7 +66,8 @@ class Report:
             lines.append(f"    reads {', '.join(k.reads) or 'nothing'}; writes {', '.join(k.writes)}; stored: {k.reason}")
         lines += [f"  not fused: {what}: {why}" for what, why in self.refusals]
         lines.append(f"  memory: eager {self.eager_bytes} bytes, planned {self.planned_bytes} "
-                     f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}")
+                     f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}"
+                     + (f", kernels' working memory beyond {self.scratch_bytes}" if self.scratch_bytes else ""))
         lines += [f"  layout: {what}" for what in self.layout]
         if self.prepared_bytes:
             lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes")
