@@ -11,7 +11,7 @@ import pytest
 
 from hybrid import ir, lr_scheduler, nd, optimizer, random, runtime, sym
 from hybrid.device import cpu
-from hybrid.errors import HybridError
+from hybrid.errors import AttributeValueError, HybridError, ShapeError
 from hybrid.runtime import reference
 
 from .cuda_tools import orders
@@ -179,6 +179,19 @@ def test_multipliers_by_name_index_and_symbol() -> None:
     assert chosen._get_lrs([0, 1, 7]) == pytest.approx([0.05, 0.3, 0.4])
     chosen.set_wd_mult({"fc_bias": 1.0})
     assert chosen._get_wds([0, 1]) == [0.4, 0.2]
+
+
+def test_factors_of_a_symbol_are_numbers() -> None:
+    with pytest.raises(AttributeValueError, match="'w' has __lr_mult__ = much, expected a number"):
+        optimizer.SGD(sym=sym.var("x") * sym.var("w", lr_mult="much"), param_idx2name={0: "w"})
+
+
+def test_states_of_an_optimizer_with_fewer_are_refused() -> None:
+    weight, updaters = nd.ones((2, 3)), [optimizer.get_updater(optimizer.create(name)) for name in ("adam", "ftml")]
+    updaters[0](0, weight, weight)
+    updaters[1].set_states(updaters[0].get_states())
+    with pytest.raises(ShapeError, match="FTML: the states .* do not fit"):
+        updaters[1](0, weight, weight)
 
 
 def test_counts_begin_where_they_are_told_to() -> None:

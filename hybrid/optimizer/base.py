@@ -276,7 +276,8 @@ class Optimizer:
         if not self.sym_info:
             return {}
         attrs, names = self.sym_info
-        return {n: float(attrs[n][attribute]) for n in names if attribute in attrs.get(n, {})}
+        found = {n: attrs[n][attribute] for n in names if attribute in attrs.get(n, {})}
+        return {name: _factor(name, attribute, text) for name, text in found.items()}
 
     def _multiplied(self, value: float, indices: Sequence[Any], table: dict[Any, float], attribute: str) -> list[float]:
         params, names = self.param_dict, self.idx2name
@@ -312,6 +313,13 @@ def _check_number(owner: str, name: str, value: Any) -> None:
         float(value)
     except (TypeError, ValueError):
         raise AttributeValueError(f"{owner}: {name} must be a number, got {value!r}") from None
+
+
+def _factor(name: str, attribute: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise AttributeValueError(f"the symbol's variable {name!r} has {attribute} = {text:.80}, expected a number") from None
 
 
 def _arguments(cls: type) -> list[str]:

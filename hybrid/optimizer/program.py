@@ -104,7 +104,9 @@ def _apply(optimizer: Any, row: Row, leaves: Sequence[Node], s: Scalars) -> list
     name = type(optimizer).__name__
     try:
         new_w, new_states = optimizer.rule(w, g, states, s)
-    except (ShapeError, IndexError) as err:
+    except (ShapeError, IndexError, ValueError) as err:
+        if not isinstance(err, (ShapeError, IndexError)) and "to unpack" not in str(err):        # a rule's own complaint
+            raise
         raise ShapeError(f"{name}: the states (shapes {[x.shape for x in states]}) do not fit a weight of shape {row.shape}: {err}. "
                          "Were they made or saved for another network?") from err
     if len(new_states) != len(states) or any(n.shape != x.shape for n, x in zip([new_w, *new_states], [w, *states])):
