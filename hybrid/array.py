@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dt
-from .device import Context, array_module, current_context, find_cupy
-from .errors import DeviceError, DTypeError, HybridError, ShapeError
+from .device import Context, aligned_copy, array_module, current_context, find_cupy
+from .errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError
 from .indexing import check_key, plain_key
 from .tape import Slot
 from .watch import TOKENS, shared, written
@@ -208,7 +208,7 @@ class NDArray:
             raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {raw!r:.60}")
         if type(self._data) is not np.ndarray:
             raw = _beside(raw, self._ctx)
-        check_key(key, self.shape)
+        key = check_key(key, self.shape)
         if getattr(raw, "size", 0) == 1 and raw.ndim:            # y[1] of one axis has shape (1,): x[0, 0] = y[1]
             raw = raw.reshape(())
         try:
@@ -319,7 +319,7 @@ def _move(raw: Any, ctx: Context, copy: bool) -> Any:
     xp = array_module(ctx)
     if xp is np:
         host = raw if isinstance(raw, np.ndarray) else raw.get()
-        return np.array(host) if copy else host
+        return aligned_copy(host) if copy else host
     with xp.cuda.Device(ctx.device_id):
         return xp.array(raw) if copy else xp.asarray(raw)
 
@@ -351,6 +351,8 @@ def _from_python(source: Any, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     nested = [x.asnumpy() if isinstance(x, NDArray) else x for x in source] if isinstance(source, (list, tuple)) else source
     try:
         raw = np.array(nested, dtype=wanted)
+    except OverflowError:                                    # -1 in uint8: around, as in C
+        raw = np.array(nested).astype(wanted)
     except (ValueError, TypeError) as err:
-        raise ShapeError(f"nd.array: {err}; rows must have equal lengths and hold numbers") from None
+        raise AttributeValueError(f"nd.array: {err}; rows must have equal lengths and hold numbers") from None
     return raw, wanted

@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .errors import HybridError, MXNetError
+from .errors import HybridError, MXNetError, NotImplementedForSymbol
 
 string_types = (str,)
 numeric_types = (float, int, np.generic)
@@ -26,14 +26,6 @@ class _NullType:
 
 
 _Null = _NullType()
-
-
-class NotImplementedForSymbol(MXNetError):
-    """A method of arrays that Symbols do not have."""
-
-    def __init__(self, function: Any, alias: str | None, *args: Any):
-        super().__init__(f"Function {getattr(function, '__name__', function)}" + (f" (namely operator \"{alias}\")" if alias else "") +
-                         (f" with arguments ({', '.join(str(type(a)) for a in args)})" if args else "") + " is not implemented for Symbol and only available in NDArray.")
 
 
 class NotSupportedForSparseNDArray(MXNetError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 _HERE = tuple(str(Path(__file__).resolve().parent.parent / name) + "/" for name in ("hybrid", "codegen", "kernels"))
 
@@ -30,6 +31,21 @@ class AttributeValueError(HybridError, ValueError, TypeError, AssertionError):
 
 class TraceError(HybridError, TypeError):
     """Python code asked a traced value for something that is known only when the program runs."""
+
+
+class NotImplementedForSymbol(HybridError):
+    """A method of arrays that Symbols do not have."""
+
+    def __init__(self, function: Any, alias: str | None = None, *args: Any):
+        super().__init__(f"Function {getattr(function, '__name__', function)}" + (f" (namely operator \"{alias}\")" if alias else "") +
+                         (f" with arguments ({', '.join(str(type(a)) for a in args)})" if args else "") + " is not implemented for Symbol and only available in NDArray.")
+
+
+class UnevaluatedError(TraceError, NotImplementedForSymbol):
+    """Numbers asked for of a value that has none yet."""
+
+    def __init__(self, text: str):
+        HybridError.__init__(self, text)
 
 
 class DeviceError(HybridError):

@@ -34,9 +34,11 @@ class Executor:
         self._results: list[NDArray] | None = None
         self._monitor: tuple[Any, bool] | None = None
         self._programs: dict[Any, Any] = {}
-        for name, x in self.arg_dict.items():
-            if self._reqs.get(name, "null") != "null" and self.grad_dict[name] is not None:
-                autograd.mark_variables([x], [self.grad_dict[name]], self._reqs[name])
+        wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
+        if wrong is not None:
+            raise AttributeValueError(f"grad_req must be write, add or null, got {wrong!r}")
+        self._slots = {n: tape.Slot(grad=g, req=self._reqs[n]) for n, g in self.grad_dict.items() if g is not None and self._reqs.get(n, "null") != "null"}
+        self._recorded = False
 
     @property
     def arg_arrays(self) -> list[NDArray]:
@@ -71,6 +73,10 @@ class Executor:
         """
         self._monitor = (callback, monitor_all)
 
+    def get_optimized_symbol(self) -> Symbol:
+        """The Symbol: what is compiled of it is in ``net.report()`` of a SymbolBlock."""
+        return self._symbol
+
     def debug_str(self) -> str:
         """The graph as text."""
         return self._symbol.debug_str()
@@ -100,15 +106,28 @@ class Executor:
             if tuple(value.shape) != self.arg_dict[name].shape:
                 raise ShapeError(f"forward: argument {name!r} was bound with shape {self.arg_dict[name].shape}, got {tuple(value.shape)}: bind again, or use reshape()")
             self.arg_dict[name][:] = value
-        arrays = [*self.arg_dict.values(), *self.aux_dict.values()]
-        program, draws = self._program(arrays, is_train)
-        if draws:
-            arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
-        with tape.flags(bool(is_train), bool(is_train)):
-            self._results = apply_program(program, arrays, lambda p, raw: runtime.compile(p, self._ctx)(raw))
+        self._run(bool(is_train), bool(is_train))
+        assert self._results is not None
         if self._monitor is not None:
             self._report()
         return self._results
+
+    def _run(self, train: bool, record: bool) -> None:
+        arrays = [*(self._handle(n, x) for n, x in self.arg_dict.items()), *self.aux_dict.values()]
+        program, draws = self._program(arrays, train)
+        if draws:
+            arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
+        with tape.flags(record, train):
+            self._results = apply_program(program, arrays, lambda p, raw: runtime.compile(p, self._ctx)(raw))
+        self._recorded = record
+
+    def _handle(self, name: str, x: NDArray) -> NDArray:
+        """The argument with the gradient that this executor collects; other executors, or ``attach_grad``, may have others for the same array."""
+        if name not in self._slots:
+            return wrap(x._data, x._ctx, type(x)) if x._ag is not None else x
+        handle = wrap(x._data, x._ctx, type(x))
+        handle._ag = self._slots[name]
+        return handle
 
     def _program(self, arrays: Sequence[NDArray], train: bool) -> Any:
         key = train, tuple((a.shape, a._data.dtype) for a in arrays)
@@ -125,15 +144,16 @@ class Executor:
         return self._programs[key]
 
     def backward(self, out_grads: Any = None) -> None:
-        """Gradients of the last ``forward(is_train=True)`` into ``grad_dict``."""
-        if self._results is None:
-            raise HybridError("backward: call forward(is_train=True) first")
-        if all(req == "null" for req in self._reqs.values()):
+        """Gradients of the last ``forward`` into ``grad_dict``. After a forward that was not for training it is run again, recorded."""
+        if not self._slots:
             return
+        if not self._recorded:
+            self._run(False, True)
+        assert self._results is not None
         if isinstance(out_grads, Mapping):
             out_grads = [out_grads[n] for n in self._symbol.list_outputs()]
         grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
-        autograd.backward(self._results, list(grads) if grads is not None else None)
+        autograd.backward(self._results, list(grads) if grads is not None else None, retain_graph=True)           # it may be called again
 
     def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None, allow_extra_params: bool = False) -> None:
         """New contents of arguments and auxiliary states by name."""
@@ -187,7 +207,10 @@ def _by_name(what: str, names: Sequence[str], given: Any, needed: bool) -> dict[
 def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
     if isinstance(grad_req, Mapping):
         return {n: grad_req.get(n, "null") for n in names}
-    return dict(zip(names, [grad_req] * len(names) if isinstance(grad_req, str) else grad_req))
+    given = [grad_req] * len(names) if isinstance(grad_req, str) else list(grad_req)
+    if len(given) != len(names):
+        raise AttributeValueError(f"grad_req: {len(given)} for {len(names)} arguments ({', '.join(names)})")
+    return dict(zip(names, given))
 
 
 def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: Any = None, grad_req: Any = "write", aux_states: Any = None, **_: Any) -> Executor:
@@ -225,6 +248,17 @@ def evaluate(self: Symbol, ctx: Context | None = None, **kwargs: NDArray) -> lis
     return bind(self, ctx, {k: v for k, v in kwargs.items() if k not in states}, aux_states={k: v for k, v in kwargs.items() if k in states}, grad_req="null").forward()
 
 
+def optimize_for(self: Symbol, backend: str, args: Any = None, aux: Any = None, ctx: Any = None, **options: Any) -> Symbol:
+    """The Symbol itself: there is one compiler here, and it needs no preparation. backend: an unknown one is left out, as MXNet does."""
+    return self
+
+
+def get_backend_symbol(self: Symbol, backend: str) -> Symbol:
+    """Always an error: there are no backends to partition a graph for."""
+    raise HybridError(f"backend {backend!r} is not there: one compiler compiles every graph here; bind() or SymbolBlock run the Symbol as it is")
+
+
+Symbol.optimize_for, Symbol.get_backend_symbol = optimize_for, get_backend_symbol        # type: ignore[attr-defined]
 Symbol.bind = Symbol._bind = bind                     # type: ignore[attr-defined]
 Symbol.simple_bind = Symbol._simple_bind = simple_bind                # type: ignore[attr-defined]
 Symbol.eval = evaluate                                # type: ignore[attr-defined]

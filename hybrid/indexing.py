@@ -28,13 +28,16 @@ def plain_key(key: Any) -> Any:
     return raw
 
 
-def check_key(key: Any, shape: Any) -> None:
-    """IndexError for what is no index: text, floats, objects."""
+def check_key(key: Any, shape: Any) -> Any:
+    """The key, with lists in place of tuples within a tuple; IndexError for what is no index: text, floats, objects."""
+    if isinstance(key, tuple):
+        key = tuple(list(k) if isinstance(k, tuple) else k for k in key)
     for part in key if isinstance(key, tuple) else (key,):
         fits = isinstance(part, (*BASIC, bool, np.bool_, list, range, np.ndarray)) or hasattr(part, "_data") or hasattr(part, "entries")
         if not fits and not (hasattr(part, "__index__") or hasattr(part, "__array__") and np.ndim(part)):
             raise IndexError(f"{part!r:.60} ({type(part).__name__}) is no index of an array of shape {tuple(shape or ())}: "
                              "use integers, slices, ..., None, or arrays of integers or bools")
+    return key
 
 
 def expand_key(key: Any, ndim: int) -> list[Any]:

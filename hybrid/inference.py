@@ -15,6 +15,8 @@ STATISTICS = ("gamma", "beta", "moving_mean", "moving_var")           # float32 
 
 def named_arguments(what: str, arguments: Sequence[str], inputs: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """What was given by position and by name, by name; AttributeValueError for too many or unknown ones."""
+    if args and kwargs:
+        raise AttributeValueError(f"{what} takes its values either by position or by name, not both")
     if len(args) > len(arguments):
         raise AttributeValueError(f"{what}: {len(args)} values for {len(arguments)} arguments ({', '.join(arguments)})")
     unknown = [k for k in kwargs if k not in set(inputs)]

@@ -158,7 +158,7 @@ def array_item(self: NDArray, key: Any) -> Any:
             view = view.copy()                       # MXNet's views are ranges of memory; other parts are copies
         return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx, type(self)) \
             if hasattr(view, "reshape") and not isinstance(view, np.generic) else _scalar(self, key)
-    indexing.check_key(key, self.shape)
+    key = indexing.check_key(key, self.shape)
     if SCOPE.recording and self._ag is not None:
         return advanced_item(self, key)
     try:
@@ -248,7 +248,9 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
         raise ValueError("reshape: only order='C' is supported")
     if is_np(self):
         return functions.resolve("np", "reshape")(self, newshape=new)
-    reverse = bool(kwargs.get("reverse", False))
+    reverse = bool(kwargs.pop("reverse", False))
+    if kwargs:
+        raise TypeError(f"reshape has no {', '.join(map(repr, kwargs))}; it has shape and reverse")
     if isinstance(self, NDArray) and not SCOPE.recording and not SCOPE.traces and self._data.flags.c_contiguous:
         return wrap(self._data.reshape(mx_reshape(self.shape, new, reverse)), self._ctx, type(self))
     out = functions.resolve("nd", "reshape")(self, shape=new, **({"reverse": True} if reverse else {}))

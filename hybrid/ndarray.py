@@ -17,6 +17,7 @@ from .ops.registry import OPS
 from .errors import DeviceError, ShapeError, TraceError, user_location
 from .random_functions import RandomSpace, make, shape_of, symbolic
 from .scope import SCOPE, tracing
+from .symbol import Symbol
 
 NDArrayBase = NDArray
 ndarray = sys.modules[__name__]         # MXNet's module mx.nd.ndarray holds what mx.nd holds
@@ -188,6 +189,9 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
     whole = isinstance(indices_or_sections, int)
     attrs: dict[str, Any] = {"indices": [] if whole else [0, *indices_or_sections], "sections": indices_or_sections if whole else 0}
     return invoke(OPS["_split_v2"], [ary], {**attrs, "axis": axis, "squeeze_axis": squeeze_axis}, hint="_split_v2")
+
+
+NDArray.split_v2 = Symbol.split_v2 = split_v2                       # type: ignore[attr-defined]
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None) -> Any:  # noqa: A002  MXNet's name

@@ -237,11 +237,7 @@ class Symbol(Unevaluated, Inferring):
         return self()
 
     def __reduce__(self) -> Any:
-        return _from_text, (self.tojson(remove_amp_cast=False),)                   # type: ignore[attr-defined]
-
-
-def _from_text(text: str) -> Symbol:
-    return globals()["load_json"](text)
+        return globals()["load_json"], (self.tojson(remove_amp_cast=False),)                   # type: ignore[attr-defined]
 
 
 def _attributes(n: SymNode) -> dict[str, str]:
@@ -270,10 +266,7 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
     extra = {**names.notes(), **(attr or {})}
     if shape is not None:
         extra["__shape__"] = to_string(tuple(shape))            # NumPy's integers as plain ones
-    if lr_mult is not None:
-        extra["__lr_mult__"] = str(lr_mult)
-    if wd_mult is not None:
-        extra["__wd_mult__"] = str(wd_mult)
+    extra.update({k: str(v) for k, v in (("__lr_mult__", lr_mult), ("__wd_mult__", wd_mult)) if v is not None})
     if dtype is not None:
         extra["__dtype__"] = str(dt.CODE_OF[dt.as_dtype(dtype)])
     if init is not None:
@@ -289,6 +282,7 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
 
 def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802  MXNet's name
     """Several outputs as one Symbol."""
+    symbols = list(symbols)
     if not symbols or not all(isinstance(s, Symbol) for s in symbols):
         raise AttributeValueError(f"Group takes a list of Symbols, got {symbols!r}")
     return Symbol([e for s in symbols for e in s.entries])

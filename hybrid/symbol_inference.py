@@ -50,8 +50,10 @@ class Inferring:
         return self._ordered(partial_shapes_of(self.nodes(), given))
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
-        """Like infer_type, which always knows every dtype when it knows one."""
-        return self.infer_type(*args, **kwargs)
+        """Like infer_type, with None for what stays unknown. Every dtype is known when one is."""
+        found = self.infer_type(*args, **kwargs)
+        arguments, aux = self._variables()
+        return tuple([None] * len(part) for part in (arguments, self.entries, aux)) if found[0] is None else found
 
     def _ordered(self, found: Mapping[Any, Any]) -> list[Any]:
         arguments, aux = self._variables()

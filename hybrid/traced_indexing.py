@@ -39,7 +39,7 @@ def symbol_item(self: Symbol, key: Any) -> Any:
         if key in (0, -1):
             return self                                       # MXNet: the only output of an untyped symbol
         raise IndexError(f"output {key} of a Symbol with one output")
-    indexing.check_key(key, self.shape)
+    key = indexing.check_key(key, self.shape)
     indexing.check_traced(key, self.shape)
     if not indexing.is_basic(key):
         return advanced_item(self, key)
@@ -222,7 +222,7 @@ def set_item(self: Symbol, key: Any, value: Any) -> None:
 def updated(self: Any, key: Any, value: Any) -> Any:
     """What x is after x[key] = value, as a new value that a gradient flows through."""
     shape = self.shape
-    indexing.check_key(key, shape)
+    key = indexing.check_key(key, shape)
     indexing.check_traced(key, shape)
     if value is None or isinstance(value, (str, bytes, dict)):
         raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {value!r:.60}")

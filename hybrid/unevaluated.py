@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import TraceError, user_location
+from .errors import UnevaluatedError, user_location
 
 
 class Unevaluated:
@@ -11,7 +11,7 @@ class Unevaluated:
     __slots__ = ()
 
     def _refuse(self, what: str, way: str) -> Any:
-        raise TraceError(f"{user_location()}: {what} needs the value of {self!r}, which is known only when the compiled program runs. {way}")
+        raise UnevaluatedError(f"{user_location()}: {what} needs the value of {self!r}, which is known only when the compiled program runs. {way}")
 
     def __bool__(self) -> bool:
         return self._refuse("if, while, and, or, not", "Use F.where(condition, a, b) to choose by value; sizes (x.shape) can be tested; "
