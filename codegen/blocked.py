@@ -22,6 +22,7 @@ from .vector import F32, Refused, VectorEmitter, copies, masked
 
 PIXELS = {28: {1: 24, 2: 14, 3: 9}, 12: {1: 10, 2: 6, 3: 4}}        # of a tile, by accumulators and vectors of a panel
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
+TOGETHER = 1 << 17              # bytes of pixels that are put together at once, or a quarter of the weights'
 CONFLICT = 512                  # pixels that are a multiple of so many numbers apart fall on few lines of the first cache
 
 
@@ -125,13 +126,19 @@ class Direct(Packed):
         self.panels, self.width = self.weights[0], self.weights[-1]
         self.nv = self.width // self.lanes
         most = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
-        self.line = self.kh == self.kw == self.sy == self.sx == 1 and not self.py and not self.px
-        if self.line:                                    # pixels are numbered through
+        inside = (self.oh - 1) * self.sy < self.h and (self.ow - 1) * self.sx < self.wide
+        self.line = self.kh == self.kw == 1 and not self.py and not self.px and inside
+        self.steps = self.sy, self.sx
+        plain = self.steps == (1, 1) and (self.oh, self.ow) == (self.h, self.wide)
+        if self.line:                                    # pixels are numbered through; those of a stride are put together
             self.rows, self.columns = 1, self.batch * self.oh * self.ow
+            self.sy = self.sx = 1
         else:
             self.rows, self.columns = self.oh, self.ow
         self.reach = (self.oh - 1) * self.sy + (self.kh - 1) * self.dy + 1, (self.ow - 1) * self.sx + (self.kw - 1) * self.dx + 1
-        self.own = not self.line and (self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide) or self._conflicts()
+        beyond = self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide
+        self.own = not plain or self.c % CONFLICT == 0 and self.panels > 1 if self.line else bool(beyond)
+        self.apart = not plain
         self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c          # numbers from pixel to pixel
         self.across = max(self.reach[1], 1) if self.own and not self.line else self.wide
         if self.columns >= most or self.rows == 1:
@@ -140,9 +147,6 @@ class Direct(Packed):
             self.ty, self.tx = split(self.rows, max(most // self.columns, 1)), (1, self.columns, 0)
         tiles = self.micros()
         return self.printed([*tiles, self.head(), *self.body(), "}"])
-
-    def _conflicts(self) -> bool:
-        return self.kh == self.kw == 1 and self.c * self.sx % CONFLICT == 0 and self.weights[0] > 1
 
     # ---- a tile
     def sizes(self) -> list[tuple[int, int]]:
@@ -187,29 +191,71 @@ class Direct(Packed):
 
     # ---- all tiles
     def body(self) -> list[str]:
-        """The loops over images, tiles and panels."""
-        ny, nx = self.ty[0], self.tx[0]
-        images = 1 if self.line else self.batch
-        source = [f"  const float *from = {self.x};"]
-        out = [f"  for (long n = 0; n < {images}; n++) {{"]
+        """The loops over images, tiles and panels; where pixels are put together, over parts of them that stay in the second cache."""
+        if self.line and self.own:
+            return self._parts()
         if self.own:
-            self.scratch = 4 * (self.columns * self.step if self.line else max(self.reach[0], 1) * self.across * self.step) + 256
-            source = ["  float *from = (float *)scratch;"]
-            out += ["    " + s for s in self.copy()]
-        else:
-            out.append(f"    const float *image = from + n * {self.h * self.wide * self.c}l;")
-        bytes_ = math.prod(self.weights) * 4
-        small = bytes_ <= SMALL_WEIGHTS
-        tiles = ny * nx
-        number = (f"t = u / {self.panels}, o = u % {self.panels}" if small else f"t = u % {tiles}, o = u / {tiles}")
-        out += [*([self.parallel] if self.parallel else []), f"    for (long u = 0; u < {tiles * self.panels}; u++) {{",
-                f"      const long {number}, ty = t / {nx}, tx = t % {nx};",
-                f"      const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = tx * {self.tx[1]} + (tx < {self.tx[2]} ? tx : {self.tx[2]});",
-                f"      const float *X = {'from' if self.own else 'image'} + (y * {self.sy * self.across} + x * {self.sx}) * {self.step}l, "
-                f"*W = {self.w} + o * {math.prod(self.weights[1:])}l;",
-                f"      const long px0_ = (n * {self.oh} + y) * {self.ow} + x, c0_ = o * {self.width};" if not self.line else f"      const long px0_ = x, c0_ = o * {self.width};"]
-        out += ["      " + s for s in self._choice()]
-        return [*source, *out, "    }", "  }"]
+            return self._strips()
+        images = 1 if self.line else self.batch
+        at = f"(y * {self.sy * self.across} + x * {self.sx})"
+        pixel = "x" if self.line else f"(n * {self.oh} + y) * {self.ow} + x"
+        return [f"  for (long n = 0; n < {images}; n++) {{", f"    const float *image = {self.x} + n * {self.h * self.wide * self.c}l;",
+                *("    " + s for s in self._tiles(str(self.ty[0] * self.tx[0]), f"image + {at}", pixel)), "  }"]
+
+    def _together(self, nbytes: int, tiles: int) -> int:
+        """How many of some lines or runs of tiles, of so many bytes in all, are put together at a time: all weights are read again each time."""
+        most = max(TOGETHER, math.prod(self.weights))
+        return -(-tiles // min(-(-nbytes // most), tiles))
+
+    def _strips(self) -> list[str]:
+        """Lines of the padded image put together, for some lines of tiles at a time."""
+        lines, largest = self.ty[0], self.ty[1] + (self.ty[2] > 0)
+        wide, c, window = self.across * self.step, self.c, (self.kh - 1) * self.dy + 1
+        each = self._together(max(self.reach[0], 1) * wide * 4, lines)
+        self.scratch = 4 * ((each * largest - 1) * self.sy + window) * wide + 256
+        inside = min(self.wide, self.across - self.px)
+        step, after = self.step, (self.across - self.px - inside) * self.step
+        row = (f"__builtin_memcpy(to + {self.px * c}, line, {inside * c * 4});" if step == c else
+               f"for (long j = 0; j < {inside}; j++) __builtin_memcpy(to + ({self.px} + j) * {step}l, line + j * {c}l, {c * 4});")
+        first = f"part * {self.ty[1]} + (part < {self.ty[2]} ? part : {self.ty[2]})"
+        beyond = f"end * {self.ty[1]} + (end < {self.ty[2]} ? end : {self.ty[2]})"
+        copy = [f"float *to = from + (i - low) * {wide}l; const long y = i - {self.py}; const float *line = {self.x} + (n * {self.h} + y) * {self.wide * c}l;",
+                f"if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {wide * 4}); continue; }}",
+                *([f"__builtin_memset(to, 0, {self.px * step * 4});"] if self.px else []), row,
+                *([f"__builtin_memset(to + {(self.px + inside) * step}, 0, {after * 4});"] if after else [])]
+        return ["  float *from = (float *)scratch;", f"  for (long n = 0; n < {self.batch}; n++) for (long part = 0; part < {lines}; part += {each}) {{",
+                f"    const long end = part + {each} < {lines} ? part + {each} : {lines}, y0 = {first}, low = y0 * {self.sy}, high = ({beyond} - 1) * {self.sy} + {window};",
+                *([f"    {self.parallel}"] if self.parallel else []), "    for (long i = low; i < high; i++) {", *("      " + s for s in copy), "    }",
+                *("    " + s for s in self._tiles(f"((end - part) * {self.tx[0]})", f"from + ((y - y0) * {self.sy * self.across} + x * {self.sx})",
+                                                  f"(n * {self.oh} + y) * {self.ow} + x", f"part * {self.tx[0]} + ")), "  }"]
+
+    def _tiles(self, count: str, source: str, pixel: str, first: str = "") -> list[str]:
+        """All panels of some tiles, from their data and the number of their first pixel."""
+        nx = self.tx[0]
+        small = math.prod(self.weights) * 4 <= SMALL_WEIGHTS
+        number = f"t = {first}u / {self.panels}, o = u % {self.panels}" if small else f"t = {first}u % ({count}), o = u / ({count})"
+        return [*([self.parallel] if self.parallel else []), f"for (long u = 0; u < {count} * {self.panels}; u++) {{",
+                f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
+                f"  const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = {self._column('tx')};",
+                f"  const float *X = {source} * {self.step}l, *W = {self.w} + o * {math.prod(self.weights[1:])}l;",
+                f"  const long px0_ = {pixel}, c0_ = o * {self.width};", *("  " + s for s in self._choice()), "}"]
+
+    def _column(self, tile: str) -> str:
+        """The first column of a tile."""
+        return f"{tile} * {self.tx[1]} + ({tile} < {self.tx[2]} ? {tile} : {self.tx[2]})"
+
+    def _parts(self) -> list[str]:
+        """Pixels put together, some tiles of them at a time."""
+        tiles, largest = self.tx[0], self.tx[1] + (self.tx[2] > 0)
+        each = self._together(self.columns * self.step * 4, tiles)
+        self.scratch = 4 * each * largest * self.step + 256
+        (sy, sx), c = self.steps, self.c
+        at = "i" if not self.apart else (f"(i / {self.oh * self.ow} * {self.h} + i / {self.ow} % {self.oh} * {sy}) * {self.wide} + i % {self.ow} * {sx}")
+        return ["  float *from = (float *)scratch;", f"  for (long part = 0; part < {tiles}; part += {each}) {{",
+                f"    const long end = part + {each} < {tiles} ? part + {each} : {tiles}, low = {self._column('part')}, high = {self._column('end')};",
+                *([f"    {self.parallel}"] if self.parallel else []),
+                f"    for (long i = low; i < high; i++) __builtin_memcpy(from + (i - low) * {self.step}l, {self.x} + ({at}) * {c}l, {c * 4});",
+                *("    " + s for s in self._tiles("(end - part)", "from + (x - low)", "x", "part + ")), "  }"]
 
     def _choice(self) -> list[str]:
         """The call of the function for a tile."""
@@ -225,19 +271,3 @@ class Direct(Packed):
                     ([f"tx < {self.tx[2]}" if c > self.tx[1] else f"tx >= {self.tx[2]}"] if self.tx[2] else [])
             out.append(f"if ({' && '.join(tests)}) {{ {calls((r, c))} continue; }}")
         return [*out, calls(sizes[0])]
-
-    def copy(self) -> list[str]:
-        """The padded image, or pixels further apart."""
-        pragma = [self.parallel] if self.parallel else []
-        if self.line:
-            return [*pragma, f"for (long i = 0; i < {self.columns}; i++)", f"  __builtin_memcpy(from + i * {self.step}l, {self.x} + i * {self.c}l, {self.c * 4});"]
-        high, wide, c, step = max(self.reach[0], 1), self.across, self.c, self.step
-        inside = min(self.wide, wide - self.px)
-        row = (f"__builtin_memcpy(to + {self.px * c}, line, {inside * c * 4});" if step == c else
-               f"for (long j = 0; j < {inside}; j++) __builtin_memcpy(to + ({self.px} + j) * {step}l, line + j * {c}l, {c * 4});")
-        after = (wide - self.px - inside) * step
-        return [*pragma, f"for (long i = 0; i < {high}; i++) {{", f"  float *to = from + i * {wide * step}l; const long y = i - {self.py};",
-                f"  const float *line = {self.x} + (n * {self.h} + y) * {self.wide * c}l;",
-                f"  if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {wide * step * 4}); continue; }}",
-                *([f"  __builtin_memset(to, 0, {self.px * step * 4});"] if self.px else []), f"  {row}",
-                *([f"  __builtin_memset(to + {(self.px + inside) * step}, 0, {after * 4});"] if after else []), "}"]

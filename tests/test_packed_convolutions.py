@@ -12,6 +12,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, ir, nd
+from hybrid.codegen import blocked
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout
@@ -101,6 +102,15 @@ def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
     threads_of.share(exe._lib)
     compare(exe(arrays), want)
+
+
+@pytest.mark.parametrize("name", ("strided", "stem", "small", "1x1_strided", "1x1_apart", "1x1_apart_strided", "3x3_apart", "dilated"))
+def test_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pixels put together for few tiles at a time."""
+    monkeypatch.setattr(blocked, "TOGETHER", 1)
+    p, arrays = program(name)
+    exe = cpu.compiled(p)
+    compare(exe(arrays), exact(p, arrays))
 
 
 @pytest.mark.parametrize("name", SHAPES)
