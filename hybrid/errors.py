@@ -21,6 +21,10 @@ class ShapeError(HybridError, ValueError, AssertionError):
     """Shapes that do not fit an operator or a parameter."""
 
 
+class RangeError(HybridError, IndexError):
+    """An index that is not within an array."""
+
+
 class DTypeError(HybridError, TypeError, AssertionError):
     """A dtype that an operator does not take."""
 

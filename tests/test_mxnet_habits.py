@@ -89,3 +89,53 @@ def test_unknown_flags_of_hybridize_are_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert net(nd.ones((1, 2))).shape == (1, 2)
+
+
+OUT_OF_RANGE = {
+    "take": lambda x: nd.take(x, nd.array([0, 2]), mode="raise"), "take negative": lambda x: nd.take(x, nd.array([-1]), mode="raise"),
+    "gather_nd": lambda x: nd.gather_nd(x, nd.array([[0], [3]])), "gather_nd negative": lambda x: nd.gather_nd(x, nd.array([[-3], [0]])),
+}
+
+
+@pytest.mark.parametrize("case", OUT_OF_RANGE)
+def test_indices_out_of_range(case: str) -> None:
+    with pytest.raises(IndexError, match="out of range") as caught:
+        OUT_OF_RANGE[case](nd.ones((2, 3)))
+    assert isinstance(caught.value, mx.MXNetError)
+
+
+def test_a_tuple_within_an_index_is_a_list() -> None:
+    x = nd.arange(6).reshape((3, 2))
+    assert x[((0, 2),)].asnumpy().tolist() == [[0, 1], [4, 5]]
+    assert x.split_v2(2, axis=1)[1].shape == (3, 1)
+
+
+def test_executors_of_one_array_keep_their_own_gradients() -> None:
+    a, b = sym.var("a"), sym.var("b")
+    x, first, second = nd.array([1.0, 2.0]), nd.zeros(2), nd.zeros(2)
+    one = (a * b).bind(mx.cpu(), [x, x], args_grad=[first, nd.zeros(2)])
+    other = (a * 3).bind(mx.cpu(), [x], args_grad=[second])
+    for executor in (one, other):
+        executor.forward(is_train=True)
+    one.backward(nd.ones(2))
+    other.backward(nd.ones(2))
+    assert first.asnumpy().tolist() == [1, 2] and second.asnumpy().tolist() == [3, 3] and x.grad is None
+
+
+def test_backward_without_training_and_twice() -> None:
+    gradient = nd.zeros(2)
+    executor = (sym.var("a") ** 2).bind(mx.cpu(), [nd.array([1.0, 2.0])], args_grad=[gradient], grad_req="add")
+    executor.forward()
+    executor.backward(nd.ones(2))
+    executor.backward(nd.ones(2))
+    assert gradient.asnumpy().tolist() == [4, 8]
+    (sym.var("a") * 2).bind(mx.cpu(), [nd.ones(2)]).backward(nd.ones(2))          # nothing to do
+
+
+def test_symbols_refuse_numbers_as_mxnets_do() -> None:
+    for ask in (bool, float, lambda x: x.asnumpy()):
+        with pytest.raises(mx.base.NotImplementedForSymbol):
+            ask(sym.var("x"))
+    assert sym.var("x").infer_type_partial() == ([None], [None], [])
+    with pytest.raises(ValueError, match="not both"):
+        (sym.var("x") + sym.var("y")).infer_shape((1,), y=(1,))

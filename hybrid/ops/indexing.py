@@ -1,13 +1,13 @@
 """Operators that read by index."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 import numpy as np
 
 from .. import dtype as dt
 from .. import ir
-from ..errors import ShapeError
+from ..errors import RangeError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, DType, Enum, Float, Int, Shape, op
@@ -22,7 +22,30 @@ def index_of(x: Node, n: int, mode: str) -> Node:
     return ir.map("minimum", ir.map("maximum", i, 0), n - 1)
 
 
-@op("take", "a indices", axis=Int(0), mode=Enum("clip", "clip", "wrap", "raise"))
+def _check_range(xp: Any, index: Any, lengths: Sequence[int], what: str) -> None:
+    """RangeError for indices beyond an axis, where they can be looked at without waiting for a GPU."""
+    if xp is not np or not index.size:
+        return
+    counts = what == "gather_nd"                             # negative ones count from the end
+    limits = np.asarray(lengths).reshape((-1,) + (1,) * (index.ndim - 1) if counts else ())
+    wrong = (index < (-limits if counts else 0)) | (index >= limits)
+    if wrong.any():
+        raise RangeError(f"{what}: index {int(index[wrong][0])} is out of range for axes of length {', '.join(map(str, lengths))}")
+
+
+def _take_eager(xp: Any, arrays: Any, a: Attrs) -> None:
+    x, index = arrays
+    if a.mode == "raise":
+        _check_range(xp, index, (x.shape[normal_axis(a.axis, x.ndim)] if a.axis is not None else x.size,), "take")
+
+
+def _gather_eager(xp: Any, arrays: Any, a: Attrs) -> None:
+    data, index = arrays
+    if index.ndim and index.shape[0] <= data.ndim:
+        _check_range(xp, index, data.shape[:index.shape[0]], "gather_nd")
+
+
+@op("take", "a indices", eager=_take_eager, axis=Int(0), mode=Enum("clip", "clip", "wrap", "raise"))
 def take(x: Node, indices: Node, a: Attrs) -> Node:
     """Slices of x at indices along an axis. Out of range: clip or wrap (``raise`` clips in a compiled program)."""
     axis = normal_axis(a.axis, x.ndim)
@@ -31,7 +54,7 @@ def take(x: Node, indices: Node, a: Attrs) -> Node:
     return ir.gather(x, index_of(indices, x.shape[axis], a.mode), axis)
 
 
-@op("_npi_take", "a indices", np=("take",), axis=Int(None), mode=Enum("clip", "clip", "wrap", "raise"))
+@op("_npi_take", "a indices", eager=_take_eager, np=("take",), axis=Int(None), mode=Enum("clip", "clip", "wrap", "raise"))
 def np_take(x: Node, indices: Node, a: Attrs) -> Node:
     """NumPy's take: of the flattened array when axis is None."""
     if a.axis is None:
@@ -109,7 +132,7 @@ def one_hot(indices: Node, a: Attrs) -> Node:
     return ir.map("where", hit, ir.const(a.on_value, d), ir.const(a.off_value, d))
 
 
-@op("gather_nd", "data indices", npx=("gather_nd",), json=("_npx_gather_nd", "_npi_gather_nd"))
+@op("gather_nd", "data indices", eager=_gather_eager, npx=("gather_nd",), json=("_npx_gather_nd", "_npi_gather_nd"))
 def gather_nd(data: Node, indices: Node, a: Attrs) -> Node:
     """data[indices[0], indices[1], …]."""
     m = indices.shape[0]
