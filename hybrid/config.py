@@ -10,6 +10,7 @@
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
+| HYBRID_TUNE | 0: forms of kernels are chosen by rule, never by measuring (the same on every run) |
 """
 from __future__ import annotations
 
@@ -50,6 +51,11 @@ LIMIT = _Limit()                       # a thread that sets ``threads`` loads pr
 def cuda_graphs() -> bool:
     """Whether runs that come again with the same arrays become CUDA graphs."""
     return os.environ.get("HYBRID_CUDA_GRAPHS", "1") != "0"
+
+
+def tune() -> bool:
+    """Whether forms of kernels that compete are measured."""
+    return os.environ.get("HYBRID_TUNE", "1") != "0"
 
 
 def num_threads() -> int:

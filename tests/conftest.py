@@ -12,6 +12,7 @@ import pytest
 _cache = tempfile.TemporaryDirectory(prefix="hybrid-tests-")
 os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")
+os.environ.setdefault("HYBRID_TUNE", "0")                   # the same kernels in every run; test_tune.py measures
 
 from .cuda_tools import check_new_kernels, cuda_device  # noqa: E402, F401  after the settings
 

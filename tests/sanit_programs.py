@@ -1,7 +1,7 @@
 """Programs that take every form of C kernel, at any size: what tests/test_sanitized.py runs under sanitizers."""
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -152,11 +152,31 @@ SIZED: dict[str, Callable[[int], Case]] = {
 }
 
 
+def joined(cases: Sequence[Case]) -> Case:
+    """Several programs as one, which the compiler reads once."""
+    arrays: list[np.ndarray] = []
+    leaves: list[Node] = []
+    outputs: list[Node] = []
+    updates: list[tuple[int, Node]] = []
+    for p, own in cases:
+        first = len(leaves)
+        new = {n: ir.input(first + n.attrs["slot"], n.shape, n.dtype) for n in p.inputs}
+        for n in p.order():
+            new.setdefault(n, n if not n.args else ir.make(n.prim, tuple(new[a] for a in n.args), **n.attrs))
+        leaves += [new[n] for n in p.inputs]
+        outputs += [new[o] for o in p.outputs]
+        updates += [(first + slot, new[u]) for slot, u in p.updates]
+        arrays += own
+    return Program(tuple(leaves), tuple(outputs), tuple(updates)), arrays
+
+
 def _cases() -> Iterator[tuple[str, Case, float]]:
     """The programs that every backend must compute."""
-    for name, case in programs.CASES.items():
-        halves = any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in case[0].order())
-        yield f"programs {name}", case, 4e-3 if halves else 1e-5
+    halves = {name: any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in p.order()) for name, (p, _) in programs.CASES.items()}
+    for tol, of_halves in ((4e-3, True), (1e-5, False)):
+        names = [name for name, is_half in halves.items() if is_half == of_halves]
+        for at in range(0, len(names), 20):
+            yield f"programs to {tol:g}, from {names[at]}", joined([programs.CASES[name] for name in names[at:at + 20]]), tol
 
 
 def _forms() -> Iterator[tuple[str, Case, float]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Callable, Sequence
+from typing import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -25,12 +25,16 @@ LEAST_ROWS = 8                                    # of a product with a packed m
 WINOGRAD_BYTES = 1 << 22                          # of transformed weights: more of them take longer to read than they save
 
 
+Choose = Callable[[str, Mapping[str, Program], int], "tuple[str, str]"]      # the form by rule, programs of all, their work: which, and why
+
+
 @dataclass(frozen=True)
 class Blocking:
     """What a backend can print: elements of a vector, and filters of a panel for (form, filters, pixels)."""
     lanes: int
     panel: Callable[[str, int, int], int]
     group: Callable[[int, int], int]             # filters together over so many vectors of pictures
+    choose: Choose | None = None                 # measures forms that compete
 
 
 @dataclass
@@ -141,15 +145,29 @@ class Conversion:
         thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
         if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or filters < lanes or batch * oh * ow < 8 or thin:
             return None
-        form = "depthwise" if depthwise else "direct"
-        if not depthwise and takes_winograd(kernel, stride, dilate, (oh, ow), filters, x.shape[3]):
-            form = "winograd"
+        form, why = ("depthwise", "") if depthwise else self._form(x, kernel, stride, dilate, pads, n.shape, work)
         width = lanes if depthwise else self.blocking.panel(form, filters, batch * oh * ow)
         packed = pack(w, form, width)
         self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
         y = conv(x, packed, form, kernel, stride, dilate, pads, (oh, ow), filters)
-        self.notes.append(f"convolution {list(n.shape)}: channels last, {form}, panels of {width}")
+        self.notes.append(f"convolution {list(n.shape)}: channels last, {form}, panels of {width}{f' ({why})' if why else ''}")
         return _first(y)
+
+    def _form(self, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...], pads: tuple[int, ...], shape: tuple[int, ...],
+              work: int) -> tuple[str, str]:
+        """How a dense convolution with results of a shape (N, O, H, W) is done, and why: by rule, or where both forms could be it by measurement."""
+        batch, filters, *out = shape
+        rule = "winograd" if takes_winograd(kernel, stride, dilate, out, filters, x.shape[3]) else "direct"
+        both = kernel == (3, 3) and stride == dilate == (1, 1) and min(out) >= 4 and x.shape[3] >= self.blocking.lanes
+        if not both or self.blocking.choose is None:
+            return rule, ""
+
+        def alone(form: str) -> Program:
+            data, w = ir.input(0, x.shape, x.dtype), ir.input(1, (filters, x.shape[3], *kernel), x.dtype)
+            packed = pack(w, form, self.blocking.panel(form, filters, batch * math.prod(out)))
+            packed = ir.input(1, packed.shape, packed.dtype)
+            return Program((data, packed), (conv(data, packed, form, kernel, stride, dilate, pads, tuple(out), filters),))
+        return self.blocking.choose(rule, {form: alone(form) for form in ("direct", "winograd")}, work)
 
     def _dense(self, n: Node) -> Node | None:
         """A product with a matrix of parameters, as a 1x1 convolution of its rows: the matrix is packed beforehand."""

@@ -1,7 +1,7 @@
 """From a planned program to a shared object and the recipe to run it: layout of the pointer table, C, the compiler."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from ..ir.kernel import Fused
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
 from ..passes.together import Joining
-from . import toolchain
+from . import toolchain, tune
 from .recipe import Recipe
 from .report import Report, make_report, note_in_place
 
@@ -103,4 +103,5 @@ def prepare_plan(whole: Planned) -> Planned:
 
 def planned(program: Program, lasting: frozenset[int]) -> Planned:
     """The plan of a program for this machine."""
-    return plan(program, JOINING, lasting, packed.blocking(toolchain.vector_bytes()))
+    blocking = packed.blocking(toolchain.vector_bytes())
+    return plan(program, JOINING, lasting, replace(blocking, choose=tune.choose) if blocking is not None else None)

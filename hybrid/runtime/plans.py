@@ -83,7 +83,7 @@ def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], .
                         sys.version, repr(variables))
 
 
-def _surroundings() -> str | None:
+def surroundings() -> str | None:
     """What all programs of this process depend on; None where that cannot be told, or where there is no compiler."""
     cc = toolchain.compiler()
     if cc is None or not own_files():
@@ -94,7 +94,7 @@ def _surroundings() -> str | None:
 
 def key(program: Program, lasting: frozenset[int]) -> str | None:
     """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is no plain data."""
-    around = None if config.verify() or config.debug_level() else _surroundings()
+    around = None if config.verify() or config.debug_level() else surroundings()
     if around is None:
         return None
     try:
@@ -131,7 +131,7 @@ def keep(name: str | None, recipe: Recipe) -> None:
 
 def remembered(title: str, make: Callable[[], Path | None]) -> Path | None:
     """A library of this library's own: the one that an earlier process made, or what ``make`` gives."""
-    around = _surroundings()
+    around = surroundings()
     if around is None:
         return make()
     note = cache.folder() / f"{title}-{cache.digest(title, around)}.txt"

@@ -1,0 +1,236 @@
+"""Threads around compiled programs: several of Python on one network, settings, forks in the middle, errors, Ctrl-C, the end of
+the process while others still compute.
+"""
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, config, gluon, nd
+from hybrid.gluon import nn
+from hybrid.runtime.cpu import has_compiler
+
+pytestmark = [pytest.mark.skipif(not has_compiler(), reason="needs a compiler"),
+              pytest.mark.skipif(os.environ.get("HYBRID_DEVICE", "").startswith("gpu"), reason="of the CPU's threads")]
+
+WIDE = """
+import os, signal, sys, threading, time
+import numpy as np
+import hybrid as mx
+from hybrid import nd
+from hybrid.gluon import nn
+net = nn.HybridSequential()
+net.add(nn.Dense(256, activation="relu", in_units=300), nn.Dense(200, in_units=256))
+net.initialize(mx.init.Xavier())
+net.hybridize()
+x = nd.array(np.random.RandomState(0).randn(128, 300))
+wave = mx.hybridize(lambda a: (a.tanh() * a.exp()).sigmoid())
+big = nd.array(np.random.RandomState(1).randn(1 << 19))
+want, sums = net(x).asnumpy(), wave(big).asnumpy()
+def right():
+    return np.array_equal(net(x).asnumpy(), want) and np.array_equal(wave(big).asnumpy(), sums)
+assert right()
+"""
+
+
+def run(tmp_path: Path, code: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    """A process with two threads."""
+    (tmp_path / "main.py").write_text(WIDE + code)
+    return subprocess.run([sys.executable, "main.py"], cwd=tmp_path, env={**os.environ, "HYBRID_NUM_THREADS": "2", "HYBRID_DEVICE": "cpu", **env}, capture_output=True,
+                          text=True, check=False, timeout=300)
+
+
+def done(ran: "subprocess.CompletedProcess[str]") -> None:
+    assert ran.returncode == 0 and ran.stdout == "done\n", (ran.returncode, ran.stdout, ran.stderr[-3000:])
+
+
+def wide() -> tuple[Any, Any]:
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(16, 3, padding=1, in_channels=8), nn.Activation("relu"), nn.MaxPool2D(2), nn.Dense(33, in_units=16 * 64))
+    net.initialize(mx.init.Xavier())
+    return net, nd.array(np.random.default_rng(0).standard_normal((16, 8, 16, 16)).astype("float32"))
+
+
+def together(*functions: Any) -> None:
+    """Run functions in threads of their own; the first error is raised."""
+    errors: list[BaseException] = []
+
+    def guarded(f: Any) -> None:
+        try:
+            f()
+        except BaseException as err:
+            errors.append(err)
+    threads = [threading.Thread(target=guarded, args=(f,)) for f in functions]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    if errors:
+        raise errors[0]
+
+
+@pytest.mark.parametrize("threads", ["1", "2", "3", "7", "64"])
+def test_results_do_not_depend_on_the_number(threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also more threads than cores and than turns of a loop."""
+    net, x = wide()
+    want = net(x).asnumpy()
+    monkeypatch.setenv("HYBRID_NUM_THREADS", threads)
+    net.hybridize()
+    for _ in range(5):
+        np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-5)
+    wave = mx.hybridize(lambda a: (a.tanh() * a).sum(axis=1))
+    big = nd.array(np.random.default_rng(1).standard_normal((67, 8191)).astype("float32"))
+    exact = (np.tanh(big.asnumpy().astype("float64")) * big.asnumpy()).sum(1)
+    np.testing.assert_allclose(wave(big).asnumpy(), exact, rtol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-3", "two", "1.5"], ids=["empty", "zero", "negative", "word", "fraction"])
+def test_what_is_no_number_of_threads_is_not_one(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HYBRID_NUM_THREADS", raising=False)
+    cores = config.num_threads()
+    monkeypatch.setenv("HYBRID_NUM_THREADS", text)
+    assert config.num_threads() == cores >= 1
+
+
+def test_one_network_in_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first call too, other shapes between, and an error in one thread is that thread's own."""
+    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
+    net, x = wide()
+    other = nd.array(x.asnumpy()[:5])
+    want = [net(a).asnumpy() for a in (x, other)]
+    net.hybridize()
+    begin = threading.Barrier(6)
+
+    def use() -> None:
+        begin.wait()
+        for i in range(30):
+            np.testing.assert_allclose(net((x, other)[i % 2]).asnumpy(), want[i % 2], rtol=1e-5, atol=1e-5)
+
+    def fail() -> None:
+        begin.wait()
+        for _ in range(10):
+            with pytest.raises(mx.HybridError):
+                net(nd.zeros((2, 7, 16, 16)))
+    together(*[use] * 5, fail)
+
+
+def test_training_in_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each thread trains a network of its own while another infers: the same numbers as alone."""
+    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
+
+    def train(net: Any, x: Any) -> list[np.ndarray]:
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9})
+        for _ in range(5):
+            with autograd.record():
+                loss = (net(x) ** 2).mean()
+            loss.backward()
+            trainer.step(1)
+        return [p.data().asnumpy() for p in net.collect_params().values()]
+    nets = [wide() for _ in range(4)]
+    for net, _ in nets[1:]:
+        for a, b in zip(net.collect_params().values(), nets[0][0].collect_params().values()):
+            a.set_data(b.data())
+    for net, _ in nets:
+        net.hybridize()
+    want = train(*nets[0])
+    got: dict[int, list[np.ndarray]] = {}
+    together(*[lambda k=k: got.update({k: train(*nets[k])}) for k in (1, 2, 3)])
+    for k in (1, 2, 3):
+        for a, b in zip(got[k], want, strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_forks_in_the_middle(tmp_path: Path) -> None:
+    """While other threads are in loops of several threads; children of children too."""
+    done(run(tmp_path, """
+stop = threading.Event()
+def busy():
+    while not stop.is_set():
+        assert right()
+threads = [threading.Thread(target=busy, daemon=True) for _ in range(3)]
+for t in threads: t.start()
+for attempt in range(15):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        good = right()
+        if attempt % 5 == 0:
+            grandchild = os.fork()
+            if not grandchild:
+                os._exit(0 if right() else 1)
+            good &= os.waitpid(grandchild, 0)[1] == 0
+        os._exit(0 if good and right() else 1)
+    assert os.waitpid(child, 0)[1] == 0, attempt
+stop.set()
+for t in threads: t.join()
+assert right()
+print('done')
+"""))
+
+
+@pytest.mark.parametrize("how", ["returns", "exits", "raises"])
+def test_the_end_while_others_compute(how: str, tmp_path: Path) -> None:
+    """The process ends while threads of Python and of the pool are within compiled code: as it should, and without a crash."""
+    code = f"""
+def busy():
+    while True:
+        net(x), wave(big)
+for _ in range(3):
+    threading.Thread(target=busy, daemon=True).start()
+time.sleep(0.1)
+print('done', flush=True)
+{ {'returns': '', 'exits': 'sys.exit(3)', 'raises': 'raise KeyError(5)'}[how] }
+"""
+    for _ in range(4):
+        ran = run(tmp_path, code)
+        assert ran.stdout == "done\n" and ran.returncode == {"returns": 0, "exits": 3, "raises": 1}[how], (ran.returncode, ran.stderr[-2000:])
+        assert ("KeyError" in ran.stderr) == (how == "raises")
+
+
+def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
+    """It is raised between two calls; what was half done is whole, and the next calls are right."""
+    done(run(tmp_path, """
+signal.signal(signal.SIGINT, signal.default_int_handler)
+caught = 0
+def later():
+    time.sleep(0.02)
+    os.kill(os.getpid(), signal.SIGINT)
+for attempt in range(10):
+    sender = threading.Thread(target=later)
+    try:
+        sender.start()
+        while True:
+            net(x), wave(big)
+    except KeyboardInterrupt:
+        caught += 1
+    sender.join()
+    assert right()
+assert caught == 10
+print('done')
+"""))
+
+
+def test_threads_are_changed(tmp_path: Path) -> None:
+    """A new number counts for programs that are compiled from then on; those before keep theirs."""
+    done(run(tmp_path, """
+def count():
+    return len(os.listdir('/proc/self/task')) if os.path.isdir('/proc/self/task') else 0
+before = count()
+for threads in ('1', '4', '3', 'x', '2'):
+    os.environ['HYBRID_NUM_THREADS'] = threads
+    fresh = mx.hybridize(lambda a: (a.tanh() * a.exp()).sigmoid())
+    assert np.array_equal(fresh(big).asnumpy(), sums) and right()
+    if threads == '1':
+        assert count() <= before
+    if threads == '4' and before:
+        assert count() == before + 2, (before, count())
+print('done')
+""", HYBRID_NUM_THREADS="2"))
