@@ -3,6 +3,7 @@ parameter.
 """
 from __future__ import annotations
 
+import bisect
 import math
 from dataclasses import dataclass, field
 from typing import Callable
@@ -10,6 +11,7 @@ from typing import Callable
 from ..ir import Node
 from ..ir.kernel import Fused, Kernel
 
+MOST_TRIED = 64             # groups that a kernel tries to join
 MOST_ARENA = 1 << 18        # bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else memory
 
 
@@ -17,14 +19,15 @@ MOST_ARENA = 1 << 18        # bytes of intermediate values that a group may keep
 class Group:
     """Kernels that run together, in an order in which they could also run one by one."""
     kernels: list[Kernel]
-    open: bool = False                                   # whether others may join
     reads: set[Node] = field(default_factory=set)
     writes: set[Node] = field(default_factory=set)
     arena: int = 0                                       # bytes of written values that are no results
 
-    def meets(self, reads: set[Node], writes: set[Node]) -> bool:
-        """Whether one of them writes what the other reads or writes."""
-        return not (self.writes.isdisjoint(reads) and self.writes.isdisjoint(writes) and self.reads.isdisjoint(writes))
+    def takes(self, reads: set[Node], writes: set[Node], arena: int, most: float) -> bool:
+        """Whether a kernel with these values may still join."""
+        if arena and self.arena + arena > MOST_ARENA:
+            return False
+        return most == math.inf or len(self.reads | self.writes | reads | writes) <= most
 
 
 @dataclass(frozen=True)
@@ -43,22 +46,31 @@ def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
     count, inputs = len(fused.program.outputs), fused.program.inputs
     replaced = {n: inputs[slot] for (slot, _), (n, _) in zip(fused.program.updates, fused.results[count:])}
     out: list[Group] = []
+    free: list[int] = []                                         # numbers of the groups that others may join
+    written: dict[Node, int] = {}                                # the last group that writes a value, and that reads it
+    read: dict[Node, int] = {}
     for k in fused.kernels:
         reads = set(k.reads)
         writes = {*k.stores, *(replaced[n] for n in k.stores if n in replaced)}
         arena = sum(n.nbytes for n in k.stores if n not in results)
         fits = bool(k.root.size) and joining.joins(k)
-        home = None
-        for g in reversed(out) if fits else ():
-            if g.meets(reads, writes):
-                break
-            if g.open and len(g.reads | g.writes | reads | writes) <= joining.most and (not arena or g.arena + arena <= MOST_ARENA):
-                home = g
-        if home is None:
-            home = Group([], fits)
-            out.append(home)
+        # not before a group that writes what it reads or writes, or reads what it writes
+        last = max(max((written.get(n, -1) for n in (*reads, *writes)), default=-1), max((read.get(n, -1) for n in writes), default=-1))
+        start = bisect.bisect_right(free, last) if fits else len(free)
+        near = free[start:start + MOST_TRIED]
+        at = next((i for i in near if out[i].takes(reads, writes, arena, joining.most)), None)
+        if at is None:
+            at = len(out)
+            out.append(Group([]))
+            if fits:
+                free.append(at)
+        home = out[at]
         home.kernels.append(k)
         home.reads |= reads
         home.writes |= writes
         home.arena += arena
+        for n in reads:
+            read[n] = max(at, read.get(n, -1))
+        for n in writes:
+            written[n] = max(at, written.get(n, -1))
     return out
