@@ -159,7 +159,8 @@ class Hybridized:
         self._lock = threading.RLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
-        self.quick: Callable[[Any], Any] | None = None
+        self.quick: Callable[..., Any] | None = None
+        self.shortest: list[Callable[..., Any] | None] = [None]      # the same where it sees by itself all that may change
 
     def version(self) -> Any:
         """A value that differs when something that the traces depend on has changed."""
@@ -222,6 +223,7 @@ class Hybridized:
         new = entry is None
         if entry is None:
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
+            self.shortest[0] = None if self.around.places else self.quick
         if not SCOPE.recording and repeats is None and self._plain(args, kwargs, held):
             self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
             if entry.single:
@@ -233,10 +235,11 @@ class Hybridized:
 
     def _make_quick(self, entry: Entry, args: Any) -> None:
         """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
-        self.quick = None
+        self.quick = self.shortest[0] = None
         counters = self._counters()
         if counters is not None and args and entry.fast([a._data for a in args]) is not None and entry.bound is not None:
             self.quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters)
+            self.shortest[0] = None if self.around.places else self.quick
 
     def _plain(self, args: Any, kwargs: Any, held: Any) -> bool:
         return not kwargs and self.state is None and not held and all(isinstance(a, NDArray) for a in args)
@@ -327,7 +330,7 @@ class Hybridized:
     def clear(self) -> None:
         """Forget every compiled program."""
         self.entries.clear()
-        self.quick = None
+        self.quick = self.shortest[0] = None
         self._last = None
 
     def report(self) -> Any:

@@ -22,6 +22,9 @@ from .graph import run_graph, watcher
 from .parameter import VERSION, Parameter
 
 
+NO_WAY: list[Any] = [None]             # of blocks that cannot be called the shortest way
+
+
 class HybridBlock(Block):
     """A block that ``hybridize()`` compiles into one program at its first call with each kind of input.
 
@@ -34,7 +37,7 @@ class HybridBlock(Block):
     def __init__(self, prefix: str | None = None, params: Any = None):
         super().__init__(prefix, params)
         d = self.__dict__
-        d["_active"], d["_flags"], d["_engine"], d["_quick_on"] = False, {}, None, False
+        d["_active"], d["_flags"], d["_engine"], d["_quick_on"], d["_shortest"] = False, {}, None, False, NO_WAY
         d["_op_hooks"] = []
         d["_seen_key"], d["_seen_version"], d["_contents"], d["_form"] = -1, None, [], None
 
@@ -44,10 +47,15 @@ class HybridBlock(Block):
     # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         d = self.__dict__
+        quick = d["_shortest"][0]
+        if quick is not None and not kwargs:
+            out = quick(*args)
+            if out is not None:
+                return out
         if d["_quick_on"] and len(args) == 1 and not kwargs:
             engine = d["_engine"]
             quick = engine.quick
-            if quick is not None and (not engine.around.places or engine.around.same()):
+            if quick is not None and engine.around.places and engine.around.same():
                 out = quick(args[0])
                 if out is not None:
                     return out
@@ -156,7 +164,7 @@ class HybridBlock(Block):
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: all but the compiled programs, which a copy makes anew."""
-        return {**self.__dict__, "_engine": None, "_quick_on": False, "_seen_key": -1}
+        return {**self.__dict__, "_engine": None, "_quick_on": False, "_shortest": NO_WAY, "_seen_key": -1}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -168,6 +176,7 @@ class HybridBlock(Block):
         """Whether calls may go the shortest way: compiled, and no hooks of its own."""
         d = self.__dict__
         d["_quick_on"] = d["_active"] and not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]
+        d["_shortest"] = d["_engine"].shortest if d["_quick_on"] else NO_WAY
 
     def _touched(self) -> None:
         super()._touched()
