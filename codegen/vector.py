@@ -50,12 +50,12 @@ def support(lanes: int, sources: Iterable[str] = ()) -> str:
 
 def copies(lines: list[str], q: int) -> list[str]:
     """The template's statements for copy q."""
-    return [line.replace("HYV_LOAD@(", "HYV_LOAD(").replace("HYV_STORE@(", "HYV_STORE(").replace("HYV_KEEP@(", "HYV_FIRSTARG(").replace("@", f"_{q}") for line in lines]
+    return [line.replace("HYV_LOAD@(", "HYV_LOAD(").replace("HYV_STORE@(", "HYV_STORE(").replace("HYV_STREAM@(", "HYV_STREAM(").replace("HYV_KEEP@(", "HYV_FIRSTARG(").replace("@", f"_{q}") for line in lines]
 
 
 def masked(lines: list[str]) -> list[str]:
     """The template's statements for the last turn, in which only the lanes of mask mk count."""
-    return [line.replace("HYV_LOAD@(", "HYV_LOADM(mk, ").replace("HYV_STORE@(", "HYV_STOREM(mk, ").replace("HYV_KEEP@(", "HYV_SELECT(mk, ").replace("@", "_0")
+    return [line.replace("HYV_LOAD@(", "HYV_LOADM(mk, ").replace("HYV_STORE@(", "HYV_STOREM(mk, ").replace("HYV_STREAM@(", "HYV_STOREM(mk, ").replace("HYV_KEEP@(", "HYV_SELECT(mk, ").replace("@", "_0")
             for line in lines]
 
 

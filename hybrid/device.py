@@ -157,6 +157,15 @@ def aligned_bytes(n: int) -> np.ndarray:
     return raw[skip:skip + n]
 
 
+def aligned_copy(host: np.ndarray) -> np.ndarray:
+    """A copy in C order that begins at a cache line, if it is large enough for that to count."""
+    if host.nbytes < 1 << 12 or host.dtype.hasobject:
+        return np.array(host, order="C")
+    out = aligned_bytes(host.nbytes).view(host.dtype).reshape(host.shape)
+    out[...] = host
+    return out
+
+
 def zeros(shape: tuple[int, ...], dtype: Any, ctx: Context) -> Any:
     """A raw array of zeros on a device. On the CPU it begins at a cache line: a vector load across two costs twice."""
     xp = array_module(ctx)

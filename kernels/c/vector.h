@@ -77,6 +77,23 @@ HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
 }
 #endif
 
+// stores past the caches if ``past``, for results that nobody reads soon; HYV_STREAMED after the last one makes them seen in order
+#if defined(__AVX512F__) && HYV_BYTES == 64
+#define HYV_PAST(p, v) __builtin_ia32_movntps512(p, v)
+#elif defined(__AVX__) && HYV_BYTES == 32
+#define HYV_PAST(p, v) __builtin_ia32_movntps256(p, v)
+#elif defined(__SSE__) && HYV_BYTES == 16
+#define HYV_PAST(p, v) __builtin_ia32_movntps(p, v)
+#else
+#define HYV_PAST(p, v) HYV_STORE(p, v)
+#endif
+#ifdef __SSE__
+#define HYV_STREAMED __builtin_ia32_sfence()
+#else
+#define HYV_STREAMED
+#endif
+#define HYV_STREAM(p, v) ({ float *p_ = (p); const hy_v v_ = (v); if (past) HYV_PAST(p_, v_); else HYV_STORE(p_, v_); })
+
 // lanes first ... end - 1; either may lie outside of the vector
 HY_FN hy_m HYV_RANGE(long first, long end) {
     int a = first < 0 ? 0 : first > HYV_LANES ? HYV_LANES : (int)first, b = end < 0 ? 0 : end > HYV_LANES ? HYV_LANES : (int)end;

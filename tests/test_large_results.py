@@ -1,0 +1,81 @@
+"""Results that are larger than caches: written past them where arrays begin at cache lines, as always where they do not."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import nd
+from hybrid.codegen import rows
+from hybrid.runtime import toolchain
+
+FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "sum": (lambda x, y, b: x + y, lambda x, y, b: x + y),
+    "heavy": (lambda x, y, b: nd.tanh(x) * y, lambda x, y, b: np.tanh(x) * y),
+    "broadcast": (lambda x, y, b: nd.relu(nd.broadcast_mul(x, b) + y), lambda x, y, b: np.maximum(x * b + y, 0)),
+    "turned": (lambda x, y, b: x.reshape((-1, 64, 16)).transpose((0, 2, 1)) * 2, lambda x, y, b: x.reshape(-1, 64, 16).transpose(0, 2, 1) * 2),
+    "softmax": (lambda x, y, b: nd.softmax(x), lambda x, y, b: _softmax(x)),
+    "LayerNorm": (lambda x, y, b: nd.LayerNorm(x, b, b), lambda x, y, b: _layer_norm(x, b)),
+    "two": (lambda x, y, b: (nd.exp(x) + y, nd.softmax(y)), lambda x, y, b: (np.exp(x) + y, _softmax(y))),
+}
+
+
+def _softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def _layer_norm(x: np.ndarray, b: np.ndarray) -> np.ndarray:
+    x = x - x.mean(-1, keepdims=True)
+    return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * b + b
+
+
+def _check(form: str, shape: tuple[int, int], shifted: bool) -> Any:
+    """The report, after values were compared with float64."""
+    rng = np.random.default_rng(0)
+    x, y, b = (rng.standard_normal(s).astype(np.float32) for s in (shape, shape, shape[1:]))
+    function, reference = FORMS[form]
+    arrays = [nd.array(a) for a in (x, y, b)]
+    if shifted:                                              # not at a cache line
+        raw = np.empty(x.size + 17, np.float32)[5:5 + x.size].reshape(shape)
+        raw[...] = x
+        arrays[0]._rebind(raw)
+    compiled = mx.hybridize(function)
+    found, expected = compiled(*arrays), reference(*(a.astype(np.float64) for a in (x, y, b)))
+    for f, e in zip(found if isinstance(found, (list, tuple)) else [found], expected if isinstance(expected, tuple) else [expected]):
+        np.testing.assert_allclose(f.asnumpy(), e, rtol=1e-5, atol=2e-6)
+    return compiled.report()
+
+
+@pytest.mark.parametrize("shifted", [False, True], ids=["aligned", "shifted"])
+@pytest.mark.parametrize("width", [64, 32, 16], ids=["avx512", "avx2", "sse"])
+@pytest.mark.parametrize("form", FORMS)
+def test_values(form: str, width: int, shifted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if width > toolchain.vector_bytes():
+        pytest.skip(f"no vectors of {width} bytes here")
+    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    monkeypatch.setattr(rows, "STREAM", 1 << 19)
+    monkeypatch.setattr(rows, "FAR", 1 << 16)
+    monkeypatch.setenv("HYBRID_CPU_TEST", str(width))        # programs of other widths are not taken from the disk
+    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
+    report = _check(form, (192, 1024), shifted)
+    if form != "turned":
+        assert "const int past" in report.source
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_that_end_within_a_line(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No vector may be written past the caches where rows begin anywhere."""
+    if form == "turned":
+        pytest.skip("its shape is its own")
+    monkeypatch.setattr(rows, "STREAM", 1 << 15)
+    monkeypatch.setenv("HYBRID_CPU_TEST", "rows")
+    report = _check(form, (63, 1021), False)
+    assert form in ("sum", "heavy", "broadcast", "two") or "const int past" not in report.source
+
+
+def test_real_size() -> None:
+    """Above the size where it begins."""
+    assert "const int past" in _check("softmax", (4096, 512), False).source
