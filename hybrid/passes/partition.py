@@ -52,7 +52,8 @@ def _partition(program: Program, wrt: tuple[int, ...]) -> Partition:
     forward |= {n for n in ir.toposort(grads) if n.prim in ("item", "host_item") and n.args[0] in forward}
     changed = {program.inputs[slot] for slot, _ in program.updates}        # hold other values when backward runs
     kept = choose(grads, forward, changed)
-    given = [i for i, leaf in enumerate(program.inputs) if leaf not in kept]
+    own = set(kept)
+    given = [i for i, leaf in enumerate(program.inputs) if leaf not in own]
     reads, backward = _backward(program, grads, seeds, kept, given)
     whole = Program(program.inputs, (*program.outputs, *kept), program.updates)
     return Partition(whole, backward, reads, tuple(kept))
@@ -73,15 +74,15 @@ def choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[No
             if n in changed:
                 kept.add(n)
             continue
-        if n.prim in CHEAP and not _better_kept(n, needed | kept):
+        if n.prim in CHEAP and not _better_kept(n, needed, kept):
             needed.update(n.args)
         else:
             kept.add(n)
     return [n for n in order if n in kept]
 
 
-def _better_kept(n: Node, there: set[Node]) -> bool:
-    fresh = sum(a.nbytes for a in set(n.args) if a.prim not in LEAVES and a not in there)
+def _better_kept(n: Node, needed: set[Node], kept: set[Node]) -> bool:
+    fresh = sum(a.nbytes for a in set(n.args) if a.prim not in LEAVES and a not in needed and a not in kept)
     return 0 < 2 * n.nbytes <= fresh
 
 
