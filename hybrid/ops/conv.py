@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Sequence
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, Enum, Float, Int, Shape, Str, op
 
-
+EMBEDDED = 4096                        # numbers of one constant in a program; longer ones are computed
 LAYOUTS = ("NCW", "NWC", "NCHW", "NHWC", "NCDHW", "NDHWC")
 
 
@@ -204,20 +205,23 @@ def _pool_windows(x: Node, a: Attrs, fill: Any) -> Node:
     return ir.slice(win, (0,) * win.ndim, x.shape[:2] + tuple(counts) + win.shape[n + 2:])
 
 
-def _counts(x: Node, a: Attrs) -> Any:
-    """Elements in each window for an average that leaves padding out, as a constant array (or a number)."""
+def _counts(x: Node, a: Attrs) -> Node | float:
+    """Elements in each window for an average: one number, or an array over the windows. What is no small constant is computed from positions."""
     n = len(a.kernel)
-    stride, pad = per_axis(a.stride, n, 1), per_axis(a.pad, n, 0)
-    grid: Any = np.ones((), np.float32)
-    for d, k, s, p in zip(x.shape[2:], a.kernel, stride, pad):
+    total: Any = 1.0
+    for axis, (d, k, s, p) in enumerate(zip(x.shape[2:], a.kernel, per_axis(a.stride, n, 1), per_axis(a.pad, n, 0))):
         count, _ = _pool_extent(d, k, s, p, a.pooling_convention)
-        line = []
-        for i in range(count):
-            begin = i * s - p
-            end = min(begin + k, d + p) if a.count_include_pad is not False else begin + k
-            line.append(end - begin if a.count_include_pad is not False else min(end, d) - max(begin, 0))
-        grid = np.multiply.outer(grid, np.maximum(np.asarray(line, np.float32), 1))
-    return float(grid.flat[0]) if grid.size and (grid == grid.flat[0]).all() else grid
+        if p == 0 and (count - 1) * s + k <= d:              # no window reaches beyond the data
+            total = total * float(k)
+            continue
+        small = count <= EMBEDDED
+        least, greatest = (np.minimum, np.maximum) if small else (partial(ir.map, "minimum"), partial(ir.map, "maximum"))
+        begin: Any = (np.arange(count) if small else ir.iota(count)) * s - p
+        line = least(begin + k, d + p) - begin if a.count_include_pad is not False else least(begin + k, d) - greatest(begin, 0)
+        line = greatest(line, 1)
+        node = ir.data(line.astype(np.float32)) if small else ir.cast(line, np.float32)
+        total = (float(line[0]) if small and (line == line[0]).all() else ir.reshape(node, (count,) + (1,) * (n - 1 - axis))) * total
+    return total
 
 
 @op("Pooling", "data", npx=("pooling",), json=("_npx_pooling", "Pooling_v1"), kernel=Shape(()), pool_type=Enum("max", "max", "avg", "sum", "lp"), global_pool=Bool(False),
@@ -278,7 +282,7 @@ def _window_pool(x: Node, a: Attrs) -> Node:
     if a.pool_type == "sum":
         return out
     counts = _counts(x, a)
-    return out / (counts if isinstance(counts, float) else ir.cast(ir.data(counts), x.dtype))
+    return out / (counts if isinstance(counts, float) else ir.cast(counts, x.dtype))
 
 
 # ---- resampling

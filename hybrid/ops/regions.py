@@ -1,6 +1,8 @@
 """Reading pictures at computed places: regions of interest, grids, spatial transformers. data is (N, C, H, W)."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .. import dtype as dt
@@ -8,6 +10,7 @@ from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
+from .conv import EMBEDDED
 from .registry import Bool, Enum, Float, Int, Shape, op
 
 
@@ -180,17 +183,20 @@ def bilinear_sampler(data: Node, grid: Node, a: Attrs) -> Node:
     return ir.permute(out, (1, 0, 2, 3))
 
 
-def _line(n: int) -> np.ndarray:
-    return np.linspace(-1, 1, n) if n > 1 else np.full(1, -1.0)
+def _line(n: int, dtype: Any) -> Node:
+    """n places from -1 to 1, computed where they are no small constant."""
+    if n <= EMBEDDED:
+        return ir.data((np.linspace(-1, 1, n) if n > 1 else np.full(1, -1.0)).astype(dtype))
+    return ir.cast(ir.cast(ir.iota(n), np.float64) * (2 / (n - 1)) - 1, dtype)
 
 
 def affine_grid(theta: Node, h: int, w: int) -> Node:
     """Grid (N, 2, h, w) of the affine maps theta (N, 6)."""
     if theta.ndim != 2 or theta.shape[1] != 6 or h < 1 or w < 1:
         raise ShapeError(f"an affine grid needs parameters (N, 6) and a target_shape, got {theta.shape} and {(h, w)}")
-    xs, ys = np.meshgrid(_line(w), _line(h))
-    points = np.stack([xs.ravel(), ys.ravel(), np.ones(h * w)]).astype(theta.dtype)
-    return ir.reshape(ir.dot(ir.reshape(theta, (theta.shape[0], 2, 3)), ir.data(points), ((2,), (0,))), (theta.shape[0], 2, h, w))
+    n, maps = theta.shape[0], ir.reshape(theta, (theta.shape[0], 2, 3))
+    of_x, of_y, offset = (ir.reshape(ir.slice(maps, (0, 0, k), (n, 2, 1)), (n, 2, 1, 1)) for k in range(3))
+    return of_x * _line(w, theta.dtype) + of_y * ir.reshape(_line(h, theta.dtype), (h, 1)) + offset
 
 
 @op("GridGenerator", "data", transform_type=Enum("affine", "affine", "warp"), target_shape=Shape((0, 0)))
@@ -200,10 +206,9 @@ def grid_generator(data: Node, a: Attrs) -> Node:
         return affine_grid(data, a.target_shape[0], a.target_shape[1])
     if data.ndim != 4 or data.shape[1] != 2:
         raise ShapeError(f"a warp needs flows (N, 2, h, w), got {data.shape}")
-    h, w = data.shape[2:]
-    xs, ys = np.meshgrid(np.arange(w), np.arange(h))
-    half = np.maximum(np.array([w - 1, h - 1]) / 2, 0.5).reshape(2, 1, 1)
-    return (data + ir.data(np.stack([xs, ys]).astype(data.dtype))) / ir.data(half.astype(data.dtype)) - 1
+    n, _, h, w = data.shape
+    at = [ir.reshape(ir.cast(ir.iota(d), data.dtype), shape) for d, shape in ((w, (w,)), (h, (h, 1)))]
+    return ir.concat([(ir.slice(data, (0, k, 0, 0), (n, 1, h, w)) + at[k]) / max((d - 1) / 2, 0.5) - 1 for k, d in ((0, w), (1, h))], 1)
 
 
 @op("SpatialTransformer", "data loc", target_shape=Shape((0, 0)), transform_type=Enum("affine", "affine"), sampler_type=Enum("bilinear", "bilinear"),

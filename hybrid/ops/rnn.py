@@ -15,6 +15,7 @@ from .attributes import Attrs
 from .nn import uniform01
 from .registry import REQUIRED, Bool, Enum, Float, Int, op
 
+MOST_LAYERS = 1024                    # more would be a damaged file: each layer is written out
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 GATE_SUFFIXES = {"rnn_relu": ("",), "rnn_tanh": ("",), "lstm": ("_i", "_f", "_c", "_o"), "gru": ("_r", "_z", "_o")}
 
@@ -31,6 +32,8 @@ class Weights:
 
 def parameter_count(a: Attrs, width: int) -> int:
     """How many numbers MXNet packs into ``parameters`` for inputs of a width."""
+    if not 1 <= a.num_layers <= MOST_LAYERS:
+        raise ShapeError(f"num_layers must be 1 to {MOST_LAYERS}, got {a.num_layers}")
     return sum(sum(rows * columns for rows, columns in shapes) for shapes in _weight_shapes(a, width)) + 2 * GATES[a.mode] * a.state_size * a.num_layers * _ways(a)
 
 
