@@ -204,7 +204,8 @@ class _Attention:
                              "HYV_STORE(sp + c_, y@);", "most = HYV_MAX(most, y@);"]),
                 "const float peak = hyv_max(most), old = M[i], m = old > peak ? old : peak, by = m == -__builtin_inff() ? 0.0f : m;",
                 "hy_v sum = {0};", *(weights[1] if after else []),
-                *self._over(["const hy_v x@ = HYV_KEEP@(hyv_exp_below(HYV_LOAD(sp + c_) - HYV_B(by)), (hy_v){0});", "sum += x@;", *weights[2], f"HYV_STORE(sp + c_, {weights[3]});"]),
+                *self._over(["const hy_v x@ = HYV_KEEP@(hyv_exp_below(HYV_LOAD(sp + c_) - HYV_B(by)), (hy_v){0});", "sum += x@;", *weights[2],
+                             f"HYV_STORE(sp + c_, {weights[3]});"]),
                 *(self._one_by_one(f.given, f.given_at, f.weights, 6000) if after is None else []),
                 *([] if self.one else ["f[i] = hy_expf(old - by);"]), f"M[i] = m; T[i] = {'' if self.one else 'T[i] * f[i] + '}hyv_sum(sum);"]
         return outer, [f"for (long i = 0; i < {self.mr}; i++) {{", *("  " + s for s in body), "}"]

@@ -18,7 +18,7 @@ from .dialect import C
 from .emit import Block
 from .loops import PARALLEL_WORK, Printed, pointer_names
 from .operand import root_index
-from .vector import F32, Refused, VectorEmitter, copies, masked
+from .vector import F32, Refused, VectorEmitter, alone, copies, masked
 
 PIXELS = {28: {1: 24, 2: 14, 3: 9}, 12: {1: 10, 2: 6, 3: 4}}        # of a tile, by accumulators and vectors of a panel
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
@@ -56,7 +56,8 @@ class Packed:
     def epilogue(self) -> tuple[list[str], list[str], list[str]]:
         """Statements for a kernel's call, for a vector of filters ``ch``, and for it at pixel ``px`` (numbered through), from the sums ``sum@``."""
         ch, px = Var("ch", self.filters), Var("px", max(self.batch * self.oh * self.ow, 2))
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={ch})
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000,
+                          width=self.lanes, lanes={ch}, alone=alone(self.k))
         e.kind["sum@"] = "v"
         outer = Block(None, frozenset())
         filters = outer.child([ch])

@@ -11,7 +11,7 @@ from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, root_index
 from .tiling import Tile, decode, inner_name
-from .vector import F32, Refused, VectorEmitter, copies, lane_loop, masked
+from .vector import F32, Refused, VectorEmitter, alone, copies, lane_loop, masked
 
 
 class Epilogue:
@@ -78,7 +78,8 @@ class Epilogue:
         return []
 
     def _emitter(self, lane: Var) -> VectorEmitter:
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane})
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000,
+                          width=self.lanes, lanes={lane}, alone=alone(self.k))
         e.kind["sum@"] = "v"
         return e
 

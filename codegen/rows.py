@@ -9,7 +9,7 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
-from .vector import F32, Refused, VectorEmitter, heavy, lane_loop, reduce_row
+from .vector import F32, Refused, VectorEmitter, alone, heavy, lane_loop, reduce_row
 
 PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
 FAR = 1 << 20                   # bytes of a result whose cache lines are not in a core's own caches when they are written
@@ -84,7 +84,7 @@ class _Rows:
         if self.single:
             rows = frozenset(loops)
         e = VectorEmitter(C, {n: p for n, p in names.items() if n not in k.stores}, extra={n: names[n] for n in k.extra}, width=self.width,
-                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row, alone=self._alone())
+                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row, alone=alone(k))
         e.keep = self._keep(place) if lane is not None and lane not in rows else {}
         blocks = chain(loops)
         for n in reversed(k.hoisted):
@@ -104,14 +104,6 @@ class _Rows:
         if found[0] is not loops[-1] and found[0] not in rows:
             raise Refused("an axis that is neither innermost nor a row")
         return found[0]
-
-    def _alone(self) -> frozenset[Node]:
-        """tanh nodes that are only an argument of 1 + tanh."""
-        users: dict[Node, list[Node]] = {}
-        for m in self.k.members:
-            for a in m.args:
-                users.setdefault(a, []).append(m)
-        return frozenset(n for n in users if n.prim == "map" and n.attrs["fn"] == "tanh" and n not in self.k.stores and all(_plus_one(u, n) for u in users[n]))
 
     def _keep(self, place: Index) -> dict[Node, str]:
         """Heavy values that several loops of a row need, with where they are kept: their own array, the result's row, a buffer."""
@@ -152,7 +144,6 @@ class _Rows:
             body = [*blocks[depth].lines, *body]
         return body
 
-
     def _past(self) -> str:
         """Whether to write past the caches is known when the arrays are: beside loads that cross cache lines it takes twice as long."""
         far = [self.names[n] for n in self.args if n is self.k.root or n.nbytes >= FAR]
@@ -183,12 +174,3 @@ def _pays(k: Kernel) -> bool:
 def _streams(k: Kernel) -> bool:
     """Whether the result is so large, and nothing in the program reads it, that writing it need not fill the caches."""
     return k.reason == "result" and not k.once and k.root.nbytes >= STREAM and k.kind in ("row", "elementwise")
-
-
-def _plus_one(u: Node, n: Node) -> bool:
-    if u.prim != "map" or u.attrs["fn"] != "add" or u.args[0] is not n:
-        return False
-    c = u.args[1]
-    while c.prim in ("expand", "reshape"):
-        c = c.args[0]
-    return c.prim == "const" and float(c.attrs["value"]) == 1

@@ -17,6 +17,7 @@ import numpy as np
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
+from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
 from hybrid.passes.fold import constant
 
@@ -100,7 +101,7 @@ class VectorEmitter(Emitter):
     kind: dict[str, str] = field(default_factory=dict)          # name of a vector -> v (floats), m (mask), i (integers)
     defined: dict[str, Block] = field(default_factory=dict)     # where a scalar stands
     inverse: dict[str, str] = field(default_factory=dict)       # scalars that are divided by
-    alone: frozenset[Node] = frozenset()                         # tanh that only 1 + tanh uses
+    alone: frozenset[Node] = frozenset()                         # tanh and erf that are only added to 1
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -265,7 +266,7 @@ class VectorEmitter(Emitter):
         fn = n.attrs["fn"]
         if fn == "add" and n.args[0] in self.alone:
             inner = self.value(n.args[0].args[0], idx, block, guard)
-            return self.bind(block, "v", f"hyv_tanh1({self.floats(inner)})")
+            return self.bind(block, "v", f"hyv_{n.args[0].attrs['fn']}1({self.floats(inner)})")
         if fn == "where" and n.dtype == F32 and (limit := limited(n)) is not None:
             return self.bind(block, "v", f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, {self.floats(self.value(n.args[2], idx, block, guard))})")
         args = [self.value(a, idx, block, guard) for a in n.args]
@@ -426,6 +427,19 @@ def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]
     if r.op in ("max", "min"):
         whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"
     return [*out, f"const float {name} = {whole};"]
+
+
+def alone(k: Kernel) -> frozenset[Node]:
+    """tanh and erf that are only an argument of 1 + tanh, 1 + erf: these are functions of their own."""
+    users: dict[Node, list[Node]] = {}
+    for m in k.members:
+        for a in m.args:
+            users.setdefault(a, []).append(m)
+    return frozenset(n for n in users if n.prim == "map" and n.attrs["fn"] in ("tanh", "erf") and n not in k.stores and all(_plus_one(u, n) for u in users[n]))
+
+
+def _plus_one(u: Node, n: Node) -> bool:
+    return u.prim == "map" and u.attrs["fn"] == "add" and u.args[0] is n and constant(u.args[1]) is not None and float(constant(u.args[1])) == 1      # type: ignore[arg-type]
 
 
 def below_its_maximum(n: Node) -> bool:

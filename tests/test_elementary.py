@@ -4,6 +4,7 @@ A sweep over floats of every exponent; HYBRID_ALL_FLOATS=1 takes every float the
 """
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -109,3 +110,20 @@ def test_softmax_of_far_values(n: int) -> None:
     seen = exact > 1.2e-38
     np.testing.assert_allclose(got[seen], exact[seen], rtol=1e-5)
     np.testing.assert_allclose(got[~seen], exact[~seen], atol=1e-43)
+
+
+@pytest.mark.parametrize("fn", ("tanh", "erf"))
+def test_functions_plus_one(fn: str) -> None:
+    """1 + tanh and 1 + erf are functions of their own: no worse than the sum, better where it is near zero, NaN and infinity as the sum's."""
+    x = np.concatenate([np.linspace(-12, 12, 100001), [np.inf, -np.inf, np.nan, 1e30, -1e30, 0.0, -0.0]]).astype(np.float32)
+    leaf = ir.input(0, x.shape, x.dtype)
+    exe = cpu.compiled(Program((leaf,), (ir.map(fn, leaf) + 1.0,)))
+    got, wide = exe([x])[0], x.astype(np.float64)
+    if toolchain.vector_bytes() >= 16:
+        assert f"hyv_{fn}1(v" in exe.report.source
+    with np.errstate(all="ignore"):
+        want = 2 / (1 + np.exp(-2 * wide)) if fn == "tanh" else np.vectorize(math.erfc)(-wide)
+    np.testing.assert_allclose(got, want, atol=1.6e-7, rtol=1.2e-7)
+    assert got[-6] == 0 and got[-7] == 2 and np.isnan(got[-5])
+    below = (wide > (-8 if fn == "tanh" else -2)) & (wide < -1)
+    np.testing.assert_allclose(got[below], want[below], rtol=5e-6)

@@ -162,13 +162,17 @@ HY_FN hy_v hyv_exp(hy_v x) {
     p = p * (r * r) + r + HYV_B(1.0f);
     return HYV_SCALE(p, t);
 }
+// 2^(n + r), r in -1/2 ... 1/2 and the integer n being the last bits of t = n + 12582912: a polynomial of degree 6, 1e-8 of the result.
+HY_FN hy_v hyv_two(hy_v r, hy_v t) {
+    hy_v p = r * HYV_B(0.000154531634f) + HYV_B(0.00133908633f);
+    p = p * r + HYV_B(0.00961808302f); p = p * r + HYV_B(0.0555035695f); p = p * r + HYV_B(0.240226507f); p = p * r + HYV_B(0.693147182f);
+    return HYV_SCALE(p * r + HYV_B(1.0f), t);
+}
 // exp of x <= 0 (what softmax needs) by powers of two, which takes less; its error grows with -x, to 1.2e-6 of results near the smallest.
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 HY_FN hy_v hyv_exp_below(hy_v x) {
     hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f), r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12582912.0f));
-    hy_v p = r * HYV_B(0.000154531634f) + HYV_B(0.00133908633f);
-    p = p * r + HYV_B(0.00961808302f); p = p * r + HYV_B(0.0555035695f); p = p * r + HYV_B(0.240226507f); p = p * r + HYV_B(0.693147182f);
-    return HYV_SCALE(p * r + HYV_B(1.0f), t);
+    return hyv_two(r, t);
 }
 #else
 #define hyv_exp_below hyv_exp
@@ -222,11 +226,18 @@ HY_FN hy_v hyv_sigmoid(hy_v x) {
     hy_v y = HYV_SELECT(HYV_LT(x, (hy_v){}), e, HYV_B(1.0f)) / d;
     return y - y * (lost - lost * e * HYV_B(0.5f));          // what d rounds away, over d
 }
-// 1 + tanh(x) = 2 / (1 + 2^(-2 x log2 e)), which keeps its digits where tanh(x) is near -1; 2^r by a polynomial of degree 6.
+// 1 + tanh(x) = 2 / (1 + 2^(-2 x log2 e)), which keeps its digits where tanh(x) is near -1.
 HY_FN hy_v hyv_tanh1(hy_v x) {
     hy_v c = HYV_MIN(HYV_B(130.0f), HYV_MAX(HYV_B(-126.0f), x * HYV_B(-2.88539008177792681f)));
     hy_v t = c + HYV_B(12582912.0f), r = c - (t - HYV_B(12582912.0f));
-    hy_v p = r * HYV_B(0.000154531634f) + HYV_B(0.00133908633f);
-    p = p * r + HYV_B(0.00961808302f); p = p * r + HYV_B(0.0555035695f); p = p * r + HYV_B(0.240226507f); p = p * r + HYV_B(0.693147182f); p = p * r + HYV_B(1.0f);
-    return HYV_B(2.0f) / (HYV_SCALE(p, t) + HYV_B(1.0f));
+    return HYV_B(2.0f) / (hyv_two(r, t) + HYV_B(1.0f));
+}
+// 1 + erf(x), 6e-8: log2(erfc(a)) = a p(a), a fit of p over 0 ... 10.1 that weighs errors of the result; below -1 it keeps digits that 1 + erf(x) has not.
+HY_FN hy_v hyv_erf1(hy_v x) {
+    hy_v a = HYV_MIN(HYV_B(10.1f), HYV_ABS(x)), p = a * HYV_B(-3.21269084e-07f) + HYV_B(9.7755601e-06f);
+    p = p * a - HYV_B(0.000115438619f); p = p * a + HYV_B(0.000673556991f); p = p * a - HYV_B(0.00188967912f); p = p * a - HYV_B(0.000374403578f);
+    p = p * a + HYV_B(0.0280266181f); p = p * a - HYV_B(0.148412585f); p = p * a - HYV_B(0.918426156f); p = p * a - HYV_B(1.62790811f);
+    p *= a;
+    hy_v t = p + HYV_B(12582912.0f), e = hyv_two(p - (t - HYV_B(12582912.0f)), t);
+    return HYV_SELECT(HYV_LT(x, (hy_v){}), e, HYV_B(2.0f) - e);
 }
