@@ -155,8 +155,8 @@ for _name, (_fn, _s) in SCALAR.items():
     case(_name, [f(2, 3, low=.3)], like(lambda x, g=_fn, s=_s: g(x, s)), tol=1e-5, scalar=_s)
 for _name in ("_plus_scalar", "_rminus_scalar", "_mul_scalar", "_mod_scalar", "_maximum_scalar", "_greater_scalar", "_equal_scalar"):
     case(_name, [i(5)], like(lambda x, g=SCALAR[_name][0]: g(x, 2)), grad=False, scalar=2)
-case("_plus_scalar", [i(4)], lambda x: (x + .5).astype(np.float32), grad=False, scalar=.5)          # MXNet truncates 0.5 to 0
-case("_div_scalar", [i(4)], lambda x: (x / 2).astype(np.float32), grad=False, scalar=2)
+case("_plus_scalar", [i(4)], lambda x: x, grad=False, scalar=.5)          # integers stay integers, as in MXNet: 0.5 is cut to 0,
+case("_div_scalar", [i(4)], lambda x: np.trunc(x / 2).astype(x.dtype), grad=False, scalar=2)          # quotients towards 0
 case("_plus_scalar", [f(3, dtype="float16")], lambda x: x + np.float16(1), grad=False, scalar=1.0)
 
 # NumPy's own: comparisons are bool
