@@ -12,7 +12,7 @@ from .packed_pictures import Pictures
 from .packed_winograd import Winograd
 from .vector import F32
 
-FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "depthwise": Depthwise, "pictures": Pictures, "pictures_winograd": Pictures}
+FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "winograd4": Winograd, "depthwise": Depthwise, "pictures": Pictures, "pictures_winograd": Pictures}
 SUMS = (10, 24)                 # of pictures, in registers: few registers, many
 
 

@@ -7,13 +7,10 @@ pixels; its sums go through a small buffer to the epilogue, which transforms bac
 """
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Sequence
-
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel, strip_reshape
-from hybrid.ir.winograd import Rows, matrices
+from hybrid.ir.winograd import matrices
 
 from .blocked import Packed
 from .tiling import Target
@@ -21,6 +18,7 @@ from .dialect import C
 from .emit import Block
 from .loops import PARALLEL_WORK, Printed, pointer_names
 from .operand import root_index
+from .transforms import backward, forward
 from .vector import F32, VectorEmitter, copies
 
 UNROLLED = 8                     # columns of a filter that are written out
@@ -210,41 +208,3 @@ class Pictures(Packed):
     def place(self, idx: Index) -> Index:
         """Where a result stands in the kernel's root."""
         return root_index(self.k, idx)
-
-
-def forward(bt: Rows) -> list[str]:
-    """v = Bᵀ d. Points stand in pairs p, -p after the first: their even and odd parts are shared."""
-    n = len(bt)
-    out = [f"const hy_v v0 = {_sum([(c, f'd{q}') for q, c in enumerate(bt[0])])};"]
-    i = 1
-    while i < n - 1:
-        if i + 1 < n - 1 and all(a in (b, -b) for a, b in zip(bt[i], bt[i + 1])):
-            even = [(a, f"d{q}") for q, (a, b) in enumerate(zip(bt[i], bt[i + 1])) if a == b]
-            odd = [(a, f"d{q}") for q, (a, b) in enumerate(zip(bt[i], bt[i + 1])) if a != b]
-            out.append(f"const hy_v e{i} = {_sum(even)}, o{i} = {_sum(odd)}, v{i} = e{i} + o{i}, v{i + 1} = e{i} - o{i};")
-            i += 2
-        else:
-            out.append(f"const hy_v v{i} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[i])])};")
-            i += 1
-    return [*out, f"const hy_v v{n - 1} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[n - 1])])};"]
-
-
-def backward(at: Rows) -> list[str]:
-    """z = Aᵀ m, with sums and differences of the pairs."""
-    n = len(at[0])
-    pairs = [i for i in range(1, n - 2, 2) if at[1][i] == -at[1][i + 1]]
-    paired = {j for i in pairs for j in (i, i + 1)}
-    out = [f"const hy_v a{i} = m{i} + m{i + 1}, b{i} = m{i} - m{i + 1};" for i in pairs]
-    for r, row in enumerate(at):
-        terms = [(c, f"m{p}") for p, c in enumerate(row) if p not in paired]
-        out.append(f"const hy_v z{r} = {_sum([*terms, *((row[i], ('b' if r % 2 else 'a') + str(i)) for i in pairs)])};")
-    return out
-
-
-def _sum(terms: Sequence[tuple[Fraction, str]]) -> str:
-    """Text of a sum of products."""
-    out = ""
-    for c, v in sorted((t for t in terms if t[0]), key=lambda t: (abs(t[0]) != 1, t[0] < 0)):
-        product = v if abs(c) == 1 else f"HYV_B({float(abs(c))!r}f) * {v}"
-        out = f"{out} {'-' if c < 0 else '+'} {product}" if out else f"-{product}" if c < 0 else product
-    return out or "(hy_v){}"

@@ -4,7 +4,8 @@ windows (``passes/layout.py``), and C prints in registers (``codegen/blocked.py`
 Forms, with lanes L and a panel of P = n L filters:
 
 - ``direct``: weights (panels, kh, kw, C, P)
-- ``winograd``: F(2x2, 3x3), weights (16, panels, C, P), transformed: G g Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015)
+- ``winograd``: F(2x2, 3x3), weights (16, panels, C, P), transformed: G g Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015);
+  ``winograd4``: F(4x4, 3x3), weights (36, panels, C, P)
 - ``depthwise``: weights (kh, kw, C rounded up to L)
 - ``pictures``, ``pictures_winograd``: other data too (``pictures.py``)
 """
@@ -19,10 +20,7 @@ from . import pictures
 from .build import data, dot, make, pad, permute, reshape
 from .node import Node
 from .primitives import PRIMS, Prim
-
-G = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]], np.float32)
-BT = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.float32)
-AT = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float32)
+from .winograd import TILES, array, square
 
 
 def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int], filters: int,
@@ -30,11 +28,12 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
     x, w = args
     if form in pictures.FORMS:
         return pictures.infer(x, w, form, kernel, pool, out, filters)
-    if form not in ("direct", "winograd", "depthwise") or x.ndim != 4:
+    if form not in ("direct", "depthwise", *TILES) or x.ndim != 4:
         raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}")
-    wanted = {"direct": (*kernel, x.shape[3]), "winograd": (x.shape[3],), "depthwise": tuple(kernel)}[form]
-    found = {"direct": w.shape[1:4], "winograd": w.shape[2:3], "depthwise": w.shape[:2]}[form]
-    room = w.shape[-1] * {"direct": w.shape[0], "winograd": w.shape[1] if w.ndim > 1 else 0, "depthwise": 1}[form]
+    wanted, found, panels = ((*kernel, x.shape[3]), w.shape[1:4], w.shape[0]) if form == "direct" else (tuple(kernel), w.shape[:2], 1)
+    if form in TILES:
+        wanted, found, panels = ((TILES[form] + 2) ** 2, x.shape[3]), (*w.shape[:1], *w.shape[2:3]), w.shape[1] if w.ndim > 1 else 0
+    room = w.shape[-1] * panels
     if tuple(found) != wanted or room < filters:
         raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
     return (x.shape[0], *out, filters), x.dtype
@@ -53,7 +52,7 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
     a = n.attrs
     if a["form"] in pictures.FORMS:
         return pictures.eager(n, x, w)
-    if a["form"] == "winograd":
+    if a["form"] in TILES:
         return _winograd(n, x, w)
     win = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"])
     if a["form"] == "depthwise":
@@ -63,14 +62,15 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
 
 
 def _winograd(n: Node, x: Any, u: Any) -> Any:
-    oh, ow = n.attrs["out"]
-    th, tw = -(-oh // 2), -(-ow // 2)
-    tiles = _windows(x, n, (4, 4), (2, 2), (1, 1), (th, tw))
-    v = np.einsum("ai,nhwcij,bj->abnhwc", BT, tiles, BT, optimize=True)
-    flat = u.transpose(0, 2, 1, 3).reshape(4, 4, u.shape[2], -1)[..., :n.attrs["filters"]]
-    m = np.einsum("abnhwc,abco->abnhwo", v, flat, optimize=True)
-    y = np.einsum("pa,abnhwo,qb->nhpwqo", AT, m, AT, optimize=True)
-    return y.reshape(x.shape[0], 2 * th, 2 * tw, -1)[:, :oh, :ow].astype(x.dtype)
+    (oh, ow), m = n.attrs["out"], TILES[n.attrs["form"]]
+    at, _, bt = (array(rows) for rows in square(n.attrs["form"]))
+    th, tw, points = -(-oh // m), -(-ow // m), m + 2
+    tiles = _windows(x, n, (points, points), (m, m), (1, 1), (th, tw))
+    v = np.einsum("ai,nhwcij,bj->abnhwc", bt, tiles, bt, optimize=True)
+    flat = u.transpose(0, 2, 1, 3).reshape(points, points, u.shape[2], -1)[..., :n.attrs["filters"]]
+    p = np.einsum("abnhwc,abco->abnhwo", v, flat, optimize=True)
+    y = np.einsum("pa,abnhwo,qb->nhpwqo", at, p, at, optimize=True)
+    return y.reshape(x.shape[0], m * th, m * tw, -1)[:, :oh, :ow].astype(x.dtype)
 
 
 PRIMS["conv"] = Prim("conv", _infer, _eager)
@@ -94,8 +94,8 @@ def pack(w: Node, form: str, width: int) -> Node:
         w = pad(w, (0, 0, 0, 0), (panels * width - filters, 0, 0, 0))
     if form == "depthwise":
         return reshape(permute(w, (2, 3, 0, 1)), (kh, kw, panels * width))
-    if form == "winograd":
-        g = data(G)
+    if form in TILES:
+        g = data(array(square(form)[1]))
         w = dot(dot(w, g, ((3,), (1,))), g, ((2,), (1,)))                 # filters, channels, column, line
-        return permute(reshape(permute(w, (3, 2, 1, 0)), (16, channels, panels, width)), (0, 2, 1, 3))
+        return permute(reshape(permute(w, (3, 2, 1, 0)), (w.shape[2] ** 2, channels, panels, width)), (0, 2, 1, 3))
     return permute(reshape(permute(w, (2, 3, 1, 0)), (kh, kw, channels, panels, width)), (3, 0, 1, 2, 4))

@@ -9,16 +9,18 @@ from functools import lru_cache
 import numpy as np
 
 POINTS = tuple(map(Fraction, (0, 1, -1, 2, -2))) + (Fraction(1, 2), Fraction(-1, 2))      # in pairs: sums and differences are shared
+MIXED = (*POINTS[:3], Fraction(1, 2), Fraction(-2))      # a third of the rounding errors of 2, -2 where both axes are transformed
+TILES = {"winograd": 2, "winograd4": 4}                  # m of the forms F(m x m, 3x3)
 Rows = tuple[tuple[Fraction, ...], ...]
 
 
 @lru_cache(maxsize=32)
-def matrices(results: int, taps: int) -> tuple[Rows, Rows, Rows]:
+def matrices(results: int, taps: int, points: tuple[Fraction, ...] = POINTS) -> tuple[Rows, Rows, Rows]:
     """Aᵀ, G and Bᵀ with y = Aᵀ ((G g) · (Bᵀ d)); there are results + taps - 1 points, 8 at most, the last at infinity."""
     n = results + taps - 1
-    if not 2 <= n <= len(POINTS) + 1:
-        raise ValueError(f"F({results}, {taps}) has {n} points; 2 to {len(POINTS) + 1} are known")
-    points = POINTS[:n - 1]
+    if not 2 <= n <= len(points) + 1:
+        raise ValueError(f"F({results}, {taps}) has {n} points; 2 to {len(points) + 1} are known")
+    points = points[:n - 1]
     at = tuple(tuple(p ** i for p in points) + (Fraction(int(i == results - 1)),) for i in range(results))
     g, bt = [], []
     for i, p in enumerate(points):
@@ -31,6 +33,11 @@ def matrices(results: int, taps: int) -> tuple[Rows, Rows, Rows]:
     g.append(tuple(Fraction(int(j == taps - 1)) for j in range(taps)))
     bt.append(_polynomial(list(points)))
     return at, tuple(g), tuple(bt)
+
+
+def square(form: str) -> tuple[Rows, Rows, Rows]:
+    """The matrices of a form F(m x m, 3x3)."""
+    return matrices(TILES[form], 3, MIXED)
 
 
 def _polynomial(roots: list[Fraction]) -> tuple[Fraction, ...]:

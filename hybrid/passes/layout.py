@@ -17,6 +17,7 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.packed import conv, pack
+from ..ir.winograd import TILES
 from .rewrite import rebuild
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
@@ -76,10 +77,14 @@ def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
     return None
 
 
-def takes_winograd(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], filters: int, channels: int) -> bool:
-    """Whether a convolution is taken as Winograd's F(2x2, 3x3)."""
-    plain = tuple(kernel) == (3, 3) and tuple(stride) == tuple(dilate) == (1, 1) and min(out) >= 4
-    return plain and channels >= 32 and 16 * filters * channels * 4 <= WINOGRAD_BYTES
+def winograd_form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], filters: int, channels: int) -> str:
+    """Winograd's form of a convolution by rule: F(4x4, 3x3), F(2x2, 3x3), or none ("")."""
+    if tuple(kernel) != (3, 3) or not tuple(stride) == tuple(dilate) == (1, 1) or min(out) < 4 or channels < 32:
+        return ""
+    products = {f: math.prod(-(-d // m) for d in out) * (m + 2) ** 2 for f, m in TILES.items()}
+    if products["winograd4"] * 1.2 < products["winograd"] and 36 * filters * channels * 4 <= WINOGRAD_BYTES:
+        return "winograd4"
+    return "winograd" if 16 * filters * channels * 4 <= WINOGRAD_BYTES else ""
 
 
 def _first(n: Node) -> Node:
@@ -157,7 +162,7 @@ class Conversion:
               work: int) -> tuple[str, str]:
         """How a dense convolution with results of a shape (N, O, H, W) is done, and why: by rule, or where both forms could be it by measurement."""
         batch, filters, *out = shape
-        rule = "winograd" if takes_winograd(kernel, stride, dilate, out, filters, x.shape[3]) else "direct"
+        rule = winograd_form(kernel, stride, dilate, out, filters, x.shape[3]) or "direct"
         both = kernel == (3, 3) and stride == dilate == (1, 1) and min(out) >= 4 and x.shape[3] >= self.blocking.lanes
         if not both or self.blocking.choose is None:
             return rule, ""
@@ -167,7 +172,8 @@ class Conversion:
             packed = pack(w, form, self.blocking.panel(form, filters, batch * math.prod(out)))
             packed = ir.input(1, packed.shape, packed.dtype)
             return Program((data, packed), (conv(data, packed, form, kernel, stride, dilate, pads, tuple(out), filters),))
-        return self.blocking.choose(rule, {form: alone(form) for form in ("direct", "winograd")}, work)
+        forms = ["direct", "winograd", *(["winograd4"] if 36 * filters * x.shape[3] * 4 <= WINOGRAD_BYTES else [])]
+        return self.blocking.choose(rule, {form: alone(form) for form in forms}, work)
 
     def _dense(self, n: Node) -> Node | None:
         """A product with a matrix of parameters, as a 1x1 convolution of its rows: the matrix is packed beforehand."""
