@@ -81,6 +81,21 @@ class NDArray:
         return self._ag.grad
 
     @property
+    def _fresh_grad(self) -> bool:
+        """Whether ``backward`` wrote the gradient since this was set to False; programs written for MXNet read and set it."""
+        return self._ag is not None and self._ag.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh: bool) -> None:
+        if self._ag is not None:
+            self._ag.fresh = bool(fresh)
+
+    @property
+    def writable(self) -> bool:
+        """Whether it may be written: always."""
+        return True
+
+    @property
     def handle(self) -> Any:
         """The raw NumPy or CuPy array."""
         return self._exposed()

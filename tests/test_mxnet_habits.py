@@ -139,3 +139,20 @@ def test_symbols_refuse_numbers_as_mxnets_do() -> None:
     assert sym.var("x").infer_type_partial() == ([None], [None], [])
     with pytest.raises(ValueError, match="not both"):
         (sym.var("x") + sym.var("y")).infer_shape((1,), y=(1,))
+
+
+def test_functions_of_each_element() -> None:
+    assert mx.test_utils.assign_each(np.array([1, 2]), lambda v: v * 1.5).tolist() == [1.5, 3.0]
+    assert mx.test_utils.assign_each2(np.array([[1.0, 2.0]]), np.array([[3, 4]]), lambda a, b: a * b).tolist() == [[3.0, 8.0]]
+
+
+def test_fresh_gradients() -> None:
+    x = nd.ones(2)
+    x.attach_grad()
+    assert not x._fresh_grad
+    with autograd.record():
+        y = x * 2
+    y.backward()
+    assert x._fresh_grad
+    x._fresh_grad = False
+    assert not x._fresh_grad and x.writable

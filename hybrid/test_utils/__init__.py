@@ -26,7 +26,8 @@ from ..device import Context, current_context
 from ..features import Features
 from ..symbol import Symbol
 from ..util import getenv, setenv, use_np
-from .arrays import (collapse_sum_like, create_2d_tensor, create_vector, get_identity_mat, get_identity_mat_batch, new_matrix_with_real_eigvals_2d,
+from .arrays import (assign_each, assign_each2, collapse_sum_like, create_2d_tensor, create_vector, get_identity_mat, get_identity_mat_batch,
+                     new_matrix_with_real_eigvals_2d,
                      new_matrix_with_real_eigvals_nd, new_orthonormal_matrix_2d, new_sym_matrix_with_real_eigvals_2d, new_sym_matrix_with_real_eigvals_nd, np_reduce,
                      rand_coord_2d, rand_ndarray, rand_shape_2d, rand_shape_3d, rand_shape_nd, random_arrays, random_sample, random_uniform_arrays, same_array)
 from .blocks import check_gluon_hybridize_consistency, compare_ndarray_tuple, compare_optimizer
@@ -40,7 +41,7 @@ from .symbols import (check_consistency, check_numeric_gradient, check_speed, ch
 
 __all__ = ["Context", "DummyIter", "Features", "OrderedDict", "Symbol", "array", "contextmanager", "current_context", "errno", "getenv", "json", "logging", "mx",
            "npt", "numbers", "os", "platform", "rnd", "setenv", "struct", "sys", "time", "traceback", "use_np",
-           "almost_equal", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan", "assert_almost_equal_with_err",
+           "almost_equal", "assign_each", "assign_each2", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan", "assert_almost_equal_with_err",
            "assert_exception", "check_consistency", "check_gluon_hybridize_consistency", "check_numeric_gradient", "check_speed", "check_symbolic_backward",
            "check_symbolic_forward", "chi_square_check", "collapse_sum_like", "compare_ndarray_tuple", "compare_optimizer", "create_2d_tensor", "create_vector",
            "default_atols", "default_context", "default_dtype", "default_numeric_eps", "default_rtols", "discard_stderr", "download", "effective_dtype", "environment",

@@ -95,6 +95,16 @@ def collapse_sum_like(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return a.sum(axis=tuple(axes)).reshape(shape)
 
 
+def assign_each(the_input: np.ndarray, function: Callable[[Any], Any] | None) -> np.ndarray:
+    """An array with a function of each element."""
+    return np.array(the_input) if function is None else np.vectorize(function, otypes=[np.float64])(the_input)
+
+
+def assign_each2(input1: np.ndarray, input2: np.ndarray, function: Callable[[Any, Any], Any] | None) -> np.ndarray:
+    """An array with a function of each pair of elements."""
+    return np.array(input1) if function is None else np.vectorize(function, otypes=[np.float64])(input1, input2)
+
+
 def same_array(array1: Any, array2: Any) -> bool:
     """Whether two arrays share their memory."""
     array1[:] += 1
