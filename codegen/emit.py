@@ -319,8 +319,8 @@ def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var
 
 
 def try_merged(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> bool:
-    """Whether neighbouring reduced axes are one loop without divisions: tried on a copy."""
-    probe = Emitter(e.d, e.stored, e.given, e.reducer, {}, e.count, 0, set(e.extra))
+    """Whether neighbouring reduced axes are one loop without divisions: tried on a copy, where reductions within are plain loops."""
+    probe = Emitter(e.d, e.stored, e.given, None, {}, e.count, 0, set(e.extra))
     r = plan_reduction(probe, n, idx, guard, True)
     if n.prim == "dot" and len(r.loops) != 1:
         return False

@@ -156,3 +156,11 @@ def test_fresh_gradients() -> None:
     assert x._fresh_grad
     x._fresh_grad = False
     assert not x._fresh_grad and x.writable
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32"])
+def test_deviation_of_integers_is_compiled(dtype: str) -> None:
+    x = mx.np.array(np.arange(24).reshape(2, 3, 4), dtype=dtype)
+    out = mx.hybridize(lambda x: mx.np.std(x, axis=None, keepdims=True))(x)
+    assert out.shape == (1, 1, 1)
+    np.testing.assert_allclose(out.asnumpy().ravel(), [np.arange(24).std()], rtol=1e-5)
