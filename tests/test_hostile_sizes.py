@@ -7,8 +7,10 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import hybrid as mx
 from hybrid import HybridError
 from hybrid.ops.registry import OPS
 
@@ -61,3 +63,39 @@ def test_enormous_sizes(name: str) -> None:
         tracemalloc.stop()
         definition.cache.clear()
     assert time.process_time() - begin < 20
+
+
+OTHERS = {
+    "adaptive": ("_contrib_AdaptiveAvgPooling2D", [(2, 3, 7, 7)], {"output_size": str(HUGE)}),
+    "adaptive negative": ("_contrib_AdaptiveAvgPooling2D", [(2, 3, 7, 7)], {"output_size": str(-HUGE)}),
+    "resize": ("_contrib_BilinearResize2D", [(2, 3, 7, 7)], {"height": str(HUGE), "width": str(HUGE)}),
+    "resize by scale": ("_contrib_BilinearResize2D", [(2, 3, 7, 7)], {"scale_height": "1e300"}),
+    "resize large": ("_contrib_BilinearResize2D", [(2, 3, HUGE, 7)], {"height": "8", "width": "8"}),
+    "fft": ("_contrib_fft", [(2, HUGE)], {}),
+    "ifft": ("_contrib_ifft", [(2, HUGE)], {}),
+    "triangle": ("_linalg_maketrian", [(4, 6)], {"offset": str(HUGE)}),
+    "out of triangle": ("_linalg_extracttrian", [(HUGE, HUGE)], {}),
+    "delete": ("_npi_delete", [(HUGE,)], {"int_ind": "1"}),
+    "insert": ("_npi_insert_slice", [(HUGE,), ()], {"start": "0"}),
+    "differences": ("_npi_diff", [(HUGE,)], {"n": str(HUGE - 1)}),
+    "polynomial": ("_npi_polyval", [(HUGE,), (4,)], {}),
+    "summed axes": ("_npi_tensordot", [(4, 4), (4, 4)], {"axes": str(HUGE)}),
+    "nothing given": ("_np_moveaxis", [(4, 4)], {}),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS)
+def test_what_only_fills_the_memory_is_refused(case: str) -> None:
+    name, shapes, attrs = OTHERS[case]
+    definition = OPS[name]
+    tracemalloc.start()
+    try:
+        with pytest.raises(HybridError, match=f"operator {definition.name}: "):
+            definition.infer(shapes, [np.dtype("float32")] * len(shapes), definition.parse(attrs))
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_many_differences_of_few_numbers() -> None:
+    assert mx.np.diff(mx.np.array([1.0, 3.0, 2.0]), n=HUGE).shape == (0,)

@@ -9,7 +9,7 @@ import numpy as np
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
-from .attributes import MAX_TEXT, Attribute, Attrs
+from .attributes import MAX_TEXT, Attribute, Attrs, written
 from .padding import pad_edge, pad_reflect
 from .registry import Axes, Bool, Enum, Float, Int, op
 from .shape import concat, cut, normal_axis, np_concatenate, reverse
@@ -140,7 +140,7 @@ def rollaxis(data: Node, a: Attrs) -> Node:
 def diff(data: Node, a: Attrs) -> Node:
     """Differences of neighbours along an axis, n times."""
     axis = normal_axis(a.axis, data.ndim)
-    for _ in range(a.n):
+    for _ in range(written(min(a.n, data.shape[axis]), "rounds of differences", 4096)):
         m = max(data.shape[axis] - 1, 0)
         data = cut(data, axis, 1, m) - cut(data, axis, 0, m)
     return data

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 
 from .. import dtype as dt
-from ..errors import AttributeValueError, DTypeError
+from ..errors import AttributeValueError, DTypeError, ShapeError
 
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "required"})()
 _NONE = ("None", "", "null")
@@ -292,3 +292,13 @@ def parse_attrs(owner: str, table: Mapping[str, Attribute], given: Mapping[str, 
         except (ValueError, TypeError, OverflowError, DTypeError) as err:
             raise AttributeValueError(f"operator {owner}: attribute {name}={given[name]!r} is not a valid {kind.kind}: {err}") from None
     return Attrs(values, {k: _plain(v) for k, v in given.items() if v is not None or table[k].takes_none or table[k].default is None})
+
+
+MOST_WRITTEN = 2**24                   # numbers in a table within a program: of a picture resized from 4096 to 4096 lines
+
+
+def written(count: int, what: str, most: int = MOST_WRITTEN) -> int:
+    """``count``, if a program can hold so many of something; ShapeError where it would only fill the memory."""
+    if count > most:
+        raise ShapeError(f"this takes {count} {what}; {most} are the most")
+    return count

@@ -10,7 +10,7 @@ import numpy as np
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
-from .attributes import Attrs
+from .attributes import Attrs, written
 from .registry import Bool, Enum, Float, Int, Shape, Str, op
 
 EMBEDDED = 4096                        # numbers of one constant in a program; longer ones are computed
@@ -288,11 +288,11 @@ def _window_pool(x: Node, a: Attrs) -> Node:
 # ---- resampling
 def _pool_matrix(n: int, out: int) -> np.ndarray:
     """Rows average the ranges floor(i n / out) … ceil((i + 1) n / out)."""
-    m = np.zeros((out, n))
-    for i in range(out):
-        b, e = i * n // out, -(-(i + 1) * n // out)
-        m[i, b:e] = 1.0 / (e - b)
-    return m
+    written(out * n, "weights")
+    rows = np.arange(out)
+    begin, end = ((rows * n // out)[:, None], (-(-(rows + 1) * n // out))[:, None])
+    places = np.arange(n)
+    return ((places >= begin) & (places < end)) / (end - begin)
 
 
 def _apply(x: Node, rows: np.ndarray, columns: np.ndarray) -> Node:
@@ -308,6 +308,8 @@ def adaptive_avg_pooling(data: Node, a: Attrs) -> Node:
     """Averages over a grid of output_size; the last axes (H, W)."""
     size = tuple(a.output_size) or (1,)
     oh, ow = size[0], size[-1]
+    if data.ndim != 4 or len(size) > 2 or min(size) < 1 or not data.shape[2] * data.shape[3]:
+        raise ShapeError(f"data must be (N, C, H, W) and output_size one or two positive numbers, got {data.shape} and {size}")
     if (oh, ow) == (1, 1):
         return ir.reduce("sum", data, (2, 3), True) / (data.shape[2] * data.shape[3])
     h, w = data.shape[2:]
@@ -319,15 +321,14 @@ def adaptive_avg_pooling(data: Node, a: Attrs) -> Node:
 
 def _bilinear_matrix(n: int, out: int, align: bool) -> np.ndarray:
     """Row i holds the two weights of output i. Corners meet corners with ``align``, else the edges of the pixels do."""
-    m = np.zeros((out, n))
-    for i in range(out):
-        if align:
-            at = i * (n - 1) / (out - 1) if out > 1 else 0.0
-        else:
-            at = max((i + 0.5) * n / out - 0.5, 0.0) if out > 1 else 0.0      # one output: the corner, as MXNet
-        low = min(int(at), n - 1)
-        m[i, low] += 1 - (at - low)
-        m[i, min(low + 1, n - 1)] += at - low
+    written(out * n, "weights")
+    m, rows = np.zeros((out, n)), np.arange(out)
+    at = rows * (n - 1) / max(out - 1, 1) if align else np.maximum((rows + 0.5) * n / out - 0.5, 0.0)
+    if out == 1:                                          # the corner, as MXNet
+        at = np.zeros(1)
+    low = np.minimum(at.astype(np.int64), n - 1)
+    m[rows, low] += 1 - (at - low)
+    m[rows, np.minimum(low + 1, n - 1)] += at - low
     return m
 
 

@@ -171,6 +171,8 @@ def tensordot(x: Node, y: Node, a: Attrs) -> Node:
     if a.a_axes_summed is not None:
         left, right = ((v,) if isinstance(v, int) else v for v in (a.a_axes_summed, a.b_axes_summed or ()))
     elif isinstance(a.axes, int):
+        if not 0 <= a.axes <= min(x.ndim, y.ndim):
+            raise ShapeError(f"axes={a.axes} does not fit inputs of {x.ndim} and {y.ndim} axes")
         left, right = tuple(range(x.ndim - a.axes, x.ndim)), tuple(range(a.axes))
     else:
         left, right = a.axes

@@ -11,7 +11,7 @@ from .. import ir
 from ..errors import DTypeError, ShapeError
 from ..ir import Node
 from .arrange import as_diagonal
-from .attributes import Attrs
+from .attributes import Attrs, written
 from .order import along
 from .reduction import axes_of
 from .registry import Any_, Axes, Bool, Enum, Float, Int, Number, Str, op
@@ -65,7 +65,7 @@ def insert_at(arr: Node, values: Node | None, a: Attrs) -> Node:
 def insert_slice(arr: Node, values: Node | None, a: Attrs) -> Node:
     """values before the places of a slice."""
     arr, axis = _target(arr, a.axis)
-    places = np.arange(*slice(a.start, a.stop, a.step).indices(arr.shape[axis]))
+    places = np.arange(*slice(a.start, a.stop, a.step).indices(written(arr.shape[axis], "places")))
     return _insert(arr, _value(values, a, arr), ir.data(places), axis, len(places) == 1) if len(places) else arr
 
 
@@ -88,7 +88,7 @@ def delete(arr: Node, obj: Node | None, a: Attrs) -> Node:
     if obj is not None:
         raise ShapeError("delete: which positions go must be known: the shape of the result depends on them")
     arr, axis = _target(arr, a.axis)
-    n = arr.shape[axis]
+    n = written(arr.shape[axis], "places")
     if a.places is not None:
         gone = list(a.places)
     else:
@@ -136,7 +136,7 @@ def polyval(p: Node, x: Node, a: Attrs) -> Node:
     if p.ndim != 1:
         raise ShapeError(f"polyval: coefficients must have one axis, got {p.shape}")
     out = ir.full(0, x.shape, dt.promote(p.dtype, x.dtype))
-    for i in range(p.size):
+    for i in range(written(p.size, "coefficients", 4096)):
         out = out * x + ir.reshape(ir.slice(p, (i,), (1,)), ())
     return out
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from .. import dtype as dt
 from .. import ir
-from ..errors import AttributeValueError, DTypeError, ShapeError
+from ..errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..ir import Node, Program
 from .attributes import (REQUIRED, Any_, Attribute, Attrs, Axes, Bool, DType, Enum, Float, Floats, Int, Number, Shape, Str,
                          parse_attrs, to_string)
@@ -110,7 +110,9 @@ class OpDef:
             if str(err).startswith("operator "):
                 raise
             raise type(err)(f"operator {self.name}: {err} (inputs: {self._describe(nodes)})") from None
-        except (IndexError, ZeroDivisionError, OverflowError) as err:     # an axis, a window, a size that the inputs do not have
+        except HybridError:
+            raise
+        except (ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as err:     # an axis, a window, a size that the inputs do not have
             raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs ({self._describe(nodes)}): {err}") from err
         if isinstance(out, Lowered):
             return out

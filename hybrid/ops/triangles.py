@@ -8,13 +8,14 @@ import numpy as np
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
-from .attributes import Attrs
+from .attributes import Attrs, written
 from .decompose import matrix, potrf, product, solve, transposed
 from .registry import Bool, Int, op
 
 
 def _places(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
     """Rows and columns of a triangle: above the diagonal for positive offsets, in order of columns; below for negative ones, in order of rows."""
+    written(n * n, "places")
     if offset < 0 or offset == 0 and lower:
         return np.tril_indices(n, offset)
     columns, rows = np.tril_indices(n, -offset)

@@ -9,7 +9,7 @@ from .. import dtype as dt
 from .. import ir
 from ..errors import AttributeValueError, ShapeError
 from ..ir import Node
-from .attributes import Attrs
+from .attributes import Attrs, written
 from .elementwise import one_shape
 from .registry import Bool, Float, Floats, Int, Lowered, Number, op
 
@@ -72,6 +72,7 @@ def scatter_elemwise_div(lhs: Node, rhs: Node, a: Attrs) -> Node:
 # ---- Fourier transforms of the last axis
 def _waves(n: int, dtype: np.dtype, inverse: bool) -> Node:
     """The transform as a matrix: real and imaginary parts side by side (n, 2n), or the real part of the inverse (2n, n), not divided by n."""
+    written(2 * n * n, "weights")
     turn = 2 * math.pi * ((np.arange(n)[:, None] * np.arange(n)[None]) % n) / n
     pair = np.stack([np.cos(turn), -np.sin(turn)], -1).reshape(n, 2 * n)
     return ir.data((pair.T if inverse else pair).astype(dtype))
