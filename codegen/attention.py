@@ -242,35 +242,35 @@ class _Attention:
 
     # ---- the kernel
     def print(self) -> Printed:
-        """Its text."""
-        D, mr, rows = self.depth.extent, self.mr, self.row.extent
+        """Its text: units of work are batches and, in each, groups of query tiles."""
         pack, place, a_row, a_depth = self._queries()
-        outer, softmax = self._softmax()
-        micros = [*self._micro("qk", self.nk, a_row, a_depth, self.along, self.block, str(D), False),
+        micros = [*self._micro("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False),
                   *self._micro("pv", self.nc, self.block, 1, self.across, self.columns, "n", not self.one)]
         pointers = ", ".join(f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
         batch = list(self.found.batch)
-        units = math.prod(v.extent for v in batch) * self.groups
-        work = math.prod(v.extent for v in batch) * rows * self.key.extent * (D + self.column.extent)
-        start = f"q0 = t * {mr} < {rows - mr} ? t * {mr} : {rows - mr}"
-        tile = [f"const long {start};", f"float *O = sums + (t - t0) * {mr * self.columns}, *M = peaks + (t - t0) * {mr}, *T = totals + (t - t0) * {mr};",
-                f"const float *A = {place};", f"for (long c = 0; c < keys; c += {self.along}) {self.name}_qk(A, Kp + c * {D}l, S + c);", *softmax,
-                f"for (long c = 0; c < {self.columns}; c += {self.across}) {self.name}_pv(S, Vp + c * {self.block}l, O + c{'' if self.one else ', f'}, keys);"]
-        ready = [f"const long {start};", f"const float *O = sums + (t - t0) * {mr * self.columns}, *T = totals + (t - t0) * {mr};", *self._results()]
-        n = self.together * mr
+        count = math.prod(v.extent for v in batch)
+        work = count * self.row.extent * self.key.extent * (self.depth.extent + self.column.extent)
+        parallel = ["  #pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK and count * self.groups > 1 else []
         body = [f"const long g = u % {self.groups}; u /= {self.groups};", *decode("u", batch),
-                f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};",
-                *([f"const long first = t0 * {mr} < {rows - mr} ? t0 * {mr} : {rows - mr}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"] if pack else []), *pack,
-                f"float Kp[{self.block * D}] __attribute__((aligned(64))), Vp[{self.block * self.columns}] __attribute__((aligned(64)));",
-                f"float S[{mr * self.block}] __attribute__((aligned(64))), sums[{n * self.columns}] __attribute__((aligned(64))), peaks[{n}], totals[{n}]"
-                f"{'' if self.one else f', f[{mr}]'};",
-                f"for (long i = 0; i < {n}; i++) {{ peaks[i] = -__builtin_inff(); totals[i] = 0; }}",
-                *([] if self.one else ["__builtin_memset(sums, 0, sizeof sums);"]),
-                f"for (long begin = 0; begin < {self.key.extent}; begin += {self.block}) {{",
-                f"  const long keys = {self.key.extent} - begin < {self.block} ? {self.key.extent} - begin : {self.block};",
-                *("  " + s for s in ["{", *self._keys(), "}", "{", *self._values(), "}", *outer, "for (long t = t0; t < t1; t++) {", *("  " + s for s in tile), "}"]), "}",
-                "for (long t = t0; t < t1; t++) {", *("  " + s for s in ready), "}"]
-        lines = [*micros, f"static void {self.name}({pointers}) {{",
-                 *(["  #pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK and units > 1 else []),
-                 f"  for (long unit = 0; unit < {units}; unit++) {{", "    long u = unit;", *("    " + s for s in body), "  }", "}"]
+                f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};", *self._unit(pack, place)]
+        lines = [*micros, f"static void {self.name}({pointers}) {{", *parallel, f"  for (long unit = 0; unit < {count * self.groups}; unit++) {{",
+                 "    long u = unit;", *("    " + s for s in body), "  }", "}"]
         return Printed(self.name, "\n".join(lines), self.args, "attention", vectors=True)
+
+    def _unit(self, pack: list[str], place: str) -> list[str]:
+        """Tiles t0 ... t1 - 1 of a batch over all blocks of keys, then their results."""
+        mr, rows, keys, n = self.mr, self.row.extent, self.key.extent, self.together * self.mr
+        outer, softmax = self._softmax()
+        span = [f"const long first = t0 * {mr} < {rows - mr} ? t0 * {mr} : {rows - mr}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"] if pack else []
+        where = [f"const long q0 = t * {mr} < {rows - mr} ? t * {mr} : {rows - mr};", f"float *O = sums + (t - t0) * {mr * self.columns}, *T = totals + (t - t0) * {mr};"]
+        tile = [*where, f"float *M = peaks + (t - t0) * {mr};", f"const float *A = {place};",
+                f"for (long c = 0; c < keys; c += {self.along}) {self.name}_qk(A, Kp + c * {self.depth.extent}l, S + c);", *softmax,
+                f"for (long c = 0; c < {self.columns}; c += {self.across}) {self.name}_pv(S, Vp + c * {self.block}l, O + c{'' if self.one else ', f'}, keys);"]
+        block = ["{", *self._keys(), "}", "{", *self._values(), "}", *outer, "for (long t = t0; t < t1; t++) {", *("  " + s for s in tile), "}"]
+        sizes = {"Kp": self.block * self.depth.extent, "Vp": self.block * self.columns, "S": mr * self.block, "sums": n * self.columns}
+        return [*span, *pack, *(f"float {name}[{size}] __attribute__((aligned(64)));" for name, size in sizes.items()),
+                f"float peaks[{n}], totals[{n}]{'' if self.one else f', f[{mr}]'};",
+                f"for (long i = 0; i < {n}; i++) {{ peaks[i] = -__builtin_inff(); totals[i] = 0; }}", *([] if self.one else ["__builtin_memset(sums, 0, sizeof sums);"]),
+                f"for (long begin = 0; begin < {keys}; begin += {self.block}) {{",
+                f"  const long keys = {keys} - begin < {self.block} ? {keys} - begin : {self.block};", *("  " + s for s in block), "}",
+                "for (long t = t0; t < t1; t++) {", *("  " + s for s in [*where, *self._results()]), "}"]

@@ -163,7 +163,7 @@ def _match(dot: Node) -> Attention:
     weights, weights_at = _weights(a, at)
     axis = _axis(weights_at, place)
     exp, total = weights.args
-    logits, shift = _step(*_step(exp, "exp"), "sub")
+    logits, shift = _step(_step(exp, "exp")[0], "sub")
     if _broadcast(total, "sum", axis) is not exp or _broadcast(shift, "max", axis) is not logits:
         raise _No
     found = _scores(logits, weights_at, row, place, {})
