@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Callable, Mapping
 
 import numpy as np
 
@@ -11,10 +12,22 @@ from hybrid.ir.index import Ix, Var, var
 PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 
 
+@dataclass(frozen=True)
+class Alone:
+    """A kernel as a program of its own, to be measured: C text, shapes and dtypes of the arrays in its pointer table, bytes of the memory after them."""
+    source: str
+    arrays: tuple[tuple[tuple[int, ...], np.dtype], ...]
+    arena: int
+
+
+Choose = Callable[[str, str, Mapping[str, "Callable[[], Alone | None]"], int], "tuple[str, str]"]      # hybrid/runtime/tune.py
+
+
 @dataclass
 class Target:
-    """The machine: bytes of a vector and how many registers there are."""
+    """The machine: bytes of a vector and how many registers there are; who measures forms of kernels that compete."""
     vector: int = 64
+    choose: Choose | None = None
 
     def lanes(self, d: np.dtype) -> int:
         """Elements in a vector."""

@@ -10,7 +10,7 @@
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
-| HYBRID_TUNE | 0: forms of kernels are chosen by rule, never by measuring (the same on every run) |
+| HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule, the same on every run |
 """
 from __future__ import annotations
 
@@ -53,9 +53,12 @@ def cuda_graphs() -> bool:
     return os.environ.get("HYBRID_CUDA_GRAPHS", "1") != "0"
 
 
-def tune() -> bool:
-    """Whether forms of kernels that compete are measured."""
-    return os.environ.get("HYBRID_TUNE", "1") != "0"
+def tune_seconds() -> float:
+    """Seconds that a process may spend measuring forms of kernels that compete; what is no number counts as the default."""
+    try:
+        return max(float(os.environ.get("HYBRID_TUNE", "") or 0.5), 0.0)
+    except ValueError:
+        return 0.5
 
 
 def num_threads() -> int:

@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from hybrid import ir
+from hybrid.codegen import convolution
 from hybrid.errors import CompileError
 from hybrid.ir import Program
+from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import build, cache, tune
 from hybrid.runtime.cpu import CpuProgram, has_compiler
 
@@ -18,13 +20,14 @@ from .test_cpu_kernels import conv, random
 from .test_packed_convolutions import compare, exact
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="needs a compiler")
-FORMS = ("direct", "winograd")
+FORMS = ("direct", "winograd", "winograd4")
+RULE = "winograd4"                       # of network()
 
 
 @pytest.fixture(autouse=True)
 def measuring(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A process that has measured nothing yet, with a cache of its own."""
-    monkeypatch.setenv("HYBRID_TUNE", "1")
+    monkeypatch.setenv("HYBRID_TUNE", "60")
     monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(tune, "_known", {})
     monkeypatch.setattr(tune, "_spent", [0.0])
@@ -50,9 +53,9 @@ def as_measured(monkeypatch: pytest.MonkeyPatch, seconds: Mapping[str, float]) -
     """Let the forms have taken so many seconds; the list grows with each measurement."""
     counted: list[int] = []
 
-    def times(made: Mapping[str, Any]) -> dict[str, float]:
-        counted.append(len(made))
-        return {form: seconds[form] for form in made}
+    def times(calls: Mapping[str, Any]) -> dict[str, float]:
+        counted.append(len(calls))
+        return {form: seconds.get(form, 3.0) for form in calls}
     monkeypatch.setattr(tune, "_times", times)
     return counted
 
@@ -63,6 +66,34 @@ def test_results_do_not_depend_on_the_winner(winner: str, monkeypatch: pytest.Mo
     p, arrays = network()
     assert form_of(p) == winner
     compare(CpuProgram(build.planned(p, frozenset({1})))(arrays), exact(p, arrays))
+
+
+SHAPES = {"short_lines": ((3, 8, 11, 7), (16, 8, 3, 3), 1, 1), "one_channel": ((5, 1, 19, 23), (13, 1, 5, 5), 0, 1), "strided": ((2, 9, 13, 17), (10, 9, 3, 3), 1, 2),
+          "wide": ((1, 4, 6, 65), (17, 4, 3, 3), 1, 1)}
+
+
+@pytest.mark.parametrize("winner", ["direct", "turned", "spread", "gathered"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_forms_of_unpacked_convolutions(shape: str, winner: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Training's: whatever form is fastest, values and gradients are right; what cannot be printed is no candidate."""
+    monkeypatch.setattr(convolution, "NEAR", 1e9)
+    measured: list[set[str]] = []
+
+    def times(calls: Mapping[str, Any]) -> dict[str, float]:
+        for call in calls.values():
+            call()
+        measured.append(set(calls))
+        return {form: 1.0 if form == winner else 2.0 for form in calls}
+    monkeypatch.setattr(tune, "_times", times)
+    x, w, pad, stride = SHAPES[shape]
+    arrays = [random(*x), random(*w)]
+    leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
+    forward = Program(leaves, (ir.map("relu", conv(*leaves, pad, stride)),))
+    compare(CpuProgram(build.planned(forward, frozenset()))(arrays), exact(forward, arrays))
+    back = vjp_program(forward, (0, 1))
+    arrays.append(random(*forward.outputs[0].shape))
+    compare(CpuProgram(build.planned(back, frozenset()))(arrays), exact(back, arrays))
+    assert measured and all({"direct", "gathered"} & forms and len(forms) > 1 for forms in measured)
 
 
 def test_it_is_really_measured() -> None:
@@ -81,7 +112,7 @@ def test_the_next_process_does_not_measure(monkeypatch: pytest.MonkeyPatch) -> N
     as_measured(monkeypatch, {"direct": 2.0, "winograd": 1.0})
     assert form_of(p) == "direct"
     monkeypatch.setattr(tune, "_known", {})
-    assert form_of(p) == "direct" and counted == [2]
+    assert form_of(p) == "direct" and counted == [len(FORMS)]
 
 
 @pytest.mark.parametrize("content", ["", "x", "x\ny\nz", "wrong\nwinograd\nmeasured: never", "\x00\xff"], ids=["empty", "word", "lines", "wrong_check", "binary"])
@@ -93,17 +124,16 @@ def test_a_damaged_file_is_measured_again(content: str, monkeypatch: pytest.Monk
     path.write_text(content, "latin-1")
     monkeypatch.setattr(tune, "_known", {})
     counted = as_measured(monkeypatch, {"direct": 1.0, "winograd": 2.0})
-    assert form_of(p) == "direct" and counted == [2]
+    assert form_of(p) == "direct" and counted == [len(FORMS)]
 
 
 def test_a_file_of_another_form_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune, "_measured", lambda rule, candidates: ("magic", "measured: never"))
-    p, _ = network()
-    blocks = {form: p for form in FORMS}
-    assert tune.choose("direct", blocks, 1)[0] == "magic"
-    assert len(list(cache.folder().glob("choice-*.txt"))) == 1
-    assert tune._read(str(tune._name("direct", blocks)), blocks) is None
-    assert tune._read(str(tune._name("direct", blocks)), {**blocks, "magic": p}) is not None
+    monkeypatch.setattr(tune, "_measured", lambda rule, forms: ("magic", "measured: never"))
+    forms: dict[str, Any] = dict.fromkeys(FORMS)
+    assert tune.choose("direct", "a choice", forms, 1)[0] == "magic"
+    (path,) = cache.folder().glob("choice-*.txt")
+    name = path.stem.removeprefix("choice-")
+    assert tune._read(name, forms) is None and tune._read(name, {**forms, "magic": None}) == ("magic", "measured: never")      # type: ignore[dict-item]
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -131,34 +161,34 @@ def test_nothing_is_measured(why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     elif why == "small":
         monkeypatch.setattr(tune, "LEAST_WORK", 1 << 60)
     else:
-        monkeypatch.setattr(tune, "_spent", [tune.BUDGET])
-    assert form_of(p) == "winograd" and counted == []
+        monkeypatch.setattr(tune, "_spent", [60.0])
+    assert form_of(p) == RULE and counted == []
     sources = {CpuProgram(build.planned(p, frozenset({1}))).report.source for _ in range(2)}
     assert len(sources) == 1
 
 
-@pytest.mark.parametrize("direct, form", [(0.97, "winograd"), (0.9, "direct")], ids=["a_little", "clearly"])
+@pytest.mark.parametrize("direct, form", [(0.97, RULE), (0.9, "direct")], ids=["a_little", "clearly"])
 def test_another_form_must_be_clearly_faster(direct: float, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    as_measured(monkeypatch, {"direct": direct, "winograd": 1.0})
+    as_measured(monkeypatch, {"direct": direct, RULE: 1.0})
     assert form_of(network()[0]) == form
 
 
 def test_a_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(program: Program) -> None:
+    def refuse(*args: Any) -> None:
         raise CompileError("no")
-    monkeypatch.setattr(tune, "_compiled", refuse)
-    assert form_of(network()[0]) == "winograd"
+    monkeypatch.setattr(tune, "_call", refuse)
+    assert form_of(network()[0]) == RULE
     assert not list(cache.folder().glob("choice-*.txt"))
 
 
 def test_threads_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two that measure at once may find different winners; both take the first one's."""
-    turn = iter([{"direct": 1.0, "winograd": 2.0}, {"direct": 2.0, "winograd": 1.0}, {"direct": 1.0, "winograd": 2.0}])
+    turn = iter([{"direct": 1.0, "winograd": 2.0}, {"direct": 2.0, "winograd": 1.0}])
     begin = threading.Barrier(2)
 
-    def times(made: Mapping[str, Any]) -> dict[str, float]:
+    def times(calls: Mapping[str, Any]) -> dict[str, float]:
         begin.wait(60)
-        return next(turn)
+        return {**dict.fromkeys(calls, 3.0), **next(turn)}
     monkeypatch.setattr(tune, "_times", times)
     p, _ = network()
     found: list[str] = []

@@ -1,20 +1,24 @@
 """From a planned program to a shared object and the recipe to run it: layout of the pointer table, C, the compiler."""
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Mapping
 
 import numpy as np
 
 from hybrid.codegen import c as printer
 from hybrid.codegen import packed
+from hybrid.codegen.tiling import Alone
 
+from .. import config
 from ..ir import Node, Program
 from ..ir.kernel import Fused
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
 from ..passes.together import Joining
-from . import toolchain, tune
+from . import plans, toolchain, tune
 from .recipe import Recipe
 from .report import Report, make_report, note_in_place
 
@@ -84,7 +88,7 @@ def build(planned: Planned) -> Built:
     """Print and compile a planned program, and the one that prepares its values."""
     report = make_report(planned, "C")
     table = _Table(planned, report)
-    source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes())
+    source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None)
     report.scratch_bytes, report.source = planned.memory.whole - planned.memory.arena, source
     library, c = toolchain.build(source)
     report.source_path = str(c)
@@ -104,4 +108,18 @@ def prepare_plan(whole: Planned) -> Planned:
 def planned(program: Program, lasting: frozenset[int]) -> Planned:
     """The plan of a program for this machine."""
     blocking = packed.blocking(toolchain.vector_bytes())
-    return plan(program, JOINING, lasting, replace(blocking, choose=tune.choose) if blocking is not None else None)
+    return plan(program, JOINING, lasting, replace(blocking, choose=_choose) if blocking is not None else None)
+
+
+def _choose(rule: str, forms: Mapping[str, Program], work: int) -> tuple[str, str]:
+    """The form of a convolution, for the layout pass (tune.py)."""
+    what = "\n".join(f"{form} {plans.program_text(p)}" for form, p in sorted(forms.items()))
+    return tune.choose(rule, what, {form: functools.partial(_alone, p) for form, p in forms.items()}, work)
+
+
+def _alone(program: Program) -> Alone:
+    """A program to be measured."""
+    whole = plan(program)
+    table = _Table(whole, make_report(whole, "C"))
+    source, _ = printer.print_program(whole.groups, table.pointer, table.scratch, toolchain.vector_bytes())
+    return Alone(source, tuple((n.shape, n.dtype) for n in (*program.inputs, *table.fresh)), whole.memory.whole)

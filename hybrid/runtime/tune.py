@@ -1,46 +1,49 @@
 """Choice by measurement: where two forms of a kernel compete, each is compiled alone and timed on the real shapes, once; the disk
 cache remembers the fastest (for the same library, compiler and processor).
 
-``HYBRID_TUNE=0`` takes the form that is chosen by rule, everywhere and always. That form is also taken for small kernels, which
-cannot pay back their compilation, unless another one is clearly faster, and when the process has spent ``BUDGET`` seconds.
-All forms compute the same up to rounding.
+``HYBRID_TUNE`` is how many seconds a process may spend (default 0.5). With 0 the form is chosen by rule, everywhere and always.
+That form is also taken for small kernels, which cannot pay back their compilation, for what the seconds did not reach, and
+unless another one is clearly faster. All forms compute the same up to rounding.
 """
 from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Mapping
+from typing import Any, Callable, Mapping
 
 import numpy as np
 
+from hybrid.codegen.tiling import Alone
+
 from .. import config
+from ..device import aligned_bytes
 from ..errors import CompileError
-from ..ir import Program
-from ..passes.pipeline import plan
-from . import cache, plans
-from .cpu import CpuProgram
+from . import cache, plans, threads, toolchain
+from .net_ffi import ffi
 
 LEAST_WORK = 1 << 24            # products of a kernel worth measuring: about a quarter of a millisecond
-BUDGET = 0.5                    # seconds that a process may spend; what it does not reach is chosen by rule
 CLEARLY = 0.95                  # of the rule's time: what another form must stay below
 SECONDS, ROUNDS = 0.02, 5       # of one form's measurement; turns it takes at least
 
 _known: dict[str, tuple[str, str]] = {}
 _spent = [0.0]
+Makers = Mapping[str, Callable[[], "Alone | None"]]
 
 
-def choose(rule: str, candidates: Mapping[str, Program], work: int) -> tuple[str, str]:
+def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
     """Which of some forms to take, and why ("" where the rule decides). rule: the form that is taken without a measurement.
-    candidates: for each form, a program of one kernel. work: its products.
+    what: text that no other choice between these forms has. forms: how each is made, as a program of one kernel; None where it
+    cannot be. work: its products.
     """
-    if work < LEAST_WORK or not config.tune() or len(candidates) < 2:
+    if work < LEAST_WORK or not config.tune_seconds() or len(forms) < 2 or rule not in forms:
         return rule, ""
-    name = _name(rule, candidates)
-    if name is None:
+    around = plans.surroundings()
+    if around is None:
         return rule, ""
-    found = _known.get(name) or _read(name, candidates)
-    if found is None and _spent[0] < BUDGET:
-        found = _measured(rule, candidates)
+    name = cache.digest("choice 1", around, rule, " ".join(sorted(forms)), what)
+    found = _known.get(name) or _read(name, forms)
+    if found is None and _spent[0] < config.tune_seconds():
+        found = _measured(rule, forms)
         if found is not None:
             _keep(name, found)
     if found is None:
@@ -48,21 +51,13 @@ def choose(rule: str, candidates: Mapping[str, Program], work: int) -> tuple[str
     return _known.setdefault(name, found)                        # of threads that measured at once all take the first one's choice
 
 
-def _name(rule: str, candidates: Mapping[str, Program]) -> str | None:
-    """What the choice depends on; None where that cannot be told."""
-    around = plans.surroundings()
-    if around is None:
-        return None
-    return cache.digest("choice 1", around, rule, *(f"{form} {plans.program_text(p)}" for form, p in sorted(candidates.items())))
-
-
-def _read(name: str, candidates: Mapping[str, Program]) -> tuple[str, str] | None:
+def _read(name: str, forms: Makers) -> tuple[str, str] | None:
     """What was chosen before, if the file is whole."""
     try:
         check, form, why = (cache.folder() / f"choice-{name}.txt").read_text("utf-8").split("\n", 2)
     except (OSError, ValueError):
         return None
-    return (form, why) if check == cache.digest(name, form, why) and form in candidates else None
+    return (form, why) if check == cache.digest(name, form, why) and form in forms else None
 
 
 def _keep(name: str, found: tuple[str, str]) -> None:
@@ -72,14 +67,16 @@ def _keep(name: str, found: tuple[str, str]) -> None:
         pass                                                     # the next process measures again
 
 
-def _measured(rule: str, candidates: Mapping[str, Program]) -> tuple[str, str] | None:
+def _measured(rule: str, forms: Makers) -> tuple[str, str] | None:
     """The fastest form; None where one of them does not compile."""
     begin = time.perf_counter()
     try:
+        made = {form: a for form, make in forms.items() if (a := make()) is not None}
         with ThreadPoolExecutor(2) as pool:
-            made = dict(zip(candidates, pool.map(_compiled, candidates.values())))
-        seconds = _times({form: (exe, _arrays(candidates[form])) for form, exe in made.items()})
-    except CompileError:
+            libraries = pool.map(lambda a: toolchain.build(a.source)[0], made.values())
+            calls = {form: _call(a, threads.open_program(path)) for (form, a), path in zip(made.items(), libraries)}
+        seconds = _times(calls) if len(calls) > 1 else {rule: 0.0}
+    except (CompileError, OSError):
         return None
     finally:
         _spent[0] += time.perf_counter() - begin
@@ -88,29 +85,27 @@ def _measured(rule: str, candidates: Mapping[str, Program]) -> tuple[str, str] |
     return form, "measured: " + ", ".join(f"{f} {s * 1e3:.3g} ms" for f, s in sorted(seconds.items()))
 
 
-def _compiled(program: Program) -> CpuProgram:
-    """A program for one thread: how it divides over several is the same question for all forms."""
-    before, config.LIMIT.threads = config.LIMIT.threads, 1
-    try:
-        return CpuProgram(plan(program))
-    finally:
-        config.LIMIT.threads = before
-
-
-def _arrays(program: Program) -> list[np.ndarray]:
+def _call(a: Alone, library: Any) -> Callable[[], None]:
+    """A call of the kernel on arrays of its own, by one thread: how it divides over several is the same question for all forms."""
     rng = np.random.default_rng(0)
-    return [rng.standard_normal(n.shape, np.float32).astype(n.dtype) for n in program.inputs]
+    arrays = [rng.standard_normal(shape, np.float32).astype(dtype) if dtype.kind == "f" else np.zeros(shape, dtype) for shape, dtype in a.arrays]
+    arrays.append(aligned_bytes(a.arena))
+    table = ffi.new("void *[]", [ffi.cast("void *", x.ctypes.data) for x in arrays])
+
+    def call(kept: Any = arrays) -> None:
+        library.net(table)
+    return call
 
 
-def _times(made: Mapping[str, tuple[CpuProgram, list[np.ndarray]]]) -> dict[str, float]:
+def _times(calls: Mapping[str, Callable[[], None]]) -> dict[str, float]:
     """Seconds of each form: the least of turns that all take one after another, so that what else the machine does counts less."""
-    best = dict.fromkeys(made, float("inf"))
-    stop = time.perf_counter() + SECONDS * len(made)
+    best = dict.fromkeys(calls, float("inf"))
+    stop = time.perf_counter() + SECONDS * len(calls)
     turn = 0
     while turn <= ROUNDS or time.perf_counter() < stop:
-        for form, (exe, arrays) in made.items():
+        for form, call in calls.items():
             begin = time.perf_counter()
-            exe(arrays)
+            call()
             if turn:                                             # the first reads everything into the caches
                 best[form] = min(best[form], time.perf_counter() - begin)
         turn += 1
