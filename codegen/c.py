@@ -1,8 +1,6 @@
 """C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from importlib import resources
 from typing import Callable, Sequence
 
@@ -15,7 +13,8 @@ from hybrid.passes.together import Group
 from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort, vector
 from .contraction import Contraction, sum_dtype, supported
 from .registers import support
-from .tiling import Alone, Choose, Target
+from .shared import LARGE, share, units
+from .tiling import Target
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of
@@ -157,9 +156,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if k.kind == "convolution":
         return packed.print_packed(k, name, target)
     if supported(k):
-        def gathered() -> Printed:
-            return print_contraction(k, name, target)
-        return convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)) or gathered()
+        return convolution.print_convolution(k, name, target) or print_contraction(k, name, target)
     kind = k.kind
     if kind == "concat":
         return print_concat(k, name)
@@ -178,20 +175,6 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
 
 
 ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does
-
-_KERNEL = re.compile(r"\bk[0-9]+")
-
-
-def share(kernels: Sequence[Printed]) -> list[Printed]:
-    """Kernels that differ in their names alone become one function, called with other pointers: each is compiled once."""
-    first: dict[str, str] = {}
-    out = []
-    for p in kernels:
-        own = p.name
-        name = first.setdefault(_KERNEL.sub(lambda m: "@" if m[0] == own else m[0], p.source), own)
-        out.append(p if name == p.name else replace(p, name=name, source=""))
-    return out
-
 
 def joins(k: Kernel) -> bool:
     """Whether a kernel may be one of several that a team of threads computes without waiting."""
@@ -212,26 +195,17 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
     """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored value's address."""
     lines = []
     for i, (team, kernels) in enumerate(groups):
-        calls = [f"  {p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else [])])});" for p in kernels]
+        calls = [f"  {p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *p.numbers])});"
+                 for p in kernels]
         lines += ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
     return "\n".join(["void net(void **b) {", *lines, "}"])
 
 
-def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
-    """A printed product as a program of its own; the kernel's name does not matter."""
-    assert k.dot is not None
-    own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
-    parts = [prelude(), support(sum_dtype(k.dot), target), vector.support(target.vector // 4, [p.source]) if p.vectors else "", own.source,
-             print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]", lambda group, nbytes: f"b[{len(p.args)}]")]
-    return Alone("\n".join(parts), tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
-
-
-def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int,
-                  choose: Choose | None = None) -> tuple[str, int]:
+def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int) -> tuple[str, int]:
     """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of such memory,
-    from a group's place and the bytes. choose: measures forms of kernels that compete.
+    from a group's place and the bytes.
     """
-    target = Target(vector_bytes, choose)
+    target = Target(vector_bytes)
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
     teams = [in_team(g) for g in groups]
     printed = share([print_in_team(k, f"k{k.number}", target) if team else print_kernel(k, f"k{k.number}", target)
@@ -240,7 +214,9 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
+    net = print_net(calls, pointer, scratch)
+    large = sum(len(p.source) for p in printed) + len(net) >= LARGE
     parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
              vector.support(vector_bytes // 4, [p.source for p in printed]) if any(p.vectors for p in printed) else "",
-             *(p.source for p in printed if p.source), print_net(calls, pointer, scratch)]
+             *([units(printed, net)] if large else [*(p.source for p in printed if p.source), net])]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

@@ -9,7 +9,7 @@ from . import config
 from .runtime.report import Report
 
 LAST_CHANGE = [""]                    # the block attribute that was assigned last, for the text of a cache miss
-_FIRST_KERNEL = re.compile(r'^(static void k0\(|extern "C" __global__)', re.MULTILINE)
+_FIRST_KERNEL = re.compile(r'^(static void k0\(|HY_KERNEL void k|extern "C" __global__)', re.MULTILINE)
 
 
 def _print(text: str) -> None:

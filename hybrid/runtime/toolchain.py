@@ -17,6 +17,8 @@ from ..errors import CompileError
 from . import cache
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-w")
+UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.shared)
+MOST_UNITS = 8
 _build_lock = forking.lock()
 _building: dict[str, threading.Lock] = {}
 _warned: list[bool] = []
@@ -163,14 +165,47 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
     return so, so.with_suffix(".c")
 
 
-def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
+def cores() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path, folder: str) -> tuple[list[list[str]], list[str] | None]:
+    """Compiler runs that may take place at the same time, and the one that links what they give."""
+    count = min(cores(), MOST_UNITS) if UNITS in source else 1
+    if count == 1:
+        return [[cc, *flags, str(c), "-o", f"{folder}/net.so", "-lm"]], None
+    objects = [f"{folder}/{i}.o" for i in range(count)]
+    runs = [[cc, *(f for f in flags if f != "-shared"), f"-DHY_UNIT={i}", f"-DHY_UNITS={count}", "-c", str(c), "-o", o] for i, o in enumerate(objects)]
+    return runs, [cc, *flags, *objects, "-o", f"{folder}/net.so", "-lm"]
+
+
+def _run(commands: list[list[str]], c: Path) -> None:
+    """Run them at the same time. CompileError with what the first says that fails."""
     import subprocess                                    # noqa: PLC0415
+    runs: list[subprocess.Popen[str]] = []
+    try:
+        for command in commands:
+            runs.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
+        said = [run.communicate()[1] for run in runs]
+    finally:
+        for run in runs:
+            if run.poll() is None:                       # interrupted
+                run.kill()
+                run.wait()
+    wrong = next((text for run, text in zip(runs, said) if run.returncode), None)
+    if wrong is not None:
+        raise CompileError(f"{commands[0][0]} refused the generated program {c}:\n{wrong[-4000:]}")
+
+
+def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
     c = cache.write(c, source.encode())
     with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
+        runs, link = _commands(cc, flags, source, c, d)
+        _run(runs, c)
+        if link is not None:
+            _run([link], c)
         out = Path(d) / "net.so"
-        run = subprocess.run([cc, *flags, str(c), "-o", str(out), "-lm"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        if run.returncode:
-            raise CompileError(f"{cc} refused the generated program {c}:\n{run.stderr[-4000:]}")
         if not out.is_file():
             raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C compiler?")
         content = out.read_bytes()

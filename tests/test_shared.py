@@ -1,0 +1,112 @@
+"""Kernels that do the same are one C function; large programs are compiled in several units at the same time."""
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hybrid import ir
+from hybrid.codegen import shared
+from hybrid.codegen.loops import Printed
+from hybrid.ir import Node, Program
+from hybrid.passes.pipeline import plan
+from hybrid.runtime import reference, toolchain
+from hybrid.runtime.build import JOINING
+from hybrid.runtime.cpu import CpuProgram
+
+from .programs import normal
+
+pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
+
+
+def functions(source: str) -> list[str]:
+    """Names of the kernels' functions."""
+    return re.findall(r"^(?:static|HY_KERNEL) void (k\d+)\([^;]*\) \{$", source, re.MULTILINE)
+
+
+def checked(p: Program, arrays: list[np.ndarray], *args: Any) -> CpuProgram:
+    """The compiled program, which gives what the reference gives."""
+    exe = CpuProgram(plan(p, *args))
+    want = reference.run(p, [a.copy() for a in arrays], np)[0]
+    for got, exact in zip(exe([a.copy() for a in arrays]), want, strict=True):
+        np.testing.assert_allclose(got, exact, rtol=1e-5, atol=1e-5)
+    return exe
+
+
+def unrolled(x: Node, w: Node) -> list[Node]:
+    """A recurrent cell's states for a sequence (batch, steps, width)."""
+    batch, steps, width = x.shape
+    out: list[Node] = []
+    for t in range(steps):
+        part = ir.reshape(ir.slice(x, (0, t, 0), (batch, 1, width)), (batch, width))
+        out.append(ir.map("tanh", part + ir.dot(out[-1], w, ((1,), (0,))) if out else part))
+    return out
+
+
+def test_offsets_become_arguments() -> None:
+    x, w = ir.input(0, (5, 40, 7), "float32"), ir.input(1, (7, 7), "float32")
+    exe = checked(Program((x, w), tuple(unrolled(x, w))), [normal(5, 40, 7), normal(7, 7)])
+    assert len(functions(exe.report.source)) < 5 and len(exe.report.kernels) == 40
+
+
+@pytest.mark.parametrize("count", (2, shared.MANY, 60))
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_constants_become_arguments_where_there_are_many(count: int, dtype: str) -> None:
+    leaves = [ir.input(i, (3, 50), dtype) for i in range(count)]
+    p = Program(tuple(leaves), tuple(ir.map("exp", v * (0.1 + i)) + ir.reduce("sum", v, (1,), keepdims=True) for i, v in enumerate(leaves)))
+    exe = checked(p, [normal(3, 50, dtype=dtype) for _ in leaves], JOINING)
+    assert len(functions(exe.report.source)) == (count if count < shared.MANY else 1)
+
+
+def printed(name: str, body: str, before: str = "") -> Printed:
+    return Printed(name, f"{before}static void {name}(float *p0) {{\n{body}\n}}\n", [], "elementwise")
+
+
+@pytest.mark.parametrize("line", ("  float a[{}];",
+                                  "  #pragma GCC unroll {}", "  static const float c = 0x1.{}p+0f;", "  p0[{}] = 1;", "  for (long i = 0; i < {}; i++) p0[i] = 1;"),
+                         ids=("array", "pragma", "static", "index", "bound"))
+def test_numbers_that_must_be_constants_stay(line: str) -> None:
+    kernels = [printed(f"k{i}", line.format(i + 3)) for i in range(8)]
+    assert [p.name for p in shared.share(kernels)] == [p.name for p in kernels]
+
+
+def test_numbers_of_helper_functions_stay() -> None:
+    kernels = [printed(f"k{i}", f"  k{i}_tile(p0);", f"static void k{i}_tile(float *p0) {{\n  p0[p0[0] + {i}] = 1;\n}}\n") for i in range(8)]
+    assert [p.name for p in shared.share(kernels)] == [p.name for p in kernels]
+
+
+def test_what_an_argument_replaces() -> None:
+    kernels = [printed(f"k{i}", f"  p0[q + {i + 1}] = 0x{i}.8p+0f * x + 0x{i}.8p+0f + p0[q + 7];") for i in range(6)]
+    out = shared.share([*kernels, printed("k9", "  p0[q + 3] = 0x2.8p+0f * x + 0x2.8p+0f + p0[q + 7];")])
+    assert [p.name for p in out] == ["k0"] * 7 and [bool(p.source) for p in out] == [True] + [False] * 6
+    assert "p0[q + num0_] = num1_ * x + num1_ + p0[q + 7];" in out[0].source and "const long num0_, const float num1_) {" in out[0].source
+    assert out[2].numbers == out[6].numbers == ("3", "0x2.8p+0f") and "__attribute__((noinline));" in out[0].source
+
+
+@pytest.mark.parametrize("cores", (1, 2, 5))
+def test_large_programs_are_compiled_in_units(cores: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+    run = toolchain._run
+    monkeypatch.setattr(toolchain, "cores", lambda: cores)
+    monkeypatch.setattr(toolchain, "_run", lambda commands, c: (ran.extend(commands), run(commands, c)))
+    monkeypatch.setattr("hybrid.codegen.c.LARGE", 100)
+    x, w = ir.input(0, (65, 33 + cores), "float32"), ir.input(1, (33 + cores, 129), "float32")
+    y = ir.map("relu", ir.dot(x, w, ((1,), (0,))))
+    p = Program((x, w), (ir.map("exp", y - ir.reduce("max", y, (1,), keepdims=True)), ir.reduce("sum", y, (0,))))
+    exe = checked(p, [normal(65, 33 + cores), normal(33 + cores, 129)])
+    assert toolchain.UNITS in exe.report.source and len(ran) == (1 if cores == 1 else cores + 1)
+    assert any("-DHY_UNIT=1" in c for c in ran) == (cores > 1)
+
+
+def test_an_error_in_one_unit_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(toolchain, "cores", lambda: 3)
+    text = f"#if HY_UNIT == 1\nthis is no C\n#endif\n{toolchain.UNITS}\nint x;\n#endif\n"
+    with pytest.raises(toolchain.CompileError, match="refused the generated program"):
+        toolchain.build(text)
+
+
+def test_both_sides_agree_on_the_line() -> None:
+    assert toolchain.UNITS == shared.UNITS
