@@ -1,6 +1,8 @@
 """C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from importlib import resources
 from typing import Callable, Sequence
 
@@ -14,7 +16,7 @@ from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall,
 from .contraction import Contraction, sum_dtype, supported
 from .registers import support
 from .shared import LARGE, share, units
-from .tiling import Target
+from .tiling import Alone, Choose, Target
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of
@@ -156,7 +158,9 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if k.kind == "convolution":
         return packed.print_packed(k, name, target)
     if supported(k):
-        return convolution.print_convolution(k, name, target) or print_contraction(k, name, target)
+        def gathered() -> Printed:
+            return print_contraction(k, name, target)
+        return convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)) or gathered()
     kind = k.kind
     if kind == "concat":
         return print_concat(k, name)
@@ -201,11 +205,21 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
     return "\n".join(["void net(void **b) {", *lines, "}"])
 
 
-def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int) -> tuple[str, int]:
+def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
+    """A printed product as a program of its own; the kernel's name does not matter."""
+    assert k.dot is not None
+    own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
+    parts = [prelude(), support(sum_dtype(k.dot), target), vector.support(target.vector // 4, [p.source]) if p.vectors else "", own.source,
+             print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]", lambda group, nbytes: f"b[{len(p.args)}]")]
+    return Alone("\n".join(parts), tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
+
+
+def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int,
+                  choose: Choose | None = None) -> tuple[str, int]:
     """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of such memory,
-    from a group's place and the bytes.
+    from a group's place and the bytes. choose: measures forms of kernels that compete.
     """
-    target = Target(vector_bytes)
+    target = Target(vector_bytes, choose)
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
     teams = [in_team(g) for g in groups]
     printed = share([print_in_team(k, f"k{k.number}", target) if team else print_kernel(k, f"k{k.number}", target)
