@@ -25,6 +25,8 @@ from .tree import flatten, unflatten
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state", "repeated arrays")
 
+RENEW = 32                      # calls after which a shortest way that ended is laid again
+
 
 class Trace:
     """One trace: the variables that stand for arrays, and what they stand for."""
@@ -157,6 +159,7 @@ class Hybridized:
         self.entries: dict[Any, Entry] = {}
         self.cache_misses: list[str] = []
         self._lock = threading.RLock()
+        self._missed = 0                                 # calls that the shortest way did not take
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
         self.quick: Callable[..., Any] | None = None
@@ -202,6 +205,8 @@ class Hybridized:
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
             entry, version, train, np_array = last
             if entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array and self.version() == version:
+                if quick is not None and entry.single:
+                    self._renew_quick(entry, args)
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx, entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
         return self._slow(args, kwargs)
@@ -232,6 +237,13 @@ class Hybridized:
         if new and entry.recorded and config.debug_level():
             debug.compiled(self.name, entry.report())
         return out
+
+    def _renew_quick(self, entry: Entry, args: Any) -> None:
+        """The shortest way ended (another block was made, a parameter replaced) though the program is still right: lay it again, if it is asked for often."""
+        self._missed += 1
+        if self._missed >= RENEW:
+            self._missed = 0
+            self._make_quick(entry, args)
 
     def _make_quick(self, entry: Entry, args: Any) -> None:
         """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
