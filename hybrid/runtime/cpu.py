@@ -177,7 +177,8 @@ class Bound:
     def __init__(self, program: CpuProgram, fixed: Sequence[int]):
         self.program = program
         self._fixed = tuple(fixed)
-        self._free = [i for i in range(program.given) if i not in set(fixed)]
+        kept = set(fixed)
+        self._free = [i for i in range(program.given) if i not in kept]
         self._checks = [(i, *program._inputs[i]) for i in self._free]
         self._finished = program._simple or not program._results and not program._updates
         self._writes_given = not program._written.isdisjoint(self._free)
