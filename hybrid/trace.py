@@ -12,7 +12,7 @@ from .array import NDArray, array, wrap
 from .device import Context, current_context
 from .dispatch import common_context
 from .entry import Entry
-from .errors import DeviceError, TraceError, user_location
+from .errors import DeferredInitializationError, DeviceError, TraceError, user_location
 from .quick import make_quick
 from .ir import Program
 from .ops.registry import find
@@ -137,6 +137,15 @@ def _repeats(arrays: Sequence[NDArray]) -> Any:
     """Where one array object is given more than once (a change through one is seen through the other), else None."""
     ids = [id(a) for a in arrays]
     return tuple(map(ids.index, ids)) if len(set(ids)) < len(ids) else None
+
+
+def _finish(holders: Sequence[Any]) -> bool:
+    """Initialize deferred parameters by the shapes that a trace found out; whether there were any."""
+    deferred = [h for h in holders if hasattr(h, "finish_from_trace")]
+    some = any(h.is_deferred for h in deferred)
+    for h in deferred:
+        h.finish_from_trace()
+    return some
 
 
 class Hybridized:
@@ -291,11 +300,28 @@ class Hybridized:
         debug.missed(self.name, self.cache_misses[-1])
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:
-        trace = Trace(ctx, SCOPE.training)
         self.around.refresh()
+        trace = self._new_trace(arrays, held, ctx)
+        try:
+            leaves, out_structure = self._run_traced(trace, structure, arrays, held)
+        except DeferredInitializationError:              # a step that asks for values of parameters whose shapes this trace has found out
+            if not _finish(trace.holders):
+                raise
+            trace = self._new_trace(arrays, held, ctx)
+            leaves, out_structure = self._run_traced(trace, structure, arrays, held)
+        self._note_blocks(trace.blocks)
+        _finish(trace.holders)
+        return self._entry(trace, leaves, out_structure, cls)
+
+    def _new_trace(self, arrays: list[NDArray], held: list[NDArray], ctx: Context) -> Trace:
+        trace = Trace(ctx, SCOPE.training)
         trace.places = self.around.arrays()
         trace.given = [*arrays, *held]
         trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
+        return trace
+
+    def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray], held: list[NDArray]) -> tuple[list[Symbol], Any]:
+        """The results of the traced code and how they were put together."""
         with _active(trace):
             titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
             symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(titles, arrays)]
@@ -309,12 +335,7 @@ class Hybridized:
                 result = separate(self.fn(*args, **kwargs))
             leaves: list[Any] = []
             out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
-            leaves = [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves]
-        self._note_blocks(trace.blocks)
-        for holder in trace.holders:
-            if hasattr(holder, "finish_from_trace"):
-                holder.finish_from_trace()
-        return self._entry(trace, leaves, out_structure, cls)
+            return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure
 
     def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any) -> Entry:
         trace.finish()

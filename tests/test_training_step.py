@@ -324,3 +324,43 @@ def test_an_update_written_over_a_variable_leaves_it_one() -> None:
         loss.backward()
         nd.sgd_update(w, w.grad, lr=1e-3, out=w)
         assert (w.grad.asnumpy() != 0).all() and w.asnumpy()[0, 0] < 1 - 1e-3 * k
+
+
+@pytest.mark.parametrize("name", ["sgd", "adam", "nag"])
+@pytest.mark.parametrize("partly", [False, True], ids=["all", "some"])
+def test_the_first_step_finds_shapes(name: str, partly: bool) -> None:
+    """Layers without input sizes in a step that is compiled at once: as eagerly, and counted once."""
+    def net_without_sizes() -> Any:
+        mx.random.seed(3)
+        net = nn.HybridSequential()
+        net.add(nn.Dense(8, activation="relu", in_units=4 if partly else 0), nn.Dense(5, activation="tanh"), nn.Dense(3))
+        net.initialize(mx.init.Xavier())
+        return net
+    nets, trainers, losses = [], [], []
+    for compiled in (False, True):
+        nets.append(net_without_sizes())
+        trainers.append(gluon.Trainer(nets[-1].collect_params(), name, {"learning_rate": 0.1}))
+        losses.append(train(nets[-1], trainers[-1], compiled))
+    np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5, atol=1e-6)
+    for a, b in zip(weights(nets[1]), weights(nets[0])):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert trainers[1]._optimizer.num_update == trainers[0]._optimizer.num_update == 5
+
+
+def test_a_shape_that_no_step_finds() -> None:
+    """A parameter that the step does not reach stays unknown, which is said."""
+    net, other = nn.Dense(3), nn.Dense(2)
+    for n in (net, other):
+        n.initialize()
+    trainer = gluon.Trainer([*net.collect_params().values(), *other.collect_params().values()], "sgd")
+    x, y = data()
+
+    @mx.hybridize
+    def step(x: Any, y: Any) -> Any:
+        with autograd.record():
+            loss = LOSS(net(x), y)
+        loss.backward()
+        trainer.step(6)
+        return loss
+    with pytest.raises(mx.errors.HybridError, match=r"dense\d+_(weight|bias)"):
+        step(x, y)

@@ -311,6 +311,11 @@ class Parameter:
             self.shape = found
         self._traced = None
 
+    @property
+    def is_deferred(self) -> bool:
+        """Whether it waits for its shape to be initialized."""
+        return self._data is None and self._deferred is not None
+
     def finish_from_trace(self) -> None:
         """Take over the shape that a trace found out."""
         if self._data is None and self._traced is not None:
