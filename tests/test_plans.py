@@ -203,7 +203,7 @@ def test_what_is_no_plain_data_has_no_key() -> None:
 CHANGES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "flags": lambda m: m.setattr(toolchain, "FLAGS", (*toolchain.FLAGS, "-g")),
     "vectors": lambda m: m.setattr(toolchain, "vector_bytes", lambda: 8),
-    "environment": lambda m: m.setenv("HYBRID_TUNE", "0"),
+    "environment": lambda m: m.setenv("HYBRID_TUNE", "0.25"),
     "compiler": lambda m: m.setattr(toolchain, "compiler_version", lambda cc: "another"),
     "processor": lambda m: m.setattr(toolchain, "cpu_features", lambda: "another"),
     "numpy": lambda m: m.setattr(np, "__version__", "another"),
