@@ -60,15 +60,14 @@ class CpuProgram:
             part, whole = built.prepare, again
             prepare = CpuProgram.__new__(CpuProgram)
             prepare._take(part, lambda: _prepare_plan(whole()), begin)
-        self._set(built.recipe, _opened(built), prepare, again)
-        self._report = built.report
+        self._set(built.recipe, _opened(built), prepare, again, built.report)
         built.report.compile_seconds = time.perf_counter() - begin
 
-    def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]") -> None:
+    def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]", report: Report | None = None) -> None:
         self.recipe, self.prepare, self._again = recipe, prepare, again
         self._lib, self._net = library, library.net
         threads.share(library)
-        self._report: Report | None = None
+        self._report = report
         self._seconds = 0.0
         self._inputs, self._constants, self._new = recipe.inputs, recipe.constants, recipe.fresh
         self.given, self.slots = recipe.given, recipe.slots      # inputs of the caller; those after them are prepared
