@@ -49,15 +49,24 @@ def support(lanes: int, sources: Iterable[str] = ()) -> str:
                       *((resources.files("hybrid.kernels") / "c" / name).read_text() for name in ["vector.h", *(["power.h"] if any("hyv_pow(" in s for s in sources) else [])])])
 
 
+_WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(", "HYV_KEEP@(": "HYV_FIRSTARG("}
+_MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ", "HYV_KEEP@(": "HYV_SELECT(mk, "}
+
+
 def copies(lines: list[str], q: int) -> list[str]:
     """The template's statements for copy q."""
-    return [line.replace("HYV_LOAD@(", "HYV_LOAD(").replace("HYV_STORE@(", "HYV_STORE(").replace("HYV_STREAM@(", "HYV_STREAM(").replace("HYV_KEEP@(", "HYV_FIRSTARG(").replace("@", f"_{q}") for line in lines]
+    return [_filled(line, _WHOLE, q) for line in lines]
 
 
 def masked(lines: list[str]) -> list[str]:
     """The template's statements for the last turn, in which only the lanes of mask mk count."""
-    return [line.replace("HYV_LOAD@(", "HYV_LOADM(mk, ").replace("HYV_STORE@(", "HYV_STOREM(mk, ").replace("HYV_STREAM@(", "HYV_STOREM(mk, ").replace("HYV_KEEP@(", "HYV_SELECT(mk, ").replace("@", "_0")
-            for line in lines]
+    return [_filled(line, _MASKED, 0) for line in lines]
+
+
+def _filled(line: str, words: dict[str, str], q: int) -> str:
+    for old, new in words.items():
+        line = line.replace(old, new)
+    return line.replace("@", f"_{q}")
 
 
 def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "") -> list[str]:
