@@ -40,9 +40,9 @@ class Turned(Direct):
         best: TurnedTile | None = None
         for nv in range(1, min(4, -(-rows // self.lanes)) + 1):
             panels = -(-rows // (nv * self.lanes))
-            for parts in range(1, xs + 1):
+            for parts in range(-(-xs // max(min(limit // nv, self.lanes), 1)), xs + 1):     # from the fewest whose lines fit the registers
                 c = -(-xs // parts)
-                if c * nv > limit or c > self.lanes:
+                if c * nv > limit:
                     continue
                 for r in range(1, ys + 1 if c == xs else 2):
                     if r * c * nv > limit or r * c > self.lanes:
