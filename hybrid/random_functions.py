@@ -43,6 +43,8 @@ def _draw(space: str, name: str) -> Callable[..., Any]:
         if len(args) > len(parameters) + 4:
             raise AttributeValueError(f"{space}.random.{name} takes {', '.join(parameters)}, shape, dtype, ctx, out; got {len(args)} values")
         given = {"shape": shape, "dtype": dtype, "ctx": ctx, "out": out, **{k: v for k, v in parameters.items()}, **positional, **kwargs}
+        if not SCOPE.symbolic:                               # notes on a Symbol, and its name
+            given = {k: v for k, v in given.items() if not k.startswith("__")}
         values = [given.pop(k) for k in parameters]
         if any(v is None for v in values):
             raise AttributeValueError(f"{space}.random.{name} needs {' and '.join(parameters)}")
