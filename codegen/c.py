@@ -19,7 +19,8 @@ from .shared import LARGE, share, units
 from .tiling import Alone, Choose, Target
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
-from .loops import PARALLEL_WORK, SINGLE, Printed, chain, close, group_loops, loop_pragma, merged_axes, pointer_names, rename, signature, store_side, work_of
+from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, group_loops, loop_pragma, merged_axes, pointer_names, rename,
+                    signature, store_side, work_of)
 
 _HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "pool.h"))
 
@@ -49,7 +50,7 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     order = first + [a for a in range(len(extents)) if a not in first]
     sizes = [extents[a] for a in order]
 
-    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var]]:
+    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], list[Ix]]:
         loops, at = group_loops(sizes, groups)
         idx: list[Ix] = [Ix()] * len(extents)
         for a, x in zip(order, at):
@@ -61,14 +62,14 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
         blocks[-1].lines.append(e.store(names[root], root, tuple(idx), value))
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), names[n], blocks)
-        return e, blocks, loops
+        return e, blocks, loops, idx
 
     def probe(groups: list[list[int]]) -> bool:
         return build(groups)[0].divisions <= plain
     plain = build([[i] for i in range(len(sizes))])[0].divisions
     groups = merged_axes(sizes, probe, len(first)) if len(sizes) > 1 else [[i] for i in range(len(sizes))]
-    _, blocks, loops = build(groups)
-    body = close(blocks, loops, loop_pragma(loops, work_of(k), team))
+    _, blocks, loops, idx = build(groups)
+    body = (close_blocks if crosses(k, loops, idx) else close)(blocks, loops, loop_pragma(loops, work_of(k), team))
     if team and (not loops or loops[0].extent == 1):
         body = [SINGLE, "{", *body, "}"]
     stores = len(k.stores)

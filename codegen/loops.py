@@ -7,13 +7,16 @@ from typing import Callable, Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, substitute, unlinear, var, variables
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C
 from .emit import Block, Emitter, loop_nest
 
 PARALLEL_WORK = 1 << 18        # additions (about 50 us) below which waking threads costs more than they save
+TALL, WIDE = 64, 8             # turns of the last two loops that are done together where an array is read across
+LINES = 256                    # cache lines that stay in a core's first cache from one turn to the next
+NEAR = 1 << 16                 # bytes of an array that may be read in any order
 SINGLE = "#pragma omp single nowait"          # what one of a team of threads does
 
 
@@ -82,6 +85,41 @@ def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list
         nest = loop_nest([loops[depth]], body)
         head = pragma(depth, body)
         body = [*blocks[depth].lines, *([head] if head else []), *nest]
+    return body
+
+
+def crosses(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix]) -> bool:
+    """Whether a large array is read across (neighbours of it in turns of the last loop but one) in more cache lines than stay
+    near, or in lines that take one another's place. idx: the result's index by axis.
+    """
+    if k.kind != "elementwise" or len(loops) < 2 or loops[-2].extent < TALL or loops[-1].extent < WIDE:
+        return False
+    for n, uses in k.reads.items():
+        for at in (linear(n.shape, rename(u.idx, k.loops, idx)) for u in uses if n.nbytes >= NEAR):
+            step = coefficient(at, loops[-1])
+            if step and coefficient(at, loops[-2]) == 1 and (loops[-1].extent > LINES or step * n.dtype.itemsize % 2048 == 0):
+                return True
+    return False
+
+
+def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str]) -> list[str]:
+    """As ``close``, the two innermost loops in blocks: a cache line that is read across serves one side of a block."""
+    u, v = loops[-2:]
+    depth = len(loops) - 1
+
+    def steps(x: Var, size: int, body: list[str]) -> list[str]:
+        return [f"for (long {x.name}_b = 0; {x.name}_b < {x.extent}; {x.name}_b += {size}) {{", *("  " + line for line in body), "}"]
+
+    def part(x: Var, size: int, body: list[str]) -> list[str]:
+        end = f"{x.name}_b + {size}" if x.extent % size == 0 else f"({x.name}_b + {size} < {x.extent} ? {x.name}_b + {size} : {x.extent})"
+        return [f"for (long {x.name} = {x.name}_b; {x.name} < {end}; {x.name}++) {{", *("  " + line for line in body), "}"]
+    lanes = pragma(depth, blocks[-1].lines)
+    block = part(u, TALL, [*blocks[depth].lines, *([lanes] if lanes else []), *part(v, WIDE, blocks[-1].lines)])
+    body = steps(u, TALL, steps(v, WIDE, block))
+    for outer in reversed(range(depth)):
+        head = pragma(outer, body)
+        nest = body if outer == depth - 1 else loop_nest([loops[outer]], body)
+        body = [*blocks[outer].lines, *([head] if head else []), *nest]
     return body
 
 

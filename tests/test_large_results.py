@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.codegen import rows
+from hybrid.codegen import loops, rows
 from hybrid.runtime import toolchain
 
 FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -79,3 +79,24 @@ def test_rows_that_end_within_a_line(form: str, monkeypatch: pytest.MonkeyPatch)
 def test_real_size() -> None:
     """Above the size where it begins."""
     assert "const int past" in _check("softmax", (4096, 512), False).source
+
+
+@pytest.mark.parametrize("shape", [(64, 512), (67, 301), (129, 4096), (300, 65), (1, 700), (512, 7)], ids=str)
+@pytest.mark.parametrize("threads", ["1", "3"])
+def test_read_across(shape: tuple[int, int], threads: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Transposed arrays are read in blocks: also with odd ends, three axes, two transposed arguments, threads."""
+    monkeypatch.setattr(loops, "NEAR", 1)
+    monkeypatch.setattr(loops, "LINES", 16)
+    monkeypatch.setenv("HYBRID_CPU_TEST", f"across{threads}")
+    monkeypatch.setenv("HYBRID_NUM_THREADS", threads)
+    n, m = shape
+    rng = np.random.default_rng(0)
+    x, y, z = (rng.standard_normal(s).astype(np.float32) for s in ((m, n), (n, m), (5, m, n)))
+
+    def turned(x: Any, y: Any, z: Any) -> Any:
+        return x.T + y, nd.tanh(x.T) * 2 + x.T, z.transpose((0, 2, 1)) * y.expand_dims(0), (x.T > y).astype("int32")
+    compiled = mx.hybridize(turned)
+    found = compiled(*map(nd.array, (x, y, z)))
+    for f, e in zip(found, (x.T + y, np.tanh(x.T) * 2 + x.T, z.transpose(0, 2, 1) * y[None], (x.T > y).astype(np.int32))):
+        np.testing.assert_allclose(f.asnumpy(), e, rtol=1e-5, atol=1e-6)
+    assert ("_b += 8" in compiled.report().source) == (n >= loops.TALL and m >= loops.WIDE)
