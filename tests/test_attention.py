@@ -181,6 +181,25 @@ def test_interleaved_operators() -> None:
     assert kinds(f) == ["attention"]
 
 
+def test_within_a_loop() -> None:
+    """Steps of a loop have the kernel too."""
+    def f(x: Any) -> Any:
+        return nd.contrib.foreach(lambda row, state: (nd.batch_dot(nd.softmax(nd.batch_dot(row + state, row, transpose_b=True)), row), state + 1), x, nd.zeros((1,)))[0]
+    x = nd.array(random(3, 2, 9, 4))
+    g = mx.hybridize(f)
+    np.testing.assert_allclose(g(x).asnumpy(), f(x).asnumpy(), rtol=1e-5, atol=1e-6)
+    whole = list(g._engine.entries.values())[-1].exe.planned.fused.kernels
+    assert "attention" in [k.kind for loop in whole if loop.kind == "loop" for k in loop.inner.fused.kernels]
+
+
+def test_no_depth() -> None:
+    """Scores of no products are all zero: every key has the same weight."""
+    q, k, v = nd.zeros((2, 9, 0)), nd.zeros((2, 5, 0)), nd.array(random(2, 5, 3))
+    f = mx.hybridize(lambda q, k, v: nd.batch_dot(nd.softmax(nd.batch_dot(q, k, transpose_b=True)), v))
+    want = np.broadcast_to(v.asnumpy().mean(1, keepdims=True), (2, 9, 3))
+    np.testing.assert_allclose(f(q, k, v).asnumpy(), want, rtol=1e-5, atol=1e-6)
+
+
 def dense_attention(q: Any, k: Any, v: Any) -> tuple[Any, Any]:
     p = nd.softmax(nd.batch_dot(q, k, transpose_b=True) / 2)
     return nd.batch_dot(p, v), p

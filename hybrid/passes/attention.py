@@ -171,7 +171,7 @@ def _match(dot: Node) -> Attention:
         raise _No
     scores, scores_at = found
     query = 0 if scores_at[-2] == var(row) else 1
-    if scores.args[0].shape[scores.attrs["contract"][0][0]] > MOST_DEPTH:
+    if not 1 <= scores.args[0].shape[scores.attrs["contract"][0][0]] <= MOST_DEPTH:
         raise _No
     _one_place(logits, weights_at, scores, scores_at)
     _one_place(a, at, weights, weights_at)
