@@ -40,8 +40,12 @@ def run_graph(outputs: Symbol, value_of: Any, eager: bool, watch: Watch | None =
 
 
 # operators that do not go by the rule of ``watcher``, as MXNet 1.9.1 names them
-_PLAIN_INPUT, _NAMED_INPUT = {"Activation", "Flatten", "Reshape", "Cast"}, {"softmax", "log_softmax", "squeeze"}
-_PLAIN_OUTPUT, _NAMED_OUTPUT = {"Flatten", "Reshape", "Cast"}, {"softmax", "elemwise_add", "elemwise_sub", "elemwise_mul", "elemwise_div"}
+_PLAIN_INPUT = {"Activation", "Flatten", "Reshape", "Cast", "SoftmaxActivation", "BlockGrad"}
+_NAMED_INPUT = {"softmax", "log_softmax", "squeeze", "tile", "one_hot", "repeat", "reverse", "_contrib_quadratic", "cumsum", "_np_cumsum", "diag", "moments",
+                "_contrib_BilinearResize2D"}
+_PLAIN_OUTPUT = {"Flatten", "Reshape", "Cast", "BlockGrad", "Embedding"}
+_NAMED_OUTPUT = {"softmax", "softmin", "elemwise_add"}
+_INPUTS, _OUTPUTS = {"cumsum": ["a"]}, {"make_loss": ["loss"]}
 
 
 def watcher(hooks: Sequence[tuple[Callable[..., Any], bool]]) -> Watch:
@@ -57,9 +61,11 @@ def watcher(hooks: Sequence[tuple[Callable[..., Any], bool]]) -> Watch:
         given = list(n.opdef.inputs) if not n.opdef.variadic else [f"arg{i}" for i in range(len(inputs))]
         if len(inputs) == 1 and (not layer or op in _PLAIN_INPUT) and op not in _NAMED_INPUT:
             given = ["input0"]
+        given = _INPUTS.get(op, given)
         named = (layer or op in _NAMED_OUTPUT) and op not in _PLAIN_OUTPUT
         gives = [f"output{i}" for i in range(len(outputs))] if named and len(outputs) > 1 else ["output" if named else "0"] if len(outputs) == 1 else \
             [str(i) for i in range(len(outputs))]
+        gives = _OUTPUTS.get(op, gives)
         for hook, everything in hooks:
             for name, x in zip(given, inputs if everything else []):
                 hook(f"{n.name}_{name}".encode(), op.encode(), x)
