@@ -97,5 +97,21 @@ def test_what_only_fills_the_memory_is_refused(case: str) -> None:
         tracemalloc.stop()
 
 
+NEGATIVE = {
+    "neighbours": ("LRN", [(2, 3, 4, 4)], {"nsize": "-1"}),
+    "draws": ("_random_uniform", [], {"shape": "(-3,2)"}),
+    "draws of each": ("_sample_normal", [(4,), (4,)], {"shape": "(-3,2)"}),
+    "gamma": ("_random_gamma", [], {"shape": "(-1,)"}),
+    "choices": ("_sample_multinomial", [(4, 4)], {"shape": "(-3,2)"}),
+}
+
+
+@pytest.mark.parametrize("case", NEGATIVE)
+def test_no_array_has_a_negative_size(case: str) -> None:
+    name, shapes, attrs = NEGATIVE[case]
+    with pytest.raises(HybridError, match=f"operator {name}: .*negative size"):
+        OPS[name].infer(shapes, [np.dtype("float32")] * len(shapes), OPS[name].parse(attrs))
+
+
 def test_many_differences_of_few_numbers() -> None:
     assert mx.np.diff(mx.np.array([1.0, 3.0, 2.0]), n=HUGE).shape == (0,)

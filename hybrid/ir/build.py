@@ -20,6 +20,8 @@ MOST_ELEMENTS = 1 << 60
 def make(prim: str, args: tuple[Node, ...], **attrs: Any) -> Node:
     """The node of a primitive, with shape and dtype inferred."""
     shape, dtype = PRIMS[prim].infer(args, **attrs)
+    if shape and min(shape) < 0:
+        raise ShapeError(f"shape {shape} has a negative size: sizes must be 0 or more")
     if math.prod(shape) >= MOST_ELEMENTS:
         raise ShapeError(f"shape {shape} has {math.prod(shape)} elements; indices of 64 bits reach less than 2^60")
     return intern(prim, args, attrs, shape, dtype)
