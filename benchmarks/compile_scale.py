@@ -1,6 +1,6 @@
 """Tracing, planning and compiling of large networks: seconds and memory, cold and from the disk cache; growth with the number of operators.
 
-``python benchmarks/compile_scale.py`` prints the tables. Processor seconds of Python (tracing, passes, printing) and of the C compiler stand
+``python benchmarks/compile_scale.py [words]`` prints the tables (of what the words occur in). Processor seconds of Python (tracing, passes, printing) and of the C compiler stand
 apart: the first must grow with the number of operators and not with its square, and stay under 1 s for 200 layers.
 """
 from __future__ import annotations
@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 import hybrid as mx
-from hybrid.gluon import nn
+from hybrid.gluon import nn, rnn
 from hybrid.gluon.model_zoo import vision
 
-KINDS = ("functions", "layers", "residual rows", "branches")
+KINDS = ("functions", "layers", "residual rows", "branches", "unrolled cell")
+GRADIENT = ", forward and backward"
 NETWORKS = ("resnet152_v1", "densenet201", "inceptionv3", "mobilenetv2_1.0")
 
 
@@ -32,10 +33,14 @@ class Functions(nn.HybridBlock):
         with self.name_scope():
             self.layers = nn.HybridSequential()
             self.layers.add(*(nn.Dense(8, in_units=8, activation="relu") for _ in range(n // 2 if kind == "layers" else 0)))
+            self.cell = rnn.LSTMCell(8, input_size=8)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         if self.kind == "layers":
             return self.layers(x)
+        if self.kind == "unrolled cell":
+            steps = self.n // 14
+            return self.cell.unroll(steps, F.broadcast_to(F.expand_dims(x, 1), (8, steps, 8)), layout="NTC", merge_outputs=True)[0]
         if self.kind == "branches":
             return F.add_n(*(F.softmax(x * (i + 1)) for i in range(self.n // 2)))
         for i in range(self.n // (1 if self.kind == "functions" else 4)):
@@ -51,6 +56,7 @@ def cpu() -> tuple[float, float]:
 
 def one(kind: str, size: str) -> None:
     """Prints the figures of a network's first hybridized call, in a process of its own."""
+    gradient, kind = kind.endswith(GRADIENT), kind.removesuffix(GRADIENT)
     net: Any = Functions(kind, int(size)) if kind in KINDS else vision.get_model(kind)
     net.initialize()
     side = 299 if kind == "inceptionv3" else 224
@@ -58,7 +64,14 @@ def one(kind: str, size: str) -> None:
     net(x).asnumpy()                                       # draws the weights
     net.hybridize()
     begin, (own, others) = time.perf_counter(), cpu()
-    net(x).asnumpy()
+    if gradient:
+        x.attach_grad()
+        with mx.autograd.record():
+            y = net(x)
+        y.backward()
+        x.grad.asnumpy()
+    else:
+        net(x).asnumpy()
     wall, (own2, others2) = time.perf_counter() - begin, cpu()
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{wall:9.2f} {own2 - own:9.2f} {others2 - others:9.2f} {memory:9.0f}")
@@ -67,20 +80,21 @@ def one(kind: str, size: str) -> None:
 def row(title: str, kind: str, size: str, cache: str) -> None:
     """Figures without and with the cached program."""
     for state in ("cold", "cached"):
-        run = subprocess.run([sys.executable, __file__, kind, size], env={**os.environ, "HYBRID_CACHE": cache}, capture_output=True, text=True, check=False)
-        print(f"{title:28s} {state:7s}", run.stdout.rstrip() if run.returncode == 0 else run.stderr.strip().splitlines()[-1][:100], flush=True)
+        run = subprocess.run([sys.executable, __file__, "--one", kind, size], env={**os.environ, "HYBRID_CACHE": cache}, capture_output=True, text=True, check=False)
+        print(f"{title:56s} {state:7s}", run.stdout.rstrip() if run.returncode == 0 else run.stderr.strip().splitlines()[-1][:100], flush=True)
 
 
 def main() -> None:
-    if len(sys.argv) == 3:
-        one(*sys.argv[1:])
+    if len(sys.argv) == 4 and sys.argv[1] == "--one":
+        one(*sys.argv[2:])
         return
-    print(f"{'first call':28s} {'':7s} {'wall s':>9s} {'Python s':>9s} {'C s':>9s} {'MiB':>9s}")
+    words = sys.argv[1:]
+    print(f"{'first call':56s} {'':7s} {'wall s':>9s} {'Python s':>9s} {'C s':>9s} {'MiB':>9s}")
     with tempfile.TemporaryDirectory() as cache:
-        for name in NETWORKS:
+        for name in (n for n in NETWORKS if all(w in n for w in words)):
             row(name, name, "0", f"{cache}/{name}")
-        for kind in KINDS:
-            for n in (1000, 10000) if kind in ("functions", "residual rows") else (1000, 4000):
+        for kind in (k for part in ("", GRADIENT) for kind in KINDS if all(w in (k := kind + part) for w in words)):
+            for n in (1000, 10000):
                 row(f"{kind}, {n} operators", kind, str(n), f"{cache}/{kind}{n}")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from bisect import insort
 from collections import Counter
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Iterator, Sequence
 
 from ..ir import Node
@@ -26,11 +27,26 @@ class MemoryPlan:
     in_place: dict[Node, Node] = field(default_factory=dict)
     spans: "list[Span]" = field(default_factory=list)
     whole: int = 0
+    now: int = -1                                        # the last group that ``room`` was asked for, what is alive then and what comes later
+    alive: "list[Span]" = field(default_factory=list)
+    coming: "list[Span]" = field(default_factory=list)
+
+    def _alive(self, group: int) -> "list[Span]":
+        """Spans that are alive in a group. Groups are asked for one after another."""
+        if group < self.now:
+            self.now, self.alive, self.coming = -1, [], []
+        if self.now < 0:
+            self.coming = sorted(self.spans, key=lambda s: -s.first)
+        while self.coming and self.coming[-1].first <= group:
+            insort(self.alive, self.coming.pop(), key=lambda s: s.at)
+        if group > self.now:
+            self.now, self.alive = group, [s for s in self.alive if s.last >= group]
+        return self.alive
 
     def room(self, group: int, nbytes: int) -> int:
         """The place of working memory while a group runs: between the values that are alive then. ``whole`` grows to hold it."""
         at = 0
-        for s in (s for s in self.spans if s.first <= group <= s.last):            # by place
+        for s in self._alive(group):                         # by place
             if at + nbytes <= s.at:
                 break
             at = max(at, s.at + s.size)
@@ -125,12 +141,16 @@ def _spans(fused: Fused, groups: Sequence[Group], plan: MemoryPlan) -> dict[Node
     return spans
 
 
-def _place(spans: Sequence[Span]) -> int:
-    """The lowest place for each span, in this order, that no span alive at the same time has; the bytes of all."""
+def _place(spans: Sequence[Span], by_time: bool = False) -> int:
+    """The lowest place for each span, in this order, that no span alive at the same time has; the bytes of all. by_time: each begins
+    no earlier than the one before.
+    """
     done: list[Span] = []
-    end = 0
+    end, now = 0, -1
     for s in spans:
         at = 0
+        if by_time and s.first > now:
+            now, done = s.first, [o for o in done if o.last >= s.first]
         for other in done:                                   # by place
             if other.first <= s.last and s.first <= other.last:
                 if at + s.size <= other.at:
@@ -159,14 +179,15 @@ def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
     plan = MemoryPlan()
     by_value = _spans(fused, groups, plan)
     spans = list(dict.fromkeys(by_value.values()))
-    most = [0] * len(groups)
+    change = [0] * (len(groups) + 1)
     for s in spans:
-        for i in range(s.first, s.last + 1):
-            most[i] += s.size
+        change[s.first] += s.size
+        change[s.last + 1] -= s.size
+    most = list(accumulate(change))[:len(groups)]
     plan.bound = max(most, default=0)
     best: list[int] = []
-    for order in _orders(spans, most):
-        end = _place(order)
+    for i, order in enumerate(_orders(spans, most)):
+        end = _place(order, by_time=not i)
         if not best or end < plan.arena:
             plan.arena, best = end, [s.at for s in spans]
         if plan.arena <= plan.bound:

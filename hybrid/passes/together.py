@@ -11,7 +11,7 @@ from typing import Callable
 from ..ir import Node
 from ..ir.kernel import Fused, Kernel
 
-MOST_TRIED = 64             # groups that a kernel tries to join
+MOST_TRIED = 16             # groups that a kernel tries to join
 MOST_ARENA = 1 << 18        # bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else memory
 
 
