@@ -137,8 +137,11 @@ class Fuser:
             return
         elif len(kernels) > 1:
             if n not in self.stored and self._cheap_copy(n) and not any(k.kind in IN_MEMORY for k in kernels) and not _read_whole(n, uses):
-                for k in kernels:
-                    self._join(n, [u for u in uses if u.kernel is k], k)
+                by_kernel: dict[Kernel, list[Use]] = {}
+                for u in uses:
+                    by_kernel.setdefault(u.kernel, []).append(u)
+                for k, own in by_kernel.items():
+                    self._join(n, own, k)
                 return
             reason = f"needed by {len(kernels)} kernels and not cheap to compute again"
         shared = (n.prim == "permute" and len(kernels) > 1 and self.needed[n.args[0]] > 1 and n not in self.stored
