@@ -1,11 +1,13 @@
 """Models that MXNet 1.9.1 exported, loaded and run: its own outputs, eagerly and as one compiled program.
 
-``HYBRID_GOLDEN_ZOO`` may name a folder with more models than the few in the repository.
+``HYBRID_GOLDEN_ZOO`` may name a folder with more models than the few in the repository, ``HYBRID_MXNET_PYTHON`` a Python that has MXNet 1.9.1:
+then it loads what this library exports of them.
 """
 from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from hybrid import autograd, gluon, nd
 
 DATA = Path(__file__).parent / "data"
 ZOO = Path(os.environ.get("HYBRID_GOLDEN_ZOO") or DATA / "zoo")
+PYTHON = os.environ.get("HYBRID_MXNET_PYTHON", "")
 MODELS = sorted(p.name for p in ZOO.iterdir() if (p / "meta.json").exists())
 
 
@@ -59,9 +62,25 @@ def test_exported_again_it_is_the_same_graph(model: str, tmp_path: Path) -> None
     net.hybridize()
     net(*inputs)
     net.export(str(tmp_path / "again"), epoch=3)
+    for kind in ("symbol.json", "0000.params"):
+        assert (tmp_path / f"again-{kind.replace('0000', '0003')}").read_bytes() == (ZOO / model / f"model-{kind}").read_bytes(), kind
     back = gluon.SymbolBlock.imports(str(tmp_path / "again-symbol.json"), meta["input_names"], str(tmp_path / "again-0003.params"),
                                        ctx=mx.cpu())
     compare(back(*inputs), expected)
+
+
+@pytest.mark.skipif(not PYTHON, reason="HYBRID_MXNET_PYTHON names no Python with MXNet 1.9.1")
+def test_mxnet_loads_what_is_exported_again(tmp_path: Path) -> None:
+    for model in MODELS:
+        net, inputs, expected, _ = load(model)
+        net.hybridize()
+        (tmp_path / model).mkdir()
+        net.export(str(tmp_path / model / "m"))
+        arrays = {f"{kind}{k}": x for kind, xs in (("i", [x.asnumpy() for x in inputs]), ("o", expected)) for k, x in enumerate(xs)}
+        np.savez(tmp_path / model / "io.npz", numpy=False, **arrays)
+    run = subprocess.run([PYTHON, str(Path(__file__).parent / "oracle" / "check_exported_models.py"), str(tmp_path)], capture_output=True, text=True,
+                         timeout=600, env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"})
+    assert run.stdout.splitlines() == [f"same {model}" for model in MODELS], run.stderr[-2000:]
 
 
 def lenet() -> tuple[gluon.SymbolBlock, nd.NDArray, np.ndarray, np.ndarray]:
