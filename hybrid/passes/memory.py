@@ -1,7 +1,9 @@
 """Memory planning: lifetimes of stored values become offsets in one arena, in place where that is safe."""
 from __future__ import annotations
 
-from bisect import insort
+import heapq
+import math
+from bisect import bisect, insort
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -141,16 +143,12 @@ def _spans(fused: Fused, groups: Sequence[Group], plan: MemoryPlan) -> dict[Node
     return spans
 
 
-def _place(spans: Sequence[Span], by_time: bool = False) -> int:
-    """The lowest place for each span, in this order, that no span alive at the same time has; the bytes of all. by_time: each begins
-    no earlier than the one before.
-    """
+def _place(spans: Sequence[Span]) -> int:
+    """The lowest place for each span, in this order, that no span alive at the same time has; the bytes of all."""
     done: list[Span] = []
-    end, now = 0, -1
+    end = 0
     for s in spans:
         at = 0
-        if by_time and s.first > now:
-            now, done = s.first, [o for o in done if o.last >= s.first]
         for other in done:                                   # by place
             if other.first <= s.last and s.first <= other.last:
                 if at + s.size <= other.at:
@@ -160,6 +158,35 @@ def _place(spans: Sequence[Span], by_time: bool = False) -> int:
         insort(done, s, key=lambda o: o.at)
         end = max(end, at + s.size)
     return end
+
+
+def _place_by_time(spans: Sequence[Span]) -> int:
+    """The same for spans in the order in which they begin: what has ended leaves gaps, of which the lowest that is large enough is taken."""
+    gaps: list[tuple[float, float]] = [(0, math.inf)]        # by place
+    alive: list[tuple[int, int, Span]] = []                  # a heap, what ends first on top
+    end = 0
+    for k, s in enumerate(spans):
+        while alive and alive[0][0] < s.first:
+            gone = heapq.heappop(alive)[2]
+            _give_back(gaps, gone.at, gone.at + gone.size)
+        i = next(i for i, (first, last) in enumerate(gaps) if last - first >= s.size)
+        first, last = gaps[i]
+        s.at = int(first)
+        gaps[i:i + 1] = [(first + s.size, last)] if last - first > s.size else []
+        heapq.heappush(alive, (s.last, k, s))
+        end = max(end, s.at + s.size)
+    return end
+
+
+def _give_back(gaps: list[tuple[float, float]], first: float, last: float) -> None:
+    """A stretch becomes a gap, one with the gaps beside it."""
+    i = bisect(gaps, (first, last))
+    if i < len(gaps) and gaps[i][0] == last:
+        last = gaps.pop(i)[1]
+    if i and gaps[i - 1][1] == first:
+        i -= 1
+        first = gaps.pop(i)[0]
+    gaps.insert(i, (first, last))
 
 
 def _orders(spans: list[Span], most: list[int]) -> Iterator[list[Span]]:
@@ -187,7 +214,7 @@ def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
     plan.bound = max(most, default=0)
     best: list[int] = []
     for i, order in enumerate(_orders(spans, most)):
-        end = _place(order, by_time=not i)
+        end = _place(order) if i else _place_by_time(order)
         if not best or end < plan.arena:
             plan.arena, best = end, [s.at for s in spans]
         if plan.arena <= plan.bound:
