@@ -313,3 +313,28 @@ def test_a_turned_picture_that_several_kernels_read_is_in_memory() -> None:
     net.hybridize()
     for mine, wanted in zip(net(x), eager, strict=True):
         np.testing.assert_allclose(mine.asnumpy(), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("pictures", "channels", "size", "filters"), ((1, 65, (1, 1), 37), (3, 17, (3, 5), 63), (17, 3, (7, 7), 1)), ids=("one", "lines", "many"))
+def test_filters_as_large_as_the_picture(pictures: int, channels: int, size: tuple[int, int], filters: int) -> None:
+    """Such a convolution is a product of two matrices; also of data that is no parameter, and with its gradients."""
+    arrays = [random(pictures, channels, *size), random(filters, channels, *size)]
+    leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
+    y = convolution(*leaves, (1, 1), (1, 1), (0, 0), 1)
+    p = Program(leaves, (y, ir.map("relu", y + 1)))
+    exe = cpu.compiled(p)
+    assert not any(n.prim == "window" for k in exe.planned.fused.kernels for n in k.members)
+    compare(exe(arrays), exact(p, arrays))
+
+
+@pytest.mark.parametrize("pictures", (1, 3, 17), ids=str)
+def test_a_mean_is_divided_where_it_is_summed(pictures: int) -> None:
+    """The product that reads a mean over pictures reads finished numbers: one row of them is no panel of vectors."""
+    arrays = [random(pictures, 65, 7, 5), random(37, 65)]
+    leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
+    mean = ir.reshape(ir.reduce("sum", leaves[0], (2, 3)), (pictures, 65, 1, 1)) / 35.0
+    p = Program(leaves, (ir.dot(ir.reshape(mean, (pictures, 65)), leaves[1], ((1,), (1,))),))
+    exe = cpu.compiled(p)
+    summed, product = exe.planned.fused.kernels
+    assert any(n.prim == "map" for n in summed.members) and not any(n.prim == "map" for n in product.members)
+    compare(exe(arrays), exact(p, arrays))

@@ -55,6 +55,29 @@ def identities(n: Node) -> Node | None:
     return None
 
 
+def before_reshape(n: Node) -> Node | None:
+    """A function of a reshaped reduction and constants (a mean) is computed in the reduction's own shape."""
+    found = [a for a in n.args if constant(a) is None]
+    if len(found) != 1 or found[0].prim != "reshape" or found[0].args[0].prim != "reduce":
+        return None
+    inner = found[0].args[0]
+    args = [inner if a is found[0] else ir.full(constant(a), inner.shape, a.dtype) for a in n.args]
+    return ir.reshape(make("map", tuple(args), **n.attrs), n.shape)
+
+
+def one_window(n: Node) -> Node | None:
+    """A convolution whose filters are as large as the picture is a product of two matrices, (pictures, C h w) and (filters, C h w)."""
+    d = n.args[0]
+    if n.attrs["axes"] != (1, 0, 2, 3) or d.prim != "dot" or d.attrs["contract"] != ((1, 2, 3), (1, 4, 5)) or d.attrs["batch"] != ((), ()) or n.shape[2:] != (1, 1):
+        return None
+    w, win = d.args
+    x = win.args[0] if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
+    if x is None or x.shape[1:] != w.shape[1:] or not x.size:
+        return None
+    k = math.prod(x.shape[1:])
+    return ir.reshape(ir.dot(ir.reshape(x, (x.shape[0], k)), ir.reshape(w, (w.shape[0], k)), ((1,), (1,))), n.shape)
+
+
 def expand_of_expand(n: Node) -> Node | None:
     """Broadcasting twice is broadcasting once."""
     return ir.expand(n.args[0].args[0], n.shape) if n.args[0].prim == "expand" else None
@@ -132,11 +155,11 @@ def fold_body(n: Node) -> Node | None:
 
 
 RULES: dict[str, Sequence[Rule]] = {
-    "map": (fold_map, identities),
+    "map": (fold_map, identities, before_reshape),
     "cast": (cast_of_constant,),
     "expand": (expand_of_expand,),
     "reshape": (reshape_of_constant,),
-    "permute": (reshape_of_constant,),
+    "permute": (reshape_of_constant, one_window),
     "slice": (reshape_of_constant, adjoint.cropped),
     "detach": (drop_marker,),
     "with_grad": (drop_marker,),

@@ -307,6 +307,8 @@ class Fuser:
         if n in self.stored and not all(u.bijective for u in uses):
             return "a result that this kernel does not compute element by element"
         dot = self.carries[n]
+        if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.row_value[n]:
+            return "operand of a contraction, computed where its reduction is"
         if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
             return "operand of a contraction, computed once"
         if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
