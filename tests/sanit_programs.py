@@ -46,6 +46,16 @@ def flat(n: int) -> Case:
                    rng.integers(-9, 9, (5, n)).astype("int32"), random(5, n).astype("float64"), random(n), np.array([3, 9], "uint32"))
 
 
+def lanes(n: int) -> Case:
+    """What is known only lane by lane: the place of the greatest of a few, counts, rows chosen by an index; slices that differ in their offset alone."""
+    def outputs(x: Node, y: Node, table: Node, at: Node) -> list[Node]:
+        place = ir.argreduce("argmax", ir.reshape(x, (3, 4, n)), 1)
+        chosen = ir.map("exp", ir.gather(table, at, 0))
+        return [ir.cast(place, "float32") * ir.map("exp", y), ir.map("where", ir.map("lt", ir.iota(n), max(n - 2, 1)), ir.map("tanh", y), 0), chosen * 2,
+                ir.bitcast(x, "int32") * 2, *(ir.map("tanh", ir.slice(x, (i, 0), (2, n), (1, 1))) for i in range(6))]
+    return program(outputs, random(12, n), random(3, n), random(5, n), np.array([3, 0, 4, 4, 1, 2, 0]))
+
+
 def reductions(n: int) -> Case:
     """Sums, products, extremes and their places, along, across, between and of all; other types."""
     def outputs(x: Node, y: Node, h: Node, d: Node, i: Node) -> list[Node]:
@@ -64,7 +74,8 @@ def attention(n: int) -> Case:
     def outputs(q: Node, k: Node, v: Node, mask: Node, x: Node) -> list[Node]:
         weights = softmax(ir.dot(q, k, ((2,), (2,)), ((0,), (0,))) * 0.3 + ir.expand(ir.reshape(mask, (1, 1, n)), (3, 9, n)), 2)
         y = ir.dot(weights, v, ((2,), (1,)), ((0,), (0,)))
-        return [y, layer_norm(ir.reshape(y, (9, 21)) + x), softmax(ir.dot(q, k, ((2,), (2,)), ((0,), (0,))), 1)]
+        few = ir.dot(softmax(ir.dot(ir.slice(q, (0, 0, 0), (3, 2, 7), (1, 1, 1)), k, ((2,), (2,)), ((0,), (0,))), 2), v, ((2,), (1,)), ((0,), (0,)))
+        return [y, few, layer_norm(ir.reshape(y, (9, 21)) + x), softmax(ir.dot(q + 1, k, ((2,), (2,)), ((0,), (0,))), 1)]
     return program(outputs, random(3, 9, 7), random(3, n, 7), random(3, n, 7), np.where(np.arange(n) < max(n - 2, 1), 0, -1e9).astype("float32"), random(9, 21))
 
 
@@ -146,7 +157,7 @@ def products(n: int) -> Case:
 
 
 SIZED: dict[str, Callable[[int], Case]] = {
-    **test_cpu_kernels.KINDS, "flat": flat, "reductions": reductions, "attention": attention, "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
+    **test_cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention, "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
     "training": training, "strided": strided, "updates": updates, "other products": products,
     "pools' gradients": lambda n: _backward(pools(n)), "attention's gradients": lambda n: _backward(attention(n)),
 }
@@ -202,6 +213,18 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     for form in test_packed_products.FORMS:
         for name in ("one_row", "63_65", "shallow"):
             yield f"packed {form} {name}", test_packed_products.program(form, name), 1e-5
+
+
+    arrays = [random(2, 20, 15, 17), random(37, 20, 3, 3), random(33, 37, 1, 1)]
+    x, first, second = (ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
+    y = ir.map("relu", conv(x, first, 1))
+    y = ir.reduce("max", ir.window(ir.pad(y, (0, 0, 1, 1), (0, 0, 1, 1), -np.inf), (2, 3), (3, 3), (2, 2), (1, 1)), (4, 5))
+    y = ir.map("tanh", ir.reduce("sum", ir.window(conv(y, second), (2, 3), (2, 2), (2, 2), (1, 1)), (4, 5)))
+    chain = Program((x, first, second), (ir.reduce("sum", y, (2, 3)),))
+    chain.memo["lasting"] = frozenset({1, 2})
+    yield "packed chain with pools", (chain, arrays), 1e-5
+    yield "packed nothing, short lines", program(lambda x, w: [ir.map("relu", conv(x, w, 1))], random(1, 64, 7, 7), random(48, 64, 3, 3)), 1e-5
+    yield "packed nothing, large", program(lambda a, b: [ir.dot(a, b, ((1,), (0,)))], random(131, 1021), random(1021, 140)), 1e-5
 
 
 def _pictures() -> Iterator[tuple[str, Case, float]]:

@@ -4,6 +4,7 @@ also compared with float64.
 """
 from __future__ import annotations
 
+import ast
 import functools
 import json
 import os
@@ -11,13 +12,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hybrid.runtime import toolchain
+from hybrid import codegen
+from hybrid.passes import layout, pictures
+from hybrid.runtime import build, toolchain
 
 from .sanit_programs import SIZED
-from .sanit_worker import CONFIGURATIONS, RACES
+from .sanit_worker import CONFIGURATIONS, RACES, cases
 
 ROOT = Path(__file__).resolve().parent.parent
 TESTS = [(c, kind) for c, made in CONFIGURATIONS.items() for kind in (*SIZED, *made.fixed)]
@@ -79,6 +83,41 @@ def test_kernels(configuration: str, kind: str, folder: Path) -> None:
     assert not any(own.values()), {name: text for name, text in own.items() if text}
     assert not ended.startswith(f"{kind} "), said
     assert own, f"not run, because the process ended at {ended}"
+
+
+# Printers that no program of the corpus needs, and why
+ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cuda": "CUDA",
+             "direct.print": "print_convolution calls its parts", "packed.panel": "called while planning", "packed.group": "called while planning",
+             "packed.blocking": "called while planning", "packed_pictures.place": "only functions of all pictures", "loops.store_side": "results beside a plain loop",
+             "operand.free_of": "of CUDA's tiles"}
+
+
+def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Each public function and method of the printers of C is called for one of the programs: a new form needs a program in sanit_programs.py."""
+    monkeypatch.setattr(toolchain, "build", lambda source: (tmp_path / "a.so", tmp_path / "a.c"))
+    monkeypatch.setattr(toolchain, "vector_bytes", lambda: 64)
+    monkeypatch.setattr(layout, "LEAST_WORK", 1)
+    monkeypatch.setattr(layout, "LEAST_ROWS", 1)
+    monkeypatch.setattr(pictures, "LEAST_WORK", 1)
+    monkeypatch.setattr(pictures.Pictures, "_elsewhere", lambda self, c: float("inf"))
+    folder, called = Path(codegen.c.__file__).parent, set()
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        if event == "call" and frame.f_code.co_filename.startswith(str(folder)):
+            called.add((Path(frame.f_code.co_filename).stem, frame.f_code.co_name))
+    before = sys.getprofile()
+    for _, case, _ in cases(CONFIGURATIONS["masks"]):
+        planned = build.planned(case[0], case[0].memo.get("lasting", frozenset()))
+        sys.setprofile(note)
+        try:
+            build.build(planned)
+        finally:
+            sys.setprofile(before)
+    trees = {path.stem: ast.parse(path.read_text()).body for path in folder.glob("*.py") if "cuda" not in path.stem}
+    wanted = {(module, n.name) for module, body in trees.items() for part in body for n in (part.body if isinstance(part, ast.ClassDef) else [part])
+              if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
+    missing = {f"{module}.{name}" for module, name in wanted - called if module not in ELSEWHERE}
+    assert missing <= set(ELSEWHERE), missing - set(ELSEWHERE)
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")

@@ -68,21 +68,26 @@ def _cu(c_name: str) -> str:
     return f"{c_name}{{f}}({{0}})"
 
 
+def _wrapped(op: str) -> str:
+    """C of integers that wrap around as NumPy's do; signed ones must not in C. Compilers make it narrow again."""
+    return f"({{T}})((unsigned long){{0}} {op} (unsigned long){{1}})"
+
+
 # ---- arithmetic
-_row("add", 2, "add", "({0} + {1})", lambda g, y, a, b: (g, g))
-_row("sub", 2, "subtract", "({0} - {1})", lambda g, y, a, b: (g, -g))
-_row("mul", 2, "multiply", "({0} * {1})", lambda g, y, a, b: (g * b, g * a))
+_row("add", 2, "add", "({0} + {1})", lambda g, y, a, b: (g, g), c_int=_wrapped("+"))
+_row("sub", 2, "subtract", "({0} - {1})", lambda g, y, a, b: (g, -g), c_int=_wrapped("-"))
+_row("mul", 2, "multiply", "({0} * {1})", lambda g, y, a, b: (g * b, g * a), c_int=_wrapped("*"))
 _row("div", 2, "true_divide", "({0} / {1})", lambda g, y, a, b: (g / b, -(g * a) / (b * b)), "float", cost=4)
 _row("floordiv", 2, "floor_divide", "hy_floordiv{f}({0}, {1})", lambda g, y, a, b: (None, None), c_int="hy_ifloordiv({0}, {1})", cost=12)
 _row("mod", 2, special.mod, "hy_mod{f}({0}, {1})", lambda g, y, a, b: (g, -g * _m("floor", a / b)),
      c_int="hy_imod({0}, {1})", cost=12)
 _row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", lambda g, y, a, b: (g, -g * _m("trunc", a / b)),
      c_int="hy_irem({0}, {1})", cuda="fmod{f}({0}, {1})", cost=12)
-_row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,))
-_row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("sign", a),), c_int="({0} < 0 ? -{0} : {0})", cuda=_cu("fabs"))
+_row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,), c_int="({T})(0ul - (unsigned long){0})")
+_row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("sign", a),), c_int="({0} < 0 ? ({T})(0ul - (unsigned long){0}) : {0})", cuda=_cu("fabs"))
 _row("sign", 1, special.sign, "({0} > 0 ? ({T})1 : {0} < 0 ? ({T})-1 : {0})", lambda g, y, a: (None,), cost=2)
 _row("reciprocal", 1, lambda xp, a: 1 / a, "(1 / {0})", lambda g, y, a: (-g * y * y,), "float", cost=4)
-_row("square", 1, "square", "({0} * {0})", lambda g, y, a: (g * a * 2,))
+_row("square", 1, "square", "({0} * {0})", lambda g, y, a: (g * a * 2,), c_int="({T})((unsigned long){0} * (unsigned long){0})")
 _row("maximum", 2, "maximum", "hy_max({0}, {1})", c_int="({0} > {1} ? {0} : {1})",
      vjp=lambda g, y, a, b: (_m("where", _m("ge", a, b), g, 0), _m("where", _m("ge", a, b), 0, g)), cost=2)
 _row("minimum", 2, "minimum", "hy_min({0}, {1})", c_int="({0} < {1} ? {0} : {1})",
