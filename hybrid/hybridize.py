@@ -16,11 +16,14 @@ HYBRIDIZE_BLOCKS: list[Callable[[Any, dict[str, Any]], Any]] = []     # gluon sa
 
 
 def check_options(options: dict[str, Any]) -> dict[str, Any]:
-    """Known options; of others a warning is given, for MXNet takes any."""
-    unknown = set(options) - OPTIONS
-    if unknown:
-        warnings.warn(f"hybridize has no option {', '.join(sorted(unknown))}; it has {', '.join(sorted(OPTIONS))}", stacklevel=3)
+    """Known options; of others a warning is given, for the ``hybridize`` of MXNet's blocks takes any."""
+    if set(options) - OPTIONS:
+        warnings.warn(_unknown(options), stacklevel=3)
     return {k: v for k, v in options.items() if k in OPTIONS}
+
+
+def _unknown(options: dict[str, Any]) -> str:
+    return f"hybridize has no option {', '.join(sorted(set(options) - OPTIONS))}; it has {', '.join(sorted(OPTIONS))}"
 
 
 def hybridize(target: Any = None, **options: Any) -> Any:
@@ -34,7 +37,8 @@ def hybridize(target: Any = None, **options: Any) -> Any:
     ... def f(x, y):
     ...     return (x * y + 1).sum()
     """
-    check_options(options)
+    if set(options) - OPTIONS:
+        raise TypeError(_unknown(options))
     if target is None:
         return functools.partial(hybridize, **options)
     if options.get("active") is False:
