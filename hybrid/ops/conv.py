@@ -215,9 +215,11 @@ def _counts(x: Node, a: Attrs) -> Node | float:
             total = total * float(k)
             continue
         small = count <= EMBEDDED
+        least: Any
+        greatest: Any
         least, greatest = (np.minimum, np.maximum) if small else (partial(ir.map, "minimum"), partial(ir.map, "maximum"))
         begin: Any = (np.arange(count) if small else ir.iota(count)) * s - p
-        line = least(begin + k, d + p) - begin if a.count_include_pad is not False else least(begin + k, d) - greatest(begin, 0)
+        line: Any = least(begin + k, d + p) - begin if a.count_include_pad is not False else least(begin + k, d) - greatest(begin, 0)
         line = greatest(line, 1)
         node = ir.data(line.astype(np.float32)) if small else ir.cast(line, np.float32)
         total = (float(line[0]) if small and (line == line[0]).all() else ir.reshape(node, (count,) + (1,) * (n - 1 - axis))) * total

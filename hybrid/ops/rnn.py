@@ -46,7 +46,7 @@ def packed_pieces(mode: str, width: int, hidden: int, layers: int, bidirectional
             rows = hidden * len(ways) if layer else width
             for way in ways:
                 for group, columns in (("i2h", rows), ("h2h", hidden)):
-                    shape = (hidden, columns) if kind == "weight" else (hidden,)
+                    shape: tuple[int, ...] = (hidden, columns) if kind == "weight" else (hidden,)
                     out += [(f"{way}{layer}_{group}", gate, kind, shape) for gate in range(GATES[mode])]
     return out
 

@@ -6,7 +6,7 @@ product over all steps.
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 from .. import dtype as dt
 from .. import ir
@@ -25,12 +25,12 @@ Total = Callable[[Find, Find], Node]             # from what gives a value in al
 
 def _gradient(g: Cotangents, loop: Node, *args: Node) -> tuple[Any, ...]:
     """Cotangents of a loop's arguments from those of its results."""
-    g = {i: c for i, c in g.items() if dt.is_float(c.dtype)}           # counters and indices have none
-    return _Gradient(g, loop).cotangents() if g else (None,) * len(args)
+    floats = {i: c for i, c in g.items() if dt.is_float(c.dtype)}           # counters and indices have none
+    return _Gradient(floats, loop).cotangents() if floats else (None,) * len(args)
 
 
 class _Gradient:
-    def __init__(self, g: Cotangents, loop: Node):
+    def __init__(self, g: Mapping[int, Node], loop: Node):
         self.g, self.loop, self.body = g, loop, loop.attrs["body"]
         self.carries, self.slices = loop.attrs["carries"], loop.attrs["slices"]
         self.leaves = self.body.inputs

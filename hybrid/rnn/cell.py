@@ -249,7 +249,7 @@ class LSTMCell(_GatedCell):
         return lstm_step(self, symbol.SliceChannel(add(i2h, h2h), num_outputs=4, name=f"{name}slice"), states[1], "tanh", name)
 
 
-def lstm_step(cell: BaseRNNCell, gates: Symbol, c: Symbol, activation: Any, name: str) -> tuple[Symbol, list[Symbol]]:
+def lstm_step(cell: BaseRNNCell, gates: Any, c: Symbol, activation: Any, name: str) -> tuple[Symbol, list[Symbol]]:
     """Output and states of an LSTM from the sums for its gates (input, forget, candidate, output) and the old c."""
     i, f = (symbol.Activation(gates[k], act_type="sigmoid", name=f"{name}{n}") for k, n in ((0, "i"), (1, "f")))
     g = cell._get_activation(gates[2], activation, name=f"{name}c")
