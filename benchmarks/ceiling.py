@@ -27,6 +27,7 @@ double read_loop(const float *p, long n, long times) {
   V s[8] = {{0}};
   for (long t = 0; t < times; t++) {
     for (long i = 0; i + 8 * sizeof(V) / 4 <= n; i += 8 * sizeof(V) / 4)
+      _Pragma("GCC unroll 8")                        /* or the sums stand in memory */
       for (int q = 0; q < 8; q++) s[q] += *(const V *)(p + i + q * sizeof(V) / 4);
     __asm__ volatile("" ::: "memory");
   }
