@@ -15,7 +15,7 @@ from typing import Iterable
 import numpy as np
 
 from hybrid.ir import Node
-from hybrid.ir.access import Guard, Index, pull
+from hybrid.ir.access import MOVEMENT, Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
@@ -34,6 +34,23 @@ SPELL = {
     "log": "hyv_log({0})", "tanh": "hyv_tanh({0})", "erf": "hyv_erf({0})", "sigmoid": "hyv_sigmoid({0})", "pow": "hyv_pow({0}, {1})", "where": "HYV_SELECT({0}, {1}, {2})"}
 COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})", "logical_not": "HYV_NOT({0})"}
+
+
+def prints(n: Node) -> bool:
+    """Whether a value that is computed beside a packed convolution has a form in vectors."""
+    if n.prim == "cast":
+        return n.dtype == F32 and n.args[0].dtype in (F32, np.bool_)
+    if n.prim != "map":
+        return True
+    fn = n.attrs["fn"]
+    known = fn in SPELL and n.dtype == F32 or fn in COMPARE or fn in LOGIC and all(a.dtype == np.bool_ for a in n.args)
+    return known and all(a.dtype in (F32, np.bool_) and _moved(a).prim != "iota" for a in n.args)
+
+
+def _moved(n: Node) -> Node:
+    while n.prim in MOVEMENT:
+        n = n.args[0]
+    return n
 
 
 class Refused(Exception):

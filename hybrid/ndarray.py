@@ -17,7 +17,7 @@ from .ops.registry import OPS
 from .errors import DeviceError, ShapeError, TraceError, user_location
 from .random_functions import RandomSpace, make, shape_of, symbolic
 from .scope import SCOPE, tracing
-from .symbol import Symbol
+from .symbol import Symbol as _Symbol
 
 NDArrayBase = NDArray
 ndarray = sys.modules[__name__]         # MXNet's module mx.nd.ndarray holds what mx.nd holds
@@ -191,7 +191,7 @@ def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bo
     return invoke(OPS["_split_v2"], [ary], {**attrs, "axis": axis, "squeeze_axis": squeeze_axis}, hint="_split_v2")
 
 
-NDArray.split_v2 = Symbol.split_v2 = split_v2                       # type: ignore[attr-defined]
+NDArray.split_v2 = _Symbol.split_v2 = split_v2                       # type: ignore[attr-defined]
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None) -> Any:  # noqa: A002  MXNet's name

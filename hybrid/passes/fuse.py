@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+from typing import Callable
+
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, Fused, Kernel, Use, strip_reshape
@@ -35,8 +37,8 @@ def cost(n: Node) -> int:
 class Fuser:
     """One run of the pass."""
 
-    def __init__(self, program: Program, attention: bool = False):
-        self.program = program
+    def __init__(self, program: Program, attention: bool = False, prints: Callable[[Node], bool] | None = None):
+        self.program, self.prints = program, prints
         self.attentions: dict[Node, Attention] = {}
         self.order = [n for n in program.order() if n.prim not in LEAVES]
         self.uses: dict[Node, list[Use]] = {}
@@ -306,6 +308,8 @@ class Fuser:
             return self._refuse_reduce(n, uses, k)
         if n in self.stored and not all(u.bijective for u in uses):
             return "a result that this kernel does not compute element by element"
+        if k.dot is not None and k.dot.prim == "conv" and self.prints is not None and not self.prints(n):
+            return "no function of vectors, in which a packed convolution is printed"
         dot = self.carries[n]
         if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.row_value[n]:
             return "operand of a contraction, computed where its reduction is"
@@ -354,6 +358,8 @@ class Fuser:
             return "empty"
         if n.prim == "conv" and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
             return "channels-last results are stored as they are"
+        if n.prim == "conv" and self.prints is not None and not all(map(self.prints, k.members)):
+            return "what follows is no function of vectors, in which a packed convolution is printed"
         return ""
 
     def _refuse_reduce(self, n: Node, uses: list[Use], k: Kernel) -> str:
@@ -420,7 +426,9 @@ def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[
     return [next(long) if d > 1 else Ix() for d in shape]
 
 
-def fuse(program: Program, attention: bool = False) -> Fused:
-    """Partition a program into kernels. attention: whether the backend has kernels for it."""
-    return Fuser(program, attention).run()
+def fuse(program: Program, attention: bool = False, prints: Callable[[Node], bool] | None = None) -> Fused:
+    """Partition a program into kernels. attention: whether the backend has kernels for it. prints: whether it can compute a
+    value where a packed convolution is.
+    """
+    return Fuser(program, attention, prints).run()
 

@@ -36,6 +36,7 @@ class Blocking:
     lanes: int
     panel: Callable[[str, int, int], int]
     group: Callable[[int, int], int]             # filters together over so many vectors of pictures
+    prints: Callable[[Node], bool]               # whether a value can be computed where its packed convolution is
     choose: Choose | None = None                 # measures forms that compete
 
 

@@ -41,7 +41,7 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
         verify_program(current, name)
     arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking) if lasting and blocking is not None else Layout(current)
     verify_program(arranged.main, "layout")
-    fused = fuse(arranged.main, blocking is not None)
+    fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
     for k in fused.kernels:
         if k.kind == "loop":
             body = k.root.attrs["body"]

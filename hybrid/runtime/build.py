@@ -11,6 +11,7 @@ import numpy as np
 from hybrid.codegen import c as printer
 from hybrid.codegen import packed
 from hybrid.codegen.tiling import Alone
+from hybrid.codegen.vector import Refused
 
 from .. import config
 from ..ir import Node, Program
@@ -86,6 +87,16 @@ def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...
 
 def build(planned: Planned) -> Built:
     """Print and compile a planned program, and the one that prepares its values."""
+    try:
+        return _build(planned)
+    except Refused:
+        if planned.source.memo.get("plain"):
+            raise
+        planned.source.memo["plain"] = True                  # no packed layouts and no attention: what nobody thought of is slower, not an error
+        return _build(plan(planned.source, JOINING))
+
+
+def _build(planned: Planned) -> Built:
     report = make_report(planned, "C")
     table = _Table(planned, report)
     source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None)
@@ -107,7 +118,7 @@ def prepare_plan(whole: Planned) -> Planned:
 
 def planned(program: Program, lasting: frozenset[int]) -> Planned:
     """The plan of a program for this machine."""
-    blocking = packed.blocking(toolchain.vector_bytes())
+    blocking = packed.blocking(toolchain.vector_bytes()) if not program.memo.get("plain") else None
     return plan(program, JOINING, lasting, replace(blocking, choose=_choose) if blocking is not None else None)
 
 

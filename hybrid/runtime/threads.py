@@ -50,11 +50,11 @@ def share(program: Any) -> None:
             _pool.append(_load() if count > 1 else None)
         if _pool[0] is None and count > 1:
             _pool[0] = _load()
-    pool = _pool[0]
-    if pool is None:
-        program.hy_set_threads(1, ffi.NULL, ffi.NULL)
-    else:
-        program.hy_set_threads(count, *(ffi.cast("void *", ffi.addressof(pool, name)) for name in ("hy_pool_run", "hy_pool_me")))
+        pool = _pool[0]
+        if pool is None:
+            program.hy_set_threads(1, ffi.NULL, ffi.NULL)
+        else:
+            program.hy_set_threads(count, *(ffi.cast("void *", ffi.addressof(pool, name)) for name in ("hy_pool_run", "hy_pool_me")))
 
 
 def _after_fork() -> None:

@@ -25,9 +25,13 @@ HY_OWN void GOMP_parallel(void (*part)(void *), void *data, unsigned threads, un
 HY_OWN int omp_get_thread_num(void) { return hy_me ? hy_me()[0] : 0; }
 HY_OWN int omp_get_num_threads(void) { return hy_me ? hy_me()[1] : 1; }
 HY_OWN _Bool GOMP_single_start(void) { return omp_get_thread_num() == 0; }
+/* what is set already is not written again: another thread may be reading it, in a program that both have loaded */
 void hy_set_threads(int n, void *pool, void *me) {
-  hy_pool = (void (*)(void (*)(void *), void *, int, int))pool, hy_me = (int *(*)(void))me;
-  hy_threads = n > 1 && pool ? n * HY_PARTS : 1;
+  void (*run)(void (*)(void *), void *, int, int) = (void (*)(void (*)(void *), void *, int, int))pool;
+  int *(*who)(void) = (int *(*)(void))me, parts = n > 1 && pool ? n * HY_PARTS : 1;
+  if (hy_pool != run) hy_pool = run;
+  if (hy_me != who) hy_me = who;
+  if (hy_threads != parts) hy_threads = parts;
 }
 #else
 void hy_set_threads(int n, void *pool, void *me) { (void)pool; (void)me; hy_threads = n; }
