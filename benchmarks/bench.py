@@ -51,10 +51,10 @@ def participants(work: Workload | Step, without: set[str]) -> dict[str, peers.Ti
 
 
 def measure(named: dict[str, peers.Timed], seconds: float) -> dict[str, float]:
-    """Median seconds a call, taking turns of some milliseconds."""
+    """Median seconds a call, taking turns of 20 milliseconds: what others left in the caches counts a little, as between other work."""
     for run in named.values():
         run(2)
-    inner = {name: max(1, int(0.004 / max(run(1), 1e-7))) for name, run in named.items()}
+    inner = {name: max(1, int(0.02 / max(run(1), 1e-7))) for name, run in named.items()}
     samples: dict[str, list[float]] = {name: [] for name in named}
     stop = time.perf_counter() + seconds
     gc.collect()
