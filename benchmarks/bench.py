@@ -33,6 +33,7 @@ import hybrid as mx  # noqa: E402
 from hybrid import nd  # noqa: E402
 
 OWN = ("hybrid", "hybrid eager")
+ONE_BY_ONE = 5e-5               # seconds of a call from which on the clock costs nothing beside it
 
 
 def participants(work: Workload | Step, without: set[str]) -> dict[str, peers.Timed]:
@@ -51,16 +52,20 @@ def participants(work: Workload | Step, without: set[str]) -> dict[str, peers.Ti
 
 
 def measure(named: dict[str, peers.Timed], seconds: float) -> dict[str, float]:
-    """Median seconds a call, taking turns of 20 milliseconds: what others left in the caches counts a little, as between other work."""
+    """Median seconds a call, taking turns of 20 milliseconds. Calls that take long enough are timed one by one: what others
+    left in the caches is then the first call's alone.
+    """
     for run in named.values():
         run(2)
-    inner = {name: max(1, int(0.02 / max(run(1), 1e-7))) for name, run in named.items()}
+    takes = {name: max(run(1), 1e-7) for name, run in named.items()}
+    together = {name: 1 if t > ONE_BY_ONE else int(0.001 / t) for name, t in takes.items()}
     samples: dict[str, list[float]] = {name: [] for name in named}
     stop = time.perf_counter() + seconds
     gc.collect()
     while time.perf_counter() < stop or len(next(iter(samples.values()))) < 7:
         for name, run in named.items():
-            samples[name].append(run(inner[name]) / inner[name])
+            for _ in range(max(1, int(0.02 / takes[name] / together[name]))):
+                samples[name].append(run(together[name]) / together[name])
     return {name: float(np.median(s)) for name, s in samples.items()}
 
 
