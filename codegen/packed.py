@@ -10,7 +10,7 @@ from .loops import Printed
 from .packed_depthwise import Depthwise
 from .packed_pictures import Pictures
 from .packed_winograd import Winograd
-from .vector import F32, prints
+from .vector import F32, in_vectors
 
 FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "winograd4": Winograd, "depthwise": Depthwise, "pictures": Pictures, "pictures_winograd": Pictures}
 SUMS = (10, 24)                 # of pictures, in registers: few registers, many
@@ -33,4 +33,4 @@ def blocking(vector_bytes: int) -> Blocking | None:
     def group(filters: int, vectors: int) -> int:
         most = max(SUMS[lanes >= 16] // vectors, 1)
         return -(-filters // -(-filters // most))
-    return Blocking(lanes, panel, group, prints) if lanes >= 4 else None
+    return Blocking(lanes, panel, group, in_vectors) if lanes >= 4 else None

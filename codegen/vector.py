@@ -36,7 +36,7 @@ COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE
 LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})", "logical_not": "HYV_NOT({0})"}
 
 
-def prints(n: Node) -> bool:
+def in_vectors(n: Node) -> bool:
     """Whether a value that is computed beside a packed convolution has a form in vectors."""
     if n.prim == "cast":
         return n.dtype == F32 and n.args[0].dtype in (F32, np.bool_)
