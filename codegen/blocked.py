@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import Callable, Sequence
 
+from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
@@ -41,16 +42,19 @@ class Packed:
         self.lanes = target.lanes(F32)
         self.args, self.names = pointer_names(k)
         self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
-        x, w = k.dot.args
+        a, (x, w) = k.dot.attrs, k.dot.args
         self.x, self.w = self.names[strip_reshape(x)], self.names[strip_reshape(w)]
-        self.batch, self.oh, self.ow, self.filters = k.dot.shape
-        _, self.h, self.wide, self.c = x.shape
-        self.weights = w.shape
-        a = k.dot.attrs
         (self.kh, self.kw), (self.sy, self.sx), (self.dy, self.dx), (self.py, self.px) = a["kernel"], a["stride"], a["dilate"], a["pads"]
         self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
         self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
         self.scratch = 0
+        self._shapes(x, w)
+
+    def _shapes(self, x: Node, w: Node) -> None:
+        """Sizes of the data, the filters and the result."""
+        self.batch, self.oh, self.ow, self.filters = self.dot.shape
+        _, self.h, self.wide, self.c = x.shape
+        self.weights = w.shape
 
     # ---- the epilogue
     def epilogue(self) -> tuple[list[str], list[str], list[str]]:

@@ -7,19 +7,18 @@ pixels; its sums go through a small buffer to the epilogue, which transforms bac
 """
 from __future__ import annotations
 
+from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
-from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.winograd import matrices
 
 from .blocked import Packed
-from .tiling import Target
 from .dialect import C
 from .emit import Block
-from .loops import PARALLEL_WORK, Printed, pointer_names
+from .loops import PARALLEL_WORK, Printed
 from .operand import root_index
 from .transforms import backward, forward
-from .vector import F32, VectorEmitter, copies
+from .vector import VectorEmitter, copies
 
 UNROLLED = 8                     # columns of a filter that are written out
 
@@ -27,22 +26,13 @@ UNROLLED = 8                     # columns of a filter that are written out
 class Pictures(Packed):
     """Prints one kernel."""
 
-    def __init__(self, k: Kernel, name: str, target: Target):
-        assert k.dot is not None
-        self.k, self.name, self.dot, self.target = k, name, k.dot, target
-        self.lanes = target.lanes(F32)
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
-        a, (x, w) = k.dot.attrs, k.dot.args
-        self.x, self.w = self.names[strip_reshape(x)], self.names[strip_reshape(w)]
+    def _shapes(self, x: Node, w: Node) -> None:
+        a = self.dot.attrs
         self.batch, self.c, self.h, self.wide, _ = x.shape
         self.filters, (self.ph, self.pw) = a["filters"], a["pool"]
         self.groups, self.g = w.shape[0], w.shape[4]
-        (self.kh, self.kw), (self.sy, self.sx), (self.dy, self.dx), (self.py, self.px) = a["kernel"], a["stride"], a["dilate"], a["pads"]
         self.oh, self.ow = a["out"][0] * self.ph, a["out"][1] * self.pw              # before the pool
         self.points = w.shape[1] if a["form"] == "pictures_winograd" else 0
-        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
-        self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
         self._tile()
 
     def _tile(self) -> None:
