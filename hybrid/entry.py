@@ -67,8 +67,8 @@ class Entry:
                 return arrays
             if arrays:
                 common_context("hybridized call", [*arguments, *arrays])
-            self.arrays, self.collected = arrays, now
             self.slots = [(owner.slot(arguments, self.ctx), used_up) for owner, used_up in self.gradients]
+            self.arrays, self.collected = arrays, now
         return self.arrays
 
     def takes(self, arguments: Sequence[Any]) -> bool:
@@ -119,9 +119,10 @@ class Entry:
     def _note_updates(self, inputs: list[NDArray]) -> None:
         """The inputs that the program updates were written."""
         if self.marked != REBINDS[0]:
-            self.marked = REBINDS[0]
+            now = REBINDS[0]
             self.updated = [slot for slot, _ in self.program.updates if slot >= self.arguments]
             self.group = Group([inputs[slot]._data for slot in self.updated])
+            self.marked = now                            # last: another thread may look
         for slot in self.updated:
             inputs[slot]._version += 1
         self.group.note()
@@ -153,11 +154,11 @@ class Entry:
     def overlaps(self, arguments: Sequence[NDArray]) -> bool:
         """Whether an input that is changed in place shares memory with another one, which the program cannot know."""
         if self.checked != REBINDS[0] or self.changes_arguments:
-            inputs = [*arguments, *self.fixed(arguments)]
+            now, inputs = REBINDS[0], [*arguments, *self.fixed(arguments)]
             if self._shared(inputs):
                 return True
-            self.checked = REBINDS[0]
             self.places = Extents(inputs[i]._data for i in self.written)
+            self.checked = now
         if self.changes_arguments:
             return False
         for a in arguments:
@@ -187,11 +188,11 @@ class Entry:
             if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
                 return None
             fixed = range(self.arguments, self.arguments + len(self.captured))
-            self.bound = self.exe.bind(fixed, self.bound)
-            if not self.bound.rebind([a._data for a in self.fixed()]):
+            bound = self.exe.bind(fixed, [a._data for a in self.fixed()], self.bound)
+            if bound is None:
                 return None
-            self.seen = now
-        return self.bound(*raw)                          # type: ignore[misc]
+            self.bound, self.seen = bound, now           # in this order: another thread may look between
+        return self.bound(*raw)
 
 
 def _keys(ctx: Context, n: int) -> Any:

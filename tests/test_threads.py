@@ -122,6 +122,46 @@ def test_one_network_in_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     together(*[use] * 5, fail)
 
 
+def test_the_first_calls_after_a_change_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads that find a program new, or its parameters replaced, at the same moment."""
+    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
+    net, x = wide()
+    want = net(x).asnumpy()
+    begin = threading.Barrier(6)
+
+    def use() -> None:
+        begin.wait()
+        for _ in range(4):
+            np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-5, atol=1e-5)
+    for turn in range(30):
+        if turn % 2:
+            net.hybridize()
+        else:
+            for p in net.collect_params().values():
+                p.data()._rebind(p.data()._data.copy())
+        together(*[use] * 6)
+
+
+def test_parameters_and_inputs_are_replaced_while_others_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call keeps the arrays it began with: its result is that of one of them, and no memory is read that was given back."""
+    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
+    wave = mx.hybridize(lambda a: (a.tanh() * a.exp()).sigmoid() + a)
+    raw = [np.full(1 << 18, v, "float32") for v in (0.5, 2.0)]
+    want = [float(wave(nd.array(r)).asnumpy()[0]) for r in raw]
+    x, end = nd.array(raw[0]), threading.Event()
+
+    def replace() -> None:
+        for i in range(200):
+            x._rebind(raw[i % 2].copy())
+        end.set()
+
+    def use() -> None:
+        while not end.is_set():
+            got = wave(x).asnumpy()
+            assert got[0] in want and (got == got[0]).all()
+    together(use, use, replace)
+
+
 def test_training_in_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each thread trains a network of its own while another infers: the same numbers as alone."""
     monkeypatch.setenv("HYBRID_NUM_THREADS", "2")

@@ -108,11 +108,9 @@ class Step:
 
     def _bind(self) -> None:
         """Note where the arrays are, so that a call need not look."""
-        raw = [x._data for x in self.inputs]
-        self.bound: Any = self.exe.bind(range(len(raw))) if hasattr(self.exe, "bind") else None
-        if self.bound is not None and not self.bound.rebind(raw):
-            self.bound = None
-        self.seen = REBINDS[0]
+        now, raw = REBINDS[0], [x._data for x in self.inputs]
+        self.bound: Any = self.exe.bind(range(len(raw)), raw) if hasattr(self.exe, "bind") else None
+        self.seen = now
 
     def run(self) -> None:
         """One update."""

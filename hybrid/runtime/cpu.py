@@ -140,11 +140,22 @@ class CpuProgram:
                 originals[slot][...] = ready[slot]
         return fresh if self._simple else self.finish(dict(enumerate(originals)), fresh)
 
-    def bind(self, fixed: Sequence[int], old: "Bound | None" = None) -> "Bound":
-        """The program with some inputs (parameters) kept between calls. old: an earlier one, whose prepared values may still be right."""
-        bound = Bound(self, fixed)
-        bound._prepared = old._prepared if old is not None else None
-        return bound
+    def bind(self, fixed: Sequence[int], arrays: Sequence[np.ndarray], old: "Bound | None" = None) -> "Bound | None":
+        """The program with some inputs (parameters) kept between calls; None when one of them cannot be used in place (then call
+        the program itself). old: an earlier one, whose prepared values may still be right.
+        """
+        for i, a in zip(fixed, arrays):
+            shape, dtype = self._inputs[i]
+            if a.shape != shape or a.dtype != dtype or not (a.flags.c_contiguous and a.flags.aligned) or i in self._written and not a.flags.writeable:
+                return None
+        given, values = dict(zip(fixed, arrays)), None
+        if self.prepare is not None:
+            if not given.keys() >= set(self.slots):
+                return None
+            values = prepared(old._prepared if old is not None else None, [given[s] for s in self.slots], self.prepare)
+            if values is None:
+                return None
+        return Bound(self, given, values)
 
     def finish(self, given: dict[int, np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
         """Write updates into the given arrays and put the outputs in order; inputs and repeated results are copied."""
@@ -167,55 +178,25 @@ class CpuProgram:
 class Bound:
     """A program whose fixed inputs (parameters) keep their addresses between calls: the fast way in.
 
-    ``bound(a, b)`` takes the remaining inputs in slot order. ``rebind(arrays)`` gives the fixed ones new addresses.
+    ``bound(a, b)`` takes the remaining inputs in slot order. Where the fixed arrays are replaced, another one is made
+    (``CpuProgram.bind``): this one does not change, so that a call in another thread keeps what it reads.
     """
 
     from_buffer = staticmethod(_from_buffer)
     empty = staticmethod(buffers.empty)
 
-    def __init__(self, program: CpuProgram, fixed: Sequence[int]):
+    def __init__(self, program: CpuProgram, fixed: dict[int, np.ndarray], values: Prepared | None):
         self.program = program
-        self._fixed = tuple(fixed)
-        kept = set(fixed)
-        self._free = [i for i in range(program.given) if i not in kept]
+        self._fixed, self._prepared = fixed, values
+        self._free = [i for i in range(program.given) if i not in fixed]
         self._checks = [(i, *program._inputs[i]) for i in self._free]
         self._finished = program._simple or not program._results and not program._updates
         self._writes_given = not program._written.isdisjoint(self._free)
         self._first = len(program._inputs) + len(program._constants)
-        self._keep: list[Any] = []
+        added = [*(values.values if values is not None else []), *program._constants]
+        self._kept = [*fixed.items(), *((program.given + j, a) for j, a in enumerate(added))]     # slots and arrays that are the same in each call
+        self._keep = [(i, _from_buffer(a)) for i, a in self._kept]
         self._tables: list[Any] = []
-        self._fixed_arrays: dict[int, np.ndarray] = {}
-        self._prepared: Prepared | None = None
-
-    def _prepare(self, given: dict[int, np.ndarray]) -> bool:
-        """Have the prepared values of these inputs; False when they cannot be kept."""
-        program = self.program
-        if program.prepare is None:
-            return True
-        if not given.keys() >= set(program.slots):
-            return False
-        self._prepared = prepared(self._prepared, [given[s] for s in program.slots], program.prepare)
-        return self._prepared is not None
-
-    def _added(self) -> list[tuple[int, np.ndarray]]:
-        """Slots and arrays of what is prepared and of constants."""
-        values = [*(self._prepared.values if self._prepared is not None else []), *self.program._constants]
-        return [(self.program.given + j, a) for j, a in enumerate(values)]
-
-    def rebind(self, arrays: Sequence[np.ndarray]) -> bool:
-        """Set the fixed inputs. False when one of them cannot be used in place (then call the program itself)."""
-        program = self.program
-        for i, a in zip(self._fixed, arrays):
-            shape, dtype = program._inputs[i]
-            if a.shape != shape or a.dtype != dtype or not (a.flags.c_contiguous and a.flags.aligned) or i in program._written and not a.flags.writeable:
-                return False
-        if not self._prepare(dict(zip(self._fixed, arrays))):
-            return False
-        self._fixed_arrays = dict(zip(self._fixed, arrays))
-        self._keep = [(i, _from_buffer(a)) for i, a in zip(self._fixed, arrays)]
-        self._keep += [(i, _from_buffer(a)) for i, a in self._added()]
-        self._tables = []
-        return True
 
     def _table(self) -> tuple[Any, Any]:
         arena = aligned_bytes(self.program._arena_bytes)
@@ -233,12 +214,11 @@ class Bound:
         made = launcher.load()
         if made is None:
             return None
-        kept = [*self._fixed_arrays.items(), *self._added()]
         slot, shape = program._results[0]
         net = int(_ffi.cast("uintptr_t", program._net))
         output = program._new[0]
         found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
-                    (slot, shape, output[1]), tuple(kept), ctx, scope, bool(train), counters,
+                    (slot, shape, output[1]), tuple(self._kept), ctx, scope, bool(train), counters,
                     functools.partial(buffers.empty, *output) if buffers.pooled(*output) else None)
         return None if self._prepared is not None and self._prepared.token.stale else found
 
@@ -267,7 +247,7 @@ class Bound:
         return fresh if self._finished else self._rest(arrays, fresh)
 
     def _rest(self, arrays: Sequence[np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
-        given = {**self._fixed_arrays, **dict(zip(self._free, arrays))}
+        given = {**self._fixed, **dict(zip(self._free, arrays))}
         return self.program.finish(given, fresh)
 
 

@@ -52,8 +52,8 @@ static int scope_holds(const Launcher *self) {
   return ok;
 }
 
-/* The memory of an argument, or NULL when the program was not compiled for it. */
-static void *memory(const Launcher *self, const Spec *spec, PyObject *a) {
+/* The array of an argument, or NULL when the program was not compiled for it. */
+static PyArrayObject *array_of(const Launcher *self, const Spec *spec, PyObject *a) {
   if (Py_TYPE(a) != self->cls) return NULL;
   PyObject *ctx = AT(a, self->at_ctx), *raw = AT(a, self->at_data);
   if (!ctx || !raw || !PyArray_CheckExact(raw)) return NULL;
@@ -63,7 +63,7 @@ static void *memory(const Launcher *self, const Spec *spec, PyObject *a) {
   if (!PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISALIGNED(x)) return NULL;
   const npy_intp *dims = PyArray_DIMS(x);
   for (int i = 0; i < spec->ndim; i++) if (dims[i] != spec->dims[i]) return NULL;
-  return PyArray_DATA(x);
+  return x;
 }
 
 static PyObject *wrap(const Launcher *self, PyObject *raw) {
@@ -81,25 +81,30 @@ static PyObject *no(void) { if (PyErr_Occurred()) PyErr_Clear(); Py_RETURN_NONE;
 static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
   Launcher *self = (Launcher *)object;
   if (names || PyVectorcall_NARGS(nargsf) != self->inputs || !counters_hold(self) || scope_holds(self) != 1) return no();
-  void *table[self->slots];
-  memcpy(table, self->table, sizeof table);
-  for (int i = 0; i < self->inputs; i++)
-    if (!(table[self->input[i].slot] = memory(self, &self->input[i], args[i]))) return no();
-  PyObject *raw;
+  PyObject *raw;                               /* first: making it may run other threads */
   if (self->allocate) raw = PyObject_CallNoArgs(self->allocate);
   else Py_INCREF(self->output.descr), raw = PyArray_NewFromDescr(
     &PyArray_Type, self->output.descr, self->output.ndim, self->output.dims, NULL, NULL, 0, NULL);
   if (!raw) return NULL;
+  void *table[self->slots];
+  PyArrayObject *given[self->inputs + 1];
+  memcpy(table, self->table, sizeof table);
+  for (int i = 0; i < self->inputs; i++) {
+    if (!(given[i] = array_of(self, &self->input[i], args[i]))) { Py_DECREF(raw); return no(); }
+    table[self->input[i].slot] = PyArray_DATA(given[i]);
+  }
   table[self->output.slot] = PyArray_DATA((PyArrayObject *)raw);
   void *arena = self->arenas ? self->arena[--self->arenas] : aligned_alloc(64, self->arena_bytes);
   if (!arena) { Py_DECREF(raw); return PyErr_NoMemory(); }
   table[self->arena_slot] = arena;
-  PyObject *keep = Py_NewRef(self->keep);      /* another thread may drop this launcher meanwhile */
+  PyObject *keep = Py_NewRef(self->keep);      /* another thread may drop this launcher meanwhile, or an argument's array */
   Py_INCREF(self);
+  for (int i = 0; i < self->inputs; i++) Py_INCREF(given[i]);
   Py_BEGIN_ALLOW_THREADS
   self->net(table);
   Py_END_ALLOW_THREADS
   if (self->arenas < MAX_ARENAS) self->arena[self->arenas++] = arena; else free(arena);
+  for (int i = 0; i < self->inputs; i++) Py_DECREF(given[i]);
   Py_DECREF(keep);
   PyObject *out = wrap(self, raw);
   Py_DECREF(self);
