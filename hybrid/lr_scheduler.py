@@ -5,6 +5,7 @@ MultiFactorScheduler remember how far they have come, so they are called with nu
 """
 from __future__ import annotations
 
+import logging
 from math import cos, pi
 from typing import Any
 
@@ -50,6 +51,11 @@ def _check_factor(factor: float) -> None:
         raise AttributeValueError(f"factor must not be above 1, so that the learning rate falls, got {factor}")
 
 
+def _say(num_update: int, rate: float) -> None:
+    """MXNet's line in the log, which programs that draw learning curves look for."""
+    logging.info("Update[%d]: Change learning rate to %0.5e", num_update, rate)
+
+
 def _check_max_update(max_update: Any, warmup_steps: int) -> None:
     if not isinstance(max_update, int) or max_update < 1:
         raise AttributeValueError(f"max_update must be an integer of at least 1, got {max_update!r}")
@@ -78,7 +84,12 @@ class FactorScheduler(LRScheduler):
             return self.get_warmup_lr(num_update)
         while num_update > self.count + self.step:
             self.count += self.step
-            self.base_lr = max(self.base_lr * self.factor, self.stop_factor_lr)
+            self.base_lr *= self.factor
+            if self.base_lr < self.stop_factor_lr:
+                self.base_lr = self.stop_factor_lr
+                logging.info("Update[%d]: now learning rate arrived at %0.5e, will not change in the future", num_update, self.base_lr)
+            else:
+                _say(num_update, self.base_lr)
         return self.base_lr
 
 
@@ -105,6 +116,7 @@ class MultiFactorScheduler(LRScheduler):
             self.count = self.step[self.cur_step_ind]
             self.cur_step_ind += 1
             self.base_lr *= self.factor
+            _say(num_update, self.base_lr)
         return self.base_lr
 
 

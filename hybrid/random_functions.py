@@ -9,6 +9,7 @@ import numpy as np
 from . import functions
 from .array import NDArray
 from .dispatch import invoke
+from .dtype import as_dtype, is_float
 from .errors import AttributeValueError
 from .ops.registry import OPS
 from .scope import SCOPE
@@ -54,7 +55,19 @@ def _draw(space: str, name: str) -> Callable[..., Any]:
     return function
 
 
+def _check(name: str, values: Sequence[Any], dtype: Any) -> None:
+    """An error for a dtype that MXNet does not draw, and for a scale that is not positive."""
+    if dtype not in (None, "None"):
+        dt = as_dtype(dtype)
+        if not (dt.name in ("int32", "int64") if name == "randint" else is_float(dt)):
+            kinds = "int32 and int64" if name == "randint" else "float16, float32, float64 and bfloat16"
+            raise AttributeValueError(f"random.{name} gives {kinds}, not {dt}: draw first, then .astype('{dt}')")
+    if name in ("normal", "exponential") and isinstance(values[-1], (int, float)) and not values[-1] > 0:
+        raise AttributeValueError(f"random.{name}: scale must be positive, got {values[-1]}")
+
+
 def _drawn(name: str, names: Sequence[str], values: list[Any], /, shape: Any, dtype: Any, ctx: Any, out: Any, **kwargs: Any) -> Any:
+    _check(name, values, dtype)
     if any(isinstance(v, NDArray) or hasattr(v, "entries") for v in values):
         attrs = {} if shape is None else {"shape": shape_of(shape)}
         if dtype is not None:

@@ -11,10 +11,11 @@ from .detection_iterator import ImageDetIter
 from .image import (center_crop, color_normalize, copyMakeBorder, fixed_crop, imdecode, imread, imresize, random_crop, random_size_crop, resize_short,
                     scale_down)
 from .iterator import ImageIter
+from .rotation import imrotate, random_rotate
 
 __all__ = ["Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter",
            "CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug", "DetHorizontalFlipAug", "DetRandomCropAug",
            "DetRandomPadAug", "DetRandomSelectAug", "ImageDetIter", "ImageIter",
            "ForceResizeAug", "HorizontalFlipAug", "HueJitterAug", "LightingAug", "RandomCropAug", "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug",
            "ResizeAug", "SaturationJitterAug", "SequentialAug", "center_crop", "color_normalize", "copyMakeBorder", "fixed_crop", "image", "imdecode",
-           "imread", "imresize", "random_crop", "random_size_crop", "resize_short", "scale_down"]
+           "imread", "imresize", "imrotate", "random_crop", "random_rotate", "random_size_crop", "resize_short", "scale_down"]

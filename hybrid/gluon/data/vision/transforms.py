@@ -15,7 +15,7 @@ from .... import config, image
 from ....array import NDArray, wrap
 from ....base import numeric_types
 from ....device import array_module
-from ....errors import HybridError, ShapeError
+from ....errors import DTypeError, HybridError, ShapeError
 from ....ops.image import saturate_array
 from ....scope import SCOPE
 from ...block import Block
@@ -281,6 +281,39 @@ class RandomLighting(HybridBlock):
         return F.image.random_lighting(x, self._alpha)
 
 
+class Rotate(Block):
+    """A tensor (channels, height, width), or a batch, turned by ``rotation_degrees``; the shape stays. zoom_in, zoom_out: see ``image.imrotate``."""
+
+    def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False):
+        super().__init__()
+        self._args = rotation_degrees, zoom_in, zoom_out
+
+    def forward(self, x: Any) -> Any:
+        return image.imrotate(_floats(x), *self._args)
+
+
+class RandomRotation(Block):
+    """``Rotate`` by an angle drawn uniformly between two limits in degrees, with the probability rotate_with_proba. Draws from NumPy's generator."""
+
+    def __init__(self, angle_limits: Sequence[float], zoom_in: bool = False, zoom_out: bool = False, rotate_with_proba: float = 1.0):
+        super().__init__()
+        low, high = angle_limits
+        if low >= high:
+            raise ValueError(f"`angle_limits` must be an ordered tuple, the smaller limit first; got {tuple(angle_limits)}")
+        if not 0 <= rotate_with_proba <= 1:
+            raise ValueError(f"Probability of rotating the image should be between 0 and 1, got {rotate_with_proba}")
+        self._args, self._proba = ((low, high), zoom_in, zoom_out), rotate_with_proba
+
+    def forward(self, x: Any) -> Any:
+        return x if np.random.random() > self._proba else image.random_rotate(_floats(x), *self._args)
+
+
+def _floats(x: Any) -> Any:
+    if x._data.dtype != np.float32:
+        raise DTypeError(f"This transformation only supports float32. Consider calling it after ToTensor; got {x._data.dtype}")
+    return x
+
+
 class RandomGray(Block):
     """Gray, in as many channels, with probability p. Keeps the dtype."""
 
@@ -309,5 +342,5 @@ class RandomApply(Sequential):
 
 
 __all__ = ["CenterCrop", "Cast", "Compose", "CropResize", "HybridCompose", "Normalize", "RandomApply", "RandomBrightness", "RandomColorJitter",
-           "RandomContrast", "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue", "RandomLighting", "RandomResizedCrop", "RandomSaturation",
-           "Resize", "ToTensor"]
+           "RandomContrast", "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue", "RandomLighting", "RandomResizedCrop", "RandomRotation",
+           "RandomSaturation", "Resize", "Rotate", "ToTensor"]
