@@ -178,7 +178,7 @@ def deconvolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node
 
 
 # ---- pooling
-def _pool_extent(d: int, k: int, s: int, p: int, convention: str) -> tuple[int, int]:
+def pool_extent(d: int, k: int, s: int, p: int, convention: str) -> tuple[int, int]:
     """Number of windows, and the padding at the end that they need."""
     span = d + 2 * p - k
     if convention == "same":
@@ -197,7 +197,7 @@ def _pool_windows(x: Node, a: Attrs, fill: Any) -> Node:
     for d, k, s, p in zip(x.shape[2:], a.kernel, stride, pad):
         if k > d + 2 * p and a.pooling_convention == "valid":
             raise ShapeError(f"the kernel {a.kernel} is larger than the padded input {tuple(v + 2 * q for v, q in zip(x.shape[2:], pad))}")
-        count, after = _pool_extent(d, k, s, p, a.pooling_convention)
+        count, after = pool_extent(d, k, s, p, a.pooling_convention)
         counts.append(count)
         hi.append(after)
     wide = ir.pad(x, (0, 0, *pad), (0, 0, *hi), fill)
@@ -210,7 +210,7 @@ def _counts(x: Node, a: Attrs) -> Node | float:
     n = len(a.kernel)
     total: Any = 1.0
     for axis, (d, k, s, p) in enumerate(zip(x.shape[2:], a.kernel, per_axis(a.stride, n, 1), per_axis(a.pad, n, 0))):
-        count, _ = _pool_extent(d, k, s, p, a.pooling_convention)
+        count, _ = pool_extent(d, k, s, p, a.pooling_convention)
         if p == 0 and (count - 1) * s + k <= d:              # no window reaches beyond the data
             total = total * float(k)
             continue
