@@ -46,7 +46,7 @@ __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symb
 
 # modules that are loaded when they are asked for
 _LAZY = ("as_mxnet", "callback", "contrib", "engine", "features", "gluon", "image", "io", "kvstore", "libinfo", "log", "lr_scheduler", "metric", "model", "module",
-         "monitor", "optimizer", "profiler", "recordio", "registry", "rnn", "test_utils", "viz")
+         "monitor", "onnx", "optimizer", "profiler", "recordio", "registry", "rnn", "test_utils", "viz")
 _SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz", "kv": "kvstore", "rnd": "random", "img": "image", "runtime": "features"}
 
 

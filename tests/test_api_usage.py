@@ -30,7 +30,6 @@ MISSING: dict[str, str] = {
     "sym.save": "MXNet has it in nd; a Symbol has a method",
     **dict.fromkeys(["method.push", "method.pull", "method.rank", "method.init"], _STORE),
     **dict.fromkeys(["method.act", "method._slice"], "the user's own classes define it"),
-    "contrib.onnx": "not here yet",
     "library.load": "loads compiled extensions of MXNet's own engine",
 }
 

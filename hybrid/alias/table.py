@@ -12,7 +12,7 @@ gluon.data.vision.datasets gluon.data.vision.transforms gluon.loss gluon.model_z
 gluon.model_zoo.vision gluon.nn gluon.nn.activations gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn gluon.rnn.rnn_cell
 gluon.rnn.rnn_layer gluon.trainer gluon.utils image io initializer lr_scheduler metric model module monitor ndarray numpy numpy.linalg
 numpy.random numpy_extension operator optimizer profiler random recordio registry symbol test_utils util engine
-contrib contrib.amp contrib.text contrib.onnx kvstore rnn rnn.io gluon.probability attribute log libinfo
+contrib contrib.amp contrib.text contrib.onnx kvstore onnx rnn rnn.io gluon.probability attribute log libinfo
 """.split()
 
 _OTHER = {
@@ -53,8 +53,6 @@ MODULES: dict[str, tuple[str, ...]] = {**{f"mxnet.{name}": (f"hybrid.{name}",) f
 
 ABSENT = {        # what MXNet has and this library leaves out, with the reason or the way out
     "mxnet.contrib.quantization": "quantization to int8 is not supported",
-    "mxnet.contrib.onnx": "ONNX files are not supported; symbol and params files are (SymbolBlock.imports, export)",
-    "mxnet.onnx": "ONNX files are not supported; symbol and params files are (SymbolBlock.imports, export)",
     "mxnet.contrib.tensorboard": "log with tensorboard's own writer",
     "mxnet.contrib.tensorrt": "there is one compiler here",
     "mxnet.contrib.svrg_optimization": "SVRG is not supported",

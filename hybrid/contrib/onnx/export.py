@@ -1,0 +1,129 @@
+"""Writing ONNX files: ``export_model``."""
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from ... import dtype as dt
+from ... import serialize
+from ...errors import AttributeValueError
+from ...ops.registry import OPS
+from ...serialize.atomic import write_bytes
+from ...symbol import Symbol
+from . import library
+from .builder import Graph, Value
+from .dynamic import varying
+from .graph import build
+
+log = logging.getLogger(__name__)
+LIMIT = 2**31 - 1                        # bytes of a protobuf message
+
+
+def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = np.float32, onnx_file_path: str = "model.onnx", verbose: bool = False,
+                 dynamic: bool = False, dynamic_input_shapes: Any = None, run_shape_inference: bool = False, input_type: Any = None,
+                 input_shape: Any = None, opset_version: int = 17) -> str:
+    """Write a Symbol with its parameters as an ONNX file, for inference; the path of the file.
+
+    sym: a Symbol or the path of a ``-symbol.json`` file. params: arrays by name (with or without ``arg:`` and ``aux:``), a list of two such
+    dicts, or the path of a ``.params`` file. in_shapes: shapes of the inputs in the order of the graph (labels of losses may be left out);
+    in_types: their dtype, or a list. dynamic: lengths may differ when the model runs; dynamic_input_shapes: shapes where None or a name stands
+    for such a length (without it, every length that can). run_shape_inference: note shapes within the graph. input_type, input_shape: older
+    names of in_types and in_shapes. opset_version: 13 to 17.
+
+    Every operator that does not draw random numbers or run an algorithm of its own is written, by ONNX's operator of that kind or by simpler
+    ones; HybridError names one that cannot be. What depends on parameters alone is computed now.
+
+    >>> net.export('net')                                                                   # doctest: +SKIP
+    >>> export_model('net-symbol.json', 'net-0000.params', [(1, 3, 224, 224)], np.float32, 'net.onnx')      # doctest: +SKIP
+    'net.onnx'
+    """
+    onnx = library.onnx()
+    if opset_version not in library.OPSETS:
+        raise AttributeValueError(f"opset_version={opset_version!r}: opsets {library.OPSETS[0]} to {library.OPSETS[-1]} are written")
+    symbol = serialize.symbol_json.load(sym) if isinstance(sym, (str, os.PathLike)) else sym
+    if not isinstance(symbol, Symbol):
+        raise AttributeValueError(f"export_model takes a Symbol or the path of a symbol file, got {type(sym).__name__}; net.export() writes both files of a network")
+    arrays = _arrays(params)
+    shapes = _shapes(symbol, arrays, in_shapes if input_shape is None else input_shape)
+    types = _types(list(shapes), in_types if input_type is None else input_type)
+    make = lambda sizes: build(symbol, sizes, types, arrays, opset_version)          # noqa: E731
+    if dynamic or dynamic_input_shapes is not None:
+        graph, outputs, declared = varying(make, shapes, dynamic_input_shapes)
+    else:
+        graph, outputs = make(shapes)
+        declared = {name: list(shape) for name, shape in shapes.items()}
+    model = _model(onnx, graph, declared, types, outputs, opset_version)
+    if run_shape_inference:
+        model = onnx.shape_inference.infer_shapes(model)
+    onnx.checker.check_model(model)
+    if verbose:
+        log.info("%s", onnx.helper.printable_graph(model.graph))
+    write_bytes(onnx_file_path, model.SerializeToString())
+    return onnx_file_path
+
+
+def _arrays(params: Any) -> dict[str, np.ndarray]:
+    """Parameters by name, as NumPy's arrays."""
+    if isinstance(params, (str, os.PathLike)):
+        params = serialize.load(params)
+    dicts = params if isinstance(params, (list, tuple)) else [params]
+    if not all(isinstance(d, Mapping) for d in dicts):
+        raise AttributeValueError(f"params must be a dict of arrays, a list of two, or the path of a params file; got {type(params).__name__}")
+    found = {(k[4:] if k[:4] in ("arg:", "aux:") else k): v for d in dicts for k, v in d.items()}
+    return {k: np.ascontiguousarray(v.asnumpy() if hasattr(v, "asnumpy") else v) for k, v in found.items()}
+
+
+def _labels(symbol: Symbol) -> set[str]:
+    """Variables that are labels of losses and nothing else."""
+    users: dict[str, list[str]] = {}
+    for n in symbol.nodes():
+        for k, (m, _) in enumerate(n.inputs):
+            if m.opdef is None and n.opdef is not None:
+                users.setdefault(m.name, []).append("data" if n.opdef.variadic else n.opdef.inputs[k])
+    return {name for name, uses in users.items() if set(uses) == {"label"}}
+
+
+def _shapes(symbol: Symbol, arrays: Mapping[str, np.ndarray], given: Any) -> dict[str, tuple[int, ...]]:
+    """Shapes by the names of the inputs."""
+    free = [name for name in symbol.list_inputs() if name not in arrays]
+    labels = _labels(symbol)
+    wanted = [name for name in free if name not in labels]
+    if given is None:
+        raise AttributeValueError(f"in_shapes is missing: a list of the shapes of {', '.join(wanted)}")
+    given = [given] if given and all(isinstance(d, (int, np.integer)) for d in given) else list(given)
+    if len(given) not in (len(wanted), len(free)):
+        raise AttributeValueError(f"in_shapes has {len(given)} shapes, but the graph has {len(wanted)} inputs that are not among the parameters: {', '.join(wanted)}")
+    names = free if len(given) == len(free) else wanted
+    return {name: tuple(int(d) for d in shape) for name, shape in zip(names, given)}
+
+
+def _types(names: Sequence[str], given: Any) -> dict[str, np.dtype]:
+    listed = list(given) if isinstance(given, (list, tuple)) else [given] * len(names)
+    if len(listed) == 1:
+        listed *= len(names)
+    if len(listed) < len(names):
+        raise AttributeValueError(f"in_types has {len(listed)} dtypes for {len(names)} inputs: {', '.join(names)}")
+    return {name: dt.as_dtype(t) for name, t in zip(names, listed)}
+
+
+def _model(onnx: Any, g: Graph, declared: Mapping[str, Sequence[Any]], types: Mapping[str, np.dtype], outputs: Sequence[Value], opset: int) -> Any:
+    size = sum(a.nbytes for a in g.constants.values())
+    if size > LIMIT:
+        raise AttributeValueError(f"the parameters take {size} bytes, and an ONNX file of one piece has less than 2 GiB: export in float16")
+    h = onnx.helper
+    inputs = [g.info(name, types[name], shape) for name, shape in declared.items()]
+    tensors = [onnx.numpy_helper.from_array(a, name) for name, a in g.constants.items()]
+    made = h.make_graph(g.nodes, "hybrid_model", inputs, [g.info(v.name, v.dtype, v.shape) for v in outputs], tensors)
+    imports = [h.make_opsetid("", opset)]
+    return h.make_model(made, producer_name="hybrid", opset_imports=imports, ir_version=h.find_min_ir_version_for(imports))
+
+
+def get_operator_support(opset_version: int | None = None) -> list[str]:
+    """Names of the operators that can be written: those that neither draw random numbers nor update an optimizer's states.
+
+    A few of them are algorithms (a factorisation, a greedy choice of boxes), which export_model refuses when it meets them.
+    """
+    return sorted(name for name, d in OPS.items() if "key" not in d.needs or d.draws is not None)

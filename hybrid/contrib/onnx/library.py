@@ -1,0 +1,17 @@
+"""The package ``onnx``, which is optional: it is imported when a file is written or read."""
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import HybridError
+
+OPSETS = range(13, 18)                  # the forms that are written are the same in these
+
+
+def onnx() -> Any:
+    """The module ``onnx``; HybridError, saying what to install, where it is missing."""
+    try:
+        import onnx as found  # noqa: PLC0415
+    except ImportError as err:
+        raise HybridError("ONNX files are written and read with the package onnx, which is not installed: pip install hybridize[onnx]") from err
+    return found
