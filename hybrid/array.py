@@ -265,10 +265,8 @@ class NDArray:
         return self.cast(wanted.name)                # type: ignore[attr-defined]
 
     def tostype(self, stype: str) -> Any:
-        """This array: all arrays are dense ('default')."""
-        if stype != "default":
-            raise HybridError(f"arrays are dense: storage type {stype!r} is not supported, only 'default'")
-        return self
+        """This array with another storage: 'default' (dense), 'csr' or 'row_sparse' (see ``nd.sparse``); itself where that is what it has."""
+        return self if stype == getattr(self, "stype", "default") else CONVERT[0](self, stype)
 
     def as_nd_ndarray(self) -> Any:
         """The same memory as an ``nd.NDArray``."""
@@ -285,10 +283,10 @@ class NDArray:
 
     # ---- gradients
     def attach_grad(self, grad_req: str = "write", stype: Any = None) -> None:
-        """Collect gradients here: write, add or null."""
+        """Collect gradients here: write, add or null. stype: the storage type of the gradient, this array's unless given."""
         if grad_req not in ("write", "add", "null"):
             raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
-        self._ag = Slot(grad=full_like(self, 0), req=grad_req) if grad_req != "null" else None
+        self._ag = Slot(grad=full_like(self, 0).tostype(stype or self.stype), req=grad_req) if grad_req != "null" else None
 
     def detach(self) -> Any:
         """The same memory outside of the recorded computation."""
@@ -308,6 +306,7 @@ def _unpickle(cls: type, state: Any) -> Any:
 
 
 NP_CLASS: list[type] = []           # hybrid.np.ndarray, put here when it is made
+CONVERT: list[Any] = []             # what changes the storage type of an array, put here by functions.py
 
 
 def wrap(raw: Any, ctx: Context, cls: Any = None, like: Any = None) -> Any:

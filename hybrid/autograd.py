@@ -196,7 +196,9 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
     for slot, g in found.values():
         if slot.grad is None:
             continue
-        if slot.req == "add":
+        if slot.grad.stype != "default":
+            slot.grad[:] = slot.grad + g if slot.req == "add" else g
+        elif slot.req == "add":
             slot.grad._data[...] += g._data.astype(slot.grad._data.dtype, copy=False)
         else:
             slot.grad._data[...] = g._data

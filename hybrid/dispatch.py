@@ -17,6 +17,7 @@ from .scope import CASTS, SCOPE, tracing
 
 _parsed: dict[Any, Attrs] = {}
 TIMERS: list[Callable[..., Any]] = []                       # at most one, set by the profiler: timer(call, operator, other arguments)
+ROUTE: list[Callable[..., Any]] = []                        # at most one, set once sparse arrays exist (sparse/rules.py)
 
 
 def parse(d: OpDef, attrs: Mapping[str, Any]) -> Attrs:
@@ -60,6 +61,8 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
     if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
         return symbol.create(d, list(inputs), attrs, name, hint, CASTS)
+    if ROUTE and (found := ROUTE[0](d, inputs, attrs, out, name, hint)) is not NotImplemented:
+        return found
     if d.arity_attr and d.arity_attr not in attrs:
         attrs = {**attrs, d.arity_attr: len(inputs)}
     if CASTS:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 from . import symbol
-from .array import NP_CLASS, NDArray
+from .array import CONVERT, NP_CLASS, NDArray
 from .dispatch import invoke
 from .errors import AttributeValueError
 from .ops import registry
@@ -88,7 +88,7 @@ def _signature(d: OpDef) -> inspect.Signature:
 
 
 LAZY = {**{f"contrib.{name}": "hybrid.control_flow" for name in ("foreach", "while_loop", "cond")},      # functions that are no operators: where they are
-        "contrib.boolean_mask": "hybrid.dynamic", "contrib.rand_zipfian": "hybrid.nd_updates",
+        "cast_storage": "hybrid.sparse", "contrib.boolean_mask": "hybrid.dynamic", "contrib.rand_zipfian": "hybrid.nd_updates",
         **{f"contrib.multi_{name}_update": "hybrid.nd_updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}
 _cache: dict[tuple[str, str], Any] = {}
 _seen = [-1]
@@ -140,7 +140,7 @@ def resolve(space: str, name: str) -> Any:
 
 def _find(space: str, name: str) -> Any:
     table = registry.namespace(_table(space))
-    if name in LAZY:
+    if name in LAZY and not (name == "cast_storage" and space == "sym"):
         return getattr(importlib.import_module(LAZY[name]), name.rsplit(".", 1)[-1])
     if name in table:
         return make_function(table[name], name, space)
@@ -151,8 +151,10 @@ def _find(space: str, name: str) -> Any:
     if name in registry.OPS and space in ("nd", "sym"):
         return make_function(registry.OPS[name], name, space)
 
-    if name.split(".")[0] == "sparse":
-        raise AttributeError(f"hybrid.{space}.{name}: sparse storage is not supported, all arrays are dense; use hybrid.{space} itself")
+    if name == "sparse" and space in ("nd", "sym"):                     # of Symbols: the operators, which are dense in a graph
+        return importlib.import_module("hybrid.sparse") if space == "nd" else Internal(space, name)
+    if name.startswith("sparse.") and space in ("nd", "sym"):
+        return getattr(_find(space, "sparse"), name[len("sparse."):])
     near = difflib.get_close_matches(name, table, 3)
     raise AttributeError(f"hybrid.{space} has no {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
 
@@ -169,3 +171,4 @@ def listing(space: str) -> list[str]:
 
 
 symbol.RESOLVE.append(resolve)
+CONVERT.append(lambda x, stype: resolve("nd", "sparse.convert")(x, stype))

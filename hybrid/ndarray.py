@@ -30,6 +30,8 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
     """
     if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
         return _traced_array(source_array, dtype)
+    if getattr(source_array, "stype", "default") != "default" or hasattr(source_array, "tocsr"):          # a sparse array, or a matrix of SciPy's
+        return functions.resolve("nd", "sparse.array")(source_array, ctx, dtype)
     if dtype is None:
         dtype = source_array._data.dtype if isinstance(source_array, NDArray) else _np.float32
     return made_here(_array(source_array, ctx, dtype))
@@ -44,11 +46,13 @@ def made_here(x: Any) -> Any:
 
 
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, **kwargs: Any) -> Any:
-    """Zeros of a shape; float32 unless dtype is given.
+    """Zeros of a shape; float32 unless dtype is given. stype: the storage type, 'csr' and 'row_sparse' for sparse arrays.
 
     >>> zeros((2, 3)).shape
     (2, 3)
     """
+    if stype not in (None, "default"):
+        return functions.resolve("nd", "sparse.zeros")(stype, shape, ctx, dtype)
     return make("_zeros", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=dtype or "float32", name=kwargs.get("name"))
 
 
@@ -62,9 +66,9 @@ def full(shape: Any, val: Any, ctx: Any = None, dtype: Any = None, out: Any = No
     return make("_full", out, shape=shape_of(shape), value=float(val) if SCOPE.symbolic else val, ctx=ctx, dtype=dtype or "float32")
 
 
-def empty(shape: Any, ctx: Any = None, dtype: Any = None) -> Any:
+def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None) -> Any:
     """An array of a shape; its contents are not defined."""
-    return zeros(shape, ctx, dtype)
+    return zeros(shape, ctx, dtype, stype)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: bool = False, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:

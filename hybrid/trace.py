@@ -7,7 +7,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import config, debug, names
+from . import collector, config, debug, names
 from .array import NDArray, array, wrap
 from .device import Context, current_context
 from .dispatch import common_context
@@ -69,6 +69,7 @@ class Trace:
                 x = array(x, self.ctx)
         if not isinstance(x, NDArray):
             raise TraceError(f"{user_location()}: hybridized code can use arrays, numbers and NumPy arrays, got {type(x).__name__}")
+        dense(x, "hybridized code")
         if x._ctx != self.ctx:
             raise DeviceError(f"{user_location()}: an array is on {x._ctx}, the inputs are on {self.ctx}; move it with as_in_context")
         if id(x) not in self.known:
@@ -101,6 +102,14 @@ class Trace:
     def changed(self) -> list[tuple[int, Symbol]]:
         """Inputs that were changed in place: (number, new value)."""
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
+
+
+def dense(x: NDArray, what: str) -> NDArray:
+    """The array itself; TraceError where its storage is sparse."""
+    if x.stype != "default":
+        raise TraceError(f"{user_location()}: {what} was given a {x.stype} array, and compiled programs compute with dense ones: pass x.tostype('default'), "
+                         "or call this block or function without hybridize")
+    return x
 
 
 def separate(value: Any) -> Any:
@@ -258,7 +267,7 @@ class Hybridized:
         """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
         self.quick = self.shortest[0] = None
         counters = self._counters()
-        if counters is not None and args and entry.fast([a._data for a in args]) is not None and entry.bound is not None:
+        if counters is not None and args and entry.bind() is not None:
             self.quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters)
             self.shortest[0] = None if self.around.places else self.quick
 
@@ -274,7 +283,7 @@ class Hybridized:
 
     def _array(self, x: Any, others: Sequence[Any]) -> NDArray:
         if isinstance(x, NDArray):
-            return x
+            return dense(x, self.name)
         ctx = next((o._ctx for o in others if isinstance(o, NDArray)), current_context())
         return array(x, ctx)
 
@@ -320,6 +329,7 @@ class Hybridized:
         trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
         return trace
 
+    @collector.waits
     def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray], held: list[NDArray]) -> tuple[list[Symbol], Any]:
         """The results of the traced code and how they were put together."""
         with _active(trace):

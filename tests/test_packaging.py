@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "extents", "watch", "writes"],
+    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "collector", "extents", "watch", "writes"],
     ["ir"],
     ["ops"],
     ["passes"],
@@ -26,6 +26,7 @@ LAYERS = [
     ["methods", "nd_updates", "engine", "features", "libinfo", "log", "executor", "hybridize", "initializer"],
     ["random_functions"],
     ["ndarray"],
+    ["sparse"],
     ["numpy"],
     ["serialize"],
     ["numpy_extension", "base", "util", "registry", "checkpoint", "metric", "lr_scheduler"],
@@ -38,7 +39,7 @@ LAYERS = [
     ["io"],
     ["gluon"],
     ["test_utils"],
-    ["contrib"],
+    ["contrib", "onnx"],
     ["alias"],
     ["as_mxnet"],
 ]

@@ -1,0 +1,89 @@
+"""Products with sparse arrays in time proportional to what is stored: csr times dense, its transpose times dense, dense times csr."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..array import NDArray
+from ..device import Context
+from ..errors import DTypeError, ShapeError
+from .storage import CSRNDArray, RowSparseNDArray, cast, make
+
+
+def _sums(groups: np.ndarray, terms: np.ndarray, count: int) -> np.ndarray:
+    """Sums of the terms (n, k) of each group; groups ascend."""
+    out = np.zeros((count, *terms.shape[1:]), terms.dtype)
+    if len(groups):
+        first = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
+        out[groups[first]] = np.add.reduceat(terms, first, axis=0)
+    return out
+
+
+def rows_times(a: CSRNDArray, b: np.ndarray) -> np.ndarray:
+    """A B of a csr array (m, n) and a dense one (n, k)."""
+    return _sums(a._rows(), a._values[:, None] * b[a._aux[1]], a.shape[0])
+
+
+def columns_times(a: CSRNDArray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Aᵀ B of a csr array (m, n) and a dense one (m, k): the rows of the result that A has a value for, and their numbers."""
+    order = np.argsort(a._aux[1], kind="stable")
+    columns = a._aux[1][order]
+    rows, at = np.unique(columns, return_inverse=True)
+    return _sums(at, a._values[order, None] * b[a._rows()[order]], len(rows)), rows.astype(np.int64)
+
+
+def check(lhs: Any, rhs: Any, transpose_a: bool, transpose_b: bool) -> None:
+    """Raise ShapeError or DTypeError where a product with a sparse array cannot be."""
+    if lhs.ndim != 2 or rhs.ndim != 2:
+        raise ShapeError(f"dot of sparse arrays takes matrices, got {lhs.shape} and {rhs.shape}; give a vector an axis of length 1 (x.reshape((-1, 1)))")
+    if lhs.shape[0 if transpose_a else 1] != rhs.shape[1 if transpose_b else 0]:
+        raise ShapeError(f"dot: {lhs.shape}{'ᵀ' if transpose_a else ''} and {rhs.shape}{'ᵀ' if transpose_b else ''} do not fit")
+    if lhs.dtype != rhs.dtype:
+        raise DTypeError(f"dot: the dtypes differ, {np.dtype(lhs.dtype).name} and {np.dtype(rhs.dtype).name}; use x.astype(...)")
+
+
+def left(a: CSRNDArray, b: NDArray, transpose_a: bool, stype: str | None) -> Any:
+    """Product of a csr array (its transpose) with a dense or row_sparse one.
+
+    stype: of the result; None is MXNet's choice, dense for A B and row_sparse for Aᵀ B.
+    """
+    dense = b.asnumpy()
+    if not transpose_a:
+        return cast(rows_times(a, dense), stype or "default", b._ctx)
+    values, rows = columns_times(a, dense)
+    return _stored_rows(values, rows, (a.shape[1], dense.shape[1]), stype or "row_sparse", b._ctx)
+
+
+def _stored_rows(values: np.ndarray, rows: np.ndarray, shape: tuple[int, ...], stype: str, ctx: Context) -> Any:
+    out = make(RowSparseNDArray, shape, values, (rows,), ctx)
+    return out if stype == "row_sparse" else cast(out._dense(), stype, ctx)
+
+
+def right(a: NDArray, b: CSRNDArray, transpose_b: bool) -> np.ndarray:
+    """Product of a dense matrix with a csr array (its transpose)."""
+    rows = np.ascontiguousarray(a.asnumpy().T)
+    if transpose_b:
+        return rows_times(b, rows).T
+    values, columns = columns_times(b, rows)
+    out = np.zeros((a.shape[0], b.shape[1]), values.dtype)
+    out[:, columns] = values.T
+    return out
+
+
+class Product:
+    """What the tape keeps of a product with a csr array on the left: how to get the gradient of the right side, without the dense matrix."""
+
+    def __init__(self, a: CSRNDArray, b: Any, transpose_a: bool):
+        self.matrix, self.transposed = a.detach(), transpose_a
+        self.other = b.asnumpy() if a._ag is not None else None
+
+    def _pull(self, entry: Any, grads: list[Any]) -> list[Any]:
+        """Gradients of both sides from that of the product; of the csr side only where one is wanted."""
+        g, = grads
+        of_right = left(self.matrix, g, not self.transposed, None)
+        if self.other is None:
+            return [None, of_right]
+        raw = g.asnumpy()
+        of_left = self.other @ raw.T if self.transposed else raw @ self.other.T
+        return [cast(of_left, "default", g._ctx), of_right]
