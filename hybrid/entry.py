@@ -181,8 +181,8 @@ class Entry:
     def _runner(self, program: Program, raw: list[Any]) -> list[Any]:
         return runtime.compile(program, self.ctx)(raw)
 
-    def fast(self, raw: Sequence[Any]) -> Any:
-        """Raw outputs the quick way, or None."""
+    def bind(self) -> Any:
+        """The program with the addresses of the captured arrays as they are now, not called; None where it cannot keep them."""
         if self.seen != REBINDS[0]:
             now = REBINDS[0]
             if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
@@ -192,6 +192,12 @@ class Entry:
             if bound is None:
                 return None
             self.bound, self.seen = bound, now           # in this order: another thread may look between
+        return self.bound
+
+    def fast(self, raw: Sequence[Any]) -> Any:
+        """Raw outputs the quick way, or None."""
+        if self.seen != REBINDS[0] and self.bind() is None:
+            return None
         return self.bound(*raw)
 
 

@@ -5,13 +5,14 @@ from typing import Any, Collection, Sequence
 
 import numpy as np
 
+from . import collector, ir
 from . import dtype as dt
-from . import ir
 from .errors import AttributeValueError, ShapeError
 from .ir import Node, Program
 from .symnode import SymNode, effective, known
 
 
+@collector.waits
 def lower(symbol: Any, inputs: Sequence[SymNode], train: bool) -> tuple[Program, int]:
     """A program whose inputs are the variables ``inputs`` in order, then (if operators draw random numbers) the random key.
     Returns it with the number of draws. Shapes and dtypes of the variables must be known.

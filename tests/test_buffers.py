@@ -43,6 +43,15 @@ def test_small_arrays_and_objects_are_not_pooled() -> None:
     assert not buffers.pooled((1 << 20,), np.dtype("O"))
 
 
+def test_arrays_that_live_together_are_apart() -> None:
+    specs = [((3, 5), F32), ((0, 4), F32), (BIG, F32), ((7,), np.dtype("int8")), ((), np.dtype("float64"))]
+    arrays = buffers.together(specs)
+    assert [(a.shape, a.dtype) for a in arrays] == specs and all(address(a) % 64 == 0 and a.flags.c_contiguous for a in arrays if a.size)
+    for i, a in enumerate(arrays):
+        a[...] = i
+    assert all((a == i).all() for i, a in enumerate(arrays)) and buffers.together([]) == []
+
+
 def test_what_is_kept_is_bounded() -> None:
     pool = buffers.Pool(most=5000)
     for size in (1000, 2000, 3000, 9000):

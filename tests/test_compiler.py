@@ -10,7 +10,7 @@ from hybrid.ir import Program
 from hybrid.ir.text import from_text, to_text
 from hybrid.passes.pipeline import plan
 from hybrid.runtime import reference
-from hybrid.runtime.cpu import Bound, CpuProgram
+from hybrid.runtime.cpu import CpuProgram
 
 from .programs import CASES, _simple, inputs, normal
 
@@ -101,8 +101,8 @@ def test_in_place() -> None:
 def test_bound_program_and_careful_way() -> None:
     program, arrays = CASES["dense"]
     exe = CpuProgram(plan(program))
-    bound = Bound(exe, (1, 2))
-    assert bound.rebind(arrays[1:])
+    bound = exe.bind((1, 2), arrays[1:])
+    assert bound is not None
     close(bound(arrays[0])[0], exe(arrays)[0])                            # type: ignore[index]
     assert bound(np.asfortranarray(arrays[0])) is None and bound(arrays[0].astype("float64")) is None
     close(exe([np.asfortranarray(arrays[0]), *arrays[1:]])[0], exe(arrays)[0])

@@ -67,8 +67,8 @@ def test_prepared_values_come_from_the_cache_too(folder: Path) -> None:
     first, again = (cpu.compiled(copied(program, frozenset({1, 2}))) for _ in range(2))
     assert not found(first) and found(again) and again.prepare is not None and found(again.prepare)
     np.testing.assert_array_equal(first(arrays)[0], again(arrays)[0])
-    bound = again.bind([1, 2])
-    assert bound.rebind(arrays[1:])
+    bound = again.bind([1, 2], arrays[1:])
+    assert bound is not None
     np.testing.assert_array_equal(bound(arrays[0])[0], first(arrays)[0])           # type: ignore[index]
 
 

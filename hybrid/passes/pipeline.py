@@ -4,6 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Callable
 
+from .. import collector
 from ..ir import Program
 from ..ir.kernel import Fused
 from .fold import fold
@@ -30,6 +31,7 @@ class Planned:
     notes: list[str] = field(default_factory=list)       # what the layout pass decided
 
 
+@collector.waits
 def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = frozenset(), blocking: Blocking | None = None) -> Planned:
     """Run the pipeline. joining: which kernels the backend can run together. lasting: slots of inputs that seldom change, from
     which a backend with a ``blocking`` may prepare values beforehand.

@@ -3,14 +3,15 @@ zeros first, which takes longer than many programs do.
 """
 from __future__ import annotations
 
+import itertools
 import math
 import threading
 from collections import OrderedDict
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..device import CACHES, aligned_bytes
+from ..device import ALIGN, CACHES, aligned_bytes
 
 SMALLEST = 1 << 20          # bytes of a result that is worth keeping; below, malloc does it
 MOST = 1 << 28              # bytes kept at most while nobody uses them
@@ -90,6 +91,19 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     if not pooled(shape, dtype):
         return np.empty(shape, dtype)
     return np.asarray(_Lease(POOL.take(math.prod(shape) * dtype.itemsize), shape, dtype))
+
+
+def separate(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
+    """Uninitialised arrays of shapes and dtypes."""
+    return [empty(shape, dtype) for shape, dtype in specs]
+
+
+def together(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
+    """Uninitialised arrays of shapes and dtypes that live and die together, in one stretch of memory: the system gives it in large pages."""
+    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in specs]
+    ends = list(itertools.accumulate(size + -size % ALIGN for size in sizes))
+    memory = empty((ends[-1] if ends else 0,), np.dtype(np.uint8))
+    return [memory[end - (size + -size % ALIGN):][:size].view(dtype).reshape(shape) for (shape, dtype), size, end in zip(specs, sizes, ends)]
 
 
 def pooled(shape: tuple[int, ...], dtype: Any) -> bool:

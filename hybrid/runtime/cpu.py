@@ -65,6 +65,9 @@ class CpuProgram:
 
     def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]", report: Report | None = None) -> None:
         self.recipe, self.prepare, self._again = recipe, prepare, again
+        self._make = buffers.separate
+        if prepare is not None:
+            prepare._make = buffers.together                     # its values are kept and replaced as a whole
         self._lib, self._net = library, library.net
         threads.share(library)
         self._report = report
@@ -127,7 +130,7 @@ class CpuProgram:
 
     def run(self, ready: Sequence[np.ndarray], originals: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Run on arrays that ``check`` returned; updates go into ``originals``."""
-        fresh = [buffers.empty(s, d) for s, d in self._new]
+        fresh = self._make(self._new)
         prepared = self.prepare([ready[s] for s in self.slots]) if self.prepare is not None else []
         table: list[Any] = [*ready, *prepared, *self._constants, *fresh]
         arena = self._arena()

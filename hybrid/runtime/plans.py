@@ -17,7 +17,7 @@ import numpy as np
 import hybrid.codegen
 import hybrid.kernels
 
-from .. import config, ir
+from .. import collector, config, ir
 from ..ir import Program
 from ..ir.build import Const
 from ..ir.scan import Body
@@ -92,6 +92,7 @@ def surroundings() -> str | None:
     return _digest(cc, toolchain.flags(cc), variables, toolchain.vector_bytes())
 
 
+@collector.waits
 def key(program: Program, lasting: frozenset[int]) -> str | None:
     """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is no plain data."""
     around = None if config.verify() or config.debug_level() else surroundings()
@@ -107,6 +108,7 @@ def _path(name: str) -> Path:
     return cache.folder() / f"plan-{name}.txt"
 
 
+@collector.waits
 def read(name: str | None) -> Recipe | None:
     """The recipe of a name, if the disk cache holds it whole."""
     if name is None:

@@ -1,0 +1,70 @@
+"""The first call of a compiled signature: the program runs once, and Python's collector waits only while it is traced and planned."""
+from __future__ import annotations
+
+import gc
+import os
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hybrid import collector, nd
+from hybrid.gluon import nn
+from hybrid.runtime import cpu
+
+
+def test_the_program_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
+    call = cpu.Bound.__call__
+
+    def counted(self: cpu.Bound, *arrays: np.ndarray) -> Any:
+        runs.append(1)
+        return call(self, *arrays)
+    monkeypatch.setattr(cpu.Bound, "__call__", counted)
+    net = nn.Dense(3, in_units=4)
+    net.initialize()
+    x = nd.array([[1.0, 2.0, 3.0, 4.0]])
+    eager = net(x).asnumpy()
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), eager, rtol=1e-6)
+    assert len(runs) == 1
+
+
+@pytest.mark.parametrize("enabled", [True, False], ids=["on", "off"])
+def test_the_collector_is_as_it_was(enabled: bool) -> None:
+    @collector.waits
+    def outer(fails: bool) -> bool:
+        try:
+            inner(fails)
+        except ValueError:
+            pass
+        return gc.isenabled()
+
+    @collector.waits
+    def inner(fails: bool) -> None:
+        if fails:
+            raise ValueError
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        for fails in (False, True):
+            assert outer(fails) is False and gc.isenabled() is enabled
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_a_forked_process_collects() -> None:
+    @collector.waits
+    def status() -> int:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if gc.isenabled() else 1)
+        return os.waitpid(child, 0)[1]
+    before = gc.isenabled()
+    gc.enable()
+    try:
+        assert status() == 0 and gc.isenabled()
+    finally:
+        if not before:
+            gc.disable()
