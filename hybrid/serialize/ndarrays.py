@@ -11,13 +11,15 @@ import numpy as np
 from .. import device
 from ..array import NDArray, array, wrap
 from ..errors import FileFormatError
+from ..functions import resolve
 from ..scope import SCOPE
 from .params import ParamsFile, read_file, write_params
 from .safetensors_file import is_safetensors, read_safetensors, write_safetensors
+from .sparse_parts import SparseParts
 
 
 def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -> None:
-    """Save an NDArray, a list of them or a dict from names to them as MXNet does.
+    """Save an NDArray, a list of them or a dict from names to them as MXNet does, sparse ones too.
 
     version: 2 or 3 of MXNet's format (``npx.save`` writes 3); None takes 2, and 3 with NumPy's shapes (``npx.set_np``), as MXNet then
     needs it, or where an array has shape () or a size of 0. The file appears whole or not at all. Raises TypeError for anything else, DTypeError for a dtype
@@ -33,11 +35,15 @@ def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -
     if version is None and SCOPE.np_shape:
         version = 3
     contexts = [(a.ctx.device_typeid, a.ctx.device_id) for a in arrays]
-    write_params(fname, [_host(a) for a in arrays], names, contexts, version)
+    write_params(fname, [_host(a) if a.stype == "default" else _parts(a) for a in arrays], names, contexts, version)
 
 
 def _host(a: NDArray) -> np.ndarray:
     return a._data if isinstance(a._data, np.ndarray) else a.asnumpy()
+
+
+def _parts(a: Any) -> SparseParts:
+    return SparseParts(a.stype, a.shape, a._values, a._aux)
 
 
 def _named_arrays(data: Any) -> tuple[list[str], list[NDArray]]:
@@ -67,14 +73,14 @@ def load(fname: str | os.PathLike[str], cls: type[NDArray] = NDArray) -> Any:
     """
     if is_safetensors(fname):
         return {k: wrap(a, device.cpu(0), cls) for k, a in read_safetensors(fname).items()}
-    return _wrapped(read_file(fname), os.fspath(fname), cls)
+    return _wrapped(read_file(fname, sparse=True), os.fspath(fname), cls)
 
 
 def load_frombuffer(buf: bytes | bytearray | memoryview, cls: type[NDArray] = NDArray) -> Any:
     """``load`` of bytes in memory."""
     if not isinstance(buf, (bytes, bytearray, memoryview)):
         raise TypeError(f"load_frombuffer takes bytes, not a {type(buf).__name__}")
-    return _wrapped(read_file(buf), "<buffer>", cls)
+    return _wrapped(read_file(buf, sparse=True), "<buffer>", cls)
 
 
 def _wrapped(found: ParamsFile, source: str, cls: type[NDArray]) -> Any:
@@ -89,10 +95,16 @@ def _wrapped(found: ParamsFile, source: str, cls: type[NDArray]) -> Any:
     return out
 
 
-def _to_device(found: np.ndarray | None, context: tuple[int, int], cls: type[NDArray], where: str) -> NDArray:
+def _to_device(found: np.ndarray | SparseParts | None, context: tuple[int, int], cls: type[NDArray], where: str) -> NDArray:
     if found is None:
         raise FileFormatError(f"{where} has no value: it was saved before it was initialized")
     kind, number = context
-    if kind == 2 and number < device.num_gpus():
+    there = kind == 2 and number < device.num_gpus()
+    if isinstance(found, SparseParts) and cls is NDArray:
+        sparse = resolve("nd", "sparse")
+        return sparse.make(sparse.KINDS[found.kind], found.shape, found.values, found.indices, device.gpu(number) if there else device.cpu(0))
+    if isinstance(found, SparseParts):              # arrays under NumPy's rules are dense
+        found = found.dense()
+    if there:
         return array(found, device.gpu(number), cls=cls)
     return wrap(found, device.cpu(0), cls)

@@ -21,10 +21,10 @@ import numpy as np
 from .. import dtype as dtypes
 from ..errors import DTypeError, FileFormatError
 from .atomic import existing, replacing
+from .sparse_parts import STORAGE, SparseParts
 
 LIST_MAGIC = 0x112
 V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
-_STORAGE = {1: "row_sparse", 2: "csr"}
 _DEVICES = (1, 2, 3, 5)                         # cpu, gpu, cpu_pinned, cpu_shared
 _MAX_RANK = 32                                  # NumPy 1.26's limit; MXNet's own files stay far below it
 _CPU0 = (1, 0)
@@ -36,7 +36,7 @@ class ParamsFile(NamedTuple):
 
     ``arrays`` holds None where MXNet saved an array that has no value; ``versions`` are 0 (legacy), 1, 2 or 3.
     """
-    arrays: list[np.ndarray | None]
+    arrays: list[np.ndarray | SparseParts | None]
     names: list[str]
     contexts: list[tuple[int, int]]
     versions: list[int]
@@ -45,8 +45,8 @@ class ParamsFile(NamedTuple):
 class _Reader:
     """A file and how much of it is left; every error names the file and the offset."""
 
-    def __init__(self, file: BinaryIO, name: str):
-        self.file, self.name = file, name
+    def __init__(self, file: BinaryIO, name: str, sparse: bool = False):
+        self.file, self.name, self.sparse = file, name, sparse
         self.size = file.seek(0, os.SEEK_END)
         file.seek(0)
         self.offset = 0
@@ -82,17 +82,18 @@ class _Reader:
         self.offset += array.nbytes
 
 
-def read_file(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> ParamsFile:
+def read_file(source: str | os.PathLike[str] | bytes | bytearray | memoryview, sparse: bool = False) -> ParamsFile:
     """Everything in a ``.params`` file or in a buffer with the same bytes.
 
-    Raises FileFormatError with the file's name and the offset for what is truncated or damaged. Sparse arrays are read as dense ones.
+    Raises FileFormatError with the file's name and the offset for what is truncated or damaged. Sparse arrays are read as dense ones,
+    or with ``sparse`` as their parts.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        return _read_list(_Reader(io.BytesIO(source), "<buffer>"))
+        return _read_list(_Reader(io.BytesIO(source), "<buffer>", sparse))
     with open(existing(source), "rb") as file:
         if not file.seekable():
-            return _read_list(_Reader(io.BytesIO(file.read()), os.fspath(source)))
-        return _read_list(_Reader(file, os.fspath(source)))
+            return _read_list(_Reader(io.BytesIO(file.read()), os.fspath(source), sparse))
+        return _read_list(_Reader(file, os.fspath(source), sparse))
 
 
 def read_params(source: str | os.PathLike[str] | bytes | bytearray | memoryview
@@ -104,7 +105,7 @@ def read_params(source: str | os.PathLike[str] | bytes | bytearray | memoryview
     ([array([0., 0., 0.], dtype=float32)], ['w'])
     """
     found = read_file(source)
-    return found.arrays, found.names
+    return found.arrays, found.names                # type: ignore[return-value]  dense ones alone
 
 
 def read_array(data: bytes) -> np.ndarray:
@@ -152,15 +153,15 @@ def _read_names(reader: _Reader, arrays: int) -> list[str]:
     return names
 
 
-def _read_array(reader: _Reader, index: int) -> tuple[np.ndarray | None, tuple[int, int], int]:
+def _read_array(reader: _Reader, index: int) -> tuple[Any, tuple[int, int], int]:
     what = f"array {index}"
     start = reader.offset
     magic = reader.one("I", f"the version of {what}")
     version = {V1: 1, V2: 2, V3: 3}.get(magic, 0)
     if version >= 2:
         storage = reader.one("i", f"the storage type of {what}")
-        if storage in _STORAGE:
-            return (*_read_sparse(reader, _STORAGE[storage], what), version)
+        if storage in STORAGE:
+            return (*_read_sparse(reader, STORAGE[storage], what), version)
         if storage != 0:
             raise reader.error(f"{what} has storage type {storage}; known: 0 (dense), 1 (row_sparse), 2 (csr)", start)
     if version:
@@ -182,10 +183,8 @@ def _read_device(reader: _Reader, what: str) -> tuple[int, int]:
     return device, device_id
 
 
-def _read_sparse(reader: _Reader, kind: str, what: str) -> tuple[np.ndarray | None, tuple[int, int]]:
-    """A sparse array as a dense one. After the storage type: shape of the values, shape, device, dtype; dtype and shape of each list of indices;
-    the values; the indices (of rows; or ``indptr`` and columns).
-    """
+def _read_sparse(reader: _Reader, kind: str, what: str) -> tuple[np.ndarray | SparseParts | None, tuple[int, int]]:
+    """After the storage type: shape of the values, shape, device, dtype; dtype and shape of each list of indices; the values; the indices."""
     start = reader.offset
     stored, shape = (_read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what) for _ in range(2))
     if not shape or stored is None:
@@ -195,33 +194,14 @@ def _read_sparse(reader: _Reader, kind: str, what: str) -> tuple[np.ndarray | No
     lists = [(_read_dtype(reader, f"indices of {what}"), _read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what))
              for _ in range(1 if kind == "row_sparse" else 2)]
     values = _read_elements(reader, stored, dt, what)
-    indices = [_read_elements(reader, s or (0,), t, f"indices of {what}") for t, s in lists]
-    if math.prod(shape) * dt.itemsize > max(_DENSE, 64 * reader.size):
+    indices = tuple(_read_elements(reader, s or (0,), t, f"indices of {what}") for t, s in lists)
+    if not reader.sparse and math.prod(shape) * dt.itemsize > max(_DENSE, 64 * reader.size):
         raise reader.error(f"{what} is {kind} and would have the shape {shape} as a dense array, too large for what the file holds", start)
     try:
-        return _dense(kind, shape, values, indices), device
+        parts = SparseParts(kind, shape, values, indices).checked()
+        return parts if reader.sparse else parts.dense(), device
     except (ValueError, IndexError) as err:
         raise reader.error(f"{what} is {kind} of shape {shape}, which its values {stored} and indices do not fit: {err}", start) from None
-
-
-def _dense(kind: str, shape: tuple[int, ...], values: np.ndarray, indices: list[np.ndarray]) -> np.ndarray:
-    if any(i.ndim != 1 or i.dtype.kind not in "iu" for i in indices):
-        raise ValueError("indices are lists of integers")
-    out = np.zeros(shape, values.dtype)
-    if kind == "row_sparse":
-        rows, = indices
-        if values.shape != (len(rows), *shape[1:]) or len(rows) and not 0 <= rows.min() <= rows.max() < shape[0]:
-            raise ValueError("rows out of range")
-        out[rows] = values
-        return out
-    ends, columns = indices
-    if len(shape) != 2 or len(ends) != shape[0] + 1 or values.shape != columns.shape or len(ends) and (ends[0] != 0 or ends[-1] != len(columns)):
-        raise ValueError("counts differ")
-    lengths: np.ndarray = ends[1:].astype(np.int64) - ends[:-1].astype(np.int64)
-    if (lengths < 0).any() or len(columns) and not 0 <= columns.min() <= columns.max() < shape[1]:
-        raise ValueError("columns out of range")
-    out[np.repeat(np.arange(shape[0]), lengths), columns] = values
-    return out
 
 
 def _read_shape(reader: _Reader, rank: int, layout: str, what: str) -> tuple[int, ...] | None:
@@ -265,7 +245,7 @@ def _read_elements(reader: _Reader, shape: tuple[int, ...], dt: np.dtype, what: 
     return array
 
 
-def write_params(path: str | os.PathLike[str] | BinaryIO, arrays: Sequence[np.ndarray | None],
+def write_params(path: str | os.PathLike[str] | BinaryIO, arrays: Sequence[np.ndarray | SparseParts | None],
                  names: Sequence[str] = (), contexts: Sequence[tuple[int, int]] | None = None,
                  version: int | None = None) -> None:
     """Write arrays and their names as MXNet 1.9.1 does; ``path`` appears whole or not at all.
@@ -283,7 +263,7 @@ def write_params(path: str | os.PathLike[str] | BinaryIO, arrays: Sequence[np.nd
             known = ", ".join(dt.name for dt in dtypes.CODE_OF)
             raise DTypeError(f"{label!r} has dtype {array.dtype}, which MXNet's files cannot hold; cast it to one of: {known}")
     if version is None:
-        version = 3 if any(a is not None and a.size == 0 or a is not None and a.ndim == 0 for a in arrays) else 2
+        version = 3 if any(isinstance(a, np.ndarray) and (a.size == 0 or a.ndim == 0) for a in arrays) else 2
     if not isinstance(path, (str, os.PathLike)):
         _write_list(path, arrays, names, contexts, version)
         return
@@ -291,25 +271,42 @@ def write_params(path: str | os.PathLike[str] | BinaryIO, arrays: Sequence[np.nd
         _write_list(out, arrays, names, contexts, version)
 
 
-def _write_list(out: BinaryIO, arrays: Sequence[np.ndarray | None], names: Sequence[str],
+def _write_list(out: BinaryIO, arrays: Sequence[np.ndarray | SparseParts | None], names: Sequence[str],
                 contexts: Sequence[tuple[int, int]] | None, version: int) -> None:
     out.write(struct.pack("<QQQ", LIST_MAGIC, 0, len(arrays)))
     for array, context in zip(arrays, contexts or [_CPU0] * len(arrays)):
-        _write_array(out, array, context, version)
+        (_write_sparse if isinstance(array, SparseParts) else _write_array)(out, array, context, version)
     out.write(struct.pack("<Q", len(names)))
     for name in names:
         data = name.encode("utf-8")
         out.write(struct.pack("<Q", len(data)) + data)
 
 
-def _write_array(out: BinaryIO, array: np.ndarray | None, context: tuple[int, int], version: int) -> None:
-    out.write(struct.pack("<Ii", V3 if version == 3 else V2, 0))
-    if array is None:
-        out.write(struct.pack("<i", -1 if version == 3 else 0))
-        return
-    out.write(struct.pack(f"<i{array.ndim}q", array.ndim, *array.shape))
-    out.write(struct.pack("<iii", *context, dtypes.CODE_OF[array.dtype]))
+def _sized(shape: tuple[int, ...]) -> bytes:
+    return struct.pack(f"<i{len(shape)}q", len(shape), *shape)
+
+
+def _write_sparse(out: BinaryIO, parts: Any, context: tuple[int, int], version: int) -> None:
+    kind = next(number for number, name in STORAGE.items() if name == parts.kind)
+    out.write(struct.pack("<Ii", V3 if version == 3 else V2, kind) + _sized(parts.values.shape) + _sized(parts.shape))
+    out.write(struct.pack("<iii", *context, dtypes.CODE_OF[parts.dtype]))
+    for i in parts.indices:
+        out.write(struct.pack("<i", dtypes.CODE_OF[i.dtype]) + _sized(i.shape))
+    for a in (parts.values, *parts.indices):
+        _write_elements(out, a)
+
+
+def _write_elements(out: BinaryIO, array: np.ndarray) -> None:
     data = np.ascontiguousarray(array)
     if data.dtype.byteorder == ">":             # pragma: no cover - files are little-endian on every machine
         data = data.byteswap()
     out.write(data.reshape(-1).view(np.uint8).data)
+
+
+def _write_array(out: BinaryIO, array: Any, context: tuple[int, int], version: int) -> None:
+    out.write(struct.pack("<Ii", V3 if version == 3 else V2, 0))
+    if array is None:
+        out.write(struct.pack("<i", -1 if version == 3 else 0))
+        return
+    out.write(_sized(array.shape) + struct.pack("<iii", *context, dtypes.CODE_OF[array.dtype]))
+    _write_elements(out, array)

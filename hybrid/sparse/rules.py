@@ -79,8 +79,8 @@ def _together(d: OpDef, x: Any, y: Any, attrs: Mapping[str, Any], join: Callable
     places = join(mine, theirs)
     every = np.union1d(mine, theirs)
     values = dispatch.invoke(d, [_spread(x, every, mine), _spread(y, every, theirs)], attrs).asnumpy()[np.searchsorted(every, places)]
-    if x.stype == "csr":
-        return from_places(values, places, x.shape, x._ctx)
+    if x.stype == "csr":                                  # zeros among the results are dropped, as in MXNet; rows of zeros stay
+        return from_places(values[values != 0], places[values != 0], x.shape, x._ctx)
     return make(RowSparseNDArray, x.shape, values, (places,), x._ctx)
 
 
@@ -175,7 +175,7 @@ def _concat(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str
 
 RULES: dict[str, Rule] = {**dict.fromkeys(_ZERO_AT_ZERO, _unary), **dict.fromkeys(_WITH_NUMBER, _with_number), **dict.fromkeys(("_mul_scalar", "_div_scalar"), _unary),
                           "clip": _clip, "zeros_like": _zeros_like, "elemwise_add": _sum, "elemwise_sub": _sum, "elemwise_mul": _times, "elemwise_div": _ratio,
-                          "broadcast_mul": _broadcast, "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice, "take": _take, "concat": _concat}
+                          "broadcast_mul": _broadcast, "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice, "take": _take, "Concat": _concat}
 
 
 # ---- the tape
