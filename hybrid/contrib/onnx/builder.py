@@ -22,7 +22,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Sized:
-    """A node (Reshape, Expand, Resize) whose second input is a shape: that of its first input, and the target."""
+    """A node (Reshape, Expand) whose second input is a shape: that of its first input, and the target."""
     kind: str
     source: tuple[int, ...]
     target: tuple[int, ...]
@@ -99,15 +99,13 @@ class Graph:
         """A value of shape ``source`` broadcast to ``target``."""
         return name if tuple(source) == tuple(target) else self._sized("Expand", name, source, target)
 
-    def resize(self, name: str, source: Sequence[int], target: Sequence[int], **attrs: Any) -> str:
-        """Resize to a shape."""
-        return self._sized("Resize", name, source, target, **attrs)
-
-    def _sized(self, kind: str, name: str, source: Sequence[int], target: Sequence[int], **attrs: Any) -> str:
+    def _sized(self, kind: str, name: str, source: Sequence[int], target: Sequence[int]) -> str:
         self.sized[len(self.nodes)] = Sized(kind, tuple(source), tuple(target))
         sizes = self.fresh(f"{self.owner}_shape")                   # never shared: with lengths that vary it is computed
         self.root.constants[sizes] = np.asarray(target, np.int64)
-        return self.node(kind, [name, "", "", sizes] if kind == "Resize" else [name, sizes], **attrs)
+        if kind == "Reshape" and 0 in target and self.opset >= 14:          # where 0 else means the length that was there
+            return self.node(kind, [name, sizes], allowzero=1)
+        return self.node(kind, [name, sizes])
 
     def transpose(self, name: str, axes: Sequence[int]) -> str:
         """A permutation of axes."""
@@ -142,9 +140,9 @@ class Graph:
                         names[i] = new
         return new
 
-    def info(self, name: str, dtype: Any, shape: Sequence[Any]) -> Any:
-        """The declaration of an input or output."""
-        return self.onnx.helper.make_tensor_value_info(name, self.type(dtype), list(shape))
+    def info(self, name: str, dtype: Any, shape: Sequence[Any] | None = None) -> Any:
+        """The declaration of an input or output; within loops without a shape."""
+        return self.onnx.helper.make_tensor_value_info(name, self.type(dtype), None if shape is None else list(shape))
 
 
 def _end(begin: int, size: int, step: int, length: int) -> int:

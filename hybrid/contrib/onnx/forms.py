@@ -250,6 +250,8 @@ def mean(g: Graph, a: Any, x: Value) -> str | None:
     if not dt.is_float(x.dtype) or a.asdict().get("dtype") or a.asdict().get("initial") is not None or not x.shape:
         return None
     axes = range(len(x.shape)) if a.axis in (None, ()) else [v % len(x.shape) for v in ((a.axis,) if isinstance(a.axis, int) else a.axis)]
+    if a.axis in (None, ()) and not a.keepdims:                  # one number, whose shape is not the same in mean and np.mean
+        return None
     if a.asdict().get("exclude") and a.axis not in (None, ()):
         axes = [i for i in range(len(x.shape)) if i not in axes]
     return g.reduce("ReduceMean", g.use(x), sorted(axes), bool(a.keepdims))
@@ -284,4 +286,5 @@ def topk(g: Graph, a: Any, x: Value) -> Any:
 
 @form("_linalg_det")
 def det(g: Graph, a: Any, x: Value) -> str:
-    return g.node("Det", use(g, x))
+    y = g.node("Det", use(g, x))
+    return g.reshape(y, (), (1,)) if len(x.shape) == 2 else y

@@ -13,8 +13,10 @@ from ...lower import mode_of
 from ...ops.registry import OPS, OpDef
 from ...symbol import Symbol
 from ...symnode import SymNode, effective, known
+from . import loops  # noqa: F401  their primitives have forms
 from .builder import Graph, Value
 from .forms import FORMS
+
 from .primitives import NoForm, emit
 
 
@@ -55,8 +57,8 @@ def _operator(g: Graph, n: SymNode, inputs: list[Value]) -> list[Value]:
             raise NoForm("it draws random numbers")
         padded = [None] * (len(d.inputs) - len(inputs) if not d.variadic else 0)
         program = d.program([*(v.shape for v in inputs), *padded], [*(v.dtype for v in inputs), *padded], a, train)
-        if all(v.array is not None for v in inputs):
-            return _computed(g, n, program, [v.array for v in inputs])
+        if all(v.array is not None for v in inputs) or not any(x.size for x in program.outputs):
+            return _computed(g, n, program, [np.zeros(v.shape, v.dtype) if v.array is None else v.array for v in inputs])
         names = _written(g, d, a, program, inputs)
     except (NoForm, ShapeError) as err:
         raise HybridError(f"operator {d.name} (node {n.name!r}) cannot be written as ONNX: {err}") from None

@@ -43,6 +43,7 @@ class Emitter:
     def __init__(self, g: Graph, names: dict[Node, str]):
         self.g, self.names = g, names
         self.inputs: dict[Node, Callable[[], str]] = {}
+        self.loops: dict[Node, list[str]] = {}
 
     def run(self, roots: Sequence[Node]) -> list[str]:
         """Write what the roots need; their names."""
