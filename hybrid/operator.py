@@ -17,7 +17,7 @@ from .dispatch import as_inputs, common_context
 from .errors import AttributeValueError, HybridError, ShapeError
 from .ir import HostCall, Node
 from .ops.attributes import Attrs, to_string
-from .ops.registry import Lowered, OpDef, _register
+from .ops.registry import OPS, Lowered, OpDef, _register
 from .scope import SCOPE, tracing
 from .tape import Entry, Slot, flags, wants_gradient
 
@@ -101,8 +101,8 @@ def register(reg_name: str) -> Callable[[type], type]:
 
 
 def get_all_registered_operators() -> list[str]:
-    """Names of the registered custom operators."""
-    return sorted(_props)
+    """Names of all operators, as files hold them."""
+    return sorted(OPS)
 
 
 def _prop(values: Mapping[str, Any]) -> Any:
@@ -142,7 +142,7 @@ class Call:
     def operator(self, ctx: Context) -> Any:
         """The user's CustomOp."""
         if self._operator is None:
-            self._operator = self.prop.create_operator(ctx, [list(s) for s in self.shapes[:self.count]], [dt.CODE_OF[d] for d in self.dtypes[:self.count]])
+            self._operator = self.prop.create_operator(ctx, [list(s) for s in self.shapes], [dt.CODE_OF[d] for d in self.dtypes])
         return self._operator
 
     def _new(self, ctx: Context, infos: Sequence[Any], cls: Any) -> list[NDArray]:
@@ -224,6 +224,10 @@ class CustomDef(OpDef):
         _prop(texts)                                      # an unknown op_type is an error here
         return Attrs(texts, texts)
 
+    def states(self, a: Attrs, count: int) -> frozenset[int]:
+        """The inputs behind the arguments."""
+        return frozenset(range(len(_prop(_given(a)).list_arguments()), count))
+
 
 def _given(a: Attrs) -> dict[str, Any]:
     return {k: v for k, v in a.asdict().items() if k != "train"}
@@ -241,7 +245,7 @@ def _lower(nodes: Sequence[Node], a: Attrs) -> Lowered:
 
     def vjp(grads: Sequence[Node], node: Node) -> list[Node | None]:
         floats = [i for i, n in enumerate(nodes[:count]) if dt.is_float(n.dtype)]
-        results = [ir.make("host_item", (node,), index=i) for i in range(len(call.outputs))]
+        results = [ir.make("host_item", (node,), index=i) for i in range(len(call.outputs) + call.aux)]
 
         def backward(xp: Any, arrays: Sequence[Any]) -> list[Any]:
             ctx = device_of(xp, arrays)
@@ -249,8 +253,9 @@ def _lower(nodes: Sequence[Node], a: Attrs) -> Lowered:
             given = [wrap(x, ctx) for x in arrays]
             found = call.backward(given[:k], given[k:m], given[m:], [i in floats for i in range(count)], train, ctx)
             return [found[i]._data for i in floats]
+        after = [*results[len(call.outputs):], *results[:len(call.outputs)]]             # states as forward left them, and outputs
         again = HostCall(f"{call.name}, backward", backward, tuple((nodes[i].shape, nodes[i].dtype) for i in floats))
-        pulled = dict(zip(floats, ir.host(again, [*grads, *node.args, *results])))
+        pulled = dict(zip(floats, ir.host(again, [*grads, *node.args[:count], *after])))
         return [pulled.get(i) for i in range(len(nodes))]
     made = ir.host(HostCall(call.name, forward, (*call.outputs, *((n.shape, n.dtype) for n in states)), vjp), nodes)
     n = len(call.outputs)

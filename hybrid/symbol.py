@@ -145,8 +145,7 @@ class Symbol(Unevaluated, Inferring):
 
     def _variables(self) -> tuple[list[SymNode], list[SymNode]]:
         order = self.nodes()
-        aux = {id(n.inputs[i][0]) for n in order if n.opdef is not None
-               for i, name in enumerate(n.opdef.inputs) if name in n.opdef.aux and i < len(n.inputs)}
+        aux = {id(n.inputs[i][0]) for n in order if n.opdef is not None for i in n.opdef.states(n.attrs, len(n.inputs))}      # type: ignore[arg-type]
         found = [n for n in order if n.opdef is None]
         return [n for n in found if id(n) not in aux], [n for n in found if id(n) in aux]
 

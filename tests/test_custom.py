@@ -86,7 +86,7 @@ class ScaledPartsProp(mx.operator.CustomOpProp):
         return in_type, [in_type[0], np.int32], [np.float32]
 
     def create_operator(self, ctx, in_shapes, in_dtypes):
-        assert isinstance(ctx, mx.Context) and in_shapes == [[4, 3], [3]] and in_dtypes == [0, 0]         # as MXNet calls it
+        assert isinstance(ctx, mx.Context) and in_shapes == [[4, 3], [3], [1]] and in_dtypes == [0, 0, 0]         # as MXNet calls it
         return ScaledParts(self.scale)
 
 
@@ -336,3 +336,46 @@ def test_whole_steps_exports_and_loops(tmp_path):
     np.testing.assert_allclose(again(data).asnumpy(), want, rtol=1e-5)
     with pytest.raises(HybridError, match="cannot be called from inside a compiled loop"):
         mx.hybridize(lambda d: nd.contrib.foreach(lambda v, s: (squared(v) + s, s), d, nd.zeros((1,)))[0])(nd.ones((12, 1)))
+
+
+class Counting(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        aux[0][:] = aux[0] + 1
+        self.assign(out_data[0], req[0], in_data[0] * in_data[0])
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], 2 * in_data[0] * out_grad[0] * aux[0])
+
+
+@mx.operator.register("test_counting")
+class CountingProp(mx.operator.CustomOpProp):
+    def list_auxiliary_states(self):
+        return ["calls"]
+
+    def infer_shape(self, in_shape):
+        return in_shape, [in_shape[0]], [in_shape[0]]
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        assert len(in_shapes) == len(in_dtypes) == 2                  # states included, as MXNet tells them
+        return Counting()
+
+
+def test_states_of_symbols():
+    y = sym.Custom(sym.var("data"), name="c", op_type="test_counting")
+    again = sym.load_json(y.tojson())
+    for s in (y, again):
+        assert s.list_arguments() == ["data"] and s.list_auxiliary_states() == ["c_calls"]
+        assert s.infer_shape(data=(2,)) == ([(2,)], [(2,)], [(2,)])
+        exe = s.simple_bind(mx.cpu(), data=(2,))
+        for calls in (1, 2):                                          # backward sees the states as forward left them
+            exe.forward(True, data=nd.array([1, 2]))
+            exe.backward(nd.ones((2,)))
+            assert exe.aux_dict["c_calls"].asnumpy().tolist() == [calls] * 2
+            assert exe.grad_dict["data"].asnumpy().tolist() == [2 * calls, 4 * calls]
+    named = sym.Custom(sym.var("data"), sym.var("aux"), op_type="test_counting")
+    assert named.list_auxiliary_states() == ["aux"]
+
+
+def test_names_of_all_operators():
+    found = mx.operator.get_all_registered_operators()
+    assert {"Custom", "FullyConnected", "_plus_scalar"} <= set(found) and "test_counting" not in found

@@ -91,6 +91,10 @@ class OpDef:
         """Whether a call with these attributes draws random numbers."""
         return "key" in self.needs and (self.draws is None or self.draws(a, train))
 
+    def states(self, a: Attrs, count: int) -> frozenset[int]:
+        """Which of a node's ``count`` inputs are auxiliary states."""
+        return frozenset(i for i, name in enumerate(self.inputs[:count]) if name in self.aux) if self.aux else frozenset()
+
     def wants(self, name: str, a: Attrs) -> bool:
         """Whether a Symbol of the operator makes a variable for this input when none is given."""
         return name not in self.optional or name in self.takes and self.takes[name](a)

@@ -247,8 +247,9 @@ def in_order(heads: Sequence[Entry], cut: Set[tuple[int, int]] = frozenset()) ->
 
 def _json_node(node: SymNode, place: dict[tuple[int, int], int], versions: dict[int, int], cut: Set[tuple[int, int]]) -> JsonNode:
     inputs = []
+    states = node.opdef.states(node.attrs, len(node.inputs)) if node.opdef is not None and node.attrs is not None else ()
     for k, (source, output) in enumerate(node.inputs):
-        if node.opdef is not None and not node.opdef.variadic and node.opdef.inputs[k] in node.opdef.aux:
+        if k in states:
             versions[id(source)] = versions.get(id(source), 0) + 1
         inputs.append((place[_place_of(source, output, cut)], _output_of(source, output, cut), versions.get(id(source), 0)))
     if node.opdef is None or node.attrs is None:
