@@ -19,7 +19,8 @@ from .dialect import C
 from .emit import Block, Emitter, loop_nest
 from .loops import Printed, pointer_names
 from .operand import Operand, operand, root_index
-from .vector import F32, Refused, VectorEmitter, copies, masked
+from .lanes import F32, Refused, copies, masked
+from .vector import VectorEmitter
 
 KEYS = 128                      # of a block
 BYTES = 1 << 17                 # of a block of keys or values

@@ -19,7 +19,9 @@ from .dialect import C
 from .emit import Block
 from .loops import PARALLEL_WORK, Printed, pointer_names
 from .operand import root_index
-from .vector import F32, Refused, VectorEmitter, alone, copies, masked
+from .lanes import F32, Refused, copies, masked
+from .vector import VectorEmitter
+from .vector_forms import alone
 
 PIXELS = {28: {1: 24, 2: 14, 3: 9}, 12: {1: 10, 2: 6, 3: 4}}        # of a tile, by accumulators and vectors of a panel
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data

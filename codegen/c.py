@@ -6,19 +6,21 @@ from dataclasses import replace
 from importlib import resources
 from typing import Callable, Sequence
 
+from hybrid import collector
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.together import Group
 
-from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort, vector
+from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort
 from .contraction import Contraction, sum_dtype, supported
 from .registers import support
 from .shared import LARGE, share, units
 from .tiling import Alone, Choose, Target
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
+from .lanes import support as vector_support
 from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, group_loops, loop_pragma, merged_axes, pointer_names, rename,
                     signature, store_side, work_of)
 
@@ -210,11 +212,12 @@ def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
     """A printed product as a program of its own; the kernel's name does not matter."""
     assert k.dot is not None
     own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
-    parts = [prelude(), support(sum_dtype(k.dot), target), vector.support(target.vector // 4, [p.source]) if p.vectors else "", own.source,
+    parts = [prelude(), support(sum_dtype(k.dot), target), vector_support(target.vector // 4, [p.source]) if p.vectors else "", own.source,
              print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]", lambda group, nbytes: f"b[{len(p.args)}]")]
     return Alone("\n".join(parts), tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
 
 
+@collector.waits
 def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int,
                   choose: Choose | None = None) -> tuple[str, int]:
     """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of such memory,
@@ -232,6 +235,6 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     net = print_net(calls, pointer, scratch)
     large = sum(len(p.source) for p in printed) + len(net) >= LARGE
     parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
-             vector.support(vector_bytes // 4, [p.source for p in printed]) if any(p.vectors for p in printed) else "",
+             vector_support(vector_bytes // 4, [p.source for p in printed]) if any(p.vectors for p in printed) else "",
              *([units(printed, net)] if large else [*(p.source for p in printed if p.source), net])]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

@@ -49,7 +49,7 @@ class Contraction(Epilogue):
         self.V, self.U = f"v{self.T}{self.lanes}", f"u{self.T}{self.lanes}"
         self.reads = {n: p for n, p in names.items() if n not in k.stores}
         self.scratch = 0
-        self.vectors = False                               # whether it needs vector.support
+        self.vectors = False                               # whether it needs lanes.support
         self.begin: dict[Var | None, str] = {}             # first turn of the epilogue's loops, where no element may be written twice
 
     def source(self) -> str:

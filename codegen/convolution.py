@@ -13,7 +13,7 @@ from .loops import Printed
 from .spread import Spread
 from .tiling import Alone, Target
 from .turned import Turned
-from .vector import F32, Refused
+from .lanes import F32, Refused
 
 NEAR = 3.0                      # times the least count: forms beyond it are not worth a measurement
 

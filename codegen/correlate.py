@@ -19,7 +19,7 @@ from .direct import start
 from .emit import Block, Emitter, loop_nest
 from .loops import Printed, pointer_names
 from .operand import Operand, matmul
-from .vector import F32, Refused
+from .lanes import F32, Refused
 
 USED = 0.4                     # of a vector's lanes, at least
 FIRST_CACHE = 24 << 10         # bytes of lines that a tile reads again and again

@@ -20,7 +20,8 @@ from .dialect import C
 from .emit import Block
 from .loops import Printed, pointer_names
 from .operand import Matmul, matmul, root_index
-from .vector import F32, Refused, VectorEmitter, lane_loop
+from .lanes import F32, Refused, lane_loop
+from .vector import VectorEmitter
 
 STACK_IMAGE = 1 << 18          # bytes of a picture kept on a thread's stack
 UNROLL = 32                     # depth up to which a filter is written out

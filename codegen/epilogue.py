@@ -11,7 +11,9 @@ from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, root_index
 from .tiling import Tile, decode, inner_name
-from .vector import F32, Refused, VectorEmitter, alone, copies, lane_loop, masked
+from .lanes import F32, Refused, copies, lane_loop, masked
+from .vector import VectorEmitter
+from .vector_forms import alone
 
 
 class Epilogue:

@@ -16,7 +16,8 @@ from hybrid.ir.index import Var, var, variables
 
 from .dialect import C
 from .emit import Block, Emitter, loop_nest
-from .vector import Refused, VectorEmitter, lane_loop
+from .lanes import Refused, lane_loop
+from .vector import VectorEmitter
 
 SLACK = 128                     # bytes after an image that a vector may read beyond its end
 

@@ -29,7 +29,7 @@ class Printed:
     kind: str
     scratch: int = 0               # bytes of working memory the kernel wants
     takes_scratch: bool = False
-    vectors: bool = False          # whether it needs vector.support
+    vectors: bool = False          # whether it needs lanes.support
     numbers: tuple[str, ...] = ()  # what a shared function takes after all else (shared.py)
 
 

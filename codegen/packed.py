@@ -10,7 +10,8 @@ from .loops import Printed
 from .packed_depthwise import Depthwise
 from .packed_pictures import Pictures
 from .packed_winograd import Winograd
-from .vector import F32, in_vectors
+from .lanes import F32
+from .vector_forms import in_vectors
 
 FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "winograd4": Winograd, "depthwise": Depthwise, "pictures": Pictures, "pictures_winograd": Pictures}
 SUMS = (10, 24)                 # of pictures, in registers: few registers, many

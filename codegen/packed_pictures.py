@@ -18,7 +18,8 @@ from .emit import Block
 from .loops import PARALLEL_WORK, Printed
 from .operand import root_index
 from .transforms import backward, forward
-from .vector import VectorEmitter, copies
+from .vector import VectorEmitter
+from .lanes import copies
 
 UNROLLED = 8                     # columns of a filter that are written out
 

@@ -12,7 +12,7 @@ from .tiling import Target
 from .dialect import C
 from .emit import Emitter, identity
 from .loops import PARALLEL_WORK, Printed, pointer_names
-from .vector import F32, Refused
+from .lanes import F32, Refused
 
 TAPS = 64                        # elements of a window that pointers are kept for
 STEP = {"max": "s0 = HYV_MAXN(s0, {0});", "min": "s0 = HYV_MINN(s0, {0});", "sum": "s0 += {0};", "prod": "s0 *= {0};"}

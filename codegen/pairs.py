@@ -17,7 +17,8 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
-from .vector import F32, TAPS, Refused, VectorEmitter, copies, masked
+from .lanes import F32, Refused, copies, masked
+from .vector import TAPS, VectorEmitter
 
 SHORT = 3                      # turns of a loop over the elements of a block
 WRITTEN_OUT = 8                # elements of a block up to which it is written out

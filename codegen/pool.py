@@ -18,7 +18,8 @@ from .dialect import C
 from .direct import start
 from .emit import Block, identity
 from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
-from .vector import F32, Refused, VectorEmitter, lane_loop
+from .lanes import F32, Refused, lane_loop
+from .vector import VectorEmitter
 
 TAPS = 32                       # elements of a window up to which it is written out
 STACK_IMAGE = 1 << 18

@@ -9,11 +9,11 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
-from .vector import F32, Refused, VectorEmitter, alone, heavy, lane_loop, reduce_row
+from .lanes import F32, Refused, lane_loop
+from .vector import FAR, NEAR, VectorEmitter, reduce_row
+from .vector_forms import alone, heavy
 
 PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
-FAR = 1 << 20                   # bytes of a result whose cache lines are not in a core's own caches when they are written
-NEAR = 1 << 14                  # bytes of one row of it that are fetched beforehand
 STREAM = 1 << 23                # bytes of a result of the program that are written past the caches, to be read from memory anyway
 TEAM = "#pragma omp for schedule(static) nowait"
 

@@ -18,7 +18,8 @@ from .dialect import C
 from .direct import STACK_IMAGE, Direct
 from .emit import Block, Emitter, loop_nest
 from .operand import root_index
-from .vector import Refused, VectorEmitter, lane_loop
+from .lanes import Refused, lane_loop
+from .vector import VectorEmitter
 
 
 @dataclass

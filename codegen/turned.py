@@ -15,7 +15,8 @@ from .tiling import decode
 from .direct import Direct, start
 from .emit import Block
 from .operand import root_index
-from .vector import Refused, VectorEmitter, lane_loop
+from .lanes import Refused, lane_loop
+from .vector import VectorEmitter
 
 PANEL = 320 << 10              # bytes of packed filters that stay in the second cache beside the picture
 

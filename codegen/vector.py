@@ -9,99 +9,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from importlib import resources
-from typing import Iterable
 
 import numpy as np
 
 from hybrid.ir import Node
-from hybrid.ir.access import MOVEMENT, Guard, Index, pull
+from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
-from hybrid.ir.kernel import Kernel
-from hybrid.ir.scalar import SCALARS
-from hybrid.passes.fold import constant
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
+from .lanes import F32, Refused, lane_loop
+from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, limited
 
-F32 = np.dtype(np.float32)
-HEAVY = 10                      # cost of a function from which on it is not computed twice
 TAPS = 32                       # elements up to which a search is written out
+FAR = 1 << 20                   # bytes of an array whose cache lines are not in a core's own caches when they are read or written
+NEAR = 1 << 14                  # bytes of one row of it that are fetched beforehand
 KEEP_BYTES = 1 << 15            # a row of kept values on the stack
-SPELL = {
-    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})", "abs": "HYV_ABS({0})",
-    "square": "({0} * {0})", "reciprocal": "(HYV_B(1.0f) / {0})", "relu": "HYV_RELU({0})", "maximum": "HYV_MAXN({0}, {1})",
-    "minimum": "HYV_MINN({0}, {1})", "sqrt": "HYV_SQRT({0})", "rsqrt": "(HYV_B(1.0f) / HYV_SQRT({0}))", "exp": "hyv_exp({0})",
-    "log": "hyv_log({0})", "tanh": "hyv_tanh({0})", "erf": "hyv_erf({0})", "sigmoid": "hyv_sigmoid({0})", "pow": "hyv_pow({0}, {1})", "where": "HYV_SELECT({0}, {1}, {2})"}
-COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
-LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})", "logical_not": "HYV_NOT({0})"}
-
-
-def in_vectors(n: Node) -> bool:
-    """Whether a value that is computed beside a packed convolution has a form in vectors."""
-    if n.prim == "cast":
-        return n.dtype == F32 and n.args[0].dtype in (F32, np.bool_)
-    if n.prim != "map":
-        return True
-    fn = n.attrs["fn"]
-    known = fn in SPELL and n.dtype == F32 or fn in COMPARE or fn in LOGIC and all(a.dtype == np.bool_ for a in n.args)
-    return known and all(a.dtype in (F32, np.bool_) and _moved(a).prim != "iota" for a in n.args)
-
-
-def _moved(n: Node) -> Node:
-    while n.prim in MOVEMENT:
-        n = n.args[0]
-    return n
-
-
-class Refused(Exception):
-    """This cannot be printed as vectors."""
-
-
-def support(lanes: int, sources: Iterable[str] = ()) -> str:
-    """The text that vector kernels need; sources: of the kernels."""
-    copies = ", ".join(["x_"] * lanes)
-    count = ", ".join(map(str, range(lanes)))
-    return "\n".join([f"#define HYV_BYTES {lanes * 4}", f"#define HYV_B(x) ({{ float x_ = (x); (hy_v){{{copies}}}; }})",
-                      f"#define HYV_IB(x) ({{ int x_ = (x); (hy_vi){{{copies}}}; }})", f"#define HYV_COUNT ((hy_vi){{{count}}})",
-                      *((resources.files("hybrid.kernels") / "c" / name).read_text() for name in ["vector.h", *(["power.h"] if any("hyv_pow(" in s for s in sources) else [])])])
-
-
-_WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(", "HYV_KEEP@(": "HYV_FIRSTARG("}
-_MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ", "HYV_KEEP@(": "HYV_SELECT(mk, "}
-
-
-def copies(lines: list[str], q: int) -> list[str]:
-    """The template's statements for copy q."""
-    return [_filled(line, _WHOLE, q) for line in lines]
-
-
-def masked(lines: list[str]) -> list[str]:
-    """The template's statements for the last turn, in which only the lanes of mask mk count."""
-    return [_filled(line, _MASKED, 0) for line in lines]
-
-
-def _filled(line: str, words: dict[str, str], q: int) -> str:
-    for old, new in words.items():
-        line = line.replace(old, new)
-    return line.replace("@", f"_{q}")
-
-
-def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "") -> list[str]:
-    """All turns of a lane variable: whole groups of vectors, then single vectors, then what is left; once: pragma of what is left."""
-    step = lanes * unroll
-    whole, n = v.extent // step * step, v.extent
-    out: list[str] = []
-    if whole:
-        out += [*([pragma] if pragma else []), f"for (long {v.name}_b = 0; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
-        for q in range(unroll):
-            out += [f"  {{ const long {v.name} = {v.name}_b + {q * lanes};", *("    " + s for s in copies(lines, q)), "  }"]
-        out.append("}")
-    vectors = (n - whole) // lanes * lanes
-    if vectors:
-        out += [*([once] if once else []), f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
-    if n % lanes:
-        out += [*([once] if once else []), f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});", *("  " + s for s in masked(lines)), "}"]
-    return out
 
 
 @dataclass
@@ -128,6 +50,7 @@ class VectorEmitter(Emitter):
     defined: dict[str, Block] = field(default_factory=dict)     # where a scalar stands
     inverse: dict[str, str] = field(default_factory=dict)       # scalars that are divided by
     alone: frozenset[Node] = frozenset()                         # tanh and erf that are only added to 1
+    read_in: dict[Node, set[Var]] = field(default_factory=dict)  # loops of a row in which an array in memory is read
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -234,7 +157,17 @@ class VectorEmitter(Emitter):
         if guard:
             self._uniform(guard)
             load = f"({self.condition(guard)}) ? {load} : (hy_v){{}}"
+        else:
+            self._ask_for_the_next_row(n, at, lane, block)
         return self.bind(block, "v", load)
+
+    def _ask_for_the_next_row(self, n: Node, at: Ix, lane: Var, block: Block) -> None:
+        """The second loop over a row of a large array finds it in the cache: meanwhile the next row comes from memory (softmax: 0.95 of the time)."""
+        loops = self.read_in.setdefault(n, set())
+        step = max((coefficient(at, v) or 0 for v in variables(at) & self.rows), default=0)
+        if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * 4 <= NEAR:
+            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step});")
+        loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:
         if self.lane((), guard) is not None:
@@ -453,45 +386,3 @@ def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]
     if r.op in ("max", "min"):
         whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"
     return [*out, f"const float {name} = {whole};"]
-
-
-def alone(k: Kernel) -> frozenset[Node]:
-    """tanh and erf that are only an argument of 1 + tanh, 1 + erf: these are functions of their own."""
-    users: dict[Node, list[Node]] = {}
-    for m in k.members:
-        for a in m.args:
-            users.setdefault(a, []).append(m)
-    return frozenset(n for n in users if n.prim == "map" and n.attrs["fn"] in ("tanh", "erf") and n not in k.stores and all(_plus_one(u, n) for u in users[n]))
-
-
-def _plus_one(u: Node, n: Node) -> bool:
-    return u.prim == "map" and u.attrs["fn"] == "add" and u.args[0] is n and constant(u.args[1]) is not None and float(constant(u.args[1])) == 1      # type: ignore[arg-type]
-
-
-def below_its_maximum(n: Node) -> bool:
-    """Whether a value is x less its greatest element along some axis: never above zero."""
-    if n.prim != "map" or n.attrs["fn"] != "sub":
-        return False
-    x, m = n.args
-    while m.prim in ("expand", "reshape"):
-        m = m.args[0]
-    return m.prim == "reduce" and m.attrs["op"] == "max" and m.args[0] is x
-
-
-def limited(n: Node) -> str | None:
-    """The macro for a value that is limited by a constant (clip): where(x < c, c, x), and where(x > d, d, that) for c <= d."""
-    condition, bound, value = n.args
-    c = constant(bound)
-    if c is None or condition.prim != "map" or condition.attrs["fn"] not in ("lt", "gt") or constant(condition.args[1]) != c:
-        return None
-    x, above = condition.args[0], condition.attrs["fn"] == "gt"
-    if value is x:
-        return "HYV_MIN" if above else "HYV_MAX"
-    if above and value.prim == "map" and value.attrs["fn"] == "where" and value.args[2] is x and limited(value) == "HYV_MAX" and constant(value.args[1]) <= c:      # type: ignore[operator]
-        return "HYV_MIN"
-    return None
-
-
-def heavy(n: Node) -> bool:
-    """A function that costs more than reading its result again."""
-    return n.prim == "map" and SCALARS[n.attrs["fn"]].cost >= HEAVY

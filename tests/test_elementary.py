@@ -14,7 +14,7 @@ import pytest
 
 from hybrid import ir
 from hybrid.codegen import c as printer
-from hybrid.codegen import vector
+from hybrid.codegen import lanes
 from hybrid.ir import Program
 from hybrid.runtime import cpu, toolchain
 
@@ -61,7 +61,7 @@ def test_every_exponent(width: int, tmp_path: Path) -> None:
     if cc is None or width > toolchain.vector_bytes():
         pytest.skip("no C compiler, or no vectors of this width here")
     text = CHECK.replace("STEP", f"{STEP}ul").replace("POWERS", ", ".join(POWERS))
-    (tmp_path / "check.c").write_text(printer.prelude() + vector.support(width // 4, ["hyv_pow("]) + text)
+    (tmp_path / "check.c").write_text(printer.prelude() + lanes.support(width // 4, ["hyv_pow("]) + text)
     flags = [f for f in (*toolchain.FLAGS, *toolchain.machine_flags(cc)) if f not in ("-shared", "-fPIC")]
     built = subprocess.run([cc, *flags, str(tmp_path / "check.c"), "-o", str(tmp_path / "check"), "-lm"], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr[-3000:]

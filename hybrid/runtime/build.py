@@ -11,7 +11,7 @@ import numpy as np
 from hybrid.codegen import c as printer
 from hybrid.codegen import packed
 from hybrid.codegen.tiling import Alone
-from hybrid.codegen.vector import Refused
+from hybrid.codegen.lanes import Refused
 
 from .. import config
 from ..ir import Node, Program

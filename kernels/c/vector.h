@@ -172,7 +172,9 @@ HY_FN hy_v hyv_two(hy_v r, hy_v t) {
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 HY_FN hy_v hyv_exp_below(hy_v x) {
     hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f), r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12582912.0f));
-    return hyv_two(r, t);
+    hy_v p = r * HYV_B(0.00132746334f) + HYV_B(0.00967196168f);         // degree 5: 8e-8 of the result
+    p = p * r + HYV_B(0.0555067837f); p = p * r + HYV_B(0.240222353f); p = p * r + HYV_B(0.693147062f);
+    return HYV_SCALE(p * r + HYV_B(1.0f), t);
 }
 #else
 #define hyv_exp_below hyv_exp

@@ -1,0 +1,64 @@
+"""How a vector loop's body, printed once as a template, becomes C: ``@`` in a name stands for the number of an unrolled copy, and
+``HYV_LOAD@(``, ``HYV_STORE@(``, ``HYV_KEEP@(`` become masked forms in the last turn.
+"""
+from __future__ import annotations
+
+from importlib import resources
+from typing import Iterable
+
+import numpy as np
+
+from hybrid.ir.index import Var
+
+F32 = np.dtype(np.float32)
+
+
+class Refused(Exception):
+    """This cannot be printed as vectors."""
+
+
+def support(lanes: int, sources: Iterable[str] = ()) -> str:
+    """The text that vector kernels need; sources: of the kernels."""
+    copies = ", ".join(["x_"] * lanes)
+    count = ", ".join(map(str, range(lanes)))
+    return "\n".join([f"#define HYV_BYTES {lanes * 4}", f"#define HYV_B(x) ({{ float x_ = (x); (hy_v){{{copies}}}; }})",
+                      f"#define HYV_IB(x) ({{ int x_ = (x); (hy_vi){{{copies}}}; }})", f"#define HYV_COUNT ((hy_vi){{{count}}})",
+                      *((resources.files("hybrid.kernels") / "c" / name).read_text() for name in ["vector.h", *(["power.h"] if any("hyv_pow(" in s for s in sources) else [])])])
+
+
+_WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(", "HYV_KEEP@(": "HYV_FIRSTARG("}
+_MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ", "HYV_KEEP@(": "HYV_SELECT(mk, "}
+
+
+def copies(lines: list[str], q: int) -> list[str]:
+    """The template's statements for copy q."""
+    return [_filled(line, _WHOLE, q) for line in lines]
+
+
+def masked(lines: list[str]) -> list[str]:
+    """The template's statements for the last turn, in which only the lanes of mask mk count."""
+    return [_filled(line, _MASKED, 0) for line in lines]
+
+
+def _filled(line: str, words: dict[str, str], q: int) -> str:
+    for old, new in words.items():
+        line = line.replace(old, new)
+    return line.replace("@", f"_{q}")
+
+
+def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "") -> list[str]:
+    """All turns of a lane variable: whole groups of vectors, then single vectors, then what is left; once: pragma of what is left."""
+    step = lanes * unroll
+    whole, n = v.extent // step * step, v.extent
+    out: list[str] = []
+    if whole:
+        out += [*([pragma] if pragma else []), f"for (long {v.name}_b = 0; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
+        for q in range(unroll):
+            out += [f"  {{ const long {v.name} = {v.name}_b + {q * lanes};", *("    " + s for s in copies(lines, q)), "  }"]
+        out.append("}")
+    vectors = (n - whole) // lanes * lanes
+    if vectors:
+        out += [*([once] if once else []), f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
+    if n % lanes:
+        out += [*([once] if once else []), f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});", *("  " + s for s in masked(lines)), "}"]
+    return out

@@ -1,0 +1,80 @@
+"""Which values have a form in vectors of float32, and how it is spelled (kernels/c/vector.h)."""
+from __future__ import annotations
+
+import numpy as np
+
+from hybrid.ir import Node
+from hybrid.ir.access import MOVEMENT
+from hybrid.ir.kernel import Kernel
+from hybrid.ir.scalar import SCALARS
+from hybrid.passes.fold import constant
+
+from .lanes import F32
+
+HEAVY = 10                      # cost of a function from which on it is not computed twice
+SPELL = {
+    "add": "({0} + {1})", "sub": "({0} - {1})", "mul": "({0} * {1})", "div": "({0} / {1})", "neg": "(-{0})", "abs": "HYV_ABS({0})",
+    "square": "({0} * {0})", "reciprocal": "(HYV_B(1.0f) / {0})", "relu": "HYV_RELU({0})", "maximum": "HYV_MAXN({0}, {1})",
+    "minimum": "HYV_MINN({0}, {1})", "sqrt": "HYV_SQRT({0})", "rsqrt": "(HYV_B(1.0f) / HYV_SQRT({0}))", "exp": "hyv_exp({0})",
+    "log": "hyv_log({0})", "tanh": "hyv_tanh({0})", "erf": "hyv_erf({0})", "sigmoid": "hyv_sigmoid({0})", "pow": "hyv_pow({0}, {1})", "where": "HYV_SELECT({0}, {1}, {2})"}
+COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
+LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})", "logical_not": "HYV_NOT({0})"}
+
+
+def in_vectors(n: Node) -> bool:
+    """Whether a value that is computed beside a packed convolution has a form in vectors."""
+    if n.prim == "cast":
+        return n.dtype == F32 and n.args[0].dtype in (F32, np.bool_)
+    if n.prim != "map":
+        return True
+    fn = n.attrs["fn"]
+    known = fn in SPELL and n.dtype == F32 or fn in COMPARE or fn in LOGIC and all(a.dtype == np.bool_ for a in n.args)
+    return known and all(a.dtype in (F32, np.bool_) and _moved(a).prim != "iota" for a in n.args)
+
+
+def _moved(n: Node) -> Node:
+    while n.prim in MOVEMENT:
+        n = n.args[0]
+    return n
+
+
+def alone(k: Kernel) -> frozenset[Node]:
+    """tanh and erf that are only an argument of 1 + tanh, 1 + erf: these are functions of their own."""
+    users: dict[Node, list[Node]] = {}
+    for m in k.members:
+        for a in m.args:
+            users.setdefault(a, []).append(m)
+    return frozenset(n for n in users if n.prim == "map" and n.attrs["fn"] in ("tanh", "erf") and n not in k.stores and all(_plus_one(u, n) for u in users[n]))
+
+
+def _plus_one(u: Node, n: Node) -> bool:
+    return u.prim == "map" and u.attrs["fn"] == "add" and u.args[0] is n and constant(u.args[1]) is not None and float(constant(u.args[1])) == 1      # type: ignore[arg-type]
+
+
+def below_its_maximum(n: Node) -> bool:
+    """Whether a value is x less its greatest element along some axis: never above zero."""
+    if n.prim != "map" or n.attrs["fn"] != "sub":
+        return False
+    x, m = n.args
+    while m.prim in ("expand", "reshape"):
+        m = m.args[0]
+    return m.prim == "reduce" and m.attrs["op"] == "max" and m.args[0] is x
+
+
+def limited(n: Node) -> str | None:
+    """The macro for a value that is limited by a constant (clip): where(x < c, c, x), and where(x > d, d, that) for c <= d."""
+    condition, bound, value = n.args
+    c = constant(bound)
+    if c is None or condition.prim != "map" or condition.attrs["fn"] not in ("lt", "gt") or constant(condition.args[1]) != c:
+        return None
+    x, above = condition.args[0], condition.attrs["fn"] == "gt"
+    if value is x:
+        return "HYV_MIN" if above else "HYV_MAX"
+    if above and value.prim == "map" and value.attrs["fn"] == "where" and value.args[2] is x and limited(value) == "HYV_MAX" and constant(value.args[1]) <= c:      # type: ignore[operator]
+        return "HYV_MIN"
+    return None
+
+
+def heavy(n: Node) -> bool:
+    """A function that costs more than reading its result again."""
+    return n.prim == "map" and SCALARS[n.attrs["fn"]].cost >= HEAVY
