@@ -15,3 +15,9 @@ def onnx() -> Any:
     except ImportError as err:
         raise HybridError("ONNX files are written and read with the package onnx, which is not installed: pip install hybridize[onnx]") from err
     return found
+
+
+def evaluator() -> Any:
+    """The package's own evaluator of nodes on NumPy's arrays."""
+    from onnx.reference import ReferenceEvaluator  # noqa: PLC0415
+    return ReferenceEvaluator

@@ -12,19 +12,23 @@ from ... import dtype as dt
 from ... import ir
 from ...ir import Node
 
-# function, ONNX node, operator
+# function, ONNX node, operator; for two arguments also the operators with a number as the second, and as the first
 _ROWS = """
-    add Add broadcast_add, sub Sub broadcast_sub, mul Mul broadcast_mul, div Div broadcast_div, pow Pow broadcast_power
-    maximum Max broadcast_maximum, minimum Min broadcast_minimum
+    add Add broadcast_add _plus_scalar _plus_scalar, sub Sub broadcast_sub _minus_scalar _rminus_scalar, mul Mul broadcast_mul _mul_scalar _mul_scalar
+    div Div broadcast_div _div_scalar _rdiv_scalar, pow Pow broadcast_power _power_scalar _rpower_scalar
+    maximum Max broadcast_maximum _maximum_scalar _maximum_scalar, minimum Min broadcast_minimum _minimum_scalar _minimum_scalar
     neg Neg negative, abs Abs abs, sign Sign sign, reciprocal Reciprocal reciprocal, relu Relu relu, sqrt Sqrt sqrt, exp Exp exp, log Log log
     sin Sin sin, cos Cos cos, tan Tan tan, arcsin Asin arcsin, arccos Acos arccos, arctan Atan arctan
     sinh Sinh sinh, cosh Cosh cosh, tanh Tanh tanh, arcsinh Asinh arcsinh, arccosh Acosh arccosh, arctanh Atanh arctanh
     sigmoid Sigmoid sigmoid, softplus Softplus softrelu, erf Erf erf, floor Floor floor, ceil Ceil ceil, rint Round rint
-    eq Equal broadcast_equal, lt Less broadcast_lesser, le LessOrEqual broadcast_lesser_equal, gt Greater broadcast_greater
-    ge GreaterOrEqual broadcast_greater_equal, logical_and And broadcast_logical_and, logical_or Or broadcast_logical_or
-    logical_xor Xor broadcast_logical_xor, logical_not Not logical_not, where Where where, isnan IsNaN _npi_isnan, isinf IsInf _npi_isinf
+    eq Equal _npi_equal _npi_equal_scalar _npi_equal_scalar, lt Less _npi_less _npi_less_scalar _npi_greater_scalar
+    le LessOrEqual _npi_less_equal _npi_less_equal_scalar _npi_greater_equal_scalar, gt Greater _npi_greater _npi_greater_scalar _npi_less_scalar
+    ge GreaterOrEqual _npi_greater_equal _npi_greater_equal_scalar _npi_less_equal_scalar
+    logical_and And _npi_logical_and, logical_or Or _npi_logical_or, logical_xor Xor _npi_logical_xor, logical_not Not _npi_logical_not
+    where Where _npi_where, isnan IsNaN _npi_isnan, isinf IsInf _npi_isinf
 """
-NODES: dict[str, tuple[str, str]] = {row[0]: (row[1], row[2]) for row in (r.split() for line in _ROWS.splitlines() for r in line.split(",")) if row}
+NODES: dict[str, tuple[str, ...]] = {row[0]: tuple(row[1:]) for row in (r.split() for line in _ROWS.splitlines() for r in line.split(",")) if row}
+READ: dict[str, tuple[str, ...]] = {row[0]: row[1:] for row in NODES.values()}            # operators by ONNX node
 LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")       # they take bool in ONNX
 
 

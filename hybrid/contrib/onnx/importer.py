@@ -1,0 +1,82 @@
+"""Reading ONNX files: ``import_model``, ``import_to_gluon``, ``get_model_metadata``."""
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping, Sequence
+
+from ... import gluon, ndarray
+from ...device import current_context
+from ...errors import AttributeValueError, FileFormatError
+from ...serialize.atomic import existing
+from ...symbol import Group, Symbol, var
+from . import library, read_arrays, read_layers  # noqa: F401  their nodes have forms
+from .reader import Reader
+
+
+def _model(model_file: Any) -> Any:
+    onnx = library.onnx()
+    path = os.fspath(existing(model_file))
+    try:
+        model = onnx.load(path)
+        onnx.checker.check_model(model)
+    except Exception as err:                               # noqa: BLE001  damaged files raise errors of several libraries
+        raise FileFormatError(f"{path} is no valid ONNX model: {str(err)[:300]}") from err
+    return model
+
+
+def import_model(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
+    """The network of an ONNX file: (Symbol, arguments by name, auxiliary states by name).
+
+    input_shapes: shapes of inputs by name, where the file leaves lengths open and the network needs them. FileFormatError for a file that is
+    damaged; AttributeValueError, naming the node, for an operator that is not known here.
+
+    >>> symbol, arg_params, aux_params = import_model('net.onnx')                            # doctest: +SKIP
+    """
+    symbol, params, _ = _imported(model_file, input_shapes)
+    aux = set(symbol.list_auxiliary_states())
+    return symbol, {k: v for k, v in params.items() if k not in aux}, {k: v for k, v in params.items() if k in aux}
+
+
+def _imported(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> tuple[Symbol, dict[str, Any], list[str]]:
+    model = _model(model_file)
+    shapes = {name: tuple(shape) for name, shape, _ in get_model_metadata_of(model)["input_tensor_data"]}
+    unknown = [k for k in input_shapes or {} if k not in shapes]
+    if unknown:
+        raise AttributeValueError(f"the model has no input {', '.join(map(repr, unknown))}; it has {', '.join(shapes)}")
+    reader = Reader(model, {**shapes, **{k: tuple(v) for k, v in (input_shapes or {}).items()}})
+    symbol = reader.outputs[0] if len(reader.outputs) == 1 else Group(reader.outputs)
+    used = set(symbol.list_inputs())
+    free = symbol(**{name: var(name) for name in reader.inputs if name in used})          # whatever the file says, other batches may come
+    return free, {k: ndarray.array(v, dtype=v.dtype) for k, v in reader.params.items() if k in used}, [i for i in reader.inputs if i in used]
+
+
+def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Any:
+    """The network of an ONNX file as a SymbolBlock on a device or a list of devices.
+
+    >>> net = import_to_gluon('net.onnx', ctx=mx.cpu()); net.hybridize()                     # doctest: +SKIP
+    """
+    symbol, params, inputs = _imported(model_file, input_shapes)
+    net = gluon.SymbolBlock(symbol, [var(name) for name in inputs])
+    net.collect_params().load_dict(params, ctx if ctx is not None else current_context(), filename=os.fspath(model_file), cast_dtype=True, dtype_source="saved")
+    return net
+
+
+def get_model_metadata(model_file: Any) -> dict[str, Any]:
+    """Names and shapes of a model's inputs and outputs, 0 for lengths that the file leaves open.
+
+    ``input_tensor_data``: (name, shape, ONNX's number of the dtype) of each; ``output_tensor_data``: (name, shape).
+
+    >>> get_model_metadata('net.onnx')                                                       # doctest: +SKIP
+    {'input_tensor_data': [('data', (1, 3, 224, 224), 1)], 'output_tensor_data': [('fc', (1, 1000))]}
+    """
+    return get_model_metadata_of(_model(model_file))
+
+
+def get_model_metadata_of(model: Any) -> dict[str, Any]:
+    """The same of a model that is loaded."""
+    constants = {t.name for t in model.graph.initializer}
+
+    def shape(v: Any) -> tuple[int, ...]:
+        return tuple(int(d.dim_value) for d in v.type.tensor_type.shape.dim)
+    return {"input_tensor_data": [(v.name, shape(v), v.type.tensor_type.elem_type) for v in model.graph.input if v.name not in constants],
+            "output_tensor_data": [(v.name, shape(v)) for v in model.graph.output]}

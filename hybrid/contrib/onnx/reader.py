@@ -1,0 +1,211 @@
+"""From an ONNX graph to a Symbol: each node by its row of the table ``FORMS`` (filled in by read_*.py), what is constant by the ``onnx`` package itself."""
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Mapping
+
+import numpy as np
+
+from ... import dtype as dt
+from ...errors import AttributeValueError, FileFormatError, HybridError
+from ...ops.registry import find
+from ...symbol import Symbol, create, var
+from ...symnode import known
+from . import library
+
+Known = np.ndarray
+FORMS: dict[str, Callable[["OnnxNode"], Any]] = {}
+MOST_FOLDED = 2**22                     # elements that a constant made of constants may have
+
+
+def reads(*kinds: str) -> Callable[[Any], Any]:
+    """Register how nodes are read: a function of an OnnxNode that gives a Symbol, numbers (an array), or a list for several outputs."""
+    def add(fn: Any) -> Any:
+        FORMS.update(dict.fromkeys(kinds, fn))
+        return fn
+    return add
+
+
+class Reader:
+    """Values by name: Symbols, or numbers where they are known. ``params``: the numbers that Symbols use, by the names of their variables."""
+
+    def __init__(self, model: Any, shapes: Mapping[str, tuple[int, ...]]):
+        self.onnx = library.onnx()
+        self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
+        self.params: dict[str, Known] = {}
+        self.variables: dict[str, Symbol] = {}
+        self.values: dict[str, Any] = {t.name: self.onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+        self.names: dict[str, int] = {}
+        self.inputs = [i.name for i in model.graph.input if i.name not in self.values]
+        for i in model.graph.input:
+            if i.name not in self.values:
+                dtype = self.dtype(i.type.tensor_type.elem_type)
+                self.values[i.name] = var(i.name, shape=shapes.get(i.name), dtype=dtype)
+        for number, node in enumerate(model.graph.node):
+            self._node(node, number)
+        self.outputs = [self.symbol(o.name, self.value(o.name)) for o in model.graph.output]
+
+    def dtype(self, code: int) -> np.dtype:
+        """The dtype of ONNX's number for it."""
+        return dt.as_dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
+
+    def value(self, name: str) -> Any:
+        """What a name stands for."""
+        if name not in self.values:
+            raise FileFormatError(f"the ONNX graph uses {name!r}, which nothing in it computes")
+        return self.values[name]
+
+    def symbol(self, name: str, value: Any) -> Symbol:
+        """A value as a Symbol: numbers become a variable, whose value is a parameter."""
+        if isinstance(value, Symbol):
+            return value
+        if name not in self.variables:
+            self.params[name] = value
+            self.variables[name] = var(name, shape=value.shape, dtype=value.dtype)
+        return self.variables[name]
+
+    def fresh(self, hint: str) -> str:
+        """A name that nothing has."""
+        n = self.names.get(hint, 0)
+        self.names[hint] = n + 1
+        return f"{hint}_{n}" if n or hint in self.values else hint
+
+    def _node(self, proto: Any, number: int) -> None:
+        where = f"node {number} ({proto.op_type}{f' {proto.name!r}' if proto.name else ''})"
+        n = OnnxNode(self, proto, where)
+        try:
+            found = self._folded(n) if proto.op_type not in FOLDED_NEVER and all(isinstance(v, Known) for v in n.values if v is not None) else None
+            if found is None:
+                form = FORMS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
+                if form is None:
+                    raise AttributeValueError(f"the operator {proto.op_type!r}{f' of {proto.domain!r}' if proto.domain else ''} is not known here")
+                found = form(n)
+        except HybridError as err:
+            raise type(err)(f"ONNX {where}: {err}") from None
+        found = found if isinstance(found, list) else [found]
+        outputs = list(proto.output)
+        if any(o and k >= len(found) for k, o in enumerate(outputs)):
+            raise AttributeValueError(f"ONNX {where}: only the first {len(found)} of its outputs are known here")
+        for name, value in zip(outputs, found):
+            if name:
+                self.values[name] = value
+        if isinstance(found[0], Symbol) and len(outputs) == 1:
+            _name(found[0], outputs[0], n)
+
+    def _folded(self, n: "OnnxNode") -> Any:
+        """A node of constants, computed by the package's own evaluator; None where it cannot."""
+        if _size(n) > 16 * MOST_FOLDED:
+            raise AttributeValueError(f"its result would have {_size(n)} elements")
+        if sum(v.size for v in n.values if v is not None) > MOST_FOLDED:
+            return None
+        reference = library.evaluator()
+        imports = [self.onnx.helper.make_opsetid("", self.opset)]
+        given = {name: v for name, v in zip(n.proto.input, n.values) if name}
+        infos = [self.onnx.helper.make_tensor_value_info(k, self.onnx.helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in given.items()]
+        outputs = [self.onnx.helper.make_empty_tensor_value_info(o) for o in n.proto.output if o]
+        graph = self.onnx.helper.make_graph([n.proto], "one", infos, outputs)
+        try:
+            found = reference(self.onnx.helper.make_model(graph, opset_imports=imports)).run(None, given)
+        except Exception:                                  # noqa: BLE001  whatever it does not know is read as other nodes are
+            return None
+        made = iter(found)
+        return [np.asarray(next(made)) if o else None for o in n.proto.output]
+
+
+def _name(s: Symbol, name: str, n: "OnnxNode") -> None:
+    """The operator that gives a node's result has the name of the result."""
+    head = s.entries[0][0]
+    if head in n.made:
+        head.name = name
+
+
+FOLDED_NEVER = ("RandomNormal", "RandomUniform", "If", "Loop", "Scan")
+
+def _size(n: "OnnxNode") -> int:
+    """How many numbers the result of a node of constants has, where it may be many more than it is made of."""
+    v = [None if x is None else np.asarray(x) for x in n.values]
+    if n.kind == "ConstantOfShape":
+        return math.prod(map(int, v[0]))                                     # type: ignore[arg-type]
+    if n.kind == "Expand":
+        return math.prod(np.broadcast_shapes(v[0].shape, tuple(map(int, v[1]))))         # type: ignore[union-attr, arg-type]
+    if n.kind == "Tile":
+        return v[0].size * math.prod(map(int, v[1]))                         # type: ignore[union-attr, arg-type]
+    if n.kind == "Range":
+        return int(abs((v[1] - v[0]) / v[2])) + 1                            # type: ignore[operator]
+    return 0
+
+
+class OnnxNode:
+    """A node while it is read: its inputs (``values``: Symbols, numbers, or None where left out), attributes, and what makes operators of it."""
+
+    def __init__(self, reader: Reader, proto: Any, where: str):
+        self.reader, self.proto, self.where, self.kind, self.opset = reader, proto, where, proto.op_type, reader.opset
+        self.values = [reader.value(name) if name else None for name in proto.input]
+        self.attrs = {a.name: reader.onnx.helper.get_attribute_value(a) for a in proto.attribute}
+        self.made: list[Any] = []
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def has(self, k: int) -> bool:
+        """Whether an input is there."""
+        return k < len(self.values) and self.values[k] is not None
+
+    def __getitem__(self, k: int) -> Symbol:
+        """An input as a Symbol."""
+        if not self.has(k):
+            raise FileFormatError(f"input {k} is missing")
+        return self.reader.symbol(self.proto.input[k], self.values[k])
+
+    def all(self) -> list[Symbol]:
+        """All inputs."""
+        return [self[k] for k in range(len(self))]
+
+    def known(self, k: int, what: str) -> np.ndarray | None:
+        """The numbers of an input; None where it is left out, an error where they are not known."""
+        if not self.has(k):
+            return None
+        if not isinstance(self.values[k], Known):
+            raise AttributeValueError(f"its {what} is computed while the model runs, and must be known when it is read"
+                                      " (if that is because of lengths the file leaves open, give input_shapes)")
+        return self.values[k]
+
+    def ints(self, name: str, k: int | None = None, default: Any = None) -> Any:
+        """Integers from an attribute (older opsets) or an input (newer ones)."""
+        if name in self.attrs:
+            given = self.attrs[name]
+        else:
+            given = self.known(k, name) if k is not None else None
+        if given is None:
+            return default
+        return [int(v) for v in np.atleast_1d(np.asarray(given))]
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """An attribute; text as str."""
+        value = self.attrs.get(name, default)
+        return value.decode() if isinstance(value, bytes) else value
+
+    def shape(self, k: int = 0) -> tuple[int, ...]:
+        """The shape of an input, which must be known."""
+        return self.shape_of(self[k])
+
+    def shape_of(self, s: Symbol) -> tuple[int, ...]:
+        """The shape of a Symbol."""
+        if not known(s.shape):
+            raise AttributeValueError("the shape of its input is not known: give input_shapes")
+        return tuple(s.shape)
+
+    def op(self, name: str, *inputs: Any, **attrs: Any) -> Symbol:
+        """An operator of this library."""
+        out = create(find(name), list(inputs), attrs, self.reader.fresh(f"{self.proto.output[0]}_{name.strip('_').lower()}"))
+        self.made.append(out.entries[0][0])
+        return out
+
+    def constant(self, hint: str, array: Any) -> Symbol:
+        """New numbers as a parameter."""
+        return self.reader.symbol(self.reader.fresh(f"{self.proto.output[0]}_{hint}"), np.asarray(array))
+
+    def fail(self, text: str) -> AttributeValueError:
+        """An error about this node."""
+        return AttributeValueError(text)
+
