@@ -265,8 +265,8 @@ class NDArray:
         return self.cast(wanted.name)                # type: ignore[attr-defined]
 
     def tostype(self, stype: str) -> Any:
-        """This array with another storage: 'default' (dense), 'csr' or 'row_sparse' (see ``nd.sparse``); itself where that is what it has."""
-        return self if stype == getattr(self, "stype", "default") else CONVERT[0](self, stype)
+        """A copy with another storage: 'default' (dense), 'csr' or 'row_sparse' (see ``nd.sparse``)."""
+        return self.copy() if stype == getattr(self, "stype", "default") else CONVERT[0](self, stype)
 
     def as_nd_ndarray(self) -> Any:
         """The same memory as an ``nd.NDArray``."""

@@ -10,6 +10,7 @@ import numpy as np
 from .array import NDArray, array, wrap
 from .device import array_module
 from .errors import HybridError, ShapeError
+from .functions import resolve
 
 _LAST = ("pad", "discard", "roll_over")
 
@@ -224,7 +225,13 @@ class NDArrayIter(DataIter):
         return rows
 
     def _take(self, source: list[tuple[str, NDArray]], rows: np.ndarray) -> list[Any]:
-        return [wrap(array_module(v.ctx).take(v._data, rows, self._axis_of(v)), v.ctx, type(v)) for _, v in source]
+        return [self._picked(v, rows) for _, v in source]
+
+    def _picked(self, v: NDArray, rows: np.ndarray) -> NDArray:
+        if v.stype != "default":                                 # batches are dense, as MXNet's are
+            picked = resolve("nd", "sparse.take_rows")(v, rows) if v.stype == "csr" and self._axis_of(v) == 0 else v
+            return picked.tostype("default") if picked is not v else array(np.take(v.asnumpy(), rows, self._axis_of(v)), v.ctx)
+        return wrap(array_module(v.ctx).take(v._data, rows, self._axis_of(v)), v.ctx, type(v))
 
     def getdata(self) -> list[Any]:
         """The data arrays of this batch."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Callable
 
+import numpy as np
+
 from . import optimizer as opt
-from .array import NDArray
+from .array import NDArray, array
 from .errors import AttributeValueError, HybridError
 from .serialize.atomic import write_bytes
 
@@ -84,17 +86,16 @@ class KVStore(KVStoreBase):
         self.pull(key, out, priority)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """``pull`` of some rows: the others of ``out`` become 0 (arrays are dense here)."""
+        """``pull`` of some rows: the others of ``out``, which may be row_sparse, become 0."""
         assert out is not None and row_ids is not None, "row_sparse_pull needs out and row_ids"
         pairs = _pairs(key, out)
         rows = [row_ids] * len(pairs) if isinstance(row_ids, NDArray) else list(row_ids)
         for (k, targets), ids in zip(pairs, rows):
-            stored = self._stored(k)
-            numbers = sorted({int(i) for i in ids.asnumpy().ravel()})
+            whole = self._stored(k).asnumpy()
+            kept, numbers = np.zeros_like(whole), np.unique(ids.asnumpy().astype(np.int64))
+            kept[numbers] = whole[numbers]
             for t in targets:
-                t[:] = 0
-                for i in numbers:
-                    t[i] = stored[i]
+                t[:] = array(kept, t.context)
 
     # ---- updating
     def set_optimizer(self, optimizer: Any) -> None:

@@ -84,7 +84,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
         scale = wrap(xp.minimum(max_norm / (norm + 1e-8), 1), first.ctx)
         for a in arrays:
             a._write(a._data * scale.as_in_context(a.ctx)._data.astype(a._data.dtype))
-    return float(norm[0]) if check_isfinite else wrap(norm, first.ctx, type(first))
+    return float(norm[0]) if check_isfinite else wrap(norm, first.ctx, type(first) if first.stype == "default" else NDArray)
 
 
 def _traced_clip(arrays: Sequence[Any], max_norm: float) -> Any:

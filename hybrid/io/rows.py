@@ -11,13 +11,15 @@ from typing import Any, Sequence
 import numpy as np
 
 from ..data_iter import DataBatch, DataDesc, DataIter
+from ..device import cpu
 from ..dtype import as_dtype
 from ..errors import AttributeValueError, FileFormatError, ShapeError
+from ..functions import resolve
 from ..ndarray import array
 
 
 class MXDataIter(DataIter):
-    """Batches of numbered samples. A subclass defines ``_data(rows)`` and ``_labels(rows)``, NumPy arrays of those samples.
+    """Batches of numbered samples. A subclass defines ``_data(rows)`` and ``_labels(rows)``, NumPy or csr arrays of those samples.
 
     round_batch: a last batch that is shorter is filled from the start (``batch.pad`` samples), and the next epoch goes on behind them, as in
     MXNet; else it is filled with samples of the batch before.
@@ -112,17 +114,20 @@ def _shape(given: Any) -> tuple[int, ...]:
 
 
 class _InMemory(MXDataIter):
-    def __init__(self, data: np.ndarray, labels: np.ndarray, batch_size: int, **kwargs: Any):
+    def __init__(self, data: Any, labels: Any, batch_size: int, **kwargs: Any):
         if len(data) != len(labels):
             raise ShapeError(f"{type(self).__name__}: {len(data)} samples for {len(labels)} labels")
         super().__init__(len(data), [data.shape[1:], labels.shape[1:]], batch_size, **kwargs)
         self._x, self._y = data, labels
 
-    def _data(self, rows: np.ndarray) -> np.ndarray:
-        return self._x[rows]
+    def _data(self, rows: np.ndarray) -> Any:
+        return self._of(self._x, rows)
 
-    def _labels(self, rows: np.ndarray) -> np.ndarray:
-        return self._y[rows]
+    def _labels(self, rows: np.ndarray) -> Any:
+        return self._of(self._y, rows)
+
+    def _of(self, samples: Any, rows: np.ndarray) -> Any:
+        return samples[rows]
 
 
 def _part(count: int, num_parts: int, part_index: int) -> slice:
@@ -171,9 +176,9 @@ def _csv(path: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 class LibSVMIter(_InMemory):
-    """Lines ``label index:value index:value …`` with indices from 0; a sample is a dense row (MXNet gives a sparse one).
+    """Lines ``label index:value index:value …`` with indices from 0; a batch is a csr array (``nd.sparse.CSRNDArray``).
 
-    data_shape: (length of a row,). label_libsvm, label_shape: another such file whose rows are the labels. num_parts, part_index: the part of
+    data_shape: (length of a row,). label_libsvm, label_shape: another such file whose rows are the labels, csr arrays too. num_parts, part_index: the part of
     the lines that is read.
     """
 
@@ -190,23 +195,32 @@ class LibSVMIter(_InMemory):
         keep = _part(len(data), num_parts, part_index)
         super().__init__(data[keep], labels[keep], batch_size, dtype=dtype, data_name=data_name, label_name=label_name)
 
+    def _of(self, samples: Any, rows: np.ndarray) -> Any:
+        return samples[rows] if isinstance(samples, np.ndarray) else resolve("nd", "sparse.take_rows")(samples, rows)
 
-def _libsvm(path: Any, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+
+def _libsvm(path: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
+    """The rows as a csr array, and what stands before them."""
     if len(shape) != 1:
         raise ShapeError(f"a LibSVM row has one length, got shape {shape}")
-    lines = [(f, k, line.split()) for f in files_of(path) for k, line in enumerate(f.read_text().splitlines(), 1) if line.strip()]
-    data, labels = np.zeros((len(lines), *shape), np.float32), np.zeros(len(lines), np.float32)
-    for row, (file, number, words) in enumerate(lines):
-        try:
-            labels[row] = float(words[0])
-            for word in words[1:]:
-                index, value = word.split(":")
-                if not 0 <= int(index) < shape[0]:
-                    raise ValueError(f"index {index} is not from 0 to {shape[0] - 1}")
-                data[row, int(index)] = float(value)
-        except ValueError as err:
-            raise FileFormatError(f"{file}, line {number}: expected 'label index:value …': {err}") from None
-    return data, labels
+    labels, ends, columns, values = list[float](), [0], list[int](), list[float]()
+    for file in files_of(path):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            if not line.strip():
+                continue
+            try:
+                label, *words = line.split()
+                labels.append(float(label))
+                row = {int(index): float(value) for index, value in (word.split(":") for word in words)}
+                if row and not 0 <= min(row) <= max(row) < shape[0]:
+                    raise ValueError(f"indices must be from 0 to {shape[0] - 1}")
+            except ValueError as err:
+                raise FileFormatError(f"{file}, line {number}: expected 'label index:value …': {err}") from None
+            columns += sorted(row)
+            values += [row[c] for c in sorted(row)]
+            ends.append(len(columns))
+    parts = np.array(values, np.float32), np.array(columns, np.int64), np.array(ends, np.int64)
+    return resolve("nd", "sparse.csr_matrix")(parts, shape=(len(labels), *shape), ctx=cpu()), np.array(labels, np.float32)
 
 
 class MNISTIter(_InMemory):

@@ -35,7 +35,7 @@ class Adam(_Moments):
     """``m = beta1 * m + (1 - beta1) * g``; ``v = beta2 * v + (1 - beta2) * g * g``; ``w = w - lr_t * m / (sqrt(v) + epsilon)``.
 
     ``lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t)``, ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, "Adam: a method
-    for stochastic optimization", ICLR 2015. lazy_update is about sparse gradients, which do not exist here; it is accepted.
+    for stochastic optimization", ICLR 2015. lazy_update: rows of zeros in a row_sparse gradient leave weight and averages as they are.
 
     >>> Adam().learning_rate
     0.001

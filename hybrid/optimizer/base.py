@@ -133,6 +133,11 @@ class Optimizer:
         """What changes the form of the rule for one parameter alone; the rule finds it in ``s.form``."""
         return None
 
+    def is_lazy(self, index: Any, grad: Any) -> bool:
+        """Whether rows of zeros in the gradient are left alone (``lazy_update``), as MXNet does where a gradient is row_sparse: the array given, or a
+        Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``)."""
+        return bool(getattr(self, "lazy_update", False)) and "row_sparse" in (grad.stype, getattr(self.param_dict.get(index), "_grad_stype", None))
+
     def clips(self) -> bool:
         """Whether gradients are clipped."""
         return self.clip_gradient is not None and self.clip_gradient > 0

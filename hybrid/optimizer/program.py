@@ -27,6 +27,7 @@ class Row:
     states: tuple[tuple[tuple[int, ...], np.dtype], ...]
     master: bool                                     # whether a float32 copy of the weight follows the states
     form: Hashable = None                            # what else the rule depends on, said by the optimizer
+    lazy: bool = False                               # whether rows (along the first axis) without a gradient stay as they are, states too
 
     @property
     def compute(self) -> np.dtype:
@@ -64,14 +65,14 @@ class Scalars:
         return self.clip(g * self.rescale_grad)
 
 
-def row_of(weight: Any, grad: Any, states: Sequence[Any], master: bool, form: Hashable) -> Row:
+def row_of(weight: Any, grad: Any, states: Sequence[Any], master: bool, form: Hashable, lazy: bool = False) -> Row:
     """The row of a parameter; an error when weight and gradient do not fit."""
     w, g = weight._data, grad._data
     if w.shape != g.shape:
         raise ShapeError(f"the weight has shape {w.shape}, its gradient {g.shape}")
     if not (dt.is_float(w.dtype) and dt.is_float(g.dtype)):
         raise DTypeError(f"only floating-point weights are trained, got a weight of {w.dtype} and a gradient of {g.dtype}")
-    return Row(w.shape, w.dtype, g.dtype, tuple((s._data.shape, s._data.dtype) for s in states), master, form)
+    return Row(w.shape, w.dtype, g.dtype, tuple((s._data.shape, s._data.dtype) for s in states), master, form, lazy and w.ndim > 0)
 
 
 def build(optimizer: Any, rows: Sequence[Row]) -> Program:
@@ -112,5 +113,14 @@ def _apply(optimizer: Any, row: Row, leaves: Sequence[Node], s: Scalars) -> list
     if len(new_states) != len(states) or any(n.shape != x.shape for n, x in zip([new_w, *new_states], [w, *states])):
         raise ShapeError(f"{name}.rule: from a weight of shape {row.shape} and states of shapes {[x.shape for x in states]} it made a weight of shape "
                          f"{new_w.shape} and states of shapes {[n.shape for n in new_states]}; they must be the same")
+    if row.lazy:
+        touched = _rows_with_gradient(g)
+        new_w, *new_states = (ir.map("where", ir.expand(touched, n.shape), n, x) if n.shape == g.shape else n for n, x in zip([new_w, *new_states], [w, *states]))
     out = [ir.cast(new_w, row.weight), *(ir.cast(n, leaf.dtype) for n, leaf in zip(new_states, held))]
     return [*out, ir.cast(new_w, leaves[-1].dtype)] if row.master else out
+
+
+def _rows_with_gradient(g: Node) -> Node:
+    """Whether a row of the gradient has a number other than zero: (rows, 1, …). MXNet's lazy updates leave the other rows as they are."""
+    size = ir.map("abs", g)
+    return ir.map("ne", ir.reduce("max", size, tuple(range(1, g.ndim)), keepdims=True) if g.ndim > 1 else size, 0.0)

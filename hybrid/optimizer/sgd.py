@@ -47,8 +47,8 @@ def descend(self: _Momentum, w: Node, step: Node, states: list[Node], s: Any) ->
 class SGD(_Momentum):
     """Stochastic gradient descent with momentum and weight decay.
 
-    ``g = clip(rescale_grad * grad) + wd * w``; ``m = momentum * m - lr * g``; ``w = w + m``. lazy_update is about sparse
-    gradients, which do not exist here; it is accepted.
+    ``g = clip(rescale_grad * grad) + wd * w``; ``m = momentum * m - lr * g``; ``w = w + m``. lazy_update: rows
+    of zeros in a row_sparse gradient leave weight and momentum as they are.
 
     >>> SGD(learning_rate=0.1, momentum=0.9).momentum
     0.9

@@ -42,12 +42,14 @@ class Step:
         self.states, self.multi_precision = list(states), multi_precision
         self.ctx = common_context(f"update by {type(optimizer).__name__}", [*weights, *grads])
         self.flags = optimizer.flags()
+        self.sparse: list[tuple[Any, NDArray]] = []          # arrays with sparse storage and the dense copies that are updated
         rows, held = [], []
         for i, w, g, state in zip(indices, weights, grads, states):
             master = multi_precision and optimizer.low_precision(w)
             arrays = optimizer.states_of(w, state, master)
-            rows.append(row_of(w, g, arrays, master, optimizer.form(i)))
-            held.append([w, g, *arrays])
+            held.append([x if x.stype == "default" else x.tostype("default") for x in (w, g, *arrays)])
+            self.sparse += [(x, dense) for x, dense in zip((w, g, *arrays), held[-1]) if x is not dense]
+            rows.append(row_of(w, held[-1][1], held[-1][2:], master, optimizer.form(i), optimizer.is_lazy(i, g)))
         self.program: Program = optimizer.program(rows)
         self._collect(held)
 
@@ -68,7 +70,7 @@ class Step:
 
     def fits(self, weights: Sequence[NDArray], grads: Sequence[NDArray], states: Sequence[Any]) -> bool:
         """Whether this is still the update of these arrays (the same objects) under the optimizer's present flags."""
-        return (self.flags == self.optimizer.flags() and _same(self.weights, weights) and _same(self.grads, grads) and _same(self.states, states)
+        return (not self.sparse and self.flags == self.optimizer.flags() and _same(self.weights, weights) and _same(self.grads, grads) and _same(self.states, states)
                 and (self.seen == REBINDS[0] or self._shapes()))
 
     def unchanged(self, states: dict[Any, Any]) -> bool:
@@ -105,6 +107,8 @@ class Step:
             self.exe([x._data for x in self.inputs])
         for x in self.written:
             x._bump()
+        for x, dense in self.sparse:
+            x[:] = dense
 
     def _bind(self) -> None:
         """Note where the arrays are, so that a call need not look."""

@@ -16,6 +16,7 @@ from ..methods import BINARY, two
 from ..ops.registry import OPS
 from .create import array, cast_storage, csr_matrix, empty, of_storage, refuse_trace, row_sparse_array, zeros
 from .rules import densely, dot, recorded, route, take_rows
+from .updates import adagrad_update
 from .storage import KINDS, BaseSparseNDArray, CSRNDArray, NotSupportedForSparseNDArray, RowSparseNDArray, cast, make, storage_type
 
 NDArray = NDArray  # noqa: PLW0127  MXNet's module has it
@@ -104,8 +105,9 @@ setattr(CSRNDArray, "__getitem__", _bracket)
 setattr(RowSparseNDArray, "__getitem__", _whole)
 setattr(RowSparseNDArray, "retain", retain)
 
-__all__ = ["BaseSparseNDArray", "CSRNDArray", "NDArray", "NotSupportedForSparseNDArray", "RowSparseNDArray", "add", "array", "cast", "cast_storage", "convert", "csr_matrix",
-           "densely", "divide", "dot", "empty", "make", "multiply", "retain", "row_sparse_array", "subtract", "take_rows", "zeros"]
+__all__ = ["KINDS", "BaseSparseNDArray", "CSRNDArray", "NDArray", "NotSupportedForSparseNDArray", "RowSparseNDArray", "adagrad_update", "add", "array", "cast",
+           "cast_storage", "convert", "csr_matrix", "densely", "divide", "dot", "empty", "make", "multiply", "retain", "row_sparse_array", "subtract", "take_rows",
+           "zeros"]
 
 
 def __getattr__(name: str) -> Any:

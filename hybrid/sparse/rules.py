@@ -15,7 +15,7 @@ from ..errors import AttributeValueError
 from ..ops.registry import OPS, OpDef
 from ..scope import SCOPE
 from ..tape import Entry, Slot, flags
-from . import product
+from . import product, updates
 from .create import from_places, refuse_trace, zeros
 from .storage import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast, make
 
@@ -96,7 +96,7 @@ def _times(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str)
     if hint in _HINTS:
         return _broadcast(d, inputs, attrs, hint)
     if is_sparse(x) and is_sparse(y):
-        return _together(d, x, y, attrs, np.intersect1d) if x.stype == y.stype else None
+        return _together(d, x, y, attrs, np.intersect1d if x.stype == "csr" else np.union1d) if x.stype == y.stype else None
     if x.shape != y.shape or x.dtype != y.dtype:
         return None
     if is_sparse(y):
@@ -209,12 +209,19 @@ def route(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, n
     refuse_trace(f"{d.name} of a {next(x.stype for x in inputs if is_sparse(x))} array")
     if d.name == "dot":
         return dot(inputs[0], inputs[1], out=out, **attrs)
+    if updates.is_lazy(d, inputs, attrs):
+        return updates.update_rows(d, inputs, attrs, out)
     found = None
     if d.name in RULES and not (SCOPE.recording and out is not None):
         with flags(False, None):
             found = RULES[d.name](d, inputs, attrs, hint or "")
     if found is None:
-        return dispatch.invoke(d, [densely(x) for x in inputs], attrs, out, name, NDArray, hint)
+        dense = [densely(x) for x in inputs]
+        result = dispatch.invoke(d, dense, attrs, out, name, NDArray, hint)
+        for x, y in zip(inputs, dense):
+            if y is not x and y._version:                        # a state that the operator changes in place
+                x[:] = y
+        return result
     if SCOPE.recording and any(getattr(x, "_ag", None) is not None for x in inputs):
         recorded(dispatch.invoke(d, [densely(x) for x in inputs], attrs, None, name, NDArray, hint), found)
     return found if out is None else found.copyto(out)

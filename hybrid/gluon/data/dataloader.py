@@ -52,6 +52,8 @@ def default_batchify_fn(data: list[Any]) -> Any:
 def _stack(data: list[Any], first: NDArray, cls: Any) -> Any:
     if any(x.shape != first.shape for x in data):
         raise ShapeError(_ragged(data))
+    if first.stype != "default":                     # rows of a csr array: the batch is dense, as in MXNet
+        data, cls = [x.tostype("default") for x in data], NDArray if issubclass(cls, type(first)) else cls
     return wrap(array_module(first.ctx).stack([x._data for x in data]), first.ctx, cls)
 
 
