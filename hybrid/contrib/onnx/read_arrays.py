@@ -33,15 +33,32 @@ def _elementwise(n: OnnxNode) -> Symbol:
             number = _number(n, k)
             if number is not None:
                 return n.op(scalar[1 - k], n[1 - k], scalar=number)
+    if len(n) == 1 or n.kind == "Where":
+        return n.op(name, *n.all())
     out = n[0]
-    if len(n) == 1 or n.kind in ("Where",):
-        return n.op(name, *n.all()) if n.kind not in ("Max", "Min") else out
     for k in range(1, len(n)):
         out = n.op(name, out, n[k])
     return out
 
 
 reads(*READ)(_elementwise)
+
+
+@reads("Max", "Min")
+def extreme(n: OnnxNode) -> Symbol:
+    return n[0] if len(n) == 1 else _elementwise(n)
+
+
+@reads("Pow")
+def power(n: OnnxNode) -> Symbol:
+    y, kind = _elementwise(n), n[0].dtype                      # of the dtype of the base
+    return y if kind is None or y.dtype in (kind, None) else n.op("Cast", y, dtype=np.dtype(kind).name)
+
+
+@reads("IsInf")
+def is_inf(n: OnnxNode) -> Symbol:
+    low, high = n.attr("detect_negative", 1), n.attr("detect_positive", 1)
+    return n.op("_npi_isinf" if low and high else "_npi_isneginf" if low else "_npi_isposinf", n[0])
 
 
 @reads("Sum", "Mean")
@@ -212,6 +229,8 @@ def depth_to_space(n: OnnxNode) -> Symbol:
 
 @reads("SpaceToDepth")
 def space_to_depth(n: OnnxNode) -> Symbol:
+    if n.attr("mode", "DCR") != "DCR":
+        raise n.fail("only mode='DCR' is supported")
     return n.op("space_to_depth", n[0], block_size=n.attr("blocksize"))
 
 
@@ -249,7 +268,8 @@ def gather_nd(n: OnnxNode) -> Symbol:
 def one_hot(n: OnnxNode) -> Symbol:
     depth, values = int(np.asarray(n.known(1, "depth")).reshape(-1)[0]), n.known(2, "values")
     assert values is not None
-    out = n.op("one_hot", n[0], depth=depth, off_value=float(values[0]), on_value=float(values[1]), dtype=values.dtype.name)
+    index = n.op("where", n.op("_lesser_scalar", n[0], scalar=0), n.op("_plus_scalar", n[0], scalar=depth), n[0])      # from the end
+    out = n.op("one_hot", index, depth=depth, off_value=float(values[0]), on_value=float(values[1]), dtype=values.dtype.name)
     rank = len(n.shape()) + 1
     axis = n.attr("axis", -1) % rank
     order = [*range(axis), rank - 1, *range(axis, rank - 1)]
@@ -317,9 +337,10 @@ def resize(n: OnnxNode) -> Symbol:
         raise n.fail("coordinate_transformation_mode='tf_crop_and_resize' is not supported")
     factor = target[-1] // found[-1] if len(found) == 4 else 0
     whole = len(found) == 4 and list(target) == [*found[:2], found[2] * factor, found[3] * factor]
-    if mode == "nearest" and whole and (where == "asymmetric" and n.attr("nearest_mode", "floor") == "floor" or where == "half_pixel"):
+    near = n.attr("nearest_mode", "round_prefer_floor" if n.kind == "Resize" and n.opset > 10 else "floor")
+    if mode == "nearest" and whole and (where, near) in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil")):
         return n.op("UpSampling", n[0], scale=factor, sample_type="nearest") if factor > 1 else n[0]
-    if mode == "linear" and len(found) == 4 and tuple(target[:2]) == found[:2] and where in ("half_pixel", "align_corners", "pytorch_half_pixel"):
+    if mode == "linear" and len(found) == 4 and tuple(target[:2]) == found[:2] and where in ("half_pixel", "align_corners", "pytorch_half_pixel") and not n.attr("antialias", 0):
         if all(t > 1 for t in target[2:]) and all(s is None or abs(s * d - t) < 1e-4 for s, d, t in zip(scales, found, target)):
             return n.op("_contrib_BilinearResize2D", n[0], height=target[2], width=target[3], align_corners=where == "align_corners")
     out = n[0]
@@ -353,7 +374,7 @@ def _target(n: OnnxNode) -> tuple[list[int], list[float | None]]:
 def _matrix(n: OnnxNode, length: int, target: int, scale: float | None) -> np.ndarray:
     """(length, target): what a line of ``length`` elements becomes, for each of its elements."""
     h = n.reader.onnx.helper
-    keep = ("mode", "coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "exclude_outside")
+    keep = ("mode", "coordinate_transformation_mode", "nearest_mode", "cubic_coeff_a", "exclude_outside", "antialias")
     attrs = {k: n.attr(k) for k in keep if k in n.attrs}
     if n.kind == "Upsample" or n.opset < 11:
         attrs = {"mode": n.attr("mode", "nearest"), "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}

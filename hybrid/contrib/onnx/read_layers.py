@@ -63,7 +63,7 @@ def conv_transpose(n: OnnxNode) -> Symbol:
         wanted = [d * s for d, s in zip(n.shape()[2:], strides)]
     if wanted is not None:
         total = [f + m - t for f, m, t in zip(full, more, wanted[-count:])]
-        half = [(t // 2, t - t // 2) for t in total]
+        half = [(t // 2, t - t // 2) if t > 0 else (0, t) for t in total]
         before, after = ([h[0 if auto != "SAME_LOWER" else 1] for h in half], [h[1 if auto != "SAME_LOWER" else 0] for h in half])
     else:
         pads = n.ints("pads", default=[0] * 2 * count)
@@ -155,7 +155,8 @@ def lrn(n: OnnxNode) -> Symbol:
 @reads("LpNormalization")
 def lp_norm(n: OnnxNode) -> Symbol:
     axis, p = n.attr("axis", -1), n.attr("p", 2)
-    return n.op("broadcast_div", n[0], n.op("norm", n[0], ord=p, axis=axis, keepdims=True))
+    size = n.op("norm", n[0], ord=p, axis=axis, keepdims=True)
+    return n.op("broadcast_div", n[0], n.op("_maximum_scalar", size, scalar=float(np.finfo(np.float32).tiny)))          # of nothing but zeros: zeros
 
 
 @reads("MeanVarianceNormalization")

@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping
 import numpy as np
 
 from ... import dtype as dt
-from ...errors import AttributeValueError, FileFormatError, HybridError
+from ...errors import AttributeValueError, DTypeError, FileFormatError, HybridError
 from ...ops.registry import find
 from ...symbol import Symbol, create, var
 from ...symnode import known
@@ -47,7 +47,13 @@ class Reader:
 
     def dtype(self, code: int) -> np.dtype:
         """The dtype of ONNX's number for it."""
-        return dt.as_dtype(self.onnx.helper.tensor_dtype_to_np_dtype(code))
+        try:
+            found = self.onnx.helper.tensor_dtype_to_np_dtype(code)
+        except KeyError:
+            raise FileFormatError(f"the ONNX model has a value of type number {code}, which is none of arrays") from None
+        if found not in dt.CODE_OF:
+            raise DTypeError(f"the ONNX model has a value of dtype {found}, which Symbols do not have; they have {', '.join(map(dt.name, dt.CODE_OF))}")
+        return dt.as_dtype(found)
 
     def value(self, name: str) -> Any:
         """What a name stands for."""
