@@ -52,6 +52,10 @@ class UnevaluatedError(TraceError, NotImplementedForSymbol):
         HybridError.__init__(self, text)
 
 
+class OrderError(HybridError, AssertionError):
+    """A call that comes before one it needs."""
+
+
 class DeviceError(HybridError):
     """A device that is not there, or arrays on two devices in one call."""
 

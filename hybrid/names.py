@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from typing import Any
+from typing import Any, Mapping
 
 
 class ClassProperty:
@@ -57,13 +57,18 @@ class Prefix(NameManager):
 PLAIN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope")     # notes that MXNet writes as __lr_mult__
 
 
+def hidden(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Notes as MXNet keeps them: ``lr_mult`` as ``__lr_mult__``."""
+    return {f"__{k}__" if k in PLAIN else k: v for k, v in given.items()}
+
+
 class AttrScope:
     """Notes on every node made in the ``with`` block: ``with AttrScope(lr_mult='0.1'):``."""
 
     def __init__(self, **kwargs: str):
         if not all(isinstance(v, str) for v in kwargs.values()):
             raise ValueError(f"AttrScope takes text, got {kwargs!r}")
-        self._attr = {f"__{k}__" if k in PLAIN else k: v for k, v in kwargs.items()}
+        self._attr = hidden(kwargs)
         self._old: dict[str, str] = {}
 
     current = ClassProperty(lambda cls: AttrScope(**notes()))      # the notes of all active scopes

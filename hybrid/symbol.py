@@ -13,7 +13,7 @@ from .errors import AttributeValueError, HybridError, TraceError, user_location
 from .ops.registry import Attrs, OpDef, find, to_string
 from .scope import SCOPE, tracing
 from .symbol_inference import Inferring
-from .symnode import CONCRETE, SymNode, known
+from .symnode import CONCRETE, SymNode, graph_text, known
 from .unevaluated import Unevaluated
 
 
@@ -193,18 +193,14 @@ class Symbol(Unevaluated, Inferring):
         return {k: v for k, v in out.items() if v}
 
     def debug_str(self) -> str:
-        """The graph as text: each operator with its inputs."""
-        lines = [f"Outputs: {', '.join(self.list_outputs())}"]
-        for n in self.nodes():
-            inputs = "".join(f"\n  input {output_name(m, k)}" for m, k in n.inputs)
-            lines.append(f"Variable: {n.name}" if n.opdef is None else f"Op: {n.opdef.name}, Name={n.name}{inputs}")
-        return "\n".join(lines)
+        """The graph as text: variables, and operators with their inputs and attributes."""
+        return graph_text(self.nodes(), self.entries)
 
     def _set_attr(self, **kwargs: str) -> None:
         """Notes on the node, text by name."""
         if not all(isinstance(v, str) for v in kwargs.values()):
             raise AttributeValueError(f"notes on a Symbol must be text, got {kwargs!r}")
-        self.entries[0][0].extra.update({f"__{k}__" if k in names.PLAIN else k: v for k, v in kwargs.items()})
+        self.entries[0][0].extra.update(names.hidden(kwargs))
 
     # ---- composition
     def __call__(self, *args: "Symbol", name: str | None = None, **kwargs: "Symbol") -> "Symbol":
@@ -262,7 +258,7 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
         raise AttributeValueError(f"a variable's name must be text, got {name!r}")
     if attr and not all(isinstance(v, str) for v in attr.values()):
         raise AttributeValueError(f"attributes of a variable must be text, got {attr!r}")
-    extra = {**names.notes(), **(attr or {})}
+    extra = {**names.notes(), **names.hidden(attr or {})}
     if shape is not None:
         extra["__shape__"] = to_string(tuple(shape))            # NumPy's integers as plain ones
     extra.update({k: str(v) for k, v in (("__lr_mult__", lr_mult), ("__wd_mult__", wd_mult)) if v is not None})
@@ -314,7 +310,7 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
 def _notes_apart(d: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Attributes of the operator, and notes among them: ``attr={...}``, ``lr_mult=2``, ``__name__="text"``."""
     attrs = dict(given)
-    notes = {k: v.dumps() if hasattr(v, "dumps") else v for k, v in (given.get("attr") or {}).items()}         # an initializer
+    notes = names.hidden({k: v.dumps() if hasattr(v, "dumps") else v for k, v in (given.get("attr") or {}).items()})         # an initializer
     attrs.pop("attr", None)
     for k in [k for k in attrs if k not in d.attrs]:
         if k in names.PLAIN:

@@ -106,6 +106,26 @@ def infer_node(node: SymNode) -> list[Any]:
     return d.infer([*shapes, *[None] * padded], [*dtypes, *[None] * padded], a, bool(node.train))
 
 
+def graph_text(order: Sequence[SymNode], heads: Sequence[tuple[SymNode, int]]) -> str:
+    """MXNet's text of a graph, inputs first. The version of a variable counts the operators before that wrote it."""
+    if len(order) == 1 and order[0].opdef is None:
+        return f"Variable:{order[0].name}\n"
+    lines = ["Symbol Outputs:", *(f"\toutput[{i}]={n.name}({k})" for i, (n, k) in enumerate(heads))]
+    versions: dict[int, int] = {}
+    for n in order:
+        if n.opdef is None or n.attrs is None:
+            lines.append(f"Variable:{n.name}")
+            continue
+        lines += ["-" * 20, f"Op:{n.opdef.name}, Name={n.name}", "Inputs:"]
+        written = n.opdef.states(n.attrs, len(n.inputs))
+        for i, (m, k) in enumerate(n.inputs):
+            versions[id(m)] = versions.get(id(m), 0) + (i in written)
+            lines.append(f"\targ[{i}]={m.name}({k})" + (f" version={versions[id(m)]}" if m.opdef is None else ""))
+        given = {**n.attrs.given(), **n.extra}
+        lines += ["Attrs:", *(f"\t{k}={given[k]}" for k in sorted(given))] if given else []
+    return "\n".join(lines) + "\n"
+
+
 MOST_OUTPUTS = 1 << 16                # more in a file is no model
 CONSTANTS = ("_zeros", "_ones", "_full")
 CONCRETE = object()                   # holder of variables that stand for arrays: a 0 in their shape is a length

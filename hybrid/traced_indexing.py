@@ -35,8 +35,10 @@ def symbol_item(self: Symbol, key: Any) -> Any:
         return _output(self, key)
     if self.shape is None and isinstance(key, (*ARRAYS, np.ndarray, list)):
         return _rows(self, key)
-    if self.shape is None and isinstance(key, int):
-        if key in (0, -1):
+    if isinstance(key, str):
+        raise ValueError(f"Cannot find output that matches name {key!r}; there is {self.list_outputs()[0]}")
+    if self.shape is None and (isinstance(key, int) or isinstance(key, slice) and not SCOPE.traces):
+        if key in (0, -1, slice(0, 1), slice(None)):
             return self                                       # MXNet: the only output of an untyped symbol
         raise IndexError(f"output {key} of a Symbol with one output")
     key = indexing.check_key(key, self.shape)

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator
 
 from .. import metric
 from ..array import NDArray
-from ..errors import HybridError
+from ..errors import HybridError, OrderError
 from ..functions import resolve
 from ..initializer import Uniform
 from ..data_iter import DataBatch
@@ -24,32 +24,39 @@ def as_list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def _absent(name: str) -> Any:
+    def missing(self: Any, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no {name}()")
+    return missing
+
+
 class BaseModule:
     """What a module does with batches. A subclass has ``bind``, ``init_params``, ``init_optimizer``, ``forward``, ``backward``, ``update``,
     ``get_outputs``, ``get_params`` and ``update_metric``.
     """
     symbol: Any = None
-    bind: Callable[..., None]
-    forward: Callable[..., None]
-    backward: Callable[..., None]
-    update: Callable[[], None]
-    get_outputs: Callable[..., list[Any]]
-    get_params: Callable[[], tuple[dict[str, NDArray], dict[str, NDArray]]]
-    update_metric: Callable[..., None]
-    init_params: Callable[..., None]
-    init_optimizer: Callable[..., None]
-    install_monitor: Callable[[Any], None]
+    bind: Callable[..., None] = _absent("bind")
+    forward: Callable[..., None] = _absent("forward")
+    backward: Callable[..., None] = _absent("backward")
+    update: Callable[[], None] = _absent("update")
+    get_outputs: Callable[..., list[Any]] = _absent("get_outputs")
+    get_input_grads: Callable[..., list[Any]] = _absent("get_input_grads")
+    get_params: Callable[[], tuple[dict[str, NDArray], dict[str, NDArray]]] = _absent("get_params")
+    update_metric: Callable[..., None] = _absent("update_metric")
+    init_params: Callable[..., None] = _absent("init_params")
+    init_optimizer: Callable[..., None] = _absent("init_optimizer")
+    install_monitor: Callable[[Any], None] = _absent("install_monitor")
 
     def __init__(self, logger: Any = logging):
         self.logger = logger
         self.binded = self.for_training = self.inputs_need_grad = self.params_initialized = self.optimizer_initialized = False
 
     def needs(self, what: str, **state: bool) -> None:
-        """HybridError unless what must have happened before has happened."""
+        """OrderError unless what must have happened before has happened."""
         calls = {"binded": "bind()", "params": "init_params() or set_params()", "optimizer": "init_optimizer()"}
         for name, there in state.items():
             if not there:
-                raise HybridError(f"{what}: call {calls[name]} first")
+                raise OrderError(f"{what}: call {calls[name]} first")
 
     def forward_backward(self, data_batch: Any) -> None:
         """forward in training mode, then backward."""

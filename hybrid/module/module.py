@@ -11,7 +11,7 @@ from .. import checkpoint, serialize
 from .. import optimizer as opt
 from ..array import NDArray
 from ..device import Context, cpu, current_context
-from ..errors import AttributeValueError, FileFormatError, HybridError
+from ..errors import AttributeValueError, FileFormatError, HybridError, OrderError
 from ..functions import resolve
 from ..initializer import InitDesc, Uniform
 from ..data_iter import DataDesc
@@ -19,7 +19,7 @@ from ..serialize.atomic import write_bytes
 from ..symbol import Symbol
 from .base import BaseModule, as_list
 from .batches import descriptions, fill, mean, merged, part, part_shape, renamed
-from .replica import Replica
+from .replica import ExecutorGroup, Replica
 
 
 class Module(BaseModule):
@@ -123,10 +123,14 @@ class Module(BaseModule):
         return self._data_shapes
 
     @property
-    def label_shapes(self) -> list[DataDesc]:
-        """Names and shapes of the labels of a batch."""
+    def label_shapes(self) -> list[DataDesc] | None:
+        """Names and shapes of the labels of a batch; None without labels."""
         self.needs("label_shapes", binded=self.binded)
-        return self._label_shapes
+        return self._label_shapes or None
+
+    @property
+    def _exec_group(self) -> ExecutorGroup:
+        return ExecutorGroup(self._replicas, self._param_names, self._aux_names, self._data_names)
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
@@ -214,7 +218,7 @@ class Module(BaseModule):
         """Values for parameters and auxiliary states: given ones, else by the initializer.
 
         allow_missing: where some values are given, others come from the initializer (with None they stay as they are). allow_extra: values
-        of unknown names are ignored.
+        of unknown names are ignored; without it they are an error in ``set_params`` with allow_missing, and a warning here, as they pass in MXNet.
         """
         if self.params_initialized and not force_init:
             if self._loaded is None:
@@ -226,7 +230,10 @@ class Module(BaseModule):
         for given, arrays, names in ((arg_params, first.params, self._param_names), (aux_params, first.aux, self._aux_names)):
             extra = [k for k in given or () if k not in names]
             if extra and not allow_extra:
-                raise AttributeValueError(f"the symbol has no parameter {', '.join(map(repr, extra))}; pass allow_extra=True to ignore such values")
+                text = f"the symbol has no parameter {', '.join(map(repr, extra))}; pass allow_extra=True to ignore such values"
+                if initializer is None and allow_missing:
+                    raise AttributeValueError(text)
+                warnings.warn(text, stacklevel=2)
             for name in names:
                 if given is not None and name in given:
                     fill(name, arrays[name], given[name])
@@ -320,7 +327,7 @@ class Module(BaseModule):
         """Gradients of the last ``forward``. out_grads: gradients of the outputs, which losses do without."""
         self.needs("backward", binded=self.binded, params=self.params_initialized)
         if not self.for_training:
-            raise HybridError("backward: the module was bound with for_training=False")
+            raise OrderError("backward: the module was bound with for_training=False")
         for i, replica in enumerate(self._replicas):
             grads = None if out_grads is None else [part(g, DataDesc("", g.shape), i, len(self._replicas)).as_in_context(replica.ctx) for g in as_list(out_grads)]
             replica.executor.backward(grads)
@@ -349,7 +356,7 @@ class Module(BaseModule):
         """Gradients of the data of the last ``backward``."""
         self.needs("get_input_grads", binded=self.binded, params=self.params_initialized)
         if not self.inputs_need_grad:
-            raise HybridError("get_input_grads: bind with inputs_need_grad=True")
+            raise OrderError("get_input_grads: bind with inputs_need_grad=True")
         return merged([[r.executor.grad_dict[n] for n in self._data_names] for r in self._replicas], merge_multi_context)
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
