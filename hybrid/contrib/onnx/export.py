@@ -110,15 +110,32 @@ def _types(names: Sequence[str], given: Any) -> dict[str, np.dtype]:
 
 
 def _model(onnx: Any, g: Graph, declared: Mapping[str, Sequence[Any]], types: Mapping[str, np.dtype], outputs: Sequence[Value], opset: int) -> Any:
-    size = sum(a.nbytes for a in g.constants.values())
+    nodes, wanted = _needed(g.nodes, {v.name for v in outputs})
+    constants = {name: a for name, a in g.constants.items() if name in wanted}
+    size = sum(a.nbytes for a in constants.values())
     if size > LIMIT:
         raise AttributeValueError(f"the parameters take {size} bytes, and an ONNX file of one piece has less than 2 GiB: export in float16")
     h = onnx.helper
     inputs = [g.info(name, types[name], shape) for name, shape in declared.items()]
-    tensors = [onnx.numpy_helper.from_array(a, name) for name, a in g.constants.items()]
-    made = h.make_graph(g.nodes, "hybrid_model", inputs, [g.info(v.name, v.dtype, v.shape) for v in outputs], tensors)
+    tensors = [onnx.numpy_helper.from_array(a, name) for name, a in constants.items()]
+    made = h.make_graph(nodes, "hybrid_model", inputs, [g.info(v.name, v.dtype, v.shape) for v in outputs], tensors)
     imports = [h.make_opsetid("", opset)]
     return h.make_model(made, producer_name="hybrid", opset_imports=imports, ir_version=h.find_min_ir_version_for(imports))
+
+
+def _needed(nodes: Sequence[Any], wanted: set[str]) -> tuple[list[Any], set[str]]:
+    """The nodes that outputs need, and all names that they use."""
+    kept = []
+    for n in reversed(nodes):
+        if wanted.intersection(n.output):
+            wanted |= _uses(n)
+            kept.append(n)
+    return kept[::-1], wanted
+
+
+def _uses(n: Any) -> set[str]:
+    """Names that a node uses, also within its loop."""
+    return {*n.input, *(name for a in n.attribute if a.HasField("g") for inner in a.g.node for name in _uses(inner))}
 
 
 def get_operator_support(opset_version: int | None = None) -> list[str]:

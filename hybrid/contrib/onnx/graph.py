@@ -13,7 +13,7 @@ from ...lower import mode_of
 from ...ops.registry import OPS, OpDef
 from ...symbol import Symbol
 from ...symnode import SymNode, effective, known
-from . import loops  # noqa: F401  their primitives have forms
+from . import loops, recurrent  # noqa: F401  they have forms
 from .builder import Graph, Value
 from .forms import FORMS
 
@@ -23,6 +23,7 @@ from .primitives import NoForm, emit
 def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[str, np.dtype], params: Mapping[str, np.ndarray], opset: int) -> tuple[Graph, list[Value]]:
     """The graph and its outputs. shapes, types: of the variables that are inputs. params: numbers of the others."""
     g = Graph(opset)
+    symbol = _loose(symbol)
     order = symbol.nodes()
     complete = shapes_of(order, {**{k: v.shape for k, v in params.items()}, **shapes})
     for name in (*params, *shapes):                          # so that no value within takes their names
@@ -36,6 +37,24 @@ def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[st
         for k, v in enumerate(_operator(g, n, inputs)):
             values[(id(n), k)] = v
     return g, [_output(g, symbol, n, k, values[(id(n), k)]) for n, k in symbol.entries]
+
+
+def _loose(symbol: Symbol) -> Symbol:
+    """First states of recurrent layers that are zeros fit every batch: a trace has written its own batch into them."""
+    order = symbol.nodes()
+    states = {id(m) for n in order if n.opdef is not None and OPS.get(n.opdef.name) is OPS["RNN"] for m, _ in n.inputs[2:]}
+    if not any(id(n) in states and n.opdef is not None and n.opdef.name == "_zeros" for n in order):
+        return symbol
+    new: dict[int, SymNode] = {}
+    for n in order:
+        if n.opdef is None:
+            new[id(n)] = n
+            continue
+        attrs: Any = n.attrs
+        if id(n) in states and n.opdef.name == "_zeros" and len(attrs.shape) == 3:
+            attrs = n.opdef.parse({**attrs.given(), "shape": (attrs.shape[0], 0, attrs.shape[2])})
+        new[id(n)] = SymNode(n.opdef, n.name, attrs, [(new[id(m)], k) for m, k in n.inputs], dict(n.extra))
+    return Symbol([(new[id(n)], k) for n, k in symbol.entries])
 
 
 def _variable(n: SymNode, shape: Any, types: Mapping[str, np.dtype], params: Mapping[str, np.ndarray]) -> Value:
