@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from typing import Any, Callable
@@ -67,9 +68,17 @@ class Initializer:
     def __init__(self, **kwargs: Any):
         self._kwargs = kwargs
 
+    _verbose, _print_func = False, None
+
     def set_verbosity(self, verbose: bool = False, print_func: Any = None) -> "Initializer":
-        """Accepted for MXNet's sake."""
+        """Log a line for every parameter: its name, what filled it, and ``print_func`` of it (the norm over the root of the size)."""
+        self._verbose, self._print_func = bool(verbose), print_func
         return self
+
+    def _say(self, desc: Any, how: Any, arr: NDArray) -> None:
+        if self._verbose and isinstance(desc, InitDesc):
+            shown = self._print_func(arr) if self._print_func is not None else str(np.float32(np.linalg.norm(arr.asnumpy()) / arr.size ** 0.5))
+            logging.info("Initialized %s as %s: %s", desc, how, shown)
 
     def dumps(self) -> str:
         """MXNet's JSON text: ``["xavier", {"magnitude": 3}]``."""
@@ -91,6 +100,7 @@ class Initializer:
             if isinstance(desc, InitDesc) and desc.global_init is None:
                 desc.global_init = self
             create(init)._init_weight(desc, arr)
+            self._say(desc, init, arr)
             return
         for suffix, fill in (("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_gamma), ("beta", self._init_beta),
                              ("min", self._init_zero), ("max", self._init_one), ("running_mean", self._init_zero), ("moving_mean", self._init_zero),
@@ -98,6 +108,7 @@ class Initializer:
                              ("moving_avg", self._init_zero)):
             if str(desc).endswith(suffix):
                 fill(desc, arr)
+                self._say(desc, suffix, arr)
                 return
         self._init_default(desc, arr)
 
@@ -250,8 +261,6 @@ class LSTMBias(Initializer):
         arr._data[n:2 * n] = self.forget_bias
         arr._bump()
 
-    _init_bias = _init_weight
-
 
 class Mixed:
     """Initializers by name pattern."""
@@ -284,10 +293,16 @@ class Load:
             if self.param[name].shape != arr.shape:
                 raise AttributeValueError(f"parameter {str(name)!r} has shape {arr.shape}, the loaded one {self.param[name].shape}")
             arr._write(self.param[name]._data)
+            self._say(name, "loading")
         elif self.default_init is None:
             raise AttributeValueError(f"no loaded value and no default initializer for {str(name)!r}")
         else:
             self.default_init(name, arr)
+            self._say(name, "default")
+
+    def _say(self, name: Any, how: str) -> None:
+        if self.verbose:
+            logging.info("Initialized %s by %s", name, how)
 
 
 @register

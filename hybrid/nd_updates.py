@@ -57,6 +57,17 @@ def multi_mp_lamb_update(weights: Any, grads: Any, mean: Any, var: Any, weights3
     return _lamb("multi_mp_lamb_update", (weights, grads, mean, var, weights32), out, num_tensors, {"step_count": step_count, "learning_rates": lrs, "wds": wds, **kwargs})
 
 
+def nag_mom_update(weight: Any = None, grad: Any = None, mom: Any = None, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    """The operator of that name. Written over the weight (``out=weight``), the decay in the momentum that is kept is of the new weight, as MXNet has it."""
+    attrs = {**dict(zip(OPS["nag_mom_update"].attrs, args)), **kwargs}
+    name, decay = attrs.pop("name", None), float(attrs.get("wd", 0)) * float(attrs.get("lr", 0))
+    before = weight.copy() if out is weight and decay and isinstance(weight, NDArray) else None
+    found = invoke(OPS["nag_mom_update"], [weight, grad, mom], attrs, out, name, hint="nag_mom_update")
+    if before is not None:
+        mom += (before - weight) * decay
+    return found
+
+
 def rand_zipfian(true_classes: Any, num_sampled: int, range_max: int, ctx: Context | None = None) -> tuple[Any, Any, Any]:
     """Classes drawn with P(class) = (log(class + 2) - log(class + 1)) / log(range_max + 1), as for sampled softmax over words in order of frequency.
 

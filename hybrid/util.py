@@ -8,7 +8,7 @@ from types import FunctionType
 from typing import Any, Callable, Iterator
 
 from . import device
-from .numpy.elementwise import LEGAL, options
+from .numpy.elementwise import options
 from .numpy_extension import is_np_array, is_np_shape, reset_np, set_np
 from .scope import SCOPE
 
@@ -103,16 +103,36 @@ def get_gpu_count() -> int:
     return device.num_gpus()
 
 
+def get_cuda_compute_capability(ctx: Any) -> int | None:
+    """The compute capability of a GPU as one number: 80 for 8.0. ValueError for another device, DeviceError where there is none."""
+    if not isinstance(ctx, device.Context):
+        raise ValueError(f"ctx must be a device, mx.gpu(0), got {type(ctx).__name__}")
+    if ctx.device_type != "gpu":
+        raise ValueError(f"Expecting a gpu context to get cuda compute capability, while received ctx {ctx}")
+    return int(device.array_module(ctx).cuda.Device(ctx.device_id).compute_capability)
+
+
 def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
     """Free and total bytes of a GPU's memory."""
     return device.gpu_memory_info(gpu_dev_id)
 
 
+# what NumPy's ufuncs know of each option
+_OPTIONS: dict[str, tuple[Any, ...]] = {"where": (True, False), "casting": ("no", "equiv", "safe", "same_kind", "unsafe"), "subok": (True, False),
+                                        "dtype": ("int8", "uint8", "int32", "int64", "float16", "float32", "float64", "bool_")}
+
+
 def np_ufunc_legal_option(key: str, value: Any) -> bool:
-    """Whether an option of NumPy's ufuncs is known here at this value (where, casting, order, dtype, subok at their defaults)."""
-    if key == "dtype":
-        return value in ("int8", "uint8", "int32", "int64", "float16", "float32", "float64", "bool")
-    return key in LEGAL and (value is LEGAL[key] or value == LEGAL[key])
+    """Whether a value is one that NumPy's ufuncs take for an option. Most functions here work at the defaults alone and say so.
+
+    >>> np_ufunc_legal_option("casting", "safe"), np_ufunc_legal_option("casting", "wild")
+    (True, False)
+    """
+    if key == "order":
+        return isinstance(value, str)
+    if key == "dtype" and isinstance(value, type):
+        value = value.__name__
+    return key in _OPTIONS and value in _OPTIONS[key]
 
 
 def wrap_np_unary_func(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -148,5 +168,5 @@ def set_module(module: str | None) -> Callable[[Any], Any]:
     return decorate
 
 
-__all__ = ["get_gpu_count", "get_gpu_memory", "getenv", "is_np_array", "is_np_shape", "np_array", "np_shape", "np_ufunc_legal_option", "reset_np", "set_module",
-           "set_np", "set_np_shape", "setenv", "use_np", "use_np_array", "use_np_shape", "wrap_np_binary_func", "wrap_np_unary_func"]
+__all__ = ["get_cuda_compute_capability", "get_gpu_count", "get_gpu_memory", "getenv", "is_np_array", "is_np_shape", "np_array", "np_shape", "np_ufunc_legal_option", "reset_np",
+           "set_module", "set_np", "set_np_shape", "setenv", "use_np", "use_np_array", "use_np_shape", "wrap_np_binary_func", "wrap_np_unary_func"]

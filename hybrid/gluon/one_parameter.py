@@ -139,17 +139,18 @@ class Parameter:
             if data is not None:
                 first._write(array(data, contexts[0], self._dtype)._data)
             else:
-                self._draw(initializer.create(init) if init is not None else default, default, first)
+                self._draw(init if init is not None else default, default, first)
             self._data = OrderedDict((c, first if i == 0 else first.copyto(c)) for i, c in enumerate(contexts))
         self._deferred = None
         self._init_grad()
 
     def _draw(self, chosen: Any, default: Any, into: NDArray) -> None:
         """Fill an array. As in MXNet the parameter's name does not matter here: the initializer treats it as a weight."""
-        if not isinstance(chosen, initializer.Initializer):          # Mixed, Load, a function: they go by the name
-            chosen(initializer.InitDesc(self.name), into)
+        made = initializer.create(chosen)
+        if not isinstance(made, initializer.Initializer):            # Mixed, Load, a function: they go by the name
+            made(initializer.InitDesc(self.name), into)
             return
-        caller = default if isinstance(default, initializer.Initializer) else chosen
+        caller = default if isinstance(default, initializer.Initializer) else made
         caller(initializer.InitDesc(self.name, {"__init__": chosen}), into)
 
     def _blank(self, ctx: Context) -> NDArray:

@@ -113,6 +113,8 @@ class ParameterDict:
     def initialize(self, init: Any = None, ctx: Any = None, verbose: bool = False, force_reinit: bool = False) -> None:
         """Initialize every parameter; Uniform(0.07) where nothing else is said."""
         default = initializer.create(init) or initializer.Uniform()
+        if verbose and isinstance(default, initializer.Initializer):
+            default.set_verbosity(True)
         for p in self.values():
             p.initialize(None, ctx, default, force_reinit=force_reinit)
 

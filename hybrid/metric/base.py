@@ -9,7 +9,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy
 
-from ..errors import AttributeValueError
+from ..errors import AttributeValueError, ShapeError
 
 _registry: dict[str, type["EvalMetric"]] = {}
 
@@ -46,9 +46,9 @@ def pairs(labels: Any, preds: Any) -> list[tuple[numpy.ndarray, numpy.ndarray]]:
     return [(to_numpy(label), to_numpy(pred)) for label, pred in zip(labels, preds)]
 
 
-def mismatch(metric: Any, label: Any, pred: Any, expected: str) -> ValueError:
+def mismatch(metric: Any, label: Any, pred: Any, expected: str) -> ShapeError:
     """The error for a label and a prediction that do not fit."""
-    return ValueError(f"{type(metric).__name__}: Shape of labels {label.shape} does not match shape of predictions {pred.shape}; expected {expected}")
+    return ShapeError(f"{type(metric).__name__}: Shape of labels {label.shape} does not match shape of predictions {pred.shape}; expected {expected}")
 
 
 class EvalMetric:

@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 import numpy
 
+from ..errors import AttributeValueError
 from .base import EvalMetric, alias, mismatch, pairs, register
 
 Names = Sequence[str] | None
@@ -53,7 +54,7 @@ class TopKAccuracy(EvalMetric):
 
     def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None, label_names: Names = None):
         if top_k <= 1:
-            raise ValueError(f"TopKAccuracy: top_k must be more than 1, got {top_k}. Please use Accuracy if top_k is no more than 1")
+            raise AttributeValueError(f"TopKAccuracy: top_k must be more than 1, got {top_k}. Please use Accuracy if top_k is no more than 1")
         super().__init__(name, output_names, label_names, top_k=top_k, has_global_stats=True)
         self.top_k = top_k
         self._given = self.name
