@@ -1,6 +1,7 @@
 """MXNet's ``kvstore`` within one process: values by key; what is pushed is summed and assigned, or given to an updater."""
 from __future__ import annotations
 
+import builtins
 from pathlib import Path
 from typing import Any, Callable
 
@@ -16,14 +17,104 @@ Updater = Callable[[Any, NDArray, NDArray], None]
 
 
 class KVStoreBase:
-    """What every store has."""
+    """What a store of one's own defines. Registered, it is made by ``create`` under its class's name.
+
+    >>> @KVStoreBase.register
+    ... class Mine(KVStoreBase):
+    ...     pass
+    >>> type(create("mine")).__name__
+    'Mine'
+    """
 
     OPTIMIZER = "optimizer"
+    kv_registry: dict[str, type["KVStoreBase"]] = {}
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        """Give the value to all workers, and write it to ``out``."""
+        raise self._missing("broadcast")
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        """Sum the values of all workers and devices into ``out`` (into the values where there is none)."""
+        raise self._missing("pushpull")
+
+    def set_optimizer(self, optimizer: Any) -> None:
+        """Let the store update weights."""
+        raise self._missing("set_optimizer")
+
+    def save_optimizer_states(self, fname: Any, dump_optimizer: bool = False) -> None:
+        """Write the optimizer's states to a file."""
+        raise self._missing("save_optimizer_states")
+
+    def load_optimizer_states(self, fname: Any) -> None:
+        """Read the optimizer's states from a file."""
+        raise self._missing("load_optimizer_states")
+
+    def is_capable(self, capability: str) -> bool:
+        """Whether the store can do something: ``optimizer`` is that it updates weights."""
+        raise self._missing("is_capable")
+
+    def _missing(self, name: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} does not define {name}")
+
+    @property
+    def type(self) -> str:
+        """The store's kind."""
+        raise self._missing("type")
+
+    @property
+    def rank(self) -> int:
+        """The number of this worker."""
+        raise self._missing("rank")
+
+    @property
+    def num_workers(self) -> int:
+        """How many workers there are."""
+        raise self._missing("num_workers")
 
     @staticmethod
-    def is_capable(capability: str) -> bool:
-        """Whether the store can do something: ``optimizer`` is that it updates weights."""
-        return capability.lower() == KVStoreBase.OPTIMIZER
+    def register(klass: builtins.type["KVStoreBase"]) -> builtins.type["KVStoreBase"]:
+        """Decorator: ``create`` makes the class by its name in lower case."""
+        KVStoreBase.kv_registry[klass.__name__.lower()] = klass
+        return klass
+
+
+@KVStoreBase.register
+class TestStore(KVStoreBase):
+    """A store that keeps nothing: ``broadcast`` copies, ``pushpull`` sums. For tests of code that takes any store."""
+
+    __test__ = False                                         # no test case of pytest's
+
+    def broadcast(self, key: Any, value: Any, out: Any, priority: int = 0) -> None:
+        for target in out if isinstance(out, list) else [out]:
+            target[:] = value
+
+    def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
+        values = value if isinstance(value, list) else [value]
+        total = values[0].copy()
+        for v in values[1:]:
+            total += v.as_in_context(total.context)
+        self.broadcast(key, total, value if out is None else out)
+
+    def is_capable(self, capability: str) -> bool:
+        return _capable(capability, False)
+
+    @property
+    def type(self) -> str:
+        return "teststore"
+
+    @property
+    def rank(self) -> int:
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        return 1
+
+
+def _capable(capability: str, answer: bool) -> bool:
+    if capability.lower() != KVStoreBase.OPTIMIZER:
+        raise ValueError(f"Unknown capability: {capability}; known: {KVStoreBase.OPTIMIZER}")
+    return answer
 
 
 class KVStore(KVStoreBase):
@@ -36,8 +127,6 @@ class KVStore(KVStoreBase):
     [2.0, 2.0]
     """
 
-    rank, num_workers = 0, 1
-
     def __init__(self, kind: str = "local"):
         self._kind = kind
         self._values: dict[Any, NDArray] = {}
@@ -47,6 +136,20 @@ class KVStore(KVStoreBase):
     def type(self) -> str:
         """The name it was made with."""
         return self._kind
+
+    @property
+    def rank(self) -> int:
+        """The number of this worker: 0, the only one."""
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        """One."""
+        return 1
+
+    def is_capable(self, capability: str) -> bool:
+        """Whether the store can do something: ``optimizer`` is that it updates weights. ValueError for what is not known."""
+        return _capable(capability, True)
 
     def init(self, key: Any, value: Any) -> None:
         """First values; each key once."""
@@ -100,6 +203,8 @@ class KVStore(KVStoreBase):
     # ---- updating
     def set_optimizer(self, optimizer: Any) -> None:
         """Let an optimizer update the stored weights with the gradients that are pushed."""
+        if not isinstance(optimizer, opt.Optimizer):
+            raise TypeError(f"set_optimizer takes an Optimizer, got {builtins.type(optimizer).__name__}: make one with mx.optimizer.create")
         self._set_updater(opt.get_updater(optimizer))
 
     def _set_updater(self, updater: Updater) -> None:
@@ -154,13 +259,14 @@ def _pairs(keys: Any, values: Any) -> list[tuple[Any, list[NDArray]]]:
     return out
 
 
-def create(name: str = "local") -> KVStore:
-    """A store. Within one process all kinds ('local', 'device', …) do the same; those of several processes are refused."""
+def create(name: str = "local") -> KVStoreBase:
+    """A store, by the name of a registered class or of a kind. Within one process all kinds ('local', 'device', …) do the same; those of several processes are refused."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a kvstore must be text, got {type(name).__name__}")
     if name.lower().startswith(_ELSEWHERE):
         raise HybridError(f"kvstore {name!r} brings several processes or machines together, which is not supported: use 'local' or 'device'")
-    return KVStore(name.lower())
+    found = KVStoreBase.kv_registry.get(name.lower())
+    return KVStore(name.lower()) if found is None else found()
 
 
-__all__ = ["KVStore", "KVStoreBase", "create"]
+__all__ = ["KVStore", "KVStoreBase", "TestStore", "create"]
