@@ -170,5 +170,5 @@ def listing(space: str) -> list[str]:
     return sorted({n.split(".")[0] for n in registry.namespace(_table(space))})
 
 
-symbol.RESOLVE.append(resolve)
+symbol.RESOLVE += [resolve, listing]
 CONVERT.append(lambda x, stype: resolve("nd", "sparse.convert")(x, stype))

@@ -90,7 +90,9 @@ def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None) -> A
 
 
 def concatenate(arrays: Sequence[Any], axis: int = 0, always_copy: bool = True) -> Any:
-    """Arrays one after another along an axis."""
+    """Arrays one after another along an axis; a single one is copied, or itself without ``always_copy``."""
+    if len(arrays) == 1 and not always_copy:
+        return arrays[0]
     return functions.resolve("nd", "concat")(*arrays, dim=axis)
 
 
@@ -270,7 +272,9 @@ _DTYPE_MX_TO_NP = {v: k for k, v in _DTYPE_NP_TO_MX.items()}
 
 
 def __getattr__(name: str) -> Any:
-    """Operators as functions."""
+    """Operators as functions; ``__all__`` for ``from mxnet.ndarray import *``."""
+    if name == "__all__":
+        return [n for n in __dir__() if not n.startswith("_")]
     if name.startswith("__"):
         raise AttributeError(name)
     return functions.resolve("nd", name)

@@ -48,6 +48,8 @@ NAMESPACE: list[Any] = []             # nd.random, put here when it is made
 
 def __getattr__(name: str) -> Any:
     """mx.random.uniform and the like are those of nd.random."""
+    if name == "__all__" and NAMESPACE:
+        return [n for n in (*globals(), *dir(NAMESPACE[0])) if not n.startswith("_")]
     if NAMESPACE and not name.startswith("_"):
         return getattr(NAMESPACE[0], name)
     raise AttributeError(f"module 'hybrid.random' has no attribute {name!r}")

@@ -385,7 +385,9 @@ RESOLVE: list[Any] = []               # functions.py puts the lookup of operator
 
 
 def __getattr__(name: str) -> Any:
-    """Operators as functions: sym.FullyConnected, sym.relu, sym.contrib, …"""
+    """Operators as functions: sym.FullyConnected, sym.relu, sym.contrib, …; ``__all__`` for ``from mxnet.symbol import *``."""
+    if name == "__all__" and RESOLVE:
+        return sorted(n for n in {*globals(), *FUNCTIONS, *RESOLVE[1]("sym")} if not n.startswith("_"))
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if RESOLVE and not name.startswith("__"):

@@ -81,6 +81,8 @@ def _widen(module: ModuleType, others: Sequence[Any], name: str) -> None:
                 return vars(other)[key]
         raise AttributeError(missing(f"{name}.{key}"))
     module.__dict__["__getattr__"] = find
+    if "__all__" in vars(module):
+        module.__all__ = [*module.__all__, *(n for other in others for n in getattr(other, "__all__", ()) if n not in module.__all__)]
 
 
 class Top(ModuleType):
@@ -93,6 +95,8 @@ class Top(ModuleType):
         self.__version__ = VERSION
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__all__":
+            return [n for n in dir(self) if not n.startswith("_") and f"mxnet.{n}" not in ABSENT]
         if f"mxnet.{name}" in MODULES:
             try:
                 return importlib.import_module(f"mxnet.{name}") if installed() else lookup(f"mxnet.{name}")

@@ -56,18 +56,21 @@ def values_of_unknown_names(mx):
     mod, args, aux = _module(mx)
     mod.bind([("data", (4, 3))])
     more = dict(args, q=mx.nd.ones((1,)))
-    return [raises(ValueError, mod.init_params, mx.init.One(), more, aux), raises(ValueError, mod.set_params, more, aux), raises(ValueError, mod.set_params, more, aux, allow_missing=True),
+    return [raises(ValueError, mod.init_params, mx.init.One(), more, aux), raises(ValueError, mod.set_params, more, aux),
+            raises(ValueError, mod.set_params, more, aux, allow_missing=True),
             raises(ValueError, mod.set_params, more, aux, allow_missing=True, allow_extra=True), raises(ValueError, mod.set_params, args, {}, allow_missing=True), mod.label_shapes]
 
 
 @habit
 def calls_out_of_order(mx):
     mod, args, aux = _module(mx)
-    out = [raises(AssertionError, mod.init_params), raises(AssertionError, mod.get_params), raises(AssertionError, mod.forward, None), raises(AssertionError, lambda: mod.data_shapes)]
+    out = [raises(AssertionError, mod.init_params), raises(AssertionError, mod.get_params), raises(AssertionError, mod.forward, None),
+           raises(AssertionError, lambda: mod.data_shapes)]
     mod.bind([("data", (4, 3))], for_training=False)
     out += [raises(AssertionError, mod.init_optimizer), raises(AssertionError, mod.get_outputs)]
     mod.init_params()
-    return out + [raises(AssertionError, mod.update), raises(AssertionError, mod.get_input_grads), raises(AssertionError, mod.backward), raises(NotImplementedError, mx.mod.BaseModule().forward, None)]
+    return out + [raises(AssertionError, mod.update), raises(AssertionError, mod.get_input_grads), raises(AssertionError, mod.backward),
+                  raises(NotImplementedError, mx.mod.BaseModule().forward, None)]
 
 
 @habit
