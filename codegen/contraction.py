@@ -139,10 +139,11 @@ class Contraction(Epilogue):
             tile.c = min(tile.c, x.extent)
             width = tile.nv * self.lanes
         packed_rows = self._row_stride(m) is None
-        sm, sk = (1, tile.mr) if packed_rows else self._row_stride(m)            # type: ignore[misc]
         direct = self._direct_columns(m, tile, rows)
-        if not direct and self._large(m, tile):
-            return "\n".join([self._micro(tile, depth, 1, tile.mr, width), self._head(), *("  " + s for s in self._block_loop(m, tile, x)), "}"])
+        large = not direct and self._large(m, tile)
+        sm, sk = self._packed_strides(m, tile) if packed_rows or large else self._row_stride(m)            # type: ignore[misc]
+        if large:
+            return "\n".join([self._micro(tile, depth, sm, sk, width), self._head(), *("  " + s for s in self._block_loop(m, tile, x)), "}"])
         ldb = m.b.stride(m.depth[0]) if direct and m.depth else width
         micro = self._micro(tile, depth, sm, sk, ldb or 0)
         lines = [micro, self._head()]
@@ -167,12 +168,25 @@ class Contraction(Epilogue):
         out += ["  }", "  " + " ".join(f"*({self.U} *)(C + {(i * t.nv + j) * self.lanes}) = c{i}_{j};" for i, j in ij), "}"]
         return "\n".join(out)
 
+    def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
+        """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their order along the
+        depth, which is copied faster than turned, and begin at different places of the first cache.
+        """
+        line = 64 // self.d.itemsize
+        return (1, t.mr) if self._rows_are_neighbours(m) else ((-(-m.sizes[2] // line) | 1) * line, 1)
+
+    def _packed_size(self, m: Matmul, t: Tile) -> int:
+        """Elements of a packed row tile."""
+        return max(self._packed_strides(m, t)) * (m.sizes[2] if self._rows_are_neighbours(m) else t.mr)
+
+    def _rows_are_neighbours(self, m: Matmul) -> bool:
+        return len(m.rows) == 1 and m.a.address is not None and m.a.stride(m.rows[0]) == 1
+
     def _pack_rows(self, m: Matmul, t: Tile) -> list[str]:
-        """All row tiles into scratch memory, depth by depth."""
-        rows, _, depth = m.sizes
-        tiles = -(-rows // t.mr)
+        """All row tiles into scratch memory."""
+        tiles = -(-m.sizes[0] // t.mr)
         copies = math.prod(v.extent for v in m.batch)
-        self.scratch = copies * tiles * t.mr * depth * self.d.itemsize
+        self.scratch = copies * tiles * self._packed_size(m, t) * self.d.itemsize
         outer, mid, nest = self._row_packing(m, t, f"(({text(flat(m.batch))}) * {tiles} + rt)")
         lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer]
         return [*lines, *loop_nest(m.batch, [*mid, "#pragma omp parallel for schedule(static) num_threads(hy_threads)", *loop_nest([Var("rt", tiles)], nest)])]
@@ -181,18 +195,19 @@ class Contraction(Epilogue):
         """What packs row tile ``rt``: lines before all loops, lines within those of the batch, the rows of the tile.
         number: of the tile's place in Ap.
         """
-        rows, _, depth = m.sizes
+        rows, (sm, sk) = m.sizes[0], self._packed_strides(m, t)
         e = Emitter(C, self.reads, count=1000)
         outer = Block(None, frozenset())
         mid = outer.child([*m.batch])
         inner = mid.child([*m.rows, *m.depth])
         value = e.value(m.a.node, m.a.index, inner)
-        inner.lines.append(f"Ap[{number} * {t.mr * depth} + ({text(flat(m.depth))}) * {t.mr} + ri] = {value};")
+        inner.lines.append(f"Ap[{number} * {self._packed_size(m, t)} + ({text(flat(m.depth))}) * {sk} + ri * {sm}] = {value};")
         body = [f"long rr = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};", "rr += ri;", *decode("rr", m.rows)]
         row = Var("ri", t.mr)
-        beside = len(m.rows) == 1 and m.a.address is not None and m.a.stride(m.rows[0]) == 1            # rows are the neighbours in memory
-        nest = loop_nest(m.depth, loop_nest([row], body + inner.lines)) if beside else loop_nest([row], body + loop_nest(m.depth, inner.lines))
-        return outer.lines, mid.lines, nest
+        if self._rows_are_neighbours(m):
+            return outer.lines, mid.lines, loop_nest(m.depth, loop_nest([row], body + inner.lines))
+        along = loop_nest(m.depth[:-1], ["#pragma omp simd", *loop_nest(m.depth[-1:], inner.lines)])
+        return outer.lines, mid.lines, loop_nest([row], body + along)
 
     # ---- large products: blocks of packed rows that stay near, with blocks of packed columns
     def _large(self, m: Matmul, t: Tile) -> bool:
@@ -216,11 +231,11 @@ class Contraction(Epilogue):
                 "  " + pragma, "  for (long xt = jb; xt < je; xt++) {", *("    " + s for s in place), f"    {self.T} *Bp = panels + (xt - jb) * {panel}l;",
                 *("    " + s for s in self._pack_columns(m, t, spans)), "  }",
                 "  " + pragma, f"  for (long ib = 0; ib < {near}; ib++) {{", f"    const long first = ib * {tiles} / {near}, last = (ib + 1) * {tiles} / {near};",
-                f"    {self.T} Ap[{-(-tiles // near) * t.mr * depth}] __attribute__((aligned(64)));",
+                f"    {self.T} Ap[{-(-tiles // near) * self._packed_size(m, t)}] __attribute__((aligned(64)));",
                 "    for (long rt = first; rt < last; rt++) {", *("      " + s for s in rows_nest), "    }",
                 "    for (long xt = jb; xt < je; xt++) {", *("      " + s for s in place), f"      const {self.T} *Bp = panels + (xt - jb) * {panel}l;",
                 "      for (long rt = first; rt < last; rt++) {",
-                *("        " + s for s in self._tile(m, t, x, None, f"Ap + (rt - first) * {t.mr * depth}l", spans)), "      }", "    }", "  }", "}"]
+                *("        " + s for s in self._tile(m, t, x, None, f"Ap + (rt - first) * {self._packed_size(m, t)}l", spans)), "      }", "    }", "  }", "}"]
 
     def _tile_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, packed_rows: bool, direct: bool) -> list[str]:
         rows, columns, depth = m.sizes
@@ -251,7 +266,7 @@ class Contraction(Epilogue):
             declare = [] if direct else [f"  {self.T} Bp[{panel}] __attribute__((aligned(64)));"]
             out += [*declare, *("  " + s for s in (self._direct_base(m, x, y) if direct else self._pack_columns(m, t, spans)))]
         bounds = f"part * {row_tiles} / {split}", f"(part + 1) * {row_tiles} / {split}"
-        body = self._tile(m, t, x, y, self._row_pointer(m, t, packed_rows, row_tiles, depth), spans)
+        body = self._tile(m, t, x, y, self._row_pointer(m, t, packed_rows, row_tiles), spans)
         return [*out, f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{", *("    " + s for s in body), "  }", "}"]
 
     def _tile(self, m: Matmul, t: Tile, x: Var, y: Var | None, row_pointer: str, spans: dict[Var, tuple[int, str]]) -> list[str]:
@@ -269,9 +284,9 @@ class Contraction(Epilogue):
         return out + (self._vector_epilogue(m, t, x, y, width) or
                       self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.mr, "m_first"), spans))
 
-    def _row_pointer(self, m: Matmul, t: Tile, packed: bool, tiles: int, depth: int) -> str:
+    def _row_pointer(self, m: Matmul, t: Tile, packed: bool, tiles: int) -> str:
         if packed:
-            return f"Ap + (({text(flat(m.batch))}) * {tiles} + rt) * {t.mr * depth}l"
+            return f"Ap + (({text(flat(m.batch))}) * {tiles} + rt) * {self._packed_size(m, t)}l"
         row = m.rows[0] if m.rows else None
         zero = {v: Ix() for v in [*m.rows, *m.depth]}
         return f"{self._base(m.a, zero)} + m_first * {(m.a.stride(row) or 0) if row else 0}l"
