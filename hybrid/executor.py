@@ -123,6 +123,8 @@ class Executor:
 
     def _handle(self, name: str, x: NDArray) -> NDArray:
         """The argument with the gradient that this executor collects; other executors, or ``attach_grad``, may have others for the same array."""
+        if x.stype != "default":                                       # programs compute with dense arrays
+            x = x.tostype("default")
         if name not in self._slots:
             return wrap(x._data, x._ctx, type(x)) if x._ag is not None else x
         handle = wrap(x._data, x._ctx, type(x))

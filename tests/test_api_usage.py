@@ -22,11 +22,9 @@ OWNERS = [nd.NDArray, sym.Symbol, gluon.Block, gluon.HybridBlock, gluon.Paramete
           dict, list, str, set, np, nd, np.random, nd.random, mx.io.NDArrayIter, mx.optimizer.SGD, mx.executor.Executor, gluon.rnn.DropoutCell, mx.optimizer,
           gluon.nn.Activation, mx.mod.Module]
 
-_NO_SPARSE = "arrays are dense; sparse storage is not supported"
 _STORE = "one process and one device: a Trainer needs no store"
 MISSING: dict[str, str] = {
-    **dict.fromkeys(["sym.NDArray", "sym.waitall", "nd.var", "nd.Symbol", "nd.Variable", "nd.Group"], "MXNet has it in the other of nd and sym alone"),
-    **dict.fromkeys(["nd.sparse.dot", "nd.sparse.csr_matrix", "sym.sparse.dot", "sym.sparse.csr_matrix"], _NO_SPARSE),
+    **dict.fromkeys(["sym.NDArray", "sym.waitall", "nd.var", "nd.Symbol", "nd.Variable", "nd.Group", "sym.sparse.csr_matrix"], "MXNet has it in the other of nd and sym alone"),
     "sym.save": "MXNet has it in nd; a Symbol has a method",
     **dict.fromkeys(["method.push", "method.pull", "method.rank", "method.init"], _STORE),
     **dict.fromkeys(["method.act", "method._slice"], "the user's own classes define it"),

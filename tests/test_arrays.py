@@ -130,7 +130,7 @@ BAD = [
     ("from numpy", lambda: nd.from_numpy(onp.array(["a"])), TypeError, "not supported"),
     ("cast", lambda: nd.cast(X, dtype=None), ValueError, "no default"),
     ("grad_req", lambda: X.attach_grad("foo"), mx.errors.HybridError, "write, add or null"),
-    ("sparse", lambda: X.tostype("csr"), mx.errors.HybridError, "dense"),
+    ("sparse", lambda: X.tostype("blocks"), mx.errors.HybridError, "'blocks'; there are default, csr and row_sparse"),
     ("dlpack", lambda: nd.from_dlpack(3), TypeError, "DLPack capsule"),
     ("function", lambda: nd.nosuch, AttributeError, "has no 'nosuch'"),
     ("operand", lambda: X + "a", TypeError, "unsupported operand"),

@@ -91,8 +91,7 @@ def test_symbolic_checks() -> None:
         t.check_symbolic_backward(out, [x, y], [np.ones(2)], {"a": y, "b": x}, grad_req=req)
     with pytest.raises(AssertionError, match="BACKWARD_a"):
         t.check_symbolic_backward(out, [x, y], {out.list_outputs()[0]: np.ones(2)}, [x, x])
-    with pytest.raises(HybridError, match="sparse"):
-        t.check_symbolic_backward(out, [x, y], [np.ones(2)], [y, x], grad_stypes={"a": "row_sparse"})
+    assert t.check_symbolic_backward(out, [x, y], [np.ones(2)], [y, x], grad_stypes={"a": "row_sparse"})["a"].stype == "row_sparse"
     assert t.simple_forward(out, a=x, b=y).tolist() == [3, 10] and t.check_speed(out, N=2, a=(2,), b=(2,)) > 0
     assert t.same_symbol_structure(out, sym.var("c") * sym.var("d")) and not t.same_symbol_structure(out, a + b)
 
@@ -138,8 +137,16 @@ def test_chi_square() -> None:
 
 def test_arrays() -> None:
     assert t.rand_ndarray((2, 3)).shape == (2, 3) and len(t.rand_shape_nd(3)) == 3 and t.random_arrays((2,), ()) [0].shape == (2,)
-    with pytest.raises(HybridError, match="row_sparse"):
-        t.rand_ndarray((2, 3), "row_sparse")
+    for stype in ("csr", "row_sparse"):
+        x, parts = t.rand_sparse_ndarray((4, 6), stype, density=0.5)
+        assert x.stype == t.rand_ndarray((2, 3), stype).stype == stype and (x.data == parts[-1 if stype == "csr" else 0]).asnumpy().all()
+        assert (t.create_sparse_array((3, 2), stype, data_init=2, density=1).asnumpy() == 2).all() and not t.create_sparse_array_zd((3, 2), stype, 0).data.size
+    x = t.rand_sparse_ndarray((5, 16), "csr", 0.5, distribution="powerlaw")[0]
+    assert x.indptr.asnumpy().tolist() == [0, 2, 6, 14, 30, 40] and (t.shuffle_csr_column_indices(x).asnumpy() == x.asnumpy()).all()
+    with pytest.raises(HybridError, match="two elements"):
+        t.rand_sparse_ndarray((8, 4), "csr", 0.3, distribution="powerlaw")
+    for name in ("sgd", "adam"):
+        t.compare_optimizer(*(mx.optimizer.create(name, learning_rate=0.1, wd=0.1) for _ in "ab"), (4, 3), "float32", "row_sparse", "row_sparse")
     x = np.arange(24.).reshape(2, 3, 4)
     assert t.same(t.np_reduce(x, (0, 2), True, np.sum), x.sum((0, 2), keepdims=True)) and t.same(t.collapse_sum_like(x, (3, 1)), x.sum((0, 2)).reshape(3, 1))
     assert t.create_2d_tensor(2, 3).asnumpy().tolist() == [[0] * 3, [1] * 3] and sorted(t.random_sample([1, 2, 3], 3)) == [1, 2, 3]

@@ -16,8 +16,6 @@ from typing import Any, Iterator, Sequence
 from .finder import MissingPart, lookup, missing
 from .table import ABSENT, MODULES
 
-_METHODS = {"row_sparse_data": "sparse storage", "list_row_sparse_data": "sparse storage", "as_in_row_sparse": "sparse storage"}
-_SPARSE = ("row_sparse", "csr")
 _ALWAYS = {"name", "out", "attr", "ctx", "dtype", "num_args", "prefix", "params", "__layout__"}        # taken by every operator or layer
 
 
@@ -136,12 +134,6 @@ class Checker(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:  # noqa: N802
         self.generic_visit(node)
         path = self.path_of(node.func)
-        if path is None and isinstance(node.func, ast.Attribute) and node.func.attr in _METHODS:
-            self.say(node, f".{node.func.attr}(): {_METHODS[node.func.attr]} is not supported")
-        sparse = [k for k in _keyword_values(node) if k[1] in _SPARSE]
-        sparse += [("", a.value) for a in node.args if isinstance(a, ast.Constant) and a.value in _SPARSE and getattr(node.func, "attr", "") in ("tostype", "cast_storage")]
-        for key, value in sparse:
-            self.say(node, f"{key + '=' if key else ''}{value!r}: sparse storage is not supported")
         if path is not None:
             self.keywords(node, path)
 
@@ -207,7 +199,3 @@ def bound_names(node: Any) -> Iterator[str]:
     for x in ast.walk(node):
         if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Store) and x.id not in shared:
             yield x.id
-
-
-def _keyword_values(node: ast.Call) -> list[tuple[str, Any]]:
-    return [(k.arg, k.value.value) for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)]

@@ -43,6 +43,7 @@ for _space in ("ndarray", "symbol"):
     for _part in ("contrib", "image", "linalg", "random", "sparse"):
         _OTHER[f"{_space}.{_part}"] = f"hybrid.{_space}.{_part}"
     _OTHER[f"{_space}.numpy"], _OTHER[f"{_space}.numpy_extension"] = "hybrid.numpy", "hybrid.numpy_extension"
+_OTHER["ndarray.sparse"] = "hybrid.sparse"
 for _family in ("alexnet", "densenet", "inception", "mobilenet", "resnet", "squeezenet", "vgg"):
     _OTHER[f"gluon.model_zoo.vision.{_family}"] = f"hybrid.gluon.model_zoo.vision.{_family}"
 for _short, _long in (("nd", "ndarray"), ("sym", "symbol")):
@@ -56,10 +57,6 @@ ABSENT = {        # what MXNet has and this library leaves out, with the reason 
     "mxnet.contrib.tensorboard": "log with tensorboard's own writer",
     "mxnet.contrib.tensorrt": "there is one compiler here",
     "mxnet.contrib.svrg_optimization": "SVRG is not supported",
-    "mxnet.ndarray.sparse": "sparse storage is not supported: use dense arrays",
-    "mxnet.symbol.sparse": "sparse storage is not supported: use dense arrays",
-    "mxnet.nd.sparse": "sparse storage is not supported: use dense arrays",
-    "mxnet.sym.sparse": "sparse storage is not supported: use dense arrays",
     "mxnet.rtc": "write CUDA kernels with CuPy's RawKernel",
     "mxnet.torch": "exchange arrays with torch through DLPack",
     "mxnet.th": "exchange arrays with torch through DLPack",

@@ -28,13 +28,6 @@ def random_sample(population: Sequence[Any], k: int) -> list[Any]:
     return [population[i] for i in np.random.permutation(len(population))[:k]]
 
 
-def rand_ndarray(shape: Any, stype: str = "default", density: Any = None, dtype: Any = None, modifier_func: Callable[[Any], Any] | None = None,
-                 shuffle_csr_indices: bool = False, distribution: str | None = None, ctx: Any = None) -> NDArray:
-    """Uniform numbers in [-1, 1) in a shape. Other storage types than "default" raise HybridError."""
-    out = ndarray.array(np.random.uniform(-1, 1, size=shape), ctx=ctx, dtype=dtype or default_dtype())
-    return out.tostype(stype)
-
-
 def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False) -> tuple[int, int]:
     """A random shape of two axes, of at most these lengths."""
     low = 0 if allow_zero_size else 1

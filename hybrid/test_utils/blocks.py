@@ -6,10 +6,10 @@ from typing import Any, Callable, Sequence
 
 from .. import autograd, ndarray
 from ..device import current_context
-from ..errors import AttributeValueError
 from ..initializer import Initializer
 from ..util import use_np
 from .compare import assert_almost_equal
+from .sparse import rand_ndarray
 
 
 class _Given(Initializer):
@@ -76,13 +76,13 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Any = None, atol: Any = None) 
 def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default", g_stype: str = "default", rtol: Any = 1e-4, atol: Any = 1e-5,
                       compare_states: bool = True, ntensors: int = 1) -> None:
     """AssertionError unless one update by each optimizer gives the same weights and states. shape: of a weight, or a list of shapes."""
-    if (w_stype, g_stype) != ("default", "default"):
-        raise AttributeValueError("compare_optimizer: arrays are dense; sparse storage is not supported")
     shapes = shape if isinstance(shape, list) else [shape]
 
-    def draw() -> list[Any]:
+    def draw(stype: str) -> list[Any]:
+        if stype != "default":
+            return [rand_ndarray(s, stype, density=0.5, dtype=dtype, ctx=current_context()) for s in shapes]
         return [ndarray.random.uniform(shape=s, ctx=current_context(), dtype=dtype) for s in shapes]
-    weights, grads = draw(), draw()
+    weights, grads = draw(w_stype), draw(g_stype)
     results = []
     for optimizer in (opt1, opt2):
         ws, gs = copy.deepcopy(weights), copy.deepcopy(grads)

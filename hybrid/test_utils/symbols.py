@@ -67,11 +67,10 @@ def check_symbolic_backward(sym: Symbol, location: Any, out_grads: Any, expected
                             dtype: Any = np.float32) -> dict[str, NDArray]:
     """AssertionError unless the gradients are the expected ones, for each ``grad_req``: "write", "add" (to noise), "null" (unchanged)."""
     ctx = ctx or current_context()
-    if any(v not in (None, "default") for v in (grad_stypes or {}).values()):
-        raise AttributeValueError("check_symbolic_backward: gradients are dense; sparse storage is not supported")
     wanted = dict(expected) if isinstance(expected, Mapping) else dict(zip(sym.list_arguments(), expected))
     noise = {k: np.random.normal(size=np.shape(v)) for k, v in sorted(wanted.items())}
-    grads = {k: ndarray.array(v, ctx=ctx, dtype=host(wanted[k]).dtype if dtype == "asnumpy" else dtype) for k, v in noise.items()}
+    grads = {k: ndarray.array(v, ctx=ctx, dtype=host(wanted[k]).dtype if dtype == "asnumpy" else dtype).tostype((grad_stypes or {}).get(k) or "default")
+             for k, v in noise.items()}
     reqs = _requests(sym, grad_req)
     exe = executor.bind(sym, ctx, _named(sym.list_arguments(), location, "arguments", ctx, dtype), grads, reqs, _states(sym, aux_states, ctx, dtype))
     exe.forward(is_train=True)
@@ -135,8 +134,6 @@ def check_numeric_gradient(sym: Symbol, location: Any, aux_states: Any = None, n
     ctx = ctx or current_context()
     if np.dtype(dtype).kind != "f":
         raise AttributeValueError(f"check_numeric_gradient: dtype must be float16, float32 or float64, got {dtype}")
-    if any(v not in (None, "default") for v in (grad_stype_dict or {}).values()):
-        raise AttributeValueError("check_numeric_gradient: gradients are dense; sparse storage is not supported")
     arrays = _named(sym.list_arguments(), location, "arguments", ctx, dtype)
     states = _states(sym, aux_states, ctx, dtype)
     points, still = {k: v.asnumpy() for k, v in arrays.items()}, {k: v.asnumpy() for k, v in states.items()} if states else None
@@ -145,7 +142,7 @@ def check_numeric_gradient(sym: Symbol, location: Any, aux_states: Any = None, n
     weights = resolve("sym", "broadcast_mul")(sym, var("__random_proj"))
     arrays["__random_proj"] = ndarray.array(np.random.rand(*shape) + 0.1, ctx=ctx, dtype=dtype)          # no small weights: they would cost digits
     noise = {k: np.random.normal(0, 0.01, size=arrays[k].shape) for k in reqs}
-    grads = {k: ndarray.array(v, ctx=ctx, dtype=dtype) for k, v in noise.items()}
+    grads = {k: ndarray.array(v, ctx=ctx, dtype=dtype).tostype((grad_stype_dict or {}).get(k) or "default") for k, v in noise.items()}
     exe = executor.bind(resolve("sym", "make_loss")(weights), ctx, arrays, grads, reqs, states)
     eps = get_tolerance(exe.forward(is_train=True)[0], numeric_eps, default_numeric_eps())
     exe.backward()
