@@ -51,6 +51,8 @@ class Packed:
         self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
         self.scratch = 0
         self._shapes(x, w)
+        self.groups = a.get("groups", 1)
+        self.deep, self.each = self.c // self.groups, self.filters // self.groups        # channels that a filter reads, filters of a group
 
     def _shapes(self, x: Node, w: Node) -> None:
         """Sizes of the data, the filters and the result."""
@@ -112,14 +114,14 @@ class Packed:
     @property
     def parallel(self) -> str:
         """A pragma, where threads pay."""
-        work = self.dot.size * (self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise" else self.c))
+        work = self.dot.size * (self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise" else self.deep))
         return "#pragma omp parallel for schedule(static) num_threads(hy_threads)" if work >= PARALLEL_WORK else ""
 
-    def partial(self, panel: int, panels: int, width: int) -> list[int]:
-        """Filters in each vector of a panel: 0 for all, -1 for none."""
+    def partial(self, panel: int, width: int) -> list[int]:
+        """Filters in each vector of a group's panel: 0 for all, -1 for none."""
         out = []
         for j in range(width // self.lanes):
-            left = self.filters - panel * width - j * self.lanes
+            left = self.each - panel * width - j * self.lanes
             out.append(0 if left >= self.lanes else left if left > 0 else -1)
         return out
 
@@ -131,6 +133,7 @@ class Direct(Packed):
         """The kernel."""
         self.prepare()
         self.panels, self.width = self.weights[0], self.weights[-1]
+        self.own_panels = self.panels // self.groups
         self.nv = self.width // self.lanes
         most = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
         inside = (self.oh - 1) * self.sy < self.h and (self.ow - 1) * self.sx < self.wide
@@ -164,9 +167,9 @@ class Direct(Packed):
         """A function for each size of tile, and for the last panel where it is not whole."""
         out = []
         for r, c in self.sizes():
-            out += self.micro(r, c, "", [0] * self.nv if self.filters % self.width == 0 or self.panels > 1 else self.partial(0, 1, self.width))
-            if self.filters % self.width and self.panels > 1:
-                out += self.micro(r, c, "_last", self.partial(self.panels - 1, self.panels, self.width))
+            out += self.micro(r, c, "", [0] * self.nv if self.each % self.width == 0 or self.own_panels > 1 else self.partial(0, self.width))
+            if self.each % self.width and self.own_panels > 1:
+                out += self.micro(r, c, "_last", self.partial(self.own_panels - 1, self.width))
         return out
 
     def micro(self, rows: int, columns: int, suffix: str, partial: list[int]) -> list[str]:
@@ -190,11 +193,11 @@ class Direct(Packed):
     def _run(self) -> tuple[int, list[str]]:
         """Numbers that lie one after another in data and weights, and the loops around them."""
         if self.kh == self.kw == 1:
-            return self.c, ["  const float *x = X;"]
+            return self.deep, ["  const float *x = X;"]
         line = self.across * self.step * self.dy
-        if self.dx == 1 and self.step == self.c:
+        if self.dx == 1 and self.step == self.deep:
             return self.kw * self.c, [f"  const float *x = X; for (long i = 0; i < {self.kh}; i++, x += {line}) {{"]
-        return self.c, [f"  for (long i = 0; i < {self.kh * self.kw}; i++) {{ const float *x = X + i / {self.kw} * {line} + i % {self.kw} * {self.dx * self.step};"]
+        return self.deep, [f"  for (long i = 0; i < {self.kh * self.kw}; i++) {{ const float *x = X + i / {self.kw} * {line} + i % {self.kw} * {self.dx * self.step};"]
 
     # ---- all tiles
     def body(self) -> list[str]:
@@ -244,8 +247,14 @@ class Direct(Packed):
         return [*([self.parallel] if self.parallel else []), f"for (long u = 0; u < {count} * {self.panels}; u++) {{",
                 f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
                 f"  const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = {self._column('tx')};",
-                f"  const float *X = {source} * {self.step}l, *W = {self.w} + o * {math.prod(self.weights[1:])}l;",
-                f"  const long px0_ = {pixel}, c0_ = o * {self.width};", *("  " + s for s in self._choice()), "}"]
+                f"  const float *X = {source} * {self.step}l{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
+                f" *W = {self.w} + o * {math.prod(self.weights[1:])}l;", f"  const long px0_ = {pixel}, c0_ = {self._first_filter()};", *("  " + s for s in self._choice()), "}"]
+
+    def _first_filter(self) -> str:
+        """The first filter of panel ``o``."""
+        if self.groups == 1:
+            return f"o * {self.width}"
+        return f"o / {self.own_panels} * {self.each} + o % {self.own_panels} * {self.width}"
 
     def _column(self, tile: str) -> str:
         """The first column of a tile."""
@@ -268,8 +277,8 @@ class Direct(Packed):
         """The call of the function for a tile."""
         def calls(size: tuple[int, int]) -> str:
             call = f"{self.name}_{size[0]}x{size[1]}%s(X, W, px0_, c0_, {self.passed});"
-            if self.filters % self.width and self.panels > 1:
-                return f"if (o == {self.panels - 1}) {call % '_last'} else {call % ''}"
+            if self.each % self.width and self.own_panels > 1:
+                return f"if (o % {self.own_panels} == {self.own_panels - 1}) {call % '_last'} else {call % ''}"
             return call % ""
         out = []
         sizes = self.sizes()

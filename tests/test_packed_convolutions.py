@@ -39,6 +39,13 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "1x1_apart": (1, 512, 5, 7, 96, (1, 1), (1, 1), (1, 1), (0, 0), 1),
     "1x1_apart_strided": (1, 512, 5, 7, 96, (1, 1), (2, 1), (1, 1), (0, 0), 1),
     "3x3_apart": (1, 512, 6, 5, 33, (3, 3), (2, 1), (1, 1), (1, 1), 1),
+    "grouped": (2, 48, 9, 11, 96, (3, 3), (1, 1), (1, 1), (1, 1), 2),
+    "grouped_odd": (1, 57, 9, 7, 111, (3, 2), (2, 1), (1, 2), (1, 1), 3),
+    "grouped_1x1": (2, 40, 9, 11, 85, (1, 1), (1, 1), (1, 1), (0, 0), 5),
+    "grouped_1x1_strided": (1, 40, 9, 11, 160, (1, 1), (2, 2), (1, 1), (0, 0), 5),
+    "grouped_apart": (1, 512, 5, 6, 70, (3, 3), (2, 1), (1, 1), (1, 1), 2),
+    "groups_together": (2, 48, 9, 11, 48, (3, 3), (1, 1), (1, 1), (1, 1), 12),
+    "groups_all_together": (1, 12, 9, 11, 16, (3, 3), (2, 2), (1, 1), (1, 1), 4),
     "depthwise": (2, 35, 11, 13, 35, (3, 3), (1, 1), (1, 1), (1, 1), 35),
     "depthwise_strided": (1, 48, 12, 17, 48, (5, 3), (2, 3), (1, 1), (2, 1), 48),
     "depthwise_dilated": (1, 16, 12, 17, 16, (3, 3), (1, 1), (2, 2), (2, 2), 16),
@@ -56,9 +63,9 @@ def convolution(x: Node, w: Node, stride: Any, dilation: Any, pad: Any, groups: 
     win = ir.window(ir.pad(x, (0, 0, *pad), (0, 0, *pad)), (2, 3), w.shape[2:], stride, dilation)
     if groups == 1:
         return ir.permute(ir.dot(w, win, ((1, 2, 3), (1, 4, 5))), (1, 0, 2, 3))
-    win = ir.reshape(win, (x.shape[0], groups, 1, *win.shape[2:]))
-    y = ir.dot(ir.reshape(w, (groups, 1, *w.shape[1:])), win, ((2, 3, 4), (2, 5, 6)), ((0,), (1,)))
-    return ir.reshape(ir.permute(y, (2, 0, 1, 3, 4)), (x.shape[0], groups, *y.shape[3:]))
+    win = ir.reshape(win, (x.shape[0], groups, x.shape[1] // groups, *win.shape[2:]))
+    y = ir.dot(ir.reshape(w, (groups, w.shape[0] // groups, *w.shape[1:])), win, ((2, 3, 4), (2, 5, 6)), ((0,), (1,)))
+    return ir.reshape(ir.permute(y, (2, 0, 1, 3, 4)), (x.shape[0], w.shape[0], *y.shape[3:]))
 
 
 def program(name: str) -> tuple[Program, list[np.ndarray]]:
@@ -106,7 +113,7 @@ def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(exe(arrays), want)
 
 
-@pytest.mark.parametrize("name", ("strided", "stem", "small", "1x1_strided", "1x1_apart", "1x1_apart_strided", "3x3_apart", "dilated"))
+@pytest.mark.parametrize("name", ("strided", "stem", "small", "1x1_strided", "1x1_apart", "1x1_apart_strided", "3x3_apart", "dilated", "grouped_apart"))
 def test_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pixels put together for few tiles at a time."""
     monkeypatch.setattr(blocked, "TOGETHER", 1)

@@ -3,7 +3,7 @@ windows (``passes/layout.py``), and C prints in registers (``codegen/blocked.py`
 
 Forms, with lanes L and a panel of P = n L filters:
 
-- ``direct``: weights (panels, kh, kw, C, P)
+- ``direct``: weights (panels, kh, kw, C, P); with groups (groups panels, kh, kw, C / groups, P), each group's panels of its own filters
 - ``winograd``: F(2x2, 3x3), weights (16, panels, C, P), transformed: G g Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015);
   ``winograd4``: F(4x4, 3x3), weights (36, panels, C, P)
 - ``depthwise``: weights (kh, kw, C rounded up to L)
@@ -17,23 +17,25 @@ import numpy as np
 
 from ..errors import ShapeError
 from . import pictures
-from .build import data, dot, make, pad, permute, reshape
+from .build import data, dot, make, map_, pad, permute, reshape
 from .node import Node
 from .primitives import PRIMS, Prim
 from .winograd import TILES, array, square
 
 
 def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int], filters: int,
-           pool: Any = (1, 1)) -> Any:
+           pool: Any = (1, 1), groups: int = 1) -> Any:
     x, w = args
     if form in pictures.FORMS:
         return pictures.infer(x, w, form, kernel, pool, out, filters)
     if form not in ("direct", "depthwise", *TILES) or x.ndim != 4:
         raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}")
-    wanted, found, panels = ((*kernel, x.shape[3]), w.shape[1:4], w.shape[0]) if form == "direct" else (tuple(kernel), w.shape[:2], 1)
+    if groups > 1 and (form != "direct" or x.shape[3] % groups or filters % groups or w.shape[0] % groups):
+        raise ShapeError(f"a packed convolution of form {form!r} in {groups} groups over {x.shape}, {filters} filters")
+    wanted, found, panels = ((*kernel, x.shape[3] // groups), w.shape[1:4], w.shape[0]) if form == "direct" else (tuple(kernel), w.shape[:2], 1)
     if form in TILES:
         wanted, found, panels = ((TILES[form] + 2) ** 2, x.shape[3]), (*w.shape[:1], *w.shape[2:3]), w.shape[1] if w.ndim > 1 else 0
-    room = w.shape[-1] * panels
+    room = w.shape[-1] * (panels // groups) * groups
     if tuple(found) != wanted or room < filters:
         raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
     return (x.shape[0], *out, filters), x.dtype
@@ -57,8 +59,12 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
     win = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"])
     if a["form"] == "depthwise":
         return np.einsum("nhwcij,ijc->nhwc", win, w[..., :a["filters"]])
-    flat = w.transpose(1, 2, 3, 0, 4).reshape(*w.shape[1:4], -1)[..., :a["filters"]]
-    return np.einsum("nhwcij,ijco->nhwo", win, flat, optimize=True)
+    groups = a.get("groups", 1)
+    parts = []
+    for v, u in zip(np.split(win, groups, axis=3), np.split(w, groups)):
+        flat = u.transpose(1, 2, 3, 0, 4).reshape(*u.shape[1:4], -1)[..., :a["filters"] // groups]
+        parts.append(np.einsum("nhwcij,ijco->nhwo", v, flat, optimize=True))
+    return np.concatenate(parts, axis=3)
 
 
 def _winograd(n: Node, x: Any, u: Any) -> Any:
@@ -77,17 +83,29 @@ PRIMS["conv"] = Prim("conv", _infer, _eager)
 
 
 def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int], out: Sequence[int], filters: int,
-         pool: Sequence[int] = (1, 1)) -> Node:
+         pool: Sequence[int] = (1, 1), groups: int = 1) -> Node:
     """A packed convolution: x (N, H, W, C) -> (N, *out, filters); pads: zeros before the first line and column (those behind follow from out).
 
-    pool: of how many lines and columns of results the greatest is taken (forms of pictures alone).
+    pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels, each with filters of its own (``direct`` alone).
     """
     return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate), pads=tuple(pads), out=tuple(out), filters=int(filters),
-                **({"pool": tuple(pool)} if form in pictures.FORMS else {}))
+                **({"pool": tuple(pool)} if form in pictures.FORMS else {}), **({"groups": groups} if groups > 1 else {}))
 
 
-def pack(w: Node, form: str, width: int) -> Node:
-    """Weights (filters, C, kh, kw) in the packed form; width: filters of a panel (depthwise: channels rounded up to it)."""
+def joined(w: Node, groups: int, together: int) -> Node:
+    """Weights (filters, C, kh, kw) of groups as those of fewer groups, so many together: with zeros for the channels of the others."""
+    filters, channels, *kernel = w.shape
+    parts = (groups // together, together, filters // groups, together, channels, *kernel)
+    own = data(np.eye(together, dtype=bool).reshape(1, together, 1, together, 1, *[1] * len(kernel)))
+    return reshape(map_("where", own, reshape(w, (*parts[:3], 1, *parts[4:])), 0.0), (filters, together * channels, *kernel))
+
+
+def pack(w: Node, form: str, width: int, groups: int = 1) -> Node:
+    """Weights (filters, C / groups, kh, kw) in the packed form; width: filters of a panel (depthwise: channels rounded up to it)."""
+    if groups > 1:
+        each, rest = w.shape[0] // groups, w.shape[1:]
+        w = pad(reshape(w, (groups, each, *rest)), (0,) * 5, (0, -each % width, 0, 0, 0))
+        w = reshape(w, (groups * w.shape[1], *rest))
     filters, channels, kh, kw = w.shape
     panels = -(-filters // width)
     if panels * width > filters:

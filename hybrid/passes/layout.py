@@ -16,13 +16,14 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
-from ..ir.packed import conv, pack
+from ..ir.packed import conv, joined, pack
 from ..ir.winograd import TILES
 from .rewrite import rebuild
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
 LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
 LEAST_ROWS = 8                                    # of a product with a packed matrix
+MOST_TOGETHER = 8                                 # groups whose convolution is done as one
 MOST_BYTES = 1 << 26                              # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 WINOGRAD_BYTES = 1 << 22                          # of transformed weights: more of them take longer to read than they save
 
@@ -128,16 +129,16 @@ class Conversion:
         if n.prim == "permute" and n.ndim == 4 and n.attrs["axes"] == (1, 0, 2, 3) and n.args[0].prim == "dot":
             d = n.args[0]
             if d.attrs["contract"] == ((1, 2, 3), (1, 4, 5)) and d.attrs["batch"] == ((), ()):
-                return self._packed(d.args[0], d.args[1], n, False)
+                return self._packed(d.args[0], d.args[1], n, 1)
         if n.prim == "reshape" and n.ndim == 4 and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1, 3, 4):
             d = n.args[0].args[0]
-            if d.prim == "dot" and d.attrs["contract"] == ((2, 3, 4), (2, 5, 6)) and d.attrs["batch"] == ((0,), (1,)) and d.args[0].shape[1:3] == (1, 1):
+            if d.prim == "dot" and d.attrs["contract"] == ((2, 3, 4), (2, 5, 6)) and d.attrs["batch"] == ((0,), (1,)):
                 w, win = d.args
                 if win.prim == "reshape" and win.args[0].ndim == 6:
-                    return self._packed(ir.reshape(w, (w.shape[0], 1, *w.shape[3:])), win.args[0], n, True)
+                    return self._packed(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n, w.shape[0])
         return None
 
-    def _packed(self, w: Node, win: Node, n: Node, depthwise: bool) -> Node | None:
+    def _packed(self, w: Node, win: Node, n: Node, groups: int) -> Node | None:
         found = self._unmoved_window(win)
         if found is None or n.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
@@ -148,17 +149,26 @@ class Conversion:
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, oh, ow = n.shape
         work = math.prod(n.shape) * math.prod(w.shape[1:])
-        lanes = self.blocking.lanes
+        lanes, depthwise = self.blocking.lanes, groups == filters == x.shape[3] > 1
         thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
         if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or filters < lanes or batch * oh * ow < 8 or thin:
             return None
-        form, why = ("depthwise", "") if depthwise else self._form(x, kernel, stride, dilate, pads, n.shape, work)
-        width = lanes if depthwise else self.blocking.panel(form, filters, batch * oh * ow)
-        packed = pack(w, form, width)
+        together = 1 if depthwise else self._together(groups, filters)
+        if not together:
+            return None
+        form, why = ("depthwise", "") if depthwise else self._form(x, kernel, stride, dilate, pads, n.shape, work) if groups == together else ("direct", "")
+        groups = 1 if depthwise else groups // together
+        width = lanes if depthwise else self.blocking.panel(form, filters // groups, batch * oh * ow)
+        packed = pack(joined(w, groups * together, together) if together > 1 else w, form, width, groups)
         self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
-        y = conv(x, packed, form, kernel, stride, dilate, pads, (oh, ow), filters)
-        self.notes.append(f"convolution {list(n.shape)}: channels last, {form}, panels of {width}{f' ({why})' if why else ''}")
+        y = conv(x, packed, form, kernel, stride, dilate, pads, (oh, ow), filters, groups=groups)
+        self.notes.append(f"convolution {list(n.shape)}: channels last, {form}{f' in {groups} groups' if groups > 1 else ''}, panels of {width}{f' ({why})' if why else ''}")
         return _first(y)
+
+    def _together(self, groups: int, filters: int) -> int:
+        """How many groups are done as one, with zeros between them, so that their filters fill a vector; 0 where that would be mostly zeros."""
+        each = filters // groups
+        return next((t for t in range(1, MOST_TOGETHER + 1) if groups % t == 0 and t * each >= min(self.blocking.lanes, filters)), 0)
 
     def _form(self, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...], pads: tuple[int, ...], shape: tuple[int, ...],
               work: int) -> tuple[str, str]:
