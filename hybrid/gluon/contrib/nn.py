@@ -64,7 +64,7 @@ class PixelShuffle3D(_PixelShuffle):
 
 
 class SparseEmbedding(Block):
-    """MXNet's Embedding with row-sparse weights; they are dense here, with the same numbers."""
+    """MXNet's Embedding with row-sparse weights; they are dense here, with the same numbers, and SGD and Adam are lazy as there."""
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, **kwargs: Any):
         super().__init__(**kwargs)

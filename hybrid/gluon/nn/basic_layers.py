@@ -209,7 +209,10 @@ class SyncBatchNorm(BatchNorm):
 
 
 class Embedding(HybridBlock):
-    """Rows of a table at integer positions: (…) -> (…, output_dim). sparse_grad is accepted; gradients are dense, with the same numbers."""
+    """Rows of a table at integer positions: (…) -> (…, output_dim).
+
+    sparse_grad: SGD and Adam leave rows that were not looked up as they are (``lazy_update``), as in MXNet; the gradient itself is a dense array.
+    """
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, sparse_grad: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
