@@ -164,7 +164,7 @@ class VectorEmitter(Emitter):
     def _ask_for_the_next_row(self, n: Node, at: Ix, lane: Var, block: Block) -> None:
         """The second loop over a row of a large array finds it in the cache: meanwhile the next row comes from memory (softmax: 0.95 of the time)."""
         loops = self.read_in.setdefault(n, set())
-        step = max((coefficient(at, v) or 0 for v in variables(at) & self.rows), default=0)
+        step = max((coefficient(at, v) or 0 for v in self.rows), default=0)
         if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * 4 <= NEAR:
             block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step});")
         loops.add(lane)
