@@ -58,10 +58,11 @@ def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = n
     model = _model(onnx, graph, declared, types, outputs, opset_version)
     if run_shape_inference:
         model = onnx.shape_inference.infer_shapes(model)
-    onnx.checker.check_model(model)
+    data = model.SerializeToString()
+    onnx.checker.check_model(data)
     if verbose:
         log.info("%s", onnx.helper.printable_graph(model.graph))
-    write_bytes(onnx_file_path, model.SerializeToString())
+    write_bytes(onnx_file_path, data)
     return onnx_file_path
 
 

@@ -8,9 +8,9 @@ from ... import gluon, ndarray
 from ...device import current_context
 from ...errors import AttributeValueError, FileFormatError
 from ...serialize.atomic import existing
-from ...symbol import Group, Symbol, var
+from ...symbol import Symbol, var
 from . import library, read_arrays, read_layers, recurrent  # noqa: F401  their nodes have forms
-from .reader import Reader
+from .open_lengths import read
 
 
 def _model(model_file: Any) -> Any:
@@ -18,7 +18,7 @@ def _model(model_file: Any) -> Any:
     path = os.fspath(existing(model_file))
     try:
         model = onnx.load(path)
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(path)
     except Exception as err:                               # noqa: BLE001  damaged files raise errors of several libraries
         raise FileFormatError(f"{path} is no valid ONNX model: {str(err)[:300]}") from err
     return model
@@ -39,15 +39,12 @@ def import_model(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | No
 
 def _imported(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> tuple[Symbol, dict[str, Any], list[str]]:
     model = _model(model_file)
-    shapes = {name: tuple(shape) for name, shape, _ in get_model_metadata_of(model)["input_tensor_data"]}
-    unknown = [k for k in input_shapes or {} if k not in shapes]
+    known = [name for name, *_ in _metadata(model)["input_tensor_data"]]
+    unknown = [k for k in input_shapes or {} if k not in known]
     if unknown:
-        raise AttributeValueError(f"the model has no input {', '.join(map(repr, unknown))}; it has {', '.join(shapes)}")
-    reader = Reader(model, {**shapes, **{k: tuple(v) for k, v in (input_shapes or {}).items()}})
-    symbol = reader.outputs[0] if len(reader.outputs) == 1 else Group(reader.outputs)
-    used = set(symbol.list_inputs())
-    free = symbol(**{name: var(name) for name in reader.inputs if name in used})          # whatever the file says, other batches may come
-    return free, {k: ndarray.array(v, dtype=v.dtype) for k, v in reader.params.items() if k in used}, [i for i in reader.inputs if i in used]
+        raise AttributeValueError(f"the model has no input {', '.join(map(repr, unknown))}; it has {', '.join(known)}")
+    symbol, params, inputs = read(model, input_shapes or {})
+    return symbol, {k: ndarray.array(v, dtype=v.dtype) for k, v in params.items()}, inputs
 
 
 def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Any:
@@ -69,10 +66,10 @@ def get_model_metadata(model_file: Any) -> dict[str, Any]:
     >>> get_model_metadata('net.onnx')                                                       # doctest: +SKIP
     {'input_tensor_data': [('data', (1, 3, 224, 224), 1)], 'output_tensor_data': [('fc', (1, 1000))]}
     """
-    return get_model_metadata_of(_model(model_file))
+    return _metadata(_model(model_file))
 
 
-def get_model_metadata_of(model: Any) -> dict[str, Any]:
+def _metadata(model: Any) -> dict[str, Any]:
     """The same of a model that is loaded."""
     constants = {t.name for t in model.graph.initializer}
 

@@ -9,7 +9,7 @@ from ...ops.rnn import packed_pieces
 from ...symbol import Symbol
 from .builder import Graph, Value
 from .forms import form
-from .reader import OnnxNode, reads
+from .reader import Known, OnnxNode, reads
 
 ORDER = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}       # where each gate of a mode stands in ONNX
 KIND = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
@@ -83,7 +83,7 @@ def recurrent(n: OnnxNode) -> list[Symbol]:
     hidden, ways, first = r.shape[2], len(w), bool(n.attr("layout", 0))
     packed = n.constant("parameters", _packed(mode, w, r, np.zeros((ways, 2 * r.shape[1]), w.dtype) if b is None else b))
     swap = (lambda s: n.op("SwapAxis", s, dim1=0, dim2=1)) if first else (lambda s: s)
-    states = [swap(n[k]) if n.has(k) else n.op("_zeros", shape=(ways, 0, hidden)) for k in ((5, 6) if mode == "lstm" else (5,))]
+    states = [swap(n[k]) if n.has(k) and not _zero(n.values[k]) else n.op("_zeros", shape=(ways, 0, hidden)) for k in ((5, 6) if mode == "lstm" else (5,))]
     lengths = [n[4]] if n.has(4) else []
     turn = (lambda s: n.op("SequenceReverse", s, *lengths, use_sequence_length=bool(lengths))) if direction == "reverse" else (lambda s: s)
     y, *last = n.op("RNN", turn(swap(n[0])), packed, *states, *lengths, state_size=hidden, num_layers=1, mode=mode, bidirectional=ways == 2, state_outputs=True,
@@ -94,6 +94,11 @@ def recurrent(n: OnnxNode) -> list[Symbol]:
     if ways == 1:
         return [n.op("expand_dims", y, axis=1), *last]
     return [n.op("transpose", n.op("Reshape", y, shape=(0, 0, ways, hidden)), axes=(0, 2, 1, 3)), *last]
+
+
+def _zero(state: Any) -> bool:
+    """Whether a first state is zeros, which fit every batch."""
+    return isinstance(state, Known) and not state.any()
 
 
 def _mode(n: OnnxNode, ways: int) -> str:
