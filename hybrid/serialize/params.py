@@ -105,7 +105,8 @@ def read_params(source: str | os.PathLike[str] | bytes | bytearray | memoryview
     ([array([0., 0., 0.], dtype=float32)], ['w'])
     """
     found = read_file(source)
-    return found.arrays, found.names                # type: ignore[return-value]  dense ones alone
+    arrays: Any = found.arrays                      # dense ones alone
+    return arrays, found.names
 
 
 def read_array(data: bytes) -> np.ndarray:

@@ -52,7 +52,8 @@ def adagrad_update(weight: Any, grad: Any, history: Any, lr: float, epsilon: flo
         raise AttributeValueError(f"adagrad_update takes a row_sparse gradient, arrays of one shape and wd=0; got a {grad.stype} gradient, shapes {weight.shape}, "
                                   f"{grad.shape}, {history.shape} and wd={wd}")
     rows, = grad._aux
-    g = grad.data * rescale_grad
+    g: Any = grad.data
+    g = g * rescale_grad
     if clip_gradient >= 0:
         g = g.clip(-clip_gradient, clip_gradient)
     total = array(history.asnumpy()[rows], weight._ctx) + g * g

@@ -31,7 +31,7 @@ def rand_sparse_ndarray(shape: Any, stype: str, density: float | None = None, dt
         rows = np.flatnonzero(np.random.rand(shape[0]) < density) if rsp_indices is None else np.sort(np.asarray(rsp_indices, np.int64))
         values = _numbers((len(rows), *shape[1:]), dtype, data_init, modifier_func)
         return ndarray.sparse.row_sparse_array((values, rows), shape=shape, dtype=dtype, ctx=ctx), (values, rows)        # type: ignore[attr-defined]
-    lengths = _power_law(*shape, density) if distribution == "powerlaw" else None
+    lengths = _power_law(shape[0], shape[1], density) if distribution == "powerlaw" else None
     stored = np.arange(shape[1]) < lengths[:, None] if lengths is not None else np.random.rand(*shape) < density
     places = np.nonzero(stored)
     values = _numbers((len(places[0]),), dtype, data_init, modifier_func)
