@@ -80,6 +80,7 @@ def _in_place(function: Any) -> Any:
 def _bracket(self: CSRNDArray, key: Any) -> Any:
     """x[i], x[a:b] and x[:]: rows, as a csr array."""
     refuse_trace("a csr array's x[...]")
+    key = key[0] if isinstance(key, tuple) and len(key) == 1 else key
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
         if not -self.shape[0] <= key < self.shape[0]:
             raise IndexError(f"index {key} of an array of shape {self.shape}")
