@@ -76,7 +76,8 @@ def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
     """``binary`` for functions, where strangers are an error; of two Python numbers a number."""
     if isinstance(lhs, (int, float)) and isinstance(rhs, (int, float)):
         name = row[4]
-        return PLAIN[name](lhs, rhs) if name in PLAIN else float(getattr(np, name)(lhs, rhs))
+        found = PLAIN[name](lhs, rhs) if name in PLAIN else getattr(np, name)(lhs, rhs).item()
+        return int(found) if isinstance(found, bool) else found
     out = binary(row, lhs, rhs)
     if out is NotImplemented:
         raise TypeError(f"arrays or numbers are needed, got {type(lhs).__name__} and {type(rhs).__name__}")
@@ -184,7 +185,7 @@ FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax
           "one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array "
           "slice slice_axis slice_like softmax softmin space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile transpose "
           "trunc zeros_like sort argsort topk dot batch_dot cumsum").split()
-NP_FLUENT = ("argmax argmin argsort dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
+NP_FLUENT = ("round argmax argmin argsort dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
 
 
 def _method(name: str) -> Callable[..., Any]:

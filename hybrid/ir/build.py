@@ -57,9 +57,19 @@ def _const(value: Any, d: np.dtype) -> Node:
     elif d == np.dtype(bool):
         v = bool(value)
     else:
-        v = int(value) if math.isfinite(value) else 0
+        v = _wrapped(int(value), d) if math.isfinite(value) else 0
     # -0.0 == 0.0 and nan != nan as dict keys: hex text keeps every float apart
     return make("const", (), value=Const(v) if isinstance(v, float) else v, dtype=_dtype_name(d))
+
+
+def _wrapped(value: int, d: np.dtype) -> int:
+    """An integer as its dtype holds it: around, as in C."""
+    return int(np.array(value & 0xFFFFFFFFFFFFFFFF, np.uint64).astype(d))
+
+
+def _beyond(value: Any, d: np.dtype) -> bool:
+    """Whether an integer is outside of what an integer dtype holds."""
+    return isinstance(value, (int, np.integer)) and d.kind in "iu" and not np.iinfo(d).min <= value <= np.iinfo(d).max
 
 
 class Const(float):
@@ -124,6 +134,8 @@ def _common(fn: str, rule: str, xs: Sequence[Any]) -> np.dtype:
     if weak and any(isinstance(w, (float, np.floating)) for w in weak) and not dt.is_float(out):
         out = dt.float32
     elif weak and out == dt.bool_ and any(isinstance(w, (int, np.integer)) and not isinstance(w, (bool, np.bool_)) for w in weak):
+        out = dt.int64
+    elif weak and rule == "bool" and any(_beyond(w, out) for w in weak):        # unsigned > -1
         out = dt.int64
     if rule == "float" and not dt.is_float(out):
         out = dt.float32

@@ -100,7 +100,7 @@ def _beside(value: Any, dtype: Any) -> Any:
     return array(value)
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None, **kwargs: Any) -> Any:
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None, out: Any = None, **kwargs: Any) -> Any:
     """nan and infinities replaced by numbers, infinities by default by the largest of the dtype; in place where ``copy`` is False."""
     options("nan_to_num", kwargs)
     if not is_value(x) and not isinstance(x, (list, tuple)):
@@ -108,8 +108,8 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     x = as_value(x)
     given = {k: v for k, v in (("posinf", posinf), ("neginf", neginf)) if v is not None}
     found = functions.resolve("np", "nan_to_num")(x, nan=nan, **given)
-    if copy:
-        return found
+    if copy or out is not None:
+        return finish(found, out)
     x[...] = found
     return x
 

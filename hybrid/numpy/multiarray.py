@@ -8,6 +8,7 @@ import numpy as _np
 from .. import functions
 from ..array import NP_CLASS, NDArray, array as _array, wrap
 from ..ndarray import made_here
+from ..scope import SCOPE
 from . import protocol
 
 
@@ -94,6 +95,9 @@ def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None) -
     >>> array([1, 2]).dtype.name
     'float32'
     """
+    if hasattr(object, "entries") or isinstance(object, NDArray) and SCOPE.recording and object._ag is not None:       # a gradient flows through the copy
+        copied = functions.resolve("np", "copy")(object)
+        return copied if dtype is None else copied.astype(dtype)
     if dtype is None:
         dtype = object._data.dtype if isinstance(object, NDArray) else object.dtype if isinstance(object, (_np.ndarray, _np.generic)) else "float32"
     if isinstance(object, (list, tuple)) and any(is_value(x) for x in object) and not isinstance(object[0], NDArray):

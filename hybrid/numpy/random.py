@@ -256,7 +256,7 @@ def choice(a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: A
     if weights is not None and abs(weights.sum() - 1) < 1e-3:
         weights = weights / weights.sum()
     found = fallback.generator_function("choice", ndarray)(n, None if size is None else shape_tuple(size), replace, weights)
-    found = as_value(found)
+    found = as_value(_np.asarray(found) if isinstance(found, int) else found)
     if is_value(a) or isinstance(a, (list, tuple, _np.ndarray)):
         found = as_value(a)[found]
     return finish(found if ctx is None else found.as_in_ctx(ctx), out)

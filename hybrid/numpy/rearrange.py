@@ -1,6 +1,7 @@
 """Functions that split, join and move elements, made of operators: they have gradients and can be traced."""
 from __future__ import annotations
 
+import math
 from typing import Any, Sequence
 
 import numpy as _np
@@ -267,8 +268,10 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
     if order != "C":
         raise NotImplementedError(f"np.unravel_index: order must be 'C', got {order!r}")
     indices = as_value(_np.asarray(indices) if isinstance(indices, (int, list, tuple)) else indices)
-    found, rest = [], indices
-    for n in reversed(shape_tuple(shape)):
+    found, rest, shape = [], indices, shape_tuple(shape)
+    if isinstance(indices, NDArray) and indices.size and not 0 <= int(indices.asnumpy().min()) <= int(indices.asnumpy().max()) < math.prod(shape):
+        raise ValueError(f"np.unravel_index: an index is not within an array of shape {shape}, which has {math.prod(shape)} elements")
+    for n in reversed(shape):
         found.append(rest % n)
         rest = rest // n
     return tuple(reversed(found))

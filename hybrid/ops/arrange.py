@@ -51,8 +51,10 @@ def as_diagonal(x: Node, k: int) -> Node:
 
 def triangle(x: Node, k: int, lower: bool) -> Node:
     """The matrices in the last two axes with zeros above (below) the k-th diagonal."""
-    if x.ndim < 2:
-        raise ShapeError(f"a matrix is needed, got {x.shape}")
+    if not x.ndim:
+        raise ShapeError("an array with axes is needed")
+    if x.ndim == 1:                                                          # as NumPy: the same row in every line
+        x = ir.expand(ir.reshape(x, (1, x.size)), (x.size, x.size))
     rows, columns = x.shape[-2:]
     keep = ir.map("le" if lower else "ge", ir.iota(columns), ir.reshape(ir.iota(rows), (rows, 1)) + k)
     return ir.map("where", keep, x, 0)
@@ -67,6 +69,8 @@ def diag(data: Node, a: Attrs) -> Node:
 @op("_np_diag", "data", np=("diag",), k=Int(0))
 def np_diag(data: Node, a: Attrs) -> Node:
     """NumPy's diag."""
+    if not 1 <= data.ndim <= 2:
+        raise ShapeError(f"diag takes a vector or a matrix, got {data.shape}; np.diagonal takes more axes")
     return diag(data, k=a.k)
 
 

@@ -78,16 +78,17 @@ def _cholesky(xp: Any, arrays: Any, params: Any) -> Any:
 ir.register_rows(RowKernel("potrf", "rows_linalg.h", (2,), lambda s, p: s[0], lambda s, p: (s[0][0],), _cholesky, _potrf_vjp))
 
 
-@op("_linalg_potrf", "A", mx=("linalg.potrf", "linalg_potrf"), np=("linalg.cholesky",), json=("linalg_potrf", "_npi_cholesky"))
+@op("_linalg_potrf", "A", mx=("linalg.potrf", "linalg_potrf"), np=("linalg.cholesky",), json=("linalg_potrf", "_npi_cholesky"), lower=Bool(True))
 def potrf(a: Node, at: Attrs) -> Node:
-    """The Cholesky factor L, lower, of positive definite matrices A = L Lᵀ (…, n, n); nan where A is not positive definite."""
-    return ir.rows("potrf", (_symmetric(matrix(a)),))
+    """The Cholesky factor L, lower, of positive definite matrices A = L Lᵀ (…, n, n), or Lᵀ with ``lower=False``; nan where A is not positive definite."""
+    factor = ir.rows("potrf", (_symmetric(matrix(a)),))
+    return factor if at.lower else transposed(factor)
 
 
-@op("_linalg_potri", "A", mx=("linalg.potri", "linalg_potri"), json=("linalg_potri",))
+@op("_linalg_potri", "A", mx=("linalg.potri", "linalg_potri"), json=("linalg_potri",), lower=Bool(True))
 def potri(a: Node, at: Attrs) -> Node:
-    """The inverse of L Lᵀ from the lower factor L (…, n, n)."""
-    x = matrix(a)
+    """The inverse of L Lᵀ from the lower factor L (…, n, n), or from Lᵀ with ``lower=False``."""
+    x = matrix(a) if at.lower else transposed(matrix(a))
     inverse = solve(x, _identity(x.shape[-1], x))
     return product(transposed(inverse), inverse)
 
@@ -231,6 +232,8 @@ def _syevd_eager(xp: Any, arrays: Any, params: Any) -> Any:
     w, v = xp.linalg.eigh(a, "L")
     u = v.swapaxes(1, 2)
     length = xp.abs(u)
+    if not size:
+        return xp.zeros((len(a), 1, 0), a.dtype)
     # the first of the components that are the largest but for rounding is positive
     first = (length * (1 + 64 * np.finfo(a.dtype).eps) >= length.max(-1, keepdims=True)).argmax(-1)
     u = u * xp.where(xp.take_along_axis(u, first[..., None], -1) < 0, -1, 1)
@@ -251,5 +254,6 @@ def syevd(a: Node, at: Attrs) -> tuple[Node, Node]:
 @op("_npi_eigh", "a", np=("linalg.eigh",), outputs=lambda a: 2, UPLO=Enum("L", "L", "U"))
 def eigh(a: Node, at: Attrs) -> tuple[Node, Node]:
     """NumPy's eigh of symmetric matrices: eigenvalues in ascending order, eigenvectors as columns (see linalg.syevd)."""
-    u, w = syevd(a)
+    half = lower_of(a if at.UPLO == "L" else transposed(a), 0.5)
+    u, w = syevd(half + transposed(half))
     return w, transposed(u)

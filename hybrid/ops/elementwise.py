@@ -335,9 +335,9 @@ def add_n(args: list[Node], a: Attrs) -> Node:
     return out
 
 
-@op("cast_storage", "data", stype=Enum("default", "default"))
+@op("cast_storage", "data", stype=Enum("default", "default", "csr", "row_sparse"))
 def cast_storage(data: Node, a: Attrs) -> Node:
-    """data itself: all arrays are dense, and ``default`` is the only storage there is."""
+    """data itself: in a graph all values are dense, whatever storage MXNet gives them. Of arrays ``nd.cast_storage`` changes the storage (``nd.sparse``)."""
     return data
 
 
@@ -355,7 +355,16 @@ def smooth_l1(data: Node, a: Attrs) -> Node:
     return ir.map("where", ir.map("lt", size, 1.0 / s2), data * data * (0.5 * s2), size - 0.5 / s2)
 
 
-@op("broadcast_to", "data", np=("broadcast_to",), json=("_np_broadcast_to",), shape=Shape())
+@op("_npi_broadcast_to", "array", np=("broadcast_to",), json=("_np_broadcast_to",), shape=Shape())
+def np_broadcast_to(array: Node, a: Attrs) -> Node:
+    """NumPy's broadcast_to: 0 is a length, and -2 keeps an axis."""
+    lead = len(a.shape) - array.ndim
+    if lead < 0:
+        raise ShapeError(f"cannot broadcast {array.shape} to {a.shape}: it has fewer axes")
+    return ir.expand(array, [d if s == -2 and i >= lead else s for i, (s, d) in enumerate(zip(a.shape, (0,) * lead + array.shape))])
+
+
+@op("broadcast_to", "data", shape=Shape())
 def broadcast_to(data: Node, a: Attrs) -> Node:
     """The array repeated along axes of length 1; 0 in shape keeps an axis."""
     lead = len(a.shape) - data.ndim

@@ -114,7 +114,8 @@ def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
     if a.act_type == "prelu":
         if gamma is None:
             raise ShapeError("prelu needs the input gamma")
-        slope: Any = ir.reshape(gamma, (1, gamma.size) + (1,) * (x.ndim - 2)) if gamma.ndim == 1 and x.ndim > 1 else gamma
+        by_channel = gamma.ndim == 1 and x.ndim > 1 or gamma.ndim == 2 and gamma.shape[0] == 1 and x.ndim > 2
+        slope: Any = ir.reshape(gamma, (1, gamma.size) + (1,) * (x.ndim - 2)) if by_channel else gamma
         return ir.map("where", positive, x, x * slope)
     if a.act_type == "rrelu":
         slope = (a.lower_bound + a.upper_bound) / 2

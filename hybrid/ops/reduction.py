@@ -15,16 +15,19 @@ from .shape import cut, normal_axis
 
 
 def axes_of(x: Node, axis: Any, exclude: bool = False) -> tuple[int, ...]:
-    """Normalised axes: all for None or (), the others with ``exclude``."""
+    """Normalised axes: all for None or (), also with ``exclude``, which otherwise means the others; an axis named twice is an error."""
     if axis is None or axis == ():
-        return () if exclude else tuple(range(x.ndim))
-    given = {normal_axis(i, x.ndim) for i in ((axis,) if isinstance(axis, int) else axis)}
+        return tuple(range(x.ndim))
+    named = [normal_axis(i, x.ndim) for i in ((axis,) if isinstance(axis, int) else axis)]
+    given = set(named)
+    if len(given) < len(named):
+        raise ShapeError(f"axis={axis} names an axis twice")
     return tuple(i for i in range(x.ndim) if (i in given) != exclude)
 
 
 def np_axes(x: Node, axis: Any) -> tuple[int, ...]:
-    """Axes as NumPy reads them: all for None, none for ()."""
-    return () if axis == () else axes_of(x, axis)
+    """Axes as NumPy reads them: all for None, none for (), none as well for the axis 0 or -1 of an array without axes."""
+    return () if axis == () or not x.ndim and axis in (0, -1, (0,), (-1,)) else axes_of(x, axis)
 
 
 def summed(x: Node, axes: tuple[int, ...], keepdims: bool) -> Node:
@@ -74,6 +77,7 @@ def _np_reduction(name: str) -> None:
         axes = np_axes(x, a.axis)
         _check(x, name, axes)
         out = REDUCERS[name](x, axes, a.keepdims)
+        out = recast(out, dt.as_dtype(a.dtype)) if a.dtype else out              # the mean of integers, as integers
         return out if a.initial is None else ir.map({"max": "maximum", "min": "minimum", "prod": "mul"}.get(name, "add"), out, a.initial)
     lower.__doc__ = f"NumPy's {name}."
     first, second = ("_npi_", "_np_") if name == "mean" else ("_np_", "_npi_")           # as MXNet happens to write them
@@ -106,8 +110,13 @@ def _moment(data: Node, a: Attrs) -> Node:
     return ir.reduce("sum", c * c, axes, a.keepdims) / max(math.prod(x.shape[i] for i in axes) - a.ddof, 1)
 
 
-op("_npi_var", "a", np=("var",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False), dtype=DType(None))(_moment)
-op("_npi_std", "a", np=("std",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False), dtype=DType(None))(lambda x, a: ir.map("sqrt", _moment(x, a)))
+def _of_dtype(found: Node, a: Attrs) -> Node:
+    return recast(found, dt.as_dtype(a.dtype)) if a.dtype else found
+
+
+op("_npi_var", "a", np=("var",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False), dtype=DType(None))(lambda x, a: _of_dtype(_moment(x, a), a))
+op("_npi_std", "a", np=("std",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False), dtype=DType(None))(
+    lambda x, a: _of_dtype(ir.map("sqrt", _moment(x, a)), a))
 
 
 @op("norm", "data", npx=("norm",), ord=Int(2), axis=Axes(None), keepdims=Bool(False), out_dtype=DType(None))
@@ -126,6 +135,8 @@ def norm(data: Node, a: Attrs) -> Node:
 
 def _arg(data: Node, name: str, axis: Any, keepdims: bool) -> Node:
     x = ir.reshape(data, (-1,)) if axis is None else data
+    if not x.ndim:                                         # NumPy takes the axis 0 of an array without axes
+        x, axis = ir.reshape(x, (1,)), None
     at = 0 if axis is None else normal_axis(axis, x.ndim)
     out = ir.argreduce(name, x, at)
     if not keepdims:
@@ -152,8 +163,8 @@ _arg_op("argmin")
 
 @op("argmax_channel", "data")
 def argmax_channel(data: Node, a: Attrs) -> Node:
-    """argmax along axis 1 as float32."""
-    return ir.cast(ir.argreduce("argmax", data, 1), dt.float32)
+    """argmax along axis 1, in the dtype of data."""
+    return ir.cast(ir.argreduce("argmax", data, 1), data.dtype if data.dtype != dt.bool_ else dt.float32)
 
 
 @op("moments", "data", outputs=lambda a: 2, axes=Axes(None), keepdims=Bool(False))
