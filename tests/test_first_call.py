@@ -10,7 +10,7 @@ import pytest
 
 from hybrid import collector, nd
 from hybrid.gluon import nn
-from hybrid.runtime import cpu
+from hybrid.runtime import cpu, launcher, plans
 
 
 def test_the_program_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,3 +68,14 @@ def test_a_forked_process_collects() -> None:
     finally:
         if not before:
             gc.disable()
+
+
+def test_no_thread_for_a_launcher_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread would hold the interpreter's lock while the first program is found."""
+    if launcher.load() is None:
+        pytest.skip("no launcher here")
+    assert plans.known("launcher") is not None and plans.known("no such library") is None
+    monkeypatch.setattr(launcher, "_loaded", [])
+    monkeypatch.setattr(launcher.threading, "Thread", None)
+    launcher.prepare()
+    assert launcher.load() is not None

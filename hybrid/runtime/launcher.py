@@ -61,6 +61,6 @@ def load() -> Any:
 
 
 def prepare() -> None:
-    """Start building in the background, beside the compilation of a program."""
-    if not _loaded and not _lock.locked():
+    """Start building in the background, beside the compilation of a program; not where an earlier process built it: to load it is quicker than a thread."""
+    if not _loaded and not _lock.locked() and plans.known("launcher") is None:
         threading.Thread(target=load, name="hybrid-launcher").start()

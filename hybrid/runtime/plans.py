@@ -131,19 +131,27 @@ def keep(name: str | None, recipe: Recipe) -> None:
         return
 
 
+def _note(title: str) -> Path | None:
+    around = surroundings()
+    return cache.folder() / f"{title}-{cache.digest(title, around)}.txt" if around is not None else None
+
+
+def known(title: str) -> Path | None:
+    """A library of this library's own that an earlier process made, or None."""
+    note = _note(title)
+    try:
+        so = note.parent / note.read_text("utf-8") if note is not None else None
+        return so if so is not None and note is not None and so.suffix == ".so" and so.parent == note.parent and toolchain.intact(so) else None
+    except (OSError, ValueError):
+        return None
+
+
 def remembered(title: str, make: Callable[[], Path | None]) -> Path | None:
     """A library of this library's own: the one that an earlier process made, or what ``make`` gives."""
-    around = surroundings()
-    if around is None:
-        return make()
-    note = cache.folder() / f"{title}-{cache.digest(title, around)}.txt"
-    try:
-        so = note.parent / note.read_text("utf-8")
-        if so.suffix == ".so" and so.parent == note.parent and toolchain.intact(so):
-            return so
-    except (OSError, ValueError):
-        pass
-    made = make()
-    if made is not None and made.parent == note.parent:
+    so = known(title)
+    if so is not None:
+        return so
+    made, note = make(), _note(title)
+    if made is not None and note is not None and made.parent == note.parent:
         cache.write(note, made.name.encode())
     return made
