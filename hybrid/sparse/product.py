@@ -11,26 +11,31 @@ from ..errors import DTypeError, ShapeError
 from .storage import CSRNDArray, RowSparseNDArray, cast, make
 
 
-def _sums(groups: np.ndarray, terms: np.ndarray, count: int) -> np.ndarray:
-    """Sums of the terms (n, k) of each group; groups ascend."""
-    out = np.zeros((count, *terms.shape[1:]), terms.dtype)
-    if len(groups):
-        first = np.flatnonzero(np.r_[True, groups[1:] != groups[:-1]])
-        out[groups[first]] = np.add.reduceat(terms, first, axis=0)
+_AT_ONCE = 1 << 18                    # products that are held at a time: they stay in the second cache
+
+
+def _sums(groups: np.ndarray, values: np.ndarray, picks: np.ndarray, b: np.ndarray, count: int) -> np.ndarray:
+    """Σ values[i] b[picks[i]] over the i of each group: (count, k). Groups ascend."""
+    out = np.zeros((count, b.shape[1]), np.result_type(values, b))
+    step = max(1, _AT_ONCE // max(1, b.shape[1]))
+    for begin in range(0, len(groups), step):
+        part = slice(begin, begin + step)
+        g, terms = groups[part], b.take(picks[part], 0) * values[part, None]
+        first = np.flatnonzero(np.r_[True, g[1:] != g[:-1]])
+        out[g[first]] += np.add.reduceat(terms, first, axis=0)
     return out
 
 
 def rows_times(a: CSRNDArray, b: np.ndarray) -> np.ndarray:
     """A B of a csr array (m, n) and a dense one (n, k)."""
-    return _sums(a._rows(), a._values[:, None] * b[a._aux[1]], a.shape[0])
+    return _sums(a._rows(), a._values, a._aux[1], b, a.shape[0])
 
 
 def columns_times(a: CSRNDArray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Aᵀ B of a csr array (m, n) and a dense one (m, k): the rows of the result that A has a value for, and their numbers."""
     order = np.argsort(a._aux[1], kind="stable")
-    columns = a._aux[1][order]
-    rows, at = np.unique(columns, return_inverse=True)
-    return _sums(at, a._values[order, None] * b[a._rows()[order]], len(rows)), rows.astype(np.int64)
+    rows, at = np.unique(a._aux[1][order], return_inverse=True)
+    return _sums(at, a._values[order], a._rows()[order], b, len(rows)), rows.astype(np.int64)
 
 
 def check(lhs: Any, rhs: Any, transpose_a: bool, transpose_b: bool) -> None:
