@@ -21,7 +21,7 @@ from .loops import PARALLEL_WORK, Printed, pointer_names
 from .operand import root_index
 from .lanes import F32, Refused, copies, masked
 from .vector import VectorEmitter
-from .vector_forms import alone
+from .vector_forms import one_plus
 
 PIXELS = {28: {1: 24, 2: 14, 3: 9}, 12: {1: 10, 2: 6, 3: 4}}        # of a tile, by accumulators and vectors of a panel
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
@@ -65,7 +65,7 @@ class Packed:
         """Statements for a kernel's call, for a vector of filters ``ch``, and for it at pixel ``px`` (numbered through), from the sums ``sum@``."""
         ch, px = Var("ch", self.filters), Var("px", max(self.batch * self.oh * self.ow, 2))
         e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000,
-                          width=self.lanes, lanes={ch}, alone=alone(self.k))
+                          width=self.lanes, lanes={ch}, one_plus=one_plus(self.k))
         e.kind["sum@"] = "v"
         outer = Block(None, frozenset())
         filters = outer.child([ch])

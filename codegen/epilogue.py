@@ -13,7 +13,7 @@ from .operand import Matmul, root_index
 from .tiling import Tile, decode, inner_name
 from .lanes import F32, Refused, copies, lane_loop, masked
 from .vector import VectorEmitter
-from .vector_forms import alone
+from .vector_forms import one_plus
 
 
 class Epilogue:
@@ -81,7 +81,7 @@ class Epilogue:
 
     def _emitter(self, lane: Var) -> VectorEmitter:
         e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000,
-                          width=self.lanes, lanes={lane}, alone=alone(self.k))
+                          width=self.lanes, lanes={lane}, one_plus=one_plus(self.k))
         e.kind["sum@"] = "v"
         return e
 

@@ -11,7 +11,7 @@ from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
 from .lanes import F32, Refused, lane_loop
 from .vector import FAR, NEAR, VectorEmitter, reduce_row
-from .vector_forms import alone, heavy
+from .vector_forms import heavy, one_plus
 
 PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
 STREAM = 1 << 23                # bytes of a result of the program that are written past the caches, to be read from memory anyway
@@ -84,7 +84,7 @@ class _Rows:
         if self.single:
             rows = frozenset(loops)
         e = VectorEmitter(C, {n: p for n, p in names.items() if n not in k.stores}, extra={n: names[n] for n in k.extra}, width=self.width,
-                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row, alone=alone(k))
+                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row, one_plus=one_plus(k))
         e.keep = self._keep(place) if lane is not None and lane not in rows else {}
         blocks = chain(loops)
         for n in reversed(k.hoisted):

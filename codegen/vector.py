@@ -18,7 +18,7 @@ from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
 from .lanes import F32, Refused, lane_loop
-from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, limited
+from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, limited, scaled
 
 TAPS = 32                       # elements up to which a search is written out
 FAR = 1 << 20                   # bytes of an array whose cache lines are not in a core's own caches when they are read or written
@@ -49,7 +49,7 @@ class VectorEmitter(Emitter):
     kind: dict[str, str] = field(default_factory=dict)          # name of a vector -> v (floats), m (mask), i (integers)
     defined: dict[str, Block] = field(default_factory=dict)     # where a scalar stands
     inverse: dict[str, str] = field(default_factory=dict)       # scalars that are divided by
-    alone: frozenset[Node] = frozenset()                         # tanh and erf that are only added to 1
+    one_plus: dict[Node, tuple[Node | None, Node]] = field(default_factory=dict)        # vector_forms.one_plus
     read_in: dict[Node, set[Var]] = field(default_factory=dict)  # loops of a row in which an array in memory is read
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
@@ -223,9 +223,8 @@ class VectorEmitter(Emitter):
 
     def _map(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         fn = n.attrs["fn"]
-        if fn == "add" and n.args[0] in self.alone:
-            inner = self.value(n.args[0].args[0], idx, block, guard)
-            return self.bind(block, "v", f"hyv_{n.args[0].attrs['fn']}1({self.floats(inner)})")
+        if n in self.one_plus:
+            return self._one_plus(*self.one_plus[n], idx, guard, block)
         if fn == "where" and n.dtype == F32 and (limit := limited(n)) is not None:
             return self.bind(block, "v", f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, {self.floats(self.value(n.args[2], idx, block, guard))})")
         args = [self.value(a, idx, block, guard) for a in n.args]
@@ -242,6 +241,15 @@ class VectorEmitter(Emitter):
         if fn == "exp" and below_its_maximum(n.args[0]):
             return self.bind(block, "v", f"hyv_exp_below({self.floats(args[0])})")
         return self.bind(block, "v", SPELL[fn].format(*(self.floats(a) for a in args)))
+
+    def _one_plus(self, factor: Node | None, f: Node, idx: Index, guard: Guard, block: Block) -> str:
+        """1 + erf(y); a * (1 + tanh(y)), which is 2 a / (1 + 2^(-2 y log2 e)) and keeps its digits where tanh(y) is near -1."""
+        if f.attrs["fn"] == "erf":
+            return self.bind(block, "v", f"hyv_erf1({self.floats(self.value(f.args[0], idx, block, guard))})")
+        y, by = scaled(f.args[0], -2 / math.log(2))
+        power = f"hyv_two_to({self.floats(self.value(y, idx, block, guard))} * HYV_B({self.d.literal(by, F32)}))"
+        a = "HYV_B(1.0f)" if factor is None else self.floats(self.value(factor, idx, block, guard))
+        return self.bind(block, "v", f"({a} + {a}) / ({power} + HYV_B(1.0f))")
 
     def _chosen(self, args: list[str], block: Block) -> str:
         mask, *rest = args

@@ -38,17 +38,35 @@ def _moved(n: Node) -> Node:
     return n
 
 
-def alone(k: Kernel) -> frozenset[Node]:
-    """tanh and erf that are only an argument of 1 + tanh, 1 + erf: these are functions of their own."""
+def one_plus(k: Kernel) -> dict[Node, tuple[Node | None, Node]]:
+    """Sums 1 + tanh(y) and 1 + erf(y), and products a * (1 + tanh(y)), as (a, function), where the function and the sum are used for
+    nothing else: these are functions of their own, cheaper and with more digits.
+    """
     users: dict[Node, list[Node]] = {}
     for m in k.members:
-        for a in m.args:
-            users.setdefault(a, []).append(m)
-    return frozenset(n for n in users if n.prim == "map" and n.attrs["fn"] in ("tanh", "erf") and n not in k.stores and all(_plus_one(u, n) for u in users[n]))
+        for arg in m.args:
+            users.setdefault(arg, []).append(m)
+    out: dict[Node, tuple[Node | None, Node]] = {}
+    for f in users:
+        if f.prim == "map" and f.attrs["fn"] in ("tanh", "erf") and f not in k.stores and all(_plus_one(u, f) for u in users[f]):
+            out.update((u, (None, f)) for u in users[f])
+    for total, (_, f) in list(out.items()):
+        by = users.get(total, [])
+        if f.attrs["fn"] == "tanh" and total not in k.stores and len(by) == 1 and by[0].prim == "map" and by[0].attrs["fn"] == "mul":
+            left, right = by[0].args
+            if left is not right:
+                out[by[0]] = (right if left is total else left, f)
+    return out
 
 
 def _plus_one(u: Node, n: Node) -> bool:
     return u.prim == "map" and u.attrs["fn"] == "add" and u.args[0] is n and constant(u.args[1]) is not None and float(constant(u.args[1])) == 1      # type: ignore[arg-type]
+
+
+def scaled(n: Node, by: float) -> tuple[Node, float]:
+    """n * by as another value times a number: a product with a constant is one product."""
+    c = constant(n.args[1]) if n.prim == "map" and n.attrs["fn"] == "mul" else None
+    return (n, by) if c is None else (n.args[0], by * float(c))        # type: ignore[arg-type]
 
 
 def below_its_maximum(n: Node) -> bool:
