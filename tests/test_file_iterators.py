@@ -117,7 +117,6 @@ BAD = {
     "swapped": (lambda d: mx.io.MNISTIter(image=str(d / "kinds"), label=str(d / "digits")), FileFormatError, "0x801"),
     "no records": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "data.csv"), data_shape=(3, 8, 8), batch_size=1), HybridError, "data.csv"),
     "rotation": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "p.rec"), data_shape=(3, 8, 8), batch_size=1, max_rotate_angle=10), AttributeValueError, "ImageIter"),
-    "boxes by records": (lambda d: mx.io.ImageDetRecordIter(path_imgrec=str(d / "p.rec")), AttributeValueError, "ImageDetIter"),
     "list": (lambda d: mx.image.ImageIter(1, (3, 8, 8), path_imglist=str(d / "data.csv"), path_root=str(d)), FileFormatError, "line 1"),
     "no boxes": (lambda d: mx.image.ImageDetIter(1, (3, 8, 8), imglist=[[1.0, "0.png"]], path_root=str(d)), FileFormatError, "label"),
     "shuffled without an index": (lambda d: mx.image.ImageIter(1, (3, 8, 8), path_imgrec=str(d / "p.rec"), shuffle=True), AttributeValueError, "path_imgidx"),
@@ -138,10 +137,11 @@ mx.image.ImageIter(3, (3, 4, 4), path_imgrec="x", rand_crop=True, resize=3)
 mx.image.ImageDetIter(3, (3, 4, 4), path_imgrec="x", rand_crop=1, min_object_covered=.3)
 mx.io.MNISTIter(image="x", silent=True, input_shape=(784,))
 mx.image.ImageIter(3, (3, 4, 4), path_imgrec="x", colour=1)
-mx.io.ImageDetRecordIter(path_imgrec="a")
+mx.io.ImageDetRecordIter(path_imgrec="a", data_shape=(3, 4, 4), batch_size=1, rand_crop_prob=0.5, aug_seq="det_aug_default", label_pad_width=9)
+mx.io.ImageDetRecordIter(path_imgrec="a", rand_crop=0.5)
 """
     first, second = check_source(text, "a.py")
-    assert (first.line, second.line) == (6, 7) and "colour" in first.text and "ImageDetIter" in second.text
+    assert (first.line, second.line) == (6, 8) and "colour" in first.text and "rand_crop" in second.text
 
 
 def test_a_damaged_picture(folder: Path, tmp_path: Path) -> None:

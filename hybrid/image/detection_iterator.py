@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, Sequence
+import logging
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
 from ..data_iter import DataBatch, DataDesc
-from ..errors import FileFormatError, ShapeError
+from ..errors import AttributeValueError, FileFormatError, ShapeError
 from ..ndarray import array
+from .augmenters import statistics
 from .detection import CreateDetAugmenter
+from .drawing import boxes_drawn
 from .iterator import ImageIter
 
 
@@ -80,6 +83,33 @@ class ImageDetIter(ImageIter):
             count = min(len(boxes), self.label_shape[0])
             labels[i, :count] = boxes[:count, :self.label_shape[1]]
         return DataBatch([array(np.stack([x for x, _ in rows]), dtype=self.dtype)], [array(labels)], pad)
+
+    def draw_next(self, color: Any = None, thickness: int = 2, mean: Any = None, std: Any = None, clip: bool = True, waitKey: int | None = None,  # noqa: N803
+                  window_name: str = "draw_next", id2labels: Any = None) -> Iterator[np.ndarray]:
+        """The augmented pictures one after another with their boxes drawn: uint8 arrays (height, width, 3), red first.
+
+        color: of all frames, random ones by default. mean, std: what normalizing took away (True: ImageNet's), to bring it back. clip: to 0 to 255.
+        id2labels: names of the classes. waitKey would open a window, which is not supported: show the arrays, as with matplotlib's imshow.
+
+        >>> for picture in ImageDetIter(1, (3, 300, 300), path_imgrec="train.rec").draw_next():                            # doctest: +SKIP
+        ...     plt.imshow(picture)
+        """
+        if waitKey is not None:
+            raise AttributeValueError("draw_next(waitKey=...): windows are not supported; leave it out and show the arrays, as with matplotlib's imshow")
+        mean, std = statistics(mean, (123.68, 116.28, 103.53), "mean"), statistics(std, (58.395, 57.12, 57.375), "std")
+        while True:
+            try:
+                label, encoded = self.next_sample()
+            except StopIteration:
+                return
+            try:
+                values, boxes = self._sample(label, encoded)
+            except FileFormatError as err:
+                logging.debug("Invalid image, skipping: %s", err)
+                continue
+            pixels = np.asarray(values, np.float32).transpose(1, 2, 0)
+            pixels = pixels * (1 if std is None else np.asarray(std, np.float32)) + (0 if mean is None else np.asarray(mean, np.float32))
+            yield boxes_drawn((pixels.clip(0, 255) if clip else pixels).astype(np.uint8), boxes, color, thickness, id2labels)
 
     def reshape(self, data_shape: Sequence[int] | None = None, label_shape: Sequence[int] | None = None) -> None:
         """Batches of other pictures' or labels' shapes from here on. label_shape: (objects, width), not smaller than what the data need."""

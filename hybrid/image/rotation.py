@@ -54,7 +54,8 @@ def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: b
         raise DTypeError(f"Only `float32` images are supported by this function, arrays of hybrid: got {given}; use ToTensor or src.astype('float32')")
     if src.ndim not in (3, 4):
         raise ShapeError(f"Only 3D and 4D are supported by this function: (channels, height, width) or (batch, channels, height, width); got {src.shape}")
-    grid = _grid(_angles(src, rotation_degrees), *src.shape[-2:], zoom_in, zoom_out)
+    height, width = src.shape[-2:]
+    grid = _grid(_angles(src, rotation_degrees), height, width, zoom_in, zoom_out)
     batch = src if src.ndim == 4 else src.expand_dims(0)                            # type: ignore[attr-defined]
     turned = nd.BilinearSampler(batch, wrap(nd.array(grid, ctx=src.ctx)._data, src.ctx, type(src)))       # type: ignore[attr-defined]
     return turned if src.ndim == 4 else turned.reshape(src.shape)

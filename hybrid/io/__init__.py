@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from ..data_iter import DataBatch, DataDesc, DataIter, NDArrayIter, PrefetchingIter, ResizeIter
-from .records import ImageDetRecordIter, ImageRecordInt8Iter, ImageRecordIter, ImageRecordUInt8Iter
+from .detection import ImageDetRecordIter
+from .records import ImageRecordInt8Iter, ImageRecordIter, ImageRecordUInt8Iter
 from .rows import CSVIter, LibSVMIter, MNISTIter, MXDataIter
 
 ImageRecordIter_v1, ImageRecordUInt8Iter_v1 = ImageRecordIter, ImageRecordUInt8Iter      # MXNet's older names of the same

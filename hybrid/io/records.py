@@ -13,15 +13,17 @@ from .. import codec, recordio
 from ..errors import AttributeValueError, FileFormatError, ShapeError
 from ..image import CreateAugmenter
 from ..image import image as pictures
+from ..image.colours import shifted
 from ..image.iterator import read_list
 from ..ndarray import array
 from ..serialize import load
 from .rows import MXDataIter, _part, files_of
 
 # Options of MXNet's iterator that are accepted and change nothing here, and those whose other values are refused
-_PLAIN = {"aug_seq", "preprocess_threads", "verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", "prefetch_buffer", "ctx", "seed_aug",
+PLAIN = {"aug_seq", "preprocess_threads", "verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", "prefetch_buffer", "ctx", "seed_aug",
           "max_img_size", "min_img_size", "cudnn_tune", "batch_p"}
-_REFUSED = {"max_rotate_angle": 0, "max_shear_ratio": 0, "rotate": -1, "rotate_list": (), "random_h": 0, "random_s": 0, "random_l": 0}
+_REFUSED = {"max_rotate_angle": 0, "max_shear_ratio": 0, "rotate": -1, "rotate_list": (),
+            "max_random_scale": 1.0, "min_random_scale": 1.0}
 
 
 class _Records:
@@ -51,36 +53,19 @@ class _Records:
         return found
 
 
-class ImageRecordIter(MXDataIter):
-    """Batches (batch, channels, height, width) of the pictures of a record file, cut and changed on the way.
+class RecordPictures(MXDataIter):
+    """Batches of the pictures of a record file, made by several threads. A subclass defines ``_sample(record, seed)``, a picture and its label."""
 
-    path_imgrec: the file; path_imgidx: its index (found by reading through the file where it is absent); path_imglist: a ``.lst`` file whose
-    labels are taken. data_shape: (1 or 3 channels, height, width). label_width: labels a picture. shuffle, seed; num_parts, part_index: the
-    part that is read. preprocess_threads: for decoding.
-
-    In this order: resize (shorter edge; a smaller picture is enlarged); pad (border of fill_value); random_resized_crop (of min_random_area to max_random_area and
-    min_aspect_ratio to max_aspect_ratio), or a crop from anywhere (rand_crop) or the middle, of min_crop_size to max_crop_size where given;
-    brightness, contrast, saturation, pca_noise; rand_mirror or mirror; then (x - mean) * scale / std by channel (mean_r …, std_r …, or the file
-    mean_img). Rotation, shearing and random_h, random_s, random_l are not supported: use ImageIter with augmenters.
-    """
-    kind = "float32"
-
-    def __init__(self, path_imgrec: str = "", data_shape: Sequence[int] = (), batch_size: int = 1, path_imgidx: str = "", path_imglist: str = "", label_width: int = 1,
-                 shuffle: bool = False, seed: int = 0, num_parts: int = 1, part_index: int = 0, round_batch: bool = True, dtype: Any = None,
-                 data_name: str = "data", label_name: str = "softmax_label", **options: Any):
-        self._options = _checked(type(self).__name__, options)
+    def _open(self, path: str, index: str, listed: str, data_shape: Sequence[int], part: tuple[int, int], options: dict[str, Any], seed: int, threads: int) -> None:
         if len(data_shape) != 3 or data_shape[0] not in (1, 3):
             raise ShapeError(f"data_shape must be (1 or 3, height, width), got {tuple(data_shape)}")
-        self._records, self._width, self._shape = _Records(path_imgrec, path_imgidx), int(label_width), tuple(int(n) for n in data_shape)
-        self._numbers = np.arange(len(self._records.places))[_part(len(self._records.places), num_parts, part_index)]
-        self._list = read_list(path_imglist) if path_imglist else None
-        super().__init__(len(self._numbers), [self._shape, (self._width,) if self._width > 1 else ()], batch_size, round_batch, data_name, label_name,
-                         dtype or self.kind, shuffle, seed)
+        self._records, self._shape, self._options = _Records(path, index), tuple(int(n) for n in data_shape), options
+        count = len(self._records.places)
+        self._numbers = np.arange(count)[_part(count, *part)]
+        self._list = read_list(listed) if listed else None
         self._rng = random.Random(seed)
-        self._colour = CreateAugmenter(self._shape, brightness=self._options["brightness"], contrast=self._options["contrast"],
-                                       saturation=self._options["saturation"], pca_noise=self._options["pca_noise"])[2:]
         self._mean, self._std = self._statistics()
-        self._pool = ThreadPoolExecutor(max(1, int(options.get("preprocess_threads", 4))), "hybrid-pictures")
+        self._pool = ThreadPoolExecutor(max(1, threads), "hybrid-pictures")
         self._found: tuple[np.ndarray, list[tuple[np.ndarray, np.ndarray]]] | None = None
 
     def __del__(self) -> None:
@@ -98,7 +83,6 @@ class ImageRecordIter(MXDataIter):
                 raise ShapeError(f"{o['mean_img']} holds a mean of shape {mean.shape}, data_shape is {self._shape}")
         return mean, std
 
-    # ---- a batch
     def _samples(self, rows: np.ndarray) -> list[tuple[np.ndarray, np.ndarray]]:
         if self._found is None or self._found[0] is not rows:
             encoded = [self._records.read(int(self._numbers[i])) for i in rows]
@@ -106,33 +90,79 @@ class ImageRecordIter(MXDataIter):
             self._found = rows, list(self._pool.map(self._sample, encoded, seeds))
         return self._found[1]
 
+    def _sample(self, record: bytes, seed: float) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
     def _data(self, rows: np.ndarray) -> np.ndarray:
         return np.stack([x for x, _ in self._samples(rows)])
 
     def _labels(self, rows: np.ndarray) -> np.ndarray:
-        labels = np.stack([y for _, y in self._samples(rows)])
-        return labels if self._width > 1 else labels[:, 0]
+        return np.stack([y for _, y in self._samples(rows)])
 
     def getlabel(self) -> Any:
         """The labels of this batch, float32."""
         return [array(self._labels(self._rows), dtype="float32")]
 
+    def getindex(self) -> Any:
+        """The numbers of this batch's pictures in the file."""
+        return self._numbers[self._rows]
+
+    def _label(self, header: Any) -> np.ndarray:
+        """What the list says of a picture, else the record."""
+        return np.asarray(self._list[header.id][0] if self._list is not None and header.id in self._list else header.label, np.float32).ravel()
+
+    def _pixels(self, header: Any, encoded: bytes) -> np.ndarray:
+        """A picture (height, width, channels), with its shorter edge resized where that is wanted."""
+        x = codec.decode(encoded, 1 if self._shape[0] == 3 else 0, True, f"{self._records.file}: picture {header.id}")
+        x, short = x if x.ndim == 3 else x[..., None], self._options["resize"]
+        if short <= 0:
+            return x
+        h, w = x.shape[:2]
+        return resized(x, (short, w * short // h) if h < w else (h * short // w, short), int(self._options["inter_method"]))
+
+
+class ImageRecordIter(RecordPictures):
+    """Batches (batch, channels, height, width) of the pictures of a record file, cut and changed on the way.
+
+    path_imgrec: the file; path_imgidx: its index (found by reading through the file where it is absent); path_imglist: a ``.lst`` file whose
+    labels are taken. data_shape: (1 or 3 channels, height, width). label_width: labels a picture. shuffle, seed; num_parts, part_index: the
+    part that is read. preprocess_threads: for decoding.
+
+    In this order: resize (shorter edge; a smaller picture is enlarged); pad (border of fill_value); random_resized_crop (of min_random_area to max_random_area and
+    min_aspect_ratio to max_aspect_ratio), or a crop from anywhere (rand_crop) or the middle, of min_crop_size to max_crop_size where given;
+    random_h, random_s, random_l (hue of 180, saturation and lightness of 255); brightness, contrast, saturation, pca_noise; rand_mirror or mirror;
+    then (x - mean) * scale / std by channel (mean_r …, std_r …, or the file mean_img). Rotation, shearing and random scales are not supported: use
+    ImageIter with augmenters.
+    """
+    kind = "float32"
+
+    def __init__(self, path_imgrec: str = "", data_shape: Sequence[int] = (), batch_size: int = 1, path_imgidx: str = "", path_imglist: str = "", label_width: int = 1,
+                 shuffle: bool = False, seed: int = 0, num_parts: int = 1, part_index: int = 0, round_batch: bool = True, dtype: Any = None,
+                 data_name: str = "data", label_name: str = "softmax_label", **options: Any):
+        chosen = checked(type(self).__name__, options, _DEFAULTS, _REFUSED)
+        self._open(path_imgrec, path_imgidx, path_imglist, data_shape, (num_parts, part_index), chosen, seed, int(options.get("preprocess_threads", 4)))
+        self._width = int(label_width)
+        super().__init__(len(self._numbers), [self._shape, (self._width,) if self._width > 1 else ()], batch_size, round_batch, data_name, label_name,
+                         dtype or self.kind, shuffle, seed)
+        self._colour = CreateAugmenter(self._shape, brightness=chosen["brightness"], contrast=chosen["contrast"],
+                                       saturation=chosen["saturation"], pca_noise=chosen["pca_noise"])[2:]
+
+    def _labels(self, rows: np.ndarray) -> np.ndarray:
+        labels = super()._labels(rows)
+        return labels if self._width > 1 else labels[:, 0]
+
     def _sample(self, record: bytes, seed: float) -> tuple[np.ndarray, np.ndarray]:
         header, encoded = recordio.unpack(record)
-        label = np.asarray(self._list[header.id][0] if self._list is not None and header.id in self._list else header.label, np.float32).ravel()
+        label = self._label(header)
         if len(label) < self._width:
             raise ShapeError(f"{self._records.file}: picture {header.id} has {len(label)} labels, label_width is {self._width}")
-        pixels = codec.decode(encoded, 1 if self._shape[0] == 3 else 0, True, f"{self._records.file}: picture {header.id}")
-        return self._finished(self._cut(pixels if pixels.ndim == 3 else pixels[..., None], random.Random(seed)), random.Random(-seed)), label[:self._width]
+        pixels = self._cut(self._pixels(header, encoded), random.Random(seed))
+        return self._finished(pixels, random.Random(-seed)), label[:self._width]
 
     def _cut(self, pixels: np.ndarray, rng: random.Random) -> np.ndarray:
         """A part of a picture in the wanted size."""
         o, (_, height, width) = self._options, self._shape
         method = int(o["inter_method"])
-        if o["resize"] > 0:
-            h, w = pixels.shape[:2]
-            size = (o["resize"], w * o["resize"] // h) if h < w else (h * o["resize"] // w, o["resize"])
-            pixels = _resized(pixels, size, method)
         if o["pad"] > 0:
             pixels = np.pad(pixels, ((o["pad"],) * 2, (o["pad"],) * 2, (0, 0)), constant_values=o["fill_value"])
         h, w = pixels.shape[:2]
@@ -142,18 +172,20 @@ class ImageRecordIter(MXDataIter):
             low, high = o["min_crop_size"], o["max_crop_size"]
             ch, cw = (rng.randint(low if low > 0 else high, high),) * 2 if high > 0 else (height, width)
             if h < ch:                                            # enlarged until the crop fits, first in one direction
-                pixels = _resized(pixels, (ch, w * ch // h), method)
+                pixels = resized(pixels, (ch, w * ch // h), method)
                 h, w = pixels.shape[:2]
             if w < cw:
-                pixels = _resized(pixels, (h * cw // w, cw), method)
+                pixels = resized(pixels, (h * cw // w, cw), method)
                 h, w = pixels.shape[:2]
             y, x = (rng.randint(0, h - ch), rng.randint(0, w - cw)) if o["rand_crop"] else ((h - ch) // 2, (w - cw) // 2)
         cut = pixels[y:y + ch, x:x + cw]
-        return cut if (ch, cw) == (height, width) else _resized(cut, (height, width), method)
+        return cut if (ch, cw) == (height, width) else resized(cut, (height, width), method)
 
     def _finished(self, pixels: np.ndarray, rng: random.Random) -> np.ndarray:
         """Colours changed, mirrored, channels first, and normalized."""
         o = self._options
+        if pixels.shape[2] == 3 and (o["random_h"] or o["random_s"] or o["random_l"]):
+            pixels = shifted(pixels, *(rng.randint(-int(o[k]), int(o[k])) for k in ("random_h", "random_l", "random_s")))
         if self._colour:
             picture = array(pixels, dtype="float32")
             for augmenter in self._colour:
@@ -170,7 +202,8 @@ class ImageRecordIter(MXDataIter):
         return ((x.astype(np.float32) - self._mean) * contrast + light) * (o["scale"] / self._std)
 
 
-def _resized(pixels: np.ndarray, size: tuple[int, int], method: int) -> np.ndarray:
+def resized(pixels: np.ndarray, size: tuple[int, int], method: int) -> np.ndarray:
+    """A picture of another (height, width)."""
     return pictures.imresize(array(pixels, dtype=pixels.dtype), size[1], size[0], method).asnumpy()
 
 
@@ -191,22 +224,21 @@ def _part_of_area(o: dict[str, Any], h: int, w: int, rng: random.Random) -> tupl
 
 _DEFAULTS: dict[str, Any] = {
     "resize": -1, "rand_crop": False, "random_resized_crop": False, "max_aspect_ratio": 0.0, "min_aspect_ratio": None, "max_crop_size": -1, "min_crop_size": -1,
-    "max_random_area": 1.0, "min_random_area": 1.0, "max_random_scale": 1.0, "min_random_scale": 1.0, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0,
+    "max_random_area": 1.0, "min_random_area": 1.0, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0,
     "pca_noise": 0.0, "pad": 0, "fill_value": 255, "inter_method": 1, "mean_img": "", "mean_r": 0.0, "mean_g": 0.0, "mean_b": 0.0, "mean_a": 0.0,
     "std_r": 1.0, "std_g": 1.0, "std_b": 1.0, "std_a": 1.0, "scale": 1.0, "max_random_contrast": 0.0, "max_random_illumination": 0.0,
-    "rand_mirror": False, "mirror": False}
+    "random_h": 0, "random_s": 0, "random_l": 0, "rand_mirror": False, "mirror": False}
 
 
-def _checked(kind: str, given: dict[str, Any]) -> dict[str, Any]:
-    """All options; AttributeValueError for unknown and for unsupported ones."""
-    unknown = sorted(set(given) - set(_DEFAULTS) - _PLAIN - set(_REFUSED))
+def checked(kind: str, given: dict[str, Any], defaults: dict[str, Any], refused: dict[str, Any]) -> dict[str, Any]:
+    """All options; AttributeValueError for unknown ones, and for those in ``refused`` at another than their usual value."""
+    unknown = sorted(set(given) - set(defaults) - PLAIN - set(refused))
     if unknown:
         raise AttributeValueError(f"{kind} has no option {', '.join(unknown)}")
-    refused = sorted(k for k, usual in _REFUSED.items() if given.get(k, usual) not in (usual, None, "", [], 0))
-    scaled = [k for k in ("max_random_scale", "min_random_scale") if given.get(k, 1.0) != 1.0]
-    if refused or scaled:
-        raise AttributeValueError(f"{kind}: {', '.join([*refused, *scaled])} is not supported: use mx.image.ImageIter with augmenters of your own")
-    return {**_DEFAULTS, **{k: v for k, v in given.items() if k in _DEFAULTS}}
+    wrong = sorted(k for k, usual in refused.items() if given.get(k, usual) not in (usual, None, "", [], 0))
+    if wrong:
+        raise AttributeValueError(f"{kind}: {', '.join(wrong)} is not supported: use mx.image.ImageIter with augmenters of your own")
+    return {**defaults, **{k: v for k, v in given.items() if k in defaults}}
 
 
 class ImageRecordUInt8Iter(ImageRecordIter):
@@ -225,15 +257,6 @@ class ImageRecordInt8Iter(ImageRecordIter):
         return super()._normalized(x, rng).clip(-128, 127).astype(np.int8)
 
 
-_INSTEAD = "not supported: use mx.image.ImageDetIter(batch_size, data_shape, path_imgrec=..., path_imgidx=...), which reads the same record files"
+setattr(ImageRecordIter, "options", (*_DEFAULTS, *PLAIN))
 
-
-def ImageDetRecordIter(*args: Any, **kwargs: Any) -> Any:  # noqa: N802  MXNet's name
-    """Not supported: AttributeValueError that names the way out."""
-    raise AttributeValueError(f"ImageDetRecordIter is {_INSTEAD}")
-
-
-setattr(ImageDetRecordIter, "unsupported", _INSTEAD)              # for as_mxnet --check
-setattr(ImageRecordIter, "options", (*_DEFAULTS, *_PLAIN))
-
-__all__ = ["ImageDetRecordIter", "ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]
+__all__ = ["ImageRecordInt8Iter", "ImageRecordIter", "ImageRecordUInt8Iter"]

@@ -77,7 +77,7 @@ class MXDataIter(DataIter):
         """The next batch, or StopIteration."""
         if not self.iter_next():
             raise StopIteration
-        return DataBatch(self.getdata(), self.getlabel(), self._pad, self._rows.copy())
+        return DataBatch(self.getdata(), self.getlabel(), self._pad, self.getindex())
 
     def getdata(self) -> Any:
         """The data of this batch."""
@@ -89,7 +89,7 @@ class MXDataIter(DataIter):
 
     def getindex(self) -> Any:
         """The numbers of this batch's samples."""
-        return self._rows
+        return self._rows.copy()
 
     def getpad(self) -> int:
         """How many samples only fill the batch up."""

@@ -27,9 +27,15 @@ def write(folder, recordio):
             packed = recordio.pack_img(recordio.IRHeader(0, float(i), i, 0), picture(i), img_fmt=".png")
             rec.write_idx(i, packed)
             (folder / f"{i}.png").write_bytes(recordio.unpack(packed)[1])
+    with recordio.MXRecordIO(str(folder / "b.rec"), "w") as rec:
+        for i, raw in enumerate(RAW_LABELS):
+            rec.write(recordio.pack_img(recordio.IRHeader(0, np.array(raw, "float32"), i, 0), picture(3 * i), img_fmt=".png"))
+    (folder / "b.lst").write_text("".join(f"{i}\t2\t5\t{i}\t.25\t.25\t.75\t.75\t{i}.png\n" for i in range(len(RAW_LABELS))))
     (folder / "p.lst").write_text("".join(f"{i}\t{i}\t{2 * i}\t{i}.png\n" for i in range(7)))
 
 
+RAW_LABELS = [[2, 5, 0, .1, .1, .5, .5], [2, 5, 1, .2, .3, .9, .8, 2, .1, .1, .3, .3], [4, 5, 9, 9, 0, .1, .1, .5, .5],
+              [2, 5, 1, .2, .3, .9, .8, 2, .1, .1, .3, .3, 3, .6, .6, .8, .9], [2, 6, 1, .2, .3, .9, .8, 7]]
 BOXES = [[[2, 5, 0, .1, .1, .5, .5], "0.png"], [[2, 5, 1, .2, .3, .9, .8, 2, .1, .1, .3, .3], "1.png"], [[4, 5, 9, 9, 0, .1, .1, .5, .5, 3, .5, .5, .4, .6], "3.png"]]
 
 
@@ -50,6 +56,11 @@ def records(kind="ImageRecordIter", data_shape=(3, 16, 16), **kwargs):
                                               **{k: f"{d}/{v}" if k.startswith("path") else v for k, v in kwargs.items()})
 
 
+def detection(data_shape=(3, 16, 16), **kwargs):
+    return lambda mx, d: mx.io.ImageDetRecordIter(path_imgrec=f"{d}/b.rec", data_shape=data_shape, batch_size=2, preprocess_threads=1, verbose=False,
+                                                  **{k: f"{d}/{v}" if k.startswith("path") else v for k, v in kwargs.items()})
+
+
 def pictures(**kwargs):
     return lambda mx, d: mx.image.ImageIter(3, (3, 16, 16), **{k: f"{d}/{v}" if k.startswith("path") else v for k, v in kwargs.items()})
 
@@ -68,6 +79,10 @@ CASES = {
     "records_int8": records("ImageRecordInt8Iter"), "records_list": records(path_imglist="p.lst", label_width=2), "records_small": records(data_shape=(3, 40, 40)),
     "records_resize": records(data_shape=(3, 40, 40), resize=50), "records_pad": records(data_shape=(3, 40, 40), pad=12, fill_value=7),
     "records_crop": records(max_crop_size=10, min_crop_size=10),
+    "detection": detection(), "detection_padded": detection(label_pad_width=20, label_pad_value=7), "detection_list": detection(path_imglist="b.lst"),
+    "detection_mirror": detection(rand_mirror_prob=1), "detection_gray": detection((1, 16, 16)), "detection_not_rounded": detection(round_batch=False),
+    "detection_normalized": detection(resize=18, mean_r=10, mean_g=20, std_r=2, std_b=4, scale=.5), "detection_forced": detection((3, 40, 30)),
+    "detection_fit": detection((3, 40, 30), resize_mode="fit", mean_r=10, fill_value=9), "detection_shrink": detection((3, 26, 40), resize_mode="shrink"),
     "pictures": pictures(path_imgrec="p.rec"), "pictures_normalized": pictures(path_imgrec="p.rec", path_imgidx="p.idx", resize=18, mean=True, std=True),
     "pictures_discard": pictures(path_imgrec="p.rec", path_imgidx="p.idx", last_batch_handle="discard"),
     "pictures_roll_over": pictures(path_imgrec="p.rec", path_imgidx="p.idx", last_batch_handle="roll_over"),
