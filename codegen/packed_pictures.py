@@ -31,7 +31,7 @@ class Pictures(Packed):
         a = self.dot.attrs
         self.batch, self.c, self.h, self.wide, _ = x.shape
         self.filters, (self.ph, self.pw) = a["filters"], a["pool"]
-        self.groups, self.g = w.shape[0], w.shape[4]
+        self.filter_groups, self.g = w.shape[0], w.shape[4]
         self.oh, self.ow = a["out"][0] * self.ph, a["out"][1] * self.pw              # before the pool
         self.points = w.shape[1] if a["form"] == "pictures_winograd" else 0
         self._tile()
@@ -189,7 +189,7 @@ class Pictures(Packed):
         else:
             out.append(f"      for (long i = 0; i < {self.span}; i++) row[i] = X + (first + i) * {self.wide * L};")
         at = f"t * {L}" if self.points else f"x * {self.sx * L}"
-        out += [f"      for (long o = 0; o < {self.groups}; o++) for (long t = 0; t < {self.across}; t++) {{",
+        out += [f"      for (long o = 0; o < {self.filter_groups}; o++) for (long t = 0; t < {self.across}; t++) {{",
                 f"        const long x = {self._first('t', self.tx, self.ow)}, left = {self.filters} - o * {self.g};",
                 f"        {self.name}_sums(row, {at}, {self.w} + o * {pitch}l, sums);",
                 f"        {self.name}_out(sums, bk, o * {self.g}, left < {self.g} ? left : {self.g}, y / {self.ph}, x / {self.pw}, {self.passed});",
