@@ -181,7 +181,7 @@ HY_FN hy_v hyv_two_to(hy_v x) {
     return hyv_two(c - (t - HYV_B(12582912.0f)), t);
 }
 #endif
-// exp of x <= 0 (what softmax needs) by powers of two, which takes less; its error grows with -x, to 1.2e-6 of results near the smallest.
+// exp of x <= 0 (what softmax needs) by powers of two, which takes less; its error grows with -x, from 2.2 ulp to 1.3e-6 of results near the smallest.
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
 HY_FN hy_v hyv_exp_below(hy_v x) {
     hy_v c = HYV_MAX(HYV_B(-104.0f), x), t = c * HYV_B(1.44269504088896341f) + HYV_B(12582912.0f), r = c * HYV_B(1.44269504088896341f) - (t - HYV_B(12582912.0f));
