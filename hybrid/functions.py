@@ -144,6 +144,8 @@ def _find(space: str, name: str) -> Any:
         return getattr(importlib.import_module(LAZY[name]), name.rsplit(".", 1)[-1])
     if name in table:
         return make_function(table[name], name, space)
+    if space == "npx" and name.startswith("image.") and hasattr(importlib.import_module("hybrid.image"), name[6:]):
+        return getattr(importlib.import_module("hybrid.image"), name[6:])                  # npx.image has what mx.image has
     if any(n.startswith(name + ".") for n in table):
         return Space(space, name)
     if name in ("_internal", "op") and space in ("nd", "sym"):

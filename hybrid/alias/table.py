@@ -28,7 +28,10 @@ _OTHER = {
     "model_zoo": "hybrid.gluon.model_zoo", "module.module": "hybrid.module", "module.base_module": "hybrid.module",
     "module.bucketing_module": "hybrid.module", "module.python_module": "hybrid.module",
     "module.sequential_module": "hybrid.module",
-    "numpy.multiarray": "hybrid.numpy", "numpy_extension.random": "hybrid.numpy_extension.random", "numpy_extension.image": "hybrid.numpy_extension.image",
+    "numpy.multiarray": "hybrid.numpy", "numpy.fallback_linalg": "hybrid.numpy.linalg", "numpy._op": "hybrid.numpy.operators", "numpy_extension._op": "hybrid.numpy.operators",
+    "numpy_op_signature": "hybrid.numpy.operators", "_numpy_op_doc": "hybrid.numpy.operators", "numpy_dispatch_protocol": "hybrid.numpy.dispatch",
+    "numpy_extension.utils": "hybrid.numpy_extension", "ndarray.utils": "hybrid.ndarray", "nd.utils": "hybrid.ndarray",
+    "numpy_extension.random": "hybrid.numpy_extension.random", "numpy_extension.image": "hybrid.numpy_extension.image",
     "gluon.contrib.rnn.rnn_cell": "hybrid.gluon.contrib.rnn", "gluon.contrib.rnn.conv_rnn_cell": "hybrid.gluon.contrib.conv_rnn hybrid.gluon.contrib.rnn",
     "gluon.contrib.cnn.conv_layers": "hybrid.gluon.contrib.cnn", "gluon.contrib.estimator.estimator": "hybrid.gluon.contrib.estimator.estimator",
     "gluon.contrib.estimator.event_handler": "hybrid.gluon.contrib.estimator.event_handler",
@@ -36,14 +39,24 @@ _OTHER = {
     "contrib.text.embedding": "hybrid.contrib.text.embedding",
     "contrib.text.utils": "hybrid.contrib.text.utils", "kvstore.kvstore": "hybrid.kvstore", "kvstore.base": "hybrid.kvstore", "img": "hybrid.image",
     "contrib.ndarray": "hybrid.ndarray.contrib", "contrib.nd": "hybrid.ndarray.contrib", "contrib.symbol": "hybrid.symbol.contrib",
-    "contrib.sym": "hybrid.symbol.contrib", "contrib.autograd": "hybrid.contrib.autograd",
+    "contrib.sym": "hybrid.symbol.contrib", "contrib.autograd": "hybrid.contrib.autograd", "contrib.amp.amp": "hybrid.contrib.amp",
 }
 for _space in ("ndarray", "symbol"):
     _OTHER[f"{_space}.{_space}"] = _OTHER[f"{_space}.op"] = _OTHER[f"{_space}._internal"] = f"hybrid.{_space}"
     for _part in ("contrib", "image", "linalg", "random", "sparse"):
         _OTHER[f"{_space}.{_part}"] = f"hybrid.{_space}.{_part}"
     _OTHER[f"{_space}.numpy"], _OTHER[f"{_space}.numpy_extension"] = "hybrid.numpy", "hybrid.numpy_extension"
-_OTHER["ndarray.sparse"] = "hybrid.sparse"
+    for _part in ("random", "linalg"):
+        _OTHER[f"{_space}.numpy.{_part}"] = f"hybrid.numpy.{_part}"
+    for _part in ("random", "image"):
+        _OTHER[f"{_space}.numpy_extension.{_part}"] = f"hybrid.numpy_extension.{_part}"
+    for _part in ("_op", "_internal"):
+        _OTHER[f"{_space}.numpy.{_part}"] = _OTHER[f"{_space}.numpy_extension.{_part}"] = "hybrid.numpy.operators"
+    _OTHER.update({f"{_space}.gen_{_part}": f"hybrid.{_space}.{_part}" for _part in ("op", "_internal", "contrib", "image", "linalg", "random")})
+_OTHER.update({"ndarray.sparse": "hybrid.sparse", "symbol.numpy": "hybrid.symbol.np", "symbol.numpy_extension": "hybrid.symbol.npx",
+               "symbol.numpy._symbol": "hybrid.symbol.np", "symbol.numpy.random": "hybrid.symbol.np.random", "symbol.numpy.linalg": "hybrid.symbol.np.linalg"})
+for _part in ("utils", "io", "arrayprint", "function_base", "stride_tricks", "fallback"):
+    _OTHER[f"numpy.{_part}"] = "hybrid.numpy"
 for _family in ("alexnet", "densenet", "inception", "mobilenet", "resnet", "squeezenet", "vgg"):
     _OTHER[f"gluon.model_zoo.vision.{_family}"] = f"hybrid.gluon.model_zoo.vision.{_family}"
 for _short, _long in (("nd", "ndarray"), ("sym", "symbol")):

@@ -12,7 +12,7 @@ import numpy as _np
 
 from .. import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
-from . import elementwise as _elementwise, fallback as _fallback, linalg, multiarray, protocol as _protocol, random
+from . import elementwise as _elementwise, fallback as _fallback, linalg, multiarray, operators as _operators, protocol as _protocol, random
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices, linspace, logspace, meshgrid, ones, ones_like,
                        tri, tril_indices, triu_indices, zeros, zeros_like)
 from .elementwise import clip, lcm, ldexp, nan_to_num, where
@@ -102,6 +102,8 @@ def __getattr__(name: str) -> Any:
     """NumPy's functions: from the registry, else NumPy's own."""
     if name.startswith("__"):
         raise AttributeError(name)
+    if name in ("_internal", "_op"):
+        return _operators
     if _SEEN[0] != _functions.registry.VERSION[0]:
         _MADE.clear()
         _SEEN[0] = _functions.registry.VERSION[0]

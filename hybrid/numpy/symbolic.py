@@ -6,6 +6,7 @@ from typing import Any
 
 from ..random_functions import symbolic
 from ..scope import SCOPE
+from ..symbol import Symbol
 
 
 class SymbolSpace(ModuleType):
@@ -18,6 +19,8 @@ class SymbolSpace(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name == "_Symbol":                             # MXNet has a class of its own for Symbols under NumPy's rules
+            return Symbol
         found = getattr(self._source, name)
         if isinstance(found, ModuleType):
             return SymbolSpace(f"{self.__name__}.{name}", found)
