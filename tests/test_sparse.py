@@ -72,16 +72,16 @@ def test_files_cut_short_or_damaged() -> None:
 def test_errors_name_what_was_given() -> None:
     c, r, d = csr(), rows(), nd.array(A)
     cases = [
-        (lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 9], [0, 1, 1, 3]), shape=(3, 4)), HybridError, "columns must be from 0 to 3"),
-        (lambda: nd.sparse.csr_matrix(([1, 2], [1, 0], [0, 1, 1, 3]), shape=(3, 4)), HybridError, "from 0 to the number of values, 2"),
-        (lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 2], [0, 1, 3]), shape=(3, 4)), HybridError, "indptr must have 4 numbers"),
+        (lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 9], [0, 1, 1, 3]), shape=(3, 4)).asnumpy(), HybridError, "columns must be from 0 to 3"),
+        (lambda: nd.sparse.csr_matrix(([1, 2], [1, 0], [0, 1, 1, 3]), shape=(3, 4)).asnumpy(), HybridError, "from 0 to the number of values, 2"),
+        (lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 2], [0, 1, 3]), shape=(3, 4)).asnumpy(), HybridError, "indptr must have 4 numbers"),
         (lambda: nd.sparse.csr_matrix(([1], [0.5], [0, 1])), mx.errors.DTypeError, "indices must be integers"),
         (lambda: nd.sparse.csr_matrix(([], [], [0, 0])), ShapeError, "needs a shape"),
         (lambda: nd.sparse.csr_matrix(r), ValueError, "row_sparse"),
         (lambda: nd.sparse.csr_matrix(A, shape=(2, 3)), ShapeError, r"asked for was \(2, 3\)"),
         (lambda: nd.sparse.csr_matrix((1, 2, 3, 4)), ValueError, "a tuple of 4"),
-        (lambda: nd.sparse.row_sparse_array(([[1, 2]], [9]), shape=(6, 2)), HybridError, "rows must be from 0 to 5"),
-        (lambda: nd.sparse.row_sparse_array(([[1, 2, 3]], [0]), shape=(6, 2)), HybridError, "need data of shape"),
+        (lambda: nd.sparse.row_sparse_array(([[1, 2]], [9]), shape=(6, 2)) + 1, HybridError, "rows must be from 0 to 5"),
+        (lambda: nd.sparse.row_sparse_array(([[1, 2, 3]], [0]), shape=(6, 2)).check_format(), HybridError, "need data of shape"),
         (lambda: nd.sparse.csr_matrix(([1, 2], [1, 0], [0, 2]), shape=(1, 2)).check_format(), HybridError, "columns must ascend"),
         (lambda: nd.sparse.row_sparse_array(([[1], [2]], [3, 1])).check_format(), HybridError, "rows must ascend"),
         (lambda: nd.sparse.zeros("blocks", (2, 3)), ValueError, "'blocks'; there are default, csr and row_sparse"),

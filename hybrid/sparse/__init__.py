@@ -43,8 +43,8 @@ def _two(name: str, operator: str) -> Any:
 add, subtract, multiply, divide = _two("add", "add"), _two("subtract", "sub"), _two("multiply", "mul"), _two("divide", "truediv")
 
 
-def retain(data: Any, indices: Any) -> Any:
-    """Some rows of a row_sparse array, all others zero. indices: numbers of rows; one that is not stored is stored as zeros.
+def retain(data: Any, indices: Any, out: Any = None, **_: Any) -> Any:
+    """Some rows of a row_sparse array, all others zero. indices: numbers of rows; one that is not stored is stored as zeros. out: an array to write to.
 
     >>> retain(row_sparse_array(([[1., 2.], [3., 4.]], [0, 2]), shape=(3, 2)), np.array([2])).asnumpy().tolist()
     [[0.0, 0.0], [0.0, 0.0], [3.0, 4.0]]
@@ -54,8 +54,19 @@ def retain(data: Any, indices: Any) -> Any:
     rows = (indices.asnumpy() if isinstance(indices, NDArray) else np.asarray(indices)).astype(np.int64).reshape(-1)
     if len(rows) and not 0 <= rows.min() <= rows.max() < data.shape[0]:
         raise ShapeError(f"retain: rows must be from 0 to {data.shape[0] - 1}, got {rows.tolist()[:5]}")
-    out = make(RowSparseNDArray, data.shape, data._dense()[rows] if len(data._aux[0]) else np.zeros((len(rows), *data.shape[1:]), data.dtype), (rows,), data._ctx)
-    return recorded(data, out, _Retain(rows))
+    made = recorded(data, make(RowSparseNDArray, data.shape, _stored(data, rows), (rows,), data._ctx), _Retain(rows))
+    return made if out is None else made.copyto(out)
+
+
+def _stored(data: RowSparseNDArray, rows: np.ndarray) -> np.ndarray:
+    """Rows of an array by number, zeros where they are not stored."""
+    order = np.argsort(data._aux[0], kind="stable")
+    at = np.searchsorted(data._aux[0], rows, sorter=order).clip(0, max(0, len(order) - 1))
+    out = np.zeros((len(rows), *data.shape[1:]), data.dtype)
+    if len(order):
+        found = data._aux[0][order[at]] == rows
+        out[found] = data._values[order[at[found]]]
+    return out
 
 
 class _Retain:

@@ -60,7 +60,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: 
 
     arg1: a dense matrix (array, NumPy, nested lists); a CSRNDArray or SciPy matrix; a shape (M, N) for zeros; ``(data, indices, indptr)``; or
     ``(data, (rows, columns))``, in any order, where values of one place are added. dtype: that of the source; float32 for Python numbers.
-    Raises ShapeError where the parts do not fit the shape, HybridError where indices are out of range.
+    Raises ShapeError where the source has another shape. Parts that do not fit each other are an error where they are used, and in ``check_format()``.
 
     >>> csr_matrix(([1., 2., 3.], [1, 0, 2], [0, 1, 1, 3]), shape=(3, 4)).asnumpy()[2].tolist()
     [2.0, 0.0, 3.0, 0.0]
@@ -90,7 +90,7 @@ def _from_rows(data: Any, indices: Any, indptr: Any, shape: Any, ctx: Any, dtype
         if not len(columns):
             raise ShapeError("csr_matrix without a value needs a shape")
         shape = (len(ends) - 1, int(columns.max()) + 1)
-    return make(CSRNDArray, _matrix(shape), values, (ends, columns), _device(ctx, data))
+    return make(CSRNDArray, _matrix(shape), values, (ends, columns), _device(ctx, data), sound=False)
 
 
 def _matrix(shape: Any) -> tuple[int, ...]:
@@ -127,7 +127,7 @@ def row_sparse_array(arg1: Any, shape: Any = None, ctx: Context | None = None, d
     """An array of which some rows are stored.
 
     arg1: a dense array (array, NumPy, nested lists); a RowSparseNDArray; a shape for zeros; or ``(data, indices)``: rows and where they stand.
-    dtype: that of the source; float32 for Python numbers. Raises HybridError where the parts do not fit each other.
+    dtype: that of the source; float32 for Python numbers. Parts that do not fit each other are an error where they are used, and in ``check_format()``.
 
     >>> row_sparse_array(([[1., 2.]], [1]), shape=(3, 2)).asnumpy().tolist()
     [[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]]
@@ -142,7 +142,7 @@ def row_sparse_array(arg1: Any, shape: Any = None, ctx: Context | None = None, d
         full = tuple(int(n) for n in shape) if shape is not None else (int(rows.max()) + 1, *values.shape[1:])
         if not len(rows) and not values.size:
             values = values.reshape(0, *full[1:])
-        out = make(RowSparseNDArray, full, values, (rows,), _device(ctx, arg1[0]))
+        out = make(RowSparseNDArray, full, values, (rows,), _device(ctx, arg1[0]), sound=False)
     elif isinstance(arg1, tuple):
         raise AttributeValueError(f"row_sparse_array takes (data, indices) or a shape of two axes or more, got a tuple of {len(arg1)}")
     elif isinstance(arg1, BaseSparseNDArray):
@@ -167,7 +167,6 @@ def _same_kind(source: BaseSparseNDArray, stype: str, ctx: Any, dtype: Any) -> A
 def _checked(out: Any, shape: Any) -> Any:
     if shape is not None and tuple(shape) != out.shape:
         raise ShapeError(f"the source has shape {out.shape}, asked for was {tuple(shape)}")
-    out.check_format(full_check=False)
     return out
 
 
@@ -204,12 +203,13 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
     return _same_kind(source_array, source_array.stype, ctx, dtype)
 
 
-def cast_storage(data: Any, stype: str, **kwargs: Any) -> Any:
-    """An array as one of another storage type: from dense to csr (of two axes) or row_sparse, and back.
+def cast_storage(data: Any, stype: str, out: Any = None, **_: Any) -> Any:
+    """An array as one of another storage type: from dense to csr (of two axes) or row_sparse, and back. out: an array to write to.
 
     Raises AttributeValueError between csr and row_sparse, as MXNet does. A gradient flows through.
     """
-    return data.tostype(storage_type(stype))
+    made = data.tostype(storage_type(stype))
+    return made if out is None else made.copyto(out)
 
 
 def of_storage(x: Any, stype: str) -> Any:

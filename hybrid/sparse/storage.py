@@ -14,7 +14,7 @@ from ..device import Context
 from ..errors import AttributeValueError, HybridError, ShapeError
 
 
-class NotSupportedForSparseNDArray(HybridError):
+class NotSupportedForSparseNDArray(AttributeValueError):
     """What dense arrays can do and sparse ones cannot."""
 
     def __init__(self, what: str, stype: str):
@@ -28,10 +28,11 @@ def on_host(raw: Any) -> np.ndarray:
 
 class BaseSparseNDArray(NDArray):
     """What both kinds of sparse arrays have. Make one with ``nd.sparse.csr_matrix``, ``nd.sparse.row_sparse_array`` or ``x.tostype(...)``."""
-    __slots__ = ("_shape", "_values", "_aux")
+    __slots__ = ("_shape", "_values", "_places", "_sound")
     _shape: tuple[int, ...]
     _values: np.ndarray
-    _aux: tuple[np.ndarray, ...]                  # of csr (indptr, columns), of row_sparse (rows,); int64
+    _places: tuple[np.ndarray, ...]               # of csr (indptr, columns), of row_sparse (rows,); int64
+    _sound: bool                                  # whether values and places are known to fit the shape
 
     def __init__(self, *_: Any, **__: Any):
         raise TypeError(f"{type(self).__name__} is made by nd.sparse.csr_matrix, nd.sparse.row_sparse_array or x.tostype({self.stype!r})")
@@ -46,6 +47,18 @@ class BaseSparseNDArray(NDArray):
     def check_format(self, full_check: bool = True) -> None:
         """Raise HybridError where indices and shapes do not fit each other. full_check: also the order of the indices."""
         raise NotImplementedError
+
+    @property
+    def _aux(self) -> tuple[np.ndarray, ...]:
+        """The places, checked before anything is computed with them."""
+        if not self._sound:
+            self.check_format(full_check=False)
+            self._sound = True
+        return self._places
+
+    @_aux.setter
+    def _aux(self, places: tuple[np.ndarray, ...]) -> None:
+        self._places, self._sound = places, True
 
     # ---- what it is
     @property
@@ -89,7 +102,7 @@ class BaseSparseNDArray(NDArray):
     @property
     def indices(self) -> NDArray:
         """A copy of the places of the stored values: columns (csr), or rows (row_sparse); int64."""
-        return array(self._aux[-1], self._ctx)
+        return array(self._places[-1], self._ctx)
 
     def asnumpy(self) -> np.ndarray:
         """A dense NumPy copy."""
@@ -198,7 +211,7 @@ class CSRNDArray(BaseSparseNDArray):
     @property
     def indptr(self) -> NDArray:
         """A copy of where each row begins in ``data`` and ``indices``, and where the last one ends; int64."""
-        return array(self._aux[0], self._ctx)
+        return array(self._places[0], self._ctx)
 
     def _rows(self) -> np.ndarray:
         """The row of each stored value."""
@@ -220,7 +233,7 @@ class CSRNDArray(BaseSparseNDArray):
 
     def check_format(self, full_check: bool = True) -> None:
         """Raise HybridError where data, indices, indptr and shape do not fit each other. full_check: also that columns ascend in each row."""
-        ends, columns = self._aux
+        ends, columns = self._places
         if len(ends) != self._shape[0] + 1 or len(columns) != len(self._values):
             raise HybridError(f"csr array of shape {self._shape}: indptr must have {self._shape[0] + 1} numbers and has {len(ends)}; "
                               f"there are {len(columns)} indices for {len(self._values)} values")
@@ -228,7 +241,7 @@ class CSRNDArray(BaseSparseNDArray):
             raise HybridError(f"csr array of shape {self._shape}: indptr must ascend from 0 to the number of values, {len(columns)}")
         if len(columns) and not 0 <= columns.min() <= columns.max() < self._shape[1]:
             raise HybridError(f"csr array of shape {self._shape}: columns must be from 0 to {self._shape[1] - 1}")
-        if full_check and len(columns) > 1 and (np.diff(columns)[np.diff(self._rows()) == 0] <= 0).any():
+        if full_check and len(columns) > 1 and (np.diff(columns)[np.diff(np.repeat(np.arange(len(ends) - 1), np.diff(ends))) == 0] <= 0).any():
             raise HybridError(f"csr array of shape {self._shape}: columns must ascend in each row")
 
     def asscipy(self) -> Any:
@@ -266,7 +279,7 @@ class RowSparseNDArray(BaseSparseNDArray):
 
     def check_format(self, full_check: bool = True) -> None:
         """Raise HybridError where data, indices and shape do not fit each other. full_check: also that the rows ascend."""
-        rows, = self._aux
+        rows, = self._places
         if self._values.shape != (len(rows), *self._shape[1:]):
             raise HybridError(f"row_sparse array of shape {self._shape}: {len(rows)} rows need data of shape {(len(rows), *self._shape[1:])}, "
                               f"got {self._values.shape}")
@@ -279,10 +292,10 @@ class RowSparseNDArray(BaseSparseNDArray):
 KINDS: dict[str, type[BaseSparseNDArray]] = {"csr": CSRNDArray, "row_sparse": RowSparseNDArray}
 
 
-def make(cls: Any, shape: tuple[int, ...], values: np.ndarray, aux: tuple[np.ndarray, ...], ctx: Context) -> Any:
-    """A sparse array over its parts, which are taken as they are."""
+def make(cls: Any, shape: tuple[int, ...], values: np.ndarray, aux: tuple[np.ndarray, ...], ctx: Context, sound: bool = True) -> Any:
+    """A sparse array over its parts, which are taken as they are. sound: whether they are known to fit each other."""
     out = object.__new__(cls)
-    out._shape, out._values, out._aux, out._ctx, out._ag, out._version = tuple(shape), values, aux, ctx, None, 0
+    out._shape, out._values, out._places, out._sound, out._ctx, out._ag, out._version = tuple(shape), values, aux, sound, ctx, None, 0
     return out
 
 
