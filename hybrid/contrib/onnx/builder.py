@@ -43,7 +43,8 @@ class Graph:
         self.root: Graph = parent.root if parent is not None else self
         self.constants: dict[str, np.ndarray] = {}
         self.taken: dict[str, int] = {}
-        self.owner = self.root.owner if parent is not None else ""
+        self.owner: str = parent.owner if parent is not None else ""        # the operator that is being written
+        self.start = 0                                                      # its first node
         self._known: dict[Any, str] = {}
 
     # ---- names and constants

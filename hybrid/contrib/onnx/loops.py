@@ -68,8 +68,8 @@ def _loop(e: Emitter, loop: Node) -> list[str]:
     total = g.node("Add", [done, g.const(1, np.int64)])
     h = g.onnx.helper
     kept = [n for i, n in enumerate(body.outputs) if not (a["stops"] and i == carries)]
-    inputs = [g.info(number, np.int64), g.info(flag, np.bool_), g.info(done, np.int64), *_infos(g, state, body.inputs)]
-    outputs = [g.info(go, np.bool_), g.info(total, np.int64), *_infos(g, results, kept)]
+    inputs = [g.info(number, np.int64, ()), g.info(flag, np.bool_, ()), g.info(done, np.int64, ()), *_infos(g, state, body.inputs)]
+    outputs = [g.info(go, np.bool_, ()), g.info(total, np.int64, ()), *_infos(g, results, kept)]
     made = h.make_graph(g.nodes, g.fresh(f"{g.owner}_body"), inputs, outputs)
     first = [most, e.g.const(True, np.bool_), e.g.const(0, np.int64), *(e.of(x) for x in loop.args[:carries])]
     out = e.g.node("Loop", first, [e.g.fresh(f"{g.owner}_loop") for _ in range(1 + len(results))], body=made)

@@ -31,7 +31,8 @@ def read(model: Any, given: Mapping[str, Sequence[int]]) -> tuple[Symbol, dict[s
     if first != second:
         head = _merged(head, a.params, *_again(model, second), inputs)
     else:
-        head = head(**{name: var(name) for name in inputs})                # the file's shapes are no conditions
+        free: dict[str, Any] = {name: var(name) for name in inputs}
+        head = head(**free)                                                # the file's shapes are no conditions
     return head, {k: v for k, v in a.params.items() if k in used}, inputs
 
 

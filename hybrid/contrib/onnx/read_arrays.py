@@ -16,8 +16,8 @@ from .scalars import READ
 # ---- elementwise
 def _number(n: OnnxNode, k: int) -> float | int | None:
     """A known single number among the inputs, that does not make the other one wider."""
-    v = n.values[k]
-    other = n.values[1 - k]
+    v: Any = n.values[k]
+    other: Any = n.values[1 - k]
     if not isinstance(v, Known) or v.size != 1 or v.dtype == dt.bool_ or isinstance(other, Known) or other.shape is None or v.ndim > len(other.shape):
         return None
     return v.reshape(()).item() if other.dtype is None or np.dtype(other.dtype) == v.dtype else None
@@ -361,12 +361,13 @@ def _target(n: OnnxNode) -> tuple[list[int], list[float | None]]:
     sizes = n.known(3, "sizes") if at == 2 else None
     if n.attr("keep_aspect_ratio_policy", "stretch") != "stretch" or sizes is None and (given is None or not given.size):
         raise n.fail("it has neither scales nor sizes that are supported")
-    target, scales = list(found), [None] * len(found)             # type: ignore[var-annotated]
+    target: list[int] = list(found)
+    scales: list[float | None] = [None] * len(found)
     for k, axis in enumerate(axes):
         if sizes is not None and sizes.size:
             target[axis] = int(sizes[k])
         else:
-            scales[axis] = float(given[k])                        # type: ignore[call-overload, index]
+            scales[axis] = float(given[k])                        # type: ignore[index]
             target[axis] = int(math.floor(found[axis] * float(given[k])))         # type: ignore[index]
     return target, scales
 

@@ -88,6 +88,8 @@ class Reader:
                 found = form(n)
         except HybridError as err:
             raise type(err)(f"ONNX {where}: {err}") from None
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:         # attributes or inputs that are none of this operator's
+            raise FileFormatError(f"ONNX {where} does not follow ONNX's definition of the operator: {type(err).__name__}: {err}") from err
         found = found if isinstance(found, list) else [found]
         outputs = list(proto.output)
         if any(o and k >= len(found) for k, o in enumerate(outputs)):
@@ -107,7 +109,7 @@ class Reader:
         reference = library.evaluator()
         imports = [self.onnx.helper.make_opsetid("", self.opset)]
         given = {name: v for name, v in zip(n.proto.input, n.values) if name}
-        infos = [self.onnx.helper.make_tensor_value_info(k, self.onnx.helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in given.items()]
+        infos = [self.onnx.helper.make_tensor_value_info(k, self.onnx.helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in given.items() if v is not None]
         outputs = [self.onnx.helper.make_empty_tensor_value_info(o) for o in n.proto.output if o]
         graph = self.onnx.helper.make_graph([n.proto], "one", infos, outputs)
         try:
@@ -129,15 +131,15 @@ FOLDED_NEVER = ("RandomNormal", "RandomUniform", "If", "Loop", "Scan")
 
 def _size(n: "OnnxNode") -> int:
     """How many numbers the result of a node of constants has, where it may be many more than it is made of."""
-    v = [None if x is None else np.asarray(x) for x in n.values]
+    v: Any = n.values
     if n.kind == "ConstantOfShape":
-        return math.prod(map(int, v[0]))                                     # type: ignore[arg-type]
+        return math.prod(map(int, v[0]))
     if n.kind == "Expand":
-        return math.prod(np.broadcast_shapes(v[0].shape, tuple(map(int, v[1]))))         # type: ignore[union-attr, arg-type]
+        return math.prod(np.broadcast_shapes(v[0].shape, tuple(map(int, v[1]))))
     if n.kind == "Tile":
-        return v[0].size * math.prod(map(int, v[1]))                         # type: ignore[union-attr, arg-type]
+        return v[0].size * math.prod(map(int, v[1]))
     if n.kind == "Range":
-        return int(abs((v[1] - v[0]) / v[2])) + 1                            # type: ignore[operator]
+        return int(abs((v[1] - v[0]) / v[2])) + 1
     return 0
 
 

@@ -6,7 +6,7 @@ such a node. A row of ``MADE_OF`` says a function that ONNX does not have by oth
 from __future__ import annotations
 
 import math
-from typing import Any, Callable
+from typing import Callable
 
 from ... import dtype as dt
 from ... import ir
