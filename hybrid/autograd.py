@@ -213,6 +213,8 @@ def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool 
         with flags(create_graph, train_mode):
             return traced_grad.grad(heads, variables, head_grads)
     asked = list(variables) if isinstance(variables, (list, tuple)) else [variables]
+    if not asked:
+        raise AttributeValueError("autograd.grad: variables is an empty list")
     for v in asked:
         if v._ag is None:
             raise HybridError("autograd.grad: a variable has no gradient: call attach_grad() on it before recording")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from types import SimpleNamespace
 from typing import Any, Mapping
 
 
@@ -24,6 +25,7 @@ class NameManager:
         self._old: NameManager | None = None
 
     current = ClassProperty(lambda cls: current())                   # the active manager
+    _current = ClassProperty(lambda cls: _state)                     # its .value too, under MXNet's name
 
     def get(self, name: str | None, hint: str) -> str:
         """The name itself, or the hint with the next number."""
@@ -72,6 +74,7 @@ class AttrScope:
         self._old: dict[str, str] = {}
 
     current = ClassProperty(lambda cls: AttrScope(**notes()))      # the notes of all active scopes
+    _current = ClassProperty(lambda cls: SimpleNamespace(value=AttrScope(**notes())))
 
     def get(self, attr: dict[str, str] | None) -> dict[str, str]:
         """A node's own notes together with the scope's; its own win."""

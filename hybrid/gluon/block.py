@@ -18,6 +18,7 @@ from ..surroundings import places_of
 from . import structure
 from .nested import _flatten, _regroup  # noqa: F401  their place in MXNet
 from .naming import BlockScope
+from .naming import BlockScope as _BlockScope  # noqa: F401  MXNet's name
 from .parameter import VERSION, Parameter, ParameterDict, fill
 from .summary import print_summary
 

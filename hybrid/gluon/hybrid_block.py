@@ -280,6 +280,20 @@ class HybridBlock(Block):
             self.__dict__["_exported"] = version, leaves[0] if len(leaves) == 1 else Group(leaves)
         return self.__dict__["_exported"][1]
 
+    @property
+    def _cached_graph(self) -> Any:
+        """Inputs and outputs of the last call's graph as Symbols, () before the first: MXNet's name for them."""
+        return self._get_graph() if self.__dict__["_form"] is not None else ()
+
+    def _get_graph(self, *args: Any) -> tuple[list[Symbol], Symbol]:
+        if args:
+            self.__dict__["_form"] = _form_of(args, {})
+        out = self._symbol()
+        count = len(self.__dict__["_form"][1])
+        given = self.__dict__.get("_inputs") or (["data"] if count == 1 else [f"data{i}" for i in range(count)])
+        found = {n.name: n for n in out.nodes() if n.opdef is None}
+        return [Symbol([(found[n], 0)]) if n in found else var(n) for n in given], out
+
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
         """Write ``path-symbol.json`` and ``path-%04d.params``, which MXNet 1.9.1 loads too; without the casts of mixed precision unless told."""
         sym = self._symbol()

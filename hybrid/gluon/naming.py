@@ -10,7 +10,7 @@ from .parameter import ParameterDict
 
 class _State(threading.local):
     def __init__(self) -> None:
-        self.scope: BlockScope | None = None
+        self.value: BlockScope | None = None
 
 
 _state = _State()
@@ -18,6 +18,7 @@ _state = _State()
 
 class BlockScope:
     """The scope of a block: layers made inside it are numbered within its prefix."""
+    _current = _state                                      # ``.value``: this thread's scope, under MXNet's name
 
     def __init__(self, block: Any):
         self._block, self._counter = block, {}
@@ -26,7 +27,7 @@ class BlockScope:
     @staticmethod
     def create(prefix: str | None, params: ParameterDict | None, hint: str) -> tuple[str, ParameterDict]:
         """Prefix and parameter dictionary of a new block."""
-        current = _state.scope
+        current = _state.value
         if current is None:
             if prefix is None:
                 prefix = names.current().get(None, hint) + "_"
@@ -46,8 +47,8 @@ class BlockScope:
         if self._block._empty_prefix:
             return self
         manager = names.Prefix(self._block.prefix)
-        self._old.append((_state.scope, manager))
-        _state.scope = self
+        self._old.append((_state.value, manager))
+        _state.value = self
         manager.__enter__()
         return self
 
@@ -56,4 +57,4 @@ class BlockScope:
             return
         scope, manager = self._old.pop()
         manager.__exit__(*exc)
-        _state.scope = scope
+        _state.value = scope

@@ -9,6 +9,7 @@ from .. import optimizer as opt
 from ..array import NDArray, wrap
 from ..device import Context, array_module
 from ..errors import AttributeValueError, HybridError
+from ..kvstore import KVStore
 from ..scope import SCOPE
 from ..serialize.atomic import write_bytes
 from . import traced_step
@@ -49,11 +50,21 @@ class Trainer:
         self._init_optimizer(optimizer, optimizer_params or {})
         self._scale = self._optimizer.rescale_grad
         self._reduces = _store(kvstore) and len(self._contexts) > 1
-        self._update_on_kvstore = self._reduces and update_on_kvstore is not False
-        self._kvstore = None
+        self._update_on_kvstore = update_on_kvstore is not False if self._reduces else None
+        self._kind = getattr(kvstore, "type", kvstore)
         self._sums: dict[int, NDArray] = {}
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
+
+    @property
+    def _kvstore(self) -> KVStore | None:
+        """What programs find under MXNet's name: the store that brings devices together, with the updater when it updates weights."""
+        if not self._reduces:
+            return None
+        store = KVStore(self._kind)
+        if self._update_on_kvstore:
+            store._set_updater(self._updaters[0])
+        return store
 
     def _check_contexts(self) -> list[Context]:
         contexts: list[Context] | None = None

@@ -59,7 +59,7 @@ def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, 
 def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: bool = True) -> Any:
     """Scale arrays in place by ``min(1, max_norm / (norm + 1e-8))``, norm the 2-norm of all their elements together.
 
-    The norm from before, as a float; an array of shape (1,) with ``check_isfinite=False``, which then does not wait for
+    The norm from before, as a number; an array of shape (1,) with ``check_isfinite=False``, which then does not wait for
     the device. A norm that is not finite gives a warning (the arrays are then undefined). Inside hybridized code the norm is
     always an array, and nothing is checked: no value is known there.
     """
@@ -84,7 +84,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
         scale = wrap(xp.minimum(max_norm / (norm + 1e-8), 1), first.ctx)
         for a in arrays:
             a._write(a._data * scale.as_in_context(a.ctx)._data.astype(a._data.dtype))
-    return float(norm[0]) if check_isfinite else wrap(norm, first.ctx, type(first) if first.stype == "default" else NDArray)
+    return norm.dtype.type(float(norm[0])) if check_isfinite else wrap(norm, first.ctx, type(first) if first.stype == "default" else NDArray)
 
 
 def _traced_clip(arrays: Sequence[Any], max_norm: float) -> Any:

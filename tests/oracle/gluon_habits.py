@@ -81,3 +81,56 @@ def executors_of_a_module(mx):
     g = mod._exec_group
     return [[[x.shape for x in row] for row in rows] for rows in (g.param_arrays, g.grad_arrays, g.aux_arrays, g.input_grad_arrays)] + [
         g.param_names, [e.arg_dict["data"].shape for e in g.execs]]
+
+
+@habit
+def names_and_scopes(mx):
+    block = mx.gluon.block
+    net = mx.gluon.nn.HybridSequential(prefix="n_")
+    with net.name_scope():
+        inside = block._BlockScope._current.value is net._scope
+        made = block._BlockScope.create(None, None, "hint")[0]
+    with mx.AttrScope(y="hi"):
+        notes = mx.AttrScope._current.value.get({})
+    return [inside, block._BlockScope._current.value is None, made, notes, isinstance(mx.name.NameManager._current.value, mx.name.NameManager)]
+
+
+@habit
+def graph_of_a_block(mx):
+    net = mx.gluon.nn.Dense(2, in_units=2, prefix="d_")
+    net.initialize()
+    net.hybridize()
+    before = list(net._cached_graph)
+    net(mx.nd.ones((1, 2)))
+    inputs, out = net._cached_graph
+    return [before, [i.list_outputs() for i in inputs], out.list_outputs(), net._get_graph(mx.nd.ones((1, 2)))[1].list_arguments()]
+
+
+@habit
+def unknown_functions(mx):
+    nn = mx.gluon.nn
+    return [raises(AssertionError, nn.Lambda, "nothing"), raises(AssertionError, nn.HybridLambda, "nothing"), raises(ValueError, nn.Lambda, 4),
+            raises(AssertionError, mx.autograd.grad, mx.nd.ones((1,)), [])]
+
+
+@habit
+def stores_of_a_trainer(mx):
+    found = []
+    for contexts, update in (([mx.cpu(0)], None), ([mx.cpu(0), mx.cpu(1)], None), ([mx.cpu(0), mx.cpu(1)], False)):
+        w = mx.gluon.Parameter("w", shape=(2,))
+        w.initialize(mx.init.One(), ctx=contexts)
+        trainer = mx.gluon.Trainer([w], "sgd", {"learning_rate": 0.5, "momentum": 0.5}, kvstore="local", update_on_kvstore=update)
+        with mx.autograd.record():
+            losses = [x * x for x in w.list_data()]
+        mx.autograd.backward(losses)
+        trainer.step(1)
+        store = trainer._kvstore
+        updater = store._updater if trainer._update_on_kvstore else trainer._updaters[0]
+        found.append([store.type if store is not None else None, trainer._update_on_kvstore, sorted(updater.states), updater.optimizer is trainer.optimizer,
+                      [x.asnumpy().tolist() for x in w.list_data()]])
+    return found
+
+
+@habit
+def norm_of_gradients(mx):
+    return [type(mx.gluon.utils.clip_global_norm([mx.nd.array([3, 4])], 1)).__name__, float(mx.gluon.utils.clip_global_norm([mx.nd.array([3, 4])], 1))]

@@ -297,12 +297,18 @@ class GroupNorm(_Norm):
         return f"GroupNorm({', '.join(f'{k}={v!r}' for k, v in self._kwargs.items())})"
 
 
+def _known(name: str, space: Any) -> Any:
+    """The function of that name, an AssertionError where there is none."""
+    assert hasattr(space, name), f"Function name {name} is not found in {space.__name__}."
+    return getattr(space, name)
+
+
 class Lambda(Block):
     """A function, or the name of one in ``nd``, as a block."""
 
     def __init__(self, function: Any, prefix: str | None = None):
         super().__init__(prefix=prefix)
-        self._func = getattr(ndarray, function) if isinstance(function, str) else function
+        self._func = _known(function, ndarray) if isinstance(function, str) else function
         if not callable(self._func):
             raise ValueError(f"Lambda takes a function or the name of one, got {function!r}")
 
@@ -320,7 +326,7 @@ class HybridLambda(HybridBlock):
         super().__init__(prefix=prefix)
         self._func_name = function if isinstance(function, str) else getattr(function, "__name__", "function")
         if isinstance(function, str):
-            getattr(ndarray, function), getattr(symbol, function)    # an unknown name fails here
+            _known(function, ndarray), _known(function, symbol)
             self._func = lambda F, *args: getattr(F, function)(*args)
         elif callable(function):
             self._func = function
