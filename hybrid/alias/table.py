@@ -12,7 +12,7 @@ gluon.data.vision.datasets gluon.data.vision.transforms gluon.loss gluon.model_z
 gluon.model_zoo.vision gluon.nn gluon.nn.activations gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn gluon.rnn.rnn_cell
 gluon.rnn.rnn_layer gluon.trainer gluon.utils image io initializer lr_scheduler metric model module monitor ndarray numpy numpy.linalg
 numpy.random numpy_extension operator optimizer profiler random recordio registry symbol test_utils util engine
-contrib contrib.amp contrib.text contrib.onnx kvstore onnx rnn rnn.io gluon.probability attribute log libinfo
+contrib contrib.amp contrib.io contrib.text contrib.onnx kvstore onnx rnn rnn.io gluon.probability attribute log libinfo
 """.split()
 
 _OTHER = {
@@ -39,6 +39,9 @@ _OTHER = {
     "contrib.text.embedding": "hybrid.contrib.text.embedding",
     "contrib.text.utils": "hybrid.contrib.text.utils", "kvstore.kvstore": "hybrid.kvstore", "kvstore.base": "hybrid.kvstore", "img": "hybrid.image",
     "contrib.ndarray": "hybrid.ndarray.contrib", "contrib.nd": "hybrid.ndarray.contrib", "contrib.symbol": "hybrid.symbol.contrib",
+    "onnx.mx2onnx": "hybrid.onnx", "contrib.onnx.mx2onnx": "hybrid.contrib.onnx", "contrib.onnx.mx2onnx.export_model": "hybrid.contrib.onnx",
+    "contrib.onnx.onnx2mx": "hybrid.contrib.onnx", "contrib.onnx.onnx2mx.import_model": "hybrid.contrib.onnx",
+    "contrib.onnx.onnx2mx.import_to_gluon": "hybrid.contrib.onnx",
     "contrib.sym": "hybrid.symbol.contrib", "contrib.autograd": "hybrid.contrib.autograd", "contrib.amp.amp": "hybrid.contrib.amp",
 }
 for _space in ("ndarray", "symbol"):
