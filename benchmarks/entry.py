@@ -31,12 +31,12 @@ class Programs:
 
     def __init__(self) -> None:
         self.bound: list[Bound] = []
-        real = Bound.rebind
+        real = Bound.__init__
 
-        def rebind(bound: Bound, arrays: Any) -> bool:
+        def made(bound: Bound, *args: Any) -> None:
+            real(bound, *args)
             self.bound.append(bound)
-            return real(bound, arrays)
-        Bound.rebind = rebind                                    # type: ignore[method-assign]
+        Bound.__init__ = made                                    # type: ignore[method-assign]
 
 
 def in_c(bound: Bound, x: np.ndarray) -> Callable[[int], None]:
