@@ -39,9 +39,9 @@ _OTHER = {
     "contrib.text.embedding": "hybrid.contrib.text.embedding",
     "contrib.text.utils": "hybrid.contrib.text.utils", "kvstore.kvstore": "hybrid.kvstore", "kvstore.base": "hybrid.kvstore", "img": "hybrid.image",
     "contrib.ndarray": "hybrid.ndarray.contrib", "contrib.nd": "hybrid.ndarray.contrib", "contrib.symbol": "hybrid.symbol.contrib",
-    "onnx.mx2onnx": "hybrid.onnx", "contrib.onnx.mx2onnx": "hybrid.contrib.onnx", "contrib.onnx.mx2onnx.export_model": "hybrid.contrib.onnx",
-    "contrib.onnx.onnx2mx": "hybrid.contrib.onnx", "contrib.onnx.onnx2mx.import_model": "hybrid.contrib.onnx",
-    "contrib.onnx.onnx2mx.import_to_gluon": "hybrid.contrib.onnx",
+    "onnx.mx2onnx": "hybrid.onnx", "contrib.onnx.mx2onnx": "hybrid.contrib.onnx.library", "contrib.onnx.mx2onnx.export_model": "hybrid.contrib.onnx.export",
+    "contrib.onnx.onnx2mx": "hybrid.contrib.onnx.library", "contrib.onnx.onnx2mx.import_model": "hybrid.contrib.onnx.importer",   # modules of their functions' names
+    "contrib.onnx.onnx2mx.import_to_gluon": "hybrid.contrib.onnx.importer",
     "contrib.sym": "hybrid.symbol.contrib", "contrib.autograd": "hybrid.contrib.autograd", "contrib.amp.amp": "hybrid.contrib.amp",
 }
 for _space in ("ndarray", "symbol"):
