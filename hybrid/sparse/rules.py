@@ -123,6 +123,14 @@ def _ratio(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str)
     return None if hint not in _HINTS and d.name != "broadcast_div" or inputs[0].shape == inputs[1].shape else _broadcast(d, inputs, attrs, hint)
 
 
+def _ratio_of_rows(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
+    """lhs / rhs in the rows that lhs has."""
+    x, y = inputs
+    if not isinstance(x, RowSparseNDArray) or x.shape != y.shape or x.dtype != y.dtype:
+        return None
+    return x._like(_on_values(d, x, attrs, _at(y, x)))
+
+
 def _add_n(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
     if not all(isinstance(x, RowSparseNDArray) and x.shape == inputs[0].shape and x.dtype == inputs[0].dtype for x in inputs):
         return None
@@ -173,9 +181,12 @@ def _concat(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str
                 (ends.astype(np.int64), np.concatenate([x._aux[1] for x in inputs])), first._ctx)
 
 
-RULES: dict[str, Rule] = {**dict.fromkeys(_ZERO_AT_ZERO, _unary), **dict.fromkeys(_WITH_NUMBER, _with_number), **dict.fromkeys(("_mul_scalar", "_div_scalar"), _unary),
+RULES: dict[str, Rule] = {**dict.fromkeys(_ZERO_AT_ZERO, _unary), **dict.fromkeys(_WITH_NUMBER, _with_number),
+                          **dict.fromkeys(("_mul_scalar", "_div_scalar", "_scatter_plus_scalar", "_scatter_minus_scalar"), _unary),
                           "clip": _clip, "zeros_like": _zeros_like, "elemwise_add": _sum, "elemwise_sub": _sum, "elemwise_mul": _times, "elemwise_div": _ratio,
-                          "broadcast_mul": _broadcast, "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice, "take": _take, "Concat": _concat}
+                          "_scatter_elemwise_div": _ratio_of_rows, "broadcast_mul": _broadcast, "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice,
+                          "take": _take, "Concat": _concat}
+
 
 
 # ---- the tape

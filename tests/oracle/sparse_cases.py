@@ -137,6 +137,32 @@ sp.retain(R,nd.array([0,2]))
 sp.retain(R,nd.array([2,0]))
 sp.retain(R,nd.array([1]))
 sp.add_n(R,R2,R)
+nd._internal._scatter_plus_scalar(R,scalar=1)
+nd._internal._scatter_minus_scalar(C,scalar=1)
+nd._internal._scatter_elemwise_div(R,D+9)
+nd._internal._scatter_elemwise_div(R,R+0)
+nd._internal._scatter_elemwise_div(C,D+9)
+nd.contrib.getnnz(C)
+nd.contrib.getnnz(C,axis=1)
+sp.row_sparse_array(([1,2],[1,4]),shape=(6,))*2
+nd.square(T)
+nd.sum(T,axis=1)
+T+T
+T*nd.ones((3,2,2))
+sp.retain(T,nd.array([0,2]))
+sp.zeros("csr",(4,3))+C
+R-sp.zeros("row_sparse",(4,3))
+C.astype("float16")*2
+C.astype("int32")+1
+nd.take(C,nd.array([0,5]))
+nd.take(C,nd.array([5]),mode="wrap")
+nd.slice(C,begin=(None,1),end=(None,3))
+nd.slice(C,begin=(1,0),end=(4,3),step=(2,1))
+C[-3:-1]
+nd.sum(C,axis=1,out=nd.zeros((4,)))
+sp.elemwise_add(C,C,out=C.copy())
+sp.square(R,out=R.copy())
+nd.cast_storage(D,"csr",out=C.copy())
 sp.dot(C,W)
 sp.dot(C,V,transpose_a=True)
 sp.dot(C,W.tostype("row_sparse"))
@@ -177,6 +203,7 @@ grad("r",lambda: sp.retain(r,nd.array([1,2])),r=R)
 grad("d",lambda: d.tostype("csr"),d=D)
 grad("d",lambda: d.tostype("row_sparse")*2,d=D)
 grad("d",lambda: d*C,d=(D,"row_sparse"))
+grad("w",lambda: nd.contrib.SparseEmbedding(nd.array([0,2,0]),w,3,2),w=W.tostype("row_sparse"))
 grad("w",lambda: nd.Embedding(nd.array([0,2,0]),w,3,2,sparse_grad=True),w=(W,"row_sparse"))
 asked(lambda: sp.dot(C,w),w=W)
 trained("sgd",wd=.1)
@@ -215,7 +242,9 @@ def spread(nd, mx):
     """The names that expressions use."""
     a, b = nd.array(A), nd.array(B)
     return {"A": A, "B": B, "C": a.tostype("csr"), "R": a.tostype("row_sparse"), "D": b, "C2": b.tostype("csr"), "R2": nd.array(np.roll(B, 1, 0)).tostype("row_sparse"),
-            "W": nd.array(np.arange(6).reshape(3, 2) + 1), "V": nd.array(np.arange(8).reshape(4, 2) + 1), "nd": nd, "sp": nd.sparse, "np": np, "mx": mx}
+            "W": nd.array(np.arange(6).reshape(3, 2) + 1), "V": nd.array(np.arange(8).reshape(4, 2) + 1),
+            "T": nd.array(np.arange(12).reshape(3, 2, 2) * [[[0]], [[1]], [[2]]]).tostype("row_sparse"),
+            "nd": nd, "sp": nd.sparse, "np": np, "mx": mx}
 
 
 def outcome(text, mx):
