@@ -3,10 +3,13 @@ neighbouring pixels of a line share what they read.
 """
 from __future__ import annotations
 
+from typing import Iterable, Sequence
+
 from .blocked import Packed
 from .loops import Printed
 
 TILE = 4                         # pixels that are computed together
+LONG = 9                         # columns of a row of weights that are held in registers
 
 
 class Depthwise(Packed):
@@ -41,13 +44,19 @@ class Depthwise(Packed):
         """All channels of a tile."""
         n = len(self.columns)
 
+        def weights(i: int, columns: Iterable[int]) -> str:
+            return " ".join(f"const hy_v w{j} = HYV_LOAD(W + {(i * self.kw + j) * self.room} + c0_);" for j in columns)
+
         def block(load: str, partial: int) -> list[str]:
             out = [" ".join(f"hy_v s{t} = {{0}};" for t in range(self.tile))]
             for i in range(self.kh):
-                out.append("{ " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {(i * self.kw + j) * self.room} + c0_);" for j in range(self.kw)))
+                loaded: Sequence[int] = range(self.kw) if self.kw <= LONG else []         # those of a long row are loaded where they are used first
+                out.append("{ " + weights(i, loaded))
                 for k, x in enumerate(self.columns):
                     uses = [(t, j) for t in range(self.tile) for j in range(self.kw) if t * self.sx + j * self.dx == x]
-                    out.append(f"  {{ const hy_v a = {load.format(i * n + k)}; {' '.join(f's{t} += a * w{j};' for t, j in uses)} }}")
+                    first = [j for t, j in uses if j not in loaded]
+                    loaded = [*loaded, *first]
+                    out.append(f"  {weights(i, first)} {{ const hy_v a = {load.format(i * n + k)}; {' '.join(f's{t} += a * w{j};' for t, j in uses)} }}")
                 out.append("}")
             return [*out, *self.finished(0, [(f"px0_ + {t}", f"s{t}") for t in range(self.tile)], partial)]
         out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *const *s, const float *W, long px0_, {self.pointers}) {{"]

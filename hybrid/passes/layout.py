@@ -21,6 +21,7 @@ from ..ir.winograd import TILES
 from .rewrite import rebuild
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
+LINE = (0, 2, 1)                                  # NCW -> NWC and back
 LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
 LEAST_ROWS = 8                                    # of a product with a packed matrix
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
@@ -50,23 +51,22 @@ class Layout:
     notes: list[str] = field(default_factory=list)
 
 
-def _permuted(n: Node) -> tuple[Node, tuple[int, ...]] | None:
-    """x and the order of the first four axes' way back, if n is a channels-last x shown channels first."""
-    if n.prim == "permute" and n.ndim >= 4:
-        axes = n.attrs["axes"]
-        if axes[:4] == FIRST and axes[4:] == tuple(range(4, n.ndim)):
-            return n.args[0], axes
-    return None
-
-
-def _last(n: Node) -> Node:
-    """A value (N, C, H, W, …) as (N, H, W, C, …)."""
-    axes = (*LAST, *range(4, n.ndim))
+def _last(n: Node, order: tuple[int, ...] = LAST) -> Node:
+    """A value (N, C, H, W, …) as (N, H, W, C, …), or with LINE (N, C, W, …) as (N, W, C, …)."""
+    axes = (*order, *range(len(order), n.ndim))
     if n.prim == "expand":
-        return ir.expand(_last(n.args[0]), tuple(n.shape[a] for a in axes))
+        return ir.expand(_last(n.args[0], order), tuple(n.shape[a] for a in axes))
     if sum(d > 1 for d in n.shape) <= 1:
         return ir.reshape(n, tuple(n.shape[a] for a in axes))
     return ir.permute(n, axes)
+
+
+def _line(n: Node, order: tuple[int, ...]) -> Node:
+    """A value, in an order (N, W, C), as (N, 1, W, C); zeros around it stay outside."""
+    if n.prim == "pad":
+        lo, hi = ((n.attrs[k][0], 0, *(n.attrs[k][a] for a in order[1:])) for k in ("lo", "hi"))
+        return make("pad", (_line(n.args[0], order),), lo=lo, hi=hi, value=n.attrs["value"])
+    return ir.reshape(ir.permute(n, order), (n.shape[0], 1, *(n.shape[a] for a in order[1:])))
 
 
 def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
@@ -90,10 +90,6 @@ def winograd_form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence
     return "winograd" if 16 * filters * channels * 4 <= WINOGRAD_BYTES else ""
 
 
-def _first(n: Node) -> Node:
-    return ir.permute(n, (*FIRST, *range(4, n.ndim)))
-
-
 class Conversion:
     """One run over a program."""
 
@@ -102,6 +98,7 @@ class Conversion:
         self.lasting: dict[Node, bool] = {}
         self.packs: dict[Node, str] = {}
         self.notes: list[str] = []
+        self.lines: set[Node] = set()                # channels-last lines shown channels first
         for n in program.order():
             self.lasting[n] = self._lasting(n, lasting)
 
@@ -121,7 +118,7 @@ class Conversion:
         new: dict[Node, Node] = {}
         for n in self.program.order():
             m = rebuild(n, [new[a] for a in n.args])
-            new[n] = self._convolution(m) or self._dense(m) or self._affine(self._moved(m) or m)
+            new[n] = self._convolution(m) or self._along_line(m) or self._dense(m) or self._affine(self._moved(m) or m)
         return [new[r] for r in self.program.roots]
 
     # ---- convolutions
@@ -129,26 +126,69 @@ class Conversion:
         if n.prim == "permute" and n.ndim == 4 and n.attrs["axes"] == (1, 0, 2, 3) and n.args[0].prim == "dot":
             d = n.args[0]
             if d.attrs["contract"] == ((1, 2, 3), (1, 4, 5)) and d.attrs["batch"] == ((), ()):
-                return self._packed(d.args[0], d.args[1], n, 1)
+                return self._pictures(d.args[0], d.args[1], n, 1)
         if n.prim == "reshape" and n.ndim == 4 and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1, 3, 4):
             d = n.args[0].args[0]
             if d.prim == "dot" and d.attrs["contract"] == ((2, 3, 4), (2, 5, 6)) and d.attrs["batch"] == ((0,), (1,)):
                 w, win = d.args
                 if win.prim == "reshape" and win.args[0].ndim == 6:
-                    return self._packed(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n, w.shape[0])
+                    return self._pictures(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n, w.shape[0])
         return None
 
-    def _packed(self, w: Node, win: Node, n: Node, groups: int) -> Node | None:
+    def _pictures(self, w: Node, win: Node, n: Node, groups: int) -> Node | None:
         found = self._unmoved_window(win)
-        if found is None or n.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
+        y = self._packed(w, found, n.shape, groups) if found is not None else None
+        return self._first(y) if y is not None else None
+
+    def _along_line(self, n: Node) -> Node | None:
+        """A convolution over one axis, as one of pictures of one line."""
+        if n.ndim != 3 or n.prim not in ("permute", "reshape"):
             return None
-        win = found
+        d = n.args[0] if n.prim == "permute" else n.args[0].args[0] if n.args[0].prim == "permute" else n
+        if d.prim != "dot":
+            return None
+        w, win = d.args
+        form = d.attrs["contract"], d.attrs["batch"], (n if n.prim == "permute" else n.args[0]).attrs["axes"]
+        groups = 1
+        if form == (((2, 3), (2, 4)), ((0,), (1,)), (2, 0, 1, 3)) and win.prim == "reshape" and win.args[0].ndim == 4:
+            groups, w, win = w.shape[0], ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0]
+        elif form != (((1, 2), (1, 3)), ((), ()), (1, 0, 2)):
+            return None
+        found = self._permuted(win)
+        win, axis, order = (found[0], 1, (0, 1, 2)) if found is not None else (win, 2, LINE)
+        if win.prim != "window" or win.attrs["axes"] != (axis,) or win.args[0].ndim != 3:
+            return None
+        size, stride, dilation = ((1, *win.attrs[k]) for k in ("size", "stride", "dilation"))
+        windows = make("window", (_line(win.args[0], order),), axes=(1, 2), size=size, stride=stride, dilation=dilation)
+        y = self._packed(ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), windows, (*n.shape[:2], 1, n.shape[2]), groups)
+        return self._first(ir.reshape(y, (n.shape[0], n.shape[2], n.shape[1])), LINE) if y is not None else None
+
+    def _first(self, n: Node, order: tuple[int, ...] = FIRST) -> Node:
+        """A channels-last value shown channels first."""
+        out = ir.permute(n, (*order, *range(len(order), n.ndim)))
+        if order == LINE and out.prim == "permute" and out.args[0] is n:
+            self.lines.add(out)
+        return out
+
+    def _permuted(self, n: Node) -> tuple[Node, tuple[int, ...]] | None:
+        """x and the order of the first axes' way back, if n is a channels-last x shown channels first."""
+        if n.prim != "permute" or n.ndim < 3:
+            return None
+        axes = n.attrs["axes"]
+        if n in self.lines:
+            return n.args[0], LINE
+        return (n.args[0], FIRST) if axes == (*FIRST, *range(4, n.ndim)) else None
+
+    def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int) -> Node | None:
+        """The packed convolution (N, oh, ow, O) of windows (N, oh, ow, C, kh, kw), for a result of a shape (N, O, oh, ow)."""
+        if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
+            return None
         x, pads = win.args[0], (0, 0)
         if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs["lo"][:1] + x.attrs["hi"][:1] + x.attrs["lo"][3:] + x.attrs["hi"][3:]):
             x, pads = x.args[0], x.attrs["lo"][1:3]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
-        batch, filters, oh, ow = n.shape
-        work = math.prod(n.shape) * math.prod(w.shape[1:])
+        batch, filters, oh, ow = shape
+        work = math.prod(shape) * math.prod(w.shape[1:])
         lanes, depthwise = self.blocking.lanes, groups == filters == x.shape[3] > 1
         thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
         if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or filters < lanes or batch * oh * ow < 8 or thin:
@@ -156,14 +196,14 @@ class Conversion:
         together = 1 if depthwise else self._together(groups, filters)
         if not together:
             return None
-        form, why = ("depthwise", "") if depthwise else self._form(x, kernel, stride, dilate, pads, n.shape, work) if groups == together else ("direct", "")
+        form, why = ("depthwise", "") if depthwise else self._form(x, kernel, stride, dilate, pads, shape, work) if groups == together else ("direct", "")
         groups = 1 if depthwise else groups // together
         width = lanes if depthwise else self.blocking.panel(form, filters // groups, batch * oh * ow)
         packed = pack(joined(w, groups * together, together) if together > 1 else w, form, width, groups)
         self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
         y = conv(x, packed, form, kernel, stride, dilate, pads, (oh, ow), filters, groups=groups)
-        self.notes.append(f"convolution {list(n.shape)}: channels last, {form}{f' in {groups} groups' if groups > 1 else ''}, panels of {width}{f' ({why})' if why else ''}")
-        return _first(y)
+        self.notes.append(f"convolution {list(shape)}: channels last, {form}{f' in {groups} groups' if groups > 1 else ''}, panels of {width}{f' ({why})' if why else ''}")
+        return y
 
     def _together(self, groups: int, filters: int) -> int:
         """How many groups are done as one, with zeros between them, so that their filters fill a vector; 0 where that would be mostly zeros."""
@@ -209,7 +249,7 @@ class Conversion:
 
     def _unmoved_window(self, win: Node) -> Node | None:
         """Windows (N, oh, ow, C, kh, kw) over channels-last data, for windows (N, C, oh, ow, kh, kw)."""
-        found = _permuted(win)
+        found = self._permuted(win)
         if found is not None:
             return found[0] if found[0].prim == "window" else None
         if win.prim != "window" or win.attrs["axes"] != (2, 3) or win.args[0].ndim != 4:
@@ -225,7 +265,7 @@ class Conversion:
 
     def _affine(self, n: Node) -> Node:
         """(x - m) s + b of channels-last data as x s + (b - m s), whose second part is computed once: BatchNorm after a convolution."""
-        found = _permuted(n)
+        found = self._permuted(n)
         parts = _factors(found[0]) if found is not None else None
         if found is None or parts is None or self._known(parts[0]):
             return n
@@ -235,30 +275,32 @@ class Conversion:
         if not all(self._known(v) and v.size < x.size for v in narrow) or len({v.shape for v in narrow}) > 1:
             return n
         shift = ir.expand(narrow[2] - narrow[0] * narrow[1], shape)
-        return _first(ir.map("add", ir.map("mul", x, s), shift))
+        return self._first(ir.map("add", ir.map("mul", x, s), shift), found[1])
 
     # ---- the permutation moves towards the results
     def _moved(self, n: Node) -> Node | None:
-        if not n.args or (found := next((f for a in n.args if (f := _permuted(a)) is not None), None)) is None:
+        if not n.args or (found := next((f for a in n.args if (f := self._permuted(a)) is not None), None)) is None:
             return None
-        x, axes = found
+        (x, back), rank = found, len(found[1])
+        axes = (*back, *range(rank, n.ndim))
         if n.prim == "map":
-            if all(_permuted(a) is not None or a.prim == "expand" or self._known(a) for a in n.args):
-                return _first(make("map", tuple(_last(a) for a in n.args), **n.attrs))
+            if all(f[1] == back if (f := self._permuted(a)) is not None else a.prim == "expand" or self._known(a) for a in n.args):
+                order = LAST if back == FIRST else LINE
+                return self._first(make("map", tuple(_last(a, order) for a in n.args), **n.attrs), back)
         elif n.prim == "cast":
-            return _first(make("cast", (x,), **n.attrs))
+            return self._first(make("cast", (x,), **n.attrs), back)
         elif n.prim == "pad":
             lo, hi = (tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim)) for k in ("lo", "hi"))
-            return _first(make("pad", (x,), lo=lo, hi=hi, value=n.attrs["value"]))
+            return self._first(make("pad", (x,), lo=lo, hi=hi, value=n.attrs["value"]), back)
         elif n.prim == "slice":
-            return _first(make("slice", (x,), **{k: tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim)) for k in ("begin", "size", "step")}))
+            return self._first(make("slice", (x,), **{k: tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim)) for k in ("begin", "size", "step")}), back)
         elif n.prim == "window":
-            return _first(make("window", (x,), **{**n.attrs, "axes": tuple(axes[a] for a in n.attrs["axes"])}))
+            return self._first(make("window", (x,), **{**n.attrs, "axes": tuple(axes[a] for a in n.attrs["axes"])}), back)
         elif n.prim == "concat":
-            if all(_permuted(a) is not None for a in n.args):
-                return _first(make("concat", tuple(a.args[0] for a in n.args), axis=axes[n.attrs["axis"]]))
+            if all((f := self._permuted(a)) is not None and f[1] == back for a in n.args):
+                return self._first(make("concat", tuple(a.args[0] for a in n.args), axis=axes[n.attrs["axis"]]), back)
         elif n.prim == "reduce":
-            return self._reduced(n, x, axes)
+            return self._reduced(n, x, (*back, *range(rank, x.ndim)))
         return None
 
     def _reduced(self, n: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
