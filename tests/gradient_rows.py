@@ -157,6 +157,7 @@ NO_GRADIENT: dict[str, str] = {
     **_names("zeros_like ones_like _full_like _contrib_arange_like", "a constant of the input's shape"),
     **_names("_npi_svd _npi_eig _npi_eigvals _npi_pinv _npi_pinv_scalar_rcond", "a call of the array library, checked in test_np_gradients.py"),
     **_names("_npi_diag_indices_from _npi_share_memory _npi_full_like", "a constant of the input's shape"),
+    **_names("_npi_where_scalar2", "its input is a condition"),
     **_names("_npi_hanning _npi_hamming _npi_blackman", "no input"),
     **_names("_npi_uniform _npi_normal", "drawn in float32, checked in test_np_gradients.py"),
     **_names("_npi_lcm _npi_lcm_scalar", "integers"),

@@ -28,7 +28,7 @@ from .attributes import (REQUIRED, Any_, Attribute, Attrs, Axes, Bool, DType, En
                          parse_attrs, to_string)
 
 __all__ = ["Any_", "Attribute", "Attrs", "Axes", "Bool", "DType", "Enum", "Float", "Floats", "Int", "Lowered", "Number", "OPS",
-           "OpDef", "REQUIRED", "Shape", "Str", "find", "namespace", "op", "to_string"]
+           "OpDef", "REQUIRED", "Shape", "Str", "find", "namespace", "op", "also", "to_string"]
 
 OptShape = "tuple[int, ...] | None"
 CACHE_LIMIT = 4096                     # programs kept per operator; a new shape each call must not grow without end
@@ -217,6 +217,17 @@ def _register(d: OpDef) -> None:
             if n in _SPACES[space] and _SPACES[space][n] is not d:
                 raise AttributeValueError(f"{space}.{n} is registered already, for {_SPACES[space][n].name}")
             _SPACES[space][n] = d
+    VERSION[0] += 1
+
+
+def also(known: str, *names: str) -> None:
+    """Further names of an operator in files."""
+    d = OPS[known]
+    for name in names:
+        if name in OPS:
+            raise AttributeValueError(f"an operator named {name!r} is registered already")
+        OPS[name] = d
+    d.json = (*d.json, *names)
     VERSION[0] += 1
 
 

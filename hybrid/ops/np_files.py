@@ -1,0 +1,63 @@
+"""Operators that NumPy programs of MXNet leave in files and that have no function of their own here; further names of others."""
+from __future__ import annotations
+
+from .. import dtype as dt
+from .. import ir
+from ..ir import Node
+from .attributes import Attrs
+from .registry import OPS, Bool, Float, Number, also, op
+
+
+def _number_beside(value: float, other: Node) -> Node:
+    return ir.full(value, (), other.dtype if dt.is_float(other.dtype) or float(value).is_integer() else dt.float32)
+
+
+def _chosen(condition: Node, x: Node, y: Node) -> Node:
+    return ir.map("where", condition if condition.dtype == dt.bool_ else ir.map("ne", condition, 0), x, y)
+
+
+@op("_npi_where_lscalar", "condition x", scalar=Float(0.0))
+def where_number_or_array(condition: Node, x: Node, a: Attrs) -> Node:
+    """The number where the condition holds, else x."""
+    return _chosen(condition, _number_beside(a.scalar, x), x)
+
+
+@op("_npi_where_rscalar", "condition y", scalar=Float(0.0))
+def where_array_or_number(condition: Node, y: Node, a: Attrs) -> Node:
+    """y where the condition holds, else the number."""
+    return _chosen(condition, y, _number_beside(a.scalar, y))
+
+
+@op("_npi_where_scalar2", "condition", x=Float(0.0), y=Float(0.0))
+def where_numbers(condition: Node, a: Attrs) -> Node:
+    """One of two numbers, float32."""
+    return _chosen(condition, ir.full(a.x, (), dt.float32), ir.full(a.y, (), dt.float32))
+
+
+def _times_power_of_two(x: Node, power: Node) -> Node:
+    return x * ir.map("pow", ir.full(2.0, (), dt.promote(x.dtype, power.dtype)), power)
+
+
+@op("_npi_ldexp", "lhs rhs")
+def ldexp(lhs: Node, rhs: Node, a: Attrs) -> Node:
+    """lhs times 2 to the power rhs, broadcast."""
+    return _times_power_of_two(lhs, rhs)
+
+
+@op("_npi_ldexp_scalar", "data", scalar=Number(1.0), is_int=Bool(True))
+def ldexp_by_number(data: Node, a: Attrs) -> Node:
+    """data times 2 to the power of a number, in the dtype of data."""
+    return ir.cast(ir.cast(data, dt.float64) * 2.0 ** a.scalar if not dt.is_float(data.dtype) else data * 2.0 ** a.scalar, data.dtype)
+
+
+@op("_npi_rldexp_scalar", "data", scalar=Number(1.0), is_int=Bool(True))
+def ldexp_of_number(data: Node, a: Attrs) -> Node:
+    """A number times 2 to the power of data, in the dtype of data."""
+    power = data if dt.is_float(data.dtype) else ir.cast(data, dt.float64)
+    return ir.cast(_times_power_of_two(ir.full(a.scalar, (), power.dtype), power), data.dtype)
+
+
+for _known, _names in {"_split_v2": ("_npi_split",), "slice": ("_npi_slice",), "_np_max": ("_np_amax",), "_np_min": ("_np_amin",), "_np_prod": ("_np_product",),
+                       "_np_any": ("_np_sometrue",), "_copy": ("_copyto", "_npi_copyto"),
+                       **{name: (f"_npx_{name}",) for name in OPS if name.startswith("_image_")}}.items():
+    also(_known, *_names)
