@@ -7,6 +7,7 @@ import time
 from typing import Any, Callable
 
 from . import checkpoint
+from .checkpoint import save_checkpoint  # noqa: F401  its place in MXNet
 
 
 def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False) -> Callable[..., None]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .array import NDArray, array, wrap
 from .device import array_module
-from .errors import HybridError, ShapeError
+from .errors import AttributeValueError, HybridError, ShapeError
 from .functions import resolve
 
 _LAST = ("pad", "discard", "roll_over")
@@ -51,7 +51,7 @@ class DataBatch:
                  provide_data: Any = None, provide_label: Any = None):
         for what, value in (("data", data), ("label", label)):
             if value is not None and not isinstance(value, (list, tuple)):
-                raise TypeError(f"DataBatch: {what} must be a list of arrays, got {type(value).__name__}")
+                raise AttributeValueError(f"DataBatch: {what} must be a list of arrays, got {type(value).__name__}")
         self.data, self.label, self.pad, self.index, self.bucket_key = data, label, pad, index, bucket_key
         self.provide_data, self.provide_label = provide_data, provide_label
 

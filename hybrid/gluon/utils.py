@@ -15,7 +15,7 @@ import numpy as np
 from .. import ndarray
 from ..array import NDArray, NP_CLASS, array, wrap
 from ..device import Context, array_module
-from ..errors import HybridError
+from ..errors import AttributeValueError, HybridError
 from ..numpy_extension import is_np_array, is_np_shape
 from ..scope import tracing
 from ..serialize.atomic import replacing
@@ -64,7 +64,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
     always an array, and nothing is checked: no value is known there.
     """
     if not arrays:
-        raise HybridError("clip_global_norm needs at least one array")
+        raise AttributeValueError("clip_global_norm needs at least one array")
     if not max_norm > 0:
         raise ValueError(f"max_norm must be positive, got {max_norm}")
     if tracing() is not None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import device
 from ..array import NDArray, array, wrap
-from ..errors import FileFormatError
+from ..errors import AttributeValueError, FileFormatError
 from ..functions import resolve
 from ..scope import SCOPE
 from .params import ParamsFile, read_file, write_params
@@ -60,7 +60,7 @@ def _named_arrays(data: Any) -> tuple[list[str], list[NDArray]]:
             if not isinstance(value, NDArray):
                 raise TypeError(f"save takes a list of NDArray; item {k} is a {type(value).__name__}")
         return [], list(data)
-    raise TypeError(f"save takes an NDArray, a list of them or a dict from str to them, not a {type(data).__name__}")
+    raise AttributeValueError(f"save takes an NDArray, a list of them or a dict from str to them, not a {type(data).__name__}")
 
 
 def load(fname: str | os.PathLike[str], cls: type[NDArray] = NDArray) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from ..array import NDArray
+from ..errors import ShapeError
 
 _INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 
@@ -94,7 +95,7 @@ def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None =
 
 def _check_shapes(a: np.ndarray, b: np.ndarray) -> None:
     if a.shape != b.shape:
-        raise AssertionError(f"a.shape = {a.shape} and b.shape = {b.shape} are not equal")
+        raise ShapeError(f"a.shape = {a.shape} and b.shape = {b.shape} are not equal")
 
 
 def assert_almost_equal(a: Any, b: Any, rtol: Any = None, atol: Any = None, names: Sequence[str] = ("a", "b"), equal_nan: bool = False,

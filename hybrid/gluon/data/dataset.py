@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 from ... import recordio
 from ...array import NDArray
-from ...errors import HybridError, ShapeError
+from ...errors import AttributeValueError, ShapeError
 from .sampler import FilterSampler, Sampler, SequentialSampler
 
 
@@ -33,7 +33,7 @@ class Dataset:
         [0, 1, 2]
         """
         if num_shards < 1 or not 0 <= index < num_shards:
-            raise ValueError(f"the index of a shard is from 0 to num_shards - 1; got index={index}, num_shards={num_shards}")
+            raise AttributeValueError(f"the index of a shard is from 0 to num_shards - 1; got index={index}, num_shards={num_shards}")
         size, rest = divmod(len(self), num_shards)
         return _SampledDataset(self, SequentialSampler(size + (index < rest), size * index + min(index, rest)))
 
@@ -124,7 +124,7 @@ class ArrayDataset(Dataset):
 
     def __init__(self, *args: Any):
         if not args:
-            raise HybridError("ArrayDataset needs at least one array")
+            raise AttributeValueError("ArrayDataset needs at least one array")
         self._length = len(args[0])
         for i, data in enumerate(args):
             if len(data) != self._length:
