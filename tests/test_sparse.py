@@ -179,6 +179,28 @@ def test_gradients_are_added() -> None:
     assert not w.grad.asnumpy().any()
 
 
+def test_gradients_of_gradients() -> None:
+    """Of (C w)², once and twice, beside those of the dense product."""
+    found = []
+    for matrix in (csr(), nd.array(A)):
+        w = nd.array([[1, 2], [3, 4], [5, 6]])
+        w.attach_grad()
+        with autograd.record():
+            y = nd.dot(matrix, w)
+            g = autograd.grad((y * y * y).sum(), w, create_graph=True)[0]
+            (g * g).sum().backward()
+        found.append((g.asnumpy(), w.grad.asnumpy()))
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-5)
+    np.testing.assert_allclose(found[0][1], found[1][1], rtol=1e-5)
+    c, w = csr(), nd.ones((3, 2))
+    c.attach_grad()
+    with autograd.record():
+        y = nd.dot(c, w)
+        w += 1
+    with pytest.raises(HybridError, match="changed in place"):
+        y.backward()
+
+
 def test_scipy_comes_and_goes() -> None:
     scipy = pytest.importorskip("scipy.sparse")
     back = csr().asscipy()

@@ -76,9 +76,7 @@ class _Retain:
         self.rows = rows
 
     def _pull(self, entry: Any, grads: list[Any]) -> list[Any]:
-        g, = grads
-        kept = np.unique(self.rows)
-        return [make(RowSparseNDArray, g.shape, g.asnumpy()[kept], (kept,), g._ctx)]
+        return [retain(g if g.stype == "row_sparse" else g.tostype("default").tostype("row_sparse"), np.unique(self.rows)) for g in grads]
 
 
 def _in_place(function: Any) -> Any:

@@ -74,21 +74,3 @@ def right(a: NDArray, b: CSRNDArray, transpose_b: bool) -> np.ndarray:
     out = np.zeros((a.shape[0], b.shape[1]), values.dtype)
     out[:, columns] = values.T
     return out
-
-
-class Product:
-    """What the tape keeps of a product with a csr array on the left: how to get the gradient of the right side, without the dense matrix."""
-
-    def __init__(self, a: CSRNDArray, b: Any, transpose_a: bool):
-        self.matrix, self.transposed = a.detach(), transpose_a
-        self.other = b.asnumpy() if a._ag is not None else None
-
-    def _pull(self, entry: Any, grads: list[Any]) -> list[Any]:
-        """Gradients of both sides from that of the product; of the csr side only where one is wanted."""
-        g, = grads
-        of_right = left(self.matrix, g, not self.transposed, None)
-        if self.other is None:
-            return [None, of_right]
-        raw = g.asnumpy()
-        of_left = self.other @ raw.T if self.transposed else raw @ self.other.T
-        return [cast(of_left, "default", g._ctx), of_right]

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import dispatch
 from ..array import NDArray, array
-from ..errors import AttributeValueError
+from ..errors import AttributeValueError, HybridError
 from ..ops.registry import OPS, OpDef
 from ..scope import SCOPE
 from ..tape import Entry, Slot, flags
@@ -238,6 +238,26 @@ def route(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, n
     return found if out is None else found.copyto(out)
 
 
+class Product:
+    """What the tape keeps of a product with a csr array on the left: its gradients are products too, and can be differentiated again."""
+
+    def __init__(self, a: CSRNDArray, b: Any, transpose_a: bool):
+        self.matrix, self.transposed, self.version = a.detach(), transpose_a, b._version
+
+    def _pull(self, entry: Any, grads: list[Any]) -> list[Any]:
+        """Gradients of both sides from that of the product; of the csr side only where one is wanted."""
+        g, = grads
+        of_right = dot(self.matrix, g, transpose_a=not self.transposed)
+        if entry.sources[0] is None:
+            return [None, of_right]
+        b = entry.inputs[1]
+        if b._version != self.version:
+            raise HybridError(f"an array of shape {b.shape} was changed in place after it was multiplied with a csr array in a recorded computation, "
+                              "so the gradient of that would be wrong")
+        pair = [b, g] if self.transposed else [g, b]
+        return [dispatch.invoke(OPS["dot"], [densely(x) for x in pair], {"transpose_b": True}), of_right]
+
+
 def dot(lhs: Any, rhs: Any, transpose_a: bool = False, transpose_b: bool = False, forward_stype: str | None = None, out: Any = None, **_: Any) -> Any:
     """Product of matrices of which one at least is sparse: (m, n) and (n, k) -> (m, k).
 
@@ -254,7 +274,7 @@ def dot(lhs: Any, rhs: Any, transpose_a: bool = False, transpose_b: bool = False
     stype = None if forward_stype == "None" else forward_stype
     product.check(lhs, rhs, bool(transpose_a), bool(transpose_b))
     if isinstance(lhs, CSRNDArray) and not isinstance(rhs, CSRNDArray) and not transpose_b:
-        made = recorded(lhs, product.left(lhs, rhs, bool(transpose_a), stype), product.Product(lhs, rhs, bool(transpose_a)), [lhs, rhs])
+        made = recorded(lhs, product.left(lhs, rhs, bool(transpose_a), stype), Product(lhs, rhs, bool(transpose_a)), [lhs, rhs])
     elif isinstance(rhs, CSRNDArray) and not is_sparse(lhs) and not transpose_a and lhs._ag is None and rhs._ag is None:
         made = cast(product.right(lhs, rhs, bool(transpose_b)), stype or "csr", lhs._ctx)
     else:
