@@ -1,16 +1,49 @@
 """Names that NumPy had in MXNet's time and has no longer (``np.int``, ``np.product``): programs written then use them.
 
-They are put on the module ``numpy`` only while ``import mxnet`` means this library, and only where NumPy lacks them.
+They are put on the module ``numpy`` only while ``import mxnet`` means this library, and only where NumPy lacks them; percentile and quantile
+take ``interpolation`` again.
 """
 from __future__ import annotations
 
+import functools
+import inspect
+from typing import Any, Callable
+
 import numpy as np
+
+
+def _msort(a: Any) -> Any:
+    """A copy sorted along the first axis."""
+    return np.sort(a, axis=0)
+
+
+def _asscalar(a: Any) -> Any:
+    """The only element as a Python number."""
+    return a.item()
+
+
+def _asfarray(a: Any, dtype: Any = np.float64) -> Any:
+    """An array of floats."""
+    return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
+
 
 OLD = {"int": int, "float": float, "bool": bool, "object": object, "complex": complex, "str": str, "long": np.int64, "float_": np.float64,
        "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_, "Inf": np.inf, "Infinity": np.inf, "infty": np.inf, "NaN": np.nan,
        "product": np.prod, "cumproduct": np.cumprod, "sometrue": np.any, "alltrue": np.all, "round_": np.round,
-       "row_stack": np.vstack}
+       "row_stack": np.vstack, "in1d": np.isin, "trapz": getattr(np, "trapezoid", None) or getattr(np, "trapz", None), "msort": _msort, "asscalar": _asscalar,
+       "asfarray": _asfarray, "alen": len, "NINF": -np.inf, "PINF": np.inf, "NZERO": -0.0, "PZERO": 0.0, "bool8": np.bool_}
+RENAMED = ("percentile", "quantile")              # their ``interpolation`` is ``method`` now
 _added: list[str] = []
+_replaced: dict[str, Callable[..., Any]] = {}
+
+
+def _with_old_keyword(fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if "interpolation" in kwargs:
+            kwargs["method"] = kwargs.pop("interpolation")
+        return fn(*args, **kwargs)
+    return function
 
 
 def add() -> None:
@@ -19,6 +52,11 @@ def add() -> None:
         if name not in vars(np):
             setattr(np, name, value)
             _added.append(name)
+    for name in RENAMED:
+        fn = getattr(np, name)
+        if name not in _replaced and "interpolation" not in inspect.signature(fn).parameters:
+            _replaced[name] = fn
+            setattr(np, name, _with_old_keyword(fn))
 
 
 def take_away() -> None:
@@ -27,3 +65,5 @@ def take_away() -> None:
         name = _added.pop()
         if vars(np).get(name) is OLD[name]:
             delattr(np, name)
+    while _replaced:
+        setattr(np, *_replaced.popitem())
