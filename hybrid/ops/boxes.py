@@ -53,10 +53,15 @@ def box_iou(lhs: Node, rhs: Node, a: Attrs) -> Node:
     x, y = (to_corners(v) if a.format == "center" else v for v in (lhs, rhs))
     x = ir.reshape(x, (math.prod(lhs.shape[:-1]), 1, 4))
     y = ir.reshape(y, (1, math.prod(rhs.shape[:-1]), 4))
+    return ir.reshape(overlap(x, y), shape)
+
+
+def overlap(x: Node, y: Node) -> Node:
+    """Intersection over union of boxes (…, 4) by their corners, which broadcast: (…, 1)."""
     both = _area([ir.map(fn, _column(x, k), _column(y, k)) for k, fn in enumerate(("maximum", "maximum", "minimum", "minimum"))])
     union = _area([_column(x, k) for k in range(4)]) + _area([_column(y, k) for k in range(4)]) - both
     full = ir.map("gt", union, 0)
-    return ir.reshape(ir.map("where", full, both / ir.map("where", full, union, 1), 0), shape)
+    return ir.map("where", full, both / ir.map("where", full, union, 1), 0)
 
 
 def _area(sides: list[Node]) -> Node:

@@ -13,7 +13,7 @@ from ...lower import mode_of
 from ...ops.registry import OPS, OpDef
 from ...symbol import Symbol
 from ...symnode import SymNode, effective, known
-from . import loops, recurrent  # noqa: F401  they have forms
+from . import algorithms, loops, recurrent  # noqa: F401  they have forms
 from .builder import Graph, Value
 from .forms import FORMS
 

@@ -105,8 +105,7 @@ def form(*prims: str) -> Callable[[Any], Any]:
     return add
 
 
-WHY = {"random_bits": "it draws random numbers", "host": "it runs Python code", "host_item": "it runs Python code", "bitcast": "it reads the bits of numbers",
-       "rows": "it is an algorithm of many steps, which ONNX has no operator for"}
+WHY = {"random_bits": "it draws random numbers", "host": "it runs Python code", "host_item": "it runs Python code", "bitcast": "it reads the bits of numbers"}
 
 
 # ---- elementwise
