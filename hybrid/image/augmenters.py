@@ -10,7 +10,7 @@ import numpy as np
 from ..array import NDArray, array, wrap
 from ..device import array_module
 from ..dtype import is_int
-from ..errors import HybridError
+from ..errors import AttributeValueError
 from ..ops.image import GRAY
 from .image import _get_interp_method, center_crop, color_normalize, imresize, random_crop, random_size_crop, resize_short
 
@@ -252,14 +252,14 @@ class CastAug(Augmenter):
         return src.astype(self.typ)
 
 
-def statistics(given: Any, known: Sequence[float], name: str) -> Any:
+def statistics(given: Any, known: Sequence[float], name: str, dtype: Any = np.float32) -> Any:
     """A mean or deviation by channel: the known one for True, None for none, else as given."""
     if given is None or given is False:
         return None
     if given is True:
-        return np.array(known, np.float32)
+        return np.array(known, dtype)
     if not isinstance(given, (np.ndarray, NDArray)) or given.shape[0] not in (1, 3):
-        raise HybridError(f"{name} is True (ImageNet's), None, or an array of 1 or 3 numbers; got {given!r}")
+        raise AttributeValueError(f"{name} is True (ImageNet's), None, or an array of 1 or 3 numbers; got {given!r}")
     return given
 
 
@@ -272,7 +272,7 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
     flipped half of the time. mean, std: True for ImageNet's. The rest: strengths of colour changes.
     """
     if rand_resize and not rand_crop:
-        raise HybridError("rand_resize needs rand_crop=True")
+        raise AttributeValueError("rand_resize needs rand_crop=True")
     size = (data_shape[2], data_shape[1])
     out: list[Augmenter] = [ResizeAug(resize, inter_method)] if resize > 0 else []
     if rand_resize:

@@ -233,7 +233,7 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
                                  np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])))
     if rand_gray > 0:
         plain.append(RandomGrayAug(rand_gray))
-    mean, std = statistics(mean, (123.68, 116.28, 103.53), "mean"), statistics(std, (58.395, 57.12, 57.375), "std")
+    mean, std = statistics(mean, (123.68, 116.28, 103.53), "mean", float), statistics(std, (58.395, 57.12, 57.375), "std", float)
     if mean is not None or std is not None:
         plain.append(ColorNormalizeAug(mean, std))
     return [*out, *map(DetBorrowAug, plain)]
