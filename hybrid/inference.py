@@ -7,6 +7,7 @@ import numpy as np
 
 from . import dtype as dt
 from .errors import AttributeValueError, DTypeError, ShapeError
+from .scope import SCOPE
 from .symnode import SymNode, can_complete, effective
 
 HALVES = tuple(d for d in (dt.float16, dt.bfloat16) if d is not None)
@@ -23,6 +24,11 @@ def named_arguments(what: str, arguments: Sequence[str], inputs: Sequence[str], 
     if unknown:
         raise AttributeValueError(f"{what}: the graph has no variable {', '.join(map(repr, unknown))}; it has {', '.join(inputs)}")
     return {**dict(zip(arguments, args)), **kwargs}
+
+
+def least_length() -> int:
+    """The least length that is known: 0 under np_shape; else 0 stands for an unknown one."""
+    return 0 if SCOPE.np_shape else 1
 
 
 def key_of(n: SymNode, k: int) -> Any:
@@ -62,14 +68,15 @@ def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
     sources = [_uncast(m, k) for m, k in n.inputs]
     at = [key_of(m, k) for m, k in sources]
     ins = [shapes.get(key) for key in at]
-    unsure = [s is None or (m.opdef is None and any(v <= 0 for v in s)) for s, (m, _) in zip(ins, sources)]
+    least = least_length()
+    unsure = [s is None or (m.opdef is None and any(v < least for v in s)) for s, (m, _) in zip(ins, sources)]
     try:
         if any(unsure) and can_complete(d, unsure):
             for key, u, full in zip(at, unsure, d.complete(ins, a)):
                 if u and full is not None:
                     shapes[key] = tuple(full)
             ins = [shapes.get(key) for key in at]
-        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and not all(s)) for s, (m, _) in zip(ins, sources)):
+        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and any(v < least for v in s)) for s, (m, _) in zip(ins, sources)):
             return
         padded = len(d.inputs) - len(ins) if not d.variadic else 0
         found = d.infer([*ins, *[None] * padded], [*[dt.float32] * len(ins), *[None] * padded], a)

@@ -5,7 +5,7 @@ from typing import Any, MutableMapping, Sequence
 
 from . import dtype as dt
 from .errors import DTypeError, ShapeError
-from .inference import key_of, shapes_of
+from .inference import key_of, least_length, shapes_of
 from .ops.elementwise import one_shape
 from .symnode import SymNode, effective
 
@@ -15,10 +15,10 @@ PROBES = (240, 480)                   # lengths put in place of unknown ones: wh
 
 def partial_shapes_of(order: Sequence[SymNode], given: Any) -> dict[Any, Any]:
     """Like ``shapes_of``, with -1 for lengths that stay unknown."""
-    shapes = shapes_of(order, given)
+    shapes, least = shapes_of(order, given), least_length()
     for n in order:
         if n.opdef is None and shapes[id(n)] is not None:
-            shapes[id(n)] = tuple(d if d > 0 else UNKNOWN for d in shapes[id(n)])
+            shapes[id(n)] = tuple(d if d >= least else UNKNOWN for d in shapes[id(n)])
     for _ in range(8):
         before = dict(shapes)
         for n in (*order, *reversed(order)):
@@ -26,9 +26,9 @@ def partial_shapes_of(order: Sequence[SymNode], given: Any) -> dict[Any, Any]:
                 _step(n, shapes)
         if shapes == before:
             break
-        known = {n.name: tuple(max(d, 0) for d in s) for n in order if n.opdef is None and (s := shapes[id(n)]) is not None}
+        known = {n.name: tuple(max(d, least - 1) for d in s) for n in order if n.opdef is None and (s := shapes[id(n)]) is not None}
         found = shapes_of(order, known)
-        shapes.update({k: s if s is None else tuple(d if d > 0 else UNKNOWN for d in s) if not isinstance(k, tuple) else s
+        shapes.update({k: s if s is None else tuple(d if d >= least else UNKNOWN for d in s) if not isinstance(k, tuple) else s
                        for k, s in found.items() if s is not None and (not isinstance(k, tuple) or UNKNOWN not in s)})
     return shapes
 

@@ -260,7 +260,7 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
         raise AttributeValueError(f"attributes of a variable must be text, got {attr!r}")
     extra = {**names.notes(), **names.hidden(attr or {})}
     if shape is not None:
-        extra["__shape__"] = to_string(tuple(shape))            # NumPy's integers as plain ones
+        extra["__shape__"] = to_string(tuple(shape) if not isinstance(shape, (int, _np.integer)) else (shape,))            # NumPy's integers as plain ones
     extra.update({k: str(v) for k, v in (("__lr_mult__", lr_mult), ("__wd_mult__", wd_mult)) if v is not None})
     if dtype is not None:
         extra["__dtype__"] = str(dt.CODE_OF[dt.as_dtype(dtype)])

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from .inference import named_arguments, types_of
+from .inference import least_length, named_arguments, types_of
 from .partial_shapes import partial_shapes_of
 from .symnode import SymNode
 
@@ -35,12 +35,13 @@ class Inferring:
         ([(2, 3), (2, 3)], [(2, 3)], [])
         """
         found = self.infer_shape_partial(*args, **kwargs)
-        return found if all(s is not None and all(v > 0 for v in s) for s in self._shapes(args, kwargs)) else (None, None, None)
+        return found if all(s is not None and all(v >= least_length() for v in s) for s in self._shapes(args, kwargs)) else (None, None, None)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
-        """Like infer_shape, with () for what stays unknown and 0 for lengths that do."""
+        """Like infer_shape, with () for what stays unknown and 0 for lengths that do; under np_shape None and -1."""
         arguments, aux = self._variables()
-        found = [tuple(max(d, 0) for d in s) if s is not None else () for s in self._shapes(args, kwargs)]
+        least = least_length()
+        found = [tuple(max(d, least - 1) for d in s) if s is not None else () if least else None for s in self._shapes(args, kwargs)]
         n, m = len(arguments), len(arguments) + len(self.entries)
         return found[:n], found[n:m], found[m:]
 

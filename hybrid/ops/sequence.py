@@ -1,6 +1,8 @@
 """Operators over sequences of different lengths. Time is an axis, the batch the other of the first two."""
 from __future__ import annotations
 
+from typing import Any
+
 from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
@@ -11,6 +13,11 @@ from .shape import cut
 
 
 TAKES = {"sequence_length": lambda a: a.use_sequence_length}
+
+
+def _params(shapes: list[Any], a: Attrs) -> list[Any]:
+    """One length for each sequence."""
+    return [shapes[0], (shapes[0][1 - a.axis],)]
 
 
 def _time(data: Node, axis: int) -> tuple[int, int]:
@@ -26,7 +33,7 @@ def _lengths(sequence_length: Node, batch: int) -> Node:
     return ir.cast(sequence_length, dt.int64)
 
 
-@op("SequenceMask", "data sequence_length?", takes=TAKES, mx=("sequence_mask",), npx=("sequence_mask",), json=("_npx_sequence_mask",),
+@op("SequenceMask", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_mask",), npx=("sequence_mask",), json=("_npx_sequence_mask",),
     use_sequence_length=Bool(False), value=Float(0.0), axis=Int(0))
 def sequence_mask(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """``value`` from each sequence's length on."""
@@ -38,7 +45,7 @@ def sequence_mask(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     return ir.map("where", ir.map("lt", at, lengths), data, ir.const(a.value if dt.is_float(data.dtype) else int(a.value), data.dtype))
 
 
-@op("SequenceLast", "data sequence_length?", takes=TAKES, mx=("sequence_last",), use_sequence_length=Bool(False), axis=Int(0))
+@op("SequenceLast", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_last",), use_sequence_length=Bool(False), axis=Int(0))
 def sequence_last(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """The last step of each sequence, without the time axis."""
     steps, batch = _time(data, a.axis)
@@ -52,7 +59,7 @@ def sequence_last(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     return ir.gather(flat, step * batch + ir.iota(batch) if a.axis == 0 else step + ir.iota(batch) * steps, 0)
 
 
-@op("SequenceReverse", "data sequence_length?", takes=TAKES, mx=("sequence_reverse",), use_sequence_length=Bool(False), axis=Int(0))
+@op("SequenceReverse", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_reverse",), use_sequence_length=Bool(False), axis=Int(0))
 def sequence_reverse(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """The steps of each sequence backwards; what follows its length stays. Time is axis 0."""
     if a.axis != 0:

@@ -134,3 +134,21 @@ def stores_of_a_trainer(mx):
 @habit
 def norm_of_gradients(mx):
     return [type(mx.gluon.utils.clip_global_norm([mx.nd.array([3, 4])], 1)).__name__, float(mx.gluon.utils.clip_global_norm([mx.nd.array([3, 4])], 1))]
+
+
+@habit
+def shapes_with_lengths_of_zero(mx):
+    sym, out = mx.sym, []
+    with mx.util.np_shape(True):
+        a, b = sym.var("a"), sym.var("b", shape=(0, 3))
+        out += [(a + 1).infer_shape_partial(), (a + 1).infer_shape(), (b + 1).infer_shape(), sym.FullyConnected(b, num_hidden=2).infer_shape(),
+                sym.concat(a, b, dim=0).infer_shape(a=(2, 3)), sym.concat(a, b, dim=0).infer_shape_partial(a=(-1, 3)), (a + 1).infer_shape(a=())]
+        out.append((a * 2).simple_bind(mx.cpu(), a=(0, 2)).forward()[0].shape)
+    return out + [(b + 1).infer_shape_partial(), (b + 1).infer_shape()]
+
+
+@habit
+def shapes_of_lengths(mx):
+    x, n = mx.sym.var("x"), mx.sym.var("n")
+    return [f(x, n, use_sequence_length=True).infer_shape(x=(4, 2, 3)) for f in (mx.sym.SequenceMask, mx.sym.SequenceLast, mx.sym.SequenceReverse)] + [
+        mx.sym.var("a", shape=3).infer_shape()]
