@@ -266,7 +266,7 @@ class NDArray:
 
     def tostype(self, stype: str) -> Any:
         """A copy with another storage: 'default' (dense), 'csr' or 'row_sparse' (see ``nd.sparse``)."""
-        return self.copy() if stype == getattr(self, "stype", "default") else CONVERT[0](self, stype)
+        return self.copy() if stype == self.stype else CONVERT[0](self, stype)
 
     def as_nd_ndarray(self) -> Any:
         """The same memory as an ``nd.NDArray``."""

@@ -310,7 +310,14 @@ def _symbol_copyto(self: Symbol, other: Any) -> Any:
     return other
 
 
-Symbol.tostype = NDArray.tostype                                     # type: ignore[attr-defined]
+def _symbol_tostype(self: Symbol, stype: str) -> Symbol:
+    """A copy, in traced code; of a graph the value itself. Everything in both is dense: other storage types are an error."""
+    if stype != "default":
+        return functions.resolve("nd", "sparse.convert")(self, stype)
+    return self.copy() if SCOPE.traces else self             # type: ignore[attr-defined]
+
+
+Symbol.tostype = _symbol_tostype                                     # type: ignore[attr-defined]
 Symbol.astype = _symbol_astype                                       # type: ignore[attr-defined]
 Symbol.copyto = _symbol_copyto                                       # type: ignore[attr-defined]
 Symbol.copy = lambda self: invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]
