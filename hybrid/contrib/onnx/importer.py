@@ -9,7 +9,7 @@ from ...device import current_context
 from ...errors import AttributeValueError, FileFormatError
 from ...serialize.atomic import existing
 from ...symbol import Symbol, var
-from . import library, read_arrays, read_layers, recurrent  # noqa: F401  their nodes have forms
+from . import library, read_arrays, read_layers, read_loops, recurrent  # noqa: F401  their nodes have forms
 from .open_lengths import read
 
 

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, Mapping
+from collections import ChainMap
+from typing import Any, Callable, Mapping, MutableMapping
 
 import numpy as np
 
@@ -34,16 +35,29 @@ class Reader:
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.params: dict[str, Known] = {}
         self.variables: dict[str, Symbol] = {}
-        self.values: dict[str, Any] = {t.name: self.onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+        self.values: MutableMapping[str, Any] = {t.name: self.onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
         self.names: dict[str, int] = {}
         self.inputs = [i.name for i in model.graph.input if i.name not in self.values]
         for i in model.graph.input:
             if i.name not in self.values:
                 dtype = self.dtype(i.type.tensor_type.elem_type)
                 self.values[i.name] = var(i.name, shape=shapes.get(i.name), dtype=dtype)
-        for number, node in enumerate(model.graph.node):
+        self.outputs = self._run(model.graph)
+
+    def _run(self, graph: Any) -> list[Symbol]:
+        for number, node in enumerate(graph.node):
             self._node(node, number)
-        self.outputs = [self.symbol(o.name, self.value(o.name)) for o in model.graph.output]
+        return [self.symbol(o.name, self.value(o.name)) for o in graph.output]
+
+    def inside(self, graph: Any, given: Mapping[str, Any]) -> list[Symbol]:
+        """The results of a graph within a node, which sees the values around it. given: its inputs by name."""
+        around = self.values
+        own = {t.name: self.onnx.numpy_helper.to_array(t) for t in graph.initializer}
+        self.values = ChainMap({**own, **given}, around)
+        try:
+            return self._run(graph)
+        finally:
+            self.values = around
 
     def dtype(self, code: int) -> np.dtype:
         """The dtype of ONNX's number for it."""
