@@ -89,7 +89,7 @@ def _signature(d: OpDef) -> inspect.Signature:
 
 LAZY = {**{f"contrib.{name}": "hybrid.control_flow" for name in ("foreach", "while_loop", "cond")},      # functions that are no operators: where they are
         "cast_storage": "hybrid.sparse", "contrib.getnnz": "hybrid.sparse.contrib", "contrib.SparseEmbedding": "hybrid.sparse.contrib",
-        "contrib.boolean_mask": "hybrid.dynamic", "contrib.rand_zipfian": "hybrid.nd_updates", "nag_mom_update": "hybrid.nd_updates",
+        "CachedOp": "hybrid.gluon.cached_op", "contrib.boolean_mask": "hybrid.dynamic", "contrib.rand_zipfian": "hybrid.nd_updates", "nag_mom_update": "hybrid.nd_updates",
         **{f"contrib.multi_{name}_update": "hybrid.nd_updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}
 _cache: dict[tuple[str, str], Any] = {}
 _seen = [-1]

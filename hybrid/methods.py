@@ -334,6 +334,8 @@ def _array_copy(self: NDArray) -> NDArray:
 
 NDArray.copy = _array_copy                                           # type: ignore[method-assign]
 NDArray.__getitem__ = array_item                                     # type: ignore[attr-defined]
+NDArray._at = array_item                                             # type: ignore[attr-defined]
+NDArray._slice = lambda self, start, stop: self[start:stop]          # type: ignore[attr-defined]
 NDArray.__iter__ = lambda self: (self[i] for i in range(len(self)))  # type: ignore[attr-defined]
 _plain_setitem = NDArray.__setitem__
 

@@ -97,12 +97,15 @@ def concatenate(arrays: Sequence[Any], axis: int = 0, always_copy: bool = True) 
 
 
 def from_numpy(ndarray: _np.ndarray, zero_copy: bool = True) -> Any:
-    """An array on the CPU that shares a NumPy array's memory."""
+    """An array on the CPU that shares a NumPy array's memory, which can then be written through the result alone."""
     raw = _np.asarray(ndarray)
     as_dtype(raw.dtype)                                       # DTypeError for text, objects, complex numbers
-    out = wrap(raw if zero_copy else raw.copy(), Context("cpu", 0))
+    if zero_copy and not raw.flags.c_contiguous:
+        raise ValueError("from_numpy shares memory with arrays in C order alone: pass zero_copy=False, or numpy.ascontiguousarray(x)")
+    out = wrap(raw.view() if zero_copy else raw.copy(), Context("cpu", 0))
     if zero_copy:
-        out._exposed()                                        # others write this memory, and no array is told
+        raw.flags.writeable = False                           # as in MXNet: changes go through the array
+        out._exposed()                                        # other views of this memory may be written, and no array is told
     return out
 
 

@@ -164,3 +164,30 @@ def test_deviation_of_integers_is_compiled(dtype: str) -> None:
     out = mx.hybridize(lambda x: mx.np.std(x, axis=None, keepdims=True))(x)
     assert out.shape == (1, 1, 1)
     np.testing.assert_allclose(out.asnumpy().ravel(), [np.arange(24).std()], rtol=1e-5)
+
+
+def test_cached_op() -> None:
+    x, w = nd.array([[1, 2], [3, 4]]), nd.array([[1, 0], [2, 1], [0, 3]])
+    op = nd.CachedOp(sym.FullyConnected(sym.var("x"), num_hidden=3, no_bias=True, name="fc"), [("static_alloc", "True")])
+    x.attach_grad()
+    with autograd.record():
+        y = op(x, w)
+    y.backward()
+    np.testing.assert_array_equal(y.asnumpy(), x.asnumpy() @ w.asnumpy().T)
+    np.testing.assert_array_equal(x.grad.asnumpy(), [w.asnumpy().sum(0)] * 2)
+    out = nd.zeros((2, 3))
+    assert op(x, w, out=out) is out and out.sum().asscalar() == y.asnumpy().sum()
+    with pytest.raises(ValueError, match="2 arrays"):
+        op(x)
+
+
+def test_arrays_over_numpys_memory() -> None:
+    raw = np.ones((2, 3), np.float32)
+    x = nd.from_numpy(raw)
+    x += 1
+    assert raw.tolist() == [[2] * 3] * 2 and not raw.flags.writeable
+    with pytest.raises(ValueError, match="C order"):
+        nd.from_numpy(np.ones((2, 3), np.float32).T)
+    other = np.ones(2, np.float32)
+    nd.from_numpy(other, zero_copy=False)[:] = 5
+    assert other.tolist() == [1, 1] and other.flags.writeable

@@ -200,7 +200,7 @@ def test_memory_that_others_write() -> None:
 
 def test_arrays_taken_over_without_a_copy() -> None:
     raw = random(32, 32, 3, 3)
-    w, x = nd.from_numpy(raw), nd.array(random(2, 32, 8, 8))
+    w, x = nd.from_numpy(raw.view()), nd.array(random(2, 32, 8, 8))          # what is handed over can no longer be written itself
 
     @mx.hybridize
     def f(x: Any) -> Any:
