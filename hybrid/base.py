@@ -8,7 +8,7 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .errors import HybridError, MXNetError, NotImplementedForSymbol
+from .errors import HybridError, MXNetError, NotImplementedForSymbol, NotSupportedForSparseNDArray
 
 string_types = (str,)
 numeric_types = (float, int, np.generic)
@@ -26,13 +26,6 @@ class _NullType:
 
 
 _Null = _NullType()
-
-
-class NotSupportedForSparseNDArray(MXNetError):
-    """A method that sparse arrays do not have."""
-
-    def __init__(self, function: Any, alias: str | None, *args: Any):
-        super().__init__(f"Function {getattr(function, '__name__', function)} is not supported for sparse arrays")
 
 
 error_types: dict[str, type] = {"NotImplementedForSymbol": NotImplementedForSymbol, "ValueError": ValueError, "TypeError": TypeError,

@@ -45,6 +45,13 @@ class NotImplementedForSymbol(HybridError):
                          (f" with arguments ({', '.join(str(type(a)) for a in args)})" if args else "") + " is not implemented for Symbol and only available in NDArray.")
 
 
+class NotSupportedForSparseNDArray(AttributeValueError):
+    """What dense arrays can do and sparse ones cannot. function: its name, or the function."""
+
+    def __init__(self, function: Any, alias: str | None = None, *args: Any):
+        super().__init__(f"Function {getattr(function, '__name__', function)} is not supported for sparse arrays: use x.tostype('default') first")
+
+
 class UnevaluatedError(TraceError, NotImplementedForSymbol):
     """Numbers asked for of a value that has none yet."""
 

@@ -108,7 +108,7 @@ class Parameter:
 
     @property
     def stype(self) -> str:
-        """Always 'default': arrays are dense."""
+        """Always 'default': parameters are dense."""
         return "default"
 
     # ---- initialization
@@ -198,7 +198,7 @@ class Parameter:
         return self._check(ctx)
 
     def row_sparse_data(self, row_id: Any) -> Any:
-        """The array on ``row_id``'s device, for a parameter of stype row_sparse: all rows, since arrays are dense."""
+        """The array on ``row_id``'s device, for a parameter of stype row_sparse: all rows, since parameters are dense."""
         if self._stype != "row_sparse":
             raise HybridError(f"Parameter {self.name!r} has stype {self._stype!r}, so it has no row_sparse_data(): use data()")
         return self.data(row_id.context)

@@ -11,13 +11,13 @@ import numpy as np
 
 from .. import dispatch, functions
 from ..array import NDArray
-from ..errors import AttributeValueError, ShapeError
+from ..errors import AttributeValueError, NotSupportedForSparseNDArray, ShapeError
 from ..methods import BINARY, two
 from ..ops.registry import OPS
 from .create import array, cast_storage, csr_matrix, empty, of_storage, refuse_trace, row_sparse_array, zeros
 from .rules import densely, dot, recorded, route, take_rows
 from .updates import adagrad_update
-from .storage import KINDS, BaseSparseNDArray, CSRNDArray, NotSupportedForSparseNDArray, RowSparseNDArray, cast, make, storage_type
+from .storage import KINDS, BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast, make, storage_type
 
 NDArray = NDArray  # noqa: PLW0127  MXNet's module has it
 dispatch.ROUTE.append(route)
@@ -95,7 +95,7 @@ def _bracket(self: CSRNDArray, key: Any) -> Any:
             raise IndexError(f"index {key} of an array of shape {self.shape}")
         key = slice(int(key) % self.shape[0], int(key) % self.shape[0] + 1)
     if not isinstance(key, slice) or key.step not in (None, 1):
-        raise NotSupportedForSparseNDArray(f"x[{key!r:.60}] (x[i] and x[a:b] are)", self.stype)
+        raise NotSupportedForSparseNDArray(f"x[{key!r:.60}] (x[i] and x[a:b] are)")
     begin, end, _ = key.indices(self.shape[0])
     return dispatch.invoke(OPS["slice"], [self], {"begin": (begin,), "end": (max(begin, end),)}, hint="slice")
 
@@ -104,7 +104,7 @@ def _whole(self: RowSparseNDArray, key: Any) -> Any:
     """x[:], the array itself; other brackets are not supported."""
     if isinstance(key, slice) and key == slice(None):
         return self
-    raise NotSupportedForSparseNDArray(f"x[{key!r:.60}] (only x[:] is; x.retain(rows) keeps rows)", self.stype)
+    raise NotSupportedForSparseNDArray(f"x[{key!r:.60}] (only x[:] is; x.retain(rows) keeps rows)")
 
 
 for _cls in KINDS.values():

@@ -11,14 +11,7 @@ import numpy as np
 from .. import dtype as dt
 from ..array import NDArray, array, wrap
 from ..device import Context
-from ..errors import AttributeValueError, HybridError, ShapeError
-
-
-class NotSupportedForSparseNDArray(AttributeValueError):
-    """What dense arrays can do and sparse ones cannot."""
-
-    def __init__(self, what: str, stype: str):
-        super().__init__(f"{what} is not supported for an array of storage type {stype!r}: use x.tostype('default') first")
+from ..errors import AttributeValueError, HybridError, NotSupportedForSparseNDArray, ShapeError
 
 
 def on_host(raw: Any) -> np.ndarray:
@@ -149,7 +142,7 @@ class BaseSparseNDArray(NDArray):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not (isinstance(key, slice) and key == slice(None) or key is Ellipsis):
-            raise NotSupportedForSparseNDArray(f"x[{key!r:.60}] = value (only x[:] = value is)", self.stype)
+            raise NotSupportedForSparseNDArray(f"x[{key!r:.60}] = value (only x[:] = value is)")
         if isinstance(value, NDArray):
             self._assign(value)
         else:
@@ -191,10 +184,10 @@ class BaseSparseNDArray(NDArray):
 
     def reshape(self, *shape: Any, **_: Any) -> Any:
         """Not supported."""
-        raise NotSupportedForSparseNDArray("reshape", self.stype)
+        raise NotSupportedForSparseNDArray("reshape")
 
     def __iter__(self) -> Any:
-        raise NotSupportedForSparseNDArray("a loop over the rows", self.stype)
+        raise NotSupportedForSparseNDArray("a loop over the rows")
 
 
 class CSRNDArray(BaseSparseNDArray):
