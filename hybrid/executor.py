@@ -60,7 +60,7 @@ class Executor:
         """The results of the last ``forward``; zeros before the first."""
         if self._results is None:
             shapes = self._symbol.infer_shape(**{n: a.shape for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
-            types = self._symbol.infer_type(**{n: a.dtype for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
+            types = self._symbol._types(**{n: a.dtype for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
             if shapes is None or types is None:
                 return []
             self._results = [wrap(array_module(self._ctx).zeros(s, t), self._ctx) for s, t in zip(shapes, types)]
@@ -231,7 +231,7 @@ def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write
     if found[0] is None:
         partly = dict(zip(self.list_arguments(), self.infer_shape_partial(**shapes)[0]))
         raise ShapeError(f"simple_bind: the shapes {shapes} do not tell the shape of {', '.join(n for n, s in partly.items() if not s or 0 in s)}")
-    types = self.infer_type(**(type_dict or {}))
+    types = self._types(**(type_dict or {}))
     float32 = np.dtype("float32")
 
     def blank(shape: Any, dtype: Any) -> NDArray:

@@ -298,6 +298,8 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
     name = names.current().get(name, hint or d.name.lower())
     if not d.variadic:
         entries = _complete_inputs(d, a, entries, name, own_notes)
+    elif d.arity_attr:                                       # MXNet makes variables for inputs that are counted and not given
+        entries += [var(f"{name}_arg{i}")._one() for i in range(len(entries), int(attrs[d.arity_attr]))]
     if casts:
         entries = casts[0].entries(d, a, entries)
     if SCOPE.recording and SCOPE.traces:

@@ -51,10 +51,13 @@ class Inferring:
         return self._ordered(partial_shapes_of(self.nodes(), given))
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
-        """Like infer_type, with None for what stays unknown. Every dtype is known when one is."""
-        found = self.infer_type(*args, **kwargs)
+        """Like infer_type, with None for what stays unknown: where nothing is said, and behind a cast."""
+        found = self._types(*args, **kwargs)
         arguments, aux = self._variables()
-        return tuple([None] * len(part) for part in (arguments, self.entries, aux)) if found[0] is None else found
+        if found[0] is None:
+            return tuple([None] * len(part) for part in (arguments, self.entries, aux))
+        hidden = self._behind_casts(args, kwargs)
+        return [None if n.name in hidden else t for n, t in zip(arguments, found[0])], found[1], found[2]
 
     def _ordered(self, found: Mapping[Any, Any]) -> list[Any]:
         arguments, aux = self._variables()
@@ -62,7 +65,21 @@ class Inferring:
         return [*(found[id(n)] for n in arguments), *outputs, *(found[id(n)] for n in aux)]
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
-        """(argument, output, auxiliary) dtypes; Nones when nothing is known."""
+        """(argument, output, auxiliary) dtypes; Nones when what is given does not tell them."""
+        return self._types(*args, **kwargs) if not self._behind_casts(args, kwargs) else (None, None, None)
+
+    def _behind_casts(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[str]:
+        """Arguments that are cast and nothing else, so that their dtype cannot be known unless it is given."""
+        given = named_arguments("infer_type", self.list_arguments(), self.list_inputs(), args, kwargs)
+        users: dict[str, set[str]] = {}
+        for n in self.nodes():
+            for m, _ in n.inputs:
+                if m.opdef is None and m.info[0][1] is None and given.get(m.name) is None:
+                    users.setdefault(m.name, set()).add(n.opdef.name if n.opdef is not None else "")
+        return {name for name, ops in users.items() if ops == {"Cast"}}
+
+    def _types(self, *args: Any, **kwargs: Any) -> Any:
+        """(argument, output, auxiliary) dtypes, float32 where nothing is told; Nones when nothing is known at all."""
         given = named_arguments("infer_type", self.list_arguments(), self.list_inputs(), args, kwargs)
         order = self.nodes()
         if not any(given.get(n.name) is not None or n.info[0][1] is not None for n in order if n.opdef is None) and self.list_inputs():

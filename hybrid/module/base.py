@@ -106,7 +106,7 @@ class BaseModule:
                 return
             self.prepare(batch)
             self.forward(batch, is_train=False)
-            pad = batch.pad or 0
+            pad = getattr(batch, "pad", 0) or 0
             yield [out[0:out.shape[0] - pad] for out in self.get_outputs()], nbatch, batch
 
     def predict(self, eval_data: Any, num_batch: int | None = None, merge_batches: bool = True, reset: bool = True, always_output_list: bool = False,

@@ -306,10 +306,10 @@ class Module(BaseModule):
     def _arrays(self, batch: Any) -> list[tuple[DataDesc, Any]]:
         """The arrays of a batch with their descriptions; makes executors for new shapes."""
         if isinstance(batch, list):                          # of one batch a device
-            joined = [[resolve("nd", "concat")(*xs, dim=0) for xs in zip(*(getattr(b, what) or () for b in batch))] for what in ("data", "label")]
+            joined = [[resolve("nd", "concat")(*xs, dim=0) for xs in zip(*(getattr(b, what, None) or () for b in batch))] for what in ("data", "label")]
             data, label, described = joined[0], joined[1], batch[0]
         else:
-            data, label, described = list(batch.data), list(batch.label or ()), batch
+            data, label, described = list(batch.data), list(getattr(batch, "label", None) or ()), batch      # also a namedtuple of data alone
         if len(data) != len(self._data_shapes):
             raise AttributeValueError(f"forward: a batch has {len(data)} arrays of data, the module is bound for {len(self._data_shapes)} ({', '.join(self._data_names)})")
         own = renamed(getattr(described, "provide_data", None), self._data_shapes, data)

@@ -86,7 +86,7 @@ class Replica:
             partly = dict(zip(symbol.list_arguments(), symbol.infer_shape_partial(**shapes)[0]))
             raise ShapeError(f"the input shapes {dict(shapes)} do not tell the shape of {', '.join(n for n, s in partly.items() if not s or 0 in s)}: "
                              "give its shape too (label_shapes), or in sym.var(name, shape=...)")
-        dtypes = symbol.infer_type(**types)
+        dtypes = symbol._types(**types)
         arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
         args, grads = {}, {}
         for name, shape, dtype in zip(arguments, known[0], dtypes[0] or [np.float32] * len(arguments)):

@@ -152,3 +152,29 @@ def shapes_of_lengths(mx):
     x, n = mx.sym.var("x"), mx.sym.var("n")
     return [f(x, n, use_sequence_length=True).infer_shape(x=(4, 2, 3)) for f in (mx.sym.SequenceMask, mx.sym.SequenceLast, mx.sym.SequenceReverse)] + [
         mx.sym.var("a", shape=3).infer_shape()]
+
+
+@habit
+def batches_of_data_alone(mx):
+    import collections
+    batch = collections.namedtuple("Batch", ["data"])
+    mod = mx.mod.Module(mx.sym.SoftmaxOutput(mx.sym.var("data"), name="softmax"))
+    mod.bind([("data", (2, 3))], for_training=False)
+    mod.init_params()
+    mod.forward(batch([mx.nd.zeros((2, 3))]))
+    return mod.get_outputs()[0].asnumpy().tolist()
+
+
+@habit
+def inputs_that_are_counted(mx):
+    return [mx.sym.Concat(name="c", num_args=3).list_arguments(), mx.sym.Concat(mx.sym.var("a"), name="d", num_args=2).list_arguments(),
+            mx.sym.ElementWiseSum(name="e", num_args=2).list_arguments()]
+
+
+@habit
+def types_behind_casts(mx):
+    out = mx.sym.var("data") + mx.sym.cast(mx.sym.var("prev"), dtype="float32")
+
+    def names(found):
+        return [None if part is None else [None if t is None else t.__name__ for t in part] for part in found]
+    return [names(out.infer_type(data="float32")), names(out.infer_type_partial(data="float32")), names(out.infer_type(prev="float16"))]
