@@ -9,8 +9,9 @@ from ...device import current_context
 from ...errors import AttributeValueError, FileFormatError
 from ...serialize.atomic import existing
 from ...symbol import Symbol, var
-from . import library, read_arrays, read_layers, read_loops, recurrent  # noqa: F401  their nodes have forms
+from . import library, read_arrays, read_layers, read_loops, read_resize, recurrent  # noqa: F401  their nodes have forms
 from .open_lengths import read
+from .reader import inlined
 
 
 def _model(model_file: Any) -> Any:
@@ -22,7 +23,7 @@ def _model(model_file: Any) -> Any:
         raise FileFormatError(f"{path} is no valid ONNX model: {str(err)[:300]}") from err
     if not model.graph.output:
         raise FileFormatError(f"{path} is no valid ONNX model: its graph has no outputs")
-    return model
+    return inlined(model)
 
 
 def import_model(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:

@@ -21,3 +21,9 @@ def evaluator() -> Any:
     """The package's own evaluator of nodes on NumPy's arrays."""
     from onnx.reference import ReferenceEvaluator  # noqa: PLC0415
     return ReferenceEvaluator
+
+
+def inliner() -> Any:
+    """The package's function that writes out functions (since onnx 1.15)."""
+    from onnx.inliner import inline_selected_functions  # noqa: PLC0415
+    return inline_selected_functions

@@ -301,3 +301,25 @@ def softmax(n: OnnxNode) -> Symbol:
         return n.op(name, n[0], axis=axis)
     flat = n.op("Reshape", n[0], shape=(math.prod(shape[:axis]), -1))           # before opset 13 over all axes from this one on
     return n.op("reshape_like", n.op(name, flat, axis=-1), n[0])
+
+
+# ---- sampling, sequences, matrices
+@reads("GridSample")
+def grid_sample(n: OnnxNode) -> Symbol:
+    if (n.attr("mode", "bilinear"), n.attr("padding_mode", "zeros"), n.attr("align_corners", 0)) not in (("bilinear", "zeros", 1), ("linear", "zeros", 1)) or len(n.shape()) != 4:
+        raise n.fail("only pictures, linear sampling with padding_mode='zeros' and align_corners=1 is supported")
+    return n.op("BilinearSampler", n[0], n.op("transpose", n[1], axes=(0, 3, 1, 2)))
+
+
+@reads("ReverseSequence")
+def reverse_sequence(n: OnnxNode) -> Symbol:
+    if (n.attr("time_axis", 0), n.attr("batch_axis", 1)) == (0, 1):
+        return n.op("SequenceReverse", n[0], n[1], use_sequence_length=True)
+    turned = n.op("SequenceReverse", n.op("SwapAxis", n[0], dim1=0, dim2=1), n[1], use_sequence_length=True)
+    return n.op("SwapAxis", turned, dim1=0, dim2=1)
+
+
+@reads("Det")
+def det(n: OnnxNode) -> Symbol:
+    y = n.op("_linalg_det", n[0])
+    return n.op("_np_reshape", y, newshape=()) if len(n.shape()) == 2 else y

@@ -16,6 +16,7 @@ from . import library
 
 Known = np.ndarray
 FORMS: dict[str, Callable[["OnnxNode"], Any]] = {}
+KNOWN = {"Constant", "ConstantOfShape", "Range"}         # of constants alone; reads() adds the others
 MOST_FOLDED = 2**22                     # elements that a constant made of constants may have
 
 
@@ -23,8 +24,19 @@ def reads(*kinds: str) -> Callable[[Any], Any]:
     """Register how nodes are read: a function of an OnnxNode that gives a Symbol, numbers (an array), or a list for several outputs."""
     def add(fn: Any) -> Any:
         FORMS.update(dict.fromkeys(kinds, fn))
+        KNOWN.update(kinds)
         return fn
     return add
+
+
+def inlined(model: Any) -> Any:
+    """The model with the functions in it, and operators that ONNX defines by others and that are not known here, written out."""
+    if not model.functions and all(n.op_type in KNOWN for n in model.graph.node):
+        return model
+    try:
+        return library.inliner()(model, [("", name) for name in KNOWN], exclude=True, inline_schema_functions=True)
+    except Exception:                                      # noqa: BLE001  what stays unknown is named when it is read
+        return model
 
 
 class Reader:
