@@ -89,7 +89,7 @@ def test_errors_name_what_was_given() -> None:
         (lambda: nd.ones((2, 2, 2)).tostype("csr"), ShapeError, "2 axes"), (lambda: c.tostype("row_sparse"), ValueError, "tostype\\('default'\\)"),
         (lambda: c.__setitem__(0, 1), HybridError, "only x\\[:\\] = value"), (lambda: c[0, 1], HybridError, "tostype\\('default'\\)"),
         (lambda: c[7], IndexError, "index 7"), (lambda: c[0:4:2], HybridError, "not supported"), (lambda: r[1], HybridError, "retain"),
-        (lambda: c.reshape((12,)), HybridError, "reshape"), (lambda: list(c), HybridError, "loop"), (lambda: c.copyto(rows()), TypeError, "row_sparse"),
+        (lambda: c.reshape((12,)), HybridError, "reshape"), (lambda: list(r), HybridError, "loop"), (lambda: c.copyto(rows()), TypeError, "row_sparse"),
         (lambda: c.__setitem__(slice(None), nd.ones((2, 2))), ShapeError, r"\(2, 2\)"), (lambda: r.retain(nd.array([7])), ShapeError, "from 0 to 3"),
         (lambda: nd.sparse.retain(d, nd.array([1])), ValueError, "'default'"), (lambda: nd.sparse.dot(c, nd.ones((3,))), ShapeError, "axis of length 1"),
         (lambda: nd.sparse.dot(c, nd.ones((4, 2))), ShapeError, "do not fit"), (lambda: nd.sparse.dot(c, nd.ones((3, 2), dtype="float64")), TypeError, "dtypes differ"),
@@ -139,6 +139,8 @@ def test_products_do_not_make_the_matrix_dense() -> None:
     assert y[:3].asnumpy().tolist() == [[3, 3], [3, 3], [0, 0]]
     assert w.grad.indices.asnumpy().tolist() == [3, 17, 999_999] and w.grad.data.asnumpy()[:, 0].tolist() == [1, 3, 2]
     assert nd.sparse.dot(x, y, transpose_a=True).data.asnumpy()[:, 1].tolist() == [3, 9, 6] and (x * 2)[0:2].sum().asscalar() == 12
+    assert x.sum().asscalar() == 6 and x.sum(axis=1)[:2].asnumpy().tolist() == [3, 3] and x.sum(axis=0, keepdims=True).shape == (1, n) and x.norm().asscalar() > 3.7
+    assert nd.mean(w.grad).asscalar() == np.float32(12 / (2 * n)) and [row.shape for row in x[:2]] == [(1, n)] * 2
 
 
 def test_places_given_as_pairs_are_added() -> None:

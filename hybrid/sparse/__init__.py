@@ -112,6 +112,7 @@ for _cls in KINDS.values():
         setattr(_cls, f"__{_name}__", (lambda f: lambda self, other: f(self, other))(_function))
         setattr(_cls, f"__i{_name}__", _in_place(_function))
 setattr(CSRNDArray, "__getitem__", _bracket)
+setattr(CSRNDArray, "__iter__", lambda self: (self[i] for i in range(len(self))))
 setattr(RowSparseNDArray, "__getitem__", _whole)
 setattr(RowSparseNDArray, "retain", retain)
 

@@ -17,6 +17,7 @@ from ..scope import SCOPE
 from ..tape import Entry, Slot, flags
 from . import product, updates
 from .create import from_places, refuse_trace, zeros
+from .reduction import reduced
 from .storage import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast, make
 
 Rule = Callable[[OpDef, Sequence[Any], Mapping[str, Any], str], Any]
@@ -185,7 +186,7 @@ RULES: dict[str, Rule] = {**dict.fromkeys(_ZERO_AT_ZERO, _unary), **dict.fromkey
                           **dict.fromkeys(("_mul_scalar", "_div_scalar", "_scatter_plus_scalar", "_scatter_minus_scalar"), _unary),
                           "clip": _clip, "zeros_like": _zeros_like, "elemwise_add": _sum, "elemwise_sub": _sum, "elemwise_mul": _times, "elemwise_div": _ratio,
                           "_scatter_elemwise_div": _ratio_of_rows, "broadcast_mul": _broadcast, "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice,
-                          "take": _take, "Concat": _concat}
+                          "take": _take, "Concat": _concat, "sum": reduced, "mean": reduced, "norm": reduced}
 
 
 
