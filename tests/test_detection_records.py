@@ -1,4 +1,4 @@
-"""ImageDetRecordIter's random changes, drawn boxes, and changes of colour; what is not random is compared with MXNet in test_file_iterators.py."""
+"""ImageDetRecordIter's random changes, drawn boxes, changes of colour and affine maps; what is not random is compared with MXNet in test_file_iterators.py."""
 from __future__ import annotations
 
 import colorsys
@@ -12,6 +12,7 @@ import hybrid as mx
 from hybrid import recordio
 from hybrid.errors import AttributeValueError, FileFormatError, ShapeError
 from hybrid.image.colours import shifted
+from hybrid.image.warp import affine
 
 pytest.importorskip("PIL")
 GRID = [(k, k % 10 / 10 + 0.02, k // 10 / 10 + 0.02, k % 10 / 10 + 0.08, k // 10 / 10 + 0.08) for k in range(100)]
@@ -114,6 +115,16 @@ def test_the_classification_iterator_changes_them_too(grid: str) -> None:
     plain, changed = (next(mx.io.ImageRecordIter(path_imgrec=grid, data_shape=(3, 40, 80), batch_size=1, **more)).data[0].asnumpy()
                       for more in ({}, {"random_h": 20, "random_s": 20, "random_l": 20, "seed": 3}))
     assert plain.shape == changed.shape and 0.5 < abs(plain - changed).mean() < 80
+
+
+def test_affine_maps() -> None:
+    pixels = np.random.RandomState(1).randint(0, 256, (5, 7, 3)).astype(np.uint8)
+    same, turned = np.array([[1, 0, 0], [0, 1, 0]], float), np.array([[-1, 0, 6], [0, -1, 4]], float)
+    for nearest in (False, True):
+        assert (affine(pixels, same, (5, 7), 9, nearest) == pixels).all() and (affine(pixels, turned, (5, 7), 9, nearest) == pixels[::-1, ::-1]).all()
+    half = affine(pixels, same + np.array([[0, 0, 0.5], [0, 0, 0]]), (6, 8), 100)
+    assert (half[:5, 1:7] == np.floor((pixels[:, :-1].astype(float) + pixels[:, 1:]) / 2 + 0.5)).all()
+    assert (half[:5, 0] == np.floor((pixels[:, 0].astype(float) + 100) / 2 + 0.5)).all() and (half[5] == 100).all()
 
 
 BAD: dict[str, tuple[Any, Any, str]] = {

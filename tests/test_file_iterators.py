@@ -59,6 +59,15 @@ def test_every_change_of_colours_and_parts_of_random_area(folder: Path) -> None:
         assert x.shape == (3, 3, 16, 16) and np.isfinite(x).all() and x.std() > 1
 
 
+def test_random_turns_scales_and_ratios(folder: Path) -> None:
+    options = {"path_imgrec": str(folder / "p.rec"), "data_shape": (3, 16, 16), "batch_size": 7, "fill_value": 0}
+    plain = next(mx.io.ImageRecordIter(**options)).data[0].asnumpy()
+    for change in ({"max_rotate_angle": 40}, {"max_shear_ratio": 0.3}, {"max_random_scale": 1.5, "min_random_scale": 0.8}, {"max_aspect_ratio": 0.3},
+                   {"min_aspect_ratio": 0.5, "max_aspect_ratio": 2}):
+        first, same, other = (next(mx.io.ImageRecordIter(**options, **change, seed=s)).data[0].asnumpy() for s in (1, 1, 2))
+        assert (first == same).all() and abs(first - other).mean() > 1 and abs(first - plain).mean() > 1
+
+
 def test_mean_of_a_file(folder: Path) -> None:
     mean = np.random.RandomState(0).uniform(0, 99, (3, 16, 16)).astype("float32")
     mx.nd.save(str(folder / "mean.params"), {"mean_img": mx.nd.array(mean)})
@@ -116,7 +125,7 @@ BAD = {
     "no digits": (lambda d: mx.io.MNISTIter(image=str(d / "data.csv"), label=str(d / "kinds")), FileFormatError, "MNIST"),
     "swapped": (lambda d: mx.io.MNISTIter(image=str(d / "kinds"), label=str(d / "digits")), FileFormatError, "0x801"),
     "no records": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "data.csv"), data_shape=(3, 8, 8), batch_size=1), HybridError, "data.csv"),
-    "rotation": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "p.rec"), data_shape=(3, 8, 8), batch_size=1, max_rotate_angle=10), AttributeValueError, "ImageIter"),
+    "rotation": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "p.rec"), data_shape=(3, 8, 8), batch_size=1, rotate_list=(10, 20)), AttributeValueError, "ImageIter"),
     "list": (lambda d: mx.image.ImageIter(1, (3, 8, 8), path_imglist=str(d / "data.csv"), path_root=str(d)), FileFormatError, "line 1"),
     "no boxes": (lambda d: mx.image.ImageDetIter(1, (3, 8, 8), imglist=[[1.0, "0.png"]], path_root=str(d)), FileFormatError, "label"),
     "shuffled without an index": (lambda d: mx.image.ImageIter(1, (3, 8, 8), path_imgrec=str(d / "p.rec"), shuffle=True), AttributeValueError, "path_imgidx"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import codec, recordio
 from ..errors import AttributeValueError, FileFormatError, ShapeError
-from ..image import CreateAugmenter
+from ..image import CreateAugmenter, warp
 from ..image import image as pictures
 from ..image.colours import shifted
 from ..image.iterator import read_list
@@ -21,9 +21,8 @@ from .rows import MXDataIter, _part, files_of
 
 # Options of MXNet's iterator that are accepted and change nothing here, and those whose other values are refused
 PLAIN = {"aug_seq", "preprocess_threads", "verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", "prefetch_buffer", "ctx", "seed_aug",
-          "max_img_size", "min_img_size", "cudnn_tune", "batch_p"}
-_REFUSED = {"max_rotate_angle": 0, "max_shear_ratio": 0, "rotate": -1, "rotate_list": (),
-            "max_random_scale": 1.0, "min_random_scale": 1.0}
+          "cudnn_tune", "batch_p"}
+_REFUSED = {"rotate_list": ()}
 
 
 class _Records:
@@ -128,11 +127,12 @@ class ImageRecordIter(RecordPictures):
     labels are taken. data_shape: (1 or 3 channels, height, width). label_width: labels a picture. shuffle, seed; num_parts, part_index: the
     part that is read. preprocess_threads: for decoding.
 
-    In this order: resize (shorter edge; a smaller picture is enlarged); pad (border of fill_value); random_resized_crop (of min_random_area to max_random_area and
-    min_aspect_ratio to max_aspect_ratio), or a crop from anywhere (rand_crop) or the middle, of min_crop_size to max_crop_size where given;
-    random_h, random_s, random_l (hue of 180, saturation and lightness of 255); brightness, contrast, saturation, pca_noise; rand_mirror or mirror;
-    then (x - mean) * scale / std by channel (mean_r …, std_r …, or the file mean_img). Rotation, shearing and random scales are not supported: use
-    ImageIter with augmenters.
+    In this order: resize (shorter edge; a smaller picture is enlarged); turned, sheared and scaled (rotate or max_rotate_angle, max_shear_ratio,
+    max_random_scale and min_random_scale, max_aspect_ratio; see ``image.warp``); pad (border of fill_value); random_resized_crop (of
+    min_random_area to max_random_area and min_aspect_ratio to max_aspect_ratio), or, also where no such part fits, a crop from anywhere
+    (rand_crop) or the middle, of min_crop_size to max_crop_size where given; random_h, random_s, random_l (hue of 180, saturation and lightness
+    of 255); brightness, contrast, saturation, pca_noise; rand_mirror or mirror; then (x - mean) * scale / std by channel (mean_r …, std_r …, or
+    the file mean_img).
     """
     kind = "float32"
 
@@ -162,12 +162,13 @@ class ImageRecordIter(RecordPictures):
     def _cut(self, pixels: np.ndarray, rng: random.Random) -> np.ndarray:
         """A part of a picture in the wanted size."""
         o, (_, height, width) = self._options, self._shape
-        method = int(o["inter_method"])
+        method, pixels = int(o["inter_method"]), warp.warped(pixels, o, rng)
         if o["pad"] > 0:
             pixels = np.pad(pixels, ((o["pad"],) * 2, (o["pad"],) * 2, (0, 0)), constant_values=o["fill_value"])
         h, w = pixels.shape[:2]
-        if o["random_resized_crop"]:
-            y, x, ch, cw = _part_of_area(o, h, w, rng)
+        found = _part_of_area(o, h, w, rng) if o["random_resized_crop"] else None
+        if found is not None:
+            y, x, ch, cw = found
         else:
             low, high = o["min_crop_size"], o["max_crop_size"]
             ch, cw = (rng.randint(low if low > 0 else high, high),) * 2 if high > 0 else (height, width)
@@ -207,8 +208,8 @@ def resized(pixels: np.ndarray, size: tuple[int, int], method: int) -> np.ndarra
     return pictures.imresize(array(pixels, dtype=pixels.dtype), size[1], size[0], method).asnumpy()
 
 
-def _part_of_area(o: dict[str, Any], h: int, w: int, rng: random.Random) -> tuple[int, int, int, int]:
-    """Top, left, height and width of a random part; the middle square after ten draws that do not fit."""
+def _part_of_area(o: dict[str, Any], h: int, w: int, rng: random.Random) -> tuple[int, int, int, int] | None:
+    """Top, left, height and width of a random part; None after ten draws that do not fit."""
     low, high = o["min_aspect_ratio"], o["max_aspect_ratio"]
     low, high = (1 - high, 1 + high) if low is None else (low, high)
     for _ in range(10):
@@ -218,12 +219,11 @@ def _part_of_area(o: dict[str, Any], h: int, w: int, rng: random.Random) -> tupl
             cw, ch = ch, cw
         if 0 < cw <= w and 0 < ch <= h:
             return rng.randint(0, h - ch), rng.randint(0, w - cw), ch, cw
-    side = min(h, w)
-    return (h - side) // 2, (w - side) // 2, side, side
+    return None
 
 
 _DEFAULTS: dict[str, Any] = {
-    "resize": -1, "rand_crop": False, "random_resized_crop": False, "max_aspect_ratio": 0.0, "min_aspect_ratio": None, "max_crop_size": -1, "min_crop_size": -1,
+    **warp.OPTIONS, "resize": -1, "rand_crop": False, "random_resized_crop": False, "max_crop_size": -1, "min_crop_size": -1,
     "max_random_area": 1.0, "min_random_area": 1.0, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0,
     "pca_noise": 0.0, "pad": 0, "fill_value": 255, "inter_method": 1, "mean_img": "", "mean_r": 0.0, "mean_g": 0.0, "mean_b": 0.0, "mean_a": 0.0,
     "std_r": 1.0, "std_g": 1.0, "std_b": 1.0, "std_a": 1.0, "scale": 1.0, "max_random_contrast": 0.0, "max_random_illumination": 0.0,
