@@ -238,8 +238,11 @@ class CSRNDArray(BaseSparseNDArray):
             raise HybridError(f"csr array of shape {self._shape}: columns must ascend in each row")
 
     def asscipy(self) -> Any:
-        """A copy as a ``scipy.sparse.csr_matrix``; needs SciPy."""
-        from scipy import sparse  # noqa: PLC0415  an optional package
+        """A copy as a ``scipy.sparse.csr_matrix``. ImportError without SciPy."""
+        try:
+            from scipy import sparse  # noqa: PLC0415  an optional package
+        except ImportError:
+            raise ImportError("asscipy needs SciPy: pip install 'hybridize[sparse]' or pip install scipy") from None
         return sparse.csr_matrix((self._values.copy(), self._aux[1].copy(), self._aux[0].copy()), shape=self._shape, dtype=self._values.dtype)
 
     def _row_range(self, begin: int, end: int) -> Any:
