@@ -6,6 +6,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from numpy.linalg import LinAlgError
+
 _HERE = tuple(str(Path(__file__).resolve().parent.parent / name) + "/" for name in ("hybrid", "codegen", "kernels"))
 
 
@@ -19,6 +21,10 @@ MXNetError = HybridError
 # MXNet checks arguments with assert, with ValueError and with TypeError, and programs catch what it raises: these are all of them.
 class ShapeError(HybridError, ValueError, AssertionError):
     """Shapes that do not fit an operator or a parameter."""
+
+
+class SingularMatrixError(HybridError, LinAlgError):
+    """A matrix that has no inverse, or is not positive definite where it must be."""
 
 
 class RangeError(HybridError, IndexError):

@@ -6,8 +6,9 @@ from typing import Any, Callable
 import numpy as _np
 
 from .. import functions
+from ..array import NDArray
 from ..dispatch import invoke
-from ..errors import ShapeError
+from ..errors import ShapeError, SingularMatrixError
 from ..ops.registry import OPS
 from . import fallback
 from .creation import parts
@@ -53,6 +54,18 @@ def _of_matrix(name: str) -> Callable[..., Any]:
 det, slogdet = _of_matrix("det"), _of_matrix("slogdet")
 
 
+UNSOLVABLE = {"cholesky": "the matrix is not positive definite", **dict.fromkeys(("inv", "solve", "tensorinv"), "the matrix is singular")}
+
+
+def _check_solved(name: str, found: Any, *given: Any) -> None:
+    """NumPy's LinAlgError where a result is not finite and what was given is. A compiled program gives such numbers as they are."""
+    arrays = [x._data for x in (found, *given) if isinstance(x, NDArray)]
+    if len(arrays) <= len(given) or bool(abs(arrays[0]).sum() < _np.inf):
+        return
+    if all(bool(abs(x).sum() < _np.inf) for x in arrays[1:]):
+        raise SingularMatrixError(f"np.linalg.{name}: {UNSOLVABLE[name]}")
+
+
 def _plain(name: str, several: bool = False) -> Callable[..., Any]:
     fn = functions.resolve("np", f"linalg.{name}")
 
@@ -61,7 +74,10 @@ def _plain(name: str, several: bool = False) -> Callable[..., Any]:
         rest = [x for x in args if not (is_value(x) or isinstance(x, (_np.ndarray, list)))]
         if name in ("eigh", "eigvalsh") and rest:
             kwargs["UPLO"] = rest.pop()
-        found = fn(as_value(a), *inputs, *rest, **kwargs)
+        a = as_value(a)
+        found = fn(a, *inputs, *rest, **kwargs)
+        if name in UNSOLVABLE:
+            _check_solved(name, found, a, *inputs)
         return tuple(parts(found)) if several else found
     function.__name__, function.__doc__ = name, fn.__doc__
     return function

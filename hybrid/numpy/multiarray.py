@@ -23,7 +23,9 @@ class ndarray(NDArray):  # noqa: N801  NumPy's name
         return self._data.dtype
 
     def __repr__(self) -> str:
-        text = _np.array_repr(self.asnumpy()).replace(", dtype=float32", "")
+        text, name = _np.array_repr(self.asnumpy()).replace(", dtype=float32", ""), self._data.dtype.name
+        if name in ("float64", "int64") and "dtype=" not in text:             # what goes unsaid here is float32
+            text = f"{text[:-1]}, dtype={name})"
         return text if self._ctx.device_type == "cpu" else f"{text[:-1]}, ctx={self._ctx})"
 
     __str__ = lambda self: _np.array_str(self.asnumpy()) if self.ndim else str(self.asnumpy())  # noqa: E731

@@ -265,7 +265,7 @@ def choice(a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: A
 def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Any:
     """How often each class comes in n draws with probabilities pvals: int64, shape size + (classes,)."""
     p = _np.asarray(pvals.asnumpy() if isinstance(pvals, NDArray) else pvals, _np.float64)
-    if (p < 0).any() or p[:-1].sum() > 1 + 1e-5:
+    if (p < 0).any() or p.sum() > 1 + 1e-5:
         raise ValueError(f"np.random.multinomial: pvals must not be negative and must add up to 1, they add up to {p.sum():g}")
     p = p / p.sum() if p.sum() > 1 else p
     return fallback.generator_function("multinomial", ndarray)(n, p, None if size is None else shape_tuple(size))
