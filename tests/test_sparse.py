@@ -93,6 +93,7 @@ def test_errors_name_what_was_given() -> None:
         (lambda: c.__setitem__(slice(None), nd.ones((2, 2))), ShapeError, r"\(2, 2\)"), (lambda: r.retain(nd.array([7])), ShapeError, "from 0 to 3"),
         (lambda: nd.sparse.retain(d, nd.array([1])), ValueError, "'default'"), (lambda: nd.sparse.dot(c, nd.ones((3,))), ShapeError, "axis of length 1"),
         (lambda: nd.sparse.dot(c, nd.ones((4, 2))), ShapeError, "do not fit"), (lambda: nd.sparse.dot(c, nd.ones((3, 2), dtype="float64")), TypeError, "dtypes differ"),
+        (lambda: nd.sparse.row_sparse_array(([[1.]], [3]), shape=(2**50, 1)) + 1, ShapeError, "no room in memory"),
         (lambda: nd.sparse.CSRNDArray(None), TypeError, "csr_matrix"), (lambda: nd.sparse.no_such, AttributeError, "no_such"),
     ]
     for number, (call, kind, said) in enumerate(cases):

@@ -37,6 +37,12 @@ class BaseSparseNDArray(NDArray):
     def _from_dense(self, raw: np.ndarray) -> None:
         raise NotImplementedError
 
+    def _blank(self) -> np.ndarray:
+        try:
+            return np.zeros(self._shape, self._values.dtype)
+        except (MemoryError, ValueError):
+            raise ShapeError(f"a {self.stype} array of shape {self._shape} has no room in memory as a dense one, which this operation needs") from None
+
     def check_format(self, full_check: bool = True) -> None:
         """Raise HybridError where indices and shapes do not fit each other. full_check: also the order of the indices."""
         raise NotImplementedError
@@ -211,7 +217,7 @@ class CSRNDArray(BaseSparseNDArray):
         return np.repeat(np.arange(self._shape[0]), np.diff(self._aux[0]))
 
     def _dense(self) -> np.ndarray:
-        out = np.zeros(self._shape, self._values.dtype)
+        out = self._blank()
         out[self._rows(), self._aux[1]] = self._values
         return out
 
@@ -262,7 +268,7 @@ class RowSparseNDArray(BaseSparseNDArray):
     stype = "row_sparse"
 
     def _dense(self) -> np.ndarray:
-        out = np.zeros(self._shape, self._values.dtype)
+        out = self._blank()
         out[self._aux[0]] = self._values
         return out
 
