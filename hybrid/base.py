@@ -50,6 +50,11 @@ def register_error(func_name: Any = None, cls: Any = None) -> Any:
 register = register_error                 # ``mx.error.register``
 
 
+def _as_list(obj: Any) -> list[Any]:
+    """A list of one, unless it is a list or tuple."""
+    return list(obj) if isinstance(obj, (list, tuple)) else [obj]
+
+
 def py_str(x: bytes) -> str:
     """Text of bytes."""
     return x.decode("utf-8") if isinstance(x, bytes) else x

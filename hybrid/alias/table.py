@@ -12,12 +12,12 @@ gluon.data.vision.datasets gluon.data.vision.transforms gluon.loss gluon.model_z
 gluon.model_zoo.vision gluon.nn gluon.nn.activations gluon.nn.basic_layers gluon.nn.conv_layers gluon.rnn gluon.rnn.rnn_cell
 gluon.rnn.rnn_layer gluon.trainer gluon.utils image io initializer lr_scheduler metric model module monitor ndarray numpy numpy.linalg
 numpy.random numpy_extension operator optimizer profiler random recordio registry symbol test_utils util engine
-contrib contrib.amp contrib.io contrib.text contrib.onnx kvstore onnx rnn rnn.io gluon.probability attribute log libinfo
+contrib contrib.amp contrib.amp.lists contrib.amp.loss_scaler contrib.io contrib.text contrib.onnx kvstore onnx rnn rnn.io gluon.probability attribute log libinfo
 """.split()
 
 _OTHER = {
     "context": "hybrid.device", "device": "hybrid.device", "name": "hybrid.names", "init": "hybrid.initializer", "nd": "hybrid.ndarray",
-    "sym": "hybrid.symbol", "np": "hybrid.numpy", "npx": "hybrid.numpy_extension", "rnd": "hybrid.random", "mod": "hybrid.module",
+    "sym": "hybrid.symbol", "np_symbol": "hybrid.symbol.np", "np": "hybrid.numpy", "npx": "hybrid.numpy_extension", "rnd": "hybrid.random", "mod": "hybrid.module",
     "viz": "hybrid.viz", "visualization": "hybrid.viz", "mon": "hybrid.monitor", "kv": "hybrid.kvstore", "error": "hybrid.errors hybrid.base",
     "gluon.metric": "hybrid.metric", "rnn.rnn": "hybrid.rnn.checkpoint", "rnn.rnn_cell": "hybrid.rnn",
     "attribute": "hybrid.names", "runtime": "hybrid.features", "optimizer.optimizer": "hybrid.optimizer", "optimizer.contrib": "hybrid.optimizer.contrib",

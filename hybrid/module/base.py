@@ -8,6 +8,7 @@ from typing import Any, Callable, Iterator
 
 from .. import metric
 from ..array import NDArray
+from ..base import _as_list as as_list
 from ..errors import HybridError, OrderError
 from ..functions import resolve
 from ..initializer import Uniform
@@ -17,11 +18,6 @@ from ..ndarray import array
 from ..serialize import load, save
 
 BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])
-
-
-def as_list(value: Any) -> list[Any]:
-    """A list of one, unless it is a list."""
-    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _absent(name: str) -> Any:
