@@ -4,8 +4,8 @@ from __future__ import annotations
 import base64
 import json
 import pickle
+import subprocess
 import sys
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -35,14 +35,25 @@ def test_every_case_is_recorded() -> None:
     assert list(RECORDED["cases"]) == sparse_cases.CASES and list(RECORDED["files"]) == list(sparse_cases.FILES)
 
 
-@pytest.mark.parametrize("text", sparse_cases.CASES, ids=sparse_cases.CASES)
-def test_as_recorded(text: str) -> None:
+@pytest.mark.parametrize("text", sparse_cases.EXPRESSIONS, ids=sparse_cases.EXPRESSIONS)
+def test_expression(text: str) -> None:
+    _compare(text)
+
+
+@pytest.mark.parametrize("name", list(sparse_cases.OPERATORS))
+def test_operator(name: str) -> None:
+    """Of every pair of storage types."""
+    for text in sparse_cases.OPERATORS[name]:
+        _compare(text)
+
+
+def _compare(text: str) -> None:
     expected = RECORDED["cases"][text]
     with np.errstate(all="ignore"):
         found = sparse_cases.outcome(text, mx)
     for key in ("stype", "dtype", "shape", "indptr", "indices"):
-        assert found.get(key) == expected.get(key), key
-    np.testing.assert_allclose(found["values"], expected["values"], rtol=2e-5, atol=2e-6)
+        assert found.get(key) == expected.get(key), (text, key)
+    np.testing.assert_allclose(found["values"], expected["values"], rtol=2e-5, atol=2e-6, err_msg=text)
 
 
 @pytest.mark.parametrize("name", list(sparse_cases.FILES))
@@ -251,9 +262,5 @@ def test_a_trained_linear_model_learns() -> None:
 
 
 def test_sparse_arrays_load_only_when_asked_for() -> None:
-    import subprocess
     code = "import sys, hybrid; hybrid.nd.ones((2,)).tostype('default'); assert 'hybrid.sparse' not in sys.modules; hybrid.nd.sparse; print('hybrid.sparse' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "True"
-
-
-warnings.filterwarnings("ignore", message="invalid value")

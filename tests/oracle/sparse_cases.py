@@ -235,8 +235,9 @@ updated("ftrl_update","default",2,wd=.1)
 updated("adagrad_update","default",1)
 pulled()
 """
-CASES = [*TEXT.strip().splitlines(), *(f"nd.{n}({x})" for n in UNARY for x in ("C", "R")),
-         *(f"nd.{n}({x},{y})" for n in BINARY for x, y in PAIRS)]
+EXPRESSIONS = TEXT.strip().splitlines()
+OPERATORS = {**{n: [f"nd.{n}({x})" for x in ("C", "R")] for n in UNARY}, **{n: [f"nd.{n}({x},{y})" for x, y in PAIRS] for n in BINARY}}
+CASES = [*EXPRESSIONS, *(text for texts in OPERATORS.values() for text in texts)]
 
 FILES = {
     "csr": lambda mx: mx.nd.array(A).tostype("csr"),
