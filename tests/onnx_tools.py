@@ -18,13 +18,17 @@ def run(path: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return session.run(None, {i.name: x for i, x in zip(session.get_inputs(), inputs)})
 
 
-def exported(net: Any, inputs: Sequence[np.ndarray], folder: Path, **more: Any) -> tuple[str, list[np.ndarray]]:
-    """The path of a network's ONNX file, and the network's own results. The network is hybridized."""
-    net.hybridize()
-    out = net(*(mx.nd.array(x, dtype=x.dtype) for x in inputs))
-    net.export(str(folder / "net"))
-    path = mx.onnx.export_model(str(folder / "net-symbol.json"), str(folder / "net-0000.params"), [x.shape for x in inputs], [x.dtype for x in inputs],
-                                str(folder / "net.onnx"), **more)
+def exported(net: Any, data: np.ndarray, folder: Path, traced: bool = False, **more: Any) -> tuple[str, list[np.ndarray]]:
+    """The path of the ONNX file of a network with one input, and the network's own results. traced: by the files of ``net.export``."""
+    if traced:
+        net.hybridize()
+    out = net(mx.nd.array(data, dtype=data.dtype))
+    if traced:
+        net.export(str(folder / "net"))
+        symbol, params = str(folder / "net-symbol.json"), str(folder / "net-0000.params")
+    else:
+        symbol, params = net(mx.sym.var("data")), {p.name: p.data() for p in net.collect_params().values()}
+    path = mx.onnx.export_model(symbol, params, [data.shape], [data.dtype], str(folder / "net.onnx"), **more)
     return path, [x.asnumpy() for x in (out if isinstance(out, (list, tuple)) else [out])]
 
 

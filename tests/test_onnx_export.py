@@ -104,8 +104,8 @@ def test_loops(kind: str, tmp_path: Path) -> None:
     symbol = LOOPS[kind](sym.var("a"), sym.var("b"))
     inputs = [{"a": a, "b": b}[n] for n in symbol.list_inputs()]
     path = mx.onnx.export_model(symbol, {}, [v.shape for v in inputs], np.float32, str(tmp_path / "loop.onnx"))
-    wanted = symbol.eval(**{n: nd.array({"a": a, "b": b}[n]) for n in symbol.list_inputs()})
-    close(run(path, inputs), wanted)
+    net = gluon.SymbolBlock(symbol, [sym.var(n) for n in symbol.list_inputs()])
+    close(run(path, inputs), [net(*map(nd.array, inputs))])
 
 
 class Attention(gluon.HybridBlock):
@@ -125,11 +125,11 @@ def _convolutions() -> gluon.HybridBlock:
     return net
 
 
-DYNAMIC = {        # network, its inputs' shapes, what varies, other shapes, the outputs' shapes as they are declared
-    "attention": (Attention, [(2, 5, 24)], None, [(3, 7, 24)], ["", "", 24]),
-    "pictures": (_convolutions, [(1, 3, 12, 12)], [("n", 3, None, None)], [(4, 3, 20, 16)], ["n", 3]),
-    "lstm": (lambda: gluon.rnn.LSTM(6, 2, layout="NTC", bidirectional=True), [(2, 5, 4)], [("n", 5, 4)], [(3, 5, 4)], ["n", 5, 12]),
-    "gru": (lambda: gluon.rnn.GRU(6, 2), [(5, 2, 4)], [(None, "n", 4)], [(6, 3, 4)], ["", "n", 6]),
+DYNAMIC = {        # network, its input's shape, what varies, another shape, the output's shape as it is declared
+    "attention": (Attention, (2, 5, 24), None, (3, 7, 24), ["", "", 24]),
+    "pictures": (_convolutions, (1, 3, 12, 12), [("n", 3, None, None)], (4, 3, 20, 16), ["n", 3]),
+    "lstm": (lambda: gluon.rnn.LSTM(6, 2, layout="NTC", bidirectional=True), (2, 5, 4), [("n", 5, 4)], (3, 5, 4), ["n", 5, 12]),
+    "gru": (lambda: gluon.rnn.GRU(6, 2), (5, 2, 4), [(None, "n", 4)], (6, 3, 4), ["", "n", 6]),
 }
 
 
@@ -138,11 +138,10 @@ def test_lengths_that_vary(kind: str, tmp_path: Path) -> None:
     make, given, varying, others, declared = DYNAMIC[kind]
     net = make()
     net.initialize(mx.init.Xavier())
-    inputs = [x(*s) for s in given]
-    path, wanted = exported(net, inputs, tmp_path, dynamic=True, dynamic_input_shapes=varying)
-    close(run(path, inputs), wanted)
-    more = [x(*s) for s in others]
-    close(run(path, more), [net(*map(nd.array, more))])
+    data, more = x(*given), x(*others)
+    path, wanted = exported(net, data, tmp_path, traced=kind == "lstm", dynamic=True, dynamic_input_shapes=varying)
+    close(run(path, [data]), wanted)
+    close(run(path, [more]), [net(nd.array(more))])
     assert shapes(onnx.load(path).graph.output)[0][1] == declared
 
 
@@ -166,7 +165,7 @@ def test_names(tmp_path: Path) -> None:
 def test_opsets(opset: int, tmp_path: Path) -> None:
     net = Attention()
     net.initialize()
-    path, wanted = exported(net, [x(2, 5, 24)], tmp_path, opset_version=opset)
+    path, wanted = exported(net, x(2, 5, 24), tmp_path, opset_version=opset)
     model = onnx.load(path)
     assert model.opset_import[0].version == opset and ("LayerNormalization" in [n.op_type for n in model.graph.node]) == (opset == 17)
 
@@ -176,7 +175,7 @@ def test_half_precision(tmp_path: Path) -> None:
     net.initialize()
     net.cast("float16")
     data = x(2, 4).astype(np.float16)
-    path, wanted = exported(net, [data], tmp_path)
+    path, wanted = exported(net, data, tmp_path)
     close(run(path, [data]), wanted, 1e-2)
 
 

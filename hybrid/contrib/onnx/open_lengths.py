@@ -88,14 +88,16 @@ def _merged(a: Symbol, params: dict[str, np.ndarray], b: Symbol, others: Mapping
 
 
 def _parameter(n: SymNode, order: Sequence[SymNode], params: dict[str, np.ndarray], others: Mapping[str, np.ndarray]) -> SymNode:
-    """A parameter that is the same for both lengths, or one number that elementwise operators broadcast."""
+    """A parameter that is the same for both lengths, or the same all along the lengths that are open, and broadcast by elementwise operators."""
     x, y = params[n.name], others[n.name]
     if x.shape == y.shape and x.tobytes() == y.tobytes():
         return n
     users = {m.opdef.name for m in order if m.opdef is not None and any(k is n for k, _ in m.inputs)}
-    if users <= BROADCAST and x.ndim == y.ndim and x.size and y.size and (x == x.flat[0]).all() and (y == x.flat[0]).all():
-        params[n.name] = np.full([d if d == e else 1 for d, e in zip(x.shape, y.shape)], x.flat[0], x.dtype)
-        return var(n.name, shape=params[n.name].shape, dtype=x.dtype).entries[0][0]
+    if users <= BROADCAST and x.ndim == y.ndim and x.size and y.size:
+        first = x[tuple(slice(None if d == e else 1) for d, e in zip(x.shape, y.shape))]
+        if (x == first).all() and np.broadcast_shapes(first.shape, y.shape) == y.shape and (y == first).all():
+            params[n.name] = first
+            return var(n.name, shape=first.shape, dtype=x.dtype).entries[0][0]
     raise AttributeValueError(f"the numbers of {n.name!r} depend on lengths that the file leaves open: {ASK}")
 
 
