@@ -1,6 +1,7 @@
 """NDArray: an array on a device. Operators and methods are attached in methods.py, from the registry."""
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from .tape import Slot
 from .watch import TOKENS, shared, written
 from .writes import note
 
+_IDLE: dict[int, tuple[Any, Any]] = {}         # by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
 REBINDS = [0]                       # grows whenever an array gets another buffer; compiled programs keep addresses
 
 
@@ -74,7 +76,8 @@ class NDArray:
     def grad(self) -> Any:
         """The gradient that ``backward`` wrote, or None."""
         if self._ag is None or self._ag.grad is None:
-            return None
+            owner, idle = _IDLE.get(id(self), (None, None))
+            return idle if owner is not None and owner() is self else None
         if self._ag.lost:
             raise HybridError("this gradient was used up inside a compiled step and never written to memory: return it from the step "
                               "(x.grad or p.grad() inside the hybridized function), or call the step without hybridize")
@@ -286,7 +289,7 @@ class NDArray:
         """Collect gradients here: write, add or null. stype: the storage type of the gradient, this array's unless given."""
         if grad_req not in ("write", "add", "null"):
             raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
-        self._ag = Slot(grad=full_like(self, 0).tostype(stype or self.stype), req=grad_req) if grad_req != "null" else None
+        collect(self, full_like(self, 0).tostype(stype or self.stype), grad_req)
 
     def detach(self) -> Any:
         """The same memory outside of the recorded computation."""
@@ -297,6 +300,15 @@ class NDArray:
         if self._ag is not None and self._ag.grad is not None:
             self._ag.grad._write(0)
             self._ag.lost = False
+
+
+def collect(x: NDArray, grad: Any, req: str) -> None:
+    """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is there to be read."""
+    x._ag = Slot(grad=grad, req=req) if req != "null" else None
+    if req == "null":
+        _IDLE[id(x)] = weakref.ref(x, lambda _, key=id(x): _IDLE.pop(key, None)), grad          # type: ignore[misc]
+    elif _IDLE:
+        _IDLE.pop(id(x), None)
 
 
 def _unpickle(cls: type, state: Any) -> Any:

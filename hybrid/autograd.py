@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import history, traced_function, traced_grad
-from .array import NDArray, full_like, wrap
+from .array import NDArray, collect, full_like, wrap
 from .dispatch import apply_program
 from .errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from .passes.differentiate import vjp_program
@@ -62,7 +62,7 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> 
     for v, g, r in zip(variables, gradients, reqs):
         if r not in ("write", "add", "null"):
             raise HybridError(f"grad_req must be write, add or null, got {r!r}")
-        v._ag = Slot(grad=g, req=r) if r != "null" else None
+        collect(v, g, r)
 
 
 # ---- backward
