@@ -138,6 +138,15 @@ def test_hybridized_code_says_what_to_do() -> None:
     assert (net(csr().tostype("default")).asnumpy() == eager).all()
 
 
+def test_functions_of_dense_arrays_are_traced() -> None:
+    x, w = nd.array(A), nd.ones((3,))
+
+    def f(x: Any, w: Any) -> Any:
+        return nd.sparse.add(nd.sparse.dot(x, w), nd.sparse.multiply(nd.sparse.dot(x, w), 2)).square()
+    assert (mx.hybridize(f)(x, w).asnumpy() == f(x, w).asnumpy()).all() and f(x, w).shape == (4,)
+    assert nd.sparse.dot(x, nd.ones((3, 2)), forward_stype="row_sparse").indices.asnumpy().tolist() == [0, 2, 3]
+
+
 # ---- what no recorded case says
 def test_products_do_not_make_the_matrix_dense() -> None:
     """A million columns and rows: the dense matrix would take 4 TB."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd
@@ -29,6 +30,13 @@ def test_sparse_arrays_of_a_gpu() -> None:
     r[:], c[:] = x * 2, made["twice"]
     x[:] = c
     assert (x.asnumpy() == 2 * A).all() and (r.asnumpy() == 2 * A).all()
+
+
+def test_arrays_of_two_devices() -> None:
+    c, here = nd.array(A).tostype("csr"), nd.ones((4, 3), ctx=mx.cpu())
+    for call in (lambda: c * here, lambda: c + here, lambda: nd.dot(c, here, transpose_a=True), lambda: c + c.as_in_context(mx.cpu())):
+        with pytest.raises(mx.errors.DeviceError, match="cpu"):
+            call()
 
 
 def test_updates_on_a_gpu() -> None:

@@ -30,7 +30,8 @@ def convert(x: Any, stype: Any) -> Any:
 
 def _two(name: str, operator: str) -> Any:
     def function(lhs: Any, rhs: Any) -> Any:
-        refuse_trace(f"nd.sparse.{name}")
+        if isinstance(lhs, BaseSparseNDArray) or isinstance(rhs, BaseSparseNDArray):
+            refuse_trace(f"nd.sparse.{name}")
         if isinstance(lhs, NDArray) and isinstance(rhs, NDArray) and lhs.shape == rhs.shape:
             return dispatch.invoke(OPS[BINARY[operator][0]], [lhs, rhs], {}, hint=BINARY[operator][0])
         return two(BINARY[operator], lhs, rhs)

@@ -219,6 +219,7 @@ def route(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, n
     if not any(isinstance(x, BaseSparseNDArray) for x in inputs):
         return NotImplemented
     refuse_trace(f"{d.name} of a {next(x.stype for x in inputs if is_sparse(x))} array")
+    dispatch.common_context(f"operator {d.name}", [x for x in inputs if isinstance(x, NDArray)])
     if d.name == "dot":
         return dot(inputs[0], inputs[1], out=out, **attrs)
     if updates.is_lazy(d, inputs, attrs):
@@ -273,13 +274,18 @@ def dot(lhs: Any, rhs: Any, transpose_a: bool = False, transpose_b: bool = False
     if forward_stype not in (None, "None", "default", "csr", "row_sparse"):
         raise AttributeValueError(f"dot: forward_stype must be default, csr or row_sparse, got {forward_stype!r}")
     stype = None if forward_stype == "None" else forward_stype
+    attrs = {"transpose_a": transpose_a, "transpose_b": transpose_b}
+    if not is_sparse(lhs) and not is_sparse(rhs) and stype in (None, "default"):
+        return dispatch.invoke(OPS["dot"], [lhs, rhs], attrs, out, hint="dot")
+    lhs, rhs = (x if isinstance(x, NDArray) else array(x) for x in (lhs, rhs))
+    dispatch.common_context("dot", [lhs, rhs])
     product.check(lhs, rhs, bool(transpose_a), bool(transpose_b))
     if isinstance(lhs, CSRNDArray) and not isinstance(rhs, CSRNDArray) and not transpose_b:
         made = recorded(lhs, product.left(lhs, rhs, bool(transpose_a), stype), Product(lhs, rhs, bool(transpose_a)), [lhs, rhs])
-    elif isinstance(rhs, CSRNDArray) and not is_sparse(lhs) and not transpose_a and lhs._ag is None and rhs._ag is None:
+    elif isinstance(rhs, CSRNDArray) and not is_sparse(lhs) and not transpose_a and not (SCOPE.recording and (lhs._ag or rhs._ag)):
         made = cast(product.right(lhs, rhs, bool(transpose_b)), stype or "csr", lhs._ctx)
     else:
-        from_dense = dispatch.invoke(OPS["dot"], [densely(lhs), densely(rhs)], {"transpose_a": transpose_a, "transpose_b": transpose_b})
+        from_dense = dispatch.invoke(OPS["dot"], [densely(lhs), densely(rhs)], attrs)
         kind = stype or ("csr" if isinstance(rhs, CSRNDArray) and not is_sparse(lhs) and not transpose_a else "default")
         made = from_dense if kind == "default" else recorded(from_dense, cast(from_dense.asnumpy(), kind, from_dense._ctx))
     return made if out is None else made.copyto(out)
