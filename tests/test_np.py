@@ -127,7 +127,7 @@ def test_values_as_mxnets(number):
     text, want = VALUES[number]
     npx.set_np()
     try:
-        got = _recorded(eval(text, {"np": np, "npx": npx}))
+        got = _recorded(eval(text, {"np": np, "npx": npx, "nd": nd}))
     finally:
         npx.reset_np()
     assert _close(got, want) != (text in ON_PURPOSE), f"{text}: {got}, MXNet has {want}"

@@ -284,6 +284,27 @@ npx.random.bernoulli(logit=np.zeros(3)).shape
 npx.constraint_check(np.array([True]))
 bool(np.array([]))
 np.NINF
+np.broadcast_to(np.ones((1,3)),(0,3)).shape
+np.tril(np.arange(1,4))
+np.array([1.25,-0.35]).round(1)
+np.mean(np.array([1.,2.,4.]),dtype='int32')
+np.std(np.array([1.,2.,9.]),dtype='int64')
+np.mean(np.array(3.),axis=0)
+np.argmax(np.array(3.),axis=0)
+np.linalg.eigh(np.array([[2.,9.],[1.,2.]]))[0]
+np.linalg.eigh(np.array([[2.,9.],[1.,2.]]),UPLO='U')[0]
+str(np.random.choice(5).dtype)
+np.nan_to_num(np.array([np.nan]),out=np.zeros(1))
+np.array([1,2],dtype='uint8')-(-1)
+repr(np.ones(2,dtype='float64'))
+repr(np.ones((),dtype='int64'))
+repr(np.zeros((0,2),dtype='float64'))
+nd.np._internal.where_lscalar(np.array([True,False]),np.array([1.,2.]),5.0)
+nd.np._internal.where_rscalar(np.array([True,False]),np.array([1.,2.]),5.0)
+nd.np._internal.where_scalar2(np.array([True,False]),x=5.0,y=3.0)
+nd.np._internal.ldexp_scalar(np.array([1,3],dtype='int32'),scalar=3.0)
+nd.np._internal.rldexp_scalar(np.array([1.,2.]),scalar=3.0)
+[x.shape for x in nd.np._internal.split(np.ones((2,3)),indices=(0,1),axis=1)]
 """.strip().split("\n")
 
 
@@ -300,7 +321,7 @@ def plain(value):
 
 
 def main():
-    from mxnet import np, npx  # noqa: F401  the expressions use np
+    from mxnet import nd, np, npx  # noqa: F401  the expressions use np
     npx.set_np()
     found = []
     for text in EXPRESSIONS:
