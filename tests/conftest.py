@@ -19,7 +19,7 @@ from .cuda_tools import check_new_kernels, cuda_device  # noqa: E402, F401  afte
 
 @pytest.fixture(scope="session", autouse=True)
 def generated_cuda_compiles() -> Iterator[None]:
-    """What is run in the emulator must also be CUDA: NVRTC compiles it for sm_80 and sm_90, and no register is spilled."""
+    """What is run in the emulator must also be CUDA: NVRTC compiles it for sm_80 or sm_90, and no register is spilled."""
     from hybrid.codegen import cuda  # noqa: PLC0415  only where tests run
     from hybrid.runtime.cuda import nvrtc  # noqa: PLC0415
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import pkgutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -29,6 +30,7 @@ from . import sanit_programs
 
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
 RACES = ("-fsanitize=thread", "-g1")
+CALLED = "-DHY_FN=static __attribute__((unused, noinline))"         # functions of vectors stay functions: the compiler has less to watch
 SPACE = 64                                # bytes between values in the arena
 
 
@@ -56,7 +58,8 @@ CONFIGURATIONS = {
 
 def prepare(c: Configuration) -> None:
     """Make the code generator and the compiler those of a configuration."""
-    toolchain.FLAGS = (*(f for f in toolchain.FLAGS if f != "-O2"), c.optimize, *c.sanitize)
+    os.environ.pop("LD_PRELOAD", None)                   # the sanitizer is loaded here; the compiler runs without
+    toolchain.FLAGS = (*(f for f in toolchain.FLAGS if f != "-O2"), c.optimize, CALLED, *c.sanitize)
     toolchain.machine_flags = lambda cc: c.machine           # type: ignore[assignment]
     toolchain.vector_bytes = lambda: c.vector
     layout.LEAST_WORK = pictures.LEAST_WORK = 1

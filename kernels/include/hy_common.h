@@ -8,7 +8,9 @@
 typedef long long hy_long;
 typedef unsigned long long hy_ulong;
 #else
+#ifndef HY_FN
 #define HY_FN static inline __attribute__((always_inline, unused))
+#endif
 #define HY_NAN __builtin_nan("")
 #define HY_NANf __builtin_nanf("")
 #define HY_MATH(f) __builtin_##f

@@ -28,7 +28,7 @@ from .interface import Driver, Launch, Module, Plan, checked
 ORDERS = {"forward": 0, "reverse": 1, "random": 2}
 FLAGS = ("-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-fno-math-errno", "-fPIC", "-shared", "-w",
          "-fvisibility=hidden")
-
+MANY = 64                        # kernels from which on compiling them well takes longer than running them
 ffi = cffi.FFI()
 ffi.cdef("""
 struct EmuOptions { int order; unsigned seed; };
@@ -75,6 +75,7 @@ def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = (
     Raises CompileError with the compiler's log and the path of the saved source.
     """
     path, text = compiler(), _text(source, kernels)
+    flags = (*flags, "-O0") if len(kernels) > MANY else flags
     headers = {**sources.device_headers(), **sources.emulator_headers()}
     key = cache.digest("emulator", compiler_version(path), cpu_features(), *FLAGS, *flags, text,
                        *(t for pair in headers.items() for t in pair))
