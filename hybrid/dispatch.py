@@ -35,10 +35,10 @@ def parse(d: OpDef, attrs: Mapping[str, Any]) -> Attrs:
 
 
 def common_context(name: str, arrays: Sequence[NDArray]) -> Context:
-    """The one device of some arrays."""
+    """The one device of some arrays; of several that are parts of the CPU the first, as in MXNet."""
     ctx = arrays[0]._ctx
     for a in arrays[1:]:
-        if a._ctx != ctx:
+        if a._ctx != ctx and (a._ctx.device_type == "gpu" or ctx.device_type == "gpu"):
             raise DeviceError(f"{name}: arrays are on {ctx} and {a._ctx}; move one with x.as_in_context({ctx})")
     return ctx
 

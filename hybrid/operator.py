@@ -224,6 +224,10 @@ class CustomDef(OpDef):
         _prop(texts)                                      # an unknown op_type is an error here
         return Attrs(texts, texts)
 
+    def output_name(self, k: int, a: Attrs) -> str:
+        """The property's."""
+        return str(_prop(_given(a)).list_outputs()[k])
+
     def states(self, a: Attrs, count: int) -> frozenset[int]:
         """The inputs behind the arguments."""
         return frozenset(range(len(_prop(_given(a)).list_arguments()), count))
@@ -300,7 +304,8 @@ def _call(symbolic: bool, args: Sequence[Any], name: str | None, out: Any, kwarg
         raise AttributeValueError(f"custom operator {values['op_type']!r} has no input {', '.join(arrays)}; it has {', '.join(wanted)}")
     if symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
         name = names.current().get(name, "custom")
-        filled = [symbol.var(f"{name}_{n}") if x is None else x for n, x in zip(wanted, inputs)]
+        notes = {k: v if isinstance(v, str) else to_string(v) for k, v in values.items()}
+        filled = [symbol.var(f"{name}_{n}", attr=notes) if x is None else x for n, x in zip(wanted, inputs)]
         with names.NameManager():                         # the name is final: no prefix, no number
             return symbol.create(CUSTOM, filled, values, name)
     if any(x is None for x in inputs):

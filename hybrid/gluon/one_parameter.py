@@ -262,10 +262,10 @@ class Parameter:
                 x.zero_grad()
 
     def reset_ctx(self, ctx: Any) -> None:
-        """Move to other devices."""
+        """Move to other devices; values that differ between several (running statistics) become their mean."""
         contexts = [ctx] if isinstance(ctx, Context) else list(ctx)
         if self._data is not None:
-            source = next(iter(self._data.values()))
+            source = next(iter(self._data.values())) if len(self._data) == 1 else self._reduce()
             self._data = OrderedDict((c, source.copyto(c)) for c in contexts)
             self._init_grad()
         elif self._deferred is not None:

@@ -53,6 +53,7 @@ class Trainer:
         self._update_on_kvstore = update_on_kvstore is not False if self._reduces else None
         self._kind = getattr(kvstore, "type", kvstore)
         self._sums: dict[int, NDArray] = {}
+        self._kv_initialized = False
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
 
@@ -118,6 +119,7 @@ class Trainer:
             return traced_step.step(self, batch_size, ignore_stale_grad)
         self._rescale(batch_size)
         if not self._again() and not self._skips():
+            self._begin()
             work = self._work(ignore_stale_grad)
             if self._reduces:
                 self._reduce(work[0] if self._update_on_kvstore else self._trained())
@@ -126,8 +128,18 @@ class Trainer:
     def allreduce_grads(self) -> None:
         """Add up the gradients of the devices, on each device. Then change them, if need be, and call ``update``."""
         self._refuse_on_store("allreduce_grads")
+        self._begin()
         if self._reduces:
             self._reduce(self._trained())
+
+    def _begin(self) -> None:
+        """Before the first step: the first device's values on all devices, running statistics too, as MXNet's store hands them out."""
+        if self._reduces and not self._kv_initialized:
+            for p in self._params:
+                first, *others = p._data.values() if p._data is not None else [None]
+                for x in others:
+                    first.copyto(x)                         # type: ignore[union-attr]
+        self._kv_initialized = True
 
     def _trained(self) -> list[int]:
         return [i for i, p in enumerate(self._params) if p.grad_req != "null"]
@@ -139,6 +151,7 @@ class Trainer:
             return traced_step.step(self, batch_size, ignore_stale_grad)
         self._rescale(batch_size)
         if not self._skips():
+            self._begin()
             self._update(self._work(ignore_stale_grad))
 
     def _refuse_on_store(self, name: str) -> None:

@@ -178,3 +178,39 @@ def types_behind_casts(mx):
     def names(found):
         return [None if part is None else [None if t is None else t.__name__ for t in part] for part in found]
     return [names(out.infer_type(data="float32")), names(out.infer_type_partial(data="float32")), names(out.infer_type(prev="float16"))]
+
+
+@habit
+def several_devices(mx):
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    net = mx.gluon.nn.HybridSequential()
+    net.add(mx.gluon.nn.BatchNorm(in_channels=2), mx.gluon.nn.Dense(1, in_units=2))
+    net.initialize(mx.init.One(), ctx=contexts)
+    net.hybridize()
+    trainer, out = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}), []
+    for _ in range(3):
+        with mx.autograd.record():
+            losses = [(net(x) ** 2).sum() for x in mx.gluon.utils.split_and_load(mx.nd.array([[1, 2], [3, 5], [4, 1], [2, 7]]), contexts)]
+        mx.autograd.backward(losses)
+        trainer.step(4)
+        out.append([x.asnumpy().tolist() for p in (net[0].running_mean, net[0].beta) for x in p.list_data()])
+    beside = net[0].beta.data(contexts[1]) * net[0].gamma.data(contexts[0])
+    out += [str(beside.context), beside.asnumpy().tolist()]
+    net.collect_params().reset_ctx(mx.cpu(0))
+    return out + [net[0].running_mean.data().asnumpy().tolist()]
+
+
+@habit
+def names_of_custom_outputs(mx):
+    class Prop(mx.operator.CustomOpProp):
+        def list_arguments(self):
+            return ["a", "b"]
+
+        def list_outputs(self):
+            return ["x", "y"]
+
+        def infer_shape(self, in_shape):
+            return in_shape, in_shape, []
+    mx.operator.register("habit_of_two")(Prop)
+    s = mx.sym.Custom(mx.sym.var("p"), op_type="habit_of_two", name="c")
+    return [s.list_outputs(), s.list_arguments(), s.attr_dict()]
