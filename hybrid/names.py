@@ -25,7 +25,7 @@ class NameManager:
         self._old: NameManager | None = None
 
     current = ClassProperty(lambda cls: current())                   # the active manager
-    _current = ClassProperty(lambda cls: _state)                     # its .value too, under MXNet's name
+    _current: Any = ClassProperty(lambda cls: SimpleNamespace(value=current()))        # under MXNet's name
 
     def get(self, name: str | None, hint: str) -> str:
         """The name itself, or the hint with the next number."""
@@ -74,7 +74,7 @@ class AttrScope:
         self._old: dict[str, str] = {}
 
     current = ClassProperty(lambda cls: AttrScope(**notes()))      # the notes of all active scopes
-    _current = ClassProperty(lambda cls: SimpleNamespace(value=AttrScope(**notes())))
+    _current: Any = ClassProperty(lambda cls: SimpleNamespace(value=AttrScope(**notes())))
 
     def get(self, attr: dict[str, str] | None) -> dict[str, str]:
         """A node's own notes together with the scope's; its own win."""

@@ -82,7 +82,8 @@ def _widen(module: ModuleType, others: Sequence[Any], name: str) -> None:
         raise AttributeError(missing(f"{name}.{key}"))
     module.__dict__["__getattr__"] = find
     if "__all__" in vars(module):
-        module.__all__ = [*module.__all__, *(n for other in others for n in getattr(other, "__all__", ()) if n not in module.__all__)]
+        own_names = vars(module)["__all__"]
+        vars(module)["__all__"] = [*own_names, *(n for other in others for n in getattr(other, "__all__", ()) if n not in own_names)]
 
 
 class Top(ModuleType):
