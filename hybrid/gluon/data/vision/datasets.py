@@ -21,7 +21,7 @@ from .. import dataset
 Transform = Callable[[Any, Any], Any]
 
 
-def _default_root(name: str) -> str:
+def default_root(name: str) -> str:
     """MXNet's own place, so that files it fetched are found: $MXNET_HOME or ~/.mxnet, then datasets/name."""
     return os.path.join(os.environ.get("MXNET_HOME") or os.path.join("~", ".mxnet"), "datasets", name)
 
@@ -32,7 +32,7 @@ class _FileDataset(dataset.Dataset):
     folder, source = "", ""
 
     def __init__(self, root: str | None = None, train: bool = True, transform: Transform | None = None):
-        self._root = os.path.expanduser(os.fspath(root) if root is not None else _default_root(self.folder))
+        self._root = os.path.expanduser(os.fspath(root) if root is not None else default_root(self.folder))
         self._train, self._transform = train, transform
         pixels, labels = self._read()
         if len(pixels) != len(labels):
