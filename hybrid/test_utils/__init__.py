@@ -2,7 +2,11 @@
 from __future__ import annotations
 
 # MXNet's module has no __all__: programs that import * from it find these too
+import bz2
 import errno
+import gzip
+import importlib
+import importlib.util
 import json
 import logging
 import numbers
@@ -12,8 +16,10 @@ import struct
 import sys
 import time
 import traceback
+import zipfile
 from collections import OrderedDict
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import numpy.random as rnd
@@ -40,7 +46,18 @@ from .surroundings import (DummyIter, default_context, discard_stderr, download,
 from .symbols import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward, check_symbolic_forward, numeric_grad,
                       same_symbol_structure, simple_forward)
 
-__all__ = ["create_sparse_array", "create_sparse_array_zd", "rand_sparse_ndarray", "shuffle_csr_column_indices",
+np_symbol = mx.sym.np
+_LAZY = {"ss": "scipy.stats", "requests": "requests"}      # other libraries that MXNet's module imports: here when they are asked for
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY and importlib.util.find_spec(_LAZY[name].split(".")[0]) is not None:
+        return importlib.import_module(_LAZY[name])
+    raise AttributeError(f"module 'hybrid.test_utils' has no attribute {name!r}")
+
+
+__all__ = ["bz2", "gzip", "np_symbol", "zipfile", *(name for name, module in _LAZY.items() if importlib.util.find_spec(module.split(".")[0]) is not None),
+           "create_sparse_array", "create_sparse_array_zd", "rand_sparse_ndarray", "shuffle_csr_column_indices",
            "Context", "DummyIter", "Features", "OrderedDict", "Symbol", "array", "contextmanager", "current_context", "errno", "getenv", "json", "logging", "mx",
            "npt", "numbers", "os", "platform", "rnd", "setenv", "struct", "sys", "time", "traceback", "use_np",
            "almost_equal", "assign_each", "assign_each2", "assert_allclose", "assert_almost_equal", "assert_almost_equal_ignore_nan", "assert_almost_equal_with_err",
