@@ -43,15 +43,15 @@ def is_training() -> bool:
     return SCOPE.training
 
 
-def set_recording(is_record: bool) -> bool:
+def set_recording(is_recording: bool) -> bool:
     """Switch recording; returns what it was."""
-    old, SCOPE.recording = SCOPE.recording, bool(is_record)
+    old, SCOPE.recording = SCOPE.recording, bool(is_recording)
     return old
 
 
-def set_training(train: bool) -> bool:
+def set_training(train_mode: bool) -> bool:
     """Switch training mode; returns what it was."""
-    old, SCOPE.training = SCOPE.training, bool(train)
+    old, SCOPE.training = SCOPE.training, bool(train_mode)
     return old
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ... import random as draws
 from ...array import NDArray, NP_CLASS, array, wrap
 from ...device import Context, array_module, current_context
-from ...errors import DTypeError, ShapeError
+from ...errors import AttributeValueError, DTypeError, ShapeError
 from ...numpy_extension import is_np_array, is_np_shape, set_np
 from .multi_worker import _MultiWorkerIter, _worker_fn  # noqa: F401  their place in MXNet
 from .pool import LoaderError, LoaderTimeout, WorkerPool
@@ -112,7 +112,7 @@ class DataLoader:
                  batch_sampler: Any = None, batchify_fn: Callable[[list[Any]], Any] | None = None, num_workers: int = 0, pin_memory: bool = False,
                  pin_device_id: int = 0, prefetch: int | None = None, thread_pool: bool = False, timeout: float = 120, auto_reload: bool = False):
         if timeout <= 0:
-            raise ValueError(f"timeout must be a positive number of seconds, got {timeout}")
+            raise AttributeValueError(f"timeout must be a positive number of seconds, got {timeout}")
         if batch_sampler is not None:
             if batch_size is not None or shuffle or sampler is not None or last_batch is not None:
                 raise ValueError("batch_sampler says what a batch is: give batch_size, shuffle, sampler and last_batch, or batch_sampler, not both")
