@@ -123,6 +123,10 @@ NODES: dict[str, tuple[Any, ...]] = {          # kind, inputs, constants, attrib
     "reduce-log-sum-exp": ("ReduceLogSumExp", [f(2, 3)], {}, {"axes": [1], "keepdims": 0}),
     "resize-nearest": ("Resize", [f(1, 2, 3, 3)], {1: None, 2: np.array([1, 1, 2, 2], np.float32)}, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
     "resize-linear": ("Resize", [f(1, 2, 4, 6)], {1: None, 2: None, 3: np.array([1, 2, 7, 4])}, {"mode": "linear"}),
+    "resize-corners": ("Resize", [f(1, 1, 4, 7)], {1: None, 2: np.array([1, 1, 0.6, 1.3], np.float32)}, {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}),
+    "resize-nearest-uneven": ("Resize", [f(1, 1, 4, 7)], {1: None, 2: None, 3: np.array([1, 1, 7, 5])}, {}),
+    "resize-linear-1d": ("Resize", [f(1, 2, 5)], {1: None, 2: None, 3: np.array([1, 2, 8])}, {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}),
+    "resize-cubic-outside": ("Resize", [f(1, 2, 4, 6)], {1: None, 2: np.array([1, 1, 1.5, 2], np.float32)}, {"mode": "cubic", "exclude_outside": 1}),
     "resize-cubic": ("Resize", [f(1, 2, 4, 6)], {1: None, 2: np.array([1, 1, 1.5, 0.5], np.float32)}, {"mode": "cubic", "coordinate_transformation_mode": "asymmetric"}),
 }
 

@@ -8,7 +8,7 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ...errors import AttributeValueError, HybridError
+from ...errors import AttributeValueError, FileFormatError, HybridError
 from ...symbol import Group, Symbol, var
 from ...symnode import SymNode
 from .reader import Reader
@@ -37,7 +37,11 @@ def read(model: Any, given: Mapping[str, Sequence[int]]) -> tuple[Symbol, dict[s
 
 
 def _head(reader: Reader) -> Symbol:
-    return reader.outputs[0] if len(reader.outputs) == 1 else Group(reader.outputs)
+    head = reader.outputs[0] if len(reader.outputs) == 1 else Group(reader.outputs)
+    loose = next((name for name in head.list_inputs() if name not in reader.params and name not in reader.inputs), None)
+    if loose is not None:                                     # a variable made for an input that is missing
+        raise FileFormatError(f"a node of the ONNX model lacks an input: nothing gives {loose!r}")
+    return head
 
 
 def _again(model: Any, shapes: Mapping[str, Any]) -> tuple[Symbol, dict[str, np.ndarray]]:

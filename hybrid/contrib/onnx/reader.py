@@ -47,7 +47,7 @@ class Reader:
         self.opset = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 1)
         self.params: dict[str, Known] = {}
         self.variables: dict[str, Symbol] = {}
-        self.values: MutableMapping[str, Any] = {t.name: self.onnx.numpy_helper.to_array(t) for t in model.graph.initializer}
+        self.values: MutableMapping[str, Any] = self._constants(model.graph)
         self.names: dict[str, int] = {}
         self.inputs = [i.name for i in model.graph.input if i.name not in self.values]
         for i in model.graph.input:
@@ -61,10 +61,20 @@ class Reader:
             self._node(node, number)
         return [self.symbol(o.name, self.value(o.name)) for o in graph.output]
 
+    def _constants(self, graph: Any) -> dict[str, Any]:
+        """The numbers in a graph by name."""
+        out = {}
+        for t in graph.initializer:
+            try:
+                out[t.name] = self.onnx.numpy_helper.to_array(t)
+            except (KeyError, TypeError, ValueError) as err:
+                raise FileFormatError(f"the numbers of {t.name!r} in the ONNX model are damaged: {err}") from err
+        return out
+
     def inside(self, graph: Any, given: Mapping[str, Any]) -> list[Symbol]:
         """The results of a graph within a node, which sees the values around it. given: its inputs by name."""
         around = self.values
-        own = {t.name: self.onnx.numpy_helper.to_array(t) for t in graph.initializer}
+        own = self._constants(graph)
         self.values = ChainMap({**own, **given}, around)
         try:
             return self._run(graph)
