@@ -31,6 +31,10 @@ class RangeError(HybridError, IndexError):
     """An index that is not within an array."""
 
 
+class KeyKindError(RangeError, ValueError):
+    """What is no index at all: text, a number with a fraction (NumPy's error and MXNet's)."""
+
+
 class DTypeError(HybridError, TypeError, AssertionError):
     """A dtype that an operator does not take."""
 

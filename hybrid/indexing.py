@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from .errors import ShapeError
+from .errors import KeyKindError, ShapeError
 
 BASIC = (int, np.integer, slice, type(None), type(Ellipsis))
 
@@ -35,7 +35,7 @@ def check_key(key: Any, shape: Any) -> Any:
     for part in key if isinstance(key, tuple) else (key,):
         fits = isinstance(part, (*BASIC, bool, np.bool_, list, range, np.ndarray)) or hasattr(part, "_data") or hasattr(part, "entries")
         if not fits and not (hasattr(part, "__index__") or hasattr(part, "__array__") and np.ndim(part)):
-            raise IndexError(f"{part!r:.60} ({type(part).__name__}) is no index of an array of shape {tuple(shape or ())}: "
+            raise KeyKindError(f"{part!r:.60} ({type(part).__name__}) is no index of an array of shape {tuple(shape or ())}: "
                              "use integers, slices, ..., None, or arrays of integers or bools")
     return key
 

@@ -14,7 +14,7 @@ import numpy as np
 from . import indexing
 from .array import NDArray
 from .dispatch import invoke
-from .errors import ShapeError, TraceError, user_location
+from .errors import KeyKindError, ShapeError, TraceError, user_location
 from .ops.registry import OPS
 from .scope import SCOPE
 from .symbol import ALIAS, REREAD, Symbol
@@ -36,7 +36,7 @@ def symbol_item(self: Symbol, key: Any) -> Any:
     if self.shape is None and isinstance(key, (*ARRAYS, np.ndarray, list)):
         return _rows(self, key)
     if isinstance(key, str):
-        raise ValueError(f"Cannot find output that matches name {key!r}; there is {self.list_outputs()[0]}")
+        raise KeyKindError(f"Cannot find output that matches name {key!r}, and it is no index; there is {self.list_outputs()[0]}")
     if self.shape is None and (isinstance(key, int) or isinstance(key, slice) and not SCOPE.traces):
         if key in (0, -1, slice(0, 1), slice(None)):
             return self                                       # MXNet: the only output of an untyped symbol

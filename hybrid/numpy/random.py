@@ -78,7 +78,7 @@ def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None
 def normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Normal with mean loc and standard deviation scale."""
     if isinstance(scale, (int, float)) and scale < 0:
-        raise ValueError(f"np.random.normal: scale must not be negative, got {scale}")
+        raise AttributeValueError(f"np.random.normal: scale must not be negative, got {scale}")
     return _draw("normal", "loc", "scale", loc, scale, size, dtype, ctx, out)
 
 
@@ -95,14 +95,14 @@ def _located(name: str, doc: str, first: str, transform: Callable[[Any, Any, Any
         given = {**dict(zip(names, defaults)), **dict(zip((*names, "size", "ctx", "out"), args)), **kwargs}
         size, ctx, out = given.pop("size", size), given.pop("ctx", ctx), given.pop("out", out)
         if set(given) - set(names) or any(given[n] is None for n in names):
-            raise TypeError(f"np.random.{name} takes {', '.join(names)}, size; got {', '.join(sorted(given))}")
+            raise AttributeValueError(f"np.random.{name} takes {', '.join(names)}, size; got {', '.join(sorted(given))}")
         values = [_parameter(given[n]) for n in names]
         positive = values[-1]
         if isinstance(positive, float) and (positive < 0 or positive == 0 and names[-1] == "a"):
-            raise ValueError(f"np.random.{name}: {names[-1]} must be positive, got {positive}")
+            raise AttributeValueError(f"np.random.{name}: {names[-1]} must be positive, got {positive}")
         shape = _size(out.shape if size is None and out is not None else size, *values)
         if shape is None:
-            raise ValueError(f"np.random.{name}: the parameters' shapes are not known here: give a size")
+            raise AttributeValueError(f"np.random.{name}: the parameters' shapes are not known here: give a size")
         _check_broadcast(name, shape, [v for v in values if is_value(v)])
         found = transform(_open(shape, ctx), values[0], values[-1])
         return finish(found if dtype is None else found.astype(dtype), out)
@@ -142,7 +142,7 @@ def gamma(shape: Any, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx
     k, scale = _parameter(shape), _parameter(scale)
     found = _size(out.shape if size is None and out is not None else size, k, scale)
     if found is None:
-        raise ValueError("np.random.gamma: the parameters' shapes are not known here: give a size")
+        raise AttributeValueError("np.random.gamma: the parameters' shapes are not known here: give a size")
     _check_broadcast("gamma", found, [v for v in (k, scale) if is_value(v)])
     dtype = _np.dtype(dtype or "float32").name
     if is_value(k):
@@ -179,7 +179,7 @@ def multivariate_normal(mean: Any, cov: Any, size: Any = None, check_valid: Any 
     mean, cov = as_value(mean), as_value(cov)
     n = mean.shape[-1]
     if tuple(cov.shape[-2:]) != (n, n):
-        raise ValueError(f"np.random.multivariate_normal: mean {tuple(mean.shape)} needs cov (…, {n}, {n}), got {tuple(cov.shape)}")
+        raise AttributeValueError(f"np.random.multivariate_normal: mean {tuple(mean.shape)} needs cov (…, {n}, {n}), got {tuple(cov.shape)}")
     batch = broadcast_shapes(tuple(mean.shape[:-1]), tuple(cov.shape[:-2]))
     z = normal(size=(*(() if size is None else shape_tuple(size)), *batch, n, 1))
     return mean + functions.resolve("np", "matmul")(functions.resolve("np", "linalg.cholesky")(cov), z).reshape(tuple(z.shape[:-1]))
@@ -190,7 +190,7 @@ def randint(low: Any, high: Any = None, size: Any = None, dtype: Any = None, ctx
     """Integers in [low, high), or [0, low): int64 unless dtype is given."""
     low, high = (0, low) if high is None else (low, high)
     if int(high) <= int(low):
-        raise ValueError(f"np.random.randint: low must be below high, got {low} and {high}")
+        raise AttributeValueError(f"np.random.randint: low must be below high, got {low} and {high}")
     size = out.shape if size is None and out is not None else size
     shape = () if size is None else shape_tuple(size)
     return finish(as_np(_make("_random_randint", low=int(low), high=int(high), shape=shape_of(shape), dtype=_np.dtype(dtype or "int64").name, ctx=ctx)), out)
@@ -199,11 +199,11 @@ def randint(low: Any, high: Any = None, size: Any = None, dtype: Any = None, ctx
 def bernoulli(prob: Any = None, logit: Any = None, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """1 with a probability, given as ``prob`` or as ``logit``; else 0. float32 unless dtype is given."""
     if (prob is None) == (logit is None):
-        raise ValueError("bernoulli takes either prob or logit")
+        raise AttributeValueError("bernoulli takes either prob or logit")
     p = _parameter(prob) if logit is None else _sigmoid(_parameter(logit))
     shape = _size(out.shape if size is None and out is not None else size, p)
     if shape is None:
-        raise ValueError("bernoulli: the parameter's shape is not known here: give a size")
+        raise AttributeValueError("bernoulli: the parameter's shape is not known here: give a size")
     _check_broadcast("bernoulli", shape, [p] if is_value(p) else [])
     return finish((uniform(size=shape, ctx=ctx) < p).astype(dtype or "float32"), out)
 
@@ -217,10 +217,10 @@ def _batched(name: str) -> Any:
         first, second = ("low", "high") if name == "uniform" else ("loc", "scale")
         a, b = _parameter(kwargs.pop(first, a)), _parameter(kwargs.pop(second, b))
         if kwargs:
-            raise TypeError(f"npx.random.{name}_n takes {first}, {second}, batch_shape, dtype, ctx; got {', '.join(kwargs)}")
+            raise AttributeValueError(f"npx.random.{name}_n takes {first}, {second}, batch_shape, dtype, ctx; got {', '.join(kwargs)}")
         event = _size(None, a, b)
         if event is None:
-            raise ValueError(f"npx.random.{name}_n: the parameters' shapes are not known here")
+            raise AttributeValueError(f"npx.random.{name}_n: the parameters' shapes are not known here")
         batch = () if batch_shape is None else shape_tuple(batch_shape)
         return (uniform if name == "uniform" else normal)(a, b, (*batch, *event), dtype, ctx)
     function.__name__ = function.__qualname__ = f"{name}_n"
@@ -250,8 +250,10 @@ def randn(*size: Any, **kwargs: Any) -> Any:
 def choice(a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Elements of a (or of 0, 1, … below it) drawn at random, with probabilities p; without repetition where ``replace`` is False."""
     if isinstance(a, (int, _np.integer)) and a <= 0 or is_value(a) and a.shape is not None and (len(a.shape) != 1 or not a.shape[0]):
-        raise ValueError("np.random.choice: a must be a positive number or an array of one axis with elements")
+        raise AttributeValueError("np.random.choice: a must be a positive number or an array of one axis with elements")
     n = int(a) if not is_value(a) and not isinstance(a, (list, tuple, _np.ndarray)) else len(a)
+    if not replace and size is not None and math.prod(shape_tuple(size)) > n:
+        raise AttributeValueError(f"np.random.choice: {math.prod(shape_tuple(size))} of {n} elements cannot be drawn without repetition")
     weights = p.asnumpy().astype(_np.float64) if isinstance(p, NDArray) else p if p is None else _np.asarray(p, _np.float64)
     if weights is not None and abs(weights.sum() - 1) < 1e-3:
         weights = weights / weights.sum()
@@ -266,7 +268,7 @@ def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Any:
     """How often each class comes in n draws with probabilities pvals: int64, shape size + (classes,)."""
     p = _np.asarray(pvals.asnumpy() if isinstance(pvals, NDArray) else pvals, _np.float64)
     if (p < 0).any() or p.sum() > 1 + 1e-5:
-        raise ValueError(f"np.random.multinomial: pvals must not be negative and must add up to 1, they add up to {p.sum():g}")
+        raise AttributeValueError(f"np.random.multinomial: pvals must not be negative and must add up to 1, they add up to {p.sum():g}")
     p = p / p.sum() if p.sum() > 1 else p
     return fallback.generator_function("multinomial", ndarray)(n, p, None if size is None else shape_tuple(size))
 
