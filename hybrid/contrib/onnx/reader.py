@@ -149,7 +149,8 @@ class Reader:
         outputs = [self.onnx.helper.make_empty_tensor_value_info(o) for o in n.proto.output if o]
         graph = self.onnx.helper.make_graph([n.proto], "one", infos, outputs)
         try:
-            found = reference(self.onnx.helper.make_model(graph, opset_imports=imports)).run(None, given)
+            with np.errstate(all="ignore"):
+                found = reference(self.onnx.helper.make_model(graph, opset_imports=imports)).run(None, given)
         except Exception:                                  # noqa: BLE001  whatever it does not know is read as other nodes are
             return None
         made = iter(found)
