@@ -129,6 +129,7 @@ DYNAMIC = {        # network, its input's shape, what varies, another shape, the
     "attention": (Attention, (2, 5, 24), None, (3, 7, 24), ["", "", 24]),
     "pictures": (_convolutions, (1, 3, 12, 12), [("n", 3, None, None)], (4, 3, 20, 16), ["n", 3]),
     "lstm": (lambda: gluon.rnn.LSTM(6, 2, layout="NTC", bidirectional=True), (2, 5, 4), [("n", 5, 4)], (3, 5, 4), ["n", 5, 12]),
+    "counted": (lambda: gluon.nn.HybridLambda(lambda F, d: F.broadcast_add(d, F.contrib.arange_like(d, axis=1))), (2, 5), [("n", "t")], (3, 4), ["n", "t"]),
     "gru": (lambda: gluon.rnn.GRU(6, 2), (5, 2, 4), [(None, "n", 4)], (6, 3, 4), ["", "n", 6]),
 }
 
@@ -189,7 +190,7 @@ ERRORS = {
     "params": (lambda: mx.onnx.export_model(sym.var("a") + 1, 3, [(2,)]), "params must be.*int"),
     "types": (lambda: mx.onnx.export_model(sym.var("a") + sym.var("b"), {}, [(2,), (2,)], []), "0 dtypes for 2 inputs"),
     "fixed-length": (lambda: mx.onnx.export_model(sym.broadcast_add(sym.var("a"), sym.arange(3)), {}, [(3,)], dynamic_input_shapes=[(None,)]), "cannot be broadcast"),
-    "needed-length": (lambda: mx.onnx.export_model(sym.contrib.arange_like(sym.var("a"), name="steps"), {}, [(3,)], dynamic_input_shapes=[("n",)]),
+    "needed-length": (lambda: mx.onnx.export_model(sym.sort(sym.var("a"), name="steps"), {}, [(3,)], dynamic_input_shapes=[("n",)]),
                       "'steps' needs lengths that are known"),
     "dynamic-shapes": (lambda: mx.onnx.export_model(sym.var("a") + 1, {}, [(3,)], dynamic=True, dynamic_input_shapes=[(None, 3)]), "does not fit the inputs"),
 }

@@ -1,6 +1,6 @@
 """Lengths that vary: a graph is built for two sets of lengths, and what differs between the two is read off the inputs when the model runs.
 
-Only the shapes of Reshape and Expand may differ; where anything else does, an operator needs a length that is known, and the error names it.
+Only the shapes of Reshape and Expand, and how far is counted, may differ; where anything else does, an operator needs a length that is known, and the error names it.
 """
 from __future__ import annotations
 
@@ -96,11 +96,14 @@ def _merge(g: Graph, other: Graph, lengths: Mapping[Pair, tuple[str, int]]) -> N
         raise _refuse(g.owners[-1])
     computed = {i: (s, t) for i, s in g.sized.items() if (t := other.sized[i]).target != s.target}
     sized = {g.nodes[i].input[1] for i in computed}
-    for name, a in g.constants.items():
+    first = Graph(g.opset, g)                                 # what is computed of the inputs alone
+    for name, a in list(g.constants.items()):
         b = other.constants[name]
         if name not in sized and (a.shape != b.shape or a.tobytes() != b.tobytes()):
-            raise _refuse(next((o for n, o in zip(g.nodes, g.owners) if name in n.input), name))
-    nodes, owners = [], []
+            first.owner = next((o for n, o in zip(g.nodes, g.owners) if name in n.input), name)
+            _range(first, name, a, b, lengths)
+            del g.constants[name]
+    nodes, owners = list(first.nodes), list(first.owners)
     for i, (n, owner) in enumerate(zip(g.nodes, g.owners)):
         if i in computed:
             before = Graph(g.opset, g)
@@ -112,6 +115,14 @@ def _merge(g: Graph, other: Graph, lengths: Mapping[Pair, tuple[str, int]]) -> N
         nodes.append(n)
         owners.append(owner)
     g.nodes, g.owners = nodes, owners
+
+
+def _range(g: Graph, name: str, a: np.ndarray, b: np.ndarray, lengths: Mapping[Pair, tuple[str, int]]) -> None:
+    """0, 1, 2, … up to a length that varies."""
+    if a.dtype != np.int64 or any(v.ndim != 1 or (v != np.arange(len(v))).any() for v in (a, b)):
+        raise _refuse(g.owner)
+    end = g.node("Squeeze", [_length(g, (len(a), len(b)), lengths)])
+    g.node("Range", [g.const(0, np.int64), end, g.const(1, np.int64)], [name])
 
 
 def _computed(g: Graph, a: Sized, b: Sized, lengths: Mapping[Pair, tuple[str, int]]) -> str:
