@@ -50,11 +50,12 @@ def part(x: Any, d: DataDesc, i: int, n: int) -> Any:
     return resolve("nd", "slice_axis")(x, axis=axis, begin=start, end=stop) if axis >= 0 else x
 
 
-def merged(parts: Sequence[Sequence[NDArray]], merge: bool) -> list[Any]:
-    """One array an output from the devices' parts, or lists of them."""
+def merged(parts: Sequence[Sequence[NDArray]], merge: bool, layouts: Sequence[str | None]) -> list[Any]:
+    """One array an output from the devices' parts, or lists of them. layouts: of the outputs; without samples in it the first part counts."""
     if not merge:
         return [list(p) for p in zip(*parts)]
-    return [p[0] if len(p) == 1 else resolve("nd", "concat")(*(x.as_in_context(p[0].ctx) for x in p), dim=0) for p in zip(*parts)]
+    axes = [DataDesc.get_batch_axis(layout) for layout in layouts]
+    return [p[0] if len(p) == 1 or axis < 0 else resolve("nd", "concat")(*(x.as_in_context(p[0].ctx) for x in p), dim=axis) for p, axis in zip(zip(*parts), axes)]
 
 
 def mean(values: Sequence[NDArray]) -> NDArray:

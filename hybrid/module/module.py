@@ -56,6 +56,7 @@ class Module(BaseModule):
         inputs = {*self._data_names, *self._label_names, *self._state_names}
         self._param_names = [n for n in arguments if n not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
+        self._layouts = [s.attr("__layout__") for s in symbol]
         self._replicas: list[Replica] = []
         self._data_shapes: list[DataDesc] = []
         self._label_shapes: list[DataDesc] = []
@@ -329,7 +330,8 @@ class Module(BaseModule):
         if not self.for_training:
             raise OrderError("backward: the module was bound with for_training=False")
         for i, replica in enumerate(self._replicas):
-            grads = None if out_grads is None else [part(g, DataDesc("", g.shape), i, len(self._replicas)).as_in_context(replica.ctx) for g in as_list(out_grads)]
+            grads = None if out_grads is None else [part(g, DataDesc("", g.shape, layout=layout), i, len(self._replicas)).as_in_context(replica.ctx)
+                                                    for g, layout in zip(as_list(out_grads), self._layouts)]
             replica.executor.backward(grads)
 
     def update(self) -> None:
@@ -350,19 +352,20 @@ class Module(BaseModule):
     def get_outputs(self, merge_multi_context: bool = True) -> list[Any]:
         """Outputs of the last ``forward``: one array an output, or a list of the devices' parts."""
         self.needs("get_outputs", binded=self.binded, params=self.params_initialized)
-        return merged([r.executor.outputs for r in self._replicas], merge_multi_context)
+        return merged([r.executor.outputs for r in self._replicas], merge_multi_context, self._layouts)
 
     def get_input_grads(self, merge_multi_context: bool = True) -> list[Any]:
         """Gradients of the data of the last ``backward``."""
         self.needs("get_input_grads", binded=self.binded, params=self.params_initialized)
         if not self.inputs_need_grad:
             raise OrderError("get_input_grads: bind with inputs_need_grad=True")
-        return merged([[r.executor.grad_dict[n] for n in self._data_names] for r in self._replicas], merge_multi_context)
+        layouts = {d.name: d.layout for d in self._data_shapes}
+        return merged([[r.executor.grad_dict[n] for n in self._data_names] for r in self._replicas], merge_multi_context, [layouts[n] for n in self._data_names])
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Values of the variables of state_names."""
         self.needs("get_states", binded=self.binded, params=self.params_initialized)
-        return merged([[r.executor.arg_dict[n] for n in self._state_names] for r in self._replicas], merge_multi_context)
+        return merged([[r.executor.arg_dict[n] for n in self._state_names] for r in self._replicas], merge_multi_context, [None] * len(self._state_names))
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """New values of the variables of state_names: what ``get_states(False)`` gave, or one number for all."""

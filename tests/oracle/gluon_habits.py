@@ -214,3 +214,15 @@ def names_of_custom_outputs(mx):
     mx.operator.register("habit_of_two")(Prop)
     s = mx.sym.Custom(mx.sym.var("p"), op_type="habit_of_two", name="c")
     return [s.list_outputs(), s.list_arguments(), s.attr_dict()]
+
+
+@habit
+def layouts_of_results(mx):
+    desc = mx.io.DataDesc("data", (3, 4, 2), layout="TNC")
+    mod = mx.mod.Module(mx.sym.Activation(mx.sym.var("data"), act_type="relu", __layout__="TNC"), context=[mx.cpu(0), mx.cpu(1)], label_names=None)
+    mod.bind([desc], inputs_need_grad=True)
+    mod.init_params()
+    x = mx.nd.arange(24).reshape((3, 4, 2))
+    mod.forward(mx.io.DataBatch([x], []))
+    mod.backward([x])
+    return [mod.get_outputs()[0].asnumpy().tolist(), [o.shape for o in mod.get_outputs(merge_multi_context=False)[0]], mod.get_input_grads()[0].asnumpy().tolist()]
