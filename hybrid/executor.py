@@ -103,6 +103,8 @@ class Executor:
         for name, value in kwargs.items():
             if name not in self.arg_dict:
                 raise AttributeValueError(f"forward: the graph has no argument {name!r}; it has {', '.join(self.arg_dict)}")
+            if not hasattr(value, "shape"):
+                raise AttributeValueError(f"forward: argument {name!r} must be an array, got {type(value).__name__}")
             if tuple(value.shape) != self.arg_dict[name].shape:
                 raise ShapeError(f"forward: argument {name!r} was bound with shape {self.arg_dict[name].shape}, got {tuple(value.shape)}: bind again, or use reshape()")
             self.arg_dict[name][:] = value

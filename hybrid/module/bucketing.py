@@ -4,7 +4,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable
 
-from ..errors import HybridError
+from ..errors import AttributeValueError, HybridError
 from .base import BaseModule
 from .module import Module
 
@@ -18,7 +18,7 @@ class BucketingModule(BaseModule):
                  fixed_param_names: Any = None, state_names: Any = None, group2ctxs: Any = None, compression_params: Any = None):
         super().__init__(logger)
         if default_bucket_key is None:
-            raise HybridError("BucketingModule: give default_bucket_key, the key of the largest bucket")
+            raise AttributeValueError("BucketingModule: give default_bucket_key, the key of the largest bucket")
         self._sym_gen, self._default_bucket_key = sym_gen, default_bucket_key
         self._options = {"logger": logger, "context": context, "fixed_param_names": fixed_param_names, "state_names": state_names}
         self._buckets: dict[Any, Module] = {}
