@@ -17,6 +17,7 @@ import numpy as np
 
 from . import codec
 from .errors import FileFormatError, HybridError
+from .serialize.atomic import existing
 
 MAGIC = 0xCED7230A
 _MAGIC = struct.pack("<I", MAGIC)
@@ -72,7 +73,7 @@ class MXRecordIO:
 
     def open(self) -> None:
         """Open the file, from its start; one that is written is emptied."""
-        self._file = open(self.uri, "rb" if self.flag == "r" else "wb")
+        self._file = open(existing(self.uri), "rb") if self.flag == "r" else open(self.uri, "wb")
         self._lock = threading.Lock()              # one position for all threads
         self.pid, self.is_open = os.getpid(), True
 
@@ -188,7 +189,7 @@ class MXIndexedRecordIO(MXRecordIO):
         if self.writable:
             self.fidx = open(self.idx_path, "w")
             return
-        with open(self.idx_path, encoding="utf-8", errors="replace") as lines:
+        with open(existing(self.idx_path), encoding="utf-8", errors="replace") as lines:
             for number, line in enumerate(lines, 1):
                 try:
                     key, position = line.rstrip("\n").split("\t")[:2]

@@ -16,6 +16,7 @@ from ..errors import DTypeError, HybridError, ShapeError
 from ..numpy_extension import is_np_array
 from ..ops import resampling
 from ..ops.resize import resize_array
+from ..serialize.atomic import existing
 
 
 def _wrap(raw: Any, like: NDArray | None = None) -> Any:
@@ -39,12 +40,12 @@ def _shape(src: Any) -> tuple[int, int]:
 
 
 def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True, out: Any = None) -> Any:
-    """A picture file as a uint8 array on the CPU; see ``imdecode``. FileNotFoundError when it is not there.
+    """A picture file as a uint8 array on the CPU; see ``imdecode``. MissingFileError (a FileNotFoundError) when it is not there.
 
     >>> imread("flower.jpg").shape                      # doctest: +SKIP
     (224, 224, 3)
     """
-    with open(filename, "rb") as file:
+    with open(existing(filename), "rb") as file:
         return _into(_decoded(file.read(), flag, to_rgb, os.fspath(filename)), out)
 
 

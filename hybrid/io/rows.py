@@ -13,7 +13,7 @@ import numpy as np
 from ..data_iter import DataBatch, DataDesc, DataIter
 from ..device import cpu
 from ..dtype import as_dtype
-from ..errors import AttributeValueError, FileFormatError, ShapeError
+from ..errors import AttributeValueError, FileFormatError, MissingFileError, ShapeError
 from ..functions import resolve
 from ..ndarray import array
 
@@ -97,12 +97,12 @@ class MXDataIter(DataIter):
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
-    """A file, or all files of a folder in the order of their names. FileNotFoundError where there is none."""
+    """A file, or all files of a folder in the order of their names. MissingFileError where there is none."""
     found = Path(path)
     if found.is_dir():
         return sorted(f for f in found.iterdir() if f.is_file())
     if not found.is_file():
-        raise FileNotFoundError(f"{found}: no such file")
+        raise MissingFileError(f"{found}: no such file")
     return [found]
 
 

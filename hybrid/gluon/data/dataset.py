@@ -6,7 +6,7 @@ from typing import Any, Callable
 
 from ... import recordio
 from ...array import NDArray
-from ...errors import AttributeValueError, ShapeError
+from ...errors import AttributeValueError, MissingFileError, ShapeError
 from .sampler import FilterSampler, Sampler, SequentialSampler
 
 
@@ -147,7 +147,7 @@ class RecordFileDataset(Dataset):
         self.idx_file = os.path.splitext(self.filename)[0] + ".idx"
         for path in (self.filename, self.idx_file):
             if not os.path.isfile(path):
-                raise FileNotFoundError(f"{path} is not there: a record dataset needs the .rec file and its .idx file side by side")
+                raise MissingFileError(f"{path} is not there: a record dataset needs the .rec file and its .idx file side by side")
         self._record = recordio.MXIndexedRecordIO(self.idx_file, self.filename, "r")
 
     def __getitem__(self, idx: Any) -> Any:
