@@ -10,8 +10,8 @@ from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.passes.differentiate import vjp_program
 
-from . import cuda_forms, programs, test_cpu_kernels, test_packed_convolutions, test_packed_products, test_pictures, test_together
-from .test_cpu_kernels import conv, layer_norm, program, random, softmax
+from . import cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_pictures, test_together
+from .cpu_kernels import conv, layer_norm, program, random, softmax
 
 Case = tuple[Program, list[np.ndarray]]
 
@@ -157,7 +157,7 @@ def products(n: int) -> Case:
 
 
 SIZED: dict[str, Callable[[int], Case]] = {
-    **test_cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention, "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
+    **cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention, "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
     "training": training, "strided": strided, "updates": updates, "other products": products,
     "pools' gradients": lambda n: _backward(pools(n)), "attention's gradients": lambda n: _backward(attention(n)),
 }

@@ -15,7 +15,7 @@ from hybrid.passes.pipeline import plan
 from hybrid.runtime import cpu, reference, toolchain
 from hybrid.runtime import threads as threads_of
 
-from .test_cpu_kernels import _sanitizers, random, run_sanitized
+from .cpu_kernels import without_sanitizers, random, run_sanitized
 from .test_packed_convolutions import compare, exact
 
 # name: batch, queries, keys, depth of a key, depth of a value
@@ -129,10 +129,10 @@ def test_threads(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(exe(arrays)[0], alone)
 
 
-@pytest.mark.parametrize("shape", ("fewest", "seventeen", "65_63", "primes", "many_keys"))
-@pytest.mark.parametrize("form", ("added", "scaled_query", "chosen", "zeroed", "turned"))
+@pytest.mark.parametrize("shape", ("fewest", "65_63", "primes"))
+@pytest.mark.parametrize("form", ("added", "chosen", "turned"))
 def test_sanitized(form: str, shape: str, tmp_path: Path) -> None:
-    if why := _sanitizers(tmp_path):
+    if why := without_sanitizers(tmp_path):
         pytest.skip(why)
     p, arrays = program(form, shape)
     compare(run_sanitized(cpu.compiled(p), arrays, tmp_path), wide(p, arrays))

@@ -11,7 +11,7 @@ from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.runtime import cpu, threads, toolchain
 
-from .test_cpu_kernels import _sanitizers, run_sanitized
+from .cpu_kernels import without_sanitizers, run_sanitized
 
 WIDTHS = pytest.mark.parametrize("width", [64, 32, 16], ids=["avx512", "avx2", "sse"])
 
@@ -66,7 +66,7 @@ def test_an_update_writes_each_element_once(width: int, monkeypatch: pytest.Monk
 
 def test_sanitized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No access beyond an operand, the packed blocks or the scratch memory."""
-    if why := _sanitizers(tmp_path):
+    if why := without_sanitizers(tmp_path):
         pytest.skip(why)
     a, b = _matrix(331, 801), _matrix(801, 517)
     exe = _compiled(lambda x, y: Program((x, y), (ir.dot(x, y, ((1,), (0,))),), ()), [a, b], toolchain.vector_bytes(), monkeypatch)

@@ -13,7 +13,7 @@ from hybrid.passes.memory import MemoryPlan, Span
 from hybrid.passes.pipeline import plan
 from hybrid.runtime import cpu
 
-from .test_cpu_kernels import random
+from .cpu_kernels import random
 
 
 def random_spans(seed: int, count: int) -> list[Span]:

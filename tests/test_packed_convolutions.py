@@ -1,5 +1,5 @@
 """Channels-last convolutions with packed weights: values against float64 for odd shapes, every width of vector, one and two
-threads, under sanitizers; and that what is prepared from parameters never goes stale.
+threads; and that what is prepared from parameters never goes stale.
 """
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hybrid.passes import layout
 from hybrid.runtime import cpu, reference, toolchain
 from hybrid.runtime import threads as threads_of
 
-from .test_cpu_kernels import _sanitizers, conv, random, run_sanitized
+from .cpu_kernels import conv, random
 
 # name: batch, channels, height, width, filters, kernel, stride, dilation, padding, groups
 SHAPES: dict[str, tuple[Any, ...]] = {
@@ -130,14 +130,6 @@ def test_reference_backend(name: str) -> None:
     main = exe.planned.fused.program
     prepared = reference.run(exe.planned.prepare, [arrays[s] for s in exe.planned.slots], np)[0]
     compare(reference.run(main, [*arrays, *prepared], np)[0], exact(p, arrays))
-
-
-@pytest.mark.parametrize("name", SHAPES)
-def test_sanitized(name: str, tmp_path: Path) -> None:
-    if why := _sanitizers(tmp_path):
-        pytest.skip(why)
-    p, arrays = program(name)
-    compare(run_sanitized(cpu.compiled(p), arrays, tmp_path), exact(p, arrays))
 
 
 # ---- what is prepared follows the parameters

@@ -15,7 +15,7 @@ from hybrid.passes import layout
 from hybrid.runtime import cpu, toolchain
 from hybrid.runtime import threads as threads_of
 
-from .test_cpu_kernels import _sanitizers, random, run_sanitized
+from .cpu_kernels import without_sanitizers, random, run_sanitized
 from .test_packed_convolutions import compare, exact
 
 # name: leading axes of the data, depth, columns
@@ -88,7 +88,7 @@ def test_values(form: str, shape: str, width: int, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", ("activated", "turned"))
 def test_sanitized(form: str, shape: str, tmp_path: Path) -> None:
-    if why := _sanitizers(tmp_path):
+    if why := without_sanitizers(tmp_path):
         pytest.skip(why)
     p, arrays = program(form, shape)
     compare(run_sanitized(cpu.compiled(p), arrays, tmp_path), exact(p, arrays))

@@ -1,10 +1,9 @@
 """Small nets over many pictures (blocks of pictures in vectors): values against float64 for odd sizes, every width of vector, one
-and two threads, under sanitizers; when they are taken, and that what is prepared follows the parameters.
+and two threads; when they are taken, and that what is prepared follows the parameters.
 """
 from __future__ import annotations
 
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from hybrid.passes import pictures
 from hybrid.runtime import cpu, reference, toolchain
 from hybrid.runtime import threads as threads_of
 
-from .test_cpu_kernels import _sanitizers, random, run_sanitized
+from .cpu_kernels import random
 from .test_packed_convolutions import compare, convolution, eager, exact
 
 # name: pictures, channels, height, width, then layers: ("conv", filters, kernel, stride, dilation, padding), ("max" or "sum", size, stride, padding),
@@ -128,14 +127,6 @@ def test_reference_backend(name: str) -> None:
     exe = cpu.compiled(p)
     prepared = reference.run(exe.planned.prepare, [arrays[s] for s in exe.planned.slots], np)[0]
     compare(reference.run(exe.planned.fused.program, [*arrays, *prepared], np)[0], exact(p, arrays))
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_sanitized(name: str, tmp_path: Path) -> None:
-    if why := _sanitizers(tmp_path):
-        pytest.skip(why)
-    p, arrays = program(name)
-    compare(run_sanitized(cpu.compiled(p), arrays, tmp_path), exact(p, arrays))
 
 
 @pytest.mark.parametrize(("results", "taps"), [(m, n - m + 1) for n in (2, 4, 6, 8) for m in range(2, n + 1)], ids=str)

@@ -16,7 +16,7 @@ from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import build, cache, tune
 from hybrid.runtime.cpu import CpuProgram, has_compiler
 
-from .test_cpu_kernels import conv, random
+from .cpu_kernels import conv, random
 from .test_packed_convolutions import compare, exact
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="needs a compiler")
