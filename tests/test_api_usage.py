@@ -27,7 +27,7 @@ MISSING: dict[str, str] = {
     **dict.fromkeys(["sym.NDArray", "sym.waitall", "nd.var", "nd.Symbol", "nd.Variable", "nd.Group", "sym.sparse.csr_matrix"], "MXNet has it in the other of nd and sym alone"),
     "sym.save": "MXNet has it in nd; a Symbol has a method",
     **dict.fromkeys(["method.push", "method.pull", "method.rank", "method.init"], _STORE),
-    **dict.fromkeys(["method.act", "method._slice"], "the user's own classes define it"),
+    "method.act": "the user's own classes define it",
     "library.load": "loads compiled extensions of MXNet's own engine",
 }
 
