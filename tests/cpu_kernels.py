@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from hybrid import ir
 from hybrid.ir import Node, Program
@@ -111,6 +112,13 @@ def gradients(n: int) -> tuple[Program, list[np.ndarray]]:
 
 
 KINDS = {"rows": rows, "products": products, "convolutions": convolutions, "gradients": gradients}
+
+
+def vectors_of(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Vectors of so many bytes in the rest of a test, which is skipped where the machine has none."""
+    if width > toolchain.vector_bytes():
+        pytest.skip(f"no vectors of {width} bytes here")
+    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
 
 
 def without_sanitizers(folder: Path) -> str | None:

@@ -12,10 +12,10 @@ from hybrid import autograd, ir, nd
 from hybrid.codegen import packed
 from hybrid.ir import Node, Program
 from hybrid.passes.pipeline import plan
-from hybrid.runtime import cpu, reference, toolchain
+from hybrid.runtime import cpu, reference
 from hybrid.runtime import threads as threads_of
 
-from .cpu_kernels import without_sanitizers, random, run_sanitized
+from .cpu_kernels import random, run_sanitized, vectors_of, without_sanitizers
 from .test_packed_convolutions import compare, exact
 
 # name: batch, queries, keys, depth of a key, depth of a value
@@ -109,9 +109,7 @@ def wide(p: Program, arrays: list[np.ndarray]) -> list[np.ndarray]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_values(form: str, shape: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if width > toolchain.vector_bytes():
-        pytest.skip("no vectors of this width here")
-    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    vectors_of(width, monkeypatch)
     p, arrays = program(form, shape)
     exe = cpu.compiled(p)
     assert [k.kind for k in exe.planned.fused.kernels] == ["attention"]

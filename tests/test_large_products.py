@@ -11,7 +11,7 @@ from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.runtime import cpu, threads, toolchain
 
-from .cpu_kernels import without_sanitizers, run_sanitized
+from .cpu_kernels import run_sanitized, vectors_of, without_sanitizers
 
 WIDTHS = pytest.mark.parametrize("width", [64, 32, 16], ids=["avx512", "avx2", "sse"])
 
@@ -21,9 +21,7 @@ def _matrix(*shape: int) -> np.ndarray:
 
 
 def _compiled(build: Callable[..., Any], arrays: list[np.ndarray], width: int, monkeypatch: pytest.MonkeyPatch) -> Any:
-    if width > toolchain.vector_bytes():
-        pytest.skip(f"no vectors of {width} bytes here")
-    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    vectors_of(width, monkeypatch)
     inputs = [ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
     exe = cpu.compiled(build(*inputs))
     assert "last = (ib + 1)" in exe.report.source           # the form that is meant

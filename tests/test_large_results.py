@@ -9,7 +9,8 @@ import pytest
 import hybrid as mx
 from hybrid import nd
 from hybrid.codegen import loops, rows
-from hybrid.runtime import toolchain
+
+from .cpu_kernels import vectors_of
 
 FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (lambda x, y, b: x + y, lambda x, y, b: x + y),
@@ -53,9 +54,7 @@ def _check(form: str, shape: tuple[int, int], shifted: bool) -> Any:
 @pytest.mark.parametrize("width", [64, 32, 16], ids=["avx512", "avx2", "sse"])
 @pytest.mark.parametrize("form", FORMS)
 def test_values(form: str, width: int, shifted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if width > toolchain.vector_bytes():
-        pytest.skip(f"no vectors of {width} bytes here")
-    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    vectors_of(width, monkeypatch)
     monkeypatch.setattr(rows, "STREAM", 1 << 19)
     monkeypatch.setattr(rows, "FAR", 1 << 16)
     monkeypatch.setenv("HYBRID_CPU_TEST", str(width))        # programs of other widths are not taken from the disk

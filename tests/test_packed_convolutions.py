@@ -16,10 +16,10 @@ from hybrid.codegen import blocked
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout
-from hybrid.runtime import cpu, reference, toolchain
+from hybrid.runtime import cpu, reference
 from hybrid.runtime import threads as threads_of
 
-from .cpu_kernels import conv, random
+from .cpu_kernels import conv, random, vectors_of
 
 # name: batch, channels, height, width, filters, kernel, stride, dilation, padding, groups
 SHAPES: dict[str, tuple[Any, ...]] = {
@@ -100,9 +100,7 @@ def compare(got: list[np.ndarray], want: list[np.ndarray]) -> None:
 @pytest.mark.parametrize("width", (64, 32, 16), ids=str)
 @pytest.mark.parametrize("name", SHAPES)
 def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if width > toolchain.vector_bytes():
-        pytest.skip("no vectors of this width here")
-    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    vectors_of(width, monkeypatch)
     p, arrays = program(name)
     exe = cpu.compiled(p)
     assert exe.prepare is not None and any(k.kind == "convolution" for k in exe.planned.fused.kernels)
@@ -265,9 +263,7 @@ def test_two_nets_that_share_weights() -> None:
 @pytest.mark.parametrize("width", (64, 32, 16), ids=str)
 def test_limits_keep_nan(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """clip as one step of vectors each limit: NaN stays, limits in the wrong order count as they are written."""
-    if width > toolchain.vector_bytes():
-        pytest.skip("no vectors of this width here")
-    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    vectors_of(width, monkeypatch)
     values = np.array([np.nan, -np.inf, np.inf, -0.0, 0.0, 6.0, 5.9, 6.1, -1e-30, 1e-30, 3.0], np.float32).repeat(7)
     x = ir.input(0, values.shape, values.dtype)
 

@@ -12,10 +12,10 @@ from hybrid import autograd, ir, nd
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout
-from hybrid.runtime import cpu, toolchain
+from hybrid.runtime import cpu
 from hybrid.runtime import threads as threads_of
 
-from .cpu_kernels import without_sanitizers, random, run_sanitized
+from .cpu_kernels import random, run_sanitized, vectors_of, without_sanitizers
 from .test_packed_convolutions import compare, exact
 
 # name: leading axes of the data, depth, columns
@@ -72,9 +72,7 @@ def program(form: str, shape: str) -> tuple[Program, list[np.ndarray]]:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)
 def test_values(form: str, shape: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if width > toolchain.vector_bytes():
-        pytest.skip("no vectors of this width here")
-    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    vectors_of(width, monkeypatch)
     p, arrays = program(form, shape)
     exe = cpu.compiled(p)
     assert exe.prepare is not None and any(k.kind == "convolution" for k in exe.planned.fused.kernels)

@@ -19,7 +19,7 @@ from hybrid.passes import pictures
 from hybrid.runtime import cpu, reference, toolchain
 from hybrid.runtime import threads as threads_of
 
-from .cpu_kernels import random
+from .cpu_kernels import random, vectors_of
 from .test_packed_convolutions import compare, convolution, eager, exact
 
 # name: pictures, channels, height, width, then layers: ("conv", filters, kernel, stride, dilation, padding), ("max" or "sum", size, stride, padding),
@@ -96,9 +96,7 @@ def taken(exe: Any) -> list[str]:
 @pytest.mark.parametrize("width", (64, 32, 16), ids=str)
 @pytest.mark.parametrize("name", CASES)
 def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if width > toolchain.vector_bytes():
-        pytest.skip("no vectors of this width here")
-    monkeypatch.setattr(toolchain, "vector_bytes", lambda: width)
+    vectors_of(width, monkeypatch)
     p, arrays = program(name)
     exe = cpu.compiled(p)
     assert set(taken(exe)) <= {"pictures", "pictures_winograd"} and taken(exe)
