@@ -224,7 +224,10 @@ def clip(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Values limited to a range: ``x.clip(a_min, a_max)``, under NumPy's rules also ``x.clip(min=0)``."""
     if is_np(self):
         bounds = {"a_min": None, "a_max": None, **{{"min": "a_min", "max": "a_max"}.get(k, k): v for k, v in kwargs.items()}}
-        return functions.resolve("np", "clip")(self, **{**bounds, **dict(zip(("a_min", "a_max", "out"), args))})
+        bounds.update(zip(("a_min", "a_max", "out"), args))
+        if bounds["a_min"] is None and bounds["a_max"] is None:
+            raise ValueError("clip: a least or a greatest value must be given")
+        return functions.resolve("np", "clip")(self, **bounds)
     return functions.resolve("nd", "clip")(self, *args, **kwargs)
 
 
