@@ -37,7 +37,7 @@ BAD_ARGUMENTS = [
     ("embedding", lambda: nn.Embedding(0, 4), ValueError, "input_dim must be at least 1, got 0"),
     ("sparse", lambda: gluon.Parameter("w", shape=(2,), stype="blocks"), ValueError, "storage types are default, row_sparse, csr, got 'blocks'"),
     ("groups-0", lambda: nn.GroupNorm(0), ValueError, "num_groups must be at least 1, got 0"),
-    ("function", lambda: nn.HybridLambda("nosuch"), AttributeError, "no 'nosuch'"),
+    ("function", lambda: nn.HybridLambda("nosuch"), AssertionError, "Function name nosuch is not found"),
     ("reflection", lambda: nn.ReflectionPad2D((1, 2)), ValueError, "one number or eight"),
     ("shuffle", lambda: gluon.contrib.nn.PixelShuffle2D((1, 2, 3)), ValueError, "factor must be an integer or 2 of them"),
 ]
