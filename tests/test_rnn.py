@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import hybrid as mx
+from hybrid import gluon, nd
 from hybrid.errors import AttributeValueError, HybridError, ShapeError
+from hybrid.gluon import rnn
 
 _spec = importlib.util.spec_from_file_location("record_rnn", pathlib.Path(__file__).parent / "oracle" / "record_rnn.py")
 oracle = importlib.util.module_from_spec(_spec)
@@ -122,3 +124,28 @@ def test_errors(make: Any, error: Any, words: str) -> None:
 def _called(block: Any, *args: Any) -> Any:
     block.initialize()
     return block(*args)
+
+
+class Unrolled(gluon.HybridBlock):
+    def __init__(self, cell):
+        super().__init__()
+        self.cell = cell
+
+    def hybrid_forward(self, F, x):
+        return self.cell.unroll(4, x, layout="NTC", merge_outputs=True)[0]
+
+
+@pytest.mark.parametrize("make", (lambda: rnn.LSTM(5, layout="NTC"), lambda: rnn.GRU(5, num_layers=2, bidirectional=True), lambda: Unrolled(rnn.LSTMCell(5)),
+                                  lambda: Unrolled(rnn.BidirectionalCell(rnn.GRUCell(3), rnn.LSTMCell(3)))), ids=("layer", "both_ways", "cell", "cells_both_ways"))
+def test_an_exported_network_takes_batches_of_any_size(make, tmp_path):
+    """The zeros it begins with have no batch of their own in the file, as in MXNet's."""
+    net = make()
+    net.initialize()
+    net.hybridize()
+    net(nd.ones((3, 4, 2)))
+    net.export(str(tmp_path / "net"))
+    assert "(1, 3, 5)" not in (tmp_path / "net-symbol.json").read_text()
+    read = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
+    for batch in (3, 7):
+        x = nd.random.normal(shape=(batch, 4, 2))
+        np.testing.assert_allclose(read(x).asnumpy(), net(x).asnumpy(), atol=1e-6)

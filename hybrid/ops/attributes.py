@@ -255,6 +255,10 @@ class Attrs:
         """With further values that only the lowering sees (``train``, ``key``)."""
         return Attrs({**self._values, **more}, self._given)
 
+    def written(self, **others: Any) -> "Attrs":
+        """The same values, some of which files hold as others."""
+        return Attrs(self._values, {**self._given, **others})
+
 
 def _types(a: Attrs) -> list[type]:
     return [type(v) for v in a._values.values()]           # 1, 1.0 and True are equal but not alike

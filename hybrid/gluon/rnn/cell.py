@@ -9,7 +9,7 @@ from ...symbol import Symbol
 from .. import nn
 from ..block import Block
 from ..hybrid_block import HybridBlock
-from .sequence import TENSORS, batch_of, first_state, format_sequence, mask_sequence, namespace_of
+from .sequence import TENSORS, batch_of, first_state, format_sequence, mask_sequence, namespace_of, open_batch
 
 
 class RecurrentCell(Block):
@@ -70,7 +70,7 @@ class RecurrentCell(Block):
         more = {} if isinstance(first, Symbol) and first.dtype is None else {"dtype": first.dtype}
         if F is ndarray:
             more["ctx"] = first.context
-        return self.begin_state(batch_size=batch, func=F.zeros, **more)
+        return open_batch(self.begin_state(batch_size=batch, func=F.zeros, **more))
 
     def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC", merge_outputs: bool | None = None,
                valid_length: Any = None) -> tuple[Any, Any]:

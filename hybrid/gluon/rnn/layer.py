@@ -12,7 +12,7 @@ from ..hybrid_block import HybridBlock, first_array
 from .cell import GRUCell, LSTMCell, RNNCell
 from .containers import BidirectionalCell, HybridSequentialRNNCell
 from .modifier import DropoutCell
-from .sequence import TENSORS, first_state
+from .sequence import TENSORS, first_state, open_batch
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 _NAME = re.compile(r"([lr])(\d+)_(i2h|h2h|h2r)_(weight|bias)\Z")
@@ -111,7 +111,7 @@ class _RNNLayer(HybridBlock):
         if given is None:
             batch = inputs.shape[at] if inputs.shape is not None else 0
             more = {"ctx": inputs.context} if F is ndarray else {}
-            given = self.begin_state(batch, func=F.zeros, **more, **({"dtype": inputs.dtype} if inputs.dtype is not None else {}))
+            given = open_batch(self.begin_state(batch, func=F.zeros, **more, **({"dtype": inputs.dtype} if inputs.dtype is not None else {})))
         else:
             self._check_states(given, inputs.shape[at] if inputs.shape is not None else 0)
         if self._layout == "NTC":

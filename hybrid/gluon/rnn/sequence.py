@@ -91,3 +91,13 @@ def first_state(func: Any, name: str, info: dict[str, Any] | None, more: dict[st
     if isinstance(state, Symbol) and "__layout__" in info:
         state._one()[0].extra["__layout__"] = info["__layout__"]
     return state
+
+
+def open_batch(states: list[Any]) -> list[Any]:
+    """First states whose batch is that of the inputs: a file holds 0 for it, as MXNet's do, and takes batches of any size."""
+    for state in states:
+        node = state._one()[0] if isinstance(state, Symbol) else None
+        if node is not None and node.opdef is not None and "shape" in node.attrs.given() and "N" in node.extra.get("__layout__", ""):
+            at = node.extra["__layout__"].index("N")
+            node.attrs = node.attrs.written(shape=tuple(0 if a == at else size for a, size in enumerate(node.attrs.shape)))
+    return states
