@@ -168,16 +168,19 @@ class Pictures(Packed):
 
     # ---- all tiles
     def body(self) -> list[str]:
-        """Blocks, or parts of them for threads; lines of tiles; groups of filters; tiles."""
+        """Blocks, or parts of them for threads; lines of tiles; groups of filters; tiles. The last line of tiles may write results of
+        the one before again, so they are of one part.
+        """
         L = self.lanes
+        apart = self.down - (self.oh % self.r > 0) if self.down > 1 else 1
         parallel = self.dot.size * self.ph * self.pw * self.kh * self.kw * self.c >= PARALLEL_WORK
-        parts = f"hy_threads > 1 && {self.batch} < 4 * hy_threads ? ({self.down} < 2 * hy_threads ? {self.down} : 2 * hy_threads) : 1" if parallel else "1"
+        parts = f"hy_threads > 1 && {self.batch} < 4 * hy_threads ? ({apart} < 2 * hy_threads ? {apart} : 2 * hy_threads) : 1" if parallel else "1"
         pitch = self.kh * self.c * self.g * (self.points or self.kw)                       # numbers of a group of filters
         top = f"{self._first('ty', self.r, self.oh)}"
         out = [f"  const long parts = {parts};",
                *(["  #pragma omp parallel for schedule(static) num_threads(hy_threads)"] if parallel else []),
                f"  for (long u = 0; u < {self.batch} * parts; u++) {{",
-               f"    const long bk = u / parts, begin = u % parts * {self.down} / parts, end = (u % parts + 1) * {self.down} / parts;",
+               f"    const long bk = u / parts, part = u % parts, begin = part * {apart} / parts, end = part + 1 == parts ? {self.down} : (part + 1) * {apart} / parts;",
                f"    const float *X = {self.x} + bk * {self.c * self.h * self.wide * L}l, *row[{self.span}];",
                f"    float sums[{self.g * self.sums * L}] __attribute__((aligned(64)));",
                *([f"    float ring[{self.span * self.slot}] __attribute__((aligned(64)));", "    long have = 0;"] if self.ring else []),
