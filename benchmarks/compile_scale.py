@@ -93,7 +93,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         for name in (n for n in NETWORKS if all(w in n for w in words)):
             row(name, name, "0", f"{cache}/{name}")
-        for kind in (k for part in ("", GRADIENT) for kind in KINDS if all(w in (k := kind + part) for w in words)):
+        for kind in (k for k in [kind + part for part in ("", GRADIENT) for kind in KINDS] if all(w in k for w in words)):
             for n in (1000, 10000):
                 row(f"{kind}, {n} operators", kind, str(n), f"{cache}/{kind}{n}")
 

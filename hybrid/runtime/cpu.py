@@ -30,6 +30,12 @@ def _build(planned: "Planned") -> "Built":
     return build(planned)
 
 
+def _prepare_helpers() -> None:
+    """What every program needs, built beside the first of them."""
+    threads.prepare()
+    launcher.prepare()
+
+
 def _opened(built: "Built") -> Any:
     """The library of a program just built. A damaged file in the cache is built again."""
     so = built.library
@@ -51,7 +57,7 @@ class CpuProgram:
 
     def __init__(self, planned: "Planned"):
         begin = time.perf_counter()
-        launcher.prepare()
+        _prepare_helpers()
         self._take(_build(planned), lambda: planned, begin)
 
     def _take(self, built: "Built", again: "Callable[[], Planned]", begin: float) -> None:
@@ -82,7 +88,7 @@ class CpuProgram:
     def of(cls, recipe: Recipe, again: "Callable[[], Planned]") -> "CpuProgram":
         """The program of a recipe from the disk cache. again: plans it anew, for the report. OSError where its library cannot be loaded."""
         begin = time.perf_counter()
-        launcher.prepare()
+        _prepare_helpers()
         path = cache.folder() / recipe.library
         if not toolchain.intact(path):
             raise OSError(f"{path} is not there or was changed")
@@ -272,7 +278,7 @@ def compiled(program: Program) -> CpuProgram:
         with contextlib.suppress(OSError):
             return CpuProgram.of(recipe, again)
     begin = time.perf_counter()
-    launcher.prepare()
+    _prepare_helpers()
     made = CpuProgram.__new__(CpuProgram)
     made._take(_build(again()), again, begin)
     plans.keep(key, made.recipe)

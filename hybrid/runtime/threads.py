@@ -5,7 +5,9 @@ would wait for them for ever, so in a forked process such programs keep to one.
 """
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 import weakref
 from pathlib import Path
 from typing import Any
@@ -21,10 +23,25 @@ _with_openmp: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _lock = forking.lock()
 
 
+def _built() -> Path | None:
+    return plans.remembered("pool", lambda: toolchain.build(kernel_text("c", "pool.c"))[0])
+
+
+def prepare() -> None:
+    """Start building the pool in the background, beside the compilation of a program; not where an earlier process built it."""
+    if not _pool and config.num_threads() > 1 and plans.known("pool") is None and not toolchain.is_clang():
+        threading.Thread(target=_quietly, name="hybrid-pool").start()
+
+
+def _quietly() -> None:
+    with contextlib.suppress(CompileError, OSError):     # said where the pool is needed
+        _built()
+
+
 def _load() -> Any:
     """The pool's library, never unloaded: its threads wait in its code for work. None where it does not compile."""
     try:
-        so = plans.remembered("pool", lambda: toolchain.build(kernel_text("c", "pool.c"))[0])
+        so = _built()
         if so is None:
             return None
         return ffi.dlopen(str(so), os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))

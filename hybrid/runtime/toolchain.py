@@ -94,6 +94,9 @@ def machine_flags(cc: str) -> tuple[str, ...]:
 def _machine_flags(cc: str) -> tuple[str, ...]:
     flags: list[str] = []
     wide = ["-mprefer-vector-width=512"] if "avx512f" in cpu_features() else []
+    usual = ["-march=native", *wide, "-fopenmp", "-Wl,--as-needed"]
+    if _accepts(cc, usual):                              # one run of the compiler in place of four
+        return tuple(usual)
     for group in (["-march=native"], wide, ["-fopenmp"]):
         if group and _accepts(cc, group):
             flags += group
