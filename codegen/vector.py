@@ -248,8 +248,15 @@ class VectorEmitter(Emitter):
             return self.bind(block, "v", f"hyv_erf1({self.floats(self.value(f.args[0], idx, block, guard))})")
         y, by = scaled(f.args[0], -2 / math.log(2))
         power = f"hyv_two_to({self.floats(self.value(y, idx, block, guard))} * HYV_B({self.d.literal(by, F32)}))"
-        a = "HYV_B(1.0f)" if factor is None else self.floats(self.value(factor, idx, block, guard))
-        return self.bind(block, "v", f"({a} + {a}) / ({power} + HYV_B(1.0f))")
+        return self.bind(block, "v", f"{self._twice(factor, idx, guard, block)} / ({power} + HYV_B(1.0f))")
+
+    def _twice(self, n: Node | None, idx: Index, guard: Guard, block: Block) -> str:
+        """2 n, which is x where n is x / 2; 2 for None."""
+        if n is None:
+            return "HYV_B(2.0f)"
+        x, by = scaled(n, 2.0)
+        value = self.floats(self.value(x, idx, block, guard))
+        return value if by == 1 else f"({value} * HYV_B({self.d.literal(by, F32)}))"
 
     def _chosen(self, args: list[str], block: Block) -> str:
         mask, *rest = args
