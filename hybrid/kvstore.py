@@ -78,8 +78,22 @@ class KVStoreBase:
         return klass
 
 
+class _OneWorker(KVStoreBase):
+    """A store of one process."""
+
+    @property
+    def rank(self) -> int:
+        """The number of this worker: 0, the only one."""
+        return 0
+
+    @property
+    def num_workers(self) -> int:
+        """One."""
+        return 1
+
+
 @KVStoreBase.register
-class TestStore(KVStoreBase):
+class TestStore(_OneWorker):
     """A store that keeps nothing: ``broadcast`` copies, ``pushpull`` sums. For tests of code that takes any store."""
 
     __test__ = False                                         # no test case of pytest's
@@ -102,14 +116,6 @@ class TestStore(KVStoreBase):
     def type(self) -> str:
         return "teststore"
 
-    @property
-    def rank(self) -> int:
-        return 0
-
-    @property
-    def num_workers(self) -> int:
-        return 1
-
 
 def _capable(capability: str, answer: bool) -> bool:
     if capability.lower() != KVStoreBase.OPTIMIZER:
@@ -117,7 +123,7 @@ def _capable(capability: str, answer: bool) -> bool:
     return answer
 
 
-class KVStore(KVStoreBase):
+class KVStore(_OneWorker):
     """Values by key (all integers, or all strings).
 
     >>> from hybrid import nd
@@ -136,16 +142,6 @@ class KVStore(KVStoreBase):
     def type(self) -> str:
         """The name it was made with."""
         return self._kind
-
-    @property
-    def rank(self) -> int:
-        """The number of this worker: 0, the only one."""
-        return 0
-
-    @property
-    def num_workers(self) -> int:
-        """One."""
-        return 1
 
     def is_capable(self, capability: str) -> bool:
         """Whether the store can do something: ``optimizer`` is that it updates weights. ValueError for what is not known."""
