@@ -136,7 +136,7 @@ class _Rows:
             v = loops[depth]
             pragma = TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1 else ""
             if v is lane:
-                before = self._fetch(e, v) if depth else []
+                before = self._fetch(e, v, loops[depth + 1:]) if depth else []
                 body = before + lane_loop(v, body, self.width, 1 if v.extent < 2 * self.width or len(body) > 60 or "for (" in "".join(body) else 2, pragma,
                                  SINGLE if pragma == TEAM else "")
             else:
@@ -154,7 +154,7 @@ class _Rows:
         at = linear(self.k.root.shape, place)
         return lane is not None and lane.extent % 16 == 0 and not at.const % 16 and all(atom == lane or not c % 16 for atom, c in at.terms)
 
-    def _fetch(self, e: VectorEmitter, lane: Var) -> list[str]:
+    def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> list[str]:
         """Ask for the cache lines of a row of a large result that nothing was written to while the row was read: all at once
         they come sooner than one by one (LayerNorm: 0.7 of the time).
         """
@@ -162,7 +162,10 @@ class _Rows:
         if (not self.k.hoisted or root.nbytes < FAR or not 2 * 64 <= lane.extent * 4 <= NEAR or self.names[root] in e.keep.values()
                 or self.stream and self._on_lines(self.place, lane)):
             return []
-        at = text(linear(root.shape, self.place))
+        place = linear(root.shape, self.place)
+        if variables(place) & set(after):                    # lanes are rows: a row's elements are no neighbours
+            return []
+        at = text(place)
         return [f"for (long {lane.name} = 0; {lane.name} < {lane.extent}; {lane.name} += 16) __builtin_prefetch({self.names[root]} + {at}, 1);"]
 
 
