@@ -206,7 +206,7 @@ class Contraction(Epilogue):
         row = Var("ri", t.mr)
         if self._rows_are_neighbours(m):
             return outer.lines, mid.lines, loop_nest(m.depth, loop_nest([row], body + inner.lines))
-        along = loop_nest(m.depth[:-1], ["#pragma omp simd", *loop_nest(m.depth[-1:], inner.lines)])
+        along = loop_nest(m.depth, inner.lines, "#pragma omp simd")
         return outer.lines, mid.lines, loop_nest([row], body + along)
 
     # ---- large products: blocks of packed rows that stay near, with blocks of packed columns
