@@ -225,7 +225,7 @@ class VectorEmitter(Emitter):
         fn = n.attrs["fn"]
         if n in self.one_plus:
             return self._one_plus(*self.one_plus[n], idx, guard, block)
-        if fn == "where" and n.dtype == F32 and (limit := limited(n)) is not None:
+        if fn == "where" and n.dtype == F32 and n.args[0] not in self.extra and (limit := limited(n)) is not None:
             return self.bind(block, "v", f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, {self.floats(self.value(n.args[2], idx, block, guard))})")
         args = [self.value(a, idx, block, guard) for a in n.args]
         if fn in COMPARE:
@@ -246,7 +246,7 @@ class VectorEmitter(Emitter):
         """1 + erf(y); a * (1 + tanh(y)), which is 2 a / (1 + 2^(-2 y log2 e)) and keeps its digits where tanh(y) is near -1."""
         if f.attrs["fn"] == "erf":
             return self.bind(block, "v", f"hyv_erf1({self.floats(self.value(f.args[0], idx, block, guard))})")
-        y, by = scaled(f.args[0], -2 / math.log(2))
+        y, by = scaled(f.args[0], -2 / math.log(2), self.extra)
         power = f"hyv_two_to({self.floats(self.value(y, idx, block, guard))} * HYV_B({self.d.literal(by, F32)}))"
         return self.bind(block, "v", f"{self._twice(factor, idx, guard, block)} / ({power} + HYV_B(1.0f))")
 
@@ -254,7 +254,7 @@ class VectorEmitter(Emitter):
         """2 n, which is x where n is x / 2; 2 for None."""
         if n is None:
             return "HYV_B(2.0f)"
-        x, by = scaled(n, 2.0)
+        x, by = scaled(n, 2.0, self.extra)
         value = self.floats(self.value(x, idx, block, guard))
         return value if by == 1 else f"({value} * HYV_B({self.d.literal(by, F32)}))"
 

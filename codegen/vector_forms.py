@@ -1,6 +1,8 @@
 """Which values have a form in vectors of float32, and how it is spelled (kernels/c/vector.h)."""
 from __future__ import annotations
 
+from typing import Container
+
 import numpy as np
 
 from hybrid.ir import Node
@@ -63,9 +65,9 @@ def _plus_one(u: Node, n: Node) -> bool:
     return u.prim == "map" and u.attrs["fn"] == "add" and u.args[0] is n and constant(u.args[1]) is not None and float(constant(u.args[1])) == 1      # type: ignore[arg-type]
 
 
-def scaled(n: Node, by: float) -> tuple[Node, float]:
-    """n * by as another value times a number: a product with a constant is one product."""
-    c = constant(n.args[1]) if n.prim == "map" and n.attrs["fn"] == "mul" else None
+def scaled(n: Node, by: float, stored: Container[Node]) -> tuple[Node, float]:
+    """n * by as another value times a number: a product with a constant is one product, unless it must be computed because it is stored."""
+    c = constant(n.args[1]) if n.prim == "map" and n.attrs["fn"] == "mul" and n not in stored else None
     return (n, by) if c is None else (n.args[0], by * float(c))        # type: ignore[arg-type]
 
 

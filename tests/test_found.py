@@ -1,0 +1,56 @@
+"""Programs that a generator of random programs found: hybridized once more like eager, in float64 where that is exact."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, nd
+
+F = Callable[..., Any]
+
+
+def some(*shape: int) -> np.ndarray:
+    """Numbers of a normal distribution, for each shape the same."""
+    return np.random.default_rng(sum(shape)).standard_normal(shape)
+
+
+def results(f: F, arrays: list[np.ndarray], dtype: str) -> list[np.ndarray]:
+    """Outputs of a function, then gradients of their weighted sum with respect to all arrays."""
+    xs = [nd.array(a, dtype=dtype) for a in arrays]
+    for x in xs:
+        x.attach_grad()
+    with autograd.record():
+        out = f(*xs)
+        outs = list(out) if isinstance(out, (list, tuple)) else [out]
+        total = sum((y * nd.array(some(*y.shape), dtype=dtype)).sum() for y in outs)
+    total.backward()
+    return [y.asnumpy() for y in (*outs, *(x.grad for x in xs))]
+
+
+def convolution(x: Any, w: Any) -> Any:
+    return nd.Convolution(x, w, kernel=(3, 3), pad=(1, 1), num_filter=w.shape[0], no_bias=True)
+
+
+def half_twice(x: Any, w: Any) -> Any:
+    half = nd.FullyConnected(x, w, num_hidden=w.shape[0], no_bias=True) * 0.5
+    return nd.sin(half) * (1 + nd.tanh(half)), half
+
+
+# name -> function, arrays
+CASES: dict[str, tuple[F, list[np.ndarray]]] = {
+    "product of numbers and a vector": (lambda x, w: nd.dot(x, w), [some(33, 2, 1), some(1)]),
+    "vector and a matrix of one row": (lambda x, w: nd.dot(x, w, transpose_b=True) * 0.5, [some(5), some(1, 5)]),
+    "clip behind a convolution keeps its masks": (lambda x, w: nd.clip(convolution(x, w), -0.5, 2), [some(2, 7, 9, 5), some(32, 7, 3, 3)]),
+    "half a value in 1 + tanh is a result too": (half_twice, [some(64, 33), some(65, 33)]),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(k, id=k.replace(" ", "_")) for k in CASES])
+def test_hybridized_is_eager(name: str) -> None:
+    f, arrays = CASES[name]
+    for got, want in zip(results(mx.hybridize(f), arrays, "float32"), results(f, arrays, "float64"), strict=True):
+        assert got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * max(np.abs(want).max(initial=0), 1e-3))
