@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from importlib import resources
-from typing import Iterable
+from typing import Iterable, Sequence
 
 import numpy as np
 
@@ -13,17 +13,25 @@ from hybrid.ir.index import Var
 F32 = np.dtype(np.float32)
 
 
+# texts that only programs with these words need
+RARE = {"power.h": ("hyv_pow(",), "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(")}
+
+
 class Refused(Exception):
     """This cannot be printed as vectors."""
 
 
-def support(lanes: int, sources: Iterable[str] = ()) -> str:
+def support(lanes: int, sources: Sequence[str] = ()) -> str:
     """The text that vector kernels need; sources: of the kernels."""
     copies = ", ".join(["x_"] * lanes)
     count = ", ".join(map(str, range(lanes)))
     return "\n".join([f"#define HYV_BYTES {lanes * 4}", f"#define HYV_B(x) ({{ float x_ = (x); (hy_v){{{copies}}}; }})",
                       f"#define HYV_IB(x) ({{ int x_ = (x); (hy_vi){{{copies}}}; }})", f"#define HYV_COUNT ((hy_vi){{{count}}})",
-                      *((resources.files("hybrid.kernels") / "c" / name).read_text() for name in ["vector.h", *(["power.h"] if any("hyv_pow(" in s for s in sources) else [])])])
+                      *((resources.files("hybrid.kernels") / "c" / name).read_text() for name in ["vector.h", *(n for n, words in RARE.items() if _has(sources, words))])])
+
+
+def _has(sources: Iterable[str], words: Iterable[str]) -> bool:
+    return any(w in s for w in words for s in sources)
 
 
 _WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(", "HYV_KEEP@(": "HYV_FIRSTARG("}

@@ -1,4 +1,4 @@
-"""exp, log, tanh, erf, sigmoid, sqrt and pow as the C kernels compute them, beside the C library's doubles: within 2 ulp, NaN and infinity where they belong.
+"""exp, log, tanh, erf, sigmoid, sin, pow and others as the C kernels compute them, beside the C library's doubles: within 2 ulp, NaN and infinity where they belong.
 
 A sweep over floats of every exponent; HYBRID_ALL_FLOATS=1 takes every float there is (some minutes for each width).
 """
@@ -23,8 +23,9 @@ POWERS = ("0.5f", "2.0f", "-1.5f", "3.0f", "0.1f", "1.0000001f", "0.0f", "-0.0f"
           '__builtin_nanf("")')
 
 CHECK = r"""
-double exp(double), exp2(double), log(double), tanh(double), erf(double), sqrt(double), pow(double, double); int printf(const char *, ...);
+double exp(double), exp2(double), log(double), expm1(double), log1p(double), log2(double), log10(double), sin(double), cos(double), tanh(double), erf(double), sqrt(double), pow(double, double); int printf(const char *, ...);
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static double softplus(double x) { return (x > 0 ? x : x <= 0 ? 0 : x) + log1p(exp(-__builtin_fabs(x))); }
 static double spacing(double want) {
     union { float f; unsigned u; } a, b;
     a.f = (float)__builtin_fabs(want); b.u = a.u < 0x7f7fffffu ? a.u : 0x7f7ffffeu; a.u = b.u + 1;
@@ -51,6 +52,9 @@ int main(void) {
     RUN("exp", hyv_exp, exp) RUN("log", hyv_log, log) RUN("tanh", hyv_tanh, tanh) RUN("erf", hyv_erf, erf) RUN("sigmoid", hyv_sigmoid, sigmoid) RUN("sqrt", HYV_SQRT, sqrt)
     RUN("one_exp", each_exp, exp) RUN("one_log", each_log, log) RUN("one_tanh", each_tanh, tanh) RUN("one_erf", each_erf, erf) RUN("one_sigmoid", each_sigmoid, sigmoid)
     RUN("two_to", hyv_two_to, exp2) RUN("exp_below", below, below_exact)
+    RUN("expm1", hyv_expm1, expm1) RUN("log1p", hyv_log1p, log1p) RUN("softplus", hyv_softplus, softplus) RUN("log2", hyv_log2, log2) RUN("log10", hyv_log10, log10)
+    RUN("sin", hyv_sin, sin) RUN("cos", hyv_cos, cos) RUN("floor", HYV_FLOOR, __builtin_floor) RUN("ceil", HYV_CEIL, __builtin_ceil) RUN("trunc", HYV_TRUNC, __builtin_trunc)
+    RUN("rint", HYV_RINT, __builtin_rint)
     const float powers[] = { POWERS };
     for (int k = 0; k < (int)(sizeof powers / sizeof *powers); k++) { const float by = powers[k]; RUN("pow", POWER, EXACT_POWER) }
     return 0;
@@ -64,13 +68,13 @@ def test_every_exponent(width: int, tmp_path: Path) -> None:
     if cc is None or width > toolchain.vector_bytes():
         pytest.skip("no C compiler, or no vectors of this width here")
     text = CHECK.replace("STEP", f"{STEP}ul").replace("POWERS", ", ".join(POWERS))
-    (tmp_path / "check.c").write_text(printer.prelude() + lanes.support(width // 4, ["hyv_pow("]) + text)
+    (tmp_path / "check.c").write_text(printer.prelude() + lanes.support(width // 4, ["hyv_pow(", "hyv_log1p("]) + text)
     flags = [f for f in (*toolchain.FLAGS, *toolchain.machine_flags(cc)) if f not in ("-shared", "-fPIC")]
     built = subprocess.run([cc, *flags, str(tmp_path / "check.c"), "-o", str(tmp_path / "check"), "-lm"], capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr[-3000:]
     ran = subprocess.run([str(tmp_path / "check")], capture_output=True, text=True, check=True)
     lines = [line.split() for line in ran.stdout.splitlines()]
-    assert len(lines) == 13 + len(POWERS)
+    assert len(lines) == 24 + len(POWERS)
     for name, worst, at, wrong, odd in lines:
         assert float(worst) <= (2.4 if name in ("two_to", "exp_below") else 2), f"{name}: {worst} ulp at {at}"
         assert int(wrong) == 0, f"{name}: NaN or infinity is wrong for {wrong} floats, such as {odd}"

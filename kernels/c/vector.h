@@ -34,6 +34,7 @@ typedef unsigned short hy_m;
 #define HYV_MAX(a, b) __builtin_ia32_maxps512_mask(a, b, (hy_v){}, HYV_ALL, 4)     // the second where one is NaN
 #define HYV_MIN(a, b) __builtin_ia32_minps512_mask(a, b, (hy_v){}, HYV_ALL, 4)
 #define HYV_SQRT(a) __builtin_ia32_sqrtps512_mask(a, (hy_v){}, HYV_ALL, 4)
+#define HYV_ROUND(a, how) __builtin_ia32_rndscaleps_mask(a, how, (hy_v){}, HYV_ALL, 4)
 #define HYV_FIRST(n) ((hy_m)((1u << (n)) - 1))
 #define HYV_LOADM(m, p) __builtin_ia32_loadups512_mask((const float *)(p), (hy_v){}, m)
 #define HYV_STOREM(m, p, v) __builtin_ia32_storeups512_mask((float *)(p), v, m)
@@ -55,6 +56,7 @@ typedef hy_vi hy_m;
 #define HYV_MAX(a, b) __builtin_ia32_maxps256(a, b)
 #define HYV_MIN(a, b) __builtin_ia32_minps256(a, b)
 #define HYV_SQRT(a) __builtin_ia32_sqrtps256(a)
+#define HYV_ROUND(a, how) __builtin_ia32_roundps256(a, how)
 #else
 #define HYV_SELECT(m, a, b) ((hy_v)(((m) & (hy_vi)(a)) | (~(m) & (hy_vi)(b))))
 HY_FN hy_v HYV_MAX(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(b, a), a, b); }
@@ -75,6 +77,19 @@ HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
     hy_vi e = HYV_BITS(t) - 0x4B400000, h = e >> 1;
     return p * HYV_FLOAT((h + 127) << 23) * HYV_FLOAT((e - h + 127) << 23);
 }
+#endif
+
+#ifdef HYV_ROUND
+#define HYV_RINT(a) HYV_ROUND(a, 8)
+#define HYV_FLOOR(a) HYV_ROUND(a, 9)
+#define HYV_CEIL(a) HYV_ROUND(a, 10)
+#define HYV_TRUNC(a) HYV_ROUND(a, 11)
+#else
+#define HYV_ROUNDED(name, f) HY_FN hy_v name(hy_v a) { for (int i = 0; i < HYV_LANES; i++) a[i] = f(a[i]); return a; }
+HYV_ROUNDED(HYV_RINT, __builtin_rintf)
+HYV_ROUNDED(HYV_FLOOR, __builtin_floorf)
+HYV_ROUNDED(HYV_CEIL, __builtin_ceilf)
+HYV_ROUNDED(HYV_TRUNC, __builtin_truncf)
 #endif
 
 // stores past the caches if ``past``, for results that nobody reads soon; HYV_STREAMED after the last one makes them seen in order
@@ -192,6 +207,15 @@ HY_FN hy_v hyv_exp_below(hy_v x) {
 #else
 #define hyv_exp_below hyv_exp
 #endif
+// log of 2^e (1 + m), m in sqrt(1/2) - 1 ... sqrt 2 - 1
+HY_FN hy_v hyv_log_of(hy_v m, hy_v e) {
+    hy_v z = m * m, p = HYV_B(7.0376836292e-2f) * m - HYV_B(1.1514610310e-1f);
+    p = p * m + HYV_B(1.1676998740e-1f); p = p * m - HYV_B(1.2420140846e-1f); p = p * m + HYV_B(1.4249322787e-1f);
+    p = p * m - HYV_B(1.6668057665e-1f); p = p * m + HYV_B(2.0000714765e-1f); p = p * m - HYV_B(2.4999993993e-1f);
+    p = p * m + HYV_B(3.3333331174e-1f);
+    hy_v y = m * z * p - HYV_B(2.12194440e-4f) * e - HYV_B(0.5f) * z;
+    return m + y + HYV_B(0.693359375f) * e;
+}
 // log: mantissa in [sqrt(1/2), sqrt 2), polynomial after Cephes; 1 ulp; subnormals by scaling.
 HY_FN hy_v hyv_log(hy_v x) {
     hy_m tiny = HYV_LT(x, HYV_B(1.17549435e-38f));
@@ -199,14 +223,9 @@ HY_FN hy_v hyv_log(hy_v x) {
     hy_v e = __builtin_convertvector(((b >> 23) & 0xff) - 126, hy_v) - HYV_SELECT(tiny, HYV_B(23.0f), (hy_v){});
     hy_v f = HYV_FLOAT((b & 0x007fffff) | 0x3f000000);
     hy_m low = HYV_LT(f, HYV_B(0.707106781186547524f));
-    hy_v m = HYV_SELECT(low, f + f, f) - HYV_B(1.0f), z = m * m;
+    hy_v m = HYV_SELECT(low, f + f, f) - HYV_B(1.0f);
     e -= HYV_SELECT(low, HYV_B(1.0f), (hy_v){});
-    hy_v p = HYV_B(7.0376836292e-2f) * m - HYV_B(1.1514610310e-1f);
-    p = p * m + HYV_B(1.1676998740e-1f); p = p * m - HYV_B(1.2420140846e-1f); p = p * m + HYV_B(1.4249322787e-1f);
-    p = p * m - HYV_B(1.6668057665e-1f); p = p * m + HYV_B(2.0000714765e-1f); p = p * m - HYV_B(2.4999993993e-1f);
-    p = p * m + HYV_B(3.3333331174e-1f);
-    hy_v y = m * z * p - HYV_B(2.12194440e-4f) * e - HYV_B(0.5f) * z;
-    y = m + y + HYV_B(0.693359375f) * e;
+    hy_v y = hyv_log_of(m, e);
     y = HYV_SELECT(HYV_LT(HYV_B(3.4028234663852886e38f), x), x, y);
     y = HYV_SELECT(HYV_EQ(x, (hy_v){}), HYV_B(-__builtin_inff()), y);
     return HYV_SELECT(HYV_LE((hy_v){}, x), y, HYV_B(__builtin_nanf("")));
