@@ -79,7 +79,7 @@ class _Pool:
         """The kernel."""
         count = math.prod(v.extent for v in self.outer)
         border, inside = image.fill(self.image, "image", self.reads, self.width, frozenset(self.outer))
-        body = ["#pragma omp for schedule(static)", f"for (long g = 0; g < {count}; g++) {{", *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
+        body = ["#pragma omp for schedule(static) nowait", f"for (long g = 0; g < {count}; g++) {{", *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
                 *("  " + s for s in inside), *("  " + s for s in self._lines()), "}"]
         local = f"float image[{self.image.nbytes // 4}] __attribute__((aligned(64)));"
         threads = "hy_threads" if work_of(self.k) >= PARALLEL_WORK and count > 1 else "1"

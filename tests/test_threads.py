@@ -17,6 +17,7 @@ import hybrid as mx
 from hybrid import autograd, config, gluon, nd
 from hybrid.gluon import nn
 from hybrid.runtime.cpu import has_compiler
+from hybrid.runtime.toolchain import is_clang
 
 pytestmark = [pytest.mark.skipif(not has_compiler(), reason="needs a compiler"),
               pytest.mark.skipif(os.environ.get("HYBRID_DEVICE", "").startswith("gpu"), reason="of the CPU's threads")]
@@ -98,6 +99,33 @@ def test_what_is_no_number_of_threads_is_not_one(text: str, monkeypatch: pytest.
     cores = config.num_threads()
     monkeypatch.setenv("HYBRID_NUM_THREADS", text)
     assert config.num_threads() == cores >= 1
+
+
+LIBRARIES = """
+import numpy as np
+import hybrid as mx
+from hybrid import autograd, nd
+from hybrid.gluon import nn
+x = nd.random.normal(shape=(4, 3, 64, 64))
+for f in (lambda a: nd.Pooling(a, kernel=(3, 3), pool_type="avg"), lambda a: nd.softmax(a), lambda a: nd.sort(a), lambda a: nd.cumsum(a, axis=3), lambda a: a.sum(axis=0)):
+    mx.hybridize(f)(x)
+net = nn.HybridSequential()
+net.add(nn.Conv2D(16, 3), nn.MaxPool2D(), nn.Dense(10))
+net.initialize()
+net.hybridize()
+net(x)
+with autograd.record():
+    loss = net(x).sum()
+loss.backward()
+mx.nd.waitall()
+assert not [line for line in open("/proc/self/maps") if "libgomp" in line]
+"""
+
+
+@pytest.mark.skipif(is_clang() or not Path("/proc/self/maps").exists(), reason="clang has OpenMP's own threads")
+def test_programs_bring_their_own_threads() -> None:
+    """A loop that waits for others at its end would ask for OpenMP's library, which need not be there and does not know of ours."""
+    subprocess.run([sys.executable, "-c", LIBRARIES], check=True, env={**os.environ, "HYBRID_NUM_THREADS": "2"})
 
 
 def test_one_network_in_many_threads(monkeypatch: pytest.MonkeyPatch) -> None:
