@@ -23,7 +23,7 @@ from .lanes import F32, Refused, copies, masked
 from .vector import VectorEmitter
 from .vector_forms import one_plus
 
-PIXELS = {28: {1: 24, 2: 14, 3: 9}, 12: {1: 10, 2: 6, 3: 4}}        # of a tile, by accumulators and vectors of a panel
+PIXELS = {28: {1: 24, 2: 14, 3: 9, 4: 6}, 12: {1: 10, 2: 6, 3: 4, 4: 3}}        # of a tile, by accumulators and vectors of a panel
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
 TOGETHER = 1 << 17              # bytes of pixels that are put together at once, or a quarter of the weights'
 CONFLICT = 512                  # pixels that are a multiple of so many numbers apart fall on few lines of the first cache

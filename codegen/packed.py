@@ -4,7 +4,7 @@ from __future__ import annotations
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.layout import Blocking
 
-from .blocked import Direct, Packed
+from .blocked import PIXELS, Direct, Packed
 from .tiling import Target
 from .loops import Printed
 from .packed_depthwise import Depthwise
@@ -25,10 +25,13 @@ def print_packed(k: Kernel, name: str, target: Target) -> Printed:
 
 def blocking(vector_bytes: int) -> Blocking | None:
     """For the layout pass; None where vectors are too short for it."""
-    lanes = Target(vector_bytes).lanes(F32)
+    lanes, most = Target(vector_bytes).lanes(F32), PIXELS[28 if vector_bytes == 64 else 12]
 
     def panel(form: str, filters: int, pixels: int) -> int:
         vectors = -(-filters // lanes)
+        few = next((n for n in (4, 3) if pixels <= most[n]), 0)
+        if form == "direct" and few:                # few sums a vector: more vectors, so that no sum waits for itself
+            return lanes * min(few, vectors)
         return lanes * (2 if vectors % 2 == 0 else 3 if vectors % 3 == 0 else 1)
 
     def group(filters: int, vectors: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Callable, Mapping, Sequence
 
 import numpy as np
@@ -93,10 +94,10 @@ def winograd_form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence
 class Conversion:
     """One run over a program."""
 
-    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking):
+    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking, packs: Mapping[Node, str] = MappingProxyType({})):
         self.program, self.blocking = program, blocking
         self.lasting: dict[Node, bool] = {}
-        self.packs: dict[Node, str] = {}
+        self.packs = dict(packs)
         self.notes: list[str] = []
         self.lines: set[Node] = set()                # channels-last lines shown channels first
         for n in program.order():
@@ -364,10 +365,10 @@ def _replaced(roots: list[Node], new: dict[Node, Node]) -> list[Node]:
     return [done[r] for r in roots]
 
 
-def layout(program: Program, lasting: frozenset[int], blocking: Blocking) -> Layout:
+def layout(program: Program, lasting: frozenset[int], blocking: Blocking, packs: Mapping[Node, str] = MappingProxyType({})) -> Layout:
     """The program with channels-last convolutions, and the program that prepares its weights. lasting: slots of inputs that
-    seldom change (parameters), which the program itself does not change.
+    seldom change (parameters), which the program itself does not change. packs: values that are packed weights already.
     """
-    run = Conversion(program, lasting - {slot for slot, _ in program.updates}, blocking)
+    run = Conversion(program, lasting - {slot for slot, _ in program.updates}, blocking, packs)
     roots = run.run()
     return run.split(roots) if run.packs else Layout(program)

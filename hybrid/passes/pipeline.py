@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 from .. import collector
-from ..ir import Program
+from ..ir import Node, Program
 from ..ir.kernel import Fused
 from .fold import fold
 from .fuse import fuse
 from .layout import Blocking, Layout, layout
+from .loop_products import loop_products
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .pictures import pictures
@@ -41,7 +42,10 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
-    arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking) if lasting and blocking is not None else Layout(current)
+    packs: dict[Node, str] = {}
+    if blocking is not None:
+        current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)
+    arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking, packs) if lasting and blocking is not None else Layout(current)
     verify_program(arranged.main, "layout")
     fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
     for k in fused.kernels:

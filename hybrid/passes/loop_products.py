@@ -1,0 +1,126 @@
+"""Products in loops with the same matrix in every step. On the CPU the matrix is packed once, before the loop; products of what is known of all
+steps beforehand (inputs of recurrent cells) are one product over all steps.
+"""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .. import ir
+from ..ir import Node, Program
+from ..ir.build import make
+from ..ir.packed import conv, pack
+from ..ir.scan import Body, count_of
+from .layout import MOST_BYTES, Blocking
+from .loops import over, reached
+from .rewrite import rebuild
+
+LEAST_STEPS = 6                         # of a loop, from which packing pays where it is done at every call
+LEAST_DEPTH = 4                         # of a product
+STACKED_BYTES = 1 << 26                 # of the products of all steps: larger ones are made step by step
+
+
+def loop_products(program: Program, lasting: frozenset[int], blocking: Blocking) -> tuple[Program, dict[Node, str]]:
+    """The program with packed products in its loops, and what was packed, each with a line for the report. lasting: see ``layout``."""
+    packs: dict[Node, str] = {}
+    order = program.order()
+    if not any(n.prim == "scan" for n in order):
+        return program, packs
+    kept = {leaf for i, leaf in enumerate(program.inputs) if i in lasting}
+    new: dict[Node, Node] = {}
+    for n in order:
+        made = rebuild(n, [new[a] for a in n.args])
+        new[n] = _Loop(made, kept, blocking, packs).changed() if n.prim == "scan" else made
+    return program.with_roots([new[r] for r in program.roots]), packs
+
+
+class _Loop:
+    """One loop."""
+
+    def __init__(self, loop: Node, kept: set[Node], blocking: Blocking, packs: dict[Node, str]):
+        self.loop, self.kept, self.blocking, self.packs = loop, kept, blocking, packs
+        a = loop.attrs
+        self.body, self.length, self.first = a["body"], a["length"], a["carries"] + a["slices"]
+        self.slices = dict(zip(self.body.inputs[a["carries"]:self.first], loop.args[a["carries"]:self.first]))
+        self.constants = dict(zip(self.body.inputs[self.first:], loop.args[self.first:]))
+        self.fixed: dict[Node, bool] = {}              # whether a value is the same in every step
+        for n in self.body.order():
+            self.fixed[n] = n in self.constants if n.prim == "input" else n.prim != "random_bits" and all(self.fixed[b] for b in n.args)
+        self.ahead: dict[Node, Node] = {}              # product -> those of all steps
+        self.packed: dict[Node, Node] = {}             # product -> its packed matrix
+
+    def changed(self) -> Node:
+        """The loop with its products packed or taken out."""
+        for n in self.body.order():
+            if n.prim == "dot" and n.dtype == np.float32 and n.attrs["batch"] == ((), ()) and self.fixed[n.args[1]] and not self.fixed[n.args[0]]:
+                self._product(n)
+        return self._made() if self.ahead or self.packed else self.loop
+
+    def _outside(self, n: Node) -> Node:
+        """A value that is the same in every step, computed before the loop."""
+        return over([n], dict(self.constants))[0]
+
+    def _product(self, n: Node) -> None:
+        (x, w), (kept, summed) = n.args, n.attrs["contract"]
+        if w.ndim != 2 or kept != (x.ndim - 1,):
+            return
+        source = x
+        while source.prim == "reshape":
+            source = source.args[0]
+        if source in self.slices and not self.loop.attrs["stops"] and self.length * n.nbytes <= STACKED_BYTES:
+            every = ir.reshape(self.slices[source], (self.length, *x.shape))
+            self.ahead[n] = ir.dot(every, self._outside(w), ((x.ndim,), summed))
+            return
+        filters, depth = w.shape if summed == (1,) else w.shape[::-1]
+        rows = n.size // max(filters, 1)
+        if filters < self.blocking.lanes or depth < LEAST_DEPTH or not rows or w.nbytes > MOST_BYTES:
+            return
+        outside = self._outside(w)
+        lasting = all(m in self.kept for m in reached([outside]) if m.prim == "input")
+        if not lasting and self.length < LEAST_STEPS:
+            return
+        if summed == (0,):
+            outside = ir.permute(outside, (1, 0))
+        width = self.blocking.panel("direct", filters, rows)
+        self.packed[n] = packed = pack(ir.reshape(outside, (filters, depth, 1, 1)), "direct", width)
+        self.packs[packed] = f"weights {[filters, depth]} of a loop packed as {list(packed.shape)}"
+
+    def _made(self) -> Node:
+        a, body = self.loop.attrs, self.body
+        carries = a["carries"]
+        more = [*dict.fromkeys(self.ahead.values())]
+        matrices = [*dict.fromkeys(self.packed.values())]
+        args = [*self.loop.args[:self.first], *more, *self.constants.values(), *matrices]
+        moving = len(more) + self.first
+        leaves = [ir.input(k, arg.shape[1:] if carries <= k < moving else arg.shape, arg.dtype) for k, arg in enumerate(args)]
+        given: dict[Node, Node] = dict(zip(body.inputs[:self.first], leaves))
+        given.update(zip(self.constants, leaves[moving:]))
+        slot = {n: leaves[self.first + k] for k, n in enumerate(more)}
+        slot.update({n: leaves[moving + len(self.constants) + k] for k, n in enumerate(matrices)})
+        for n in body.order():
+            if n in self.ahead:
+                given[n] = slot[self.ahead[n]]
+            elif n in self.packed:
+                given[n] = self._conv(n, given[n.args[0]], slot[self.packed[n]])
+            elif n not in given:
+                given[n] = rebuild(n, [given[b] for b in n.args])
+        return _used(Body(tuple(leaves), tuple(given[r] for r in body.outputs)), args, self.loop, moving - carries)
+
+    def _conv(self, n: Node, x: Node, w: Node) -> Node:
+        """A product as a convolution of its rows with a packed matrix."""
+        depth, filters = x.shape[-1], n.shape[-1]
+        rows = math.prod(x.shape[:-1])
+        y = conv(ir.reshape(x, (1, 1, rows, depth)), w, "direct", (1, 1), (1, 1), (1, 1), (0, 0), (1, rows), filters)
+        return ir.reshape(y, n.shape)
+
+
+def _used(body: Body, args: list[Node], loop: Node, slices: int) -> Node:
+    """The loop over a body without the slices and constants that the body does not read."""
+    carries, below = loop.attrs["carries"], reached(body.outputs)
+    keep = [i for i, leaf in enumerate(body.inputs) if i < carries or leaf in below]
+    leaves = {body.inputs[i]: ir.input(k, body.inputs[i].shape, body.inputs[i].dtype) for k, i in enumerate(keep)}
+    count = count_of(loop)
+    given = (*(args[i] for i in keep), *(() if count is None else (count,)))
+    made = Body(tuple(leaves.values()), tuple(over(body.outputs, dict(leaves))))
+    return make("scan", given, **{**loop.attrs, "body": made, "slices": sum(carries <= i < carries + slices for i in keep)})
