@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import dtype as dt
+from . import stand_in
 from .device import Context, aligned_copy, array_module, current_context, find_cupy
 from .errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError
 from .indexing import check_key, plain_key
@@ -15,10 +16,10 @@ from .watch import TOKENS, shared, written
 from .writes import note
 
 _IDLE: dict[int, tuple[Any, Any]] = {}         # by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
-REBINDS = [0]                       # grows whenever an array gets another buffer; compiled programs keep addresses
+REBINDS = stand_in.REBINDS          # grows whenever an array gets another buffer; compiled programs keep addresses
 
 
-class NDArray:
+class NDArray(stand_in.Held):
     """An array of numbers on a device, with MXNet's methods.
 
     ``shape``, ``dtype`` (a NumPy type), ``ctx``. Make one with ``nd.array``, ``nd.zeros``, …; ``asnumpy()`` copies it out.
@@ -27,10 +28,10 @@ class NDArray:
     >>> nd.array([[1, 2], [3, 4]]).sum().asscalar()
     10.0
     """
-    __slots__ = ("_data", "_ctx", "_ag", "_version", "__weakref__")
+    __slots__ = ("_ctx", "_ag", "_version", "__weakref__")
     __array_priority__ = 1000.0
     stype = "default"
-    _data: Any
+    np_semantics = False
     _ctx: Context
     _ag: Slot | None
 
@@ -40,37 +41,12 @@ class NDArray:
 
     # ---- what it is
     @property
-    def shape(self) -> tuple[int, ...]:
-        """Lengths of the axes."""
-        return self._data.shape
-
-    @property
-    def dtype(self) -> Any:
-        """Element type, as a NumPy type (``numpy.float32``)."""
-        return self._data.dtype.type
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return int(self._data.size)
-
-    @property
-    def ndim(self) -> int:
-        """Number of axes."""
-        return self._data.ndim
-
-    @property
     def ctx(self) -> Context:
         """The device it is on."""
         return self._ctx
 
     context = ctx
     device = ctx
-
-    @property
-    def itemsize(self) -> int:
-        """Bytes of an element."""
-        return self._data.dtype.itemsize
 
     @property
     def grad(self) -> Any:
@@ -106,7 +82,7 @@ class NDArray:
     # ---- memory
     def _rebind(self, raw: Any) -> None:
         """Another buffer; what was computed from the old one stays right. The only way ``_data`` changes."""
-        self._data = raw
+        stand_in.replace(self, raw)
         REBINDS[0] += 1
 
     def _bump(self) -> None:
@@ -124,13 +100,15 @@ class NDArray:
 
     def _write(self, value: Any) -> None:
         """New contents in the same buffer."""
-        self._data[...] = value if type(self._data) is np.ndarray else _beside(value, self._ctx)
+        raw = self._data                                     # held until the write is noted: who gives buffers up sees that
+        raw[...] = value if type(raw) is np.ndarray else _beside(value, self._ctx)
         self._bump()
 
     # ---- out of here
     def asnumpy(self) -> np.ndarray:
         """A NumPy copy."""
-        return np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
+        made = stand_in.read(self)
+        return made if made is not None else np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
 
     def asscalar(self) -> Any:
         """The only element, as a NumPy number."""
@@ -224,13 +202,14 @@ class NDArray:
             raw = _move(raw, self._ctx, False)
         if raw is None or isinstance(raw, (str, bytes, dict)):
             raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {raw!r:.60}")
-        if type(self._data) is not np.ndarray:
+        own = self._data                                     # held until the write is noted
+        if type(own) is not np.ndarray:
             raw = _beside(raw, self._ctx)
         key = check_key(key, self.shape)
         if getattr(raw, "size", 0) == 1 and raw.ndim:            # y[1] of one axis has shape (1,): x[0, 0] = y[1]
             raw = raw.reshape(())
         try:
-            self._data[plain_key(key)] = raw
+            own[plain_key(key)] = raw
         except (ValueError, TypeError, IndexError) as err:
             raise (IndexError if isinstance(err, IndexError) else ShapeError)(f"assignment to an array of shape {self.shape}: {err}") from None
         self._bump()
@@ -238,7 +217,8 @@ class NDArray:
     # ---- copies
     def copy(self) -> Any:
         """A copy on the same device."""
-        return wrap(self._data.copy(), self._ctx, type(self))
+        made = stand_in.read(self)
+        return wrap(made if made is not None else self._data.copy(), self._ctx, type(self))
 
     def copyto(self, other: Any) -> Any:
         """Copy into another array, or onto a device."""
@@ -333,7 +313,7 @@ def wrap(raw: Any, ctx: Context, cls: Any = None, like: Any = None) -> Any:
 def full_like(x: NDArray, value: Any) -> Any:
     """An array of one value in x's shape, dtype, device and class."""
     xp = array_module(x._ctx)
-    return wrap(xp.full(x._data.shape, value, x._data.dtype), x._ctx, type(x))
+    return wrap(xp.full(x.shape, value, x._spec.dtype), x._ctx, type(x))
 
 
 def _beside(value: Any, ctx: Context) -> Any:

@@ -12,6 +12,7 @@ from .dispatch import apply_program, common_context
 from .extents import Extents, extent
 from .ir import Program
 from .scope import SCOPE
+from .stand_in import LOCK, MOVES
 from .tree import LEAF, unflatten
 from .watch import TOKENS, written_among
 from .writes import Group
@@ -184,15 +185,20 @@ class Entry:
     def bind(self) -> Any:
         """The program with the addresses of the captured arrays as they are now, not called; None where it cannot keep them."""
         if self.seen != REBINDS[0]:
-            now = REBINDS[0]
             if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
                 return None
-            fixed = range(self.arguments, self.arguments + len(self.captured))
-            bound = self.exe.bind(fixed, [a._data for a in self.fixed()], self.bound)
-            if bound is None:
-                return None
-            self.bound, self.seen = bound, now           # in this order: another thread may look between
+            with LOCK:                                     # one thread prepares, the others wait for what it made
+                return self.bound if self.seen == REBINDS[0] else self._bind()
         return self.bound
+
+    def _bind(self) -> Any:
+        now, moves = REBINDS[0], MOVES[0]
+        fixed = range(self.arguments, self.arguments + len(self.captured))
+        bound = self.exe.bind(fixed, self.fixed(), self.bound)
+        if bound is None:
+            return None
+        self.bound, self.seen = bound, now + MOVES[0] - moves       # in this order: another thread may look between
+        return bound
 
     def fast(self, raw: Sequence[Any]) -> Any:
         """Raw outputs the quick way, or None."""

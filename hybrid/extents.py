@@ -20,23 +20,42 @@ def extent(raw: Any) -> tuple[int, int]:
 
 
 class Extents:
-    """The memory of some arrays, as sorted stretches that do not touch."""
+    """The memory of some arrays, as sorted stretches that do not touch. ``places``: first and last addresses, replaced as one: another
+    thread may look at any time.
+    """
 
     def __init__(self, arrays: Iterable[Any]):
-        self.starts: list[int] = []
-        self.stops: list[int] = []
+        starts: list[int] = []
+        stops: list[int] = []
         for start, stop in sorted(map(extent, arrays)):
-            if self.stops and start < self.stops[-1]:
-                self.stops[-1] = max(stop, self.stops[-1])
+            if stops and start < stops[-1]:
+                stops[-1] = max(stop, stops[-1])
             elif stop > start:
-                self.starts.append(start)
-                self.stops.append(stop)
+                starts.append(start)
+                stops.append(stop)
+        self.places = starts, stops
 
     def meets(self, start: int, stop: int) -> bool:
         """Whether a stretch of memory is among it."""
-        at = bisect.bisect_left(self.starts, stop)
-        return at > 0 and self.stops[at - 1] > start
+        starts, stops = self.places
+        at = bisect.bisect_left(starts, stop)
+        return at > 0 and stops[at - 1] > start
+
+    def add(self, start: int, stop: int) -> None:
+        """One more stretch, which touches none of them."""
+        starts, stops = self.places
+        at = bisect.bisect_left(starts, start)
+        self.places = [*starts[:at], start, *starts[at:]], [*stops[:at], stop, *stops[at:]]
+
+    def remove(self, start: int, stop: int) -> bool:
+        """Take a stretch away, if it is one of them."""
+        starts, stops = self.places
+        at = bisect.bisect_left(starts, start)
+        if at == len(starts) or (starts[at], stops[at]) != (start, stop):
+            return False
+        self.places = [*starts[:at], *starts[at + 1:]], [*stops[:at], *stops[at + 1:]]
+        return True
 
     def meets_any(self, other: "Extents") -> bool:
         """Whether some of it is some of another's."""
-        return any(map(self.meets, other.starts, other.stops))
+        return any(map(self.meets, *other.places))

@@ -8,9 +8,12 @@ from typing import Any, Callable
 FORKED = [False]                       # whether this process was forked from one whose programs use OpenMP
 
 
-def lock() -> Any:
-    """A lock, for short moments, that a fork waits for: a child never inherits it taken by a thread that is not there."""
-    made = threading.Lock()
+def lock(again: bool = False) -> Any:
+    """A lock, for short moments, that a fork waits for: a child never inherits it taken by a thread that is not there.
+
+    again: whether the thread that holds it may take it once more.
+    """
+    made: Any = threading.RLock() if again else threading.Lock()
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=made.acquire, after_in_parent=made.release, after_in_child=made.release)
     return made

@@ -152,7 +152,7 @@ class Surroundings:
         for i, p in enumerate(self.places):
             value = p.get()
             if isinstance(value, NDArray) and value._ag is None:
-                out.append((ids.setdefault(id(value), i), value._data.shape, value._data.dtype, type(value), value._ctx))
+                out.append((ids.setdefault(id(value), i), value.shape, value._spec.dtype, type(value), value._ctx))
             else:
                 out.append(p.stamp())
         now = tuple(ids)

@@ -60,6 +60,22 @@ def _stale(meets: Callable[[Token], bool]) -> bool:
     return hit
 
 
+def leave(raw: np.ndarray) -> "list[Token]":
+    """The memory of an array is given up though its numbers live on: tokens look there no longer. Those that did."""
+    start, stop = extent(raw)
+    with _lock:
+        every = [t for ref in TOKENS if (t := ref()) is not None and not t.stale]
+        return [t for t in every if t.remove(start, stop)]
+
+
+def cover(tokens: "Sequence[Token]", raw: np.ndarray) -> None:
+    """The numbers that tokens looked after are in this array now."""
+    start, stop = extent(raw)
+    with _lock:
+        for token in tokens:
+            token.add(start, stop)
+
+
 def shared(raw: Any) -> bool:
     """Note that others may write an array's memory unseen; as ``written``."""
     if not isinstance(raw, np.ndarray):

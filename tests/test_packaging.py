@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "collector", "extents", "watch", "writes"],
+    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "collector", "extents", "watch", "writes", "stand_in"],
     ["ir"],
     ["ops"],
     ["passes"],

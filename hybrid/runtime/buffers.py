@@ -3,6 +3,8 @@ zeros first, which takes longer than many programs do.
 """
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import itertools
 import math
 import threading
@@ -102,8 +104,14 @@ def together(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
     """Uninitialised arrays of shapes and dtypes that live and die together, in one stretch of memory: the system gives it in large pages."""
     sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in specs]
     ends = list(itertools.accumulate(size + -size % ALIGN for size in sizes))
-    memory = empty((ends[-1] if ends else 0,), np.dtype(np.uint8))
+    memory = aligned_bytes(ends[-1] if ends else 0)
     return [memory[end - (size + -size % ALIGN):][:size].view(dtype).reshape(shape) for (shape, dtype), size, end in zip(specs, sizes, ends)]
+
+
+def trim() -> None:
+    """Give freed memory below what is used back to the system; where the C library cannot, it keeps it for what comes."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def pooled(shape: tuple[int, ...], dtype: Any) -> bool:

@@ -14,11 +14,12 @@ from hybrid.codegen.tiling import Alone
 from hybrid.codegen.lanes import Refused
 
 from .. import config
-from ..ir import Node, Program
+from ..ir import Node, Program, toposort
 from ..ir.kernel import Fused
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
 from ..passes.together import Joining
+from ..passes.way_back import Way, ways_back
 from . import plans, toolchain, tune
 from .recipe import Recipe
 from .report import Report, make_report, note_in_place
@@ -77,7 +78,17 @@ class _Table:
         updates = _updates(fused, self)
         return Recipe(library, [(n.shape, n.dtype) for n in fused.program.inputs], len(planned.source.inputs),
                       [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape) for n in self.constants], [(n.shape, n.dtype) for n in self.fresh],
-                      arena_bytes, [(self.index[n], shape) for n, shape in fused.results[:outputs]], updates, sorted(set(self.placed.values())), planned.slots)
+                      arena_bytes, [(self.index[n], shape) for n, shape in fused.results[:outputs]], updates, sorted(set(self.placed.values())), planned.slots,
+                      ways=_ways(planned))
+
+
+def _ways(planned: Planned) -> list[Way | None]:
+    """How inputs that only ``prepare`` reads can be made again from its values."""
+    if planned.prepare is None:
+        return []
+    main = planned.fused.program
+    read = {n.attrs["slot"] for n in toposort(main.roots) if n.prim == "input"} | {slot for slot, _ in main.updates}
+    return [None if slot in read else way for slot, way in zip(planned.slots, ways_back(planned.prepare))]
 
 
 def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...]]]:

@@ -13,7 +13,7 @@ from ..errors import CompileError
 from ..ir import Program
 from . import buffers, cache, launcher, plans, threads, toolchain
 from .net_ffi import ffi as _ffi
-from .prepared import Prepared, prepared
+from .prepared import Prepared, buffer_of, fits, prepared
 from .recipe import Recipe
 from .report import Report
 
@@ -83,6 +83,7 @@ class CpuProgram:
         self._arena_slot, self._arena_bytes = recipe.arena_slot, recipe.arena_bytes
         self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(recipe.written), recipe.simple
         self._arenas: list[np.ndarray] = []
+        self._unread = {slot for slot, way in zip(recipe.slots, recipe.ways) if way is not None}      # read only to prepare: no call wants them
 
     @classmethod
     def of(cls, recipe: Recipe, again: "Callable[[], Planned]") -> "CpuProgram":
@@ -143,28 +144,28 @@ class CpuProgram:
         keep = [_from_buffer(a) for a in table]
         keep.append(_from_buffer(arena))
         self._net(_new("void *[]", keep))
-        self._arenas.append(arena)
+        if self._make is buffers.separate:                       # what prepares values runs hardly ever again
+            self._arenas.append(arena)
         for slot in self._written:
             if ready[slot] is not originals[slot]:
                 originals[slot][...] = ready[slot]
         return fresh if self._simple else self.finish(dict(enumerate(originals)), fresh)
 
-    def bind(self, fixed: Sequence[int], arrays: Sequence[np.ndarray], old: "Bound | None" = None) -> "Bound | None":
-        """The program with some inputs (parameters) kept between calls; None when one of them cannot be used in place (then call
-        the program itself). old: an earlier one, whose prepared values may still be right.
+    def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: "Bound | None" = None) -> "Bound | None":
+        """The program with some inputs (parameters; raw arrays, or objects that hold one) kept between calls; None when one of them cannot be
+        used in place (then call the program itself). old: an earlier one, whose prepared values may still be right.
         """
-        for i, a in zip(fixed, arrays):
-            shape, dtype = self._inputs[i]
-            if a.shape != shape or a.dtype != dtype or not (a.flags.c_contiguous and a.flags.aligned) or i in self._written and not a.flags.writeable:
-                return None
         given, values = dict(zip(fixed, arrays)), None
         if self.prepare is not None:
             if not given.keys() >= set(self.slots):
                 return None
-            values = prepared(old._prepared if old is not None else None, [given[s] for s in self.slots], self.prepare)
+            values = prepared(old._prepared if old is not None else None, [given[s] for s in self.slots], self.prepare, self.recipe.ways)
             if values is None:
                 return None
-        return Bound(self, given, values)
+        raws = {i: buffer_of(a) for i, a in given.items() if i not in self._unread}
+        if any(not fits(a, *self._inputs[i]) or i in self._written and not a.flags.writeable for i, a in raws.items()):
+            return None
+        return Bound(self, raws, values)
 
     def finish(self, given: dict[int, np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
         """Write updates into the given arrays and put the outputs in order; inputs and repeated results are copied."""
@@ -197,7 +198,7 @@ class Bound:
     def __init__(self, program: CpuProgram, fixed: dict[int, np.ndarray], values: Prepared | None):
         self.program = program
         self._fixed, self._prepared = fixed, values
-        self._free = [i for i in range(program.given) if i not in fixed]
+        self._free = [i for i in range(program.given) if i not in fixed and i not in program._unread]
         self._checks = [(i, *program._inputs[i]) for i in self._free]
         self._finished = program._simple or not program._results and not program._updates
         self._writes_given = not program._written.isdisjoint(self._free)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Sequence
 
 import numpy as np
+
+from ..passes.way_back import Way
 
 Spec = tuple[tuple[int, ...], np.dtype]            # shape and dtype of an array
 
@@ -29,6 +31,7 @@ class Recipe:
     written: list[int]                             # input slots that the program itself writes
     slots: tuple[int, ...] = ()                    # inputs that ``prepare`` reads
     prepare: "Recipe | None" = None                # computes the prepared values
+    ways: list[Way | None] = field(default_factory=list)       # for each of slots that the program does not read itself: how it is read from prepared values
 
     @property
     def arena_slot(self) -> int:
@@ -54,7 +57,7 @@ def _plain(r: Recipe) -> dict[str, Any]:
     return {"library": r.library, "inputs": [_spec(s) for s in r.inputs], "given": r.given,
             "constants": [[*_spec((a.shape, a.dtype)), base64.b64encode(a.tobytes()).decode()] for a in r.constants],
             "fresh": [_spec(s) for s in r.fresh], "arena_bytes": r.arena_bytes, "results": r.results, "updates": r.updates, "written": r.written,
-            "slots": r.slots, "prepare": _plain(r.prepare) if r.prepare is not None else None}
+            "slots": r.slots, "ways": r.ways, "prepare": _plain(r.prepare) if r.prepare is not None else None}
 
 
 def to_text(recipe: Recipe) -> str:
@@ -85,6 +88,18 @@ def _constant(value: Any) -> np.ndarray:
     return np.frombuffer(base64.b64decode(content, validate=True), np.dtype(str(name))).reshape(_shape(shape))
 
 
+def _pairs(values: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    return tuple(_shape(pair) for pair in values)
+
+
+def _way(value: Any, prepared: int) -> Way | None:
+    if value is None:
+        return None
+    place, steps = value
+    readers = {"slice": _pairs, "permute": _shape, "reshape": _shape}
+    return _number(place, prepared), tuple((kind, readers[kind](how)) for kind, how in steps)
+
+
 def _rich(d: dict[str, Any]) -> Recipe:
     inputs, constants, fresh = _specs(d["inputs"]), [_constant(c) for c in d["constants"]], _specs(d["fresh"])
     n, places = len(inputs), len(inputs) + len(constants) + len(fresh)
@@ -94,7 +109,8 @@ def _rich(d: dict[str, Any]) -> Recipe:
     return Recipe(library, inputs, _number(d["given"], n + 1), constants, fresh, _number(d["arena_bytes"]),
                   [(_number(i, places), _shape(shape)) for i, shape in d["results"]],
                   [(_number(slot, n), _number(i, places), _shape(shape)) for slot, i, shape in d["updates"]], [_number(i, n) for i in d["written"]],
-                  tuple(_number(i, n) for i in d["slots"]), _rich(d["prepare"]) if d["prepare"] is not None else None)
+                  tuple(_number(i, n) for i in d["slots"]), _rich(d["prepare"]) if d["prepare"] is not None else None,
+                  [_way(w, n - d["given"]) for w in d["ways"]])
 
 
 def from_text(text: str) -> Recipe:
