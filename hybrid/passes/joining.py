@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Callable
 
 from ..ir import Node, Program
-from ..ir.access import ELEMENTWISE, MOVEMENT
+from ..ir.access import ELEMENTWISE, MOVEMENT, pull
 from ..ir.index import Val, Var, coefficient, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.scalar import SCALARS
@@ -20,6 +20,7 @@ MAX_NODES = 192                 # nodes in one kernel: longer chains cost compil
 CHEAP = 8                       # cost (additions) up to which a value may be computed twice
 SMALL_REDUCE = 64               # elements of a reduction that may run once per output element inside a larger kernel
 FEW_ROWS, LARGE = 4, 1 << 16    # a row kernel over fewer rows and more elements than these would run on one core
+BESIDE = 16                     # times smaller than the other operand of a product: put in order at no cost that counts
 
 
 def cost(n: Node) -> int:
@@ -108,6 +109,8 @@ class Rules:
             return "a convolution reads it from memory"
         if n.prim == "permute" and k.dot is not None and uses[0].inside and self._attends(n.args[0]):
             return "the form in which the next contraction reads what attention gives"
+        if n.prim == "permute" and k.dot is not None and uses[0].inside and n.size * BESIDE <= max(a.size for a in k.dot.args) and _scattered(n, uses[0]):
+            return "a product would read it out of order again and again"
         if n.prim in ("dot", "conv"):
             return self._refuse_dot(n, uses, k)
         if n.prim in ("reduce", "argreduce", "unwindow"):
@@ -175,6 +178,8 @@ class Rules:
             return f"a reduction is not part of a {k.kind} kernel"
         if len({u.idx for u in uses}) != 1:
             return "reduced values are needed at several places"
+        if n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1, 2) and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
+            return "windows of channels-last pictures: results are stored as they are"
         if any(u.guarded for u in uses):
             return "its index may lie outside (padding)"
         at = frozenset(v for i in uses[0].idx for v in variables(i))
@@ -219,6 +224,12 @@ def _visits(u: Use, k: Kernel) -> int:
     if k.rows is not None and used & outside <= k.rows:
         outside = set(k.rows)                           # type: ignore[arg-type]
     return math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set()))
+
+
+def _scattered(n: Node, u: Use) -> bool:
+    """Whether steps of a loop over a permuted value are no constant number of elements: a flattened picture, channels last."""
+    address = linear(n.args[0].shape, pull(n, u.idx)[0])
+    return any(coefficient(address, v) is None for v in variables(address) if isinstance(v, Var))
 
 
 def read_whole(n: Node, uses: list[Use]) -> bool:
