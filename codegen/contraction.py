@@ -15,9 +15,9 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C, is_half
-from .emit import Block, Emitter, loop_nest
 from .epilogue import Epilogue
-from .operand import Matmul, Operand, matmul, root_index
+from .operand import Matmul, matmul, root_index
+from .panels import Panels
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
 
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
@@ -36,7 +36,7 @@ def sum_dtype(dot: Node) -> np.dtype:
     return np.dtype(np.float32) if is_half(dot.dtype) else dot.dtype
 
 
-class Contraction(Epilogue):
+class Contraction(Panels, Epilogue):
     """Prints one contraction kernel."""
 
     def __init__(self, k: Kernel, name: str, args: list[Node], names: dict[Node, str], target: Target):
@@ -50,6 +50,7 @@ class Contraction(Epilogue):
         self.reads = {n: p for n, p in names.items() if n not in k.stores}
         self.scratch = 0
         self.vectors = False                               # whether it needs lanes.support
+        self.plain: tuple[str, int] | None = None          # where tiles are stored, if nothing follows their sums
         self.begin: dict[Var | None, str] = {}             # first turn of the epilogue's loops, where no element may be written twice
 
     def source(self) -> str:
@@ -132,118 +133,110 @@ class Contraction(Epilogue):
         rows, _, depth = m.sizes
         x = m.columns[-1] if m.columns else Var("n0", 1)
         y = m.columns[-2] if len(m.columns) > 1 else None
-        tile = choose_tile(rows, y.extent if y else 1, x.extent, self.lanes, self.target.accumulators)
-        width = tile.nv * self.lanes
-        while depth * width * self.d.itemsize > STACK and tile.nv > 1:
-            tile = choose_tile(rows, 1, min(x.extent, (tile.nv - 1) * self.lanes), self.lanes, self.target.accumulators)
+        uneven = self.lanes == 16 or not self._turns(m, x, y)
+        tile = choose_tile(rows, y.extent if y else 1, x.extent, self.lanes, self.target.accumulators, uneven)
+        while depth * tile.nv * self.lanes * self.d.itemsize > STACK and tile.nv > 1:
+            tile = choose_tile(rows, 1, min(x.extent, (tile.nv - 1) * self.lanes), self.lanes, self.target.accumulators, uneven)
             tile.c = min(tile.c, x.extent)
-            width = tile.nv * self.lanes
-        packed_rows = self._row_stride(m) is None
-        direct = self._direct_columns(m, tile, rows)
+        width = tile.nv * self.lanes
+        direct = self._direct_columns(m, tile)
         large = not direct and self._large(m, tile)
-        sm, sk = self._packed_strides(m, tile) if packed_rows or large else self._row_stride(m)            # type: ignore[misc]
+        in_place = self._rows_in_place(m, tile, large)
+        strides = in_place or self._packed_strides(m, tile)
+        self.plain = self._plain_store(m, tile, x, y)
+        reads = (m.b.stride(m.depth[0]) or 0) if m.depth and m.b.address is not None else 0
+        packs = reads if not direct and self._packs_while_it_sums(m, tile, x) else None
+        lines = [self._micros(tile, depth, strides, reads if direct else width, self.plain[1] if self.plain else width, packs), self._head()]
         if large:
-            return "\n".join([self._micro(tile, depth, sm, sk, width), self._head(), *("  " + s for s in self._block_loop(m, tile, x)), "}"])
-        ldb = m.b.stride(m.depth[0]) if direct and m.depth else width
-        micro = self._micro(tile, depth, sm, sk, ldb or 0)
-        lines = [micro, self._head()]
-        if packed_rows:
+            return "\n".join([*lines, *("  " + s for s in self._block_loop(m, tile, x, in_place is None, packs is not None)), "}"])
+        if not in_place:
             lines += ["  " + s for s in self._pack_rows(m, tile)]
-        lines += ["  " + s for s in self._tile_loop(m, tile, x, y, packed_rows, direct)]
-        return "\n".join([*lines, "}"])
+        return "\n".join([*lines, *("  " + s for s in self._tile_loop(m, tile, x, y, in_place is None, direct, packs is not None)), "}"])
 
-    def _direct_columns(self, m: Matmul, tile: Tile, rows: int) -> bool:
+    def _turns(self, m: Matmul, x: Var, y: Var | None) -> bool:
+        """Whether rows, not columns, are neighbours in the result."""
+        store = linear(self.k.root.shape, root_index(self.k, m.dot_index))
+        return coefficient(store, x) != 1 and y is None and len(m.rows) == 1 and coefficient(store, m.rows[0]) == 1
+
+    def _direct_columns(self, m: Matmul, tile: Tile) -> bool:
         """Columns can be read in place: neighbours in memory, whole vectors, and too few rows to make packing pay."""
         return (m.b.address is not None and len(m.depth) == 1 and bool(m.columns) and m.b.stride(m.columns[-1]) == 1 and tile.r == 1
-                and tile.c == tile.nv * self.lanes and m.b.stride(m.depth[0]) is not None and rows <= 2 * tile.mr)
+                and tile.c == tile.nv * self.lanes and m.b.stride(m.depth[0]) is not None and m.sizes[0] <= 2 * tile.mr)
 
-    def _micro(self, t: Tile, depth: int, sm: int, sk: int, ldb: int) -> str:
-        ij = [(i, j) for i in range(t.mr) for j in range(t.nv)]
-        out = [f"static __attribute__((noinline)) void {self.name}_tile(const {self.T} *A, const {self.T} *B, {self.T} *C) {{",
-               "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij), f"  for (long k = 0; k < {depth}; k++) {{",
-               "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {j * self.lanes});" for j in range(t.nv))]
-        for i in range(t.mr):
-            copies = ", ".join(["a"] * self.lanes)
-            out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(t.nv)) + " }")
-        out += ["  }", "  " + " ".join(f"*({self.U} *)(C + {(i * t.nv + j) * self.lanes}) = c{i}_{j};" for i, j in ij), "}"]
-        return "\n".join(out)
+    def _packs_while_it_sums(self, m: Matmul, tile: Tile, x: Var) -> bool:
+        """Whether the first row tile of a panel can read its columns in place, whole vectors of neighbours, and pack them for the others."""
+        return (m.b.address is not None and len(m.depth) == 1 and m.b.stride(m.depth[0]) is not None and m.b.stride(x) == 1 and bool(m.columns)
+                and tile.r == 1 and tile.c == tile.nv * self.lanes)
 
-    def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
-        """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their order along the
-        depth, which is copied faster than turned, and begin at different places of the first cache.
+    def _rows_in_place(self, m: Matmul, t: Tile, large: bool) -> tuple[int, int] | None:
+        """Strides (row, depth) of the rows when they are read where they are. In large products they come near block by block, if the depth
+        is contiguous and they do not fall on few lines of the first cache (of 8 ways and 4096 bytes each).
         """
-        line = 64 // self.d.itemsize
-        return (1, t.mr) if self._rows_are_neighbours(m) else ((-(-m.sizes[2] // line) | 1) * line, 1)
+        strides = self._row_stride(m)
+        if strides is None or not large:
+            return strides
+        step = strides[0] * self.d.itemsize
+        return strides if strides[1] == 1 and t.mr * math.gcd(step, 4096) <= 7 * 4096 else None
 
-    def _packed_size(self, m: Matmul, t: Tile) -> int:
-        """Elements of a packed row tile."""
-        return max(self._packed_strides(m, t)) * (m.sizes[2] if self._rows_are_neighbours(m) else t.mr)
+    def _plain_store(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[str, int] | None:
+        """Where the first element of a tile stands and how far apart its rows are, if nothing follows the sums and they are stored in whole vectors."""
+        k = self.k
+        if y is not None or t.c != t.nv * self.lanes or len(m.rows) > 1 or len(k.stores) != 1 or k.extra or k.root.dtype != self.d:
+            return None
+        n = k.root
+        while n is not self.dot:
+            if n.prim not in ("reshape", "permute"):
+                return None
+            n = n.args[0]
+        store = linear(k.root.shape, root_index(k, m.dot_index))
+        step = coefficient(store, m.rows[0]) if m.rows else 0
+        if coefficient(store, x) != 1 or step is None:
+            return None
+        return f"{self.names[k.root]} + ({text(substitute(store, {x: Ix(), **{v: Ix() for v in m.rows}}))}) + x0 + m_first * {step}l", step
 
-    def _rows_are_neighbours(self, m: Matmul) -> bool:
-        return len(m.rows) == 1 and m.a.address is not None and m.a.stride(m.rows[0]) == 1
-
-    def _pack_rows(self, m: Matmul, t: Tile) -> list[str]:
-        """All row tiles into scratch memory."""
-        tiles = -(-m.sizes[0] // t.mr)
-        copies = math.prod(v.extent for v in m.batch)
-        self.scratch = copies * tiles * self._packed_size(m, t) * self.d.itemsize
-        outer, mid, nest = self._row_packing(m, t, f"(({text(flat(m.batch))}) * {tiles} + rt)")
-        lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer]
-        return [*lines, *loop_nest(m.batch, [*mid, "#pragma omp parallel for schedule(static) num_threads(hy_threads)", *loop_nest([Var("rt", tiles)], nest)])]
-
-    def _row_packing(self, m: Matmul, t: Tile, number: str) -> tuple[list[str], list[str], list[str]]:
-        """What packs row tile ``rt``: lines before all loops, lines within those of the batch, the rows of the tile.
-        number: of the tile's place in Ap.
-        """
-        rows, (sm, sk) = m.sizes[0], self._packed_strides(m, t)
-        e = Emitter(C, self.reads, count=1000)
-        outer = Block(None, frozenset())
-        mid = outer.child([*m.batch])
-        inner = mid.child([*m.rows, *m.depth])
-        value = e.value(m.a.node, m.a.index, inner)
-        inner.lines.append(f"Ap[{number} * {self._packed_size(m, t)} + ({text(flat(m.depth))}) * {sk} + ri * {sm}] = {value};")
-        body = [f"long rr = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};", "rr += ri;", *decode("rr", m.rows)]
-        row = Var("ri", t.mr)
-        if self._rows_are_neighbours(m):
-            return outer.lines, mid.lines, loop_nest(m.depth, loop_nest([row], body + inner.lines))
-        along = loop_nest(m.depth, inner.lines, "#pragma omp simd")
-        return outer.lines, mid.lines, loop_nest([row], body + along)
-
-    # ---- large products: blocks of packed rows that stay near, with blocks of packed columns
+    # ---- large products: blocks of rows that stay near, with blocks of packed columns
     def _large(self, m: Matmul, t: Tile) -> bool:
         """Whether rows would come from afar again for every panel of columns."""
         rows, columns, depth = m.sizes
         return (not m.batch and len(m.columns) == 1 and 2 * rows * depth * self.d.itemsize > STACK and columns >= 4 * t.c and rows >= 4 * t.mr
                 and 2 * t.mr * depth * self.d.itemsize <= STACK)
 
-    def _block_loop(self, m: Matmul, t: Tile, x: Var) -> list[str]:
-        rows, columns, depth = m.sizes
-        tiles, panels, panel = -(-rows // t.mr), -(-columns // t.c), depth * t.nv * self.lanes
-        near = -(-tiles // max(1, NEAR // (t.mr * depth * self.d.itemsize)))            # blocks of rows
-        together = max(1, BLOCK // (panel * self.d.itemsize))                           # panels of columns in a block
+    def _block_loop(self, m: Matmul, t: Tile, x: Var, packed_rows: bool, packs: bool) -> list[str]:
+        """Columns are packed by the first row tile, if it can; then blocks of rows, at least one a thread, and where rows are few of columns too."""
+        columns, depth = m.sizes[1:]
+        panels, panel, size = -(-columns // t.c), depth * t.nv * self.lanes, self._packed_size(m, t)
+        begin = int(packs)                                                               # row tiles that are done when columns are packed
+        tiles = t.tiles - begin
+        near = -(-tiles // max(1, NEAR // (t.mr * depth * self.d.itemsize)))             # blocks of rows
+        together = max(1, BLOCK // (panel * self.d.itemsize))                            # panels of columns in a block
         self.scratch = min(together, panels) * panel * self.d.itemsize
         spans = {x: (t.c, "x0")}
         place = [f"long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
         pragma = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
-        outer, _, rows_nest = self._row_packing(m, t, "(rt - first)")
-        return [f"{self.T} *panels = ({self.T} *)scratch;", *outer, f"for (long jb = 0; jb < {panels}; jb += {together}) {{",
+        outer, _, nest = self._row_packing(m, t, "(rt - first)") if packed_rows else ([], [], [])
+        where = f"Ap + (rt - first) * {size}l" if packed_rows else self._in_place(m)
+        first = ["const long rt = 0;", *self._tile(m, t, x, None, "A0" if packed_rows else where, spans, self._columns_base(m, x))] if packs else self._pack_columns(m, t, spans)
+        before = [f"{self.T} A0[{size}] __attribute__((aligned(64)));", "{", f"  {self.T} *Ap = A0; const long rt = 0, first = 0;", *("  " + s for s in nest), "}"]
+        blocks = [f"long blocks = (({near} + hy_threads - 1) / hy_threads) * hy_threads;", f"if (blocks > {max(near, tiles // 4)}) blocks = {near};",
+                  "const long groups = (hy_threads + blocks - 1) / blocks;"]
+        inner = [*(["for (long rt = first; rt < last; rt++) {", *("  " + s for s in nest), "}"] if packed_rows else []),
+                 "for (long xt = jb + (je - jb) * g / groups; xt < jb + (je - jb) * (g + 1) / groups; xt++) {", *("  " + s for s in place),
+                 f"  const {self.T} *Bp = panels + (xt - jb) * {panel}l;", "  for (long rt = first; rt < last; rt++) {",
+                 *("    " + s for s in self._tile(m, t, x, None, where, spans)), "  }", "}"]
+        space = [f"    {self.T} Ap[{-(-tiles // near) * size}] __attribute__((aligned(64)));"] if packed_rows else []
+        return [f"{self.T} *panels = ({self.T} *)scratch;", *outer, *(before if packs and packed_rows else []), *blocks, f"for (long jb = 0; jb < {panels}; jb += {together}) {{",
                 f"  const long je = jb + {together} < {panels} ? jb + {together} : {panels};",
                 "  " + pragma, "  for (long xt = jb; xt < je; xt++) {", *("    " + s for s in place), f"    {self.T} *Bp = panels + (xt - jb) * {panel}l;",
-                *("    " + s for s in self._pack_columns(m, t, spans)), "  }",
-                "  " + pragma, f"  for (long ib = 0; ib < {near}; ib++) {{", f"    const long first = ib * {tiles} / {near}, last = (ib + 1) * {tiles} / {near};",
-                f"    {self.T} Ap[{-(-tiles // near) * self._packed_size(m, t)}] __attribute__((aligned(64)));",
-                "    for (long rt = first; rt < last; rt++) {", *("      " + s for s in rows_nest), "    }",
-                "    for (long xt = jb; xt < je; xt++) {", *("      " + s for s in place), f"      const {self.T} *Bp = panels + (xt - jb) * {panel}l;",
-                "      for (long rt = first; rt < last; rt++) {",
-                *("        " + s for s in self._tile(m, t, x, None, f"Ap + (rt - first) * {self._packed_size(m, t)}l", spans)), "      }", "    }", "  }", "}"]
+                *("    " + s for s in first), "  }",
+                "  " + pragma, "  for (long u = 0; u < blocks * groups; u++) {", "    const long ib = u / groups, g = u % groups;",
+                f"    const long first = {begin} + ib * {tiles} / blocks, last = {begin} + (ib + 1) * {tiles} / blocks;", *space, *("    " + s for s in inner), "  }", "}"]
 
-    def _tile_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, packed_rows: bool, direct: bool) -> list[str]:
+    def _tile_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, packed_rows: bool, direct: bool, packs: bool) -> list[str]:
         rows, columns, depth = m.sizes
         outer = [*m.batch, *m.columns[:-2 if y else -1]] if m.columns else list(m.batch)
         xt, yt = -(-x.extent // t.c), -(-(y.extent if y else 1) // t.r)
         count = math.prod(v.extent for v in outer) * yt * xt
-        row_tiles = -(-rows // t.mr)
-        split = max(1, min(row_tiles // 2, 8 // count)) if count < 8 and not direct else row_tiles if count < 8 else 1
+        split = max(1, min(t.tiles // 2, 8 // count)) if count < 8 and not direct else t.tiles if count < 8 else 1
         work = math.prod(v.extent for v in m.batch) * rows * columns * depth
         parallel = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK else []
         spans = {x: (t.c, "x0")} if y is None else {y: (t.r, "y0"), x: (t.c, "x0")}
@@ -254,98 +247,65 @@ class Contraction(Epilogue):
         out: list[str] = []
         panel = depth * t.nv * self.lanes
         shared = split > 1 and not direct                  # several parts of the rows use one panel: packed before
+        row_pointer = f"Ap + (({text(flat(m.batch))}) * {t.tiles} + rt) * {self._packed_size(m, t)}l" if packed_rows else self._in_place(m)
+        first = self._tile(m, t, x, y, row_pointer, spans, self._columns_base(m, x)) if packs else self._pack_columns(m, t, spans) if not direct else []
+        if packs:
+            first = ["{", "  const long rt = 0;", *([f"  const long {y.name} = y0;"] if y else []), *("  " + s for s in first), "}"]
+        begin = int(packs)                                 # row tiles that are done when columns are packed
         if shared:
             out += [f"{self.T} *panels = ({self.T} *)((char *)scratch + {self.scratch});", *(parallel if count > 1 else []),
-                    f"for (long t = 0; t < {count}; t++) {{", "  long u = t;", *where, f"  {self.T} *Bp = panels + t * {panel}l;",
-                    *("  " + s for s in self._pack_columns(m, t, spans)), "}"]
+                    f"for (long t = 0; t < {count}; t++) {{", "  long u = t;", *where, f"  {self.T} *Bp = panels + t * {panel}l;", *("  " + s for s in first), "}"]
             self.scratch += -(-count * panel * self.d.itemsize // 64) * 64
         out += [*(parallel if count * split > 1 else []), f"for (long t = 0; t < {count * split}; t++) {{", f"  long u = t / {split}, part = t % {split};"]
         out += [f"  const {self.T} *Bp = panels + u * {panel}l;"] if shared else []
         out += where
         if not shared:
             declare = [] if direct else [f"  {self.T} Bp[{panel}] __attribute__((aligned(64)));"]
-            out += [*declare, *("  " + s for s in (self._direct_base(m, x, y) if direct else self._pack_columns(m, t, spans)))]
-        bounds = f"part * {row_tiles} / {split}", f"(part + 1) * {row_tiles} / {split}"
-        body = self._tile(m, t, x, y, self._row_pointer(m, t, packed_rows, row_tiles), spans)
+            line = [f"  long {y.name} = y0;"] if direct and y else []        # a tile that is read in place has one line
+            out += [*declare, *line, *([f"  const {self.T} *Bp = {self._columns_base(m, x)};"] if direct else ("  " + s for s in first))]
+        bounds = [f"{begin} + {part} * {t.tiles - begin} / {split}" for part in ("part", "(part + 1)")]
+        body = self._tile(m, t, x, y, row_pointer, spans)
         return [*out, f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{", *("    " + s for s in body), "  }", "}"]
 
-    def _tile(self, m: Matmul, t: Tile, x: Var, y: Var | None, row_pointer: str, spans: dict[Var, tuple[int, str]]) -> list[str]:
-        """One tile: its sums and what follows from them. Its place is rt, x0 and y0."""
+    def _tile(self, m: Matmul, t: Tile, x: Var, y: Var | None, row_pointer: str, spans: dict[Var, tuple[int, str]], packs: str = "") -> list[str]:
+        """One tile: its sums and what follows from them. Its place is rt, x0 and y0. packs: where its columns are, if it packs them into Bp."""
         rows, width = m.sizes[0], t.nv * self.lanes
-        out = [f"long m_first = rt * {t.mr} < {rows - t.mr} ? rt * {t.mr} : {rows - t.mr};",
-               f"{self.T} acc[{max(t.mr, self.lanes) * width}] __attribute__((aligned(64)));", f"{self.name}_tile({row_pointer}, Bp, acc);"]
+        out = [f"const long m_first = {t.first(rows)};"]
+        if t.uneven:
+            out.append(f"const long m_rows = {t.mr - 1} + (rt < {t.full});")
+            if "Ap" in row_pointer:                        # packed as the mr rows up to the last
+                row_pointer += f" + (m_first > {rows - t.mr}) * {self._packed_strides(m, t)[0]}"
+        to = self.plain[0] if self.plain else "acc"
+        if not self.plain:
+            out.append(f"{self.T} acc[{max(t.mr, self.lanes) * width}] __attribute__((aligned(64)));")
+        call = f"({row_pointer}, Bp, {to});"
+        out.append(f"{self.name}_first({row_pointer}, {packs}, {to}, Bp);" if packs else
+                   f"if (rt < {t.full}) {self.name}_tile{call} else {self.name}_less{call}" if t.uneven else f"{self.name}_tile{call}")
+        if self.plain:
+            return out
         if self.k.once:
             pairs = ((x, t.c, "xt", "x0"), *(((y, t.r, "yt", "y0"),) if y else ()))
             self.begin = {v: f"{number} * {size} - {first}" for v, size, number, first in pairs if v.extent % size}
-            if rows % t.mr:
+            if rows % t.mr and not t.uneven:
                 self.begin[None] = f"rt * {t.mr} - m_first"
         line = f"{inner_name(y)} * {t.c} + " if y else ""
         row = "i_m" if rows > 1 else "0"                   # loops of one turn have no counter: values move out of them
         return out + (self._vector_epilogue(m, t, x, y, width) or
-                      self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.mr, "m_first"), spans))
-
-    def _row_pointer(self, m: Matmul, t: Tile, packed: bool, tiles: int) -> str:
-        if packed:
-            return f"Ap + (({text(flat(m.batch))}) * {tiles} + rt) * {self._packed_size(m, t)}l"
-        row = m.rows[0] if m.rows else None
-        zero = {v: Ix() for v in [*m.rows, *m.depth]}
-        return f"{self._base(m.a, zero)} + m_first * {(m.a.stride(row) or 0) if row else 0}l"
-
-    def _direct_base(self, m: Matmul, x: Var, y: Var | None) -> list[str]:
-        line = [f"long {y.name} = y0;"] if y else []         # a tile that is read in place has one line
-        return line + [f"const {self.T} *Bp = {self._base(m.b, {x: Ix(), **{v: Ix() for v in m.depth}})} + x0;"]
-
-    def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
-        """The tile's columns, depth by depth, lanes beyond the tile zero."""
-        depth, width = m.sizes[2], t.nv * self.lanes
-        e = Emitter(C, self.reads, count=2000)
-        blocks = [Block(None, frozenset(), [])]
-        blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
-        across = m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1 and m.b.stride(list(spans)[0]) != 1
-        if across:
-            return self._pack_across(m, t, spans)
-        loops = [*m.depth, *spans]
-        for v in loops:
-            blocks.append(blocks[-1].child([v]))
-        value = e.value(m.b.node, m.b.index, blocks[-1])
-        line = "".join(f"{inner_name(v)} * {t.c} + " for v in list(spans)[:-1]) + inner_name(list(spans)[-1])
-        blocks[-1].lines.append(f"Bp[({text(flat(m.depth))}) * {width} + {line}] = {value};")
-        body = blocks[-1].lines
-        for at in reversed(range(len(loops))):
-            v = loops[at]
-            body = [*blocks[at].lines, *self._span_loop(v, spans, body, at == len(loops) - 1)]
-        tail = [] if t.r * t.c == width else loop_nest([Var("zk", depth)], [f"for (long z = {t.r * t.c}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
-        return [*tail, *body]
-
-    def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
-        """Columns that lie along the depth in memory: read in short runs, written across the panel."""
-        depth, width = m.sizes[2], t.nv * self.lanes
-        (x, (count, start)), k = next(iter(spans.items())), m.depth[0]
-        source = self._base(m.b, {x: Ix(), k: Ix()})
-        run = self.lanes
-        out = [f"const {self.T} *from = {source} + {start} * {m.b.stride(x)}l;"]
-        if count < width:
-            out += loop_nest([Var("zk", depth)], [f"for (long z = {count}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
-        body = [f"for (long q = 0; q < {run}; q++) Bp[(kb + q) * {width} + c] = from[c * {m.b.stride(x)}l + kb + q];"]
-        blocks = count // run * run
-        out += [f"for (long kb = 0; kb + {run} <= {depth}; kb += {run}) {{"]
-        if blocks:
-            out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kb * {width}l + c, {width}, from + c * {m.b.stride(x)}l + kb, {m.b.stride(x)}l);")
-        out += [f"  for (long c = {blocks}; c < {count}; c++)", "    " + body[0]] if blocks < count else []
-        out.append("}")
-        rest = depth - depth % run
-        if rest < depth:
-            out += [f"for (long q = {rest}; q < {depth}; q++) for (long c = 0; c < {count}; c++) Bp[q * {width} + c] = from[c * {m.b.stride(x)}l + q];"]
-        return out
+                      self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.count, "m_first"), spans))
 
     # ---- pieces
     def _head(self) -> str:
         parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]
         return f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{"
 
-    def _base(self, o: Operand, names: dict[Var, Ix]) -> str:
-        assert o.base is not None and o.address is not None
-        return f"({self.reads[o.base]} + ({text(substitute(o.address, names))}))"
+    def _in_place(self, m: Matmul) -> str:
+        """The rows of a tile where they are."""
+        row = m.rows[0] if m.rows else None
+        return f"{self._base(m.a, {v: Ix() for v in [*m.rows, *m.depth]})} + m_first * {(m.a.stride(row) or 0) if row else 0}l"
+
+    def _columns_base(self, m: Matmul, x: Var) -> str:
+        """The columns of a tile where they are."""
+        return f"{self._base(m.b, {x: Ix(), **{v: Ix() for v in m.depth}})} + x0"
 
     def _batch_open(self, m: Matmul, work: int) -> list[str]:
         out = []

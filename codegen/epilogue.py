@@ -36,7 +36,7 @@ class Epilogue:
         head = f"for (long i_{v.name} = {self.begin.get(v, 0)}; i_{v.name} < {extent}; i_{v.name}++) {{"
         return [*pragma, head, f"  long {v.name} = {start} + i_{v.name};", *("  " + s for s in body), "}"]
 
-    def _epilogue(self, m: Matmul, flat_spans: dict[Var, tuple[int, str]], cell: object, rows: tuple[int, str] | None = None,
+    def _epilogue(self, m: Matmul, flat_spans: dict[Var, tuple[int, str]], cell: object, rows: tuple[str, str] | None = None,
                   spans: dict[Var, tuple[int, str]] | None = None) -> list[str]:
         e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell())}, extra={n: self.names[n] for n in self.k.extra}, count=3000)     # type: ignore[operator]
         every = {**flat_spans, **(spans or {})}
@@ -122,7 +122,7 @@ class Epilogue:
         if y:
             body = self._span_loop(y, {y: (t.r, "y0")}, body, False)
         head = ["long mm = m_first + i_m;", *decode("mm", m.rows)]
-        return [*top.lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {t.mr}; i_m++) {{", *("  " + s for s in [*head, *rows.lines, *body]), "}"]
+        return [*top.lines, f"for (long i_m = {self.begin.get(None, 0)}; i_m < {t.count}; i_m++) {{", *("  " + s for s in [*head, *rows.lines, *body]), "}"]
 
     def _along_rows(self, m: Matmul, t: Tile, x: Var, width: int) -> list[str]:
         q, first, row = Var("q_", t.mr), Var("m_first", max(m.rows[0].extent, 2)), m.rows[0]
@@ -134,8 +134,11 @@ class Epilogue:
         L = self.lanes
         turned = [f"{self.T} turned[{width * L}] __attribute__((aligned(64)));",
                   f"for (long j = 0; j < {width}; j += {L}) turn_{self.V}(turned + j * {L}, {L}, acc + j, {width});"]
-        body = self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines], self.begin.get(None, "0"),
-                                self._whole(m.rows[0].extent, t.mr))
+        lines = [f"const hy_v sum@ = HYV_LOAD@(turned + {inner_name(x)} * {L} + q_);", *last.lines]
+        if t.uneven:
+            body = ["{ const long q_ = 0; const hy_m mk = HYV_RANGE(0, m_rows);", *("  " + s for s in masked(lines)), "}"]
+        else:
+            body = self._some_lanes(q, lines, self.begin.get(None, "0"), self._whole(m.rows[0].extent, t.mr))
         return [*turned, *top.lines, *self._span_loop(x, {x: (t.c, "x0")}, [*column.lines, *body], False)]
 
     def _rounded(self, value: str) -> str:

@@ -41,19 +41,40 @@ class Target:
 
 @dataclass
 class Tile:
-    """mr rows; r lines of c columns in nv vectors."""
+    """mr rows; r lines of c columns in nv vectors. There are ``tiles`` of them along the rows; those after the first ``full`` have one
+    row less, or, where all have mr rows (``full`` is ``tiles``), the last one overlaps the one before.
+    """
     mr: int
     nv: int
     r: int
     c: int
+    tiles: int = 1
+    full: int = 1
+
+    @property
+    def uneven(self) -> bool:
+        """Whether some tiles have one row less."""
+        return self.full < self.tiles
+
+    @property
+    def count(self) -> str:
+        """Rows of a tile, in C."""
+        return "m_rows" if self.uneven else str(self.mr)
+
+    def first(self, rows: int) -> str:
+        """The first row of tile ``rt``, of so many rows in all."""
+        if self.uneven:
+            return f"rt * {self.mr - 1} + (rt < {self.full} ? rt : {self.full})"
+        return f"rt * {self.mr}" if rows == self.tiles * self.mr else f"rt * {self.mr} < {rows - self.mr} ? rt * {self.mr} : {rows - self.mr}"
 
 
-def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int) -> Tile:
-    """The tile that wastes least: rows in equal tiles, columns as whole lines where lines are short."""
+def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, uneven: bool = True) -> Tile:
+    """The tile that wastes least: rows in tiles of equal sizes or, if ``uneven``, of two sizes; columns as whole lines where lines are short."""
     best, found = math.inf, Tile(1, 1, 1, min(x, lanes))
     for mr_max in range(14 if accumulators >= 28 else 6, 0, -1):
         tiles = -(-rows // mr_max)
         mr = -(-rows // tiles)
+        full = rows - tiles * (mr - 1) if uneven else tiles
         for nv in range(1, min(accumulators // mr, 4) + 1):
             width = nv * lanes
             c = min(x, width)
@@ -62,12 +83,17 @@ def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int) -> Til
             if vectors > nv or vectors < nv:
                 continue
             blocks = -(-x // c) * -(-y // r)
-            loads, fmas = nv + mr, nv * mr
-            traffic = (64 * nv + 12 * mr) / fmas           # bytes a product; those of the rows come from farther away
-            cost = tiles * blocks * max(fmas / 2, loads / 2, 4) * (1 + 0.01 * traffic)
+            cost = blocks * (full * _tile_cost(mr, nv) + (tiles - full) * _tile_cost(mr - 1, nv))
             if cost < best:
-                best, found = cost, Tile(mr, nv, r, c)
+                best, found = cost, Tile(mr, nv, r, c, tiles, full)
     return found
+
+
+def _tile_cost(mr: int, nv: int) -> float:
+    """Cycles of a step of the depth."""
+    loads, fmas = nv + mr, nv * mr
+    traffic = (64 * nv + 12 * mr) / max(fmas, 1)           # bytes a product; those of the rows come from farther away
+    return max(fmas / 2, loads / 2, 4) * (1 + 0.01 * traffic)
 
 
 def inner_name(v: Var) -> str:

@@ -1,0 +1,147 @@
+"""Panels of a contraction: its packed rows and columns, and the sums of a tile over them."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from hybrid.ir import Node
+from hybrid.ir.index import Ix, Var, substitute, text
+from hybrid.ir.kernel import Kernel
+
+from .dialect import C
+from .emit import Block, Emitter, loop_nest
+from .operand import Matmul, Operand
+from .tiling import Tile, decode, flat, inner_name
+
+AHEAD = 8                       # steps of the depth that columns are fetched before they are packed
+
+
+class Panels:
+    """What a Contraction prints to pack its operands and to multiply them."""
+    k: Kernel
+    name: str
+    d: np.dtype
+    reads: dict[Node, str]
+    lanes: int
+    scratch: int
+    T: str
+    V: str
+    U: str
+
+    def _micros(self, t: Tile, depth: int, strides: tuple[int, int], ldb: int, out: int, packs: int | None) -> str:
+        """The functions of a tile: of all its rows, of one row less, and the one that packs the columns that it reads.
+
+        strides: (row, depth) of the rows. ldb: elements from one step of the depth to the next in the columns. out: from row to row in
+        the result. packs: the same as ldb in columns that are not packed, None where no function packs them.
+        """
+        texts = [self._micro("tile", t.mr, t.nv, depth, strides, ldb, out)]
+        if t.uneven:
+            texts.append(self._micro("less", t.mr - 1, t.nv, depth, strides, ldb, out))
+        if packs is not None:
+            texts.append(self._micro("first", t.mr, t.nv, depth, strides, packs, out, True))
+        return "\n".join(texts)
+
+    def _micro(self, suffix: str, rows: int, nv: int, depth: int, strides: tuple[int, int], ldb: int, to: int, packs: bool = False) -> str:
+        """Sums of a tile. A, B: its rows and columns; C: where its sums go; P: where the columns are packed."""
+        sm, sk = strides
+        ij = [(i, j) for i in range(rows) for j in range(nv)]
+        out = [f"static __attribute__((noinline)) void {self.name}_{suffix}(const {self.T} *A, const {self.T} *B, {self.T} *C{f', {self.T} *P' if packs else ''}) {{",
+               "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij), f"  for (long k = 0; k < {depth}; k++) {{",
+               "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {j * self.lanes});" for j in range(nv))]
+        if packs:
+            out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j}; __builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {j * self.lanes});"
+                                         for j in range(nv)))
+        for i in range(rows):
+            copies = ", ".join(["a"] * self.lanes)
+            out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
+        out += ["  }", "  " + " ".join(f"*({self.U} *)(C + {i * to + j * self.lanes}l) = c{i}_{j};" for i, j in ij), "}"]
+        return "\n".join(out)
+
+    def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
+        """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their order along the
+        depth, which is copied faster than turned, and begin at different places of the first cache.
+        """
+        line = 64 // self.d.itemsize
+        return (1, t.mr) if self._rows_are_neighbours(m) else ((-(-m.sizes[2] // line) | 1) * line, 1)
+
+    def _packed_size(self, m: Matmul, t: Tile) -> int:
+        """Elements of a packed row tile."""
+        return max(self._packed_strides(m, t)) * (m.sizes[2] if self._rows_are_neighbours(m) else t.mr)
+
+    def _rows_are_neighbours(self, m: Matmul) -> bool:
+        return len(m.rows) == 1 and m.a.address is not None and m.a.stride(m.rows[0]) == 1
+
+    def _pack_rows(self, m: Matmul, t: Tile) -> list[str]:
+        """All row tiles into scratch memory."""
+        tiles = t.tiles
+        copies = math.prod(v.extent for v in m.batch)
+        self.scratch = copies * tiles * self._packed_size(m, t) * self.d.itemsize
+        outer, mid, nest = self._row_packing(m, t, f"(({text(flat(m.batch))}) * {tiles} + rt)")
+        lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer]
+        return [*lines, *loop_nest(m.batch, [*mid, "#pragma omp parallel for schedule(static) num_threads(hy_threads)", *loop_nest([Var("rt", tiles)], nest)])]
+
+    def _row_packing(self, m: Matmul, t: Tile, number: str) -> tuple[list[str], list[str], list[str]]:
+        """What packs row tile ``rt``: lines before all loops, lines within those of the batch, the rows of the tile.
+        number: of the tile's place in Ap.
+        """
+        rows, (sm, sk) = m.sizes[0], self._packed_strides(m, t)
+        e = Emitter(C, self.reads, count=1000)
+        outer = Block(None, frozenset())
+        mid = outer.child([*m.batch])
+        inner = mid.child([*m.rows, *m.depth])
+        value = e.value(m.a.node, m.a.index, inner)
+        inner.lines.append(f"Ap[{number} * {self._packed_size(m, t)} + ({text(flat(m.depth))}) * {sk} + ri * {sm}] = {value};")
+        body = [f"long rr = {t.first(rows)};", *([f"if (rr > {rows - t.mr}) rr = {rows - t.mr};"] if t.uneven else []), "rr += ri;", *decode("rr", m.rows)]
+        row = Var("ri", t.mr)
+        if self._rows_are_neighbours(m):
+            return outer.lines, mid.lines, loop_nest(m.depth, loop_nest([row], body + inner.lines))
+        along = loop_nest(m.depth, inner.lines, "#pragma omp simd")
+        return outer.lines, mid.lines, loop_nest([row], body + along)
+
+    def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
+        """The tile's columns, depth by depth, lanes beyond the tile zero."""
+        depth, width = m.sizes[2], t.nv * self.lanes
+        e = Emitter(C, self.reads, count=2000)
+        blocks = [Block(None, frozenset(), [])]
+        blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
+        across = m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1 and m.b.stride(list(spans)[0]) != 1
+        if across:
+            return self._pack_across(m, t, spans)
+        loops = [*m.depth, *spans]
+        for v in loops:
+            blocks.append(blocks[-1].child([v]))
+        value = e.value(m.b.node, m.b.index, blocks[-1])
+        line = "".join(f"{inner_name(v)} * {t.c} + " for v in list(spans)[:-1]) + inner_name(list(spans)[-1])
+        blocks[-1].lines.append(f"Bp[({text(flat(m.depth))}) * {width} + {line}] = {value};")
+        body = blocks[-1].lines
+        for at in reversed(range(len(loops))):
+            v = loops[at]
+            body = [*blocks[at].lines, *self._span_loop(v, spans, body, at == len(loops) - 1)]
+        tail = [] if t.r * t.c == width else loop_nest([Var("zk", depth)], [f"for (long z = {t.r * t.c}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
+        return [*tail, *body]
+
+    def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
+        """Columns that lie along the depth in memory: read in short runs, written across the panel."""
+        depth, width = m.sizes[2], t.nv * self.lanes
+        (x, (count, start)), k = next(iter(spans.items())), m.depth[0]
+        source = self._base(m.b, {x: Ix(), k: Ix()})
+        run = self.lanes
+        out = [f"const {self.T} *from = {source} + {start} * {m.b.stride(x)}l;"]
+        if count < width:
+            out += loop_nest([Var("zk", depth)], [f"for (long z = {count}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
+        body = [f"for (long q = 0; q < {run}; q++) Bp[(kb + q) * {width} + c] = from[c * {m.b.stride(x)}l + kb + q];"]
+        blocks = count // run * run
+        out += [f"for (long kb = 0; kb + {run} <= {depth}; kb += {run}) {{"]
+        if blocks:
+            out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kb * {width}l + c, {width}, from + c * {m.b.stride(x)}l + kb, {m.b.stride(x)}l);")
+        out += [f"  for (long c = {blocks}; c < {count}; c++)", "    " + body[0]] if blocks < count else []
+        out.append("}")
+        rest = depth - depth % run
+        if rest < depth:
+            out += [f"for (long q = {rest}; q < {depth}; q++) for (long c = 0; c < {count}; c++) Bp[q * {width} + c] = from[c * {m.b.stride(x)}l + q];"]
+        return out
+
+    def _base(self, o: Operand, names: dict[Var, Ix]) -> str:
+        assert o.base is not None and o.address is not None
+        return f"({self.reads[o.base]} + ({text(substitute(o.address, names))}))"
