@@ -6,6 +6,7 @@
 | HYBRID_DEBUG | 0 quiet, 1 kernels and reasons, 2 memory map, 3 generated source, 4 cache misses |
 | HYBRID_VERIFY | 1: check the graph between passes |
 | HYBRID_CACHE | folder of compiled programs (default ``~/.cache/hybrid``) |
+| HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes first |
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first; ``none`` for no compiler) |
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
@@ -59,6 +60,12 @@ def tune_seconds() -> float:
         return max(float(os.environ.get("HYBRID_TUNE", "") or 0.5), 0.0)
     except ValueError:
         return 0.5
+
+
+def cache_bytes() -> int:
+    """What the cache folder may grow to; 0 for no limit. What is no number counts as the default."""
+    text = os.environ.get("HYBRID_CACHE_SIZE", "")
+    return (int(text) if text.isdigit() else 1024) << 20
 
 
 def num_threads() -> int:

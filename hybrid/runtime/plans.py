@@ -25,7 +25,7 @@ from . import cache, toolchain
 from .recipe import Recipe, from_text, to_text
 
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
-_NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS", "HYBRID_CC", "HYBRID_DEVICE"})       # HYBRID_CC: in the flags
+_NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS", "HYBRID_CC", "HYBRID_DEVICE"})       # HYBRID_CC: in the flags
 _PARTS = ("", "ir", "ops", "passes", "runtime")           # folders of this library that a compiled program comes from
 
 
@@ -114,8 +114,12 @@ def read(name: str | None) -> Recipe | None:
     if name is None:
         return None
     try:
-        check, _, text = _path(name).read_text("utf-8").partition("\n")
-        return from_text(text) if check == cache.digest(name, text) else None
+        path = _path(name)
+        check, _, text = path.read_text("utf-8").partition("\n")
+        if check != cache.digest(name, text):
+            return None
+        cache.used(path)
+        return from_text(text)
     except (OSError, ValueError):
         return None
 

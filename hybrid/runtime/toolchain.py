@@ -139,9 +139,12 @@ def _sum(content: bytes) -> str:
 def intact(so: Path) -> bool:
     """Whether a shared object of the cache is what the compiler wrote: loading half of one may end the process."""
     try:
-        return so.with_suffix(".txt").read_text() == _sum(so.read_bytes())
+        whole = so.with_suffix(".txt").read_text() == _sum(so.read_bytes())
     except (OSError, ValueError):
         return False
+    if whole:
+        cache.used(so)
+    return whole
 
 
 def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Path, Path]:

@@ -83,6 +83,7 @@ def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = (
         known = _memory.get(key, cache.folder() / f"{key}.so")
         if not known.is_file():
             known = _build(path, text, flags, cache.folder() / f"{key}.so")
+        cache.used(known)
         _memory[key] = known
         return known
 

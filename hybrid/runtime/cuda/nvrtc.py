@@ -155,6 +155,7 @@ def _from_disk(key: str) -> Compiled | None:
         cubin, log = path.read_bytes(), path.with_suffix(".log").read_text()
     except OSError:
         return None
+    cache.used(path)
     return Compiled(cubin, str(path.with_suffix(".cu")), log, resources(log)) if cubin[:4] == b"\x7fELF" else None
 
 
