@@ -44,6 +44,8 @@ CASES: dict[str, tuple[F, list[np.ndarray]]] = {
     "product of numbers and a vector": (lambda x, w: nd.dot(x, w), [some(33, 2, 1), some(1)]),
     "vector and a matrix of one row": (lambda x, w: nd.dot(x, w, transpose_b=True) * 0.5, [some(5), some(1, 5)]),
     "clip behind a convolution keeps its masks": (lambda x, w: nd.clip(convolution(x, w), -0.5, 2), [some(2, 7, 9, 5), some(32, 7, 3, 3)]),
+    "greatest of a softmax": (lambda x: nd.max(nd.softmax(x, axis=3, temperature=2.0), axis=1), [some(16, 3, 2, 31)]),
+    "greatest of a scaled sum": (lambda x, y: nd.max(nd.sqrt(x * x + y * 0.7 + 9), axis=0), [some(9, 33), some(9, 33)]),
     "half a value in 1 + tanh is a result too": (half_twice, [some(64, 33), some(65, 33)]),
 }
 

@@ -14,6 +14,7 @@ from ..ir.index import Val, Var, coefficient, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.scalar import SCALARS
 from .attention import Attention, escapes, match
+from .bits import compared
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
 MAX_NODES = 192                 # nodes in one kernel: longer chains cost compile time and registers
@@ -44,6 +45,7 @@ class Rules:
         self.subtree: dict[Node, int] = {}
         self.carries: dict[Node, Node | None] = {}
         self.row_value: dict[Node, bool] = {}
+        self.once = compared(self.order)
         self.needed = Counter(a for n in self.order for a in set(n.args))
         self.late: dict[Node, int] = {}                  # position of the last anchor a node depends on
         for i, n in enumerate(program.order()):
@@ -96,7 +98,7 @@ class Rules:
     def _cheap_copy(self, n: Node) -> bool:
         if n.prim not in ELEMENTWISE and n.prim not in MOVEMENT and n.prim != "random_bits":
             return False
-        if self.carries[n] is not None and n.prim in ELEMENTWISE:
+        if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE:
             return False
         return self.subtree[n] <= CHEAP or n.prim in MOVEMENT and self.subtree[n.args[0]] <= CHEAP
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from .. import ir
 from ..ir import Node, Program
+from .bits import compared
 from .differentiate import cotangents
 from .loops import tidied
 from .rewrite import below, rebuild
@@ -66,6 +67,7 @@ def choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[No
     for n in order:
         if n not in forward:
             needed.update(a for a in n.args if a in forward)
+    once = compared(order)
     kept: set[Node] = set()
     for n in reversed(order):                          # users before what they are computed from
         if n not in needed or n in kept:
@@ -74,7 +76,7 @@ def choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[No
             if n in changed:
                 kept.add(n)
             continue
-        if n.prim in CHEAP and not _better_kept(n, needed, kept):
+        if n.prim in CHEAP and n not in once and not _better_kept(n, needed, kept):
             needed.update(n.args)
         else:
             kept.add(n)

@@ -1,0 +1,49 @@
+"""Values whose very bits matter: those that are compared with their own greatest or least element.
+
+The gradient of a maximum goes to the elements that equal it. Were such an element computed again in another kernel, as other
+vectors or with a product and a sum rounded together, it might differ from the maximum by one rounding and get no gradient.
+"""
+from __future__ import annotations
+
+from typing import Iterable
+
+from ..ir import Node
+from ..ir.access import MOVEMENT
+
+THROUGH = MOVEMENT | {"cast", "bitcast", "detach", "with_grad"}
+EXACT = frozenset({"relu", "abs", "neg", "maximum", "minimum", "where", "gt", "lt", "ge", "le", "eq", "ne", "logical_not", "logical_and", "logical_or", "logical_xor",
+                   "sign", "floor", "ceil", "trunc", "round", "rint"})
+
+
+def compared(order: Iterable[Node]) -> set[Node]:
+    """The nodes that must be computed in one place: what rounds in a way that another kernel might not repeat."""
+    todo = [x for n in order if n.prim == "map" and n.attrs["fn"] == "eq" for x, other in (n.args, n.args[::-1]) if _greatest_of(other, x)]
+    seen, found = set(todo), set()
+    while todo:
+        n = todo.pop()
+        if n.prim == "map" and not _repeats(n):
+            found.add(n)
+        elif n.prim in THROUGH or n.prim in ("map", "concat"):
+            todo += [a for a in n.args if a not in seen]
+            seen.update(n.args)
+    return found
+
+
+def _below(n: Node) -> Node:
+    while n.prim in THROUGH:
+        n = n.args[0]
+    return n
+
+
+def _greatest_of(m: Node, x: Node) -> bool:
+    """Whether m is a maximum or minimum over axes of x."""
+    m = _below(m)
+    return m.prim == "reduce" and m.attrs["op"] in ("max", "min") and _below(m.args[0]) is _below(x)
+
+
+def _repeats(n: Node) -> bool:
+    """Whether an elementwise function gives the same bits wherever it is computed."""
+    fn = n.attrs["fn"]
+    if fn in ("add", "sub"):                                 # but with a product they may be rounded together
+        return not any(a.prim == "map" and a.attrs["fn"] in ("mul", "square") for a in map(_below, n.args))
+    return fn == "mul" or fn in EXACT
