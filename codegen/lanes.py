@@ -3,6 +3,7 @@
 """
 from __future__ import annotations
 
+import re
 from importlib import resources
 from typing import Iterable, Sequence
 
@@ -14,7 +15,7 @@ F32 = np.dtype(np.float32)
 
 
 # texts that only programs with these words need
-RARE = {"power.h": ("hyv_pow(",), "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(")}
+RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(")}
 
 
 class Refused(Exception):
@@ -54,18 +55,43 @@ def _filled(line: str, words: dict[str, str], q: int) -> str:
     return line.replace("@", f"_{q}")
 
 
+def beside(v: Var, lines: list[str], lanes: int, unroll: int) -> list[str] | None:
+    """Statements with loops in them for ``unroll`` vectors that go through the loops together; None where they cannot."""
+    own = set(re.findall(r"\bhy_(?:v|m|vi) (\w+)", " ".join(lines)))
+    names = re.compile(r"\b(" + "|".join(sorted(own)) + r")\b") if own else None
+    where = re.compile(rf"\b{v.name}\b")
+    out: list[str] = []
+    for line in lines:
+        if line.lstrip().startswith(("for (", "}", "#")):
+            if not line.endswith(("{", "}")):
+                return None
+            out.append(line)
+            continue
+        if "for (" in line:
+            return None
+        turns = [_filled(where.sub(f"({v.name} + {q * lanes})" if q else v.name, names.sub(rf"\g<1>_{q}", line) if names else line), _WHOLE, q) for q in range(unroll)]
+        out += list(dict.fromkeys(turns))
+    return out
+
+
 def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "") -> list[str]:
     """All turns of a lane variable: whole groups of vectors, then single vectors, then what is left; once: pragma of what is left."""
     step = lanes * unroll
     whole, n = v.extent // step * step, v.extent
     out: list[str] = []
-    if whole:
+    together = beside(v, lines, lanes, unroll) if whole and any("for (" in line for line in lines) else None
+    if together is not None:
+        out += [*([pragma] if pragma else []), f"for (long {v.name} = 0; {v.name} < {whole}; {v.name} += {step}) {{", *("  " + s for s in together), "}"]
+    elif whole:
         out += [*([pragma] if pragma else []), f"for (long {v.name}_b = 0; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
         for q in range(unroll):
             out += [f"  {{ const long {v.name} = {v.name}_b + {q * lanes};", *("    " + s for s in copies(lines, q)), "  }"]
         out.append("}")
     vectors = (n - whole) // lanes * lanes
-    if vectors:
+    rest = beside(v, lines, lanes, vectors // lanes) if together is not None and vectors else None
+    if rest is not None:
+        out += [*([once] if once else []), f"{{ const long {v.name} = {whole};", *("  " + s for s in rest), "}"]
+    elif vectors:
         out += [*([once] if once else []), f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
     if n % lanes:
         out += [*([once] if once else []), f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});", *("  " + s for s in masked(lines)), "}"]

@@ -137,12 +137,18 @@ class _Rows:
             pragma = TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1 else ""
             if v is lane:
                 before = self._fetch(e, v, loops[depth + 1:]) if depth else []
-                body = before + lane_loop(v, body, self.width, 1 if v.extent < 2 * self.width or len(body) > 60 or "for (" in "".join(body) else 2, pragma,
-                                 SINGLE if pragma == TEAM else "")
+                body = before + lane_loop(v, body, self.width, self._copies(v, body), pragma, SINGLE if pragma == TEAM else "")
             else:
                 body = [*([pragma] if pragma else []), *loop_nest([v], body)]
             body = [*blocks[depth].lines, *body]
         return body
+
+    def _copies(self, lane: Var, body: list[str]) -> int:
+        """Vectors that are computed in one turn: two, or as many as go down the columns of a reduction together."""
+        if any("for (" in line for line in body):
+            most = 8 if len(body) <= 12 else 4 if len(body) <= 24 else 1
+            return max((n for n in (1, 2, 4, 8) if n <= most and n * self.width <= lane.extent), default=1)
+        return 1 if lane.extent < 2 * self.width or len(body) > 60 else 2
 
     def _past(self) -> str:
         """Whether to write past the caches is known when the arrays are: beside loads that cross cache lines it takes twice as long."""
@@ -171,7 +177,7 @@ class _Rows:
 
 def _pays(k: Kernel) -> bool:
     """Whether explicit vectors are better than what a compiler makes of plain loops."""
-    return bool(k.hoisted) or k.kind == "reduction" or any(heavy(m) for m in k.members)
+    return bool(k.hoisted) or k.kind == "reduction" or any(heavy(m) or m.prim == "random_bits" for m in k.members)
 
 
 def _streams(k: Kernel) -> bool:

@@ -18,7 +18,7 @@ from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
 from .lanes import F32, Refused, lane_loop
-from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, limited, scaled
+from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, limited, scaled, shifted
 
 TAPS = 32                       # elements up to which a search is written out
 FAR = 1 << 20                   # bytes of an array whose cache lines are not in a core's own caches when they are read or written
@@ -181,6 +181,8 @@ class VectorEmitter(Emitter):
             return self._map(n, idx, guard, block)
         if n.prim == "cast":
             return self._convert(n, self.value(n.args[0], idx, block, guard), block)
+        if n.prim == "random_bits":
+            return self._random_lanes(n, idx, lane, block)
         if n.prim == "iota" and n.dtype.kind == "i":
             return self._count(idx[0], lane, block)
         if n.prim == "reduce" and n.dtype == F32:
@@ -196,6 +198,13 @@ class VectorEmitter(Emitter):
         if coefficient(at, lane) != 1:
             raise Refused("a count by steps")
         return self.bind(block, "i", f"HYV_COUNT + HYV_IB((int)({text(at)}))")
+
+    def _random_lanes(self, n: Node, idx: Index, lane: Var, block: Block) -> str:
+        at = linear(n.shape, idx)
+        if coefficient(at, lane) != 1:
+            raise Refused("random numbers by steps")
+        seed, call = (self.value(n.args[0], (Ix(w),), block) for w in (0, 1))
+        return self.bind(block, "i", f"hyv_philox({seed}, {call}, {n.attrs['stream']}u, (unsigned long)({text(at)}))")
 
     def _pad(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         inner, own = pull(n, idx)
@@ -215,7 +224,7 @@ class VectorEmitter(Emitter):
         kind = self.kind.get(name)
         if n.dtype == F32 and kind == "m":
             return self.bind(block, "v", f"HYV_SELECT({name}, HYV_B(1.0f), (hy_v){{}})")
-        if n.dtype == F32 and kind == "i":
+        if n.dtype == F32 and kind == "i" and (n.args[0].dtype.kind == "i" or shifted(n.args[0])):
             return self.bind(block, "v", f"__builtin_convertvector({name}, hy_v)")
         if n.dtype == F32 and n.args[0].dtype == F32 or n.dtype.kind == "i" and kind == "i":
             return name
@@ -232,6 +241,8 @@ class VectorEmitter(Emitter):
             return self._compared(n, fn, args, block)
         if fn in LOGIC and all(self.kind.get(a) == "m" for a in args):
             return self.bind(block, "m", LOGIC[fn].format(*args))
+        if shifted(n) and self.kind.get(args[0]) == "i":
+            return self.bind(block, "i", f"HYV_SHR({args[0]}, {args[1]})")
         if fn not in SPELL or n.dtype != F32:
             raise Refused(fn)
         if fn == "where":

@@ -74,6 +74,12 @@ def scaled(n: Node, by: float, stored: Container[Node]) -> tuple[Node, float]:
     return (n, by) if c is None else (n.args[0], by * float(c))        # type: ignore[arg-type]
 
 
+def shifted(n: Node) -> bool:
+    """Whether a value is 32 bits moved right by a constant: as an integer with a sign it is the same."""
+    by = constant(n.args[1]) if n.prim == "map" and n.attrs["fn"] == "shr" and n.dtype == np.uint32 else None
+    return by is not None and 1 <= int(by) <= 31        # type: ignore[call-overload]
+
+
 def below_its_maximum(n: Node) -> bool:
     """Whether a value is x less its greatest element along some axis: never above zero."""
     if n.prim != "map" or n.attrs["fn"] != "sub":

@@ -35,11 +35,14 @@ def flat(n: int) -> Case:
     """Elementwise kernels: light and costly functions, types, movement, a draw."""
     def outputs(x: Node, y: Node, h: Node, b: Node, i: Node, d: Node, v: Node, key: Node) -> list[Node]:
         kept = ir.map("lt", ir.random_bits(key, x.shape, 1), ir.const(2**31, "uint32"))
+        drawn = ir.cast(ir.map("shr", ir.random_bits(key, x.shape, 2), 8), "float32") * 2.0**-24
+        even = ir.cast(ir.map("shr", ir.random_bits(key, (4, n, 16), 3), 8), "float32") * 2.0**-24
         return [x * y + v, ir.map("erf", x) * ir.map("tanh", y), ir.map("where", ir.map("gt", x, 0), x, y), ir.map("gt", x, y), ir.map("tanh", h) * 2 + h, ir.map("exp", b),
                 ir.cast(i, "float32") / 3 + v, i * i - 3, ir.map("exp", d) * d, ir.permute(x, (1, 0)), ir.pad(x, (1, 2), (2, 1), 0.5) + 1, ir.slice(x, (4, 0), (3, n), (-2, 1)),
                 ir.concat([x * 2, ir.map("exp", y), ir.pad(x, (0, 3), (0, 0))], 1), ir.map("where", kept, x, 0), ir.cast(x, "float16"), ir.cast(h, "bfloat16"),
                 ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y), ir.map("log1p", ir.map("abs", x)),
-                ir.map("arctan2", x, y), ir.map("sqrt", x * x) / (y * y + 1),
+                ir.map("arctan2", x, y), drawn * x, even, ir.map("expm1", x) + ir.map("softplus", y) + ir.map("log2", ir.map("abs", x) + 0.1),
+                ir.map("floor", x * 3) + ir.map("exp", ir.map("sign", y) + ir.map("rint", y)) + ir.map("ceil", x) * ir.map("trunc", y), ir.map("sqrt", x * x) / (y * y + 1),
                 ir.map("minimum", ir.map("maximum", x, -0.5), 0.5), ir.map("floor", x * 3), ir.gather(x, ir.const(2, "int64"), 0)]
     rng = np.random.default_rng(n)
     return program(outputs, random(5, n), random(5, n) * 0.7, random(5, n).astype("float16"), random(5, n).astype(dt.as_dtype("bfloat16")),
@@ -57,16 +60,17 @@ def lanes(n: int) -> Case:
 
 
 def reductions(n: int) -> Case:
-    """Sums, products, extremes and their places, along, across, between and of all; other types."""
-    def outputs(x: Node, y: Node, h: Node, d: Node, i: Node) -> list[Node]:
+    """Sums, products, extremes and their places, along, across, between and of all, of many columns; other types."""
+    def outputs(x: Node, y: Node, h: Node, d: Node, i: Node, many: Node) -> list[Node]:
+        across = [ir.reduce("sum", many, (0,)), ir.reduce("max", many * 2, (0,)), ir.map("exp", ir.reduce("min", many, (0,))), softmax(many, 0)]
         each = [ir.reduce(op, a, axes) for op in ("sum", "max", "min") for a, axes in ((x, (1,)), (x, (0,)), (y, (0, 2)), (y, (1,)), (y, (0, 1, 2)))]
         places = [ir.argreduce(op, a, axis) for op in ("argmax", "argmin") for a, axis in ((x, 0), (x, 1), (y, 1))]
         mean = ir.reduce("sum", y, (0, 2)) / (y.shape[0] * n)
-        return [*each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)), ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)),
+        return [*across, *each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)), ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)),
                 ir.reduce("max", d, (0,)), ir.reduce("sum", i, (1,)), ir.reduce("max", i, (0,)), mean, y - ir.reshape(mean, (1, 3, 1)),
                 ir.map("exp", ir.reduce("sum", x, (0,)) * 0.1)]
     return program(outputs, random(7, n), random(4, 3, n), random(3, n).astype("float16"), random(5, n).astype("float64"),
-                   np.random.default_rng(n).integers(-99, 99, (4, n)).astype("int64"))
+                   np.random.default_rng(n).integers(-99, 99, (4, n)).astype("int64"), random(6, 5 * n + 29))
 
 
 def attention(n: int) -> Case:

@@ -1,6 +1,8 @@
 // C only, after vector.h: functions of vectors that fewer programs need; within 2 ulp.
 // 2^(n - 1) of the integer n that ends t = n + 12582912
 #define HYV_HALF_POWER(t) HYV_FLOAT((HYV_BITS(t) - (0x4B400000 - 126)) << 23)
+// the integer e for which x / 2^e lies in sqrt(1/2) ... sqrt 2; any for what is no positive number
+#define HYV_EXPONENT(bits) ((hy_vi)((hy_vu32)(bits) - 0x3f3504f3u) >> 23)
 // expm1: 2^n (e^r - 1) + 2^n - 1, in halves, since 2^128 is no float; -1 below -18.
 HY_FN hy_v hyv_expm1(hy_v x) {
     hy_v c = HYV_MIN(HYV_B(89.0f), HYV_MAX(HYV_B(-18.0f), x));
@@ -14,8 +16,8 @@ HY_FN hy_v hyv_expm1(hy_v x) {
 }
 // log(1 + x) of x > -1: 1 + x = 2^e (1 + f), f in sqrt(1/2) - 1 ... sqrt 2 - 1 from x itself, so that no digit of x is lost.
 HY_FN hy_v hyv_log1p_inside(hy_v x) {
-    hy_vi e = (HYV_BITS(x + HYV_B(1.0f)) - 0x3f3504f3) >> 23;
-    hy_v s = HYV_FLOAT((129 - e) << 23), f = x * s * HYV_B(0.25f) + (s * HYV_B(0.25f) - HYV_B(1.0f));         // s = 4 / 2^e is never subnormal
+    hy_vi e = HYV_EXPONENT(HYV_BITS(x + HYV_B(1.0f)));
+    hy_v s = HYV_FLOAT((hy_vu32)(129 - e) << 23), f = x * s * HYV_B(0.25f) + (s * HYV_B(0.25f) - HYV_B(1.0f));         // s = 4 / 2^e is never subnormal
     return hyv_log_of(f, __builtin_convertvector(e, hy_v));
 }
 HY_FN hy_v hyv_log1p(hy_v x) {
@@ -32,9 +34,9 @@ HY_FN hy_v hyv_softplus(hy_v x) {
 // logarithms of base 2 and 10: the exponent's part apart
 HY_FN hy_v hyv_log_base(hy_v x, float exponent, float rest, float mantissa) {
     hy_m tiny = HYV_LT(x, HYV_B(1.17549435e-38f));
-    hy_vi b = HYV_BITS(HYV_SELECT(tiny, x * HYV_B(8388608.0f), x)), up = (b - 0x3f3504f3) >> 23;
+    hy_vi b = HYV_BITS(HYV_SELECT(tiny, x * HYV_B(8388608.0f), x)), up = HYV_EXPONENT(b);
     hy_v e = __builtin_convertvector(up, hy_v) - HYV_SELECT(tiny, HYV_B(23.0f), (hy_v){});
-    hy_v y = hyv_log_of(HYV_FLOAT(b - (up << 23)) - HYV_B(1.0f), (hy_v){}) * HYV_B(mantissa) + e * HYV_B(rest) + e * HYV_B(exponent);
+    hy_v y = hyv_log_of(HYV_FLOAT((hy_vu32)b - ((hy_vu32)up << 23)) - HYV_B(1.0f), (hy_v){}) * HYV_B(mantissa) + e * HYV_B(rest) + e * HYV_B(exponent);
     y = HYV_SELECT(HYV_LT(HYV_B(3.4028234663852886e38f), x), x, y);
     y = HYV_SELECT(HYV_EQ(x, (hy_v){}), HYV_B(-__builtin_inff()), y);
     return HYV_SELECT(HYV_LE((hy_v){}, x), y, HYV_B(__builtin_nanf("")));

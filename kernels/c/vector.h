@@ -3,6 +3,7 @@
 typedef float hy_v __attribute__((vector_size(HYV_BYTES)));
 typedef float hy_vu __attribute__((vector_size(HYV_BYTES), aligned(4)));
 typedef int hy_vi __attribute__((vector_size(HYV_BYTES)));
+typedef unsigned hy_vu32 __attribute__((vector_size(HYV_BYTES)));         // wraps around
 typedef int hy_viu __attribute__((vector_size(HYV_BYTES), aligned(4)));
 #define HYV_LANES (HYV_BYTES / 4)
 #define HYV_LOAD(p) (*(const hy_vu *)(p))
