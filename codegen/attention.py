@@ -14,6 +14,7 @@ from hybrid.ir.index import Ix, Var, substitute, text, var
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.attention import Attention
 
+from .attention_few import ROWS, in_place, score_function
 from .tiling import PARALLEL_WORK, Target, decode
 from .dialect import C
 from .emit import Block, Emitter, loop_nest
@@ -42,7 +43,7 @@ class _Attention:
 
     def __init__(self, k: Kernel, name: str, target: Target):
         assert k.dot is not None
-        self.k, self.name, self.dot = k, name, k.dot
+        self.k, self.name, self.dot, self.target = k, name, k.dot, target
         found: Attention = k.attention
         self.found, self.lanes = found, target.lanes(F32)
         self.args, self.names = pointer_names(k)
@@ -55,6 +56,7 @@ class _Attention:
         self.tiles = -(-self.row.extent // most)
         self.mr = -(-self.row.extent // self.tiles)
         self.nk, self.nc = (2 if n > self.lanes else 1 for n in (self.key.extent, self.column.extent))
+        self._places()
         self.across, self.along = self.nc * self.lanes, self.nk * self.lanes           # columns of a panel of values, keys of one of keys
         self.columns = _up(self.column.extent, self.across)
         fits = max(BYTES // 4 // max(self.depth.extent, self.columns), self.along)
@@ -63,6 +65,17 @@ class _Attention:
         self.block = _up(-(-self.key.extent // blocks), self.along)
         self.one = self.block >= self.key.extent
         self._groups()
+
+    def _places(self) -> None:
+        """Which keys and values are read where they are: those of few queries."""
+        keys, values = self._operand(1), self._operand(2)
+        self.key_step = in_place(keys, self.key, self.depth) if self.row.extent <= ROWS else None
+        vectors, rest = divmod(self.column.extent, self.lanes)
+        self.value_step = in_place(values, self.key, self.column) if self.tiles == 1 and vectors and not rest else None
+        if self.key_step is not None:
+            self.nk = 1
+        if self.value_step is not None:
+            self.nc = next(n for n in (4, 3, 2, 1) if vectors % n == 0 and n * self.mr <= self.target.accumulators)
 
     def _groups(self) -> None:
         """How many groups the query tiles of a batch are in: a group packs the keys and values anew."""
@@ -111,7 +124,7 @@ class _Attention:
         """Statements for a group, the address of a tile, and its strides: read in place where that can be."""
         o = self._operand(0)
         strides = o.stride(self.row), o.stride(self.depth)
-        if o.base is not None and o.base.dtype == F32 and None not in strides:
+        if o.base is not None and o.base.dtype == F32 and None not in strides and (self.key_step is None or strides[1] == 1):
             return [], f"{self._base(o, self.row, self.depth)} + q0 * {strides[0]}l", strides[0], strides[1]          # type: ignore[return-value]
         rows = min(self.together * self.mr, self.row.extent)
         body = ["const long row = first + i;", *self._element(o, (self.row, self.depth), f"Qs[i * {self.depth.extent} + depth]", [self.depth])]
@@ -129,6 +142,8 @@ class _Attention:
 
     def _keys(self) -> list[str]:
         """The block's keys in panels (depth, keys)."""
+        if self.key_step is not None:
+            return [f"Kp = {self._base(self._operand(1), self.key, self.depth)} + begin * {self.key_step}l;"]
         o, L, W, D = self._operand(1), self.lanes, self.along, self.depth.extent
         stride = o.stride(self.key)
         zero = [f"if (keys % {W}) for (long z = 0; z < {D}; z++) for (long c = keys % {W}; c < {W}; c++) Kp[keys / {W} * {W * D} + z * {W} + c] = 0;"]
@@ -148,6 +163,8 @@ class _Attention:
 
     def _values(self) -> list[str]:
         """The block's values in panels (keys, columns)."""
+        if self.value_step is not None:
+            return [f"Vp = {self._base(self._operand(2), self.key, self.column)} + begin * {self.value_step}l;"]
         o, W, E, B = self._operand(2), self.across, self.column.extent, self.block
         zero = [] if E % W == 0 else [f"for (long c = 0; c < keys; c++) for (long z = {E % W}; z < {W}; z++) Vp[{E // W * W * B} + c * {W} + z] = 0;"]
         out = [*zero, "for (long c = 0; c < keys; c++) {", "  const long key = begin + c;"]
@@ -245,8 +262,9 @@ class _Attention:
     def print(self) -> Printed:
         """Its text: units of work are batches and, in each, groups of query tiles."""
         pack, place, a_row, a_depth = self._queries()
-        micros = [*self._micro("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False),
-                  *self._micro("pv", self.nc, self.block, 1, self.across, self.columns, "n", not self.one)]
+        micros = [*(self._micro("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False) if self.key_step is None else
+                    score_function(f"{self.name}_qk", self.mr, self.depth.extent, self.lanes, a_row, self.key_step, self.block)),
+                  *self._micro("pv", self.nc, self.block, 1, self.value_step or self.across, self.columns, "n", not self.one)]
         pointers = ", ".join(f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
         batch = list(self.found.batch)
         count = math.prod(v.extent for v in batch)
@@ -265,11 +283,14 @@ class _Attention:
         span = [f"const long first = t0 * {mr} < {rows - mr} ? t0 * {mr} : {rows - mr}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"] if pack else []
         where = [f"const long q0 = t * {mr} < {rows - mr} ? t * {mr} : {rows - mr};", f"float *O = sums + (t - t0) * {mr * self.columns}, *T = totals + (t - t0) * {mr};"]
         tile = [*where, f"float *M = peaks + (t - t0) * {mr};", f"const float *A = {place};",
-                f"for (long c = 0; c < keys; c += {self.along}) {self.name}_qk(A, Kp + c * {self.depth.extent}l, S + c);", *softmax,
-                f"for (long c = 0; c < {self.columns}; c += {self.across}) {self.name}_pv(S, Vp + c * {self.block}l, O + c{'' if self.one else ', f'}, keys);"]
+                f"for (long c = 0; c < keys; c += {self.along}) {self.name}_qk(A, Kp + c * {self.depth.extent}l, S + c);" if self.key_step is None else
+                f"{self.name}_qk(A, Kp, S, keys);", *softmax,
+                f"for (long c = 0; c < {self.columns}; c += {self.across}) {self.name}_pv(S, Vp + c * {self.block if self.value_step is None else 1}l, "
+                f"O + c{'' if self.one else ', f'}, keys);"]
         block = ["{", *self._keys(), "}", "{", *self._values(), "}", *outer, "for (long t = t0; t < t1; t++) {", *("  " + s for s in tile), "}"]
-        sizes = {"Kp": self.block * self.depth.extent, "Vp": self.block * self.columns, "S": mr * self.block, "sums": n * self.columns}
-        return [*span, *pack, *(f"float {name}[{size}] __attribute__((aligned(64)));" for name, size in sizes.items()),
+        packed = {"Kp": self.block * self.depth.extent if self.key_step is None else 0, "Vp": self.block * self.columns if self.value_step is None else 0}
+        sizes = {**packed, "S": mr * self.block, "sums": n * self.columns}
+        return [*span, *pack, *(f"float {name}[{size}] __attribute__((aligned(64)));" if size else f"const float *{name};" for name, size in sizes.items()),
                 f"float peaks[{n}], totals[{n}]{'' if self.one else f', f[{mr}]'};",
                 f"for (long i = 0; i < {n}; i++) {{ peaks[i] = -__builtin_inff(); totals[i] = 0; }}", *([] if self.one else ["__builtin_memset(sums, 0, sizeof sums);"]),
                 f"for (long begin = 0; begin < {keys}; begin += {self.block}) {{",

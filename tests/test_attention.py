@@ -31,6 +31,9 @@ SHAPES: dict[str, tuple[int, int, int, int, int]] = {
     "many_queries": (1, 1009, 7, 5, 2),
     "one_column": (5, 9, 129, 16, 1),
     "deep": (1, 19, 300, 1021, 513),
+    "one_query": (3, 1, 131, 17, 32),
+    "two_queries": (2, 2, 17, 64, 16),
+    "four_queries": (1, 4, 63, 3, 48),
 }
 
 
@@ -127,7 +130,7 @@ def test_threads(shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
     np.testing.assert_array_equal(exe(arrays)[0], alone)
 
 
-@pytest.mark.parametrize("shape", ("fewest", "65_63", "primes"))
+@pytest.mark.parametrize("shape", ("fewest", "65_63", "primes", "one_query", "four_queries"))
 @pytest.mark.parametrize("form", ("added", "chosen", "turned"))
 def test_sanitized(form: str, shape: str, tmp_path: Path) -> None:
     if why := without_sanitizers(tmp_path):
@@ -245,7 +248,6 @@ def test_results_for_the_next_product() -> None:
 
 
 UNFIT: dict[str, tuple[Callable[[Node, Node, Node], Node], int]] = {
-    "few_queries": (lambda q, k, v: weighted(softmax(product(q, k)), v), 3),
     "two_products": (lambda q, k, v: weighted(softmax(product(q, k)), v) + weighted(softmax(product(q, k)), v * v), 9),
     "no_shift": (lambda q, k, v: weighted(ir.map("exp", product(q, k)) / ir.reduce("sum", ir.map("exp", product(q, k)), (2,), True), v), 9),
     "other_axis": (lambda q, k, v: weighted(ir.permute(softmax(ir.permute(product(q, k), (0, 2, 1))), (0, 2, 1)), v), 9),

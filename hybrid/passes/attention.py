@@ -15,7 +15,6 @@ from ..ir.access import ELEMENTWISE, Index, pull
 from ..ir.index import Var, var, variables
 from .fold import constant
 
-FEW = 4                         # queries up to which products are dot products, for which nothing need be packed
 MOST_DEPTH = 1024               # elements of a query, key or value: their tiles lie on the stack
 
 
@@ -154,7 +153,7 @@ def _match(dot: Node) -> Attention:
     a, b = dot.args
     (ca, cb), (ba, bb) = dot.attrs["contract"], dot.attrs["batch"]
     free, other = _free(a, ca, ba), _free(b, cb, bb)
-    if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[free[0]] <= FEW or a.shape[ca[0]] < 2 or b.shape[other[0]] > MOST_DEPTH:
+    if len(ca) != 1 or len(free) != 1 or len(other) != 1 or a.shape[ca[0]] < 2 or b.shape[other[0]] > MOST_DEPTH:
         raise _No
     batch = tuple(Var(f"b{i}", a.shape[x]) for i, x in enumerate(ba))
     row, place = Var("row", a.shape[free[0]]), Var("key", a.shape[ca[0]])

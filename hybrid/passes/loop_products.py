@@ -16,7 +16,7 @@ from .layout import MOST_BYTES, Blocking
 from .loops import over, reached
 from .rewrite import rebuild
 
-LEAST_STEPS = 6                         # of a loop, from which packing pays where it is done at every call
+LEAST_STEPS = 4                         # of a loop, from which packing pays where it is done at every call
 LEAST_DEPTH = 4                         # of a product
 STACKED_BYTES = 1 << 26                 # of the products of all steps: larger ones are made step by step
 
