@@ -14,7 +14,7 @@ from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, Operand
 from .tiling import Tile, decode, flat, inner_name
 
-AHEAD = 8                       # steps of the depth that columns are fetched before they are packed
+AHEAD = 16                      # steps of the depth that columns are fetched before they are packed
 
 
 class Panels:
@@ -52,6 +52,8 @@ class Panels:
         if packs:
             out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j}; __builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {j * self.lanes});"
                                          for j in range(nv)))
+        elif ldb == nv * self.lanes and depth * ldb * self.d.itemsize > FIRST:
+            out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {j * self.lanes});" for j in range(nv)))
         for i in range(rows):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
