@@ -14,7 +14,8 @@ from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, Operand
 from .tiling import Tile, decode, flat, inner_name
 
-AHEAD = 16                      # steps of the depth that columns are fetched before they are packed
+AHEAD = 16                      # steps of the depth that columns are fetched before they are packed or multiplied
+FIRST = 16 << 10                # bytes of packed columns that stay in the first cache of a core
 
 
 class Panels:
