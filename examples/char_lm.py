@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as onp
-from shared import DATA, note, progress, table
+from shared import DATA, note, progress, table, training_step
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import gluon, nd
 from hybrid.gluon import nn
 
 
@@ -142,14 +142,7 @@ def train(net: Writer, text: Text, args: argparse.Namespace) -> None:
     steps = args.epochs * len(list(text.epoch()))
     schedule = mx.lr_scheduler.CosineScheduler(steps, base_lr=args.lr, final_lr=args.lr / 20, warmup_steps=min(20, steps // 10))
     trainer = gluon.Trainer(net.collect_params(), "adamw", {"learning_rate": args.lr, "lr_scheduler": schedule, "wd": 0.01})
-
-    @mx.hybridize
-    def step(x: Any, y: Any) -> Any:
-        with autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(x.shape[0])
-        return loss
+    step = mx.hybridize(training_step(net, loss_of, trainer))
     print(f"{len(text.seen)} letters to learn from, {len(text.letters)} different ones")
     print(f"(a guess among all letters alike has a loss of {onp.log(len(text.letters)):.3f})")
     rows = [("0", "", "", line(net, text, args))]

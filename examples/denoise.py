@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as onp
-from shared import DATA, TEST, canvas, note, picture, progress, save, table
+from shared import DATA, TEST, canvas, note, picture, progress, save, table, training_step
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import gluon, nd
 from hybrid.gluon import nn
 
 
@@ -57,14 +57,7 @@ def train(net: Autoencoder, clean: onp.ndarray, args: argparse.Namespace) -> lis
     random = onp.random.RandomState(args.seed)
     loss_of = gluon.loss.L2Loss()
     trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": args.lr})
-
-    @mx.hybridize
-    def step(x: Any, y: Any) -> Any:
-        with autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(x.shape[0])
-        return loss
+    step = mx.hybridize(training_step(net, loss_of, trainer))
     losses = []
     bar = progress(range(args.epochs), "epochs")
     for _ in bar:

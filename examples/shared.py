@@ -10,7 +10,7 @@ from typing import Any, Callable, Iterable, Sequence
 
 import numpy as onp
 
-from hybrid import nd
+from hybrid import autograd, gluon, nd
 from hybrid.gluon import nn
 
 os.environ.setdefault("HYBRID_NUM_THREADS", "1")            # nets as small as these gain little from threads, and lose much where other work waits
@@ -28,6 +28,17 @@ def digits() -> tuple[onp.ndarray, onp.ndarray]:
         images, labels = f["images"].astype("float32") / 16, f["labels"].astype("float32")
     wide = images.repeat(3, axis=1).repeat(3, axis=2)
     return onp.pad(wide, ((0, 0), (2, 2), (2, 2)))[:, None], labels
+
+
+def training_step(net: Any, loss_of: Any, trainer: gluon.Trainer) -> Callable[[Any, Any], Any]:
+    """A function of inputs and labels that does one step and gives the losses. ``hybridize`` makes one program of all of it."""
+    def step(x: Any, y: Any) -> Any:
+        with autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(x.shape[0])
+        return loss
+    return step
 
 
 def lenet() -> nn.HybridSequential:

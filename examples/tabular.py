@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import numpy as onp
-from shared import COLORS, canvas, note, progress, save, table
+from shared import COLORS, canvas, note, progress, save, table, training_step
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import gluon, nd
 from hybrid.gluon import nn
 
 NOISE = 1.0
@@ -86,14 +86,7 @@ def train(net: Any, data: Table, args: argparse.Namespace) -> list[tuple[float, 
     loader = gluon.data.DataLoader(gluon.data.ArrayDataset(data.x, data.y), args.batch, shuffle=True, last_batch="discard")
     schedule = mx.lr_scheduler.CosineScheduler(args.epochs * len(loader), base_lr=args.lr)
     trainer = gluon.Trainer(net.collect_params(), "adamw", {"learning_rate": args.lr, "lr_scheduler": schedule, "wd": args.wd})
-
-    @mx.hybridize
-    def step(x: Any, y: Any) -> Any:
-        with autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(x.shape[0])
-        return loss
+    step = mx.hybridize(training_step(net, loss_of, trainer))
     history = []
     bar = progress(range(args.epochs), "epochs")
     for _ in bar:

@@ -8,10 +8,10 @@ import argparse
 from typing import Any, Callable, Sequence
 
 import numpy as onp
-from shared import digits, milliseconds, table
+from shared import digits, milliseconds, table, training_step
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import gluon, nd
 from hybrid.gluon import nn
 
 
@@ -23,13 +23,7 @@ def make(args: argparse.Namespace, way: str) -> tuple[Any, Callable[[Any, Any], 
     net.initialize(mx.init.Xavier())
     trainer = gluon.Trainer(net.collect_params(), args.optimizer, {"learning_rate": args.lr})
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
-
-    def step(x: Any, y: Any) -> Any:
-        with autograd.record():
-            loss = loss_of(net(x), y)
-        loss.backward()
-        trainer.step(x.shape[0])
-        return loss
+    step = training_step(net, loss_of, trainer)
     if way == "net hybridized":
         net.hybridize()
         loss_of.hybridize()
