@@ -159,6 +159,10 @@ def test_a_compiler_that_is_none(tmp_path):
     fails.chmod(0o700)
     text = run(tmp_path / "d", HYBRID_CC=str(fails)).stderr
     assert "CompileError" in text and "broken header" in text
+    fails.write_text("#!/bin/sh\ncase \"$*\" in *net.so*) exit 3;; esac\n")
+    assert "said nothing and ended with status 3" in run(tmp_path / "e", HYBRID_CC=str(fails)).stderr
+    fails.write_text("no program\n")
+    assert "cannot be run: Exec format error. Set HYBRID_CC" in run(tmp_path / "f", HYBRID_CC=str(fails)).stderr
 
 
 @ON_CPU
@@ -167,11 +171,11 @@ def test_damaged_files_in_the_cache_are_made_again(tmp_path):
     assert run(tmp_path).returncode == 0
     files = list(tmp_path.iterdir())
     assert any(f.suffix == ".so" for f in files)
-    for size in (100, 0):
+    for size in (100, 0, -1):                             # cut off, and one byte changed
         for f in files:
             whole = f.read_bytes()
             f.unlink()
-            f.write_bytes(whole[:size])
+            f.write_bytes(whole[:size] if size >= 0 else whole[:9] + bytes([whole[9] ^ 255]) + whole[10:] if len(whole) > 9 else b"")
         done = run(tmp_path)
         assert done.returncode == 0, done.stderr
 

@@ -10,11 +10,14 @@ import threading
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import Callable
+from typing import TYPE_CHECKING, Callable
 
 from .. import forking
 from ..errors import CompileError
 from . import cache
+
+if TYPE_CHECKING:
+    import subprocess
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-w")
 UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.shared)
@@ -66,11 +69,23 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
     stat = real.stat()
     path = cache.folder() / f"cc-{cache.digest(what, cc, str(real), str(stat.st_mtime_ns), str(stat.st_size), cpu_features())}.txt"
     try:
-        return path.read_text()
-    except OSError:
-        answer = ask()
-        cache.write(path, answer.encode())
-        return answer
+        answer, kept = path.read_text().rsplit("\n", 1)
+        if kept == _sum(answer.encode()):
+            return answer
+    except (OSError, ValueError):
+        pass                                             # not there, or damaged
+    answer = ask()
+    cache.write(path, f"{answer}\n{_sum(answer.encode())}".encode())
+    return answer
+
+
+def _ask(command: list[str], text: str = "") -> "subprocess.CompletedProcess[str]":
+    """A short run of the compiler. CompileError where it is no program."""
+    import subprocess                                    # noqa: PLC0415  loads only where something is compiled
+    try:
+        return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    except OSError as err:
+        raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err
 
 
 @lru_cache(maxsize=8)
@@ -80,8 +95,7 @@ def compiler_version(cc: str) -> str:
 
 
 def _version(cc: str) -> str:
-    import subprocess                                    # noqa: PLC0415  loads only where something is compiled
-    out = subprocess.run([cc, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    out = _ask([cc, "--version"])
     return f"{cc} {out.stdout.splitlines()[0] if out.stdout else ''}"
 
 
@@ -108,11 +122,8 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
 
 
 def _accepts(cc: str, flags: list[str]) -> bool:
-    import subprocess                                    # noqa: PLC0415
     with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
-        run = subprocess.run([cc, *flags, "-Werror", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{d}/x.so"], input="int x;", text=True,
-                             capture_output=True, check=False)
-    return run.returncode == 0
+        return _ask([cc, *flags, "-Werror", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{d}/x.so"], "int x;").returncode == 0
 
 
 def is_clang() -> bool:
@@ -199,9 +210,11 @@ def _run(commands: list[list[str]], c: Path) -> None:
             if run.poll() is None:                       # interrupted
                 run.kill()
                 run.wait()
-    wrong = next((text for run, text in zip(runs, said) if run.returncode), None)
+    wrong = next(((text, run.returncode) for run, text in zip(runs, said) if run.returncode), None)
     if wrong is not None:
-        raise CompileError(f"{commands[0][0]} refused the generated program {c}:\n{wrong[-4000:]}")
+        text, code = wrong
+        silent = f"It said nothing and ended with status {code}" + (" (killed: is there too little memory?)" if code == -9 else "")
+        raise CompileError(f"{commands[0][0]} refused the generated program {c}:\n{text[-4000:].strip() or silent}")
 
 
 def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
