@@ -80,8 +80,8 @@ class Fuser(Rules):
                     self._join(n, own, k)
                 return
             reason = f"needed by {len(kernels)} kernels and not cheap to compute again"
-        shared = (n.prim == "permute" and len(kernels) > 1 and self.needed[n.args[0]] > 1 and n not in self.stored
-                  and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses))
+        below = n.prim in ("window", "expand") or n.prim in ("permute", "pad") and self.needed[n.args[0]] > 1      # is smaller, or is stored in any case
+        shared = below and len(kernels) > 1 and n not in self.stored and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses)
         if n.prim == "reshape" or shared:                # its argument is stored instead: no copy
             for u in uses:
                 self._push(n, u)
