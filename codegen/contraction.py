@@ -15,6 +15,7 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C, is_half
+from .dots import Dots
 from .epilogue import Epilogue
 from .operand import Matmul, matmul, root_index
 from .panels import Panels
@@ -23,7 +24,6 @@ from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inne
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
 NEAR = 432 << 10                # bytes of packed rows that stay in a core's second cache beside a panel of columns
 BLOCK = 4 << 20                 # bytes of packed columns that go with them in turn
-FEW = 4                         # rows up to which a product is done as dot products
 
 
 def supported(k: Kernel) -> bool:
@@ -36,7 +36,7 @@ def sum_dtype(dot: Node) -> np.dtype:
     return np.dtype(np.float32) if is_half(dot.dtype) else dot.dtype
 
 
-class Contraction(Panels, Epilogue):
+class Contraction(Dots, Panels, Epilogue):
     """Prints one contraction kernel."""
 
     def __init__(self, k: Kernel, name: str, args: list[Node], names: dict[Node, str], target: Target):
@@ -57,18 +57,22 @@ class Contraction(Panels, Epilogue):
         """C text of the kernel, its helper functions before it."""
         straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}           # halves are converted on the way into a panel
         plans = [matmul(self.dot, straight, swap) for swap in (False, True)]
-        for m in sorted(plans, key=lambda m: m.sizes[0]):
-            if self._few_rows(m):
-                return self._dots(m)
-        return self._tiles(min(plans, key=self._role_cost))
+        forms = [(self._role_cost(m), self._tiles, m) for m in plans] + [(cost, self._dots, m) for m in plans if (cost := self._dots_cost(m)) is not None]
+        _, form, m = min(forms, key=lambda f: f[0])
+        return form(m)
 
     # ---- which operand is packed
     def _role_cost(self, m: Matmul) -> float:
+        """Cycles of the tiles, about."""
         rows, columns, depth = m.sizes
         last = m.columns[-1] if m.columns else None
         unit = last is None or m.b.stride(last) == 1
         across = last is not None and len(m.depth) == 1 and m.b.stride(last) is not None and m.b.stride(m.depth[0]) == 1     # turned in registers
-        cost = columns * depth * (0.2 if unit else 0.4 if across else 2.0)
+        x, y = last or Var("n0", 1), m.columns[-2] if len(m.columns) > 1 else None
+        tile = choose_tile(rows, y.extent if y else 1, x.extent, self.lanes, self.target.accumulators)
+        cost = depth * tile.cost * (columns // (x.extent * (y.extent if y else 1)))
+        if not self._direct_columns(m, tile):
+            cost += columns * depth * (0.2 if unit else 0.4 if across else 2.0)
         if self._row_stride(m) is None:
             cost += rows * depth * 1.5
         store = linear(self.k.root.shape, root_index(self.k, m.dot_index))
@@ -83,50 +87,6 @@ class Contraction(Panels, Epilogue):
             return None
         strides = [m.a.stride(g[0]) if g else 0 for g in (m.rows, m.depth)]
         return None if None in strides else (strides[0], strides[1])       # type: ignore[return-value]
-
-    # ---- a few rows: dot products along the depth
-    def _few_rows(self, m: Matmul) -> bool:
-        rows, columns, depth = m.sizes
-        return (rows <= FEW and columns > 1 or rows * columns == 1) and depth >= self.lanes and len(m.depth) == 1 and len(m.columns) <= 1 and \
-            len(m.rows) <= 1 and m.a.stride(m.depth[0]) == 1 and m.b.stride(m.depth[0]) == 1 and (not m.columns or m.b.stride(m.columns[0]) is not None)
-
-    def _dots(self, m: Matmul) -> str:
-        rows, columns, depth = m.sizes
-        unroll = max(1, min(4, self.target.accumulators // rows - 1, columns))
-        n = m.columns[0] if m.columns else Var("n0", 1)
-        row = m.rows[0] if m.rows else Var("m0", 1)
-        starts = f"  for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{"
-        work = math.prod(v.extent for v in m.batch) * rows * columns * depth
-        lines = [self._head(), *self._batch_open(m, work if columns < 64 else 0)]
-        if work >= PARALLEL_WORK and columns >= 64:
-            lines.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
-        lines += [starts, f"    long nb = nt * {unroll} < {columns - unroll} ? nt * {unroll} : {columns - unroll};",
-                  f"    {self.T} acc[{rows * unroll}];"]
-        if self.k.once and columns % unroll:
-            self.begin = {n: f"nt * {unroll} - nb"}
-        lines += ["    " + line for line in self._dot_body(m, row, n, rows, unroll, depth)]
-        lines += ["    " + line for line in self._epilogue(m, {row: (rows, "0"), n: (unroll, "nb")}, lambda: f"acc[{inner_name(row)} * {unroll} + {inner_name(n)}]")]
-        return "\n".join([*lines, "  }", *self._batch_close(m), "}"])
-
-    def _dot_body(self, m: Matmul, row: Var, n: Var, rows: int, unroll: int, depth: int) -> list[str]:
-        k = m.depth[0]
-        zero = {row: Ix(), n: Ix(), k: Ix()}
-        sm, sn = m.a.stride(row) or 0, m.b.stride(n) or 0
-        a, b = self._base(m.a, zero), self._base(m.b, zero)
-        out = [f"const {self.T} *A = {a}, *B = {b} + nb * {sn};",
-               " ".join(f"{self.V} s{i}_{j} = {{0}};" for i in range(rows) for j in range(unroll)),
-               f"for (long k = 0; k < {depth - depth % self.lanes}; k += {self.lanes}) {{"]
-        out += [f"  {self.V} x{i} = *(const {self.U} *)(A + {i * sm} + k);" for i in range(rows)]
-        for j in range(unroll):
-            out.append(f"  {{ {self.V} w = *(const {self.U} *)(B + {j * sn}l + k); " + " ".join(f"s{i}_{j} += x{i} * w;" for i in range(rows)) + " }")
-        out.append("}")
-        for i in range(rows):
-            for j in range(unroll):
-                out.append(f"acc[{i * unroll + j}] = hsum_{self.V}(s{i}_{j});")
-        if depth % self.lanes:
-            out += [f"for (long k = {depth - depth % self.lanes}; k < {depth}; k++)",
-                    f"  for (long i = 0; i < {rows}; i++) for (long j = 0; j < {unroll}; j++) acc[i * {unroll} + j] += A[i * {sm} + k] * B[j * {sn} + k];"]
-        return out
 
     # ---- register tiles
     def _tiles(self, m: Matmul) -> str:

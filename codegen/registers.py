@@ -43,6 +43,23 @@ def turn(d: np.dtype, lanes: int) -> str:
     return "\n".join([*out, "  " + " ".join(f"*(u{c}{lanes} *)(to + {i} * step) = r{i};" for i in range(lanes)), "}", ""])
 
 
+def sums(d: np.dtype, lanes: int) -> str:
+    """The horizontal sums of as many vectors as one has elements, as one vector: in each round, vectors that lie ``half`` apart become
+    one, which has the sums of their halves' groups.
+    """
+    c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
+    out = [f"HY_FN {v} sums_{v}({', '.join(f'{v} r{i}' for i in range(lanes))}) {{"]
+    half = lanes // 2
+    while half:
+        low = ", ".join(str(i if not i & half else lanes + i - half) for i in range(lanes))
+        high = ", ".join(str(i + half if not i & half else lanes + i) for i in range(lanes))
+        out.append("  { " + f"const m{c}{lanes} low = {{{low}}}, high = {{{high}}};")
+        out += [f"    r{i} = HY_SHUFFLE(r{i}, r{i + half}, low, {low}) + HY_SHUFFLE(r{i}, r{i + half}, high, {high});" for i in range(half)]
+        out.append("  }")
+        half //= 2
+    return "\n".join([*out, "  return r0;", "}", ""])
+
+
 SHUFFLE = """#ifndef HY_SHUFFLE
 #ifdef __clang__
 #define HY_SHUFFLE(a, b, mask, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
@@ -56,4 +73,4 @@ SHUFFLE = """#ifndef HY_SHUFFLE
 def support(d: np.dtype, target: Target) -> str:
     """Types and functions a contraction of this dtype needs."""
     lanes = target.lanes(d)
-    return vector_type(d, lanes) + SHUFFLE + hsum(d, lanes) + turn(d, lanes)
+    return vector_type(d, lanes) + SHUFFLE + hsum(d, lanes) + turn(d, lanes) + sums(d, lanes)

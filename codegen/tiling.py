@@ -12,6 +12,9 @@ from hybrid.ir.index import Ix, Var, var
 PARALLEL_WORK = 1 << 21            # multiplications (about 40 us): below, waking threads costs more than they save
 
 
+FEW = 4                            # rows up to which a tile may be wider than 4 vectors
+
+
 @dataclass(frozen=True)
 class Alone:
     """A kernel as a program of its own, to be measured: C text, shapes and dtypes of the arrays in its pointer table, bytes of the memory after them."""
@@ -50,6 +53,7 @@ class Tile:
     c: int
     tiles: int = 1
     full: int = 1
+    cost: float = 0                    # cycles of a step of the depth, of all tiles
 
     @property
     def uneven(self) -> bool:
@@ -75,7 +79,7 @@ def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, uneven
         tiles = -(-rows // mr_max)
         mr = -(-rows // tiles)
         full = rows - tiles * (mr - 1) if uneven else tiles
-        for nv in range(1, min(accumulators // mr, 4) + 1):
+        for nv in range(1, min(accumulators // mr, 4 if rows > FEW else 16) + 1):
             width = nv * lanes
             c = min(x, width)
             r = max(1, min(y, width // c)) if c == x else 1
@@ -85,7 +89,7 @@ def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, uneven
             blocks = -(-x // c) * -(-y // r)
             cost = blocks * (full * _tile_cost(mr, nv) + (tiles - full) * _tile_cost(mr - 1, nv))
             if cost < best:
-                best, found = cost, Tile(mr, nv, r, c, tiles, full)
+                best, found = cost, Tile(mr, nv, r, c, tiles, full, cost)
     return found
 
 
