@@ -198,11 +198,17 @@ def in_team(g: Group) -> bool:
     return len(g.kernels) > 1 and sum(work_of(k) for k in g.kernels) >= PARALLEL_WORK
 
 
-def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str], scratch: Callable[[int, int], str]) -> str:
-    """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored value's address."""
+def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
+              optional: bool = False) -> str:
+    """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored value's address.
+    optional: kernels for which an array is missing (a null pointer) are left out.
+    """
+    def guard(p: Printed) -> str:
+        found = [text for n in p.args if (text := pointer(n)).startswith("b[")]
+        return f"if ({' && '.join(found)}) " if optional and found else ""
     lines = []
     for i, (team, kernels) in enumerate(groups):
-        calls = [f"  {p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *p.numbers])});"
+        calls = [f"  {guard(p)}{p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *p.numbers])});"
                  for p in kernels]
         lines += ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
     return "\n".join(["void net(void **b) {", *lines, "}"])
@@ -219,9 +225,9 @@ def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
 
 @collector.waits
 def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int,
-                  choose: Choose | None = None) -> tuple[str, int]:
+                  choose: Choose | None = None, optional: bool = False) -> tuple[str, int]:
     """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of such memory,
-    from a group's place and the bytes. choose: measures forms of kernels that compete.
+    from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in ``print_net``.
     """
     target = Target(vector_bytes, choose)
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
@@ -232,7 +238,7 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
-    net = print_net(calls, pointer, scratch)
+    net = print_net(calls, pointer, scratch, optional)
     large = sum(len(p.source) for p in printed) + len(net) >= LARGE
     parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
              vector_support(vector_bytes // 4, [p.source for p in printed]) if any(p.vectors for p in printed) else "",

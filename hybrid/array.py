@@ -11,12 +11,12 @@ from . import stand_in
 from .device import Context, aligned_copy, array_module, current_context, find_cupy
 from .errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError
 from .indexing import check_key, plain_key
+from .stand_in import GIVEN_UP, REBINDS
 from .tape import Slot
 from .watch import TOKENS, shared, written
 from .writes import note
 
 _IDLE: dict[int, tuple[Any, Any]] = {}         # by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
-REBINDS = stand_in.REBINDS          # grows whenever an array gets another buffer; compiled programs keep addresses
 
 
 class NDArray(stand_in.Held):
@@ -107,8 +107,9 @@ class NDArray(stand_in.Held):
     # ---- out of here
     def asnumpy(self) -> np.ndarray:
         """A NumPy copy."""
-        made = stand_in.read(self)
-        return made if made is not None else np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
+        if GIVEN_UP[0] and (made := stand_in.read(self)) is not None:
+            return made
+        return np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
 
     def asscalar(self) -> Any:
         """The only element, as a NumPy number."""
@@ -217,8 +218,8 @@ class NDArray(stand_in.Held):
     # ---- copies
     def copy(self) -> Any:
         """A copy on the same device."""
-        made = stand_in.read(self)
-        return wrap(made if made is not None else self._data.copy(), self._ctx, type(self))
+        made = stand_in.read(self) if GIVEN_UP[0] else None
+        return wrap(self._data.copy() if made is None else made, self._ctx, type(self))
 
     def copyto(self, other: Any) -> Any:
         """Copy into another array, or onto a device."""

@@ -54,7 +54,9 @@ class Entry:
         """The compile report; for a recorded call that of both parts."""
         parts = next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"), None) if self.recorded else None
         if parts is None:
-            return self.exe.report
+            report = self.exe.report
+            report.given_up_bytes = self.bound.given_up() if self.bound is not None and hasattr(self.bound, "given_up") else 0
+            return report
         report = runtime.compile(parts.forward, self.ctx).report            # type: ignore[attr-defined]
         report.kept_bytes, report.backward = parts.kept_bytes, runtime.compile(parts.backward, self.ctx).report     # type: ignore[attr-defined]
         return report

@@ -42,10 +42,13 @@ class Extents:
         return at > 0 and stops[at - 1] > start
 
     def add(self, start: int, stop: int) -> None:
-        """One more stretch, which touches none of them."""
+        """One more stretch. One with those that it overlaps."""
         starts, stops = self.places
-        at = bisect.bisect_left(starts, start)
-        self.places = [*starts[:at], start, *starts[at:]], [*stops[:at], stop, *stops[at:]]
+        first, last = bisect.bisect_right(stops, start), bisect.bisect_left(starts, stop)
+        if first < last:
+            start, stop = min(start, starts[first]), max(stop, stops[last - 1])
+        if start < stop:
+            self.places = [*starts[:first], start, *starts[last:]], [*stops[:first], stop, *stops[last:]]
 
     def remove(self, start: int, stop: int) -> bool:
         """Take a stretch away, if it is one of them."""

@@ -70,17 +70,17 @@ class Held:
     @property
     def shape(self) -> tuple[int, ...]:
         """Lengths of the axes."""
-        return self._spec.shape                              # type: ignore[no-any-return]
+        return (self._spec if GIVEN_UP[0] else self._data).shape         # type: ignore[no-any-return]
 
     @property
     def dtype(self) -> Any:
         """Element type, as a NumPy type (``numpy.float32``)."""
-        return self._spec.dtype.type
+        return (self._spec if GIVEN_UP[0] else self._data).dtype.type
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return math.prod(self.shape)
+        return int(self._data.size) if not GIVEN_UP[0] else math.prod(self.shape)
 
     @property
     def ndim(self) -> int:

@@ -69,11 +69,10 @@ def leave(raw: np.ndarray) -> "list[Token]":
 
 
 def cover(tokens: "Sequence[Token]", raw: np.ndarray) -> None:
-    """The numbers that tokens looked after are in this array now."""
+    """Tokens look after the memory of one more array."""
     start, stop = extent(raw)
-    with _lock:
-        for token in tokens:
-            token.add(start, stop)
+    for token in tokens:
+        token.add(start, stop)
 
 
 def shared(raw: Any) -> bool:

@@ -92,7 +92,7 @@ def empty(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """An uninitialised array as of ``numpy.empty``, a large one in memory of an earlier one of its size."""
     if not pooled(shape, dtype):
         return np.empty(shape, dtype)
-    return np.asarray(_Lease(POOL.take(math.prod(shape) * dtype.itemsize), shape, dtype))
+    return np.asarray(_Lease(POOL.take(size_of(shape, dtype)), shape, dtype))
 
 
 def separate(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
@@ -102,7 +102,7 @@ def separate(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
 
 def together(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
     """Uninitialised arrays of shapes and dtypes that live and die together, in one stretch of memory: the system gives it in large pages."""
-    sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in specs]
+    sizes = [size_of(*spec) for spec in specs]
     ends = list(itertools.accumulate(size + -size % ALIGN for size in sizes))
     memory = aligned_bytes(ends[-1] if ends else 0)
     return [memory[end - (size + -size % ALIGN):][:size].view(dtype).reshape(shape) for (shape, dtype), size, end in zip(specs, sizes, ends)]
@@ -114,6 +114,11 @@ def trim() -> None:
         ctypes.CDLL(None).malloc_trim(0)
 
 
+def size_of(shape: tuple[int, ...], dtype: Any) -> int:
+    """Bytes of an array."""
+    return math.prod(shape) * int(dtype.itemsize)
+
+
 def pooled(shape: tuple[int, ...], dtype: Any) -> bool:
     """Whether arrays like this have memory from the pool."""
-    return math.prod(shape) * dtype.itemsize >= SMALLEST and dtype.kind in "fiub"
+    return size_of(shape, dtype) >= SMALLEST and dtype.kind in "fiub"

@@ -21,6 +21,7 @@ from ..passes.pipeline import Planned, plan
 from ..passes.together import Joining
 from ..passes.way_back import Way, ways_back
 from . import plans, toolchain, tune
+from .parts import parts_of
 from .recipe import Recipe
 from .report import Report, make_report, note_in_place
 
@@ -110,11 +111,16 @@ def build(planned: Planned) -> Built:
 def _build(planned: Planned) -> Built:
     report = make_report(planned, "C")
     table = _Table(planned, report)
-    source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None)
+    parts = parts_of(planned) if planned.source.memo.get("parts") else []
+    source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None,
+                                      bool(parts))
     report.scratch_bytes, report.source = planned.memory.whole - planned.memory.arena, source
     library, c = toolchain.build(source)
     report.source_path = str(c)
     built = Built(table.recipe(library.name, planned.memory.whole), library, report, source)
+    built.recipe.parts = parts if built.recipe.own_results() is not None else []
+    sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
+    report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
     if planned.prepare is not None:
         built.prepare = build(prepare_plan(planned))
         built.recipe.prepare = built.prepare.recipe
@@ -124,6 +130,7 @@ def _build(planned: Planned) -> Built:
 def prepare_plan(whole: Planned) -> Planned:
     """The plan of the program that prepares another one's values."""
     assert whole.prepare is not None
+    whole.prepare.memo["parts"] = True
     return plan(whole.prepare, JOINING)
 
 

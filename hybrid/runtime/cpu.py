@@ -4,7 +4,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import time
-from typing import TYPE_CHECKING, Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -151,6 +151,17 @@ class CpuProgram:
                 originals[slot][...] = ready[slot]
         return fresh if self._simple else self.finish(dict(enumerate(originals)), fresh)
 
+    def run_part(self, given: Mapping[int, np.ndarray], results: Mapping[int, np.ndarray]) -> None:
+        """Compute some results of a program in parts (recipe.parts) into arrays, from the inputs of their parts."""
+        arrays = {**given, **{self.given + k: a for k, a in enumerate(self._constants)}, **{self._results[k][0]: a for k, a in results.items()}}
+        arrays[self._arena_slot] = aligned_bytes(self._arena_bytes)
+        table = _new("void *[]", self._arena_slot + 1)           # null where there is no array
+        keep = []
+        for slot, a in arrays.items():
+            keep.append(_from_buffer(a))
+            table[slot] = keep[-1]
+        self._net(table)
+
     def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: "Bound | None" = None) -> "Bound | None":
         """The program with some inputs (parameters; raw arrays, or objects that hold one) kept between calls; None when one of them cannot be
         used in place (then call the program itself). old: an earlier one, whose prepared values may still be right.
@@ -231,6 +242,10 @@ class Bound:
                     (slot, shape, output[1]), tuple(self._kept), ctx, scope, bool(train), counters,
                     functools.partial(buffers.empty, *output) if buffers.pooled(*output) else None)
         return None if self._prepared is not None and self._prepared.token.stale else found
+
+    def given_up(self) -> int:
+        """Bytes of parameters whose buffers are given up now, because prepared values hold them."""
+        return self._prepared.given_up() if self._prepared is not None else 0
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray] | None:
         """Outputs; None when an array does not fit (shape, dtype, layout) and the careful way must be taken."""

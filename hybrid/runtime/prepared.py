@@ -1,40 +1,98 @@
 """Values that a compiled CPU program takes beside its inputs, computed from parameters by a program of their own: once, and
-again only when a parameter was written or replaced. Buffers of parameters that nobody else reads are given up then, where the
-values hold the same numbers (hybrid/stand_in.py).
+again only when a parameter was written or replaced. Programs share values of the same parameters in the same form. Buffers of
+parameters that nobody else reads are given up where the values hold the same numbers (hybrid/stand_in.py).
 """
 from __future__ import annotations
 
+import weakref
 from collections import Counter
-from typing import Any, Callable, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Sequence
 
 import numpy as np
 
 from .. import stand_in, watch
 from ..passes.way_back import Way
 from . import buffers
+from .recipe import Part, Spec
+
+if TYPE_CHECKING:
+    from .cpu import CpuProgram
+
+AT_ONCE = 1 << 24                  # bytes that are prepared before buffers are given up
+_every: "weakref.WeakSet[Prepared]" = weakref.WeakSet()
 
 
 class Prepared:
-    """``values`` were computed from ``sources``; ``fits`` as long as these are the arrays, unchanged."""
+    """``values`` were computed from ``sources``; ``fits`` as long as these are the arrays, unchanged. Made under ``stand_in.LOCK``."""
 
-    def __init__(self, sources: Sequence[Any], program: Callable[[Sequence[np.ndarray]], list[np.ndarray]], ways: Sequence[Way | None]):
-        self.sources = list(sources)
-        once = Counter(map(id, sources))
-        taken = [i for i, (s, way) in enumerate(zip(sources, ways)) if way is not None and once[id(s)] == 1 and stand_in.may_go(s) and stand_in.take(s)]
+    def __init__(self, sources: Sequence[Any], program: "CpuProgram", ways: Sequence[Way | None]):
+        self.sources, self.program, self.ways = list(sources), program, ways
+        recipe = program.recipe
+        parts = recipe.parts or [("", tuple(range(len(sources))), tuple(range(len(recipe.results))))]
+        self.token = watch.watch([])
+        self._watch()                                        # before anything is read: a write in the meantime is seen
+        found = {part: other for part in parts if part[0] and (other := self._shared(part)) is not None}
+        self.table = {self._key(part): part for part in parts if part[0]}
+        missing = [part for part in parts if part not in found]
+        self.values = [np.empty(0)] * len(recipe.results)
+        for part, other in found.items():
+            for k, value in zip(part[2], other):
+                self.values[k] = value
+        places = [k for part in missing for k in part[2]]
+        specs = recipe.own_results() or []
+        for k, value in zip(places, buffers.together([specs[k] for k in places]) if recipe.parts else ()):
+            self.values[k] = value
+        for some in _portions(missing, specs if recipe.parts else []):
+            self._compute(some)
+        _every.add(self)
+
+    # ---- values that another program has
+    def _key(self, part: Part) -> tuple[Any, ...]:
+        return (part[0], *(id(self.sources[s]) for s in part[1]))
+
+    def _shared(self, part: Part) -> list[np.ndarray] | None:
+        key = self._key(part)
+        for other in list(_every):
+            if not other.token.stale and key in other.table:         # it holds its sources: equal ids are equal arrays
+                return [other.values[k] for k in other.table[key][2]]
+        return None
+
+    def _watch(self) -> None:
+        """Note when a source is written from now on."""
+        for s in self.sources:
+            record = stand_in.of(s) if not isinstance(s, np.ndarray) else None
+            if record is not None:
+                record.tokens.append(self.token)
+            else:
+                watch.cover([self.token], buffer_of(s))
+
+    # ---- values of its own
+    def _compute(self, parts: Sequence[Part]) -> None:
+        """Values of some parts; buffers that they stand for are given up afterwards."""
+        slots = dict.fromkeys(s for part in parts for s in part[1])
+        once = Counter(map(id, self.sources))
+        for s in slots:
+            if not isinstance(self.sources[s], np.ndarray):
+                stand_in.back(self.sources[s])
+        taken = [s for s in slots if self.ways[s] is not None and once[id(self.sources[s])] == 1 and stand_in.may_go(self.sources[s])
+                 and stand_in.take(self.sources[s])]
         try:
-            raws = [s._away.raw if i in set(taken) else buffer_of(s) for i, s in enumerate(sources)]
-            self.token = watch.watch(raws)                   # before they are read: a write in the meantime is seen
-            self.values = program(raws)
-            del raws
+            self._run(parts, {s: self.sources[s]._away.raw if s in taken else buffer_of(self.sources[s]) for s in slots})
         except BaseException:
-            for i in taken:
-                stand_in.back(sources[i])
+            for s in taken:
+                stand_in.back(self.sources[s])
             raise
-        for i in taken:
-            place, steps = ways[i] or (0, ())
-            stand_in.settle(sources[i], self.values[place], steps)
+        for s in taken:
+            place, steps = self.ways[s] or (0, ())
+            stand_in.settle(self.sources[s], self.values[place], steps)
         if taken:
             buffers.trim()
+
+    def _run(self, parts: Sequence[Part], raws: dict[int, np.ndarray]) -> None:
+        if not self.program.recipe.parts:
+            self.values = self.program([raws[s] for s in range(len(self.sources))])
+        else:
+            self.program.run_part(raws, {k: self.values[k] for part in parts for k in part[2]})
 
     def fits(self, sources: Sequence[Any]) -> bool:
         """Whether the values are those of these arrays now."""
@@ -47,18 +105,29 @@ class Prepared:
         return sum(r.nbytes for r in records if id(r.packed) in mine)
 
 
+def _portions(parts: Sequence[Part], specs: Sequence[Spec]) -> Iterator[list[Part]]:
+    """Parts that are computed together: so many bytes, or one. specs: of the results."""
+    some: list[Part] = []
+    size = 0
+    for part in parts:
+        some.append(part)
+        size += sum(buffers.size_of(*specs[k]) for k in part[2]) if specs else 0
+        if size >= AT_ONCE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
+
+
 def buffer_of(x: Any) -> np.ndarray:
     """A raw array: itself, or that of an array object."""
     return x if isinstance(x, np.ndarray) else x._data
 
 
-def _here(sources: Sequence[Any]) -> list[np.ndarray]:
-    return [s if isinstance(s, np.ndarray) else s._data for s in sources if isinstance(s, np.ndarray) or stand_in.of(s) is None]
-
-
 def _usable(sources: Sequence[Any], specs: Sequence[Any]) -> bool:
-    raws = [buffer_of(s) for s in sources]
-    return not watch.is_shared(raws) and all(fits(a, *spec) for a, spec in zip(raws, specs))
+    """Whether a program can read the buffers, as far as they are there, in place, and nobody writes them unseen."""
+    here = [(buffer_of(s), spec) for s, spec in zip(sources, specs) if isinstance(s, np.ndarray) or stand_in.of(s) is None]
+    return not watch.is_shared(a for a, _ in here) and all(fits(a, *spec) for a, spec in here)
 
 
 def fits(a: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
@@ -66,11 +135,11 @@ def fits(a: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
     return a.shape == shape and a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned
 
 
-def prepared(old: Prepared | None, sources: Sequence[Any], program: Any, ways: Sequence[Way | None]) -> Prepared | None:
+def prepared(old: Prepared | None, sources: Sequence[Any], program: "CpuProgram", ways: Sequence[Way | None]) -> Prepared | None:
     """Values for these arrays (raw ones, or objects that hold one), the old ones if they still are; None where others may write the
     arrays unseen, or the program cannot read them in place.
     """
     with stand_in.LOCK:
-        if old is not None and old.fits(sources):
-            return old if not watch.is_shared(_here(sources)) else None
-        return Prepared(sources, program, ways) if _usable(sources, program._inputs) else None
+        if not _usable(sources, program.recipe.inputs):
+            return None
+        return old if old is not None and old.fits(sources) else Prepared(sources, program, ways)

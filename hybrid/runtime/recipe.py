@@ -14,6 +14,7 @@ import numpy as np
 
 from ..passes.way_back import Way
 
+Part = tuple[str, tuple[int, ...], tuple[int, ...]]      # its name (two of one name are the same program), inputs and results
 Spec = tuple[tuple[int, ...], np.dtype]            # shape and dtype of an array
 
 
@@ -31,6 +32,7 @@ class Recipe:
     written: list[int]                             # input slots that the program itself writes
     slots: tuple[int, ...] = ()                    # inputs that ``prepare`` reads
     prepare: "Recipe | None" = None                # computes the prepared values
+    parts: list[Part] = field(default_factory=list)            # of a program that prepares: what can be computed apart
     ways: list[Way | None] = field(default_factory=list)       # for each of slots that the program does not read itself: how it is read from prepared values
 
     @property
@@ -45,6 +47,14 @@ class Recipe:
         return (len(self.fresh) == len(self.results) and not self.updates and
                 all(i == first + k and shape == self.fresh[k][0] for k, (i, shape) in enumerate(self.results)))
 
+    def own_results(self) -> list[Spec] | None:
+        """Shape and dtype of each result, if each is an array of its own, which the call makes."""
+        first = self.arena_slot - len(self.fresh)
+        places = [i - first for i, _ in self.results]
+        if self.updates or sorted(places) != list(range(len(self.fresh))):
+            return None
+        return [(shape, self.fresh[i][1]) for i, (_, shape) in zip(places, self.results)]
+
 
 def _spec(s: Spec) -> list[Any]:
     shape, dtype = s
@@ -57,7 +67,7 @@ def _plain(r: Recipe) -> dict[str, Any]:
     return {"library": r.library, "inputs": [_spec(s) for s in r.inputs], "given": r.given,
             "constants": [[*_spec((a.shape, a.dtype)), base64.b64encode(a.tobytes()).decode()] for a in r.constants],
             "fresh": [_spec(s) for s in r.fresh], "arena_bytes": r.arena_bytes, "results": r.results, "updates": r.updates, "written": r.written,
-            "slots": r.slots, "ways": r.ways, "prepare": _plain(r.prepare) if r.prepare is not None else None}
+            "slots": r.slots, "ways": r.ways, "parts": r.parts, "prepare": _plain(r.prepare) if r.prepare is not None else None}
 
 
 def to_text(recipe: Recipe) -> str:
@@ -110,7 +120,7 @@ def _rich(d: dict[str, Any]) -> Recipe:
                   [(_number(i, places), _shape(shape)) for i, shape in d["results"]],
                   [(_number(slot, n), _number(i, places), _shape(shape)) for slot, i, shape in d["updates"]], [_number(i, n) for i in d["written"]],
                   tuple(_number(i, n) for i in d["slots"]), _rich(d["prepare"]) if d["prepare"] is not None else None,
-                  [_way(w, n - d["given"]) for w in d["ways"]])
+                  [(str(name), _shape(slots), _shape(results)) for name, slots, results in d["parts"]], [_way(w, n - d["given"]) for w in d["ways"]])
 
 
 def from_text(text: str) -> Recipe:

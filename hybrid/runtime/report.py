@@ -53,6 +53,9 @@ class Report:
     backward: "Report | None" = None
     layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
     prepared_bytes: int = 0
+    source_bytes: int = 0                                # of the parameters that prepared values come from,
+    movable_bytes: int = 0                               # of those that the prepared values hold bit for bit and nothing else reads,
+    given_up_bytes: int = 0                              # and of those whose buffers are given up just now
 
     @property
     def planned_bytes(self) -> int:
@@ -70,7 +73,8 @@ class Report:
                      + (f", kernels' working memory beyond {self.scratch_bytes}" if self.scratch_bytes else ""))
         lines += [f"  layout: {what}" for what in self.layout]
         if self.prepared_bytes:
-            lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes")
+            lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes; of the parameters' {self.source_bytes} bytes "
+                         f"{self.movable_bytes} stand in them unchanged and need no other place, {self.given_up_bytes} given up now")
         if self.written_in_place:
             lines.append(f"  written over the arrays they replace: {self.written_in_place} bytes")
         if self.source_path:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import device
+from .. import device, stand_in
 from ..array import NDArray, array, wrap
 from ..errors import AttributeValueError, FileFormatError
 from ..functions import resolve
@@ -39,7 +39,8 @@ def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -
 
 
 def _host(a: NDArray) -> np.ndarray:
-    return a._data if isinstance(a._data, np.ndarray) else a.asnumpy()
+    made = stand_in.read(a)
+    return made if made is not None else a._data if isinstance(a._data, np.ndarray) else a.asnumpy()
 
 
 def _parts(a: Any) -> SparseParts:
