@@ -21,7 +21,7 @@ from .tiling import Alone, Choose, Target
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
 from .lanes import support as vector_support
-from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, group_loops, loop_pragma, merged_axes, pointer_names, rename,
+from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, group_loops, loop_pragma, merged_axes, pointer_names, rename,
                     signature, store_side, work_of)
 
 _HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "pool.h"))
@@ -71,7 +71,8 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     plain = build([[i] for i in range(len(sizes))])[0].divisions
     groups = merged_axes(sizes, probe, len(first)) if len(sizes) > 1 else [[i] for i in range(len(sizes))]
     _, blocks, loops, idx = build(groups)
-    body = (close_blocks if crosses(k, loops, idx) else close)(blocks, loops, loop_pragma(loops, work_of(k), team))
+    pragma = loop_pragma(loops, work_of(k), team)
+    body = close_blocks(blocks, loops, pragma) if crosses(k, loops, idx) else close(blocks, loops, pragma, down_columns(k, loops, idx, blocks[-1].lines))
     if team and (not loops or loops[0].extent == 1):
         body = [SINGLE, "{", *body, "}"]
     stores = len(k.stores)

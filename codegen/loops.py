@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from typing import Callable, Sequence
 
@@ -17,6 +18,8 @@ PARALLEL_WORK = 1 << 18        # additions (about 50 us) below which waking thre
 TALL, WIDE = 64, 8             # turns of the last two loops that are done together where an array is read across
 LINES = 256                    # cache lines that stay in a core's first cache from one turn to the next
 NEAR = 1 << 16                 # bytes of an array that may be read in any order
+COLUMNS = 256                  # results that are computed beside each other, their reduction going from line to line
+DEFINED = re.compile(r"(?:const )?((?:unsigned )?[A-Za-z_]\w*) (\w+) = (?=.*;$)")
 SINGLE = "#pragma omp single nowait"          # what one of a team of threads does
 
 
@@ -78,12 +81,15 @@ def chain(loops: Sequence[Var]) -> list[Block]:
     return blocks
 
 
-def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str]) -> list[str]:
-    """Statements of nested blocks with their loops around them."""
+def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str], columns: bool = False) -> list[str]:
+    """Statements of nested blocks with their loops around them. columns: the turns of the innermost loop are done side by side, if they can be."""
     body = blocks[-1].lines
     for depth in reversed(range(len(loops))):
-        nest = loop_nest([loops[depth]], body)
+        beside = side_by_side(loops[depth], body) if columns and depth == len(loops) - 1 else None
+        nest = beside or loop_nest([loops[depth]], body)
         head = pragma(depth, body)
+        if beside:
+            head = head.replace(" simd", "") if "parallel" in head or " for " in head else ""
         body = [*blocks[depth].lines, *([head] if head else []), *nest]
     return body
 
@@ -147,6 +153,51 @@ def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Callable
             return f"#pragma omp parallel for{' simd' if simd else ''} schedule(static) num_threads(hy_threads)"
         return "#pragma omp simd" if simd else ""
     return choose
+
+
+def down_columns(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix], body: list[str]) -> bool:
+    """Whether a reduction's results are neighbours where they are read, and its loop goes from line to line."""
+    if k.kind != "reduction" or not loops or loops[-1].extent < WIDE or not any("for (" in line for line in body):
+        return False
+    steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside]) for n, uses in k.reads.items() for u in uses if u.inside
+             for at in [linear(n.shape, rename(u.idx, k.loops, idx))]]
+    return any(step == 1 for step, _ in steps) and all(1 not in inside for _, inside in steps)
+
+
+def side_by_side(v: Var, body: list[str]) -> list[str] | None:
+    """The turns of an innermost loop with loops in it, ``COLUMNS`` of them beside each other in each turn of those: what lives from one
+    loop to another is kept in small arrays. None where a statement is of another form.
+    """
+    runs: list[list[str]] = [[]]
+    frame: list[str | int] = [0]                     # structure, and the numbers of runs of statements within it
+    for line in body:
+        text_ = line.strip()
+        if text_.startswith("#pragma"):
+            continue
+        if text_.startswith("for (") and text_.endswith("{") or text_ == "}":
+            frame += [text_, len(runs)]
+            runs.append([])
+        elif "for (" in text_ or text_.endswith("{") or text_.startswith(("union", "}")):
+            return None
+        else:
+            runs[-1].append(text_)
+    made = {m[2]: (i, m[1]) for i, run in enumerate(runs) for line in run if (m := DEFINED.match(line))}
+    kept = {name: kind for name, (at, kind) in made.items() if any(re.search(rf"\b{name}\b", line) for i, run in enumerate(runs) if i != at for line in run)}
+    out = [f"const long {v.name}_n = {v.extent} - {v.name}_b < {COLUMNS} ? {v.extent} - {v.name}_b : {COLUMNS};", *(f"{kind} {name}[{COLUMNS}];" for name, kind in kept.items())]
+    for part in frame:
+        if isinstance(part, str):
+            out.append(part)
+        elif runs[part]:
+            out += ["#pragma omp simd", f"for (long {v.name}_j = 0; {v.name}_j < {v.name}_n; {v.name}_j++) {{", f"  const long {v.name} = {v.name}_b + {v.name}_j;",
+                    *("  " + _kept(line, kept, f"{v.name}_j") for line in runs[part]), "}"]
+    return [f"for (long {v.name}_b = 0; {v.name}_b < {v.extent}; {v.name}_b += {COLUMNS}) {{", *("  " + line for line in out), "}"]
+
+
+def _kept(line: str, kept: dict[str, str], at: str) -> str:
+    found = DEFINED.match(line)
+    if found and found[2] in kept:
+        line = f"{found[2]} = {line[found.end():]}"
+    return re.sub(r"\b[a-z]+\d+\b", lambda m: f"{m[0]}[{at}]" if m[0] in kept else m[0], line)
 
 
 def rename(at: Index, old: Sequence[Var], new: Sequence[Ix]) -> Index:

@@ -23,11 +23,10 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed 
 
     team: for threads that are all in the function already, and do not wait for each other.
     """
-    if width < 4 or k.root.dtype != F32 or not k.root.shape and not k.hoisted:
+    if width < 4 or not (_pays(k) or _streams(k)):
         return None
-    if not (_pays(k) or _streams(k)):
-        return None
-    for single in (False, True) if k.kind == "reduction" and not team else (False,):
+    forms = [False] if k.root.dtype == F32 and (k.root.shape or k.hoisted) else []
+    for single in [*forms, *([True] if k.kind == "reduction" and not team else [])]:
         try:
             return _Rows(k, name, width, team, single).print()
         except Refused:

@@ -336,20 +336,33 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
 
 
 def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-    """The place of the first greatest or least element of a few, in each lane; NaN counts as both."""
+    """The place of the first greatest or least element, in each lane; NaN counts as both."""
     e._uniform(guard)
     x, axis = n.args[0], n.attrs["axis"]
-    if x.dtype != F32 or x.shape[axis] > TAPS:
-        raise Refused("a long search, or one of other types")
+    if x.dtype != F32:
+        raise Refused("a search of other types")
+    best, where = e.name("a") + "@", e.name("w") + "@"
+    e.kind[where] = "i"
+    if x.shape[axis] > TAPS:
+        r = _planned(e, n, idx, guard, block)
+        (v,) = r.loops
+        inner = block.child([v])
+        value = e.floats(r.element(inner))
+        loop = loop_nest([v], [*inner.lines, _better(n, best, where, value, f"HYV_IB((int)({text(r.position or Ix())}))")])
+        block.lines += [f"hy_v {best} = HYV_B({identity(e, r.op[3:], F32)});", f"hy_vi {where} = {{0}};", *loop]
+        return where
     spots = [(*idx[:axis], Ix(i), *idx[axis:]) for i in range(x.shape[axis])]
     values = [e.floats(e.value(x, at, block, guard)) for at in spots]
-    best, where, beyond = e.name("a") + "@", e.name("w") + "@", "LE" if n.attrs["op"] == "argmax" else "GE"
     block.lines.append(f"hy_v {best} = {values[0]}; hy_vi {where} = {{0}};")
-    for i, v in enumerate(values[1:], 1):
-        block.lines.append(f"{{ const hy_m m_ = (hy_m)(HYV_NOT(HYV_{beyond}({v}, {best})) & HYV_EQ({best}, {best})); "
-                           f"{best} = HYV_SELECT(m_, {v}, {best}); {where} = HYV_BITS(HYV_SELECT(m_, HYV_FLOAT(HYV_IB({i})), HYV_FLOAT({where}))); }}")
-    e.kind[where] = "i"
+    block.lines += [_better(n, best, where, v, f"HYV_IB({i})") for i, v in enumerate(values[1:], 1)]
     return where
+
+
+def _better(n: Node, best: str, where: str, value: str, place: str) -> str:
+    """A statement of a search: values that are beyond the best so far, or the first that is no number, with their places."""
+    beyond = "LE" if n.attrs["op"] == "argmax" else "GE"
+    return (f"{{ const hy_v x_ = {value}; const hy_m m_ = (hy_m)(HYV_NOT(HYV_{beyond}(x_, {best})) & HYV_EQ({best}, {best})); "
+            f"{best} = HYV_SELECT(m_, x_, {best}); {where} = HYV_BITS(HYV_SELECT(m_, HYV_FLOAT({place}), HYV_FLOAT({where}))); }}")
 
 
 def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -361,6 +374,11 @@ def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> s
         try:
             return _reduce_vectors(e, n, idx, block)
         except Refused:                                      # lines that were placed further out stay: they are right, perhaps used
+            pass
+    if n.prim == "argreduce" and n.args[0].dtype == F32 and not guard:
+        try:
+            return _arg_vectors(e, n, idx, block)
+        except Refused:
             pass
     return serial_reduce(e, n, idx, guard, block)
 
@@ -391,6 +409,27 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     block.lines += [*out, *body, *_joined(e, r, name, unroll)]
     e.defined[name] = block
     e.ready |= set(e.kept) - before
+    return name
+
+
+def _arg_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
+    """A search along the innermost axis: each lane finds its own, then the first of the best is taken."""
+    r = _planned(e, n, idx, (), block)
+    (lane,) = r.loops
+    if lane.extent < 2 * e.width:
+        raise Refused("short")
+    e.lanes.add(lane)
+    inner = block.child([lane])
+    value = e.floats(r.element(inner))
+    name, word = e.name("a"), r.op[3:]
+    worst = f"HYV_B({identity(e, word, F32)})"
+    unroll = 1 if lane.extent < 4 * e.width or len(inner.lines) > 8 else 2 if lane.extent < 16 * e.width else 4
+    inner.lines.append(_better(n, f"{name}@", f"{name}w@", f"HYV_KEEP@({value}, {worst})", f"HYV_COUNT + HYV_IB((int)({text(r.position or Ix())}))"))
+    block.lines += [f"hy_v {', '.join(f'{name}_{q} = {worst}' for q in range(unroll))};", f"hy_vi {', '.join(f'{name}w_{q} = {{0}}' for q in range(unroll))};",
+                    *lane_loop(lane, inner.lines, e.width, unroll),
+                    *(f"hyv_first_of(&{name}_0, &{name}w_0, {name}_{q}, {name}w_{q}, {int(word == 'min')});" for q in range(1, unroll)),
+                    f"const long {name} = hyv_first({name}_0, {name}w_0, {int(word == 'min')});"]
+    e.defined[name] = block
     return name
 
 

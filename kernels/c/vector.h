@@ -142,6 +142,19 @@ HY_FN float hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS, HYV_PLUS) }
 HY_FN float hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES, HYV_TIMES) }
 HY_FN float hyv_max(hy_v v) { HYV_FOLD(HYV_MAX, hy_max) }
 HY_FN float hyv_min(hy_v v) { HYV_FOLD(HYV_MIN, hy_min) }
+// The better of two searches (least: 1 where the least element is sought), lane by lane: NaN is best, then the value, then the first place.
+HY_FN void hyv_first_of(hy_v *best, hy_vi *where, hy_v x, hy_vi at, int least) {
+    hy_m old = HYV_NAN(*best, *best), new = HYV_NAN(x, x), sooner = HYV_ILT(at, *where);
+    hy_m value = (hy_m)(HYV_LT(least ? x : *best, least ? *best : x) & HYV_NOT(old)), tie = (hy_m)((HYV_EQ(x, *best) | (old & new)) & sooner);
+    hy_m m = (hy_m)(value | tie | (new & HYV_NOT(old)));
+    *best = HYV_SELECT(m, x, *best), *where = HYV_BITS(HYV_SELECT(m, HYV_FLOAT(at), HYV_FLOAT(*where)));
+}
+HY_FN int hyv_first(hy_v best, hy_vi where, int least) {
+    hy_m nan = HYV_NAN(best, best);
+    hy_m m = HYV_ANY(nan) ? nan : HYV_EQ(best, HYV_B(least ? hyv_min(best) : hyv_max(best)));
+    union { float f; int i; } first = { hyv_min(HYV_SELECT(m, HYV_FLOAT(where), HYV_B(3.4028234663852886e38f))) };        // bits of places are in the order of the floats
+    return first.i;
+}
 
 // every second element of two vectors
 #ifdef __clang__
