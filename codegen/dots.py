@@ -14,6 +14,8 @@ from .tiling import PARALLEL_WORK, Target, inner_name
 
 MOST_ROWS = 14                  # of a tile of dot products
 MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
+FAR = 256 << 10                 # bytes of columns that do not stay in the second cache: asked for AHEAD bytes before they are read
+AHEAD = 8 << 10
 FINISH = 5                      # cycles from a vector of sums to a stored result
 
 
@@ -87,6 +89,9 @@ class Dots:
         cells = [(i, j) for i in range(rows) for j in range(unroll)]
         out = [f"const {self.T} *B = {self._base(m.b, {row: Ix(), n: Ix(), k: Ix()})} + nb * {sn}l;",
                " ".join(f"{self.V} s{i}_{j} = {{0}};" for i, j in cells), f"for (long k = 0; k < {depth - depth % L}; k += {L}) {{"]
+        if rows > 1 and n.extent * depth * self.d.itemsize > FAR:
+            ahead = max(unroll * sn, AHEAD // self.d.itemsize if sn == depth else 0)
+            out.append("  " + " ".join(f"__builtin_prefetch(B + {j * sn + ahead}l + k);" for j in range(unroll)))
         out += ["  " + line for line in self._dot_step(rows, unroll, sm, sn, "")]
         out.append("}")
         if depth % L:                                      # the last vector overlaps the one before it, whose part counts as zero

@@ -15,6 +15,7 @@ from .operand import Matmul, Operand
 from .tiling import Tile, decode, flat, inner_name
 
 AHEAD = 16                      # steps of the depth that columns are fetched before they are packed or multiplied
+APART = 256                     # bytes from one step of the depth to the next, in rows that are asked for ahead as well
 FIRST = 16 << 10                # bytes of packed columns that stay in the first cache of a core
 
 
@@ -55,6 +56,8 @@ class Panels:
                                          for j in range(nv)))
         elif ldb == nv * self.lanes and depth * ldb * self.d.itemsize > FIRST:
             out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {j * self.lanes});" for j in range(nv)))
+        if sk * self.d.itemsize >= APART:
+            out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")
         for i in range(rows):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
