@@ -148,12 +148,16 @@ def default_context() -> Context:
 
 
 ALIGN = 64                            # bytes: a cache line, and the widest vector register
+HUGE_PAGE = 1 << 21               # bytes
 
 
 def aligned_bytes(n: int) -> np.ndarray:
-    """Uninitialised bytes whose address is a multiple of 64."""
-    raw = np.empty(n + ALIGN, np.uint8)
-    skip = -raw.ctypes.data % ALIGN
+    """Uninitialised bytes whose address is a multiple of 64, or of a huge page where they fill such pages: NumPy asks the system for
+    them from 4 MB on, and what is not touched takes no memory.
+    """
+    align = HUGE_PAGE if n >= HUGE_PAGE and -n % HUGE_PAGE * 16 <= n else ALIGN
+    raw = np.empty(n + align, np.uint8)
+    skip = -raw.ctypes.data % align
     return raw[skip:skip + n]
 
 
@@ -167,14 +171,16 @@ def aligned_copy(host: np.ndarray) -> np.ndarray:
 
 
 def zeros(shape: tuple[int, ...], dtype: Any, ctx: Context) -> Any:
-    """A raw array of zeros on a device. On the CPU it begins at a cache line: a vector load across two costs twice."""
+    """A raw array of zeros on a device. On the CPU it begins at a cache line: a vector load across two costs twice. Its pages are the
+    system's until they are written: gradients that nobody computes take no memory.
+    """
     xp = array_module(ctx)
     if xp is not np:
         return xp.zeros(shape, dtype)
     count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-    out = aligned_bytes(count)
-    out[:] = 0
-    return out.view(dtype).reshape(shape)
+    raw = np.zeros(count + ALIGN, np.uint8)
+    skip = -raw.ctypes.data % ALIGN
+    return raw[skip:skip + count].view(dtype).reshape(shape)
 
 
 def array_module(ctx: Context) -> Any:
