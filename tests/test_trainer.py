@@ -1,4 +1,5 @@
 """Trainer: steps, stale gradients, several devices, bad input."""
+from __future__ import annotations
 
 from pathlib import Path
 from typing import Any

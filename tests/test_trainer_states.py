@@ -1,4 +1,5 @@
 """States of a Trainer: training resumes bit for bit; hostile, damaged and truncated files, a save that is killed."""
+from __future__ import annotations
 
 import io
 import json
