@@ -18,7 +18,7 @@ from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
 from .lanes import F32, Refused, lane_loop
-from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, limited, scaled, shifted
+from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, common, limited, scaled, shifted
 
 TAPS = 32                       # elements up to which a search is written out
 FAR = 1 << 20                   # bytes of an array whose cache lines are not in a core's own caches when they are read or written
@@ -258,8 +258,16 @@ class VectorEmitter(Emitter):
         if f.attrs["fn"] == "erf":
             return self.bind(block, "v", f"hyv_erf1({self.floats(self.value(f.args[0], idx, block, guard))})")
         y, by = scaled(f.args[0], -2 / math.log(2), self.extra)
-        power = f"hyv_two_to({self.floats(self.value(y, idx, block, guard))} * HYV_B({self.d.literal(by, F32)}))"
+        power = f"hyv_two_to({self._times(y, by, idx, guard, block)})"
         return self.bind(block, "v", f"{self._twice(factor, idx, guard, block)} / ({power} + HYV_B(1.0f))")
+
+    def _times(self, n: Node, by: float, idx: Index, guard: Guard, block: Block) -> str:
+        """n * by; x + c x y as x (by + by c y)."""
+        found = common(n)
+        if found is None:
+            return f"{self.floats(self.value(n, idx, block, guard))} * HYV_B({self.d.literal(by, F32)})"
+        x, *rest = (self.floats(self.value(a, idx, block, guard)) for a in (found[0], *found[1]))
+        return f"{x} * ({' * '.join(rest)} * HYV_B({self.d.literal(by * found[2], F32)}) + HYV_B({self.d.literal(by, F32)}))"
 
     def _twice(self, n: Node | None, idx: Index, guard: Guard, block: Block) -> str:
         """2 n, which is x where n is x / 2; 2 for None."""

@@ -74,6 +74,27 @@ def scaled(n: Node, by: float, stored: Container[Node]) -> tuple[Node, float]:
     return (n, by) if c is None else (n.args[0], by * float(c))        # type: ignore[arg-type]
 
 
+def factors(n: Node) -> tuple[list[Node], float]:
+    """A product as the values that are multiplied, and their constant."""
+    if n.prim != "map" or n.attrs["fn"] != "mul" or n.dtype != F32:
+        c = constant(n)
+        return ([n], 1.0) if c is None else ([], float(c))        # type: ignore[arg-type]
+    (a, by), (b, more) = (factors(x) for x in n.args)
+    return a + b, by * more
+
+
+def common(n: Node) -> tuple[Node, list[Node], float] | None:
+    """x + c x y … as x, the factors y …, and c: x (1 + c y …) is a product less."""
+    if n.prim != "map" or n.attrs["fn"] != "add" or n.dtype != F32:
+        return None
+    for x, product in (n.args, n.args[::-1]):
+        rest, c = factors(product)
+        if x in rest and len(rest) > 1 and len(rest) <= 4:
+            rest.remove(x)
+            return x, rest, c
+    return None
+
+
 def shifted(n: Node) -> bool:
     """Whether a value is 32 bits moved right by a constant: as an integer with a sign it is the same."""
     by = constant(n.args[1]) if n.prim == "map" and n.attrs["fn"] == "shr" and n.dtype == np.uint32 else None
