@@ -168,10 +168,10 @@ def torch(work: Workload, compiled: bool = False) -> Made | None:
     if not needs("torch", "torch"):
         return None
     import torch as pt
-    from torch_models import to_torch
+    from torch_models import to_torch, whole
     pt.set_num_threads(THREADS)
     model, xs = to_torch(network(work), len(work.shapes)), [pt.from_numpy(x) for x in data(work)]
-    model = pt.compile(model) if compiled else model
+    model = whole(model) if compiled else model
 
     def call() -> Any:
         with pt.inference_mode():

@@ -40,6 +40,14 @@ def to_torch(net: Any, inputs: int) -> Callable[..., Any]:
     return lambda *xs: run(symbol, OPERATORS, {**weights, **dict(zip(names, xs))})
 
 
+def whole(function: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.compile of a function, all of it or an error. All nets share the code of one function, of which torch compiles eight
+    forms and runs further ones eagerly without a word: it forgets those of earlier workloads first.
+    """
+    torch._dynamo.reset()
+    return torch.compile(function, fullgraph=True)
+
+
 def torch_step(net: Any, work: Step, compiled: bool) -> Callable[..., Any]:
     """A training step, with torch's fused optimizer."""
     symbol, names = traced(net, 1)
@@ -49,7 +57,7 @@ def torch_step(net: Any, work: Step, compiled: bool) -> Callable[..., Any]:
 
     def loss(x: Any, y: Any) -> Any:
         return f.cross_entropy(run(symbol, OPERATORS, {**weights, names[0]: x}), y)
-    forward = torch.compile(loss) if compiled else loss
+    forward = whole(loss) if compiled else loss
 
     def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
