@@ -21,6 +21,7 @@ def apart(n: Node) -> Node | None:
     axes, stride, dilation = n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]
     y, rank = n.args[0], n.ndim
     size = y.shape[rank:]
+    stride = tuple(max(s, k) if y.shape[a] == 1 else s for a, s, k in zip(axes, stride, size))          # one window overlaps with none
     if any(k > s or (d > 1 and k > 1) for k, s, d in zip(size, stride, dilation)):
         return None
     room = [0] * rank + [s - k for k, s in zip(size, stride)]
@@ -85,6 +86,8 @@ def _phases(n: Node, p: Product) -> Node | None:
         return _convolved(n.shape, axes, dilation, p, weights)
     if any(d > 1 for d in dilation) or math.prod(stride) > PHASES:
         return None
+    if all(weights.shape[a] % s == 0 for a, s in zip(p.kernel, stride)) and all(weights.shape[a] == 1 for a in p.dot.attrs["batch"][p.side]):
+        return _side_by_side(n, p, weights)
     out: Node | None = None
     for phase in np.ndindex(*stride):
         begin, step, shape = [0] * weights.ndim, [1] * weights.ndim, list(n.shape)
@@ -98,6 +101,56 @@ def _phases(n: Node, p: Product) -> Node | None:
             part = _spread(part, axis, s, at, n.shape[axis])
         out = part if out is None else out + part
     return out
+
+
+def _side_by_side(n: Node, p: Product, weights: Node) -> Node:
+    """All phases in one convolution, where the stride divides the kernel: each is filters of its own, whose results are put between one another.
+
+    It has the form of a convolution operator: filters (O, C, …) over windows of data (N, C, …) (Shi and others, Real-time single image and video
+    super-resolution using an efficient sub-pixel convolutional neural network, 2016).
+    """
+    axes, stride, dot, side = n.attrs["axes"], n.attrs["stride"], p.dot, p.side
+    grad, rank = dot.args[1 - side], len(p.kernel)
+    summed, held = ([dot.attrs[k][i] for i in (side, 1 - side)] for k in ("contract", "batch"))              # of the weights, of the gradient
+    filters = [a for a in range(weights.ndim) if a not in (*summed[0], *held[0], *p.kernel)]
+    samples = [a for a in range(grad.ndim) if a not in (*summed[1], *held[1], *p.places)]
+    size = [weights.shape[a] // s for a, s in zip(p.kernel, stride)]
+    places = [-(-n.shape[axis] // s) for axis, s in zip(axes, stride)]
+    order = [*held[0], *filters, *summed[0], *p.kernel]
+    w = ir.permute(weights, order)
+    w = ir.reshape(w, [*w.shape[:-rank], *(d for k, s in zip(size, stride) for d in (k, s))])
+    first = len(held[0]) + len(filters)
+    deep = range(first, first + len(summed[0]))
+    w = ir.permute(w, [*range(first), *range(deep.stop + 1, w.ndim, 2), *deep, *range(deep.stop, w.ndim, 2)])
+    channels = math.prod(weights.shape[a] for a in summed[0])
+    w = ir.reshape(w, (w.size // (channels * math.prod(size)), channels, *size))
+    w = ir.slice(w, (0, 0, *(k - 1 for k in size)), w.shape, (1, 1, *[-1] * rank))
+    x = ir.permute(grad, [*held[1], *samples, *summed[1], *p.places])
+    x = ir.reshape(x, (math.prod(grad.shape[a] for a in samples), channels, *x.shape[-rank:]))
+    x = padded(x, [0, 0, *(k - 1 for k in size)], [0, 0, *(q - d for q, d in zip(places, x.shape[2:]))])
+    view = ir.window(x, range(2, 2 + rank), size, (1,) * rank, (1,) * rank)
+    inner = tuple(range(2, 2 + rank))
+    y = ir.dot(w, view, ((1, *inner), (1, *(i + rank for i in inner))))
+    y = ir.permute(y, (1, 0, *inner))
+    y = ir.reshape(y, [*(grad.shape[a] for a in samples), *(weights.shape[a] for a in filters), *stride, *places])
+    return _interleaved(n, y, [(1 - side, a) for a in samples] + [(side, a) for a in filters], p)
+
+
+def _interleaved(n: Node, y: Node, lead: "list[tuple[int, int]]", p: Product) -> Node:
+    """Results (lead, phases, places) in the order of n, places of different phases between one another."""
+    axes, stride, homes = n.attrs["axes"], n.attrs["stride"], _homes(p.dot)
+    at, shape = [], []
+    for i in range(n.ndim):
+        if i in axes:
+            j = axes.index(i)
+            at += [len(lead) + len(axes) + j, len(lead) + j]
+            shape.append(y.shape[at[-2]] * stride[j])
+        elif (home := homes[p.order[i]]) is not None:
+            at.append(lead.index(home))
+            shape.append(y.shape[at[-1]])
+        else:
+            shape.append(1)
+    return ir.slice(ir.reshape(ir.permute(y, at), shape), (0,) * n.ndim, n.shape)
 
 
 def _spread(x: Node, axis: int, step: int, first: int, length: int) -> Node:
@@ -135,7 +188,7 @@ def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[i
     for a, axis, k, d in zip(p.places, axes, size, dilation):
         lo[a] = (k - 1) * d
         hi[a] = shape[axis] - grad.shape[a]
-    view = ir.window(_padded(grad, lo, hi), p.places, size, (1,) * len(p.places), dilation)
+    view = ir.window(padded(grad, lo, hi), p.places, size, (1,) * len(p.places), dilation)
     contract = [list(dot.attrs["contract"][0]), list(dot.attrs["contract"][1])]
     contract[side] += p.kernel
     contract[1 - side] += range(grad.ndim, view.ndim)
@@ -145,7 +198,7 @@ def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[i
     return ir.permute(out, [left.index(p.order[i]) for i in range(len(shape))])
 
 
-def _padded(x: Node, lo: Sequence[int], hi: Sequence[int]) -> Node:
+def padded(x: Node, lo: Sequence[int], hi: Sequence[int]) -> Node:
     """Padding, which is a slice where it is negative."""
     x = ir.slice(x, [max(-a, 0) for a in lo], [d - max(-a, 0) - max(-b, 0) for d, a, b in zip(x.shape, lo, hi)])
     return ir.pad(x, [max(a, 0) for a in lo], [max(b, 0) for b in hi])
@@ -202,6 +255,6 @@ def _less(dot: Node, side: int, cut: dict[int, tuple[int, int]]) -> Node | None:
         hi[a] -= x.shape[a] - first - (count + (view.attrs["size"][j] - 1) * view.attrs["dilation"][j])
     if any(d - max(-a, 0) - max(-b, 0) < 1 for d, a, b in zip(source.shape, lo, hi)):
         return None
-    fewer = ir.window(_padded(source, lo, hi), axes, view.attrs["size"], view.attrs["stride"], view.attrs["dilation"])
+    fewer = ir.window(padded(source, lo, hi), axes, view.attrs["size"], view.attrs["stride"], view.attrs["dilation"])
     left, right = (fewer if i == side else a for i, a in enumerate(dot.args))
     return ir.dot(left, right, dot.attrs["contract"], dot.attrs["batch"])

@@ -23,10 +23,29 @@ def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequenc
     for n in reversed(order):
         if n not in grads or n not in needed or not n.args:
             continue
+        if (found := _softmax(n)) is not None and found[0] in needed:
+            x, axes = found
+            g = n * (grads[n] - ir.reduce("sum", grads[n] * n, axes, True))
+            grads[x] = grads[x] + g if x in grads else g
+            continue
         for a, g in zip(n.args, VJP[n.prim](grads[n], n, *n.args)):
             if g is not None and a in needed and dt.has_gradient(a.dtype):
                 grads[a] = grads[a] + g if a in grads else g
     return [grads.get(w, ir.full(0, w.shape, w.dtype)) for w in wrt]
+
+
+def _softmax(n: Node) -> tuple[Node, tuple[int, ...]] | None:
+    """x and the axes of exp(x) / sum(exp(x)): its gradient p (g - sum(g p)) is made of its own value, not of two quotients'."""
+    if n.prim != "map" or n.attrs["fn"] != "div":
+        return None
+    e, total = n.args
+    spread = total.args[0] if total.prim == "expand" else total
+    if e.prim != "map" or e.attrs["fn"] != "exp" or spread.prim != "reshape" or spread.args[0].prim != "reduce":
+        return None
+    r = spread.args[0]
+    axes = r.attrs["axes"]
+    kept = tuple(1 if a in axes else d for a, d in enumerate(e.shape))
+    return (e.args[0], axes) if r.attrs["op"] == "sum" and r.args[0] is e and spread.shape == kept else None
 
 
 def vjp_program(program: Program, wrt: tuple[int, ...]) -> Program:

@@ -21,7 +21,6 @@ class Fuser(Rules):
 
     def __init__(self, program: Program, attention: bool = False, prints: Callable[[Node], bool] | None = None):
         super().__init__(program, attention, prints)
-        self.uses: dict[Node, list[Use]] = {}
         self.kernels: list[Kernel] = []
         self.counter = 0
         self.merged: dict[Node, list[Use]] = {}
@@ -72,7 +71,7 @@ class Fuser(Rules):
             self._place(n, [u for u in self.merged.pop(n)])
             return
         elif len(kernels) > 1:
-            if n not in self.stored and self._cheap_copy(n) and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses):
+            if n not in self.stored and self._cheap_copy(n, uses, kernels) and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses):
                 by_kernel: dict[Kernel, list[Use]] = {}
                 for u in uses:
                     by_kernel.setdefault(u.kernel, []).append(u)

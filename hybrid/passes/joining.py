@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import Callable
+from typing import Callable, Sequence
 
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, pull
@@ -39,6 +39,7 @@ class Rules:
     def __init__(self, program: Program, attention: bool, prints: Callable[[Node], bool] | None):
         self.program, self.prints = program, prints
         self.attentions: dict[Node, Attention] = {}
+        self.uses: dict[Node, list[Use]] = {}            # of nodes that have no kernel yet
         self.refusals: list[tuple[str, str]] = []
         self.order = [n for n in program.order() if n.prim not in LEAVES]
         self.stored = {strip_reshape(r) for r in program.roots}
@@ -46,7 +47,11 @@ class Rules:
         self.carries: dict[Node, Node | None] = {}
         self.row_value: dict[Node, bool] = {}
         self.once = compared(self.order)
-        self.needed = Counter(a for n in self.order for a in set(n.args))
+        self.users: dict[Node, list[Node]] = {}
+        for n in self.order:
+            for a in set(n.args):
+                self.users.setdefault(a, []).append(n)
+        self.needed = Counter({a: len(users) for a, users in self.users.items()})
         self.late: dict[Node, int] = {}                  # position of the last anchor a node depends on
         for i, n in enumerate(program.order()):
             anchor = n.prim not in LEAVES | ELEMENTWISE | MOVEMENT
@@ -58,13 +63,9 @@ class Rules:
             self._find_attention()
 
     def _find_attention(self) -> None:
-        users: dict[Node, list[Node]] = {}
-        for n in self.program.order():
-            for a in n.args:
-                users.setdefault(a, []).append(n)
         for n in self.order:
             found = match(n)
-            if found is not None and escapes(found, n, users, {*self.program.roots, *self.stored}):
+            if found is not None and escapes(found, n, self.users, {*self.program.roots, *self.stored}):
                 self.refusals.append((repr(n), "no attention kernel: something else reads its weights"))
             elif found is not None:
                 self.attentions[n] = found
@@ -95,11 +96,13 @@ class Rules:
         return n in self.attentions and self.needed[n] == 1
 
     # ---- may n be computed inside k?
-    def _cheap_copy(self, n: Node) -> bool:
+    def _cheap_copy(self, n: Node, uses: list[Use], kernels: Sequence[Kernel]) -> bool:
         if n.prim not in ELEMENTWISE and n.prim not in MOVEMENT and n.prim != "random_bits":
             return False
-        if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE:
+        if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE and not self._apart(n, kernels):
             return False
+        if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None and _visits(u, u.kernel) > 1.5 * n.size for u in uses):
+            return False                                 # windows would compute it again and again
         return self.subtree[n] <= CHEAP or n.prim in MOVEMENT and self.subtree[n.args[0]] <= CHEAP
 
     def _refusal(self, n: Node, uses: list[Use], k: Kernel) -> str:
@@ -128,7 +131,7 @@ class Rules:
             return "operand of a contraction, computed once"
         if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
             return "computed where its convolution is, channels last"
-        if dot is not None and n.prim in ELEMENTWISE and not self._mask(n):
+        if dot is not None and n.prim in ELEMENTWISE and not self._mask(n) and not self._apart(n, [k]):
             if not all(u.bijective for u in uses):
                 return "kept as the epilogue of its contraction"
             if k.dot is not None or k.hoisted:
@@ -147,6 +150,18 @@ class Rules:
     def _mask(self, n: Node) -> bool:
         """A comparison of values that are stored in any case, because others need them."""
         return n.dtype == bool and n.prim == "map" and all(a.prim in LEAVES | MOVEMENT or self.needed[a] > 1 for a in n.args)
+
+    def _apart(self, n: Node, kernels: Sequence[Kernel]) -> bool:
+        """Whether this, needed in some kernels, cannot be the epilogue of its contraction: others read what it is computed from, which is stored then."""
+        dot = self.carries[n]
+        return any(self._read(a, n, set(kernels)) for a in n.args if a.size == n.size and self.carries.get(a) is dot)
+
+    def _read(self, a: Node, n: Node, kernels: set[Kernel]) -> bool:
+        """Whether a value is read, perhaps in another shape, in other kernels than those that n is needed in."""
+        if self.uses.get(a):
+            return True
+        others = {u.kernel for m in self.users[a] if m is not n for u in self.uses.get(m, ())}
+        return bool(others) and len(others | kernels) > 1 or a.prim == "reshape" and self._read(a.args[0], a, kernels)
 
     def _opens_rows(self, uses: list[Use], k: Kernel) -> bool:
         """Whether a value per row can be computed once a row here; the kernel's rows are then fixed."""
