@@ -162,11 +162,11 @@ class VectorEmitter(Emitter):
         return self.bind(block, "v", load)
 
     def _ask_for_the_next_row(self, n: Node, at: Ix, lane: Var, block: Block) -> None:
-        """The second loop over a row of a large array finds it in the cache: meanwhile the next row comes from memory (softmax: 0.95 of the time)."""
+        """The second loop over a row of a large array finds it in the cache: meanwhile the next row, or the one after it, comes from memory (softmax: 0.92 of the time)."""
         loops = self.read_in.setdefault(n, set())
         step = max((coefficient(at, v) or 0 for v in self.rows), default=0)
         if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * 4 <= NEAR:
-            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step});")
+            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step * (2 if step * 4 <= NEAR // 2 else 1)});")
         loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:
