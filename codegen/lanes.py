@@ -9,6 +9,7 @@ from typing import Iterable, Sequence
 
 import numpy as np
 
+from hybrid.ir import Node
 from hybrid.ir.index import Var
 
 F32 = np.dtype(np.float32)
@@ -19,7 +20,9 @@ RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "functions.h": (
 
 
 class Refused(Exception):
-    """This cannot be printed as vectors."""
+    """This cannot be printed as vectors. ``members``: values that could be computed by kernels of their own instead."""
+
+    members: frozenset[Node] = frozenset()
 
 
 def support(lanes: int, sources: Sequence[str] = ()) -> str:

@@ -10,7 +10,7 @@ from .loops import Printed
 from .packed_depthwise import Depthwise
 from .packed_pictures import Pictures
 from .packed_winograd import Winograd
-from .lanes import F32
+from .lanes import F32, Refused
 from .vector_forms import in_vectors
 
 FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "winograd4": Winograd, "depthwise": Depthwise, "pictures": Pictures, "pictures_winograd": Pictures}
@@ -20,7 +20,11 @@ SUMS = (10, 24)                 # of pictures, in registers: few registers, many
 def print_packed(k: Kernel, name: str, target: Target) -> Printed:
     """C of a packed convolution."""
     assert k.dot is not None
-    return FORMS[k.dot.attrs["form"]](k, name, target).print()          # type: ignore[attr-defined]
+    try:
+        return FORMS[k.dot.attrs["form"]](k, name, target).print()      # type: ignore[attr-defined]
+    except Refused as err:
+        err.members = frozenset(k.members) - {k.dot}
+        raise
 
 
 def blocking(vector_bytes: int) -> Blocking | None:

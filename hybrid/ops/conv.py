@@ -148,6 +148,14 @@ def deconv_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
+def columns(x: Node, w: Node) -> Node:
+    """What a transposed convolution adds up: data (N, groups, C / groups, …), weights (groups, C / groups, F / groups, …) -> (N, F, …, kernel…)."""
+    n = x.ndim - 3
+    y = ir.dot(x, w, ((2,), (1,)), ((1,), (0,)))                            # group, N, …, filter, kernel…
+    y = ir.permute(y, (1, 0, 2 + n, *range(2, 2 + n), *range(3 + n, y.ndim)))
+    return ir.reshape(y, (x.shape[0], w.shape[0] * w.shape[2], *y.shape[3:]))
+
+
 @op("Deconvolution", "data weight bias?", npx=("deconvolution",), json=("_npx_deconvolution",), params=deconv_params,
     takes={"bias": lambda a: not a.no_bias}, kernel=Shape(), stride=Shape(()),
     dilate=Shape(()), pad=Shape(()), adj=Shape(()), target_shape=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(512), no_bias=Bool(True),
@@ -167,12 +175,8 @@ def deconvolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node
         size, pad = list(a.target_shape), tuple((e + 1) // 2 if e > 0 else 0 for e in extra)
     x = ir.reshape(data, (data.shape[0], groups, channels // groups) + data.shape[2:])
     w = ir.reshape(weight, (groups, channels // groups) + weight.shape[1:])
-    columns = ir.dot(x, w, ((2,), (1,)), ((1,), (0,)))                      # group, N, …, filter, kernel…
-    rank = columns.ndim
-    columns = ir.permute(columns, (1, 0, 2 + n, *range(2, 2 + n), *range(3 + n, rank)))
-    columns = ir.reshape(columns, (data.shape[0], a.num_filter) + columns.shape[3:])
     room = [max(f, p + s) for f, p, s in zip(full, pad, size)]
-    y = ir.unwindow(columns, tuple(range(2, n + 2)), stride, dilate, (data.shape[0], a.num_filter, *room))
+    y = ir.unwindow(columns(x, w), tuple(range(2, n + 2)), stride, dilate, (data.shape[0], a.num_filter, *room))
     y = ir.slice(y, (0, 0, *pad), (data.shape[0], a.num_filter, *size))
     return _add_bias(y, bias, a)
 

@@ -21,6 +21,7 @@ MAX_NODES = 192                 # nodes in one kernel: longer chains cost compil
 CHEAP = 8                       # cost (additions) up to which a value may be computed twice
 SMALL_REDUCE = 64               # elements of a reduction that may run once per output element inside a larger kernel
 FEW_ROWS, LARGE = 4, 1 << 16    # a row kernel over fewer rows and more elements than these would run on one core
+SLOW = 2                        # cost up to which a few rows of an operand are computed again for each row of the other
 BESIDE = 16                     # times smaller than the other operand of a product: put in order at no cost that counts
 
 
@@ -114,7 +115,7 @@ class Rules:
             return "a convolution reads it from memory"
         if n.prim == "permute" and k.dot is not None and uses[0].inside and self._attends(n.args[0]):
             return "the form in which the next contraction reads what attention gives"
-        if n.prim == "permute" and k.dot is not None and uses[0].inside and n.size * BESIDE <= max(a.size for a in k.dot.args) and _scattered(n, uses[0]):
+        if n.prim == "permute" and k.dot is not None and uses[0].inside and _beside(n, k) and _scattered(n, uses[0]):
             return "a product would read it out of order again and again"
         if n.prim in ("dot", "conv"):
             return self._refuse_dot(n, uses, k)
@@ -127,7 +128,7 @@ class Rules:
         dot = self.carries[n]
         if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.row_value[n]:
             return "operand of a contraction, computed where its reduction is"
-        if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
+        if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > (SLOW if _beside(n, k) else CHEAP):
             return "operand of a contraction, computed once"
         if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
             return "computed where its convolution is, channels last"
@@ -182,6 +183,8 @@ class Rules:
             return "its elements are not used one by one in order"
         if math.prod(n.shape) == 0:
             return "empty"
+        if n.prim == "dot" and _turned(n, uses[0], k):
+            return "vectors of a convolution hold pixels, not channels"
         if n.prim == "conv" and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
             return "channels-last results are stored as they are"
         if n.prim == "conv" and self.prints is not None and not all(map(self.prints, k.members)):
@@ -241,6 +244,20 @@ def _visits(u: Use, k: Kernel) -> int:
     if k.rows is not None and used & outside <= k.rows:
         outside = set(k.rows)                           # type: ignore[arg-type]
     return math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set()))
+
+
+def _turned(n: Node, u: Use, k: Kernel) -> bool:
+    """Whether a convolution's pixels are no longer the last axis of what a kernel stores."""
+    windows = [a.args[0] if a.prim == "reshape" else a for a in n.args]
+    if not any(a.prim == "window" for a in windows):
+        return False
+    last = [v for v in k.loops if v.extent > 1][-1:]
+    return last != [v for i, d in zip(u.idx, n.shape) if d > 1 for v in variables(i)][-1:]
+
+
+def _beside(n: Node, k: Kernel) -> bool:
+    """Whether an operand is small beside the other one, which is then read once and this one again and again."""
+    return k.dot is not None and n.size * BESIDE <= max(a.size for a in k.dot.args)
 
 
 def _scattered(n: Node, u: Use) -> bool:

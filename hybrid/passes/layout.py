@@ -119,27 +119,29 @@ class Conversion:
         new: dict[Node, Node] = {}
         for n in self.program.order():
             m = rebuild(n, [new[a] for a in n.args])
-            new[n] = self._convolution(m) or self._along_line(m) or self._dense(m) or self._affine(self._moved(m) or m)
+            new[n] = self._convolution(m) or self._along_line(m) or self._dense(m) or self._shuffled(m) or self._affine(self._moved(m) or m)
         return [new[r] for r in self.program.roots]
 
     # ---- convolutions
     def _convolution(self, n: Node) -> Node | None:
-        if n.prim == "permute" and n.ndim == 4 and n.attrs["axes"] == (1, 0, 2, 3) and n.args[0].prim == "dot":
+        if n.prim == "permute" and n.ndim == 4 and n.args[0].prim == "dot":
             d = n.args[0]
             if d.attrs["contract"] == ((1, 2, 3), (1, 4, 5)) and d.attrs["batch"] == ((), ()):
-                return self._pictures(d.args[0], d.args[1], n, 1)
+                filters, batch, *out = d.shape
+                y = self._pictures(d.args[0], d.args[1], (batch, filters, *out), 1)
+                return ir.permute(y, [(3, 0, 1, 2)[a] for a in n.attrs["axes"]]) if y is not None else None
         if n.prim == "reshape" and n.ndim == 4 and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1, 3, 4):
             d = n.args[0].args[0]
             if d.prim == "dot" and d.attrs["contract"] == ((2, 3, 4), (2, 5, 6)) and d.attrs["batch"] == ((0,), (1,)):
                 w, win = d.args
                 if win.prim == "reshape" and win.args[0].ndim == 6:
-                    return self._pictures(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n, w.shape[0])
+                    y = self._pictures(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n.shape, w.shape[0])
+                    return self._first(y) if y is not None else None
         return None
 
-    def _pictures(self, w: Node, win: Node, n: Node, groups: int) -> Node | None:
+    def _pictures(self, w: Node, win: Node, shape: tuple[int, ...], groups: int) -> Node | None:
         found = self._unmoved_window(win)
-        y = self._packed(w, found, n.shape, groups) if found is not None else None
-        return self._first(y) if y is not None else None
+        return self._packed(w, found, shape, groups, self._permuted(win) is not None) if found is not None else None
 
     def _along_line(self, n: Node) -> Node | None:
         """A convolution over one axis, as one of pictures of one line."""
@@ -149,11 +151,13 @@ class Conversion:
         if d.prim != "dot":
             return None
         w, win = d.args
-        form = d.attrs["contract"], d.attrs["batch"], (n if n.prim == "permute" else n.args[0]).attrs["axes"]
-        groups = 1
-        if form == (((2, 3), (2, 4)), ((0,), (1,)), (2, 0, 1, 3)) and win.prim == "reshape" and win.args[0].ndim == 4:
+        form, axes = (d.attrs["contract"], d.attrs["batch"]), (n if n.prim == "permute" else n.args[0]).attrs["axes"]
+        groups, (batch, filters, width) = 1, n.shape
+        if (form, axes) == ((((2, 3), (2, 4)), ((0,), (1,))), (2, 0, 1, 3)) and win.prim == "reshape" and win.args[0].ndim == 4:
             groups, w, win = w.shape[0], ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0]
-        elif form != (((1, 2), (1, 3)), ((), ()), (1, 0, 2)):
+        elif form == (((1, 2), (1, 3)), ((), ())) and n.prim == "permute":
+            filters, batch, width = d.shape
+        else:
             return None
         found = self._permuted(win)
         win, axis, order = (found[0], 1, (0, 1, 2)) if found is not None else (win, 2, LINE)
@@ -161,8 +165,11 @@ class Conversion:
             return None
         size, stride, dilation = ((1, *win.attrs[k]) for k in ("size", "stride", "dilation"))
         windows = make("window", (_line(win.args[0], order),), axes=(1, 2), size=size, stride=stride, dilation=dilation)
-        y = self._packed(ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), windows, (*n.shape[:2], 1, n.shape[2]), groups)
-        return self._first(ir.reshape(y, (n.shape[0], n.shape[2], n.shape[1])), LINE) if y is not None else None
+        y = self._packed(ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), windows, (batch, filters, 1, width), groups, found is not None)
+        if y is None:
+            return None
+        y = ir.reshape(y, (batch, width, filters))
+        return self._first(y, LINE) if groups > 1 or axes == (1, 0, 2) else ir.permute(y, [(2, 0, 1)[a] for a in axes])
 
     def _first(self, n: Node, order: tuple[int, ...] = FIRST) -> Node:
         """A channels-last value shown channels first."""
@@ -180,8 +187,10 @@ class Conversion:
             return n.args[0], LINE
         return (n.args[0], FIRST) if axes == (*FIRST, *range(4, n.ndim)) else None
 
-    def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int) -> Node | None:
-        """The packed convolution (N, oh, ow, O) of windows (N, oh, ow, C, kh, kw), for a result of a shape (N, O, oh, ow)."""
+    def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
+        """The packed convolution (N, oh, ow, O) of windows (N, oh, ow, C, kh, kw), for a result of a shape (N, O, oh, ow). between: the data is
+        channels last already, so that half a vector of filters costs less than another order.
+        """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
         x, pads = win.args[0], (0, 0)
@@ -192,7 +201,8 @@ class Conversion:
         work = math.prod(shape) * math.prod(w.shape[1:])
         lanes, depthwise = self.blocking.lanes, groups == filters == x.shape[3] > 1
         thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
-        if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or filters < lanes or batch * oh * ow < 8 or thin:
+        few = filters < (lanes // 2 if depthwise or between else lanes)
+        if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or few or batch * oh * ow < 8 or thin:
             return None
         together = 1 if depthwise else self._together(groups, filters)
         if not together:
@@ -207,9 +217,9 @@ class Conversion:
         return y
 
     def _together(self, groups: int, filters: int) -> int:
-        """How many groups are done as one, with zeros between them, so that their filters fill a vector; 0 where that would be mostly zeros."""
-        each = filters // groups
-        return next((t for t in range(1, MOST_TOGETHER + 1) if groups % t == 0 and t * each >= min(self.blocking.lanes, filters)), 0)
+        """How many groups are done as one, with zeros between them, so that their filters fill a vector, or half of it; 0 where that would be mostly zeros."""
+        each, ways = filters // groups, [t for t in range(1, MOST_TOGETHER + 1) if groups % t == 0]
+        return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways if t * each >= min(least, filters)), 0)
 
     def _form(self, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...], pads: tuple[int, ...], shape: tuple[int, ...],
               work: int) -> tuple[str, str]:
@@ -303,6 +313,21 @@ class Conversion:
         elif n.prim == "reduce":
             return self._reduced(n, x, (*back, *range(rank, x.ndim)))
         return None
+
+    def _shuffled(self, n: Node) -> Node | None:
+        """Channels in another order (split into groups, groups and channels exchanged, put together) of channels-last data."""
+        if n.prim != "reshape" or n.args[0].prim != "permute" or n.args[0].args[0].prim != "reshape":
+            return None
+        axes, split = n.args[0].attrs["axes"], n.args[0].args[0]
+        found = self._permuted(split.args[0])
+        if found is None or not found[0].ndim == n.ndim == len(found[1]):
+            return None
+        (x, back), rank, inner = found, n.ndim - 2, split.ndim - n.ndim + 2      # spatial axes; where axes of channels end
+        if n.shape != split.args[0].shape or split.shape[:1] + split.shape[inner:] != x.shape[:-1] or axes[:1] + axes[inner:] != (0, *range(inner, split.ndim)):
+            return None
+        y = ir.reshape(x, (*x.shape[:-1], *split.shape[1:inner]))
+        y = ir.permute(y, (*range(1 + rank), *(a + rank for a in axes[1:inner])))
+        return self._first(ir.reshape(y, x.shape), back)
 
     def _reduced(self, n: Node, x: Node, axes: tuple[int, ...]) -> Node | None:
         inner = tuple(sorted(axes[a] for a in n.attrs["axes"]))

@@ -15,6 +15,7 @@ from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .pictures import pictures
 from .together import ALONE, Group, Joining, together
+from .transposed import transposed
 from .verify import verify_program
 
 PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
@@ -38,7 +39,7 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     which a backend with a ``blocking`` may prepare values beforehand.
     """
     verify_program(program, "trace")
-    current = program
+    current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)

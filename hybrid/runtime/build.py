@@ -101,10 +101,15 @@ def build(planned: Planned) -> Built:
     """Print and compile a planned program, and the one that prepares its values."""
     try:
         return _build(planned)
-    except Refused:
-        if planned.source.memo.get("plain"):
+    except Refused as err:
+        memo = planned.source.memo
+        if memo.get("plain"):
             raise
-        planned.source.memo["plain"] = True                  # no packed layouts and no attention: what nobody thought of is slower, not an error
+        apart = memo.setdefault("apart", set())
+        if err.members - apart and memo.get("lasting"):
+            apart |= err.members                             # by kernels of their own, not where the convolution before them is
+            return build(_again(planned.source))
+        memo["plain"] = True                  # no packed layouts and no attention: what nobody thought of is slower, not an error
         return _build(plan(planned.source, JOINING))
 
 
@@ -136,8 +141,15 @@ def prepare_plan(whole: Planned) -> Planned:
 
 def planned(program: Program, lasting: frozenset[int]) -> Planned:
     """The plan of a program for this machine."""
-    blocking = packed.blocking(toolchain.vector_bytes()) if not program.memo.get("plain") else None
-    return plan(program, JOINING, lasting, replace(blocking, choose=_choose) if blocking is not None else None)
+    blocking, apart = packed.blocking(toolchain.vector_bytes()) if not program.memo.get("plain") else None, program.memo.get("apart", set())
+    if blocking is not None:
+        prints = blocking.prints
+        blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n))
+    return plan(program, JOINING, lasting, blocking)
+
+
+def _again(program: Program) -> Planned:
+    return planned(program, program.memo["lasting"])
 
 
 def _choose(rule: str, forms: Mapping[str, Program], work: int) -> tuple[str, str]:
