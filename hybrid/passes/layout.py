@@ -24,7 +24,7 @@ from .rewrite import rebuild
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
 LINE = (0, 2, 1)                                  # NCW -> NWC and back
 LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
-LEAST_ROWS = 8                                    # of a product with a packed matrix
+LEAST_ROWS = 2                                    # of a product with a packed matrix; a quarter of LEAST_WORK is enough for it
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
 MOST_BYTES = 1 << 26                              # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 WINOGRAD_BYTES = 1 << 22                          # of transformed weights: more of them take longer to read than they save
@@ -249,7 +249,7 @@ class Conversion:
             w = ir.permute(w, (1, 0))
         filters, depth = w.shape
         rows = n.size // max(filters, 1)
-        if rows < LEAST_ROWS or filters < self.blocking.lanes or n.size * depth < LEAST_WORK or w.nbytes > MOST_BYTES:
+        if rows < LEAST_ROWS or filters < self.blocking.lanes or n.size * depth < LEAST_WORK // 4 or w.nbytes > MOST_BYTES:
             return None
         width = self.blocking.panel("direct", filters, rows)
         packed = pack(ir.reshape(w, (filters, depth, 1, 1)), "direct", width)
