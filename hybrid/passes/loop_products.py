@@ -1,5 +1,5 @@
 """Products in loops with the same matrix in every step. On the CPU the matrix is packed once, before the loop; products of what is known of all
-steps beforehand (inputs of recurrent cells) are one product over all steps.
+steps beforehand (inputs of recurrent cells) are one product over all steps where a step has few rows.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .rewrite import rebuild
 
 LEAST_STEPS = 4                         # of a loop, from which packing pays where it is done at every call
 LEAST_DEPTH = 4                         # of a product
-STACKED_BYTES = 1 << 26                 # of the products of all steps: larger ones are made step by step
+FEW = 4                                 # rows up to which a step's product reads its matrix for too little work: all steps are done at once
 
 
 def loop_products(program: Program, lasting: frozenset[int], blocking: Blocking) -> tuple[Program, dict[Node, str]]:
@@ -68,12 +68,12 @@ class _Loop:
         source = x
         while source.prim == "reshape":
             source = source.args[0]
-        if source in self.slices and not self.loop.attrs["stops"] and self.length * n.nbytes <= STACKED_BYTES:
+        filters, depth = w.shape if summed == (1,) else w.shape[::-1]
+        rows = n.size // max(filters, 1)
+        if source in self.slices and not self.loop.attrs["stops"] and rows <= FEW:
             every = ir.reshape(self.slices[source], (self.length, *x.shape))
             self.ahead[n] = ir.dot(every, self._outside(w), ((x.ndim,), summed))
             return
-        filters, depth = w.shape if summed == (1,) else w.shape[::-1]
-        rows = n.size // max(filters, 1)
         if filters < self.blocking.lanes or depth < LEAST_DEPTH or not rows or w.nbytes > MOST_BYTES:
             return
         outside = self._outside(w)
