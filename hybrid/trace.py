@@ -1,13 +1,12 @@
 """Hybridized calls: a signature, a trace on Symbols, a compiled program, and a fast way to it the next time."""
 from __future__ import annotations
 
-import threading
 from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import collector, config, debug, names
+from . import collector, config, debug, forking, names
 from .array import NDArray, array, wrap
 from .device import Context, current_context
 from .dispatch import common_context
@@ -176,7 +175,7 @@ class Hybridized:
         self._steady: list[Any] = []
         self.entries: dict[Any, Entry] = {}
         self.cache_misses: list[str] = []
-        self._lock = threading.RLock()
+        self._lock = forking.LongLock()
         self._missed = 0                                 # calls that the shortest way did not take
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None

@@ -3,6 +3,9 @@ from __future__ import annotations
 
 import gc
 import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ import pytest
 
 from hybrid import collector, nd
 from hybrid.gluon import nn
-from hybrid.runtime import cpu, launcher, plans
+from hybrid.runtime import cpu, launcher, plans, toolchain
 
 
 def test_the_program_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,3 +82,31 @@ def test_no_thread_for_a_launcher_that_is_there(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(launcher.threading, "Thread", None)
     launcher.prepare()
     assert launcher.load() is not None
+
+
+FORKS = """
+import os, threading, time
+import hybrid as mx
+from hybrid import nd
+f, x = mx.hybridize(lambda x: (x * 2 + 1).sum(axis=1)), nd.ones((3, 4))
+first = threading.Thread(target=lambda: f(x))
+first.start()
+while not os.path.exists(os.environ["STARTED"]):
+    time.sleep(0.01)
+child = os.fork()
+if not child:
+    os._exit(0 if f(x).asnumpy().tolist() == mx.hybridize(lambda x: x * 12)(nd.ones(3)).asnumpy().tolist() else 1)
+print(os.waitpid(child, 0)[1])
+first.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork") or os.environ.get("HYBRID_CC") == "none" or toolchain.compiler() is None, reason="needs fork and a compiler")
+def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
+    """The child compiles for itself: it does not wait for a thread that it has not."""
+    slow = tmp_path / "slow"
+    slow.write_text(f"#!/bin/sh\ncase \"$*\" in *net.so*) touch {tmp_path}/started; sleep 1;; esac\nexec {toolchain.compiler()} \"$@\"\n")
+    slow.chmod(0o700)
+    env = {**os.environ, "HYBRID_CC": str(slow), "HYBRID_CACHE": str(tmp_path / "cache"), "STARTED": str(tmp_path / "started"), "HYBRID_DEVICE": "cpu"}
+    done = subprocess.run([sys.executable, "-c", FORKS], env=env, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "0\n", done.stderr

@@ -5,6 +5,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from .. import forking
 from ..device import Context, array_module
 from ..ir import Program
 from ..passes.pipeline import plan
@@ -47,5 +48,6 @@ def _compile(program: Program, ctx: Context) -> Any:
         from .cuda.program import JOINING, CudaProgram                 # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)
         return CudaProgram(plan(program, JOINING), ctx)
-    from . import cpu                                                  # noqa: PLC0415  cffi loads only when something is compiled
+    with forking.IMPORTS:
+        from . import cpu                                              # noqa: PLC0415  cffi loads only when something is compiled
     return cpu.compiled(program) if cpu.has_compiler() else ReferenceProgram(program)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 import numpy as np
 
+from .. import forking
 from ..device import aligned_bytes
 from ..errors import CompileError
 from ..ir import Program
@@ -286,7 +287,8 @@ def compiled(program: Program) -> CpuProgram:
     lasting = program.memo.get("lasting", frozenset())
 
     def again() -> "Planned":
-        from .build import planned                       # noqa: PLC0415
+        with forking.IMPORTS:
+            from .build import planned                   # noqa: PLC0415
         return planned(program, lasting)
     key = plans.key(program, lasting)
     recipe = plans.read(key)

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from .. import forking
 from ..errors import CompileError
 from . import plans, toolchain
 from .cache import kernel_text
 
 NAME = "hybrid_launcher"
-_lock = threading.Lock()
+_lock = forking.LongLock()
 _loaded: list[Any] = []
 
 

@@ -6,7 +6,6 @@ import os
 import platform
 import shutil
 import tempfile
-import threading
 import warnings
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +22,7 @@ FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector",
 UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.shared)
 MOST_UNITS = 8
 _build_lock = forking.lock()
-_building: dict[str, threading.Lock] = {}
+_building: dict[str, forking.LongLock] = {}
 _warned: list[bool] = []
 
 
@@ -81,7 +80,8 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
 
 def _ask(command: list[str], text: str = "") -> "subprocess.CompletedProcess[str]":
     """A short run of the compiler. CompileError where it is no program."""
-    import subprocess                                    # noqa: PLC0415  loads only where something is compiled
+    with forking.IMPORTS:
+        import subprocess                                # noqa: PLC0415  loads only where something is compiled
     try:
         return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     except OSError as err:
@@ -175,7 +175,7 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
     if intact(so):
         return so, c
     with _build_lock:
-        lock = _building.setdefault(key, threading.Lock())
+        lock = _building.setdefault(key, forking.LongLock())
     with lock:
         if not intact(so):
             so = _compile(cc, every, source, so, c)
@@ -199,7 +199,8 @@ def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path, folder: str
 
 def _run(commands: list[list[str]], c: Path) -> None:
     """Run them at the same time. CompileError with what the first says that fails."""
-    import subprocess                                    # noqa: PLC0415
+    with forking.IMPORTS:
+        import subprocess                                # noqa: PLC0415
     runs: list[subprocess.Popen[str]] = []
     try:
         for command in commands:

@@ -8,7 +8,6 @@ unless another one is clearly faster. All forms compute the same up to rounding.
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Mapping
 
 import numpy as np
@@ -72,6 +71,7 @@ def _measured(rule: str, forms: Makers) -> tuple[str, str] | None:
     begin = time.perf_counter()
     try:
         made = {form: a for form, make in forms.items() if (a := make()) is not None}
+        from concurrent.futures import ThreadPoolExecutor    # noqa: PLC0415  loads logging, whose lock a fork holds while it waits for modules
         with ThreadPoolExecutor(2) as pool:
             libraries = pool.map(lambda a: toolchain.build(a.source)[0], made.values())
             calls = {form: _call(a, threads.open_program(path)) for (form, a), path in zip(made.items(), libraries)}
