@@ -246,7 +246,8 @@ class _Attention:
             loop = [f"for (long c_ = 0; c_ < {whole}; c_ += {L}) {{", *("  " + s for s in copies(body, 0)), "}"] if whole else []
             loop += [f"{{ const long c_ = {whole}; const hy_m mk = HYV_FIRST({rest});", *("  " + s for s in masked(body)), "}"] if rest else []
         except Refused:
-            cell = f"(O[i * {self.columns} + {name if self.column.extent > 1 else 0}] / T[i])"
+            i = "i" if self.row.extent > 1 else "0"          # what is of one row may stand before the loop over rows
+            cell = f"(O[{i} * {self.columns} + {name if self.column.extent > 1 else 0}] / T[{i}])"
             e = Emitter(C, self.reads, given={self.dot: lambda idx: cell}, extra={n: self.names[n] for n in self.k.extra}, count=7000)
             blocks = self._stored(e, at, self.column)
             loop = [f"for (long {name} = 0; {name} < {self.column.extent}; {name}++) {{", *("  " + s for s in blocks[2].lines), "}"]

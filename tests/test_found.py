@@ -39,6 +39,10 @@ def half_twice(x: Any, w: Any) -> Any:
     return nd.sin(half) * (1 + nd.tanh(half)), half
 
 
+def attended(q: Any, k: Any, v: Any) -> Any:
+    return nd.log(nd.sum(nd.exp(nd.clip(nd.batch_dot(nd.softmax(nd.batch_dot(q, k, transpose_b=True)), v), -5, 3)), axis=1) + 1)
+
+
 # name -> function, arrays
 CASES: dict[str, tuple[F, list[np.ndarray]]] = {
     "product of numbers and a vector": (lambda x, w: nd.dot(x, w), [some(33, 2, 1), some(1)]),
@@ -46,6 +50,7 @@ CASES: dict[str, tuple[F, list[np.ndarray]]] = {
     "clip behind a convolution keeps its masks": (lambda x, w: nd.clip(convolution(x, w), -0.5, 2), [some(2, 7, 9, 5), some(32, 7, 3, 3)]),
     "greatest of a softmax": (lambda x: nd.max(nd.softmax(x, axis=3, temperature=2.0), axis=1), [some(16, 3, 2, 31)]),
     "greatest of a scaled sum": (lambda x, y: nd.max(nd.sqrt(x * x + y * 0.7 + 9), axis=0), [some(9, 33), some(9, 33)]),
+    "one query, one value, other types behind": (attended, [some(3, 1, 17), some(3, 33, 17), some(3, 33, 1)]),
     "half a value in 1 + tanh is a result too": (half_twice, [some(64, 33), some(65, 33)]),
 }
 
@@ -56,3 +61,10 @@ def test_hybridized_is_eager(name: str) -> None:
     for got, want in zip(results(mx.hybridize(f), arrays, "float32"), results(f, arrays, "float64"), strict=True):
         assert got.shape == want.shape
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * max(np.abs(want).max(initial=0), 1e-3))
+
+
+def test_running_sums_of_infinity() -> None:
+    """NaN and infinity change nothing before them, in whatever blocks a sum is taken."""
+    x = np.arange(300, dtype=np.float32)
+    x[100], x[150] = np.inf, np.nan
+    np.testing.assert_array_equal(mx.hybridize(nd.cumsum)(nd.array(x), axis=0).asnumpy(), np.cumsum(x))

@@ -208,7 +208,8 @@ def _running_blocks(x: Node, axis: int) -> Node:
     cells = ir.reshape(ir.pad(x, [0] * x.ndim, hi), (*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1:]))
     within = running_sum(cells, axis + 1)
     totals = ir.reduce("sum", cells, (axis + 1,), True)
-    before = running_sum(totals, axis) - totals
+    shifted = [1 if i == axis else 0 for i in range(totals.ndim)]
+    before = ir.pad(cut(running_sum(totals, axis), axis, 0, blocks - 1), shifted, [0] * totals.ndim)       # no difference: infinity stays where it is
     out = ir.reshape(within + before, (*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 1:]))
     return cut(out, axis, 0, n)
 
