@@ -241,7 +241,7 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
     net = print_net(calls, pointer, scratch, optional)
     large = sum(len(p.source) for p in printed) + len(net) >= LARGE
-    parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C),
+    parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C), sort.support([p.source for p in printed]),
              vector_support(vector_bytes // 4, [p.source for p in printed]) if any(p.vectors for p in printed) else "",
              *([units(printed, net)] if large else [*(p.source for p in printed if p.source), net])]
     return "\n".join(parts), max((p.scratch for p in printed), default=0)

@@ -1,7 +1,11 @@
-"""Sorting kernels: the order of each row's keys. C: a merge sort of indices, stable. CUDA: a block sorts a row by a bitonic
+"""Sorting kernels: the order of each row's keys. C, all stable: by digits for keys of up to 32 bits, else a merge sort of indices; where only the first of
+each row are read, they alone are found. CUDA: a block sorts a row by a bitonic
 network (Batcher 1968) over (key, index) pairs, which are all different, so that the order is the same.
 """
 from __future__ import annotations
+
+from importlib import resources
+from typing import Iterable
 
 from hybrid import dtype as dt
 from hybrid.ir import Node
@@ -13,6 +17,7 @@ from .dialect import C, CUDA
 from .emit import Block, Emitter
 
 MAX_THREADS = 1024
+FEW = 128                      # of a row's first elements that are found without sorting the rest
 
 
 def geometry(root: Node) -> tuple[int, int]:
@@ -37,6 +42,23 @@ def _first(root: Node, x: str, y: str) -> str:
     return f"({x} {'>=' if down else '<='} {y}{nan})"
 
 
+def support(sources: Iterable[str]) -> str:
+    """The text that sorting kernels call."""
+    return (resources.files("hybrid.kernels") / "c" / "sort.h").read_text() if any("hy_key_" in s or "hy_sort(" in s for s in sources) else ""
+
+
+def _ordered(root: Node, x: str) -> str:
+    """C text of a key as an unsigned integer: the first in order is the least."""
+    d = root.args[0].dtype
+    if dt.is_float(d):
+        key = f"hy_key_{'double' if d.itemsize == 8 else 'float'}({x})"
+    elif d.kind == "u" or d.kind == "b":
+        key = f"(unsigned long){x}"
+    else:
+        key = f"((unsigned long){x} ^ 1ul << 63)" if d.itemsize == 8 else f"(unsigned long)((unsigned)(int){x} ^ 0x80000000u)"
+    return key if not root.attrs["descending"] else f"{'0xffffffffu' if d.itemsize < 8 else '~0ul'} - {key}"
+
+
 def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, parallel: int) -> tuple[str, int]:
     """C text of the function and the bytes of working memory it wants."""
     root = k.root
@@ -44,31 +66,55 @@ def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, para
     e = Emitter(C, {m: p for m, p in names.items() if m is not root})
     row = Var("r", max(rows, 1))
     block = Block(None, frozenset([row]))
+    few = 0 < (k.first or n) <= FEW and (k.first or n) * 8 <= n
+    scratch = 0 if few else root.size * 8
+    body = _few(e, root, block, row, k.first or n) if few else _digits(e, root, block, row) if root.args[0].dtype.itemsize < 8 and n < 1 << 32 else _merge(e, root, block, row)
+    pragma = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if rows > 1 and root.size * 20 >= parallel else []
+    memory = "" if few else f", *work = (long *)scratch + r * {n}"
+    lines = [*pragma, f"for (long r = 0; r < {rows}; r++) {{", f"  long *out = {names[root]} + r * {n}{memory};", *("  " + line for line in body), "}"]
+    return "\n".join([head, *("  " + line for line in lines), "}"]), scratch
+
+
+def _few(e: Emitter, root: Node, block: Block, row: Var, first: int) -> list[str]:
+    """The first of a row alone, each put in its place among those so far; what comes after them is not written."""
+    x = _key(e, root, block, row, "u")
+    return [f"unsigned long best[{first}];", "long have = 0;", f"for (long u = 0; u < {root.shape[-1]}; u++) {{", *("  " + line for line in block.lines),
+            f"  const unsigned long key = {_ordered(root, x)};", f"  if (have == {first} && key >= best[{first - 1}]) continue;",
+            f"  long j = have < {first} ? have++ : {first - 1};", "  for (; j > 0 && best[j - 1] > key; j--) best[j] = best[j - 1], out[j] = out[j - 1];",
+            "  best[j] = key, out[j] = u;", "}"]
+
+
+def _digits(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
+    """Keys of up to 32 bits, each computed once."""
+    n, x = root.shape[-1], _key(e, root, block, row, "u")
+    return ["unsigned long *pairs = (unsigned long *)out;", f"for (long u = 0; u < {n}; u++) {{", *("  " + line for line in block.lines),
+            f"  pairs[u] = ({_ordered(root, x)}) << 32 | (unsigned long)u;", "}", f"hy_sort(pairs, (unsigned long *)work, {n});",
+            f"for (long i = 0; i < {n}; i++) out[i] = (long)(pairs[i] & 0xffffffffu);"]
+
+
+def _merge(e: Emitter, root: Node, block: Block, row: Var) -> list[str]:
+    """A merge sort of indices."""
+    n = root.shape[-1]
     x, y = (_key(e, root, block, row, at) for at in ("u", "v"))
-    pragma = "#pragma omp parallel for schedule(static) num_threads(hy_threads)" if rows > 1 and root.size * 20 >= parallel else ""
-    body = [
-        *([pragma] if pragma else []),
-        f"for (long r = 0; r < {rows}; r++) {{",
-        f"  long *out = {names[root]} + r * {n}, *from = out, *to = (long *)scratch + r * {n};",
-        f"  for (long i = 0; i < {n}; i++) from[i] = i;",
-        f"  for (long w = 1; w < {n}; w *= 2) {{",
-        f"    for (long lo = 0; lo < {n}; lo += 2 * w) {{",
-        f"      long mid = lo + w < {n} ? lo + w : {n}, end = lo + 2 * w < {n} ? lo + 2 * w : {n}, a = lo, b = mid;",
-        "      for (long j = lo; j < end; j++) {",
-        "        int left = b >= end;",
-        "        if (!left && a < mid) {",
-        "          long u = from[a], v = from[b];",
-        *("          " + line for line in block.lines),
-        f"          left = {_first(root, x, y)};",
-        "        }",
-        "        to[j] = left ? from[a++] : from[b++];",
+    return [
+        "long *from = out, *to = work;",
+        f"for (long i = 0; i < {n}; i++) from[i] = i;",
+        f"for (long w = 1; w < {n}; w *= 2) {{",
+        f"  for (long lo = 0; lo < {n}; lo += 2 * w) {{",
+        f"    long mid = lo + w < {n} ? lo + w : {n}, end = lo + 2 * w < {n} ? lo + 2 * w : {n}, a = lo, b = mid;",
+        "    for (long j = lo; j < end; j++) {",
+        "      int left = b >= end;",
+        "      if (!left && a < mid) {",
+        "        long u = from[a], v = from[b];",
+        *("        " + line for line in block.lines),
+        f"        left = {_first(root, x, y)};",
         "      }",
+        "      to[j] = left ? from[a++] : from[b++];",
         "    }",
-        "    long *swap = from; from = to; to = swap;",
         "  }",
-        f"  if (from != out) for (long i = 0; i < {n}; i++) out[i] = from[i];",
-        "}"]
-    return "\n".join([head, *("  " + line for line in body), "}"]), root.size * 8
+        "  long *swap = from; from = to; to = swap;",
+        "}",
+        f"if (from != out) for (long i = 0; i < {n}; i++) out[i] = from[i];"]
 
 
 def print_cuda(k: Kernel, name: str) -> PrintedCuda:

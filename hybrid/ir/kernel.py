@@ -41,6 +41,7 @@ class Kernel:
     once: bool = False                             # whether results overwrite inputs, so that each element is written once
     reason: str = "result"                          # why the root is stored and not part of another kernel
     inner: Any = None                              # of a loop: its planned body
+    first: int | None = None                       # of a sort: how many places of each row are read, if not all
     attention: Any = None                          # passes.attention.Attention, if the contraction is its last product
 
     @property

@@ -11,7 +11,7 @@ from typing import Callable
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, Fused, Kernel, Use, strip_reshape
-from ..ir.index import Ix, Val, Var, substitute, var
+from ..ir.index import Ix, Val, Var, bounds, substitute, var
 from .attention import Attention
 from .joining import LEAVES, Rules, read_whole
 
@@ -41,8 +41,14 @@ class Fuser(Rules):
         self.kernels.sort(key=lambda k: position.get(k.root, -1))
         for i, k in enumerate(self.kernels):
             k.number = i
+            if k.kind == "sort" and k.root not in self.stored:
+                k.first = self._places(k.root)
         results = [(strip_reshape(r), r.shape) for r in self.program.roots]
         return Fused(self.program, self.kernels, results, self.refusals)
+
+    def _places(self, order: Node) -> int:
+        """How many places of each row of an order are read."""
+        return 1 + max((bounds(u.idx[-1])[1] for k in self.kernels for u in k.reads.get(order, ())), default=order.shape[-1] - 1)
 
     def _refer(self, n: Node, uses: list[Use]) -> None:
         if n.prim not in LEAVES:
