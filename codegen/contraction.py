@@ -103,10 +103,10 @@ class Contraction(Dots, Panels, Epilogue):
         large = not direct and self._large(m, tile)
         in_place = self._rows_in_place(m, tile, large)
         strides = in_place or self._packed_strides(m, tile)
-        self.plain = self._plain_store(m, tile, x, y)
         reads = (m.b.stride(m.depth[0]) or 0) if m.depth and m.b.address is not None else 0
         packs = reads if not direct and self._packs_while_it_sums(m, tile, x) else None
-        lines = [self._micros(tile, depth, strides, reads if direct else width, self.plain[1] if self.plain else width, packs), self._head()]
+        self.plain = self._plain_store(m, tile, x, y) if tile.c == width or direct or packs is not None else None
+        lines = [self._micros(tile, depth, strides, reads if direct else None, self.plain[1] if self.plain else width, packs), self._head()]
         if large:
             return "\n".join([*lines, *("  " + s for s in self._block_loop(m, tile, x, in_place is None, packs is not None)), "}"])
         if not in_place:
@@ -119,14 +119,14 @@ class Contraction(Dots, Panels, Epilogue):
         return coefficient(store, x) != 1 and y is None and len(m.rows) == 1 and coefficient(store, m.rows[0]) == 1
 
     def _direct_columns(self, m: Matmul, tile: Tile) -> bool:
-        """Columns can be read in place: neighbours in memory, whole vectors, and too few rows to make packing pay."""
+        """Columns can be read in place: neighbours in memory, at least a vector of them, and too few rows to make packing pay."""
         return (m.b.address is not None and len(m.depth) == 1 and bool(m.columns) and m.b.stride(m.columns[-1]) == 1 and tile.r == 1
-                and tile.c == tile.nv * self.lanes and m.b.stride(m.depth[0]) is not None and m.sizes[0] <= 2 * tile.mr)
+                and tile.c >= self.lanes and m.b.stride(m.depth[0]) is not None and m.sizes[0] <= 2 * tile.mr)
 
     def _packs_while_it_sums(self, m: Matmul, tile: Tile, x: Var) -> bool:
-        """Whether the first row tile of a panel can read its columns in place, whole vectors of neighbours, and pack them for the others."""
+        """Whether the first row tile of a panel can read its columns in place, at least a vector of neighbours, and pack them for the others."""
         return (m.b.address is not None and len(m.depth) == 1 and m.b.stride(m.depth[0]) is not None and m.b.stride(x) == 1 and bool(m.columns)
-                and tile.r == 1 and tile.c == tile.nv * self.lanes)
+                and tile.r == 1 and tile.c >= self.lanes)
 
     def _rows_in_place(self, m: Matmul, t: Tile, large: bool) -> tuple[int, int] | None:
         """Strides (row, depth) of the rows when they are read where they are. In large products they come near block by block, if the depth
@@ -141,7 +141,7 @@ class Contraction(Dots, Panels, Epilogue):
     def _plain_store(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[str, int] | None:
         """Where the first element of a tile stands and how far apart its rows are, if nothing follows the sums and they are stored in whole vectors."""
         k = self.k
-        if y is not None or t.c != t.nv * self.lanes or len(m.rows) > 1 or len(k.stores) != 1 or k.extra or k.root.dtype != self.d:
+        if y is not None or len(m.rows) > 1 or len(k.stores) != 1 or k.extra or k.root.dtype != self.d:
             return None
         n = k.root
         while n is not self.dot:

@@ -31,37 +31,41 @@ class Panels:
     V: str
     U: str
 
-    def _micros(self, t: Tile, depth: int, strides: tuple[int, int], ldb: int, out: int, packs: int | None) -> str:
+    def _micros(self, t: Tile, depth: int, strides: tuple[int, int], direct: int | None, out: int, packs: int | None) -> str:
         """The functions of a tile: of all its rows, of one row less, and the one that packs the columns that it reads.
 
-        strides: (row, depth) of the rows. ldb: elements from one step of the depth to the next in the columns. out: from row to row in
-        the result. packs: the same as ldb in columns that are not packed, None where no function packs them.
+        strides: (row, depth) of the rows. direct: elements from one step of the depth to the next in columns that are read in place; None:
+        they are packed. out: from row to row in the result. packs: the same as ``direct`` for the function that packs, None where there is none.
         """
-        texts = [self._micro("tile", t.mr, t.nv, depth, strides, ldb, out)]
+        whole = [j * self.lanes for j in range(t.nv)]
+        # the last vector of columns that are no whole vectors overlaps the one before it
+        at = whole if direct is None and packs is None else [min(j, t.c - self.lanes) for j in whole]
+        texts = [self._micro("tile", t.mr, depth, strides, (direct or 0, at) if direct is not None else (t.nv * self.lanes, whole), out, at)]
         if t.uneven:
-            texts.append(self._micro("less", t.mr - 1, t.nv, depth, strides, ldb, out))
+            texts.append(self._micro("less", t.mr - 1, depth, strides, (direct or 0, at) if direct is not None else (t.nv * self.lanes, whole), out, at))
         if packs is not None:
-            texts.append(self._micro("first", t.mr, t.nv, depth, strides, packs, out, True))
+            texts.append(self._micro("first", t.mr, depth, strides, (packs, at), out, at, True))
         return "\n".join(texts)
 
-    def _micro(self, suffix: str, rows: int, nv: int, depth: int, strides: tuple[int, int], ldb: int, to: int, packs: bool = False) -> str:
-        """Sums of a tile. A, B: its rows and columns; C: where its sums go; P: where the columns are packed."""
-        sm, sk = strides
+    def _micro(self, suffix: str, rows: int, depth: int, strides: tuple[int, int], columns: tuple[int, list[int]], to: int, at: list[int], packs: bool = False) -> str:
+        """Sums of a tile. A, B: its rows and columns; C: where its sums go; P: where the columns are packed. columns: elements to the next
+        step of the depth, and where its vectors begin; at: where they go.
+        """
+        (sm, sk), (ldb, vectors), nv = strides, columns, len(at)
         ij = [(i, j) for i in range(rows) for j in range(nv)]
         out = [f"static __attribute__((noinline)) void {self.name}_{suffix}(const {self.T} *A, const {self.T} *B, {self.T} *C{f', {self.T} *P' if packs else ''}) {{",
                "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij), f"  for (long k = 0; k < {depth}; k++) {{",
-               "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {j * self.lanes});" for j in range(nv))]
+               "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {v});" for j, v in enumerate(vectors))]
         if packs:
-            out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j}; __builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {j * self.lanes});"
-                                         for j in range(nv)))
-        elif ldb == nv * self.lanes and depth * ldb * self.d.itemsize > FIRST:
-            out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {j * self.lanes});" for j in range(nv)))
+            out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j};" for j in range(nv)))
+        if packs or ldb == nv * self.lanes and depth * ldb * self.d.itemsize > FIRST:
+            out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {v});" for v in vectors))
         if sk * self.d.itemsize >= APART:
             out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")
         for i in range(rows):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
-        out += ["  }", "  " + " ".join(f"*({self.U} *)(C + {i * to + j * self.lanes}l) = c{i}_{j};" for i, j in ij), "}"]
+        out += ["  }", "  " + " ".join(f"*({self.U} *)(C + {i * to + at[j]}l) = c{i}_{j};" for i, j in ij), "}"]
         return "\n".join(out)
 
     def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
