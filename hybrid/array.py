@@ -270,7 +270,9 @@ class NDArray(stand_in.Held):
         """Collect gradients here: write, add or null. stype: the storage type of the gradient, this array's unless given."""
         if grad_req not in ("write", "add", "null"):
             raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
-        collect(self, full_like(self, 0).tostype(stype or self.stype), grad_req)
+        wanted = stype or self.stype
+        grad = blank(self) if self.stype == "default" else full_like(self, 0)
+        collect(self, grad if grad.stype == wanted == "default" else grad.tostype(wanted), grad_req)
 
     def detach(self) -> Any:
         """The same memory outside of the recorded computation."""
@@ -308,6 +310,16 @@ def wrap(raw: Any, ctx: Context, cls: Any = None, like: Any = None) -> Any:
     out._data, out._ctx = raw, ctx
     out._ag = like._ag if like is not None else None
     out._version = 0
+    return out
+
+
+def blank(x: NDArray) -> Any:
+    """Zeros in x's shape, dtype, device and class, which take memory when somebody looks."""
+    if x._ctx.device_type == "gpu":
+        return full_like(x, 0)
+    out = wrap(None, x._ctx, type(x))
+    del out._data
+    stand_in.blank(out, x.shape, x._spec.dtype)
     return out
 
 

@@ -1,4 +1,5 @@
-"""Buffers of arrays that are given up because packed values hold the same numbers, and made again when somebody asks for them.
+"""Buffers of arrays that are given up because packed values hold the same numbers, and made again when somebody asks for them. So are those
+of gradients that nobody computed yet.
 
 A program that packed a parameter does not read its plain buffer any more. Where nobody else holds that buffer, it is let go:
 the array's slot ``_data`` is empty then, and a ``StandIn`` knows the packed value and the way back. Whoever reads the slot comes
@@ -15,6 +16,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from . import forking, watch
+from .device import cpu, zeros
 
 LEAST = 1 << 16                    # bytes of a buffer that is worth it
 MOST_TIMES = 2                     # an array whose buffer was asked for so often keeps it
@@ -29,9 +31,9 @@ class StandIn:
     """What an array's buffer is made of again; ``times``: how often it was given up."""
     __slots__ = ("shape", "dtype", "raw", "packed", "steps", "tokens", "times")
 
-    def __init__(self, raw: np.ndarray, times: int = 0):
-        self.shape, self.dtype, self.times = raw.shape, raw.dtype, times
-        self.raw: np.ndarray | None = raw                    # until the packed value is there
+    def __init__(self, raw: np.ndarray | None, shape: tuple[int, ...], dtype: np.dtype, times: int = 0):
+        self.shape, self.dtype, self.times = shape, dtype, times
+        self.raw = raw                                       # until the packed value is there
         self.packed: np.ndarray | None = None
         self.steps: Steps = ()
         self.tokens: list[watch.Token] = []
@@ -46,7 +48,7 @@ class StandIn:
         if self.packed is None:
             assert self.raw is not None
             return self.raw
-        return np.array(unpacked(self.packed, self.steps), order="C")
+        return np.array(unpacked(self.packed, self.steps), order="C") if self.packed.ndim else zeros(self.shape, self.dtype, cpu())
 
 
 class Held:
@@ -65,7 +67,10 @@ class Held:
     @property
     def _spec(self) -> Any:
         """What has the buffer's shape and dtype: itself, or what stands for it."""
-        return (of(self) or self._data) if GIVEN_UP[0] else self._data
+        try:
+            return object.__getattribute__(self, "_data")
+        except AttributeError:
+            return of(self) or self._data
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -119,7 +124,7 @@ def back(x: Any) -> np.ndarray:
     """An array's buffer, made again if it was given up. AttributeError for an array that never had one."""
     with LOCK:
         with contextlib.suppress(AttributeError):
-            return object.__getattribute__(x, "_data")       # type: ignore[no-any-return]  another thread was first
+            return object.__getattribute__(x, "_data")       # another thread was first
         record = x._away
         if record is None or record.raw is None and record.packed is None:
             raise AttributeError(f"'{type(x).__name__}' object has no attribute '_data'")
@@ -154,6 +159,14 @@ def replace(x: Any, raw: Any) -> None:
         x._data = raw
 
 
+def blank(x: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    """A new array, without a buffer so far, is zeros of the CPU; it gets memory when somebody asks for it."""
+    record = StandIn(None, shape, dtype)
+    record.packed = np.zeros((), dtype)
+    x._away = record
+    GIVEN_UP[0] = True
+
+
 # ---- letting go
 def _held_by(record: StandIn) -> tuple[int, int]:
     """References to a buffer and to the memory below it, as seen from here."""
@@ -162,8 +175,8 @@ def _held_by(record: StandIn) -> tuple[int, int]:
     return sys.getrefcount(raw), sys.getrefcount(base) if base is not None else 0
 
 
-_ALONE = _held_by(StandIn(np.empty(4)[1:]))                  # what it is for a buffer that nobody else knows
-_ALONE_WHOLE = _held_by(StandIn(np.empty(4)))
+_ALONE = _held_by(StandIn(np.empty(4)[1:], (), np.dtype(float)))         # what it is for a buffer that nobody else knows
+_ALONE_WHOLE = _held_by(StandIn(np.empty(4), (), np.dtype(float)))
 
 
 def _alone(record: StandIn) -> bool:
@@ -192,7 +205,7 @@ def may_go(x: Any) -> bool:
 def take(x: Any) -> bool:
     """Take an array's buffer out of its slot, if nobody else holds it. Under ``LOCK``; ``settle`` or ``back`` ends it."""
     old = x._away
-    record = StandIn(x._data, old.times if old is not None else 0)
+    record = StandIn(x._data, x._data.shape, x._data.dtype, old.times if old is not None else 0)
     x._away = record
     del x._data
     if _alone(record):

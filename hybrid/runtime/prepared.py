@@ -82,10 +82,11 @@ class Prepared:
             for s in taken:
                 stand_in.back(self.sources[s])
             raise
+        size = 0
         for s in taken:
             place, steps = self.ways[s] or (0, ())
-            stand_in.settle(self.sources[s], self.values[place], steps)
-        if taken:
+            size += self.sources[s]._away.nbytes if stand_in.settle(self.sources[s], self.values[place], steps) else 0
+        if size >= buffers.SMALLEST:
             buffers.trim()
 
     def _run(self, parts: Sequence[Part], raws: dict[int, np.ndarray]) -> None:
