@@ -343,7 +343,11 @@ class Hybridized:
             with names.kept():
                 result = separate(self.fn(*args, **kwargs))
             leaves: list[Any] = []
-            out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
+            try:
+                out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
+            except TypeError as err:
+                raise TraceError(f"{self.name} returns something that is neither an array of hybrid nor hashable ({err}). Return arrays made by hybrid's functions "
+                                 "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None
             return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure
 
     def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any) -> Entry:

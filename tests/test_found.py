@@ -8,6 +8,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd
+from hybrid.errors import DeferredInitializationError, TraceError
+from hybrid.gluon import nn
 
 F = Callable[..., Any]
 
@@ -68,3 +70,17 @@ def test_running_sums_of_infinity() -> None:
     x = np.arange(300, dtype=np.float32)
     x[100], x[150] = np.inf, np.nan
     np.testing.assert_array_equal(mx.hybridize(nd.cumsum)(nd.array(x), axis=0).asnumpy(), np.cumsum(x))
+
+
+@pytest.mark.parametrize("argument", [None, nd.ones((2, 0))], ids=["none", "empty"])
+def test_what_tells_no_sizes(argument: Any) -> None:
+    net = nn.Dense(3)
+    net.initialize()
+    net.hybridize()
+    with pytest.raises(DeferredInitializationError, match="come from the first call"):
+        net(argument)
+
+
+def test_results_that_are_no_arrays_of_hybrid() -> None:
+    with pytest.raises(TraceError, match="returns something that is neither"):
+        mx.hybridize(lambda x: np.ones(3))(nd.ones(2))

@@ -222,4 +222,4 @@ def test_two_processes_fill_one_cache(tmp_path: Path) -> None:
         out, err = p.communicate(timeout=120)
         assert p.returncode == 0 and out.strip() == "0", err
     files = [f.name for f in (tmp_path / "cache").iterdir()]
-    assert files and all(f.endswith((".so", ".c", ".txt")) for f in files), files
+    assert files and all(f.endswith((".so", ".c", ".txt", ".tidied")) for f in files), files

@@ -169,7 +169,8 @@ class Parameter:
         if self._deferred is None:
             return
         if not shape_known(self._shape):
-            raise DeferredInitializationError(f"Parameter {self.name!r}: its shape {self._shape} is still not known")
+            raise DeferredInitializationError(f"Parameter {self.name!r}: its shape {self._shape} is still not known. "
+                                             "Sizes of 0 come from the first call: give it an array with no axis of length 0 there, or name them (in_units, in_channels)")
         init, contexts, default, data = self._deferred
         self._make(init, contexts, default, data)
 
