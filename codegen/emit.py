@@ -49,6 +49,7 @@ class Emitter:
     written: set[Node] = field(default_factory=set)
     index: str = "long"                    # C type of loop counters
     depth: int = 0                         # calls of value() within each other
+    halves: dict[str, str] = field(default_factory=dict)     # values cast to a half type -> what is stored of them
     _values: dict[str, Block] = field(default_factory=dict)
 
     def name(self, prefix: str = "t") -> str:
@@ -148,7 +149,7 @@ class Emitter:
             args = [self.value(a, idx, block, guard) for a in n.args]
             return self.let(block, n.dtype, self._rounded(n, self._spell(row, n.args[-1].dtype, args)))
         if n.prim == "cast":
-            return self.let(block, n.dtype, self._cast(n, self.value(n.args[0], idx, block, guard)))
+            return self._converted(n, self.value(n.args[0], idx, block, guard), block)
         if n.prim == "bitcast":
             return self._bitcast(n, self.value(n.args[0], idx, block, guard), block)
         if n.prim == "pad":
@@ -174,12 +175,20 @@ class Emitter:
         out = row.spelling(self.d.name, integer)           # type: ignore[attr-defined]
         return out.format(*args, f="" if d == np.float64 else "f", T=self.d.compute(d))
 
+    def _converted(self, n: Node, value: str, block: Block) -> str:
+        name = self.let(block, n.dtype, self._cast(n, value))
+        if is_half(n.dtype):                               # what is stored need not be rounded first
+            self.halves[name] = self.d.half_store[n.dtype.name].format(f"(float){value}")
+        return name
+
     def _cast(self, n: Node, value: str) -> str:
         src = n.args[0].dtype
         if n.dtype.kind == "b":
             return f"({value} != 0)"
         if is_half(n.dtype):
             return self.d.half_load[n.dtype.name].format(self.d.half_store[n.dtype.name].format(f"(float){value}"))
+        if src.kind == "b" and dt.is_float(n.dtype):       # a choice, of which compilers make a mask
+            return f"({value} ? {self.d.literal(1.0, n.dtype)} : {self.d.literal(0.0, n.dtype)})"
         if dt.is_float(src) and n.dtype.kind in "iu":      # C leaves out-of-range conversions open; go through 64 bits
             return f"({self.d.compute(n.dtype)})({'unsigned long' if n.dtype.name == 'uint64' else 'long'})({value})"
         return f"({self.d.compute(n.dtype)})({value})"
@@ -221,7 +230,7 @@ class Emitter:
     def store(self, pointer: str, n: Node, idx: Index, value: str) -> str:
         """A store statement."""
         if is_half(n.dtype):
-            value = self.d.half_store[n.dtype.name].format(value)
+            value = self.halves.get(value) or self.d.half_store[n.dtype.name].format(value)
         return f"{pointer}[{self.address(n.shape, idx)}] = {value};"
 
 

@@ -34,7 +34,7 @@ def fold_map(n: Node) -> Node | None:
 
 
 def identities(n: Node) -> Node | None:
-    """x*1, x/1, x+0, x-0, x**1, x**2, where(const), -(-x)."""
+    """x*1, x/1, x+0, x-0, x**1, x**2 and others, where(const), -(-x)."""
     fn, args = n.attrs["fn"], n.args
     if fn in ("add", "mul") and constant(args[0]) is not None and constant(args[1]) is None:
         return ir.map(fn, args[1], args[0])            # constants to the right
@@ -48,11 +48,20 @@ def identities(n: Node) -> Node | None:
     if c == 1 and fn in ("mul", "div", "pow") or c == 0 and fn in ("add", "sub"):
         return args[0]
     if fn == "pow":
-        return ir.map("square", args[0]) if c == 2 else ir.map("sqrt", args[0]) if c == 0.5 and dt.is_float(n.dtype) else None
+        return _power(n, args[0], c)
     if fn == "div" and dt.is_float(n.dtype) and c not in (0, 1) and math.isfinite(c) and math.frexp(c)[0] in (0.5, -0.5):
         inverse = 1.0 / c
         return ir.map("mul", args[0], inverse) if math.isfinite(inverse) else None      # exact: a power of two
     return None
+
+
+def _power(n: Node, x: Node, c: float) -> Node | None:
+    """A power that products, a root or a quotient give."""
+    if c == 2:
+        return ir.map("square", x)
+    if not dt.is_float(n.dtype) or n.dtype.itemsize < 4:
+        return ir.map("sqrt", x) if c == 0.5 and dt.is_float(n.dtype) else None
+    return {0.5: lambda: ir.map("sqrt", x), 3: lambda: ir.map("square", x) * x, 4: lambda: ir.map("square", ir.map("square", x)), -1: lambda: 1 / x}.get(c, lambda: None)()
 
 
 def before_reshape(n: Node) -> Node | None:

@@ -8,26 +8,21 @@ HY_FN hy_bf16 hy_store_bf16(float f) {
     union hy_bits b; b.f = f;
     return f != f ? 0x7fc0 : (hy_bf16)((b.u + 0x7fff + ((b.u >> 16) & 1)) >> 16);
 }
-#ifdef __FLT16_MAX__
-HY_FN float hy_load_half(hy_half h) { union { hy_half u; _Float16 f; } b; b.u = h; return (float)b.f; }
-HY_FN hy_half hy_store_half(float f) { union { hy_half u; _Float16 f; } b; b.f = (_Float16)f; return b.u; }
-#else
+// half: three cases (infinity and NaN, normal, subnormal), of which compilers make masks; several times faster than conversions one by one
 HY_FN float hy_load_half(hy_half h) {
-    union hy_bits b, scale; unsigned sign = (unsigned)(h & 0x8000) << 16, rest = (unsigned)(h & 0x7fff) << 13;
-    scale.u = 0x77800000u;                                   // 2^112 moves the exponent
-    b.u = rest; b.f *= scale.f;
-    if ((h & 0x7c00) == 0x7c00) b.u = 0x7f800000u | rest;
-    b.u |= sign;
-    return b.f;
+    union hy_bits normal, small, out; unsigned rest = (unsigned)(h & 0x7fff) << 13;
+    normal.u = rest + (rest >= 0x0f800000u ? 0x70000000u : 0x38000000u);
+    small.u = rest + 0x38800000u; small.f -= 6.103515625e-5f;                        // 2^-14 (1 + m) - 2^-14
+    out.u = (rest < 0x00800000u ? small.u : normal.u) | (unsigned)(h & 0x8000) << 16;
+    return out.f;
 }
 HY_FN hy_half hy_store_half(float f) {
-    union hy_bits b, m; b.f = f; unsigned sign = (b.u >> 16) & 0x8000; b.u &= 0x7fffffff;
-    if (b.u > 0x7f800000u) return (hy_half)(sign | 0x7e00);
-    if (b.u >= 0x477ff000u) return (hy_half)(sign | 0x7c00);
-    if (b.u < 0x38800000u) { m.u = 0x3f000000u; b.f += m.f; return (hy_half)(sign | (b.u - m.u)); }
-    return (hy_half)(sign | ((b.u - 0x38000000u + 0xfff + ((b.u >> 13) & 1)) >> 13));
+    union hy_bits b, m; b.f = f; unsigned sign = (b.u >> 16) & 0x8000, a = b.u & 0x7fffffff;
+    m.u = a; m.f += 0.5f;                                                            // rounds where a subnormal half ends
+    unsigned out = a < 0x38800000u ? m.u - 0x3f000000u : (a - 0x38000000u + 0xfff + ((a >> 13) & 1)) >> 13;
+    out = a >= 0x477ff000u ? 0x7c00 : out;
+    return (hy_half)(sign | (a > 0x7f800000u ? 0x7e00 : out));
 }
-#endif
 
 // exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. Overflow to inf, gradual underflow; NaN
 // fails both comparisons and stays.
