@@ -61,7 +61,7 @@ class _Pool:
             chain, n = chain or n.prim == "window", n.args[0]
         if not chain or math.prod(sizes) > TAPS or axes != tuple(range(x.ndim - len(axes), x.ndim)):
             raise Refused("no windows, or large ones")
-        if n not in self.reads and (n.prim != "pad" or n.dtype != F32):
+        if n not in self.reads and (n.prim != "pad" and n.prim not in ELEMENTWISE or n.dtype != F32):
             raise Refused("windows of a value that is computed")
         self.taps = [Var(f"w{a}", d) for a, d in enumerate(sizes)]
         at = image.index_of(x, (*(var(v) for v in self.loops), *(var(v) for v in self.taps)), n)

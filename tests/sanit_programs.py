@@ -24,11 +24,12 @@ def _backward(case: Case) -> Case:
 
 
 def _pools(x: Node) -> list[Node]:
-    """Windows of two and three, with and without a step, a border, a function after them."""
+    """Windows of two and three, with and without a step, a border, a function after them or before."""
     def pool(op: str, k: int, s: int, p: int) -> Node:
         fill = -np.inf if op == "max" else 0.0
         return ir.reduce(op, ir.window(ir.pad(x, (0, 0, p, p), (0, 0, p, p), fill), (2, 3), (k, k), (s, s), (1, 1)), (4, 5))
-    return [pool("max", 2, 2, 0) * 2, pool("sum", 3, 1, 1) / 9, pool("max", 3, 2, 1), ir.map("relu", pool("sum", 2, 2, 1))]
+    computed = ir.reduce("max", ir.window(ir.map("tanh", x), (2, 3), (2, 2), (2, 2), (1, 1)), (4, 5))
+    return [pool("max", 2, 2, 0) * 2, pool("sum", 3, 1, 1) / 9, pool("max", 3, 2, 1), ir.map("relu", pool("sum", 2, 2, 1)), computed]
 
 
 def flat(n: int) -> Case:

@@ -130,6 +130,8 @@ class Rules:
             return "operand of a contraction, computed where its reduction is"
         if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > (SLOW if _beside(n, k) else CHEAP):
             return "operand of a contraction, computed once"
+        if k.dot is not None and any(u.inside for u in uses) and n.prim == "map" and n.size >= LARGE and sum(_wide(a) for a in n.args) > 1:
+            return "operand of a contraction, made of several arrays"
         if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
             return "computed where its convolution is, channels last"
         if dot is not None and n.prim in ELEMENTWISE and not self._mask(n) and not self._apart(n, [k]):
@@ -258,6 +260,11 @@ def _turned(n: Node, u: Use, k: Kernel) -> bool:
 def _beside(n: Node, k: Kernel) -> bool:
     """Whether an operand is small beside the other one, which is then read once and this one again and again."""
     return k.dot is not None and n.size * BESIDE <= max(a.size for a in k.dot.args)
+
+
+def _wide(n: Node) -> bool:
+    """Whether a value is an array of its own, neither a constant nor spread over axes."""
+    return n.prim not in ("const", "expand", "iota")
 
 
 def _scattered(n: Node, u: Use) -> bool:
