@@ -19,7 +19,7 @@ TALL, WIDE = 64, 8             # turns of the last two loops that are done toget
 LINES = 256                    # cache lines that stay in a core's first cache from one turn to the next
 NEAR = 1 << 16                 # bytes of an array that may be read in any order
 COLUMNS = 256                  # results that are computed beside each other, their reduction going from line to line
-DEFINED = re.compile(r"(?:const )?((?:unsigned )?[A-Za-z_]\w*) (\w+) = (?=.*;$)")
+DEFINED = re.compile(r"(?:const )?((?:(?:un)?signed )?[A-Za-z_]\w*) (\w+) = (?=.*;$)")
 SINGLE = "#pragma omp single nowait"          # what one of a team of threads does
 
 

@@ -72,6 +72,14 @@ def test_running_sums_of_infinity() -> None:
     np.testing.assert_array_equal(mx.hybridize(nd.cumsum)(nd.array(x), axis=0).asnumpy(), np.cumsum(x))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "bool"])
+def test_running_sums_of_short_types(dtype: str) -> None:
+    x = nd.array(np.arange(160).reshape(5, 32) % 2, dtype=dtype)
+    got, want = mx.hybridize(nd.cumsum)(x, axis=0), nd.cumsum(x, axis=0)
+    assert got.dtype == want.dtype
+    np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+
+
 @pytest.mark.parametrize("argument", [None, nd.ones((2, 0))], ids=["none", "empty"])
 def test_what_tells_no_sizes(argument: Any) -> None:
     net = nn.Dense(3)
