@@ -1,8 +1,8 @@
 """Contractions in C: register tiles over packed columns (matrix products and convolutions alike), and dot products of
 rows where one side is a few vectors. Prologue and epilogue are printed into the loops.
 
-A tile has ``mr`` rows and ``nv`` vectors of columns. The last tile of an axis begins earlier and overlaps the one before
-it instead of being smaller: elements are then written twice with the same value.
+A tile has ``mr`` rows and ``nv`` vectors of columns. Rows go in tiles of two sizes, a row apart; the last tile of the columns begins
+earlier and overlaps the one before it instead of being smaller: elements are then written twice with the same value.
 """
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from hybrid.ir.kernel import Kernel
 
 from .dialect import C, is_half
 from .dots import Dots
-from .epilogue import Epilogue
 from .operand import Matmul, matmul, root_index
-from .panels import Panels
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
 
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
@@ -36,7 +34,7 @@ def sum_dtype(dot: Node) -> np.dtype:
     return np.dtype(np.float32) if is_half(dot.dtype) else dot.dtype
 
 
-class Contraction(Dots, Panels, Epilogue):
+class Contraction(Dots):
     """Prints one contraction kernel."""
 
     def __init__(self, k: Kernel, name: str, args: list[Node], names: dict[Node, str], target: Target):
@@ -254,10 +252,6 @@ class Contraction(Dots, Panels, Epilogue):
                       self._epilogue(m, {}, lambda: f"acc[{row} * {width} + {line}{inner_name(x)}]", (t.count, "m_first"), spans))
 
     # ---- pieces
-    def _head(self) -> str:
-        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]
-        return f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{"
-
     def _in_place(self, m: Matmul) -> str:
         """The rows of a tile where they are."""
         row = m.rows[0] if m.rows else None
@@ -266,14 +260,3 @@ class Contraction(Dots, Panels, Epilogue):
     def _columns_base(self, m: Matmul, x: Var) -> str:
         """The columns of a tile where they are."""
         return f"{self._base(m.b, {x: Ix(), **{v: Ix() for v in m.depth}})} + x0"
-
-    def _batch_open(self, m: Matmul, work: int) -> list[str]:
-        out = []
-        for i, v in enumerate(m.batch):
-            if i == 0 and work >= PARALLEL_WORK:
-                out.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
-            out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
-        return out
-
-    def _batch_close(self, m: Matmul) -> list[str]:
-        return ["  }" for _ in m.batch]

@@ -3,13 +3,10 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
-from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var
-from hybrid.ir.kernel import Kernel
 
 from .operand import Matmul
+from .panels import Panels
 from .tiling import PARALLEL_WORK, Target, inner_name
 
 MOST_ROWS = 14                  # of a tile of dot products
@@ -19,17 +16,9 @@ AHEAD = 8 << 10
 FINISH = 5                      # cycles from a vector of sums to a stored result
 
 
-class Dots:
+class Dots(Panels):
     """What a Contraction prints where dot products are its form."""
-    k: Kernel
-    reads: dict[Node, str]
     target: Target
-    d: np.dtype
-    lanes: int
-    T: str
-    V: str
-    U: str
-    begin: dict[Var | None, str]
 
     def _dots_tile(self, m: Matmul) -> int:
         """Columns that are done together: sums of whole vectors, where rows are more than one."""
@@ -60,7 +49,7 @@ class Dots:
         row = m.rows[0] if m.rows else Var("m0", 1)
         starts = f"  for (long nt = 0; nt < {-(-columns // unroll)}; nt++) {{"
         work = math.prod(v.extent for v in m.batch) * rows * columns * depth
-        lines = [self._head(), *self._batch_open(m, work if columns < 64 else 0), *self._dots_rows(m, row, rows, depth)]        # type: ignore[attr-defined]
+        lines = [self._head(), *self._batch_open(m, work if columns < 64 else 0), *self._dots_rows(m, row, rows, depth)]
         if work >= PARALLEL_WORK and columns >= 64:
             lines.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
         lines += [starts, f"    long nb = nt * {unroll} < {columns - unroll} ? nt * {unroll} : {columns - unroll};",
@@ -69,8 +58,8 @@ class Dots:
             self.begin = {n: f"nt * {unroll} - nb"}
         lines += ["    " + line for line in self._dot_body(m, row, n, rows, unroll, depth)]
         cell = f"acc[{inner_name(row)} * {unroll} + {inner_name(n)}]"
-        lines += ["    " + line for line in self._epilogue(m, {row: (rows, "0"), n: (unroll, "nb")}, lambda: cell)]            # type: ignore[attr-defined]
-        return "\n".join([*lines, "  }", *self._batch_close(m), "}"])                                                          # type: ignore[attr-defined]
+        lines += ["    " + line for line in self._epilogue(m, {row: (rows, "0"), n: (unroll, "nb")}, lambda: cell)]
+        return "\n".join([*lines, "  }", *self._batch_close(m), "}"])
 
     def _dots_rows(self, m: Matmul, row: Var, rows: int, depth: int) -> list[str]:
         """The rows: where they are, or copied."""

@@ -7,28 +7,24 @@ import numpy as np
 
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, substitute, text
-from hybrid.ir.kernel import Kernel
 
 from .dialect import C
 from .emit import Block, Emitter, loop_nest
+from .epilogue import Epilogue
 from .operand import Matmul, Operand
-from .tiling import Tile, decode, flat, inner_name
+from .tiling import PARALLEL_WORK, Tile, decode, flat, inner_name
 
 AHEAD = 16                      # steps of the depth that columns are fetched before they are packed or multiplied
 APART = 256                     # bytes from one step of the depth to the next, in rows that are asked for ahead as well
 FIRST = 16 << 10                # bytes of packed columns that stay in the first cache of a core
 
 
-class Panels:
+class Panels(Epilogue):
     """What a Contraction prints to pack its operands and to multiply them."""
-    k: Kernel
     name: str
     d: np.dtype
-    reads: dict[Node, str]
-    lanes: int
+    args: list[Node]
     scratch: int
-    T: str
-    V: str
     U: str
 
     def _micros(self, t: Tile, depth: int, strides: tuple[int, int], direct: int | None, out: int, packs: int | None) -> str:
@@ -155,3 +151,18 @@ class Panels:
     def _base(self, o: Operand, names: dict[Var, Ix]) -> str:
         assert o.base is not None and o.address is not None
         return f"({self.reads[o.base]} + ({text(substitute(o.address, names))}))"
+
+    def _head(self) -> str:
+        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]
+        return f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{"
+
+    def _batch_open(self, m: Matmul, work: int) -> list[str]:
+        out = []
+        for i, v in enumerate(m.batch):
+            if i == 0 and work >= PARALLEL_WORK:
+                out.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
+            out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
+        return out
+
+    def _batch_close(self, m: Matmul) -> list[str]:
+        return ["  }" for _ in m.batch]
