@@ -151,3 +151,12 @@ def test_sanitized(tmp_path: Path) -> None:
     for i, j, a, b in np.ndindex(3, 5, 4, 3):
         wide[:, :, 2 * i + a, 2 * j + b] += arrays[0][:, 0, :, i, j].astype("d") @ arrays[1][0, :, :, a, b]
     np.testing.assert_allclose(run_sanitized(exe, arrays, tmp_path)[0], wide[:, :, 1:7, 1:10], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", (1, 5), ids=str)
+def test_few_filters_after_packed_ones(kernel: int) -> None:
+    """Data in the order of vectors of pixels before a convolution that is not packed."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(32, 3, padding=1, activation="relu"), nn.Conv2D(3, kernel, padding=kernel // 2, activation="sigmoid"))
+    report = as_eager(net, nd.array(random(2, 16, 17, 23)))
+    assert "vectors of a convolution hold pixels" in report and report.count("[convolution]") == 1, report

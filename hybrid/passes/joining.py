@@ -117,6 +117,8 @@ class Rules:
             return "the form in which the next contraction reads what attention gives"
         if n.prim == "permute" and k.dot is not None and uses[0].inside and _beside(n, k) and _scattered(n, uses[0]):
             return "a product would read it out of order again and again"
+        if n.prim == "permute" and n.attrs["axes"][-1] != n.ndim - 1 and k.dot is not None and uses[0].inside and n in map(_picture, k.dot.args):
+            return "vectors of a convolution hold pixels, not channels"
         if n.prim in ("dot", "conv"):
             return self._refuse_dot(n, uses, k)
         if n.prim in ("reduce", "argreduce", "unwindow"):
@@ -248,10 +250,20 @@ def _visits(u: Use, k: Kernel) -> int:
     return math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set()))
 
 
+def _picture(a: Node) -> Node | None:
+    """What the windows that are an operand of a contraction lie over."""
+    while a.prim == "reshape":
+        a = a.args[0]
+    if a.prim != "window":
+        return None
+    while a.prim in ("window", "pad", "slice"):
+        a = a.args[0]
+    return a
+
+
 def _turned(n: Node, u: Use, k: Kernel) -> bool:
     """Whether a convolution's pixels are no longer the last axis of what a kernel stores."""
-    windows = [a.args[0] if a.prim == "reshape" else a for a in n.args]
-    if not any(a.prim == "window" for a in windows):
+    if not any(map(_picture, n.args)):
         return False
     last = [v for v in k.loops if v.extent > 1][-1:]
     return last != [v for i, d in zip(u.idx, n.shape) if d > 1 for v in variables(i)][-1:]

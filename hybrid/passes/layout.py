@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Callable, Mapping, Sequence
+from typing import Callable, Mapping
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.packed import conv, joined, pack
-from ..ir.winograd import TILES
-from .rewrite import rebuild
+from ..ir.winograd import MOST_BYTES as WINOGRAD_BYTES
+from ..ir.winograd import by_rule
+from .rewrite import rebuild, replaced
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
 LINE = (0, 2, 1)                                  # NCW -> NWC and back
@@ -27,7 +28,6 @@ LEAST_WORK = 1 << 18                              # products of a convolution be
 LEAST_ROWS = 2                                    # of a product with a packed matrix; a quarter of LEAST_WORK is enough for it
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
 MOST_BYTES = 1 << 26                              # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
-WINOGRAD_BYTES = 1 << 22                          # of transformed weights: more of them take longer to read than they save
 
 
 Choose = Callable[[str, Mapping[str, Program], int], "tuple[str, str]"]      # the form by rule, programs of all, their work: which, and why
@@ -81,16 +81,6 @@ def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
     return None
 
 
-def winograd_form(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], filters: int, channels: int) -> str:
-    """Winograd's form of a convolution by rule: F(4x4, 3x3), F(2x2, 3x3), or none ("")."""
-    if tuple(kernel) != (3, 3) or not tuple(stride) == tuple(dilate) == (1, 1) or min(out) < 4 or channels < 32:
-        return ""
-    products = {f: math.prod(-(-d // m) for d in out) * (m + 2) ** 2 for f, m in TILES.items()}
-    if products["winograd4"] * 1.2 < products["winograd"] and 36 * filters * channels * 4 <= WINOGRAD_BYTES:
-        return "winograd4"
-    return "winograd" if 16 * filters * channels * 4 <= WINOGRAD_BYTES else ""
-
-
 class Conversion:
     """One run over a program."""
 
@@ -129,7 +119,7 @@ class Conversion:
             if d.attrs["contract"] == ((1, 2, 3), (1, 4, 5)) and d.attrs["batch"] == ((), ()):
                 filters, batch, *out = d.shape
                 y = self._pictures(d.args[0], d.args[1], (batch, filters, *out), 1)
-                return ir.permute(y, [(3, 0, 1, 2)[a] for a in n.attrs["axes"]]) if y is not None else None
+                return ir.permute(y, [(3, 0, 1, 2)[a] for a in n.attrs["axes"]]) if y is not None else self._unpacked(n)
         if n.prim == "reshape" and n.ndim == 4 and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1, 3, 4):
             d = n.args[0].args[0]
             if d.prim == "dot" and d.attrs["contract"] == ((2, 3, 4), (2, 5, 6)) and d.attrs["batch"] == ((0,), (1,)):
@@ -225,7 +215,7 @@ class Conversion:
               work: int) -> tuple[str, str]:
         """How a dense convolution with results of a shape (N, O, H, W) is done, and why: by rule, or where both forms could be it by measurement."""
         batch, filters, *out = shape
-        rule = winograd_form(kernel, stride, dilate, out, filters, x.shape[3]) or "direct"
+        rule = by_rule(kernel, stride, dilate, out, filters, x.shape[3]) or "direct"
         both = kernel == (3, 3) and stride == dilate == (1, 1) and min(out) >= 4 and x.shape[3] >= self.blocking.lanes
         if not both or self.blocking.choose is None:
             return rule, ""
@@ -257,6 +247,22 @@ class Conversion:
         y = conv(ir.reshape(x, (1, 1, rows, depth)), packed, "direct", (1, 1), (1, 1), (1, 1), (0, 0), (1, rows), filters)
         self.notes.append(f"product {list(n.shape)}: weights packed, panels of {width}")
         return ir.reshape(y, n.shape)
+
+    def _unpacked(self, n: Node) -> Node | None:
+        """A convolution that stays one of channels first, over channels-last data: put in order beforehand, as its vectors hold pixels."""
+        d = n.args[0]
+        w, win = d.args
+        found = self._permuted(win)
+        if found is None or found[1] != FIRST or found[0].prim != "window":
+            return None
+        x = found[0].args[0]
+        if x.prim == "pad":
+            lo, hi = (tuple(x.attrs[k][a] for a in FIRST) for k in ("lo", "hi"))
+            x = make("pad", (self._first(x.args[0]),), lo=lo, hi=hi, value=x.attrs["value"])
+        else:
+            x = self._first(x)
+        win = make("window", (x,), **{**found[0].attrs, "axes": (2, 3)})
+        return rebuild(n, [rebuild(d, [w, win])])
 
     def _unmoved_window(self, win: Node) -> Node | None:
         """Windows (N, oh, ow, C, kh, kw) over channels-last data, for windows (N, C, oh, ow, kh, kw)."""
@@ -355,9 +361,9 @@ class Conversion:
         slots = tuple(sorted(n.attrs["slot"] for n in order if n.prim == "input"))
         renamed: dict[Node, Node] = {self.program.inputs[s]: ir.input(i, self.program.inputs[s].shape, self.program.inputs[s].dtype) for i, s in enumerate(slots)}
         inputs = tuple(renamed[self.program.inputs[s]] for s in slots)
-        outputs = _replaced(prepared, renamed)
+        outputs = replaced(prepared, renamed)
         main = Program((*self.program.inputs, *(place[n] for n in prepared)), (), ())
-        out = _replaced(roots, place)
+        out = replaced(roots, place)
         k = len(self.program.outputs)
         main = Program(main.inputs, tuple(out[:k]), tuple((s, r) for (s, _), r in zip(self.program.updates, out[k:])))
         notes = [*self.notes, *(self.packs[n] if n in self.packs else f"{n!r} computed once" for n in prepared)]
@@ -372,22 +378,6 @@ class Conversion:
                 return n if any(m.prim == "input" for m in ir.toposort([n])) else None
             n = n.args[0]
         return n
-
-
-def _replaced(roots: list[Node], new: dict[Node, Node]) -> list[Node]:
-    """Roots over other nodes in place of some."""
-    done = dict(new)
-    todo: list[tuple[Node, bool]] = [(r, False) for r in reversed(roots)]
-    while todo:
-        n, ready = todo.pop()
-        if n in done:
-            continue
-        if ready:
-            done[n] = rebuild(n, [done[a] for a in n.args])
-        else:
-            todo.append((n, True))
-            todo.extend((a, False) for a in n.args if a not in done)
-    return [done[r] for r in roots]
 
 
 def layout(program: Program, lasting: frozenset[int], blocking: Blocking, packs: Mapping[Node, str] = MappingProxyType({})) -> Layout:

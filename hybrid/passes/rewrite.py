@@ -53,3 +53,19 @@ def below(roots: Sequence[Node], stops: set[Node]) -> set[Node]:
             if n not in stops:
                 todo += n.args
     return seen
+
+
+def replaced(roots: list[Node], new: dict[Node, Node]) -> list[Node]:
+    """Roots over other nodes in place of some."""
+    done = dict(new)
+    todo: list[tuple[Node, bool]] = [(r, False) for r in reversed(roots)]
+    while todo:
+        n, ready = todo.pop()
+        if n in done:
+            continue
+        if ready:
+            done[n] = rebuild(n, [done[a] for a in n.args])
+        else:
+            todo.append((n, True))
+            todo.extend((a, False) for a in n.args if a not in done)
+    return [done[r] for r in roots]
