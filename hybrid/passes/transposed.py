@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Sequence
+from typing import Callable, Sequence
 
 import numpy as np
 
@@ -184,7 +184,7 @@ def _taken(t: Transposed, lanes: int) -> Node | None:
     if t.x.dtype != np.float32 or exact < layout.LEAST_WORK or groups > 1 and c > 1:
         return None
     phases, wide = math.prod(a.stride for a in t.axes), tuple(a.whole() for a in t.axes)
-    ways = []
+    ways: list[tuple[int, int, tuple[Axis, ...], Callable[[Sequence[Axis], int], Node]]] = []
     if groups == 1 and all(a.length == 1 and a.first + a.size <= a.taps for a in t.axes):
         return t.spread()
     if groups == 1 and phases * f >= lanes // 2:
@@ -193,8 +193,8 @@ def _taken(t: Transposed, lanes: int) -> Node | None:
         ways.append((t.products(t.axes, False, lanes), 2, t.axes, t.apart))
     if not ways:
         return None
-    cost, _, axes, way = min(ways, key=lambda v: v[:2])
-    return t.side_by_side(way(axes, lanes), axes) if cost <= WASTE * exact else None
+    cost, _, taken, way = min(ways, key=lambda v: v[:2])
+    return t.side_by_side(way(taken, lanes), taken) if cost <= WASTE * exact else None
 
 
 def transposed(program: Program, lasting: frozenset[int], blocking: Blocking) -> Program:
