@@ -61,7 +61,7 @@ def _power(n: Node, x: Node, c: float) -> Node | None:
         return ir.map("square", x)
     if not dt.is_float(n.dtype) or n.dtype.itemsize < 4:
         return ir.map("sqrt", x) if c == 0.5 and dt.is_float(n.dtype) else None
-    return {0.5: lambda: ir.map("sqrt", x), 3: lambda: ir.map("square", x) * x, 4: lambda: ir.map("square", ir.map("square", x)), -1: lambda: 1 / x}.get(c, lambda: None)()
+    return {0.5: lambda: ir.map("sqrt", x), 3: lambda: ir.map("square", x) * x, 4: lambda: ir.map("square", ir.map("square", x)), -1: lambda: 1 / x}.get(float(c), lambda: None)()
 
 
 def before_reshape(n: Node) -> Node | None:

@@ -86,8 +86,22 @@ HY_FN float hy_sigmoidf(float x) {
     float e = hy_expf(-__builtin_fabsf(x)), d = 1.0f + e, lost = e - (d - 1.0f), y = (x < 0 ? e : 1.0f) / d;
     return y - y * (lost - lost * e * 0.5f);                 // what d rounds away, over d
 }
-HY_FN double hy_sigmoid(double x) { double e = __builtin_exp(-__builtin_fabs(x)); return (x < 0 ? e : 1.0) / (1.0 + e); }
-#define hy_exp __builtin_exp
+// exp of doubles: as hy_expf, the series up to r^13; 1 ulp.
+HY_FN double hy_exp(double x) {
+    double c = x < -746.0 ? -746.0 : x;
+    c = c > 710.0 ? 710.0 : c;
+    union { double f; unsigned long u; } k, s1, s2;
+    k.f = c * 1.4426950408889634 + 6755399441055744.0;
+    double n = k.f - 6755399441055744.0, r = c - n * 6.93147180369123816490e-01; r -= n * 1.90821492927058770002e-10;
+    double p = r * (1.0 / 6227020800.0) + 1.0 / 479001600.0;
+    p = p * r + 1.0 / 39916800.0; p = p * r + 1.0 / 3628800.0; p = p * r + 1.0 / 362880.0; p = p * r + 1.0 / 40320.0; p = p * r + 1.0 / 5040.0;
+    p = p * r + 1.0 / 720.0; p = p * r + 1.0 / 120.0; p = p * r + 1.0 / 24.0; p = p * r + 1.0 / 6.0; p = p * r + 0.5;
+    p = p * (r * r) + r + 1.0;
+    unsigned long e = k.u - 0x4338000000000000ul + 2046, h = e >> 1;                 // two factors, their exponents with the bias
+    s1.u = h << 52; s2.u = (e - h) << 52;
+    return p * s1.f * s2.f;
+}
+HY_FN double hy_sigmoid(double x) { double e = hy_exp(-__builtin_fabs(x)); return (x < 0 ? e : 1.0) / (1.0 + e); }
 #define hy_log __builtin_log
 #define hy_tanh __builtin_tanh
 #define hy_erf __builtin_erf
