@@ -77,6 +77,11 @@ class _Attention:
         if self.value_step is not None:
             self.nc = next(n for n in (4, 3, 2, 1) if vectors % n == 0 and n * self.mr <= self.target.accumulators)
 
+    @property
+    def replaced(self) -> bool:
+        """Whether weights are replaced before the second product: a row of zeros in place of weights that are none is zero."""
+        return self.found.given is not self.found.weights
+
     def _groups(self) -> None:
         """How many groups the query tiles of a batch are in: a group packs the keys and values anew."""
         batch = math.prod(v.extent for v in self.found.batch)
@@ -220,7 +225,7 @@ class _Attention:
                 *(self._one_by_one(f.logits, f.weights_at, f.scores, 5000) if before is None else logits[1]),
                 *self._over(["const hy_v x@ = HYV_LOAD(sp + c_);", *logits[2], f"const hy_v y@ = HYV_KEEP@({logits[3]}, HYV_B({low}));",
                              "HYV_STORE(sp + c_, y@);", "most = HYV_MAX(most, y@);"]),
-                "const float peak = hyv_max(most), old = M[i], m = old > peak ? old : peak, by = m == -__builtin_inff() ? 0.0f : m;",
+                f"const float peak = hyv_max(most), old = M[i], m = old > peak ? old : peak, by = {'m' if self.one and self.replaced else 'm == -__builtin_inff() ? 0.0f : m'};",
                 "hy_v sum = {0};", *(weights[1] if after else []),
                 *self._over(["const hy_v x@ = HYV_KEEP@(hyv_exp_below(HYV_LOAD(sp + c_) - HYV_B(by)), (hy_v){0});", "sum += x@;", *weights[2],
                              f"HYV_STORE(sp + c_, {weights[3]});"]),
@@ -241,13 +246,16 @@ class _Attention:
             if lane.extent < 2 or self.k.root.dtype != F32:
                 raise Refused("no vectors")
             blocks = self._stored(e, tuple(substitute(i, {self.column: var(lane)}) for i in at), lane)
-            body = [f"const hy_v sum@ = HYV_LOAD(O + i * {self.columns} + c_) / HYV_B(T[i]);", *blocks[2].lines]
+            total, out = f"HYV_LOAD(O + i * {self.columns} + c_)", "total@ / HYV_B(T[i])"
+            out = f"HYV_SELECT(HYV_EQ(total@, (hy_v){{}}), total@, {out})" if self.replaced else out
+            body = [f"const hy_v total@ = {total}, sum@ = {out};", *blocks[2].lines]
             whole, rest, L = self.column.extent // self.lanes * self.lanes, self.column.extent % self.lanes, self.lanes
             loop = [f"for (long c_ = 0; c_ < {whole}; c_ += {L}) {{", *("  " + s for s in copies(body, 0)), "}"] if whole else []
             loop += [f"{{ const long c_ = {whole}; const hy_m mk = HYV_FIRST({rest});", *("  " + s for s in masked(body)), "}"] if rest else []
         except Refused:
             i = "i" if self.row.extent > 1 else "0"          # what is of one row may stand before the loop over rows
-            cell = f"(O[{i} * {self.columns} + {name if self.column.extent > 1 else 0}] / T[{i}])"
+            total = f"O[{i} * {self.columns} + {name if self.column.extent > 1 else 0}]"
+            cell = f"({total} == 0 ? {total} : {total} / T[{i}])" if self.replaced else f"({total} / T[{i}])"
             e = Emitter(C, self.reads, given={self.dot: lambda idx: cell}, extra={n: self.names[n] for n in self.k.extra}, count=7000)
             blocks = self._stored(e, at, self.column)
             loop = [f"for (long {name} = 0; {name} < {self.column.extent}; {name}++) {{", *("  " + s for s in blocks[2].lines), "}"]

@@ -72,6 +72,22 @@ def test_running_sums_of_infinity() -> None:
     np.testing.assert_array_equal(mx.hybridize(nd.cumsum)(nd.array(x), axis=0).asnumpy(), np.cumsum(x))
 
 
+@pytest.mark.parametrize("keys", [33, 300])
+def test_attention_of_queries_that_see_nothing(keys: int) -> None:
+    """Their weights are none, zeros are put in their place: the result is zero, not NaN."""
+    q, k, v = (nd.array(some(2, n, 8)) for n in (7, keys, keys))
+    seen = np.random.default_rng(1).random((2, 7, keys)) > 0.3
+    seen[0, 0] = seen[1, 6] = False
+
+    def attended(q: Any, k: Any, v: Any, mask: Any) -> Any:
+        scores = nd.where(mask, nd.batch_dot(q, k, transpose_b=True), nd.full((2, 7, keys), -np.inf))
+        return nd.batch_dot(nd.where(mask, nd.softmax(scores), nd.zeros((2, 7, keys))), v)
+    mask = nd.array(seen, dtype="float32")
+    want = attended(q, k, v, mask).asnumpy()
+    assert (want[0, 0] == 0).all()
+    np.testing.assert_allclose(mx.hybridize(attended)(q, k, v, mask).asnumpy(), want, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float16", "bool"])
 def test_running_sums_of_short_types(dtype: str) -> None:
     x = nd.array(np.arange(160).reshape(5, 32) % 2, dtype=dtype)
