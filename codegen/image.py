@@ -74,7 +74,7 @@ def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: fr
     n = img.node
     border: list[str] = []
     source, lo = n, (0,) * n.ndim
-    if n.prim == "pad":
+    if n.prim == "pad" and n not in reads:                   # else its border lies in memory with it
         source, lo = n.args[0], n.attrs["lo"]
         value = C.literal(n.attrs["value"], n.dtype)
         border = loop_nest([Var("z", max(math.prod(img.shape), 1))], [f"{name}[z] = {value};"], "#pragma omp simd")
@@ -88,7 +88,7 @@ def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: fr
 
 def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: frozenset[Var], loops: list[Var], idx: Index, lo: tuple[int, ...],
           pragma: str, vectors: bool) -> list[str]:
-    source = img.node.args[0] if img.node.prim == "pad" else img.node
+    source = img.node.args[0] if img.node.prim == "pad" and img.node not in reads else img.node
     last = loops[-1] if loops else None
     vectors = vectors and last is not None and img.node.dtype == np.float32 and width >= 4 and (last.extent >= width or width == 16)
     e: Emitter = VectorEmitter(C, dict(reads), width=width, lanes={last}, count=5000) if vectors and last else Emitter(C, dict(reads), count=5000)

@@ -45,6 +45,12 @@ def attended(q: Any, k: Any, v: Any) -> Any:
     return nd.log(nd.sum(nd.exp(nd.clip(nd.batch_dot(nd.softmax(nd.batch_dot(q, k, transpose_b=True)), v), -5, 3)), axis=1) + 1)
 
 
+def pooled_and_filtered(x: Any, w: Any) -> Any:
+    y = nd.log(nd.abs(nd.broadcast_sub(x, nd.mean(x, axis=(1, 2), keepdims=True))) + 0.5)
+    pooled = nd.Pooling(y, kernel=(3,), pad=(1,), pool_type="avg")
+    return nd.tanh(nd.Convolution(y, w, kernel=(2,), pad=(1,), num_filter=33, no_bias=True)), pooled
+
+
 # name -> function, arrays
 CASES: dict[str, tuple[F, list[np.ndarray]]] = {
     "product of numbers and a vector": (lambda x, w: nd.dot(x, w), [some(33, 2, 1), some(1)]),
@@ -53,6 +59,7 @@ CASES: dict[str, tuple[F, list[np.ndarray]]] = {
     "greatest of a softmax": (lambda x: nd.max(nd.softmax(x, axis=3, temperature=2.0), axis=1), [some(16, 3, 2, 31)]),
     "greatest of a scaled sum": (lambda x, y: nd.max(nd.sqrt(x * x + y * 0.7 + 9), axis=0), [some(9, 33), some(9, 33)]),
     "one query, one value, other types behind": (attended, [some(3, 1, 17), some(3, 33, 17), some(3, 33, 1)]),
+    "windows of a border that lies in memory": (pooled_and_filtered, [some(2, 2, 5), some(33, 2, 2)]),
     "half a value in 1 + tanh is a result too": (half_twice, [some(64, 33), some(65, 33)]),
 }
 
