@@ -99,3 +99,11 @@ def test_read_across(shape: tuple[int, int], threads: str, monkeypatch: pytest.M
     for f, e in zip(found, (x.T + y, np.tanh(x.T) * 2 + x.T, z.transpose(0, 2, 1) * y[None], (x.T > y).astype(np.int32))):
         np.testing.assert_allclose(f.asnumpy(), e, rtol=1e-5, atol=1e-6)
     assert ("_b += 8" in compiled.report().source) == (n >= loops.TALL and m >= loops.WIDE)
+
+
+def test_softmax_across_a_large_result() -> None:
+    """Lanes are rows there: no row's cache lines are asked for together."""
+    x = np.random.default_rng(1).standard_normal((3, 37, 60, 48)).astype(np.float32)
+    got = mx.hybridize(lambda a: nd.softmax(a, axis=1))(nd.array(x)).asnumpy()
+    e = np.exp(x.astype(np.float64) - x.max(1, keepdims=True))
+    np.testing.assert_allclose(got, e / e.sum(1, keepdims=True), rtol=1e-5)
