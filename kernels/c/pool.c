@@ -11,7 +11,8 @@
 #include <time.h>
 
 typedef void (*Part)(void *);
-enum { MOST_THREADS = 256, SPIN_WORKER = 30000, SPIN_CALLER = 20000 };        /* nanoseconds */
+/* nanoseconds of waiting awake: to wake a sleeping thread takes 50 to 100 us, which is more than what lies between most loops */
+enum { MOST_THREADS = 256, SPIN_WORKER = 200000, SPIN_CALLER = 100000 };
 
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
