@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from . import indexing
-from .array import NDArray
+from .array import NDArray, array
 from .dispatch import invoke
 from .errors import KeyKindError, ShapeError, TraceError, user_location
 from .ops.registry import OPS
@@ -229,8 +229,11 @@ def updated(self: Any, key: Any, value: Any) -> Any:
     if value is None or isinstance(value, (str, bytes, dict)):
         raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {value!r:.60}")
     if not isinstance(value, ARRAYS):
-        value = invoke(OPS["_full"], [], {"shape": (), "value": value.item() if isinstance(value, np.generic) else value, "dtype": np.dtype(self.dtype).name}) \
+        where = {} if isinstance(self, Symbol) else {"ctx": self.context}        # a traced value is on the device of its trace
+        value = invoke(OPS["_full"], [], {"shape": (), "value": value.item() if isinstance(value, np.generic) else value, "dtype": np.dtype(self.dtype).name, **where}) \
             if isinstance(value, NUMBERS) else np.asarray(value, self.dtype)
+        if isinstance(value, np.ndarray) and where:
+            value = array(value, self.context)
     if indexing.is_basic(key):
         new = _set_basic(self, key, value)
     elif _is_mask(key) and SCOPE.traces:

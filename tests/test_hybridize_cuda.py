@@ -111,6 +111,20 @@ def test_inplace_and_capture_on_gpu(emulator: Any) -> None:
     onp.testing.assert_allclose(x.asnumpy(), 4)
 
 
+@pytest.mark.parametrize("key", [slice(1, 3), [0, 2]], ids=["slice", "list"])
+@pytest.mark.parametrize("value", [0.25, onp.ones((2, 3))], ids=["number", "numpy"])
+def test_assignment_on_another_device_than_the_default(emulator: Any, key: Any, value: Any) -> None:
+    x = nd.ones((4, 3), ctx=emulator)
+    x.attach_grad()
+    with autograd.record():
+        y = x * 2
+        y[key] = value
+    y.backward()
+    want = onp.full((4, 3), 2.0)
+    want[key] = 0
+    onp.testing.assert_array_equal(x.grad.asnumpy(), want)
+
+
 def test_no_gpu_is_a_clear_error() -> None:
     if ON_GPU or mx.num_gpus():
         pytest.skip("there is a GPU")
