@@ -42,7 +42,8 @@ def flat(n: int) -> Case:
                 ir.cast(i, "float32") / 3 + v, i * i - 3, ir.map("exp", d) * d, ir.permute(x, (1, 0)), ir.pad(x, (1, 2), (2, 1), 0.5) + 1, ir.slice(x, (4, 0), (3, n), (-2, 1)),
                 ir.concat([x * 2, ir.map("exp", y), ir.pad(x, (0, 3), (0, 0))], 1), ir.map("where", kept, x, 0), ir.cast(x, "float16"), ir.cast(h, "bfloat16"),
                 ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y), ir.map("log1p", ir.map("abs", x)),
-                ir.map("arctan2", x, y), drawn * x, even, ir.map("expm1", x) + ir.map("softplus", y) + ir.map("log2", ir.map("abs", x) + 0.1),
+                ir.map("arctan2", x, y), y * (ir.map("tanh", (x + x * x * x * 0.044) * 0.8) + 1.0),
+                drawn * x, even, ir.map("expm1", x) + ir.map("softplus", y) + ir.map("log2", ir.map("abs", x) + 0.1),
                 ir.map("floor", x * 3) + ir.map("exp", ir.map("sign", y) + ir.map("rint", y)) + ir.map("ceil", x) * ir.map("trunc", y), ir.map("sqrt", x * x) / (y * y + 1),
                 ir.map("minimum", ir.map("maximum", x, -0.5), 0.5), ir.map("floor", x * 3), ir.gather(x, ir.const(2, "int64"), 0)]
     rng = np.random.default_rng(n)
