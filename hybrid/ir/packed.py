@@ -18,6 +18,7 @@ import numpy as np
 from ..errors import ShapeError
 from . import pictures
 from .build import data, dot, make, map_, pad, permute, reshape
+from .build import slice as slice_
 from .node import Node
 from .primitives import PRIMS, Prim
 from .winograd import TILES, array, square
@@ -90,6 +91,18 @@ def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[in
     """
     return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate), pads=tuple(pads), out=tuple(out), filters=int(filters),
                 **({"pool": tuple(pool)} if form in pictures.FORMS else {}), **({"groups": groups} if groups > 1 else {}))
+
+
+def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int],
+        out: Sequence[int]) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:
+    """Weights without lines and columns that meet nothing but padding (3x3 filters over one pixel), their kernel, the padding before what remains."""
+    kept = []
+    for h, k, s, d, p, o in zip(size, kernel, stride, dilate, pads, out):
+        taps = [t for t in range(k) if any(0 <= y * s - p + t * d < h for y in range(o))] or [0]
+        kept.append((min(taps[0], p // d), taps[-1] + 1))
+    sizes = tuple(b - a for a, b in kept)
+    w = slice_(w, (0, 0, *(a for a, _ in kept)), (*w.shape[:2], *sizes))
+    return w, sizes, tuple(p - a * d for p, d, (a, _) in zip(pads, dilate, kept))
 
 
 def joined(w: Node, groups: int, together: int) -> Node:

@@ -17,7 +17,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
-from ..ir.packed import conv, joined, pack
+from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import MOST_BYTES as WINOGRAD_BYTES
 from ..ir.winograd import by_rule
 from .rewrite import rebuild, replaced
@@ -188,11 +188,12 @@ class Conversion:
             x, pads = x.args[0], x.attrs["lo"][1:3]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, oh, ow = shape
-        work = math.prod(shape) * math.prod(w.shape[1:])
+        work, least = math.prod(shape) * math.prod(w.shape[1:]), 8 if kernel == (1, 1) else 1
+        w, kernel, pads = met(w, x.shape[1:3], kernel, stride, dilate, pads, (oh, ow))
         lanes, depthwise = self.blocking.lanes, groups == filters == x.shape[3] > 1
         thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
         few = filters < (lanes // 2 if depthwise or between else lanes)
-        if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or few or batch * oh * ow < 8 or thin:
+        if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or few or batch * oh * ow < least or thin:
             return None
         together = 1 if depthwise else self._together(groups, filters)
         if not together:
