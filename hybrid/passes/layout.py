@@ -183,7 +183,8 @@ class Conversion:
         """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
-        x, pads = win.args[0], (0, 0)
+        x = win.args[0]
+        pads: tuple[int, ...] = (0, 0)
         if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs["lo"][:1] + x.attrs["hi"][:1] + x.attrs["lo"][3:] + x.attrs["hi"][3:]):
             x, pads = x.args[0], x.attrs["lo"][1:3]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
