@@ -10,7 +10,8 @@ from .dialect import C
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
 from .lanes import F32, Refused, lane_loop
-from .vector import FAR, NEAR, VectorEmitter, reduce_row
+from .row_reductions import reduce_row
+from .vector import FAR, NEAR, VectorEmitter
 from .vector_forms import heavy, one_plus
 
 PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"

@@ -17,7 +17,7 @@ from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
-from .lanes import F32, Refused, lane_loop
+from .lanes import F32, Refused
 from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, common, limited, scaled, shifted
 
 TAPS = 32                       # elements up to which a search is written out
@@ -309,8 +309,8 @@ class VectorEmitter(Emitter):
         return f"HYV_STORE@({pointer} + {text(at)}, {self.floats(value)});"
 
 
-# ---- reductions
-def _planned(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> Reduction:
+# ---- reductions of lanes; those of a row are in row_reductions.py
+def planned(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> Reduction:
     """The reduction, its axes one loop where that takes no divisions; tried by an emitter of plain loops."""
     e.reducer, own = serial_reduce, e.reducer
     merged = try_merged(e, n, idx, guard, block)
@@ -321,7 +321,7 @@ def _planned(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) 
 def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
     """A reduction whose results lie in lanes: its loops stay loops, the sums are vectors."""
     e._uniform(guard)
-    r = _planned(e, n, idx, guard, block)
+    r = planned(e, n, idx, guard, block)
     acc = e.name("a") + "@"
     e.kind[acc] = "v"
     block.lines.append(f"hy_v {acc} = HYV_B({identity(e, r.op, r.dtype)});")
@@ -352,110 +352,22 @@ def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block)
     best, where = e.name("a") + "@", e.name("w") + "@"
     e.kind[where] = "i"
     if x.shape[axis] > TAPS:
-        r = _planned(e, n, idx, guard, block)
+        r = planned(e, n, idx, guard, block)
         (v,) = r.loops
         inner = block.child([v])
         value = e.floats(r.element(inner))
-        loop = loop_nest([v], [*inner.lines, _better(n, best, where, value, f"HYV_IB((int)({text(r.position or Ix())}))")])
+        loop = loop_nest([v], [*inner.lines, better(n, best, where, value, f"HYV_IB((int)({text(r.position or Ix())}))")])
         block.lines += [f"hy_v {best} = HYV_B({identity(e, r.op[3:], F32)});", f"hy_vi {where} = {{0}};", *loop]
         return where
     spots = [(*idx[:axis], Ix(i), *idx[axis:]) for i in range(x.shape[axis])]
     values = [e.floats(e.value(x, at, block, guard)) for at in spots]
     block.lines.append(f"hy_v {best} = {values[0]}; hy_vi {where} = {{0}};")
-    block.lines += [_better(n, best, where, v, f"HYV_IB({i})") for i, v in enumerate(values[1:], 1)]
+    block.lines += [better(n, best, where, v, f"HYV_IB({i})") for i, v in enumerate(values[1:], 1)]
     return where
 
 
-def _better(n: Node, best: str, where: str, value: str, place: str) -> str:
+def better(n: Node, best: str, where: str, value: str, place: str) -> str:
     """A statement of a search: values that are beyond the best so far, or the first that is no number, with their places."""
     beyond = "LE" if n.attrs["op"] == "argmax" else "GE"
     return (f"{{ const hy_v x_ = {value}; const hy_m m_ = (hy_m)(HYV_NOT(HYV_{beyond}(x_, {best})) & HYV_EQ({best}, {best})); "
             f"{best} = HYV_SELECT(m_, x_, {best}); {where} = HYV_BITS(HYV_SELECT(m_, HYV_FLOAT({place}), HYV_FLOAT({where}))); }}")
-
-
-def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-    """A reduction to one number: vectors of partial results along the innermost axis."""
-    assert isinstance(e, VectorEmitter)
-    if e.lane(idx, guard) is not None:
-        raise Refused("a reduction in a lane")
-    if n.prim == "reduce" and n.dtype == F32 and n.args[0].dtype == F32 and not guard:
-        try:
-            return _reduce_vectors(e, n, idx, block)
-        except Refused:                                      # lines that were placed further out stay: they are right, perhaps used
-            pass
-    if n.prim == "argreduce" and n.args[0].dtype == F32 and not guard:
-        try:
-            return _arg_vectors(e, n, idx, block)
-        except Refused:
-            pass
-    return serial_reduce(e, n, idx, guard, block)
-
-
-def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
-    r = _planned(e, n, idx, (), block)
-    lane = r.loops[-1]
-    if lane.extent < (4 if e.width == 16 else e.width):
-        raise Refused("short")
-    e.lanes.add(lane)
-    blocks = [block]
-    for v in r.loops:
-        blocks.append(blocks[-1].child([v]))
-    inner = blocks[-1]
-    before = set(e.kept)
-    value = e.floats(r.element(inner))
-    for m, key in [(m, key) for m in e.keep for key in inner.memo if key[0] is m and m not in e.kept]:
-        e.remember(m, key[1], inner.memo[key], inner, block)
-    name = e.name("a")
-    unroll = 1 if lane.extent < 2 * e.width else 4 if len(inner.lines) < 8 and lane.extent >= 4 * e.width else 2
-    inner.lines += _accumulate(e, r, name, value)
-    out = [f"hy_v {', '.join(f'{name}_{q} = HYV_B({identity(e, r.op, r.dtype)})' for q in range(unroll))};"]
-    if r.op in ("max", "min"):
-        out.append("hy_m " + ", ".join(f"{name}n_{q} = {{0}}" for q in range(unroll)) + ";")
-    body = lane_loop(lane, inner.lines, e.width, unroll)
-    for depth in reversed(range(len(r.loops) - 1)):
-        body = loop_nest([r.loops[depth]], [*blocks[depth + 1].lines, *body])
-    block.lines += [*out, *body, *_joined(e, r, name, unroll)]
-    e.defined[name] = block
-    e.ready |= set(e.kept) - before
-    return name
-
-
-def _arg_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
-    """A search along the innermost axis: each lane finds its own, then the first of the best is taken."""
-    r = _planned(e, n, idx, (), block)
-    (lane,) = r.loops
-    if lane.extent < 2 * e.width:
-        raise Refused("short")
-    e.lanes.add(lane)
-    inner = block.child([lane])
-    value = e.floats(r.element(inner))
-    name, word = e.name("a"), r.op[3:]
-    worst = f"HYV_B({identity(e, word, F32)})"
-    unroll = 1 if lane.extent < 4 * e.width or len(inner.lines) > 8 else 2 if lane.extent < 16 * e.width else 4
-    inner.lines.append(_better(n, f"{name}@", f"{name}w@", f"HYV_KEEP@({value}, {worst})", f"HYV_COUNT + HYV_IB((int)({text(r.position or Ix())}))"))
-    block.lines += [f"hy_v {', '.join(f'{name}_{q} = {worst}' for q in range(unroll))};", f"hy_vi {', '.join(f'{name}w_{q} = {{0}}' for q in range(unroll))};",
-                    *lane_loop(lane, inner.lines, e.width, unroll),
-                    *(f"hyv_first_of(&{name}_0, &{name}w_0, {name}_{q}, {name}w_{q}, {int(word == 'min')});" for q in range(1, unroll)),
-                    f"const long {name} = hyv_first({name}_0, {name}w_0, {int(word == 'min')});"]
-    e.defined[name] = block
-    return name
-
-
-def _accumulate(e: VectorEmitter, r: Reduction, name: str, value: str) -> list[str]:
-    if r.op in ("sum", "prod"):
-        return [f"{name}@ {'+' if r.op == 'sum' else '*'}= HYV_KEEP@({value}, HYV_B({identity(e, r.op, r.dtype)}));"]
-    word = "MAX" if r.op == "max" else "MIN"
-    kept = f"HYV_KEEP@({value}, HYV_B({identity(e, r.op, r.dtype)}))"
-    return [f"{{ const hy_v x_ = {kept}; {name}n@ |= HYV_NAN(x_, x_); {name}@ = HYV_{word}({name}@, x_); }}"]
-
-
-def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]:
-    out, left = [], unroll
-    sign = {"sum": "{0} += {1};", "prod": "{0} *= {1};", "max": "{0} = HYV_MAX({0}, {1}); {2} |= {3};", "min": "{0} = HYV_MIN({0}, {1}); {2} |= {3};"}[r.op]
-    while left > 1:
-        left //= 2
-        out += [sign.format(f"{name}_{q}", f"{name}_{q + left}", f"{name}n_{q}", f"{name}n_{q + left}") for q in range(left)]
-    whole = f"hyv_{r.op}({name}_0)"
-    if r.op in ("max", "min"):
-        whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"
-    return [*out, f"const float {name} = {whole};"]
