@@ -136,7 +136,7 @@ class Rules:
             return "operand of a contraction, made of several arrays"
         if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
             return "computed where its convolution is, channels last"
-        if dot is not None and n.prim in ELEMENTWISE and not self._mask(n) and not self._apart(n, [k]):
+        if dot is not None and n.prim in ELEMENTWISE and not self._mask(n):
             if not all(u.bijective for u in uses):
                 return "kept as the epilogue of its contraction"
             if k.dot is not None or k.hoisted:
