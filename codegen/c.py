@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from importlib import resources
 from typing import Callable, Sequence
 
 from hybrid import collector
@@ -11,6 +10,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
+from hybrid.kernels import text as kernel_text
 from hybrid.passes.together import Group
 
 from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort
@@ -29,8 +29,7 @@ _HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.
 
 def prelude() -> str:
     """The text every C program begins with; it includes nothing."""
-    root = resources.files("hybrid.kernels")
-    return "".join((root / folder / name).read_text() for folder, name in _HEADERS) + _REDUCTIONS
+    return "".join(kernel_text(folder, name) for folder, name in _HEADERS) + _REDUCTIONS
 
 
 _REDUCTIONS = """

@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import re
-from importlib import resources
 from typing import Iterable, Sequence
 
 import numpy as np
 
 from hybrid.ir import Node
 from hybrid.ir.index import Var
+from hybrid.kernels import text as kernel_text
 
 F32 = np.dtype(np.float32)
 
@@ -31,7 +31,7 @@ def support(lanes: int, sources: Sequence[str] = ()) -> str:
     count = ", ".join(map(str, range(lanes)))
     return "\n".join([f"#define HYV_BYTES {lanes * 4}", f"#define HYV_B(x) ({{ float x_ = (x); (hy_v){{{copies}}}; }})",
                       f"#define HYV_IB(x) ({{ int x_ = (x); (hy_vi){{{copies}}}; }})", f"#define HYV_COUNT ((hy_vi){{{count}}})",
-                      *((resources.files("hybrid.kernels") / "c" / name).read_text() for name in ["vector.h", *(n for n, words in RARE.items() if _has(sources, words))])])
+                      *(kernel_text("c", name) for name in ["vector.h", *(n for n, words in RARE.items() if _has(sources, words))])])
 
 
 def _has(sources: Iterable[str], words: Iterable[str]) -> bool:

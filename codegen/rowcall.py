@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from importlib import resources
 from typing import Sequence
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.rowcall import ROW_KERNELS, own_shapes
+from hybrid.kernels import text as kernel_text
 
 from .cuda_pieces import Launch, PrintedCuda, function, names_of
 from .dialect import C, CUDA, Dialect
@@ -22,7 +22,7 @@ LANES = {"c": "#define HY_LANE 0\n#define HY_LANES 1\n#define HY_SYNC\n",
 
 @cache
 def _text(header: str) -> str:
-    return (resources.files("hybrid.kernels") / "include" / header).read_text()
+    return kernel_text("include", header)
 
 
 def support(kernels: Sequence[Kernel], d: Dialect) -> str:

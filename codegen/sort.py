@@ -4,13 +4,13 @@ network (Batcher 1968) over (key, index) pairs, which are all different, so that
 """
 from __future__ import annotations
 
-from importlib import resources
 from typing import Iterable
 
 from hybrid import dtype as dt
 from hybrid.ir import Node
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel
+from hybrid.kernels import text as kernel_text
 
 from .cuda_pieces import Launch, PrintedCuda, emitter, function, names_of
 from .dialect import C, CUDA
@@ -44,7 +44,7 @@ def _first(root: Node, x: str, y: str) -> str:
 
 def support(sources: Iterable[str]) -> str:
     """The text that sorting kernels call."""
-    return (resources.files("hybrid.kernels") / "c" / "sort.h").read_text() if any("hy_key_" in s or "hy_sort(" in s for s in sources) else ""
+    return kernel_text("c", "sort.h") if any("hy_key_" in s or "hy_sort(" in s for s in sources) else ""
 
 
 def _ordered(root: Node, x: str) -> str:

@@ -23,7 +23,8 @@ POWERS = ("0.5f", "2.0f", "-1.5f", "3.0f", "0.1f", "1.0000001f", "0.0f", "-0.0f"
           '__builtin_nanf("")')
 
 CHECK = r"""
-double exp(double), exp2(double), log(double), expm1(double), log1p(double), log2(double), log10(double), sin(double), cos(double), tanh(double), erf(double), sqrt(double), pow(double, double); int printf(const char *, ...);
+double exp(double), exp2(double), log(double), expm1(double), log1p(double), log2(double), log10(double);
+double sin(double), cos(double), tanh(double), erf(double), sqrt(double), pow(double, double); int printf(const char *, ...);
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static double softplus(double x) { return (x > 0 ? x : x <= 0 ? 0 : x) + log1p(exp(-__builtin_fabs(x))); }
 static double spacing(double want) {

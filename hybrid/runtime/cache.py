@@ -12,9 +12,6 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
-from typing import Any
-
-import hybrid.kernels
 
 from .. import config, forking
 
@@ -139,9 +136,3 @@ def tidy(where: Path, limit: int) -> int:
         if total <= limit * 4 // 5:
             break
     return total
-
-
-def kernel_text(*path: str) -> str:
-    """A file of hybrid.kernels, also from an archive."""
-    loader: Any = hybrid.kernels.__spec__.loader                 # importlib.resources would take longer to load than all else of a cached start
-    return loader.get_data(os.path.join(hybrid.kernels.__path__[0], *path)).decode()

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.kernels import text as kernel_text
+
 from .. import forking
 from ..errors import CompileError
 from . import plans, toolchain
-from .cache import kernel_text
 
 NAME = "hybrid_launcher"
 _lock = forking.LongLock()

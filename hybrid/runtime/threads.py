@@ -12,10 +12,11 @@ import weakref
 from pathlib import Path
 from typing import Any
 
+from hybrid.kernels import text as kernel_text
+
 from .. import config, forking
 from ..errors import CompileError
 from . import plans, toolchain
-from .cache import kernel_text
 from .net_ffi import ffi
 
 _pool: list[Any] = []
