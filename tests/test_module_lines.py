@@ -54,7 +54,7 @@ def _kinds(name: str) -> set[str]:
 @pytest.mark.parametrize("number", range(len(lines.LINES)), ids=lambda k: f"{k}-{re.sub(r'[^A-Za-z0-9]+', '-', lines.LINES[k]).strip('-')[:40]}")
 def test_line_against_mxnet(number: int) -> None:
     line = lines.LINES[number]
-    with mx.cpu():                                            # as recorded: devices are printed
+    with mx.cpu(), mx.name.NameManager():                     # as recorded: devices are printed, names are counted from 0
         found, wanted = json.loads(json.dumps(lines.run(mx, np, line))), RECORDED[line]
     if isinstance(wanted, list) and wanted[0] == "raises":
         assert found[0] == "raises" and wanted[1] in _kinds(found[1])
