@@ -15,7 +15,7 @@ from .ir.scan import items, scan
 from .lower import draws_of, drawn, lower_nodes
 from .ops.attributes import Attribute, Attrs
 from .ops.registry import REQUIRED, Int, Lowered, OpDef
-from .passes.loops import over
+from .passes.rewrite import over
 from .symnode import SymNode
 
 Entry = tuple[SymNode, int]

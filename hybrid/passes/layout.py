@@ -20,7 +20,7 @@ from ..ir.build import make
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import MOST_BYTES as WINOGRAD_BYTES
 from ..ir.winograd import by_rule
-from .rewrite import rebuild, replaced
+from .rewrite import over, rebuild
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
 LINE = (0, 2, 1)                                  # NCW -> NWC and back
@@ -363,9 +363,9 @@ class Conversion:
         slots = tuple(sorted(n.attrs["slot"] for n in order if n.prim == "input"))
         renamed: dict[Node, Node] = {self.program.inputs[s]: ir.input(i, self.program.inputs[s].shape, self.program.inputs[s].dtype) for i, s in enumerate(slots)}
         inputs = tuple(renamed[self.program.inputs[s]] for s in slots)
-        outputs = replaced(prepared, renamed)
+        outputs = over(prepared, renamed)
         main = Program((*self.program.inputs, *(place[n] for n in prepared)), (), ())
-        out = replaced(roots, place)
+        out = over(roots, place)
         k = len(self.program.outputs)
         main = Program(main.inputs, tuple(out[:k]), tuple((s, r) for (s, _), r in zip(self.program.updates, out[k:])))
         notes = [*self.notes, *(self.packs[n] if n in self.packs else f"{n!r} computed once" for n in prepared)]

@@ -15,9 +15,9 @@ from ..ir.build import make
 from ..ir.scan import STEPS, Body, Cotangents, count_of, stacked
 from .differentiate import cotangents
 from .fold import constant
-from .loops import key_of, over, reached
+from .loops import key_of, reached
 from .partition import LEAVES, choose
-from .rewrite import below, rebuild
+from .rewrite import below, over, rebuild
 
 Find = Callable[[Node], Node]
 Total = Callable[[Find, Find], Node]             # from what gives a value in all steps, and what gives its sum

@@ -13,8 +13,8 @@ from ..ir.build import make
 from ..ir.packed import conv, pack
 from ..ir.scan import Body, count_of
 from .layout import MOST_BYTES, Blocking
-from .loops import over, reached
-from .rewrite import rebuild
+from .loops import reached
+from .rewrite import over, rebuild
 
 LEAST_STEPS = 4                         # of a loop, from which packing pays where it is done at every call
 LEAST_DEPTH = 4                         # of a product

@@ -7,30 +7,14 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.scan import STEPS, Body, count_of, stacked
-from .rewrite import rebuild
+from .rewrite import over, rebuild
 
-FEW = 4                                 # rows up to which a product is done as dot products along its depth (codegen/contraction.py)
+FEW = 4                                 # rows up to which a product is done as dot products along its depth (codegen/dots.py)
 
 
 def reached(roots: Iterable[Node]) -> set[Node]:
     """All nodes below some nodes, themselves included."""
     return set(ir.toposort(roots))
-
-
-def over(roots: Sequence[Node], given: dict[Node, Node]) -> list[Node]:
-    """The roots with some nodes replaced."""
-    new = dict(given)
-    todo: list[tuple[Node, bool]] = [(r, False) for r in roots]
-    while todo:
-        n, done = todo.pop()
-        if n in new:
-            continue
-        if done:
-            new[n] = rebuild(n, [new[a] for a in n.args])
-        else:
-            todo.append((n, True))
-            todo += [(a, False) for a in n.args if a not in new]
-    return [new[r] for r in roots]
 
 
 def tidy(program: Program) -> Program:

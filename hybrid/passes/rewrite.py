@@ -33,13 +33,25 @@ def rewrite(roots: Iterable[Node], rules: dict[str, Sequence[Rule]]) -> list[Nod
     return [new[r] for r in roots]
 
 
+def over(roots: Sequence[Node], given: dict[Node, Node]) -> list[Node]:
+    """The roots with some nodes replaced."""
+    new = dict(given)
+    todo: list[tuple[Node, bool]] = [(r, False) for r in roots]
+    while todo:
+        n, done = todo.pop()
+        if n in new:
+            continue
+        if done:
+            new[n] = rebuild(n, [new[a] for a in n.args])
+        else:
+            todo.append((n, True))
+            todo += [(a, False) for a in n.args if a not in new]
+    return [new[r] for r in roots]
+
+
 def applied(program: ir.Program, arguments: Sequence[Node]) -> list[Node]:
     """The roots of a program (outputs, then update values) over other nodes in place of its inputs."""
-    new: dict[Node, Node] = dict(zip(program.inputs, arguments))
-    for n in program.order():
-        if n not in new:
-            new[n] = rebuild(n, [new[a] for a in n.args])
-    return [new[r] for r in program.roots]
+    return over(program.roots, dict(zip(program.inputs, arguments)))
 
 
 def below(roots: Sequence[Node], stops: set[Node]) -> set[Node]:
@@ -53,19 +65,3 @@ def below(roots: Sequence[Node], stops: set[Node]) -> set[Node]:
             if n not in stops:
                 todo += n.args
     return seen
-
-
-def replaced(roots: list[Node], new: dict[Node, Node]) -> list[Node]:
-    """Roots over other nodes in place of some."""
-    done = dict(new)
-    todo: list[tuple[Node, bool]] = [(r, False) for r in reversed(roots)]
-    while todo:
-        n, ready = todo.pop()
-        if n in done:
-            continue
-        if ready:
-            done[n] = rebuild(n, [done[a] for a in n.args])
-        else:
-            todo.append((n, True))
-            todo.extend((a, False) for a in n.args if a not in done)
-    return [done[r] for r in roots]
