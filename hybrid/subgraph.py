@@ -16,7 +16,7 @@ from .lower import draws_of, drawn, lower_nodes
 from .ops.attributes import Attribute, Attrs
 from .ops.registry import REQUIRED, Int, Lowered, OpDef
 from .passes.rewrite import over
-from .symnode import SymNode
+from .symnode import SymNode, in_order
 
 Entry = tuple[SymNode, int]
 
@@ -30,20 +30,7 @@ class Subgraph:
 
     def order(self) -> list[SymNode]:
         """Its operators and variables, inputs before users; none below the cuts."""
-        cut = {(id(n), k) for n, k in self.cuts}
-        seen: set[int] = set()
-        out: list[SymNode] = []
-        for root in self.roots:
-            stack: list[tuple[SymNode, bool]] = [(root[0], False)] if (id(root[0]), root[1]) not in cut else []
-            while stack:
-                n, done = stack.pop()
-                if done:
-                    out.append(n)
-                elif id(n) not in seen:
-                    seen.add(id(n))
-                    stack.append((n, True))
-                    stack += [(m, False) for m, k in reversed(n.inputs) if (id(m), k) not in cut and id(m) not in seen]
-        return out
+        return in_order(self.roots, self.cuts)
 
     def lower(self, given: Sequence[Node], train: bool, key: Node | None) -> tuple[list[Node], dict[int, Node]]:
         """Outputs for the operator's inputs, and new values of those that operators inside update, by number of the input."""

@@ -13,7 +13,7 @@ from .errors import AttributeValueError, HybridError, TraceError, user_location
 from .ops.registry import Attrs, OpDef, find, to_string
 from .scope import SCOPE, tracing
 from .symbol_inference import Inferring
-from .symnode import CONCRETE, SymNode, graph_text, known
+from .symnode import CONCRETE, SymNode, graph_text, in_order, known
 from .unevaluated import Unevaluated
 
 
@@ -129,19 +129,7 @@ class Symbol(Unevaluated, Inferring):
     # ---- the graph
     def nodes(self) -> list[SymNode]:
         """Every node below, inputs before users, depth first as MXNet orders them."""
-        seen: set[int] = set()
-        out: list[SymNode] = []
-        for head, _ in self.entries:
-            stack: list[tuple[SymNode, bool]] = [(head, False)]
-            while stack:
-                n, done = stack.pop()
-                if done:
-                    out.append(n)
-                elif id(n) not in seen:
-                    seen.add(id(n))
-                    stack.append((n, True))
-                    stack += [(m, False) for m, _ in reversed(n.inputs) if id(m) not in seen]
-        return out
+        return in_order(self.entries)
 
     def _variables(self) -> tuple[list[SymNode], list[SymNode]]:
         order = self.nodes()

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from . import dtype as dt
 from .errors import AttributeValueError
@@ -34,6 +34,24 @@ class SymNode:
     def outputs(self) -> int:
         """Number of outputs, hidden ones included."""
         return 1 if self.opdef is None else self.opdef.num_outputs(self.attrs)                  # type: ignore[arg-type]
+
+
+def in_order(roots: Iterable[tuple[SymNode, int]], cuts: Iterable[tuple[SymNode, int]] = ()) -> list[SymNode]:
+    """Every node below some outputs, inputs before users, depth first as MXNet orders them; none below the outputs of ``cuts``."""
+    cut = {(id(n), k) for n, k in cuts}
+    seen: set[int] = set()
+    out: list[SymNode] = []
+    for root, k in roots:
+        stack = [(root, False)] if (id(root), k) not in cut else []
+        while stack:
+            n, done = stack.pop()
+            if done:
+                out.append(n)
+            elif id(n) not in seen:
+                seen.add(id(n))
+                stack.append((n, True))
+                stack += [(m, False) for m, k in reversed(n.inputs) if id(m) not in seen and (id(m), k) not in cut]
+    return out
 
 
 def _noted(extra: Mapping[str, str]) -> tuple[Any, Any]:

@@ -39,20 +39,6 @@ def dense(units: int = 3, hybridized: bool = False) -> Any:
     return net
 
 
-def scaled_trainer(net: Any, optimizer: str = "sgd", **arguments: Any) -> Any:
-    trainer = gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.1, **arguments})
-    amp.init_trainer(trainer)
-    return trainer
-
-
-def backward(net: Any, trainer: Any, x: Any) -> Any:
-    with autograd.record():
-        loss = net(x).mean()
-        with amp.scale_loss(loss, trainer) as scaled:
-            scaled.backward()
-    return loss
-
-
 # ---- lists
 def test_the_names_are_mxnets() -> None:
     assert set(RECORDED["names"]) <= set(amp.__all__)

@@ -1,9 +1,7 @@
 """Whole nets on gpu(0): models that MXNet exported and nets in training, eagerly and hybridized, in three orders of threads."""
 from __future__ import annotations
 
-import json
-from pathlib import Path
-from typing import Any, Callable
+from typing import Callable
 
 import numpy as np
 import pytest
@@ -13,58 +11,31 @@ from hybrid import autograd, gluon, nd
 from hybrid.gluon import nn
 
 from .cuda_tools import orders
+from .golden_models import MODELS, compare, lenet, load, reads_the_digits
 
-DATA = Path(__file__).parent / "data"
-MODELS = sorted(p.name for p in (DATA / "zoo").iterdir() if (p / "meta.json").exists())
 pytestmark = pytest.mark.usefixtures("cuda_device")
-
-
-def compare(got: Any, expected: list[np.ndarray], what: str) -> None:
-    got = list(got) if isinstance(got, (list, tuple)) else [got]
-    assert len(got) == len(expected)
-    for mine, theirs in zip(got, expected, strict=True):
-        assert mine.ctx == mx.gpu(0)
-        values = mine.asnumpy()
-        assert values.shape == theirs.shape and values.dtype == theirs.dtype
-        np.testing.assert_allclose(values, theirs, rtol=1e-4, atol=1e-4 * np.abs(theirs).max(), err_msg=what)
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_exported_models(model: str) -> None:
     """MXNet's own outputs."""
-    folder = DATA / "zoo" / model
-    names = json.loads((folder / "meta.json").read_text())["input_names"]
-    net = gluon.SymbolBlock.imports(str(folder / "model-symbol.json"), names, str(folder / "model-0000.params"), ctx=mx.gpu(0))
-    inputs = [nd.array(np.load(folder / f"input_{k}.npy"), ctx=mx.gpu(0)) for k in range(len(names))]
-    expected = [np.load(folder / f"output_{k}.npy") for k in range(len(list(folder.glob("output_*.npy"))))]
-    compare(net(*inputs), expected, "eager")
+    net, inputs, expected, _ = load(model, mx.gpu(0))
+    found = net(*inputs)
+    assert all(y.ctx == mx.gpu(0) for y in (found if isinstance(found, (list, tuple)) else [found]))
+    compare(found, expected, "eager")
     net.hybridize(static_alloc=True, static_shape=True)
     for order in orders():
         compare(net(*inputs), expected, order)
 
 
-def lenet() -> tuple[gluon.SymbolBlock, nd.NDArray, np.ndarray, np.ndarray]:
-    digits = np.load(DATA / "digits.npz")
-    pixels = digits["images"].reshape(-1, 8, 8)[-360:].astype("float32") / 16
-    pixels = np.pad(pixels.repeat(3, axis=1).repeat(3, axis=2), ((0, 0), (2, 2), (2, 2)))[:, None]
-    net = gluon.SymbolBlock.imports(str(DATA / "lenet_digits-symbol.json"), ["data"], str(DATA / "lenet_digits-0025.params"), ctx=mx.gpu(0))
-    return net, nd.array(pixels, ctx=mx.gpu(0)), digits["labels"][-360:], np.load(DATA / "lenet_digits.test_logits.npy")
-
-
 @pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
 def test_lenet_reads_the_digits(hybridized: bool) -> None:
-    """338 of 360 right, logits MXNet's."""
-    net, pixels, labels, logits = lenet()
-    if hybridized:
-        net.hybridize()
-    got = net(pixels).asnumpy()
-    np.testing.assert_allclose(got, logits, atol=1e-4)
-    assert int((got.argmax(1) == labels).sum()) == 338
+    reads_the_digits(hybridized, mx.gpu(0))
 
 
 def test_lenet_in_every_order() -> None:
     """Values and gradients of a small batch."""
-    net, pixels, _, logits = lenet()
+    net, pixels, _, logits = lenet(mx.gpu(0))
     x = pixels[:6]
 
     def gradients() -> dict[str, np.ndarray]:

@@ -107,18 +107,23 @@ def gammaln(xp: Any, x: Any) -> Any:
         return xp.where(pole, xp.inf, value).astype(out)
 
 
+def _from_eight(xp: Any, v: Any, term: Callable[[Any], Any]) -> tuple[Any, Any, Any, Any]:
+    """Where to reflect, the argument z moved to 8 or more, 1 / z², and the sum of the recurrence's terms on the way."""
+    reflect = v < 0.5
+    z = xp.where(reflect, 1.0 - v, v)
+    passed = xp.zeros_like(v)
+    for _ in range(8):
+        low = z < 8.0
+        passed = passed + xp.where(low, term(z), 0.0)
+        z = xp.where(low, z + 1.0, z)
+    return reflect, z, 1.0 / (z * z), passed
+
+
 def digamma(xp: Any, x: Any) -> Any:
     """Derivative of log gamma: recurrence up to 8, then the asymptotic series (Abramowitz and Stegun 6.3.18)."""
     v, out = _as_float(x)
     with np.errstate(all="ignore"):
-        reflect = v < 0.5
-        z = xp.where(reflect, 1.0 - v, v)
-        value = xp.zeros_like(v)
-        for _ in range(8):
-            low = z < 8.0
-            value = value - xp.where(low, 1.0 / z, 0.0)
-            z = xp.where(low, z + 1.0, z)
-        i = 1.0 / (z * z)
+        reflect, z, i, value = _from_eight(xp, v, lambda z: -1.0 / z)
         value = value + xp.log(z) - 0.5 / z - i * (1 / 12 - i * (1 / 120 - i * (1 / 252 - i * (1 / 240 - i / 132))))
         value = xp.where(reflect, value - np.pi / xp.tan(np.pi * v), value)
         return value.astype(out)
@@ -128,14 +133,7 @@ def trigamma(xp: Any, x: Any) -> Any:
     """Derivative of digamma: recurrence up to 8, then the asymptotic series (Abramowitz and Stegun 6.4.12)."""
     v, out = _as_float(x)
     with np.errstate(all="ignore"):
-        reflect = v < 0.5
-        z = xp.where(reflect, 1.0 - v, v)
-        value = xp.zeros_like(v)
-        for _ in range(8):
-            low = z < 8.0
-            value = value + xp.where(low, 1.0 / (z * z), 0.0)
-            z = xp.where(low, z + 1.0, z)
-        i = 1.0 / (z * z)
+        reflect, z, i, value = _from_eight(xp, v, lambda z: 1.0 / (z * z))
         tail = i * (1 / 6 - i * (1 / 30 - i * (1 / 42 - i * (1 / 30 - i * (5 / 66 - i * 691 / 2730)))))
         value = value + 1.0 / z + 0.5 * i + tail / z
         value = xp.where(reflect, (np.pi / xp.sin(np.pi * v)) ** 2 - value, value)

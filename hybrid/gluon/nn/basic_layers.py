@@ -37,17 +37,21 @@ class _Container:
         for b in blocks:
             self.register_child(b)                                   # type: ignore[attr-defined]
 
-
-class Sequential(_Container, Block):
-    """Blocks one after another."""
-
-    def forward(self, x: Any, *args: Any) -> Any:
+    def _through(self, x: Any, *args: Any) -> Any:
+        """One child after another; the first takes all arguments, the next ones what the one before gives."""
         for block in self._children.values():
             x = block(x, *args)
             args = ()
             if isinstance(x, (tuple, list)):
                 args, x = tuple(x[1:]), x[0]
         return (x, *args) if args else x
+
+
+class Sequential(_Container, Block):
+    """Blocks one after another."""
+
+    def forward(self, x: Any, *args: Any) -> Any:
+        return self._through(x, *args)
 
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize the children; a warning when all could be one program."""
@@ -61,12 +65,7 @@ class HybridSequential(_Container, HybridBlock):
     """HybridBlocks one after another, compiled as one program. A subclass may define its own ``hybrid_forward``."""
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any) -> Any:     # type: ignore[override]
-        for block in self._children.values():
-            x = block(x, *args)
-            args = ()
-            if isinstance(x, (tuple, list)):
-                args, x = tuple(x[1:]), x[0]
-        return (x, *args) if args else x
+        return self._through(x, *args)
 
 
 def _results(block: Any, x: Any) -> list[Any]:

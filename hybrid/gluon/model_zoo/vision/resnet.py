@@ -57,49 +57,44 @@ class BottleneckV1(_BlockV1):
         self._shortcut(channels, stride, downsample, in_channels)
 
 
-class BasicBlockV2(HybridBlock):
+class _BlockV2(HybridBlock):
+    """x + a chain of convolutions, each behind a normalization and an activation; x goes through a 1x1 convolution behind the first
+    activation if the shapes differ (``downsample``).
+    """
+
+    def _layers(self, channels: int, stride: int, downsample: bool, in_channels: int, convolutions: Sequence[HybridBlock]) -> None:
+        self._length = len(convolutions)
+        for i, convolution in enumerate(convolutions, 1):
+            setattr(self, f"bn{i}", nn.BatchNorm())
+            setattr(self, f"conv{i}", convolution)
+        self.downsample = nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels) if downsample else None
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]  # noqa: N803
+        residual = x
+        for i in range(1, self._length + 1):
+            x = F.Activation(getattr(self, f"bn{i}")(x), act_type="relu")
+            if i == 1 and self.downsample:
+                residual = self.downsample(x)
+            x = getattr(self, f"conv{i}")(x)
+        return x + residual
+
+
+class BasicBlockV2(_BlockV2):
     """Normalization and activation before each of two 3x3 convolutions. Arguments as of BasicBlockV1."""
 
     def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
-        self.bn1 = nn.BatchNorm()
-        self.conv1 = _conv3x3(channels, stride, in_channels)
-        self.bn2 = nn.BatchNorm()
-        self.conv2 = _conv3x3(channels, 1, channels)
-        self.downsample = nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels) if downsample else None
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]  # noqa: N803
-        residual = x
-        x = F.Activation(self.bn1(x), act_type="relu")
-        if self.downsample:
-            residual = self.downsample(x)
-        x = self.conv1(x)
-        x = self.conv2(F.Activation(self.bn2(x), act_type="relu"))
-        return x + residual
+        self._layers(channels, stride, downsample, in_channels, [_conv3x3(channels, stride, in_channels), _conv3x3(channels, 1, channels)])
 
 
-class BottleneckV2(HybridBlock):
+class BottleneckV2(_BlockV2):
     """Normalization and activation before 1x1, 3x3 and 1x1 convolutions. Arguments as of BasicBlockV1."""
 
     def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
-        self.bn1 = nn.BatchNorm()
-        self.conv1 = nn.Conv2D(channels // 4, kernel_size=1, strides=1, use_bias=False)
-        self.bn2 = nn.BatchNorm()
-        self.conv2 = _conv3x3(channels // 4, stride, channels // 4)
-        self.bn3 = nn.BatchNorm()
-        self.conv3 = nn.Conv2D(channels, kernel_size=1, strides=1, use_bias=False)
-        self.downsample = nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels) if downsample else None
-
-    def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]  # noqa: N803
-        residual = x
-        x = F.Activation(self.bn1(x), act_type="relu")
-        if self.downsample:
-            residual = self.downsample(x)
-        x = self.conv1(x)
-        x = self.conv2(F.Activation(self.bn2(x), act_type="relu"))
-        x = self.conv3(F.Activation(self.bn3(x), act_type="relu"))
-        return x + residual
+        self._layers(channels, stride, downsample, in_channels,
+                     [nn.Conv2D(channels // 4, kernel_size=1, strides=1, use_bias=False), _conv3x3(channels // 4, stride, channels // 4),
+                      nn.Conv2D(channels, kernel_size=1, strides=1, use_bias=False)])
 
 
 class _ResNet(HybridBlock):
