@@ -7,9 +7,11 @@ earlier and overlaps the one before it instead of being smaller: elements are th
 from __future__ import annotations
 
 import math
+from typing import Callable
 
 import numpy as np
 
+from hybrid import ir
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text
 from hybrid.ir.kernel import Kernel
@@ -21,6 +23,7 @@ from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inne
 
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
 NEAR = 432 << 10                # bytes of packed rows that stay in a core's second cache beside a panel of columns
+TURN = 2                        # cycles to transpose an element of a matrix
 BLOCK = 4 << 20                 # bytes of packed columns that go with them in turn
 
 
@@ -32,6 +35,22 @@ def supported(k: Kernel) -> bool:
 def sum_dtype(dot: Node) -> np.dtype:
     """The dtype of products and sums: halves are multiplied and summed as float32."""
     return np.dtype(np.float32) if is_half(dot.dtype) else dot.dtype
+
+
+def turns(dot: Node, which: int, steps: int, target: Target) -> bool:
+    """Whether a product in a loop is done in fewer cycles if one of its matrices is transposed before all steps, that work included."""
+    axes = dot.attrs["contract"]
+    w, turned = dot.args[which], tuple((1 - a[0],) if i == which else a for i, a in enumerate(axes))
+    other = ir.dot(*(ir.input(i, a.shape[::-1] if i == which else a.shape, a.dtype) for i, a in enumerate(dot.args)), turned)
+    now, then = (_cycles(n, target) for n in (dot, other))
+    return now is not None and then is not None and then * steps + TURN * w.size < now * steps
+
+
+def _cycles(dot: Node, target: Target) -> float | None:
+    """Cycles of a product alone, its operands in memory; None where the templates do not take it."""
+    k = Kernel(dot, 0, (), dot=dot)
+    names = {n: f"p{i}" for i, n in enumerate([dot, *dot.args])}
+    return Contraction(k, "", list(names), names, target).form()[0] if supported(k) else None
 
 
 class Contraction(Dots):
@@ -53,11 +72,15 @@ class Contraction(Dots):
 
     def source(self) -> str:
         """C text of the kernel, its helper functions before it."""
+        _, form, m = self.form()
+        return form(m)
+
+    def form(self) -> tuple[float, Callable[[Matmul], str], Matmul]:
+        """The form that needs fewest cycles: their number, what prints it, the product as it sees it."""
         straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}           # halves are converted on the way into a panel
         plans = [matmul(self.dot, straight, swap) for swap in (False, True)]
         forms = [(self._role_cost(m), self._tiles, m) for m in plans] + [(cost, self._dots, m) for m in plans if (cost := self._dots_cost(m)) is not None]
-        _, form, m = min(forms, key=lambda f: f[0])
-        return form(m)
+        return min(forms, key=lambda f: f[0])
 
     # ---- which operand is packed
     def _role_cost(self, m: Matmul) -> float:

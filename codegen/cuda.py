@@ -9,7 +9,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.passes.together import Group
 
 from . import rowcall, scan, scan_cuda, sort
-from .cuda_contraction import print_contraction
+from .cuda_contraction import FEW, print_contraction
 from .cuda_flat import print_concat, print_flat, print_moves
 from .cuda_many import MOST_POINTERS, print_many
 from .cuda_pieces import SCRATCH, At, Launch, PrintedCuda, Scratch
@@ -60,6 +60,12 @@ def _print_group(kernels: Sequence[Kernel]) -> PrintedCuda:
 def joins(k: Kernel) -> bool:
     """Whether each thread of a kernel works by itself, so that it may share a launch."""
     return k.kind == "elementwise"
+
+
+def turns(dot: Node, which: int, steps: int) -> bool:
+    """Whether a product in a loop reads its matrix faster transposed: with few rows along the depth, with more along the columns."""
+    axis, w = dot.attrs["contract"][which][0], dot.args[which]
+    return (axis == 1) == (dot.size // max(w.shape[1 - axis], 1) > FEW)
 
 
 def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = ()) -> CudaText:

@@ -71,6 +71,21 @@ def test_short_loops_pack_parameters_alone() -> None:
         assert [n.prim for n in body(exe)].count("conv") == packed
 
 
+@pytest.mark.parametrize(("rows", "steps", "turned"), ((1, 40, True), (1, 9, False), (3, 40, True), (3, 1, False), (33, 40, True)),
+                         ids=("one_row", "one_row_few_steps", "few_rows", "one_step", "many_rows"))
+def test_matrices_in_doubles_are_transposed_where_counted_cycles_say_so(rows: int, steps: int, turned: bool) -> None:
+    """What is not packed is laid out as the form of its product that needs fewest cycles reads it."""
+    arrays = [a.astype(np.float64) for a in (random(steps, rows, 63), random(rows, 63), random(63, 63) * 0.1)]
+    x, h, w = leaves = [ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
+    last, _ = ir.loop(lambda state, parts, constants: ([ir.map("tanh", parts[0] + ir.dot(state[0], constants[0], ((1,), (1,))))], []), [h], [x], [w])
+    exe = cpu.compiled(Program(tuple(leaves), (last[0],)))
+    want = arrays[1]
+    for part in arrays[0]:
+        want = np.tanh(part + want @ arrays[2].T)
+    np.testing.assert_allclose(exe(arrays)[0], want, rtol=1e-10, atol=1e-12)
+    assert [n.prim for n in body(exe)].count("permute") == turned
+
+
 def test_parameters_are_packed_again_when_they_change() -> None:
     net = nn.HybridSequential()
     net.add(rnn.GRU(20))

@@ -1,4 +1,4 @@
-"""Passes over loops: what nobody reads is dropped, loops over the same steps are joined, weights are laid out as products read them."""
+"""Passes over loops: what nobody reads is dropped, loops over the same steps are joined."""
 from __future__ import annotations
 
 from typing import Any, Iterable, Sequence
@@ -8,8 +8,6 @@ from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.scan import STEPS, Body, count_of, stacked
 from .rewrite import over, rebuild
-
-FEW = 4                                 # rows up to which a product is done as dot products along its depth (codegen/dots.py)
 
 
 def reached(roots: Iterable[Node]) -> set[Node]:
@@ -131,42 +129,6 @@ class _Group:
         outputs = over([*(body.outputs[i] for i in live), *body.outputs[carries:carries + a["stops"]], *self.stacks.values()],
                        {body.inputs[i]: leaf for i, leaf in zip(numbers, leaves)})
         args = [new[self.loop.args[i]] for i in numbers]
-        made, args = laid_out(Body(tuple(leaves), tuple(outputs)), args, len(live) + len(parts))
         count = count_of(self.loop)
         args += [new[count]] if count is not None else []
-        return make("scan", tuple(args), body=made, carries=len(live), slices=len(parts), length=a["length"], reverse=a["reverse"], stops=a["stops"])
-
-
-def laid_out(body: Body, args: list[Node], first: int) -> tuple[Body, list[Node]]:
-    """Constant matrices of products transposed where another layout is read faster: once before the loop, not in every step.
-
-    With many rows the columns should be neighbours in memory, with few rows the elements along the depth.
-    """
-    uses: dict[Node, list[Node]] = {leaf: [] for leaf in body.inputs[first:] if leaf.ndim == 2}
-    for n in body.order():
-        for a in set(n.args):
-            if a in uses:
-                uses[a].append(n)
-    leaves, given, args = list(body.inputs), {}, list(args)
-    for i, w in enumerate(body.inputs):
-        if w not in uses or w in body.outputs or not uses[w] or not all(_better_turned(n, w) for n in uses[w]):
-            continue
-        leaves[i] = ir.input(i, (w.shape[1], w.shape[0]), w.dtype)
-        given[w] = ir.permute(leaves[i], (1, 0))
-        args[i] = ir.permute(args[i], (1, 0))
-    if not given:
-        return body, args
-    outputs = over(body.outputs, {**{leaf: leaf for leaf in body.inputs}, **given})
-    return Body(tuple(leaves), tuple(outputs)), args
-
-
-def _better_turned(n: Node, w: Node) -> bool:
-    """Whether a product with the matrix w would rather have it transposed."""
-    if n.prim != "dot" or n.args[0] is n.args[1] or n.attrs["batch"] != ((), ()):
-        return False
-    which = n.args.index(w)
-    axes = n.attrs["contract"][which]
-    if len(axes) != 1:
-        return False
-    rows = n.size // max(w.shape[1 - axes[0]], 1)
-    return (axes[0] == 1) == (rows > FEW)
+        return make("scan", tuple(args), body=Body(tuple(leaves), tuple(outputs)), carries=len(live), slices=len(parts), length=a["length"], reverse=a["reverse"], stops=a["stops"])

@@ -1,7 +1,7 @@
 """The pipeline: a list of passes from a traced program to fused kernels with a memory plan."""
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Callable
 
 from .. import collector
@@ -10,6 +10,7 @@ from ..ir.kernel import Fused
 from .fold import fold
 from .fuse import fuse
 from .layout import Blocking, Layout, layout
+from .loop_layout import loop_layout
 from .loop_products import loop_products
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
@@ -46,13 +47,15 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     packs: dict[Node, str] = {}
     if blocking is not None:
         current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)
+    if joining.turns is not None:
+        current = loop_layout(current, joining.turns)
     arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking, packs) if lasting and blocking is not None else Layout(current)
     verify_program(arranged.main, "layout")
     fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
     for k in fused.kernels:
         if k.kind == "loop":
             body = k.root.attrs["body"]
-            k.inner = plan(Program(body.inputs, body.outputs), blocking=blocking)
+            k.inner = plan(Program(body.inputs, body.outputs), replace(ALONE, turns=joining.turns), blocking=blocking)
             for n in [*(n for inner in k.inner.fused.kernels for n in inner.reads), *(n for n, _ in k.inner.fused.results)]:
                 if n.prim == "data":                   # constants of the body are arguments of the loop
                     k.reads.setdefault(n, [])

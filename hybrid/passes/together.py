@@ -10,6 +10,7 @@ from typing import Callable
 
 from ..ir import Node
 from ..ir.kernel import Fused, Kernel
+from .loop_layout import Turns
 
 MOST_TRIED = 16             # groups that a kernel tries to join
 MOST_ARENA = 1 << 18        # bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else memory
@@ -32,9 +33,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Joining:
-    """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all."""
+    """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all; and which
+    matrices it reads faster transposed.
+    """
     joins: Callable[[Kernel], bool]
     most: float = math.inf
+    turns: Turns | None = None
 
 
 ALONE = Joining(lambda k: False)

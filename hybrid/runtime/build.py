@@ -9,8 +9,8 @@ from typing import Mapping
 import numpy as np
 
 from hybrid.codegen import c as printer
-from hybrid.codegen import packed
-from hybrid.codegen.tiling import Alone
+from hybrid.codegen import contraction, packed
+from hybrid.codegen.tiling import Alone, Target
 from hybrid.codegen.lanes import Refused
 
 from .. import config
@@ -25,7 +25,7 @@ from .parts import parts_of
 from .recipe import Recipe
 from .report import Report, make_report, note_in_place
 
-JOINING = Joining(printer.joins)
+JOINING = Joining(printer.joins, turns=lambda n, which, steps: contraction.turns(n, which, steps, Target(toolchain.vector_bytes())))
 
 
 @dataclass

@@ -17,7 +17,7 @@ from ...passes.together import Joining
 from ..report import Report, make_report, note_in_place
 from . import driver as current_driver
 
-JOINING = Joining(printer.joins, printer.MOST_POINTERS)
+JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns)
 ALIGN = 16                      # bytes: kernels read and write whole vectors
 ONCE = ("elementwise", "contraction", "reduction", "row", "concat")      # kernels that write each element once, after they read there
 
