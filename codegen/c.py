@@ -24,7 +24,7 @@ from .lanes import support as vector_support
 from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, group_loops, loop_pragma, merged_axes, pointer_names, rename,
                     signature, store_side, work_of)
 
-_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "pool.h"))
+_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"), ("c", "pool.h"))
 
 
 def prelude() -> str:

@@ -1,4 +1,5 @@
-"""exp, log, tanh, erf, sigmoid, sin, pow and others as the C kernels compute them, beside the C library's doubles: within 2 ulp, NaN and infinity where they belong.
+"""exp, log, tanh, erf, sigmoid, sin, pow and others as the C kernels compute them, beside the C library's doubles: within 2 ulp, NaN and infinity where they belong;
+those of float64 within 2.5 ulp of long doubles.
 
 A sweep over floats of every exponent; HYBRID_ALL_FLOATS=1 takes every float there is (some minutes for each width).
 """
@@ -24,7 +25,8 @@ POWERS = ("0.5f", "2.0f", "-1.5f", "3.0f", "0.1f", "1.0000001f", "0.0f", "-0.0f"
 
 CHECK = r"""
 double exp(double), exp2(double), log(double), expm1(double), log1p(double), log2(double), log10(double);
-double sin(double), cos(double), tanh(double), erf(double), sqrt(double), pow(double, double); int printf(const char *, ...);
+double sin(double), cos(double), tanh(double), erf(double), sqrt(double), pow(double, double), atan(double), asin(double), acos(double), sinh(double), cosh(double);
+double asinh(double), acosh(double), atanh(double), cbrt(double); int printf(const char *, ...);
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static double softplus(double x) { return (x > 0 ? x : x <= 0 ? 0 : x) + log1p(exp(-__builtin_fabs(x))); }
 static double spacing(double want) {
@@ -45,6 +47,9 @@ static double spacing(double want) {
     printf("%s %.9g %.9g %ld %.9g\n", name, worst, at, wrong, odd); }
 #define EACH(name, f) static hy_v each_##name(hy_v x) { hy_v y; for (int i = 0; i < HYV_LANES; i++) y[i] = f(x[i]); return y; }
 EACH(exp, hy_expf) EACH(log, hy_logf) EACH(tanh, hy_tanhf) EACH(erf, hy_erff) EACH(sigmoid, hy_sigmoidf)
+#define VECTORS(name, f) static hy_v vectors_##name(hy_v x) { return HYV_EACH(f, x); }
+VECTORS(atan, hy_atanf) VECTORS(asin, hy_asinf) VECTORS(acos, hy_acosf) VECTORS(sinh, hy_sinhf) VECTORS(cosh, hy_coshf)
+VECTORS(asinh, hy_asinhf) VECTORS(acosh, hy_acoshf) VECTORS(atanh, hy_atanhf) VECTORS(cbrt, hy_cbrtf)
 #define POWER(x) hyv_pow(x, HYV_B(by))
 #define EXACT_POWER(x) pow(x, (double)by)
 static hy_v below(hy_v x) { return hyv_exp_below(HYV_MAX(HYV_B(-1.0f), HYV_MIN(HYV_B(0.0f), x))); }        /* further down it is less exact */
@@ -56,11 +61,69 @@ int main(void) {
     RUN("expm1", hyv_expm1, expm1) RUN("log1p", hyv_log1p, log1p) RUN("softplus", hyv_softplus, softplus) RUN("log2", hyv_log2, log2) RUN("log10", hyv_log10, log10)
     RUN("sin", hyv_sin, sin) RUN("cos", hyv_cos, cos) RUN("floor", HYV_FLOOR, __builtin_floor) RUN("ceil", HYV_CEIL, __builtin_ceil) RUN("trunc", HYV_TRUNC, __builtin_trunc)
     RUN("rint", HYV_RINT, __builtin_rint)
+    RUN("arctan", vectors_atan, atan) RUN("arcsin", vectors_asin, asin) RUN("arccos", vectors_acos, acos) RUN("sinh", vectors_sinh, sinh) RUN("cosh", vectors_cosh, cosh)
+    RUN("arcsinh", vectors_asinh, asinh) RUN("arccosh", vectors_acosh, acosh) RUN("arctanh", vectors_atanh, atanh) RUN("cbrt", vectors_cbrt, cbrt)
     const float powers[] = { POWERS };
     for (int k = 0; k < (int)(sizeof powers / sizeof *powers); k++) { const float by = powers[k]; RUN("pow", POWER, EXACT_POWER) }
     return 0;
 }
 """
+
+
+DOUBLES = r"""
+#define EXACT(f) long double f(long double);
+EXACT(expl) EXACT(expm1l) EXACT(tanhl) EXACT(sinhl) EXACT(coshl) EXACT(logl) EXACT(log2l) EXACT(log10l) EXACT(log1pl) EXACT(erfl) EXACT(atanl) EXACT(asinl) EXACT(acosl)
+EXACT(asinhl) EXACT(acoshl) EXACT(atanhl) EXACT(cbrtl)
+int printf(const char *, ...);
+static long double softplusl(long double x) { return (x > 0 ? x : x <= 0 ? 0 : x) + log1pl(expl(-__builtin_fabsl(x))); }
+static double spacing(double want) {
+    union { double f; unsigned long u; } a, b;
+    a.f = __builtin_fabs(want); b.u = a.u < 0x7feffffffffffffful ? a.u : 0x7feffffffffffffeul; a.u = b.u + 1;
+    return a.f - b.f;
+}
+static const double special[] = { 0, -0.0, 1, -1, __builtin_inf(), -__builtin_inf(), __builtin_nan(""), 5e-324, -5e-324, 1e-310, 2.2250738585072014e-308, 1.7976931348623157e308,
+    -1.7976931348623157e308, 0.5, -0.5, 710.4, -710.4, 710.5, 709.7, 709.8, 2, -2, 1e-20, 268435456.0, 268435457.0 };
+#define RUN(f, exact) { double worst = 0, at = 0, odd = 0; long wrong = 0; unsigned long s = 88172645463325252ul; \
+    for (long i = 0; i < COUNT; i++) { \
+        union { double f; unsigned long u; } x; s ^= s << 13; s ^= s >> 7; s ^= s << 17; \
+        x.u = s;                                                                        /* every exponent, then -8 ... 8, then -1 ... 1 */ \
+        if (i % 3) x.f = ((long)(s >> 11) - (1l << 52)) * (i % 3 == 1 ? 0x1p-49 : 0x1p-52); \
+        if (i < (long)(sizeof special / sizeof *special)) x.f = special[i]; \
+        const double y = f(x.f); const long double want = exact(x.f); const double near = (double)want; \
+        if (near - near != 0 || y - y != 0) { if (near != y && (near == near || y == y)) { wrong++; odd = x.f; } continue; } \
+        if (near == 0 && y == 0 && __builtin_signbit(near) != __builtin_signbit(y)) { wrong++; odd = x.f; } \
+        const double d = (double)(__builtin_fabsl(y - want) / spacing(near)); \
+        if (d > worst) { worst = d; at = x.f; } } \
+    printf("%s %.9g %.17g %ld %.17g\n", #f, worst, at, wrong, odd); }
+int main(void) {
+    RUN(hy_exp, expl) RUN(hy_expm1, expm1l) RUN(hy_tanh, tanhl) RUN(hy_sinh, sinhl) RUN(hy_cosh, coshl) RUN(hy_log, logl) RUN(hy_log2, log2l) RUN(hy_log10, log10l)
+    RUN(hy_log1p, log1pl) RUN(hy_softplus, softplusl) RUN(hy_erf, erfl) RUN(hy_atan, atanl) RUN(hy_asin, asinl) RUN(hy_acos, acosl) RUN(hy_asinh, asinhl)
+    RUN(hy_acosh, acoshl) RUN(hy_atanh, atanhl) RUN(hy_cbrt, cbrtl)
+    return 0;
+}
+"""
+
+
+def _run(cc: str, text: str, folder: Path) -> list[list[str]]:
+    """The words of every line that a C program prints."""
+    (folder / "check.c").write_text(text)
+    flags = [f for f in (*toolchain.FLAGS, *toolchain.machine_flags(cc)) if f not in ("-shared", "-fPIC")]
+    built = subprocess.run([cc, *flags, str(folder / "check.c"), "-o", str(folder / "check"), "-lm"], capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr[-3000:]
+    ran = subprocess.run([str(folder / "check")], capture_output=True, text=True, check=True)
+    return [line.split() for line in ran.stdout.splitlines()]
+
+
+def test_doubles(tmp_path: Path) -> None:
+    """Functions of float64 beside the C library's long doubles: within 3 ulp, with signed zeros, NaN and infinity."""
+    cc = toolchain.compiler()
+    if cc is None or np.finfo(np.longdouble).nmant < 60:
+        pytest.skip("no C compiler, or no numbers of more digits here")
+    lines = _run(cc, printer.prelude() + DOUBLES.replace("COUNT", "3000000" if STEP == 1 else "200000"), tmp_path)
+    assert len(lines) == 18
+    for name, worst, at, wrong, odd in lines:
+        assert float(worst) <= 2.5, f"{name}: {worst} ulp at {at}"
+        assert int(wrong) == 0, f"{name}: NaN, infinity or the sign of zero is wrong for {wrong} doubles, such as {odd}"
 
 
 @pytest.mark.parametrize("width", (64, 32, 16), ids=str)
@@ -69,13 +132,8 @@ def test_every_exponent(width: int, tmp_path: Path) -> None:
     if cc is None or width > toolchain.vector_bytes():
         pytest.skip("no C compiler, or no vectors of this width here")
     text = CHECK.replace("STEP", f"{STEP}ul").replace("POWERS", ", ".join(POWERS))
-    (tmp_path / "check.c").write_text(printer.prelude() + lanes.support(width // 4, ["hyv_pow(", "hyv_log1p("]) + text)
-    flags = [f for f in (*toolchain.FLAGS, *toolchain.machine_flags(cc)) if f not in ("-shared", "-fPIC")]
-    built = subprocess.run([cc, *flags, str(tmp_path / "check.c"), "-o", str(tmp_path / "check"), "-lm"], capture_output=True, text=True, check=False)
-    assert built.returncode == 0, built.stderr[-3000:]
-    ran = subprocess.run([str(tmp_path / "check")], capture_output=True, text=True, check=True)
-    lines = [line.split() for line in ran.stdout.splitlines()]
-    assert len(lines) == 24 + len(POWERS)
+    lines = _run(cc, printer.prelude() + lanes.support(width // 4, ["hyv_pow(", "hyv_log1p("]) + text, tmp_path)
+    assert len(lines) == 33 + len(POWERS)
     for name, worst, at, wrong, odd in lines:
         assert float(worst) <= (2.4 if name in ("two_to", "exp_below") else 2), f"{name}: {worst} ulp at {at}"
         assert int(wrong) == 0, f"{name}: NaN or infinity is wrong for {wrong} floats, such as {odd}"

@@ -102,36 +102,36 @@ _row("pow", 2, special.power, "__builtin_pow{f}({0}, {1})",
 _row("sqrt", 1, "sqrt", _fn("sqrt"), lambda g, y, a: (g * 0.5 / y,), "float", cuda=_cu("sqrt"), cost=6)
 _row("rsqrt", 1, lambda xp, a: 1 / xp.sqrt(a), "(1 / __builtin_sqrt{f}({0}))", lambda g, y, a: (g * -0.5 * y * y * y,),
      "float", cuda="(1 / sqrt{f}({0}))", cost=8)
-_row("cbrt", 1, "cbrt", _fn("cbrt"), lambda g, y, a: (g / (3 * y * y),), "float", cuda=_cu("cbrt"), cost=30)
-_row("rcbrt", 1, lambda xp, a: 1 / xp.cbrt(a), "(1 / __builtin_cbrt{f}({0}))", lambda g, y, a: (-g * y / (3 * a),),
+_row("cbrt", 1, "cbrt", "hy_cbrt{f}({0})", lambda g, y, a: (g / (3 * y * y),), "float", cuda=_cu("cbrt"), cost=30)
+_row("rcbrt", 1, lambda xp, a: 1 / xp.cbrt(a), "(1 / hy_cbrt{f}({0}))", lambda g, y, a: (-g * y / (3 * a),),
      "float", cuda="(1 / cbrt{f}({0}))", cost=30)
 _row("exp", 1, "exp", "hy_exp{f}({0})", lambda g, y, a: (g * y,), "float", cuda=_cu("exp"), cost=12)
-_row("expm1", 1, "expm1", _fn("expm1"), lambda g, y, a: (g * (y + 1),), "float", cuda=_cu("expm1"), cost=30)
+_row("expm1", 1, "expm1", "hy_expm1{f}({0})", lambda g, y, a: (g * (y + 1),), "float", cuda=_cu("expm1"), cost=30)
 _row("log", 1, "log", "hy_log{f}({0})", lambda g, y, a: (g / a,), "float", cuda=_cu("log"), cost=14)
-_row("log1p", 1, "log1p", _fn("log1p"), lambda g, y, a: (g / (a + 1),), "float", cuda=_cu("log1p"), cost=30)
-_row("log2", 1, "log2", _fn("log2"), lambda g, y, a: (g / (a * 0.6931471805599453),), "float", cuda=_cu("log2"), cost=30)
-_row("log10", 1, "log10", _fn("log10"), lambda g, y, a: (g / (a * 2.302585092994046),), "float", cuda=_cu("log10"), cost=30)
+_row("log1p", 1, "log1p", "hy_log1p{f}({0})", lambda g, y, a: (g / (a + 1),), "float", cuda=_cu("log1p"), cost=30)
+_row("log2", 1, "log2", "hy_log2{f}({0})", lambda g, y, a: (g / (a * 0.6931471805599453),), "float", cuda=_cu("log2"), cost=30)
+_row("log10", 1, "log10", "hy_log10{f}({0})", lambda g, y, a: (g / (a * 2.302585092994046),), "float", cuda=_cu("log10"), cost=30)
 
 # ---- trigonometric and hyperbolic
 _row("sin", 1, "sin", _fn("sin"), lambda g, y, a: (g * _m("cos", a),), "float", cuda=_cu("sin"), cost=30)
 _row("cos", 1, "cos", _fn("cos"), lambda g, y, a: (-g * _m("sin", a),), "float", cuda=_cu("cos"), cost=30)
 _row("tan", 1, "tan", _fn("tan"), lambda g, y, a: (g * (y * y + 1),), "float", cuda=_cu("tan"), cost=40)
-_row("arcsin", 1, "arcsin", _fn("asin"), lambda g, y, a: (g * _m("rsqrt", 1 - a * a),), "float", cuda=_cu("asin"), cost=30)
-_row("arccos", 1, "arccos", _fn("acos"), lambda g, y, a: (-g * _m("rsqrt", 1 - a * a),), "float", cuda=_cu("acos"), cost=30)
-_row("arctan", 1, "arctan", _fn("atan"), lambda g, y, a: (g / (a * a + 1),), "float", cuda=_cu("atan"), cost=30)
+_row("arcsin", 1, "arcsin", "hy_asin{f}({0})", lambda g, y, a: (g * _m("rsqrt", 1 - a * a),), "float", cuda=_cu("asin"), cost=30)
+_row("arccos", 1, "arccos", "hy_acos{f}({0})", lambda g, y, a: (-g * _m("rsqrt", 1 - a * a),), "float", cuda=_cu("acos"), cost=30)
+_row("arctan", 1, "arctan", "hy_atan{f}({0})", lambda g, y, a: (g / (a * a + 1),), "float", cuda=_cu("atan"), cost=30)
 _row("arctan2", 2, "arctan2", "__builtin_atan2{f}({0}, {1})", rule="float", cuda="atan2{f}({0}, {1})", cost=40,
      vjp=lambda g, y, a, b: (g * b / (a * a + b * b), -g * a / (a * a + b * b)))
 _row("hypot", 2, "hypot", "__builtin_hypot{f}({0}, {1})", lambda g, y, a, b: (g * a / y, g * b / y), "float",
      cuda="hypot{f}({0}, {1})", cost=20)
-_row("sinh", 1, "sinh", _fn("sinh"), lambda g, y, a: (g * _m("cosh", a),), "float", cuda=_cu("sinh"), cost=30)
-_row("cosh", 1, "cosh", _fn("cosh"), lambda g, y, a: (g * _m("sinh", a),), "float", cuda=_cu("cosh"), cost=30)
+_row("sinh", 1, "sinh", "hy_sinh{f}({0})", lambda g, y, a: (g * _m("cosh", a),), "float", cuda=_cu("sinh"), cost=30)
+_row("cosh", 1, "cosh", "hy_cosh{f}({0})", lambda g, y, a: (g * _m("sinh", a),), "float", cuda=_cu("cosh"), cost=30)
 _row("tanh", 1, "tanh", "hy_tanh{f}({0})", lambda g, y, a: (g * (1 - y * y),), "float", cuda=_cu("tanh"), cost=20)
-_row("arcsinh", 1, "arcsinh", _fn("asinh"), lambda g, y, a: (g * _m("rsqrt", a * a + 1),), "float", cuda=_cu("asinh"), cost=30)
-_row("arccosh", 1, "arccosh", _fn("acosh"), lambda g, y, a: (g * _m("rsqrt", a * a - 1),), "float", cuda=_cu("acosh"), cost=30)
-_row("arctanh", 1, "arctanh", _fn("atanh"), lambda g, y, a: (g / (1 - a * a),), "float", cuda=_cu("atanh"), cost=30)
+_row("arcsinh", 1, "arcsinh", "hy_asinh{f}({0})", lambda g, y, a: (g * _m("rsqrt", a * a + 1),), "float", cuda=_cu("asinh"), cost=30)
+_row("arccosh", 1, "arccosh", "hy_acosh{f}({0})", lambda g, y, a: (g * _m("rsqrt", a * a - 1),), "float", cuda=_cu("acosh"), cost=30)
+_row("arctanh", 1, "arctanh", "hy_atanh{f}({0})", lambda g, y, a: (g / (1 - a * a),), "float", cuda=_cu("atanh"), cost=30)
 _row("sigmoid", 1, lambda xp, a: 1 / (1 + xp.exp(-a)), "hy_sigmoid{f}({0})", lambda g, y, a: (g * y * (1 - y),),
      "float", cuda="(1 / (1 + exp{f}(-{0})))", cost=16)
-_row("softplus", 1, special.softplus, "(hy_max({0}, 0) + __builtin_log1p{f}(hy_exp{f}(-__builtin_fabs{f}({0}))))",
+_row("softplus", 1, special.softplus, "hy_softplus{f}({0})",
      lambda g, y, a: (g * _m("sigmoid", a),), "float", cuda="(hy_max({0}, 0) + log1p{f}(exp{f}(-fabs{f}({0}))))", cost=40)
 
 # ---- special functions

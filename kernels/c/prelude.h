@@ -25,20 +25,21 @@ HY_FN hy_half hy_store_half(float f) {
 }
 
 // exp: 2^n (1 + r + r^2 q(r)), Cody-Waite reduction, minimax q of degree 4; 1 ulp. Overflow to inf, gradual underflow; NaN
-// fails both comparisons and stays.
-HY_FN float hy_expf(float x) {
+// fails both comparisons and stays. more: a power of two besides.
+HY_FN float hy_expf_by(float x, int more) {
     float c = x < -104.0f ? -104.0f : x;
-    c = c > 89.0f ? 89.0f : c;
+    c = c > 90.0f ? 90.0f : c;
     float n = c * 1.44269504088896341f + 12582912.0f;        // round to nearest by the float's own end
     union hy_bits k, s1, s2; k.f = n; n -= 12582912.0f;
     float r = c - n * 0.693359375f; r += n * 2.12194440e-4f;
     float p = r * 1.38145e-3f + 8.36878e-3f;
     p = p * r + 4.1668390e-2f; p = p * r + 1.6666520e-1f; p = p * r + 4.9999993e-1f;
     p = p * (r * r) + r + 1.0f;
-    int e = k.i - 0x4B400000, h = e >> 1;                    // two factors: n reaches 128 and -150
+    int e = k.i - 0x4B400000 + more, h = e >> 1;             // two factors: n reaches 130 and -150
     s1.i = (h + 127) << 23; s2.i = (e - h + 127) << 23;
     return p * s1.f * s2.f;
 }
+HY_FN float hy_expf(float x) { return hy_expf_by(x, 0); }
 // log: mantissa in [sqrt(1/2), sqrt 2), polynomial after Cephes; 1 ulp; subnormals by scaling.
 HY_FN float hy_logf(float x) {
     int tiny = x < 1.17549435e-38f;
@@ -102,6 +103,3 @@ HY_FN double hy_exp(double x) {
     return p * s1.f * s2.f;
 }
 HY_FN double hy_sigmoid(double x) { double e = hy_exp(-__builtin_fabs(x)); return (x < 0 ? e : 1.0) / (1.0 + e); }
-#define hy_log __builtin_log
-#define hy_tanh __builtin_tanh
-#define hy_erf __builtin_erf

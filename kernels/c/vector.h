@@ -10,6 +10,9 @@ typedef int hy_viu __attribute__((vector_size(HYV_BYTES), aligned(4)));
 #define HYV_STORE(p, v) (*(hy_vu *)(p) = (v))
 #define HYV_BITS(v) ((hy_vi)(v))
 #define HYV_FLOAT(v) ((hy_v)(v))
+// a function of floats without branches, of every element: the compiler makes it one of vectors
+#define HYV_EACH(f, x) ({ union { hy_v v; float each[HYV_LANES]; } a_ = { x }, b_; \
+    _Pragma("omp simd") for (int i_ = 0; i_ < HYV_LANES; i_++) b_.each[i_] = f(a_.each[i_]); b_.v; })
 
 // s such that 1 / (s * d) is a normal number for every normal or subnormal d
 HY_FN float hy_scale(float d) {
