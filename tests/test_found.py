@@ -115,3 +115,13 @@ def test_what_tells_no_sizes(argument: Any) -> None:
 def test_results_that_are_no_arrays_of_hybrid() -> None:
     with pytest.raises(TraceError, match="returns something that is neither"):
         mx.hybridize(lambda x: np.ones(3))(nd.ones(2))
+
+
+def test_large_results_have_their_own_shape_at_every_call() -> None:
+    """Memory of large results is given by a pool; what is stored as (1024, 300) and returned as (307200,) is that at the second call too."""
+    f = mx.hybridize(lambda x: nd.reshape(nd.sqrt(x) + 1, (-1,)))
+    x = nd.array(np.arange(1024 * 300).reshape(1024, 300))
+    for _ in range(3):
+        got = f(x)
+        assert got.shape == (1024 * 300,)
+        np.testing.assert_allclose(got.asnumpy(), np.sqrt(np.arange(1024 * 300)) + 1, rtol=1e-6)
