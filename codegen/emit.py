@@ -14,6 +14,7 @@ from hybrid.ir.primitives import reduce_identity
 from hybrid.ir.scalar import SCALARS
 
 from .dialect import Dialect, is_half
+from .picked import picked
 
 Key = tuple[Node, Index, Guard]
 Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]
@@ -161,7 +162,7 @@ class Emitter:
         if n.prim == "random_bits":
             return self._random(n, idx, guard, block)
         if n.prim in ("reduce", "dot", "argreduce", "unwindow"):
-            return (self.reducer or serial_reduce)(self, n, idx, guard, block)
+            return picked(self, n, idx, guard, block) or (self.reducer or serial_reduce)(self, n, idx, guard, block)
         raise NotImplementedError(f"{n.prim} inside a kernel")
 
     def _rounded(self, n: Node, value: str) -> str:
