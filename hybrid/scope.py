@@ -11,6 +11,7 @@ class Scope(threading.local):
     def __init__(self) -> None:
         self.recording = False
         self.symbolic = False                # sym.zeros and the like: operators without inputs make Symbols
+        self.exporting = False               # a block's graph is made for a file: its parameters' arrays are variables
         self.shadows = False                 # only shapes are found out: arrays may meet Symbols
         self.training = False
         self.np_array = False

@@ -60,10 +60,12 @@ class HybridBlock(Block):
                 if out is not None:
                     return out
         if SCOPE.traces or not args or isinstance(first_array(args), Symbol):
+            self._told_shapes(*args, **kwargs)
             return super().__call__(*args, **kwargs)
         if d["_form"] is None:
             d["_form"] = _form_of(args, kwargs)
         if not d["_active"]:
+            self._told_shapes(*args, **kwargs)
             return super().__call__(*args, **kwargs)
         if not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]:
             return d["_engine"](*args, **kwargs)
@@ -100,8 +102,21 @@ class HybridBlock(Block):
         for p in self._reg_params.values():
             p._finish_deferred_init()
 
+    def _told_shapes(self, *args: Any, **kwargs: Any) -> None:
+        """Call a subclass's own ``infer_shape`` where shapes of its parameters are not known yet, and those of the inputs are."""
+        if type(self).infer_shape is HybridBlock.infer_shape or all(known(p.shape) and 0 not in p.shape for p in self._reg_params.values()):
+            return
+        first = first_array((args, kwargs))
+        if first is not None and known(first.shape):
+            self.infer_shape(*args, **kwargs)
+            if isinstance(first, NDArray):
+                for p in self._reg_params.values():
+                    p._finish_deferred_init()
+
     def infer_shape(self, *args: Any, **kwargs: Any) -> None:
-        """Find out the shapes of its parameters, and of the layers' below, from inputs."""
+        """Find out the shapes of its parameters, and of the layers' below, from inputs. A block whose parameters' shapes do not follow from
+        its operators overrides it: ``def infer_shape(self, x): self.weight.shape = (self.units, x.shape[1])``.
+        """
         if self._reg_params:
             self._infer_own(*args, **kwargs)
         trace = Trace(getattr(first_array(args), "context", current_context()), False)
@@ -185,6 +200,7 @@ class HybridBlock(Block):
 
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         self.__dict__["_form"] = _form_of(args, kwargs)            # the newest kind of call is what is exported
+        self._told_shapes(*args, **kwargs)
         return self.forward(*args, **kwargs)
 
     def _version_now(self) -> Any:
@@ -271,10 +287,11 @@ class HybridBlock(Block):
                 v._one()[0].info, v._one()[0].holder = [info], CONCRETE
             args, kwargs = unflatten(form[0], iter(inputs))
             old, SCOPE.symbolic = SCOPE.symbolic, SCOPE.np_array   # F.np has arrays and Symbols in one: without inputs it makes Symbols here
+            SCOPE.exporting = True
             try:
                 out = self.forward(*args, **kwargs)
             finally:
-                SCOPE.symbolic = old
+                SCOPE.symbolic, SCOPE.exporting = old, False
             leaves: list[Any] = []
             flatten(out, lambda v: isinstance(v, Symbol), leaves)
             self.__dict__["_exported"] = version, leaves[0] if len(leaves) == 1 else Group(leaves)

@@ -169,8 +169,9 @@ class Parameter:
         if self._deferred is None:
             return
         if not shape_known(self._shape):
-            raise DeferredInitializationError(f"Parameter {self.name!r}: its shape {self._shape} is still not known. "
-                                             "Sizes of 0 come from the first call: give it an array with no axis of length 0 there, or name them (in_units, in_channels)")
+            raise DeferredInitializationError(f"Parameter {self.name!r}: its shape {self._shape} is still not known. Sizes of 0 come from the first call: "
+                                              "give it an array with no axis of length 0 there, or name them (in_units, in_channels); "
+                                              "a block of your own may set them in its infer_shape(self, x)")
         init, contexts, default, data = self._deferred
         self._make(init, contexts, default, data)
 
@@ -196,7 +197,7 @@ class Parameter:
         trace = tracing()
         if trace is not None:
             return trace.parameter(self)
-        return self._check(ctx)
+        return self.var() if SCOPE.exporting else self._check(ctx)
 
     def row_sparse_data(self, row_id: Any) -> Any:
         """The array on ``row_id``'s device, for a parameter of stype row_sparse: all rows, since parameters are dense."""

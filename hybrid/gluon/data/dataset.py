@@ -103,6 +103,30 @@ class _TransformFirst:
         return (self._fn(x), *rest) if rest else self._fn(x)
 
 
+class _DownloadedDataset(Dataset):
+    """Pictures and labels that fit into memory: the base of datasets from files. Subclasses set ``_data`` and ``_label`` in ``_get_data``.
+
+    root: the folder of the files, made when it is not there. transform: called with (data, label) of a sample.
+    """
+
+    def __init__(self, root: str, transform: Callable[[Any, Any], Any] | None = None):
+        self._root, self._transform = os.path.expanduser(os.fspath(root)), transform
+        self._data: Any = None
+        self._label: Any = None
+        os.makedirs(self._root, exist_ok=True)
+        self._get_data()
+
+    def _get_data(self) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _get_data(self), which sets self._data and self._label")
+
+    def __getitem__(self, idx: Any) -> Any:
+        sample = self._data[idx], self._label[idx]
+        return self._transform(*sample) if self._transform is not None else sample
+
+    def __len__(self) -> int:
+        return len(self._label)
+
+
 class _SampledDataset(Dataset):
     def __init__(self, dataset: Any, sampler: Sampler):
         self._dataset, self._sampler = dataset, sampler

@@ -26,7 +26,7 @@ def default_root(name: str) -> str:
     return os.path.join(os.environ.get("MXNET_HOME") or os.path.join("~", ".mxnet"), "datasets", name)
 
 
-class _FileDataset(dataset.Dataset):
+class _FileDataset(dataset._DownloadedDataset):
     """Pictures and labels that fit into memory. ``root`` holds the files; nothing is fetched."""
 
     folder, source = "", ""
@@ -47,13 +47,6 @@ class _FileDataset(dataset.Dataset):
     def _missing(self, names: Sequence[str]) -> FileNotFoundError:
         return FileNotFoundError(f"{type(self).__name__}: {' or '.join(names)} is not in {self._root}. Nothing is downloaded; fetch the file from "
                                  f"{self.source} and put it there, or give the folder where it is: {type(self).__name__}(root=...)")
-
-    def __getitem__(self, idx: Any) -> Any:
-        sample = self._data[idx], self._label[idx]
-        return self._transform(*sample) if self._transform is not None else sample
-
-    def __len__(self) -> int:
-        return len(self._label)
 
 
 def _contents(path: str) -> bytes:
