@@ -33,7 +33,7 @@ def test_pick_reads_one_element(shape: tuple[int, ...], axis: int, dtype: str) -
     for mode in ("clip", "wrap"):
         got, want, source = both(lambda x, i: nd.pick(x, i, axis=axis, mode=mode), x, i)       # noqa: B023
         np.testing.assert_array_equal(got, want)
-        assert "hy_clamp(" in source.split("void net(")[0].split("static void k0(")[-1]
+        assert n == 1 or "hy_clamp(" in source.split("void net(")[0].split("static void k0(")[-1]
 
 
 def test_pick_after_a_softmax_and_beside_no_numbers() -> None:
