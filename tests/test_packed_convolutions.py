@@ -325,6 +325,20 @@ def test_filters_as_large_as_the_picture(pictures: int, channels: int, size: tup
     compare(exe(arrays), exact(p, arrays))
 
 
+@pytest.mark.parametrize(("size", "before"), (((1, 1), (1, 1)), ((1, 2), (0, 3)), ((3, 5), (2, 1))), ids=("one", "line", "picture"))
+def test_filters_as_large_as_the_padded_picture(size: tuple[int, int], before: tuple[int, int]) -> None:
+    """The part of the filters that meets zeros alone is never read."""
+    kernel = tuple(d + 2 * b for d, b in zip(size, before))
+    arrays = [random(2, 33, *size), random(17, 33, *kernel)]
+    leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
+    p = Program(leaves, (convolution(*leaves, (1, 1), (1, 1), before, 1),))
+    for lasting in (frozenset[int](), frozenset({1})):
+        p.memo["lasting"] = lasting
+        exe = cpu.compiled(p)
+        assert not any(n.prim in ("window", "pad") for k in exe.planned.fused.kernels for n in k.members)
+        compare(exe(arrays), exact(p, arrays))
+
+
 @pytest.mark.parametrize("pictures", (1, 3, 17), ids=str)
 def test_a_mean_is_divided_where_it_is_summed(pictures: int) -> None:
     """The product that reads a mean over pictures reads finished numbers: one row of them is no panel of vectors."""

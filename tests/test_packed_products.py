@@ -113,8 +113,20 @@ def test_parameters_that_change() -> None:
     assert "weights [40, 24] packed as" in str(net.report())
 
 
+def test_one_row_of_large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights that do not stay in a core's cache are read one after another, as they are packed."""
+    monkeypatch.undo()
+    arrays = [random(1, 521), random(523, 521), random(523)]
+    leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
+    p = Program(leaves, (dense(*leaves),))
+    p.memo["lasting"] = frozenset({1, 2})
+    exe = cpu.compiled(p)
+    assert exe.prepare is not None
+    compare(exe(arrays), exact(p, arrays))
+
+
 def test_small_products_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row reads every parameter once: nothing is packed; nor where little is computed, nor what is very large."""
+    """One row reads every parameter once, and they are near: nothing is packed; nor where little is computed, nor what is very large."""
     monkeypatch.undo()
     monkeypatch.setattr(layout, "MOST_BYTES", 4 * 64 * 1024)
     for rows, columns in ((1, 512), (32, 16), (64, 1025)):

@@ -75,7 +75,9 @@ def before_reshape(n: Node) -> Node | None:
 
 
 def one_window(n: Node) -> Node | None:
-    """A convolution whose filters are as large as the picture is a product of two matrices, (pictures, C h w) and (filters, C h w)."""
+    """A convolution whose filters are as large as the picture is a product of two matrices, (pictures, C h w) and (filters, C h w); what
+    meets only zeros around the picture is left out.
+    """
     d = n.args[0]
     if n.attrs["axes"] != (1, 0, 2, 3) or d.prim != "dot" or d.attrs["contract"] != ((1, 2, 3), (1, 4, 5)) or d.attrs["batch"] != ((), ()) or n.shape[2:] != (1, 1):
         return None
@@ -83,6 +85,8 @@ def one_window(n: Node) -> Node | None:
     x = win.args[0] if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
     if x is None or x.shape[1:] != w.shape[1:] or not x.size:
         return None
+    if x.prim == "pad" and x.args[0].size and float(x.attrs["value"]) == 0 and not any(x.attrs["lo"][:2] + x.attrs["hi"][:2]):
+        w, x = ir.slice(w, (0, 0, *x.attrs["lo"][2:]), (*w.shape[:2], *x.args[0].shape[2:])), x.args[0]
     k = math.prod(x.shape[1:])
     return ir.reshape(ir.dot(ir.reshape(x, (x.shape[0], k)), ir.reshape(w, (w.shape[0], k)), ((1,), (1,))), n.shape)
 

@@ -25,7 +25,8 @@ from .rewrite import over, rebuild
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
 LINE = (0, 2, 1)                                  # NCW -> NWC and back
 LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
-LEAST_ROWS = 2                                    # of a product with a packed matrix; a quarter of LEAST_WORK is enough for it
+LEAST_ROWS = 2                                    # of a product with a packed matrix, unless weights come from afar; a quarter of LEAST_WORK is enough for it
+NEAR = 1 << 20                                    # bytes of all weights that stay in a core's second cache: those of one row are read as fast as they lie
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
 MOST_BYTES = 1 << 26                              # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 
@@ -87,6 +88,7 @@ class Conversion:
     def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking, packs: Mapping[Node, str] = MappingProxyType({})):
         self.program, self.blocking = program, blocking
         self.lasting: dict[Node, bool] = {}
+        self.far = sum(n.nbytes for n in program.inputs if n.attrs["slot"] in lasting) > NEAR
         self.packs = dict(packs)
         self.notes: list[str] = []
         self.lines: set[Node] = set()                # channels-last lines shown channels first
@@ -189,12 +191,12 @@ class Conversion:
             x, pads = x.args[0], x.attrs["lo"][1:3]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, oh, ow = shape
-        work, least = math.prod(shape) * math.prod(w.shape[1:]), 8 if kernel == (1, 1) else 1
+        work, least = math.prod(shape) * math.prod(w.shape[1:]), 8 if kernel == (1, 1) and not (between or self.far) else 1
         w, kernel, pads = met(w, x.shape[1:3], kernel, stride, dilate, pads, (oh, ow))
         lanes, depthwise = self.blocking.lanes, groups == filters == x.shape[3] > 1
         thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
         few = filters < (lanes // 2 if depthwise or between else lanes)
-        if work < (LEAST_WORK >> 4 if depthwise else LEAST_WORK) or few or batch * oh * ow < least or thin:
+        if work < (LEAST_WORK >> 4 if depthwise or between else LEAST_WORK) or few or batch * oh * ow < least or thin:
             return None
         together = 1 if depthwise else self._together(groups, filters)
         if not together:
@@ -241,7 +243,7 @@ class Conversion:
             w = ir.permute(w, (1, 0))
         filters, depth = w.shape
         rows = n.size // max(filters, 1)
-        if rows < LEAST_ROWS or filters < self.blocking.lanes or n.size * depth < LEAST_WORK // 4 or w.nbytes > MOST_BYTES:
+        if rows < (1 if self.far else LEAST_ROWS) or filters < self.blocking.lanes or n.size * depth < LEAST_WORK // 4 or w.nbytes > MOST_BYTES:
             return None
         width = self.blocking.panel("direct", filters, rows)
         packed = pack(ir.reshape(w, (filters, depth, 1, 1)), "direct", width)
