@@ -2,7 +2,8 @@
 machine can do. One thread unless HYBRID_NUM_THREADS says otherwise; then everyone is held to as many cores.
 
 ``make bench`` installs onnx, onnxruntime, openvino and matplotlib; torch and jax take part where they are installed (``pip
-install -e '.[peers]'``), MXNet where MXNET_PYTHON names a Python that has it.
+install -e '.[peers]'``), MXNet where MXNET_PYTHON names a Python that has it. The last rows are first results, each in a process
+of its own, with all cores. Figures and a plot are kept (``--json``, ``--plot``).
 """
 from __future__ import annotations
 
@@ -11,11 +12,13 @@ import os
 THREADS = os.environ.setdefault("HYBRID_NUM_THREADS", "1")
 for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(_name, THREADS)
-if hasattr(os, "sched_setaffinity"):              # JAX has no setting for its threads
-    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-int(THREADS):])
+CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+if CORES:                                         # JAX has no setting for its threads
+    os.sched_setaffinity(0, sorted(CORES)[-int(THREADS):])
 
 import argparse  # noqa: E402
 import gc  # noqa: E402
+import importlib.util  # noqa: E402
 import json  # noqa: E402
 import platform  # noqa: E402
 import sys  # noqa: E402
@@ -27,12 +30,14 @@ import ceiling  # noqa: E402
 import nets  # noqa: E402
 import numpy as np  # noqa: E402
 import peers  # noqa: E402
+import starts  # noqa: E402
 from nets import Step, Workload  # noqa: E402
 
 import hybrid as mx  # noqa: E402
 from hybrid import nd  # noqa: E402
 
 OWN = ("hybrid", "hybrid eager")
+WIDTH = 47                      # of the titles' column
 ONE_BY_ONE = 5e-5               # seconds of a call from which on the clock costs nothing beside it
 
 
@@ -94,20 +99,32 @@ def contracted(dot: Any) -> int:
 def row(work: Workload | Step, seconds: float, without: set[str]) -> dict[str, Any]:
     """The figures of a workload."""
     times = measure(participants(work, without), seconds)
+    return {**beside(times), "ceiling": least(work) / times["hybrid"]}
+
+
+def beside(times: dict[str, float]) -> dict[str, Any]:
+    """Seconds of all participants, the best peer and the ratio to it."""
     others = {k: v for k, v in times.items() if k not in OWN}
     best = min(others, key=others.__getitem__) if others else None
-    out = {"seconds": times, "ceiling": least(work) / times["hybrid"], "best peer": best}
-    if best:
-        out["ratio"] = times["hybrid"] / others[best]
-    return out
+    return {"seconds": times, "best peer": best, **({"ratio": times["hybrid"] / others[best]} if best else {})}
+
+
+def start_rows(title: str, without: set[str]) -> dict[str, dict[str, Any]]:
+    """The rows of a workload's first results: from nothing, and with what an earlier process cached."""
+    if CORES:
+        os.sched_setaffinity(0, CORES)
+    found = starts.measured(title, 3, without)
+    return {f"{name}, {title}": beside({peer: took[kind] for peer, took in found.items()})
+            for name, kind in (("first result", "first"), ("cached start", "cached"))}
 
 
 def show(title: str, figures: dict[str, Any]) -> None:
     """One line of the table."""
     times = figures["seconds"]
     best, ratio = figures["best peer"] or "-", f"{figures['ratio']:.2f}" if "ratio" in figures else "-"
+    share = f"{figures['ceiling']:.0%}" if "ceiling" in figures else ""
     rest = "  ".join(f"{k} {micro(v)}" for k, v in times.items() if k != "hybrid")
-    print(f"{title:38s} {micro(times['hybrid']):>9s} {ratio:>6s} {best:14s} {figures['ceiling']:6.0%}   {rest}", flush=True)
+    print(f"{title:{WIDTH}s} {micro(times['hybrid']):>9s} {ratio:>6s} {best:14s} {share:>6s}   {rest}", flush=True)
 
 
 def micro(seconds: float) -> str:
@@ -120,24 +137,44 @@ def main() -> None:
     parser.add_argument("words", nargs="*", help="only workloads whose title has one of these words")
     parser.add_argument("--seconds", type=float, default=3.0, help="per workload")
     parser.add_argument("--without", action="append", default=[], metavar="PEER", help="leave a peer out, as it is named in the table")
-    parser.add_argument("--json", help="write the figures here")
-    parser.add_argument("--plot", help="draw the ratios here (PNG or SVG; needs matplotlib)")
+    parser.add_argument("--json", help="write the figures here", default="build/bench/bench.json")
+    parser.add_argument("--plot", help="draw the ratios here (PNG or SVG; needs matplotlib)", default="build/bench/bench.png")
     args = parser.parse_args()
-    chosen = [w for w in nets.INFERENCE + nets.TRAINING if not args.words or any(word.lower() in w.title.lower() for word in args.words)]
-    if not chosen:
-        parser.error(f"no workload has {' or '.join(args.words)} in its title; there are: " + "; ".join(w.title for w in nets.INFERENCE + nets.TRAINING))
+
+    def wanted(title: str) -> bool:
+        return not args.words or any(word.lower() in title.lower() for word in args.words)
+    chosen = [w for w in nets.INFERENCE + nets.TRAINING if wanted(w.title)]
+    first = [title for title in starts.WORKLOADS if wanted(f"first result, cached start, {title}")]
+    if not chosen and not first:
+        parser.error(f"no workload has {' or '.join(args.words)} in its title; there are: " + "; ".join(w.title for w in nets.INFERENCE + nets.TRAINING)
+                     + "; first result and cached start of " + "; ".join(starts.WORKLOADS))
     machine = f"{processor()}, {THREADS} thread(s), Python {platform.python_version()}, NumPy {np.__version__}"
     print(f"{machine}\nMedian microseconds a call; ratio to the best peer's time (less is better); share of the ceiling "
-          f"({ceiling.flops() / 1e9:.0f} GFLOP/s and memory, one thread)\n{'':38s} {'hybrid':>9s} {'ratio':>6s} {'best peer':14s} {'share':>6s}   others")
-    rows = {}
+          f"({ceiling.flops() / 1e9:.0f} GFLOP/s and memory, one thread)\n{'':{WIDTH}s} {'hybrid':>9s} {'ratio':>6s} {'best peer':14s} {'share':>6s}   others")
+    rows: dict[str, dict[str, Any]] = {}
     for work in chosen:
         rows[work.title] = row(work, args.seconds, set(args.without))
         show(work.title, rows[work.title])
-    if args.json:
-        Path(args.json).write_text(json.dumps({"machine": machine, "gflops": ceiling.flops() / 1e9, "rows": rows}, indent=1))
-    if args.plot:
-        from plot import draw
-        draw(machine, rows, args.plot)
+    for title in first:
+        some = start_rows(title, set(args.without))
+        rows.update(some)
+        for name, figures in some.items():
+            show(name, figures)
+    save({"machine": machine, "gflops": ceiling.flops() / 1e9, "rows": rows}, args.json, args.plot)
+
+
+def save(figures: dict[str, Any], file: str, picture: str) -> None:
+    """Keep the figures as JSON and, where matplotlib is there, as a picture."""
+    for name in (file, picture):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(file).write_text(json.dumps(figures, indent=1))
+    print(f"\nfigures: {file}")
+    if importlib.util.find_spec("matplotlib") is None:
+        print("no picture: pip install matplotlib")
+        return
+    from plot import draw
+    draw(figures["machine"], figures["rows"], picture)
+    print(f"picture: {picture}")
 
 
 def processor() -> str:

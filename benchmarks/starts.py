@@ -1,18 +1,19 @@
-"""From nothing to the first result, and again with what was cached on disk: each in a fresh process with an empty cache.
+"""From nothing to the first result, and again with what was cached on disk: each in a fresh process, medians of a few rounds in turns.
 
-``python benchmarks/starts.py`` prints the table; imports are not counted, they stand in a column of their own.
+``make bench`` has these as rows; ``python benchmarks/starts.py`` prints them alone, with the imports, which are not counted.
 """
 from __future__ import annotations
 
 import argparse
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
 
 WORKLOADS = ("LeNet, batch 16", "ResNet-18, batch 1", "training step, MLP, batch 64, Adam")
 PEERS = ("hybrid", "hybrid eager", "ONNX Runtime", "OpenVINO", "torch.compile", "JAX")
@@ -47,26 +48,37 @@ def fresh(peer: str, title: str, cache: str) -> dict[str, float]:
     return json.loads(lines[-1]) if run.returncode == 0 and lines else {}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--one", nargs=2, metavar=("PEER", "TITLE"), help=argparse.SUPPRESS)
-    parser.add_argument("--json", help="write the figures here")
-    args = parser.parse_args()
-    if args.one:
-        print(json.dumps(one(*args.one)))
-        return
-    rows: dict[str, Any] = {}
-    print(f"{'seconds to the first result':36s} {'peer':14s} {'nothing cached':>14s} {'cached':>8s} {'import':>8s}")
-    for title in WORKLOADS:
+def measured(title: str, rounds: int, without: Iterable[str] = ()) -> dict[str, dict[str, float]]:
+    """Median seconds of every participant: with nothing cached ("first"), with a warm cache ("cached"), and of its imports."""
+    samples: dict[str, list[tuple[float, float, float]]] = {}
+    missing = set(without)
+    for _ in range(rounds):
         for peer in PEERS:
+            if peer in missing:
+                continue
             with tempfile.TemporaryDirectory() as cache:
                 cold = fresh(peer, title, cache)
                 warm = fresh(peer, title, cache) if cold else {}
             if cold and warm:
-                rows.setdefault(title, {})[peer] = {"nothing cached": cold["first"], "cached": warm["first"], "import": warm["import"]}
-                print(f"{title:36s} {peer:14s} {cold['first']:14.3f} {warm['first']:8.3f} {warm['import']:8.2f}", flush=True)
-    if args.json:
-        Path(args.json).write_text(json.dumps(rows, indent=1))
+                samples.setdefault(peer, []).append((cold["first"], warm["first"], warm["import"]))
+            else:
+                missing.add(peer)
+    return {peer: dict(zip(("first", "cached", "import"), map(statistics.median, zip(*found)))) for peer, found in samples.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--one", nargs=2, metavar=("PEER", "TITLE"), help=argparse.SUPPRESS)
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each kind")
+    parser.add_argument("--without", action="append", default=[], metavar="PEER", help="leave a peer out, as it is named in the table")
+    args = parser.parse_args()
+    if args.one:
+        print(json.dumps(one(*args.one)))
+        return
+    print(f"{'seconds to the first result':36s} {'peer':14s} {'nothing cached':>14s} {'cached':>8s} {'import':>8s}")
+    for title in WORKLOADS:
+        for peer, took in measured(title, args.rounds, args.without).items():
+            print(f"{title:36s} {peer:14s} {took['first']:14.3f} {took['cached']:8.3f} {took['import']:8.2f}", flush=True)
 
 
 if __name__ == "__main__":
