@@ -5,6 +5,8 @@ import re
 from dataclasses import replace
 from typing import Callable, Sequence
 
+import numpy as np
+
 from hybrid import collector
 from hybrid.ir import Node
 from hybrid.ir.access import Index
@@ -15,6 +17,7 @@ from hybrid.passes.together import Group
 
 from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort
 from .contraction import Contraction, sum_dtype, supported
+from .needed import needed
 from .registers import support
 from .shared import LARGE, share, units
 from .tiling import Alone, Choose, Target
@@ -28,10 +31,11 @@ _HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.
 
 
 def prelude() -> str:
-    """The text every C program begins with; it includes nothing."""
-    return "".join(kernel_text(folder, name) for folder, name in _HEADERS) + _REDUCTIONS
+    """The text that C programs may begin with; it includes nothing."""
+    return "".join(kernel_text(folder, name) for folder, name in _HEADERS)
 
 
+_PARALLEL = "#pragma omp parallel"
 _REDUCTIONS = """
 #ifdef _OPENMP
 #pragma omp declare reduction(hy_max:float:omp_out = hy_max(omp_out, omp_in)) initializer(omp_priv = -__builtin_inff())
@@ -214,13 +218,19 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
     return "\n".join(["void net(void **b) {", *lines, "}"])
 
 
+def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:
+    """The text that stands before a program. dtypes: of its products' sums."""
+    parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
+             vector_support(target.vector // 4, [program]) if vectors else "", sort.support([program])]
+    return needed("\n".join(parts), program) + (_REDUCTIONS if "(hy_max:" in program or "(hy_min:" in program else "\n")
+
+
 def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
     """A printed product as a program of its own; the kernel's name does not matter."""
     assert k.dot is not None
     own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
-    parts = [prelude(), support(sum_dtype(k.dot), target), vector_support(target.vector // 4, [p.source]) if p.vectors else "", own.source,
-             print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]", lambda group, nbytes: f"b[{len(p.args)}]")]
-    return Alone("\n".join(parts), tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
+    program = "\n".join([own.source, print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]", lambda group, nbytes: f"b[{len(p.args)}]")])
+    return Alone(_before(program, [sum_dtype(k.dot)], target, p.vectors) + program, tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
 
 
 @collector.waits
@@ -240,7 +250,5 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
     net = print_net(calls, pointer, scratch, optional)
     large = sum(len(p.source) for p in printed) + len(net) >= LARGE
-    parts = [prelude(), *(support(d, target) for d in dtypes), rowcall.support(kernels, C), sort.support([p.source for p in printed]),
-             vector_support(vector_bytes // 4, [p.source for p in printed]) if any(p.vectors for p in printed) else "",
-             *([units(printed, net)] if large else [*(p.source for p in printed if p.source), net])]
-    return "\n".join(parts), max((p.scratch for p in printed), default=0)
+    program = "\n".join([rowcall.support(kernels, C), *([units(printed, net)] if large else [*(p.source for p in printed if p.source), net])])
+    return _before(program, dtypes, target, any(p.vectors for p in printed)) + program, max((p.scratch for p in printed), default=0)

@@ -56,29 +56,44 @@ def open_program(path: Path) -> Any:
     return ffi.dlopen(str(path), os.RTLD_NOW | (getattr(os, "RTLD_NODELETE", 0) if stays else 0))
 
 
+def _shared_pool() -> Any:
+    """The pool's library, built or loaded by the first program that has parallel loops; None where it cannot be."""
+    with _lock:
+        if not _pool or _pool[0] is None:
+            _pool[:] = [_load()]
+        return _pool[0]
+
+
+def _allow(program: Any, count: int, pool: Any = None) -> None:
+    """Write a number of threads and the pool's functions into a program's library. What is there already is not written again: another
+    thread may be reading it, in a program that both have loaded.
+    """
+    link = program.hy_link
+    if pool is not None:
+        for place, name in ((link.me, "hy_pool_me"), (link.pool, "hy_pool_run")):
+            function = ffi.cast("void *", ffi.addressof(pool, name))
+            if place[0] != function:
+                place[0] = function
+    parts = count * link.parts if count > 1 else 1
+    if link.threads[0] != parts:
+        link.threads[0] = parts
+
+
 def share(program: Any) -> None:
     """Give a program's library the threads it may use: HYBRID_NUM_THREADS, or a thread for each core."""
     count = config.num_threads()
     if toolchain.is_clang():
         _with_openmp.add(program)
-        program.hy_set_threads(1 if forking.FORKED[0] else count, ffi.NULL, ffi.NULL)
-        return
-    with _lock:
-        if not _pool:
-            _pool.append(_load() if count > 1 else None)
-        if _pool[0] is None and count > 1:
-            _pool[0] = _load()
-        pool = _pool[0]
-        if pool is None:
-            program.hy_set_threads(1, ffi.NULL, ffi.NULL)
-        else:
-            program.hy_set_threads(count, *(ffi.cast("void *", ffi.addressof(pool, name)) for name in ("hy_pool_run", "hy_pool_me")))
+        _allow(program, 1 if forking.FORKED[0] else count)
+    elif program.hy_link.pool:                           # null where no loop is parallel
+        pool = _shared_pool() if count > 1 else None
+        _allow(program, count if pool is not None else 1, pool)
 
 
 def _after_fork() -> None:
     forking.FORKED[0] |= bool(_with_openmp)
     for program in _with_openmp:
-        program.hy_set_threads(1, ffi.NULL, ffi.NULL)
+        _allow(program, 1)
 
 
 forking.in_child(_after_fork)

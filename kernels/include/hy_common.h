@@ -54,8 +54,8 @@ HY_FN double hy_mod(double a, double b) {
 }
 
 // Quotient rounded down, by way of the remainder as NumPy: 1 // 0.1 is 9, though 1 / 0.1 rounds to 10.
-#define HY_FLOORDIV(T, f) \
-    HY_FN T hy_floordiv##f(T a, T b) { \
+#define HY_FLOORDIV(name, T, f) \
+    HY_FN T name(T a, T b) { \
         if (b == 0) return a / b; \
         T r = HY_MATH(fmod##f)(a, b), q = (a - r) / b; \
         if (r != 0 && (b < 0) != (r < 0)) q -= 1; \
@@ -63,8 +63,8 @@ HY_FN double hy_mod(double a, double b) {
         T n = HY_MATH(floor##f)(q); \
         return q - n > (T)0.5 ? n + 1 : n; \
     }
-HY_FLOORDIV(float, f)
-HY_FLOORDIV(double, )
+HY_FLOORDIV(hy_floordivf, float, f)
+HY_FLOORDIV(hy_floordiv, double, )
 
 // Derivative of log gamma: recurrence up to 8, then Abramowitz and Stegun 6.3.18.
 HY_FN double hy_digamma(double x) {
