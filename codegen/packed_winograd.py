@@ -1,5 +1,6 @@
-"""Winograd's convolutions F(m x m, 3x3) in C (hybrid/ir/packed.py): a strip of tiles is transformed, multiplied by the
-transformed weights as (m + 2)² products of matrices, and transformed back, where the kernel's epilogue follows.
+"""Winograd's convolutions F(m x m, 3x3) in C (hybrid/ir/packed.py): a strip of tiles is transformed; then for each panel of filters
+its weights are, some channels at a time, multiplied in (m + 2)² products of matrices, and the sums transformed back, where the
+kernel's epilogue follows. Transformed weights and sums of a panel lie on a thread's stack and stay in its second cache.
 """
 from __future__ import annotations
 
@@ -9,7 +10,10 @@ from .blocked import PIXELS, Packed, split
 from .loops import Printed
 from .transforms import backward, forward
 
-STRIP = 1 << 19                  # bytes of transformed data of a strip and of its products
+STRIP = 1 << 20                  # bytes of transformed data of a strip
+PANEL = 5 << 16                  # bytes of a panel's transformed weights
+SUMS = 1 << 18                   # bytes of a panel's sums
+FEWEST = 56                      # tiles of a strip: fewer do not pay for weights that are transformed again
 
 
 class Winograd(Packed):
@@ -18,36 +22,58 @@ class Winograd(Packed):
     def print(self) -> Printed:
         """The kernel."""
         self.prepare()
-        _, self.panels, _, self.width = self.weights
+        self.panels, *_, self.width = self.weights
         L = self.lanes
         self.nv = self.width // L
         self.m = TILES[self.dot.attrs["form"]]
-        self.at, _, self.bt = square(self.dot.attrs["form"])
+        self.at, self.g, self.bt = square(self.dot.attrs["form"])
         self.side = self.m + 2
         self.points = self.side ** 2
         self.th, self.tw = -(-self.oh // self.m), -(-self.ow // self.m)
         self.tiles = self.batch * self.th * self.tw
-        self.vs, self.ms = -(-self.c // L) * L + L, self.panels * self.width + L            # numbers from tile to tile: never a power of two
-        most = max(STRIP // (4 * self.points * (self.vs + self.ms)), 28)
-        self.strips, self.strip, self.longer = split(self.tiles, most)
+        self.vs = -(-self.c // L) * L + L                                # numbers from tile to tile: never a power of two
+        self.strips, self.strip, self.longer = split(self.tiles, max(STRIP // (4 * self.points * self.vs), FEWEST))
         self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
+        self.chunks, depth, deeper = split(self.c, max(PANEL // (4 * self.points * self.width), 8))
+        self.chunk = depth + (deeper > 0)                                # channels at a time
+        self.us = self.chunk * self.width + L                            # numbers from point to point of transformed weights
         room = self.strip + (self.longer > 0)
-        self.v_bytes, self.m_bytes = 4 * self.points * room * self.vs, 4 * self.points * room * self.ms
-        self.zeros = 4 * (-(-self.c // L) * L)
-        self.scratch = self.v_bytes + self.m_bytes + self.zeros + 256
         self.sizes = sorted({s + extra for n in {self.strip, room} for _, s, more in [split(n, self.cells)] for extra in ((0, 1) if more else (0,))})
-        return self.printed([*(line for p in self.sizes for line in self.micro(p)), *self.forward(), *self.backward(), self.head(), *self.body(), "}"])
+        self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)      # runs of tiles whose sums are there at once
+        self.several = min(self.several, max(split(n, self.cells)[0] for n in {self.strip, room}))
+        self.ms = self.several * self.sizes[-1] * self.width + L
+        self.slice = -(-36 * self.width // (self.points * self.several))   # bytes of the next channels' weights that a step of products asks for
+        self.v_bytes, self.zeros = 4 * self.points * room * self.vs, 4 * (-(-self.c // L) * L)
+        self.scratch = self.v_bytes + self.zeros + 256
+        self.rest = [] if self.filters % self.width == 0 else self.partial(self.panels - 1, self.width)
+        return self.printed([*(line for p in self.sizes for line in self.micro(p)), *self.forward(), *self.filters_forward(),
+                             *self.backward("", [0] * self.nv if self.panels > 1 or not self.rest else self.rest),
+                             *(self.backward("_last", self.rest) if self.rest and self.panels > 1 else []), self.head(), *self.body(), "}"])
 
     def micro(self, pixels: int) -> list[str]:
-        """Some tiles times a panel, in registers."""
+        """Some tiles times a panel, in registers; added to earlier channels' sums."""
         L = self.lanes
         each = [(i, j) for i in range(pixels) for j in range(self.nv)]
-        return [f"static __attribute__((noinline)) void {self.name}_{pixels}(const float *x, const float *W, float *to) {{",
+        return [f"static __attribute__((noinline)) void {self.name}_{pixels}(const float *x, const float *W, float *to, long depth, long add, const char *soon) {{",
                 "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i, j in each),
-                f"  for (long q = 0; q < {self.c}; q++, W += {self.width}) {{",
+                *(["  if (add) { " + " ".join(f"s{i}_{j} = HYV_LOAD(to + {i * self.width + j * L});" for i, j in each) + " }"] if self.chunks > 1 else []),
+                f"  for (long q = 0; q < depth; q++, W += {self.width}) {{", f"    __builtin_prefetch(soon + q * {self.slice}, 0, 2);",
                 "    " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});" for j in range(self.nv)),
                 *(f"    {{ const hy_v a = HYV_B(x[q + {i * self.vs}]); {' '.join(f's{i}_{j} += a * w{j};' for j in range(self.nv))} }}" for i in range(pixels)),
-                "  }", "  " + " ".join(f"HYV_STORE(to + {i * self.ms + j * L}, s{i}_{j});" for i, j in each), "}"]
+                "  }", "  " + " ".join(f"HYV_STORE(to + {i * self.width + j * L}, s{i}_{j});" for i, j in each), "}"]
+
+    def filters_forward(self) -> list[str]:
+        """G g Gᵀ of some channels of a panel."""
+        L, n = self.lanes, self.side
+        out = [f"static __attribute__((noinline)) void {self.name}_filters(const float *g, float *to, long depth) {{",
+               f"  for (long q = 0; q < depth; q++, g += {9 * self.width}, to += {self.width}) for (long j = 0; j < {self.width}; j += {L}) {{", f"    hy_v t[{3 * n}];"]
+        for i in range(3):                                               # along lines
+            out += ["    { " + " ".join(f"const hy_v d{j} = HYV_LOAD(g + {(i * 3 + j) * self.width} + j);" for j in range(3)), *("      " + s for s in forward(self.g)),
+                    "      " + " ".join(f"t[{i * n + j}] = v{j};" for j in range(n)) + " }"]
+        for j in range(n):
+            out += ["    { " + " ".join(f"const hy_v d{i} = t[{i * n + j}];" for i in range(3)), *("      " + s for s in forward(self.g)),
+                    "      " + " ".join(f"HYV_STORE(to + {(i * n + j) * self.us} + j, v{i});" for i in range(n)) + " }"]
+        return [*out, "  }", "}"]
 
     def forward(self) -> list[str]:
         """Bᵀ d B of one tile, all channels."""
@@ -70,22 +96,21 @@ class Winograd(Packed):
             out += [f"  {{ const long c = {whole}; const hy_m mk = HYV_FIRST({rest});", *("    " + line for line in block("HYV_LOADM(mk, s[{}] + c)")), "  }"]
         return [*out, "}"]
 
-    def backward(self) -> list[str]:
-        """Aᵀ m A of one tile for one vector of filters, and the epilogue at its pixels."""
-        L = self.lanes
-        out = [f"static __attribute__((noinline)) void {self.name}_out(const float *m, long step, long px0_, long right, long below, {self.pointers}) {{"]
-        whole, rest = self.filters // L * L, self.filters % L
+    def backward(self, suffix: str, partial: list[int]) -> list[str]:
+        """Aᵀ m A of one tile for a panel, and the epilogue at its pixels."""
+        L, whole = self.lanes, partial.count(0)
+        out = [f"static __attribute__((noinline)) void {self.name}_out{suffix}(const float *m, long px0_, long right, long below, long c0_, {self.pointers}) {{"]
         if whole:
-            out += [f"  for (long c0_ = 0; c0_ < {whole}; c0_ += {L}) {{", *("    " + s for s in self._vector(0)), "  }"]
-        if rest:
-            out += [f"  {{ const long c0_ = {whole};", *("    " + s for s in self._vector(rest)), "  }"]
+            out += [f"  for (long j = 0; j < {whole}; j++, c0_ += {L}, m += {L}) {{", *("    " + s for s in self._vector(0)), "  }"]
+        for rest in (p for p in partial if p > 0):
+            out += ["  {", *("    " + s for s in self._vector(rest)), "  }"]
         return [*out, "}"]
 
     def _vector(self, partial: int) -> list[str]:
         n, m = self.side, self.m
         out = [f"hy_v e[{n * m}], y[{m * m}];"]
         for i in range(n):
-            out += ["{ " + " ".join(f"const hy_v m{j} = HYV_LOAD(m + {n * i + j} * step + c0_);" for j in range(n)), *("  " + s for s in backward(self.at)),
+            out += ["{ " + " ".join(f"const hy_v m{j} = HYV_LOAD(m + {(n * i + j) * self.ms});" for j in range(n)), *("  " + s for s in backward(self.at)),
                     "  " + " ".join(f"e[{i * m + j}] = z{j};" for j in range(m)) + " }"]
         for j in range(m):
             out += ["{ " + " ".join(f"const hy_v m{i} = e[{i * m + j}];" for i in range(n)), *("  " + s for s in backward(self.at)),
@@ -99,34 +124,49 @@ class Winograd(Packed):
         return out
 
     def body(self) -> list[str]:
-        """Strip by strip: forward, a product for each point, back."""
+        """Strip by strip: data forward; for each panel weights forward, a product for each point, back."""
         longest = self.strip + (self.longer > 0)
         omp, n, m = self.parallel, self.side, self.m
-        tests = f"below = {self.oh} - oy, right = {self.ow} - ox"
         place = f"const long t = first + i, b = t / {self.th * self.tw}, oy = t / {self.tw} % {self.th} * {m}, ox = t % {self.tw} * {m};"
-        out = [f"  float *V = (float *)scratch, *M = (float *)((char *)scratch + {self.v_bytes}), *zeros = (float *)((char *)scratch + {self.v_bytes + self.m_bytes});",
-               f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
-               f"  for (long strip = 0; strip < {self.strips}; strip++) {{",
-               f"    const long first = strip * {self.strip} + (strip < {self.longer} ? strip : {self.longer}), count = {self.strip} + (strip < {self.longer});",
-               *([omp] if omp else []), "    for (long i = 0; i < count; i++) {", f"      {place} const float *s[{self.points}];",
-               f"      for (long a = 0; a < {self.points}; a++) {{",
-               f"        const long y = oy + a / {n} - {self.py}, x = ox + a % {n} - {self.px};",
-               f"        s[a] = y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + ((b * {self.h} + y) * {self.wide} + x) * {self.c} : zeros;", "      }",
-               f"      {self.name}_in(s, V + i * {self.vs}, {longest * self.vs});", "    }",
-               *([omp] if omp else []), f"    for (long u = 0; u < {self.points * self.panels}; u++) {{",
-               f"      const float *W = {self.w} + u * {self.c * self.width}l, *v = V + u / {self.panels} * {longest * self.vs}l;",
-               f"      float *m = M + u / {self.panels} * {longest * self.ms}l + u % {self.panels} * {self.width};", *("      " + s for s in self.products()), "    }",
-               *([omp] if omp else []), "    for (long i = 0; i < count; i++) {",
-               f"      {place} const long {tests};",
-               f"      {self.name}_out(M + i * {self.ms}, {longest * self.ms}, (b * {self.oh} + oy) * {self.ow} + ox, right, below, {self.passed});", "    }", "  }"]
-        return out
+        return [f"  float *V = (float *)scratch, *zeros = (float *)((char *)scratch + {self.v_bytes});",
+                f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
+                f"  for (long strip = 0; strip < {self.strips}; strip++) {{",
+                f"    const long first = strip * {self.strip} + (strip < {self.longer} ? strip : {self.longer}), count = {self.strip} + (strip < {self.longer});",
+                *([omp] if omp else []), "    for (long i = 0; i < count; i++) {", f"      {place} const float *s[{self.points}];",
+                f"      for (long a = 0; a < {self.points}; a++) {{",
+                f"        const long y = oy + a / {n} - {self.py}, x = ox + a % {n} - {self.px};",
+                f"        s[a] = y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + ((b * {self.h} + y) * {self.wide} + x) * {self.c} : zeros;", "      }",
+                f"      {self.name}_in(s, V + i * {self.vs}, {longest * self.vs});", "    }",
+                *("    " + s for s in self._runs()),
+                *([omp] if omp else []), f"    for (long u = 0; u < {self.panels} * parts; u++) {{",
+                *("      " + s for s in self._panel(place, longest)), "    }", "  }"]
 
-    def products(self) -> list[str]:
-        """All tiles of a strip times a panel."""
-        out = []
-        for n in dict.fromkeys([self.strip + (self.longer > 0), self.strip]):
-            parts, size, more = split(n, self.cells)
-            calls = ["  long i = 0;", *([f"  for (; i < {more * (size + 1)}; i += {size + 1}) {self.name}_{size + 1}(v + i * {self.vs}, W, m + i * {self.ms});"] if more else []),
-                     f"  for (; i < {n}; i += {size}) {self.name}_{size}(v + i * {self.vs}, W, m + i * {self.ms});"]
-            out += [f"if (count == {n}) {{", *calls, "}"]
-        return out
+    def _runs(self) -> list[str]:
+        """Runs of tiles that a function does at once: how many in a strip, their size, how many are one longer; and how many parts threads make of them."""
+        (runs, size, more), *other = [split(n, self.cells) for n in dict.fromkeys([self.strip + (self.longer > 0), self.strip])]
+        share = f"hy_threads > 1 ? (hy_threads + {self.panels - 1}) / {self.panels} : 1" if self.parallel else "1"
+        values = [f"count == {self.strip} ? {b} : {a}" if b != a else str(a) for a, b in zip((runs, size, more), other[0])] if other else [str(runs), str(size), str(more)]
+        return [f"const long runs = {values[0]}, size = {values[1]}, more = {values[2]}, share = {share};",
+                "const long parts = share < runs ? share : runs;"]
+
+    def _panel(self, place: str, longest: int) -> list[str]:
+        """A panel of filters over a part of a strip's tiles."""
+        W = f"{self.w} + o * {9 * self.c * self.width}l"
+        transformed = f"{self.name}_filters({W} + q * {9 * self.width}l, U, deep);"
+        out = f"{self.name}_out%s(M + (i - low) * {self.width}, (b * {self.oh} + oy) * {self.ow} + ox, {self.ow} - ox, {self.oh} - oy, o * {self.width}, {self.passed});"
+        back = out % "" if not self.rest or self.panels == 1 else f"if (o == {self.panels - 1}) {out % '_last'} else {out % ''}"
+        sizes = [f"if (run == {s}) {self.name}_{s}(v, w, to, deep, q, soon);" for s in self.sizes]
+        return [f"const long o = u / parts, part = u % parts, begin = part * runs / parts, end = (part + 1) * runs / parts;",
+                f"float U[{self.points * self.us}] __attribute__((aligned(64))), M[{self.points * self.ms}] __attribute__((aligned(64)));",
+                f"for (long r0 = begin; r0 < end; r0 += {self.several}) {{",
+                f"  const long r1 = r0 + {self.several} < end ? r0 + {self.several} : end;",
+                "  const long low = r0 * size + (r0 < more ? r0 : more), high = r1 * size + (r1 < more ? r1 : more);",
+                f"  for (long q = 0; q < {self.c}; q += {self.chunk}) {{",
+                f"    const long deep = q + {self.chunk} < {self.c} ? {self.chunk} : {self.c} - q;",
+                f"    {transformed}" if self.chunks > 1 else f"    if (r0 == begin) {transformed}",
+                f"    for (long p = 0; p < {self.points}; p++) for (long r = r0, at = low, run; r < r1; r++, at += run) {{",
+                "      run = size + (r < more);",
+                f"      const char *soon = (const char *)({W} + (q + deep) * {9 * self.width}l) + (p * {self.several} + r - r0) * deep * {self.slice};",
+                f"      const float *v = V + p * {longest * self.vs}l + at * {self.vs} + q, *w = U + p * {self.us};",
+                f"      float *to = M + p * {self.ms} + (at - low) * {self.width};", "      " + " else ".join(sizes), "    }", "  }",
+                f"  for (long i = low; i < high; i++) {{ {place} {back} }}", "}"]

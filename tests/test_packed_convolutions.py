@@ -12,7 +12,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, ir, nd
-from hybrid.codegen import blocked
+from hybrid.codegen import blocked, packed_winograd
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout
@@ -29,6 +29,7 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "3x3_wide_pad": (1, 32, 5, 23, 31, (3, 3), (1, 1), (1, 1), (2, 3), 1),
     "3x3_four": (2, 35, 17, 14, 33, (3, 3), (1, 1), (1, 1), (1, 1), 1),
     "3x3_four_inside": (1, 32, 18, 23, 48, (3, 3), (1, 1), (1, 1), (0, 0), 1),
+    "3x3_deep": (1, 150, 16, 13, 40, (3, 3), (1, 1), (1, 1), (1, 1), 1),
     "strided": (2, 19, 21, 17, 48, (3, 3), (2, 2), (1, 1), (1, 1), 1),
     "dilated": (1, 24, 21, 17, 63, (3, 2), (1, 2), (2, 3), (2, 1), 1),
     "stem": (1, 3, 37, 41, 64, (7, 7), (2, 2), (1, 1), (3, 3), 1),
@@ -120,6 +121,21 @@ def test_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     p, arrays = program(name)
     exe = cpu.compiled(p)
     compare(exe(arrays), exact(p, arrays))
+
+
+@pytest.mark.parametrize("name", [name for name in SHAPES if name.startswith("3x3") and name != "3x3_apart"])
+def test_winograd_in_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few tiles, channels and sums at a time."""
+    monkeypatch.setattr(packed_winograd, "STRIP", 1)
+    monkeypatch.setattr(packed_winograd, "FEWEST", 19)
+    monkeypatch.setattr(packed_winograd, "PANEL", 1)
+    monkeypatch.setattr(packed_winograd, "SUMS", 1)
+    p, arrays = program(name)
+    exe = cpu.compiled(p)
+    for threads in ("1", "7"):
+        monkeypatch.setenv("HYBRID_NUM_THREADS", threads)
+        threads_of.share(exe._lib)
+        compare(exe(arrays), exact(p, arrays))
 
 
 @pytest.mark.parametrize("name", SHAPES)

@@ -13,7 +13,7 @@ import numpy as np
 POINTS = tuple(map(Fraction, (0, 1, -1, 2, -2))) + (Fraction(1, 2), Fraction(-1, 2))      # in pairs: sums and differences are shared
 MIXED = (*POINTS[:3], Fraction(1, 2), Fraction(-2))      # a third of the rounding errors of 2, -2 where both axes are transformed
 TILES = {"winograd": 2, "winograd4": 4}                  # m of the forms F(m x m, 3x3)
-MOST_BYTES = 1 << 22                                     # of transformed weights: more of them take longer to read than they save
+FILTER = {"winograd": 60, "winograd4": 110}              # a filter's transform, counted in products with a number
 Rows = tuple[tuple[Fraction, ...], ...]
 
 
@@ -56,11 +56,11 @@ def array(rows: Rows) -> np.ndarray:
     return np.array([[float(v) for v in row] for row in rows], np.float32)
 
 
-def by_rule(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], filters: int, channels: int) -> str:
+def by_rule(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int, batch: int = 1) -> str:
     """The form of a convolution by rule: F(4x4, 3x3), F(2x2, 3x3), or none ("")."""
     if tuple(kernel) != (3, 3) or not tuple(stride) == tuple(dilate) == (1, 1) or min(out) < 4 or channels < 32:
         return ""
-    products = {f: math.prod(-(-d // m) for d in out) * (m + 2) ** 2 for f, m in TILES.items()}
-    if products["winograd4"] * 1.2 < products["winograd"] and 36 * filters * channels * 4 <= MOST_BYTES:
+    products = {f: batch * math.prod(-(-d // m) for d in out) * (m + 2) ** 2 + FILTER[f] for f, m in TILES.items()}
+    if products["winograd4"] * 1.2 < products["winograd"]:
         return "winograd4"
-    return "winograd" if 16 * filters * channels * 4 <= MOST_BYTES else ""
+    return "winograd" if products["winograd"] * 1.2 < 9 * batch * math.prod(out) else ""

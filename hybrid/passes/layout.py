@@ -18,8 +18,7 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.packed import conv, joined, met, pack
-from ..ir.winograd import MOST_BYTES as WINOGRAD_BYTES
-from ..ir.winograd import by_rule
+from ..ir.winograd import TILES, by_rule
 from .rewrite import over, rebuild
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
@@ -219,7 +218,7 @@ class Conversion:
               work: int) -> tuple[str, str]:
         """How a dense convolution with results of a shape (N, O, H, W) is done, and why: by rule, or where both forms could be it by measurement."""
         batch, filters, *out = shape
-        rule = by_rule(kernel, stride, dilate, out, filters, x.shape[3]) or "direct"
+        rule = by_rule(kernel, stride, dilate, out, x.shape[3], batch) or "direct"
         both = kernel == (3, 3) and stride == dilate == (1, 1) and min(out) >= 4 and x.shape[3] >= self.blocking.lanes
         if not both or self.blocking.choose is None:
             return rule, ""
@@ -229,8 +228,7 @@ class Conversion:
             packed = pack(w, form, self.blocking.panel(form, filters, batch * math.prod(out)))
             packed = ir.input(1, packed.shape, packed.dtype)
             return Program((data, packed), (conv(data, packed, form, kernel, stride, dilate, pads, tuple(out), filters),))
-        forms = ["direct", "winograd", *(["winograd4"] if 36 * filters * x.shape[3] * 4 <= WINOGRAD_BYTES else [])]
-        return self.blocking.choose(rule, {form: alone(form) for form in forms}, work)
+        return self.blocking.choose(rule, {form: alone(form) for form in ("direct", *TILES)}, work)
 
     def _dense(self, n: Node) -> Node | None:
         """A product with a matrix of parameters, as a 1x1 convolution of its rows: the matrix is packed beforehand."""

@@ -159,7 +159,7 @@ class Pictures(Conversion):
         (kh, kw), (oh, ow), lanes = c.kernel, (c.out[0] * c.pool[0], c.out[1] * c.pool[1]), self.lanes
         if c.filters < lanes or c.channels < lanes // 2 and c.channels * kw * kh < lanes:
             return 1.3 * self.batch * c.filters * kh * kw * c.channels * oh * -(-ow // lanes)
-        faster = {"winograd": 1.8, "winograd4": 2.8}.get(winograd.by_rule(c.kernel, c.stride, c.dilate, (oh, ow), c.filters, c.channels), 1.0)
+        faster = {"winograd": 1.8, "winograd4": 2.8}.get(winograd.by_rule(c.kernel, c.stride, c.dilate, (oh, ow), c.channels, self.batch), 1.0)
         return self.batch * oh * ow * kh * kw * c.channels * -(-c.filters // lanes) / faster
 
     # ---- the run
