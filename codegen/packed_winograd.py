@@ -156,7 +156,7 @@ class Winograd(Packed):
         out = f"{self.name}_out%s(M + (i - low) * {self.width}, (b * {self.oh} + oy) * {self.ow} + ox, {self.ow} - ox, {self.oh} - oy, o * {self.width}, {self.passed});"
         back = out % "" if not self.rest or self.panels == 1 else f"if (o == {self.panels - 1}) {out % '_last'} else {out % ''}"
         sizes = [f"if (run == {s}) {self.name}_{s}(v, w, to, deep, q, soon);" for s in self.sizes]
-        return [f"const long o = u / parts, part = u % parts, begin = part * runs / parts, end = (part + 1) * runs / parts;",
+        return ["const long o = u / parts, part = u % parts, begin = part * runs / parts, end = (part + 1) * runs / parts;",
                 f"float U[{self.points * self.us}] __attribute__((aligned(64))), M[{self.points * self.ms}] __attribute__((aligned(64)));",
                 f"for (long r0 = begin; r0 < end; r0 += {self.several}) {{",
                 f"  const long r1 = r0 + {self.several} < end ? r0 + {self.several} : end;",
