@@ -13,12 +13,12 @@ import numpy as np
 
 from hybrid import ir
 from hybrid.ir import Node
-from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text
+from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C, is_half
 from .dots import Dots
-from .operand import Matmul, matmul, root_index
+from .operand import Matmul, matmul
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
 
 STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
@@ -68,6 +68,7 @@ class Contraction(Dots):
         self.scratch = 0
         self.vectors = False                               # whether it needs lanes.support
         self.plain: tuple[str, int] | None = None          # where tiles are stored, if nothing follows their sums
+        self.asked: list[tuple[str, int]] = []             # what the epilogue reads, fetched while a tile is summed
         self.begin: dict[Var | None, str] = {}             # first turn of the epilogue's loops, where no element may be written twice
 
     def source(self) -> str:
@@ -96,7 +97,7 @@ class Contraction(Dots):
             cost += columns * depth * (0.2 if unit else 0.4 if across else 2.0)
         if self._row_stride(m) is None:
             cost += rows * depth * 1.5
-        store = linear(self.k.root.shape, root_index(self.k, m.dot_index))
+        store = self._stored_at(m)
         if last is not None and coefficient(store, last) != 1:
             turns = len(m.rows) == 1 and coefficient(store, m.rows[0]) == 1 and len(m.columns) == 1
             cost += rows * columns * (0.7 if turns else 3.0)
@@ -127,6 +128,7 @@ class Contraction(Dots):
         reads = (m.b.stride(m.depth[0]) or 0) if m.depth and m.b.address is not None else 0
         packs = reads if not direct and self._packs_while_it_sums(m, tile, x) else None
         self.plain = self._plain_store(m, tile, x, y) if tile.c == width or direct or packs is not None else None
+        self.asked = self._reads(m, tile, x) if y is None and depth >= tile.mr else []
         lines = [self._micros(tile, depth, strides, reads if direct else None, self.plain[1] if self.plain else width, packs), self._head()]
         if large:
             return "\n".join([*lines, *("  " + s for s in self._block_loop(m, tile, x, in_place is None, packs is not None)), "}"])
@@ -136,7 +138,7 @@ class Contraction(Dots):
 
     def _turns(self, m: Matmul, x: Var, y: Var | None) -> bool:
         """Whether rows, not columns, are neighbours in the result."""
-        store = linear(self.k.root.shape, root_index(self.k, m.dot_index))
+        store = self._stored_at(m)
         return coefficient(store, x) != 1 and y is None and len(m.rows) == 1 and coefficient(store, m.rows[0]) == 1
 
     def _direct_columns(self, m: Matmul, tile: Tile) -> bool:
@@ -169,7 +171,7 @@ class Contraction(Dots):
             if n.prim not in ("reshape", "permute"):
                 return None
             n = n.args[0]
-        store = linear(k.root.shape, root_index(k, m.dot_index))
+        store = self._stored_at(m)
         step = coefficient(store, m.rows[0]) if m.rows else 0
         if coefficient(store, x) != 1 or step is None:
             return None
@@ -259,8 +261,9 @@ class Contraction(Dots):
         to = self.plain[0] if self.plain else "acc"
         if not self.plain:
             out.append(f"{self.T} acc[{max(t.mr, self.lanes) * width}] __attribute__((aligned(64)));")
-        call = f"({row_pointer}, Bp, {to});"
-        out.append(f"{self.name}_first({row_pointer}, {packs}, {to}, Bp);" if packs else
+        more = "".join(f", {start}" for start, _ in self.asked)
+        call = f"({row_pointer}, Bp, {to}{more});"
+        out.append(f"{self.name}_first({row_pointer}, {packs}, {to}, Bp{more});" if packs else
                    f"if (rt < {t.full}) {self.name}_tile{call} else {self.name}_less{call}" if t.uneven else f"{self.name}_tile{call}")
         if self.plain:
             return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.index import Var, coefficient, linear, substitute, var
+from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
 
 from .dialect import C, is_half
@@ -14,6 +14,8 @@ from .tiling import Tile, decode, inner_name
 from .lanes import F32, Refused, copies, lane_loop, masked
 from .vector import VectorEmitter
 from .vector_forms import one_plus
+
+FAR = 128 << 10                 # bytes that an epilogue reads, from which they are asked for beforehand
 
 
 class Epilogue:
@@ -67,9 +69,9 @@ class Epilogue:
         """The epilogue as explicit vectors along the tile's columns, or along its rows if those are the neighbours in memory:
         then the tile is turned first. Nothing where it is not of float32 neighbours.
         """
-        if self.dot.dtype != F32 or self.k.root.dtype != F32 or self.lanes < 4:
+        if not self._in_vectors():
             return []
-        store = linear(self.k.root.shape, root_index(self.k, m.dot_index))
+        store = self._stored_at(m)
         try:
             if coefficient(store, x) == 1:
                 return self._along_columns(m, t, x, y, width)
@@ -78,6 +80,13 @@ class Epilogue:
         except Refused:
             pass
         return []
+
+    def _in_vectors(self) -> bool:
+        return self.dot.dtype == F32 and self.k.root.dtype == F32 and self.lanes >= 4
+
+    def _stored_at(self, m: Matmul) -> Ix:
+        """Where an element of the product is stored."""
+        return linear(self.k.root.shape, root_index(self.k, m.dot_index))
 
     def _emitter(self, lane: Var) -> VectorEmitter:
         e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000,
@@ -108,7 +117,24 @@ class Epilogue:
         """Whether tiles of a size overlap in an axis by whole vectors."""
         return size % self.lanes == 0 and extent % self.lanes == 0
 
-    def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
+    def _reads(self, m: Matmul, t: Tile, x: Var) -> list[tuple[str, int]]:
+        """What the epilogue reads along the columns of a tile: where its first row begins, and elements from row to row. Only large arrays,
+        if there are few of them: they are asked for while the tile is summed.
+        """
+        if not self._in_vectors() or len(m.rows) != 1 or len(m.columns) != 1 or coefficient(self._stored_at(m), x) != 1:
+            return []
+        try:
+            e, q, _ = self._columns_value(m, t, x, None)
+        except Refused:
+            return []
+        row = m.rows[0]
+        found = [(n, at, step) for n, at in dict.fromkeys(e.loads) if (step := coefficient(at, row))]
+        if sum(n.nbytes for n, _, _ in found) < FAR or len(found) * -(-t.c * 4 // 64) > t.mr * t.nv // 4:
+            return []
+        return [(f"{self.reads[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))} + m_first * {step}l", step) for n, at, step in found]
+
+    def _columns_value(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[VectorEmitter, Var, list[Block]]:
+        """The results of a tile along its columns: statements outside of its loops, in those of its rows, lines and vectors."""
         q, first = Var("q_", t.c), Var("x0", max(x.extent, 2))
         e = self._emitter(q)
         top = Block(None, (frozenset([*m.batch, *m.columns]) - {x, *([y] if y else [])}) | {first})
@@ -116,6 +142,10 @@ class Epilogue:
         lines = rows.child([y] if y else [])
         last = lines.child([q])
         self._root_value(e, root_index(self.k, tuple(substitute(i, {x: var(first) + var(q)}) for i in m.dot_index)), last)
+        return e, q, [top, rows, lines, last]
+
+    def _along_columns(self, m: Matmul, t: Tile, x: Var, y: Var | None, width: int) -> list[str]:
+        _, q, (top, rows, lines, last) = self._columns_value(m, t, x, y)
         cell = f"acc + {'i_m' if m.sizes[0] > 1 else '0'} * {width} + {f'{inner_name(y)} * {t.c} + ' if y else ''}q_"
         body = [*lines.lines, *self._some_lanes(q, [f"const hy_v sum@ = HYV_LOAD@({cell});", *last.lines], self.begin.get(x, "0"),
                                                 self._whole(x.extent, t.c))]

@@ -26,6 +26,7 @@ class Panels(Epilogue):
     args: list[Node]
     scratch: int
     U: str
+    asked: list[tuple[str, int]]
 
     def _micros(self, t: Tile, depth: int, strides: tuple[int, int], direct: int | None, out: int, packs: int | None) -> str:
         """The functions of a tile: of all its rows, of one row less, and the one that packs the columns that it reads.
@@ -49,13 +50,18 @@ class Panels(Epilogue):
         """
         (sm, sk), (ldb, vectors), nv = strides, columns, len(at)
         ij = [(i, j) for i in range(rows) for j in range(nv)]
-        out = [f"static __attribute__((noinline)) void {self.name}_{suffix}(const {self.T} *A, const {self.T} *B, {self.T} *C{f', {self.T} *P' if packs else ''}) {{",
+        more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}" for i in range(len(self.asked))]
+        out = [f"static __attribute__((noinline)) void {self.name}_{suffix}({', '.join([f'const {self.T} *A', f'const {self.T} *B', f'{self.T} *C', *more])}) {{",
                "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij), f"  for (long k = 0; k < {depth}; k++) {{",
                "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {v});" for j, v in enumerate(vectors))]
         if packs:
             out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j};" for j in range(nv)))
         if packs or ldb == nv * self.lanes and depth * ldb * self.d.itemsize > FIRST:
             out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {v});" for v in vectors))
+        if self.asked:
+            row = f"k >> {max(0, (depth * 3 // 4 // rows).bit_length() - 1)}"
+            out.append(f"    const long r = {row} < {rows - 1} ? {row} : {rows - 1};")
+            out += [f"    __builtin_prefetch(E{i} + r * {step}l + {v});" for i, (_, step) in enumerate(self.asked) for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
         if sk * self.d.itemsize >= APART:
             out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")
         for i in range(rows):

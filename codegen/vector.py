@@ -51,6 +51,7 @@ class VectorEmitter(Emitter):
     inverse: dict[str, str] = field(default_factory=dict)       # scalars that are divided by
     one_plus: dict[Node, tuple[Node | None, Node]] = field(default_factory=dict)        # vector_forms.one_plus
     read_in: dict[Node, set[Var]] = field(default_factory=dict)  # loops of a row in which an array in memory is read
+    loads: list[tuple[Node, Ix]] = field(default_factory=list)   # every vector read from memory, and where
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -154,6 +155,7 @@ class VectorEmitter(Emitter):
         if n.dtype != F32 or coefficient(at, lane) != 1:
             raise Refused(f"{n.dtype} or elements that are not neighbours")
         load = f"HYV_LOAD@({self.stored[n]} + {text(at)})"
+        self.loads.append((n, at))
         if guard:
             self._uniform(guard)
             load = f"({self.condition(guard)}) ? {load} : (hy_v){{}}"
