@@ -125,7 +125,8 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
     """Gradients by id of slot."""
     order = _order(heads)
     if not order and all(h._ag is None for h in heads):
-        raise HybridError("this array was not computed inside autograd.record() from an array with attach_grad(), so it has no gradient")
+        raise HybridError("this array was not computed inside autograd.record() from an array with attach_grad(), so it has no gradient; or backward() "
+                          "went over it already, which forgets the recording (the first call may keep it: backward(retain_graph=True))")
     slots: dict[int, Slot] = {}
     grads: dict[int, Any] = {}                            # by id(entry), index or id(slot)
     pending: dict[int, list[Any]] = {}

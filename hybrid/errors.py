@@ -101,8 +101,22 @@ def user_location() -> str:
     """``file.py:12`` of the innermost frame outside this library, or ``<unknown>``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        name = frame.f_code.co_filename
-        if not name.startswith(_HERE) and not name.startswith("<"):
-            return f"{name}:{frame.f_lineno}"
+        if _of_user(frame):
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
+
+
+def raised_at(err: BaseException) -> str:
+    """``file.py:12`` of the innermost frame outside this library that an error came through, or nothing."""
+    found, at = "", err.__traceback__
+    while at is not None:
+        if _of_user(at.tb_frame):
+            found = f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
+        at = at.tb_next
+    return found
+
+
+def _of_user(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    return not name.startswith(_HERE) and not name.startswith("<")

@@ -158,7 +158,8 @@ def _find(space: str, name: str) -> Any:
         return importlib.import_module("hybrid.sparse") if space == "nd" else Internal(space, name)
     if name.startswith("sparse.") and space in ("nd", "sym"):
         return getattr(_find(space, "sparse"), name[len("sparse."):])
-    near = difflib.get_close_matches(name, table, 3)
+    near = [n for n in table if n.endswith("." + name)] or ([f"contrib.{name}"] if "." not in name and hasattr(Space(space, "contrib"), name) else []) \
+        or difflib.get_close_matches(name, table, 3)
     raise AttributeError(f"hybrid.{space} has no {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
 
 

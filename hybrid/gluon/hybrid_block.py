@@ -17,6 +17,7 @@ from ..surroundings import Place
 from ..symbol import CONCRETE, Group, Symbol, known, var
 from ..trace import Hybridized, Trace, _active, untraced
 from ..tree import flatten, unflatten
+from .blame import blame
 from .block import BLOCK_VERSION, Block
 from .graph import run_graph, watcher
 from .parameter import VERSION, Parameter
@@ -82,7 +83,7 @@ class HybridBlock(Block):
         if isinstance(first, Symbol) or SCOPE.traces:
             params = {name: p.var() for name, p in self._reg_params.items()}
             with self.name_scope():
-                return self.hybrid_forward(symbol, x, *args, **params, **kwargs)
+                return self._forward_of(symbol, x, args, params, kwargs)
         if first is None:
             raise AttributeValueError(f"{type(self).__name__} takes arrays (hybrid.nd, hybrid.np) or Symbols, got {type(x).__name__}: wrap it with nd.array(x)")
         try:
@@ -90,7 +91,14 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._infer_and_finish(x, *args, **kwargs)
             params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
-        return self.hybrid_forward(ndarray, x, *args, **params, **kwargs)
+        return self._forward_of(ndarray, x, args, params, kwargs)
+
+    def _forward_of(self, F: Any, x: Any, args: Any, params: dict[str, Any], kwargs: dict[str, Any]) -> Any:  # noqa: N803
+        try:
+            return self.hybrid_forward(F, x, *args, **params, **kwargs)
+        except (HybridError, TypeError) as err:
+            blame(self, err, 1 + len(args), params)
+            raise
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803  the field's name
         """The computation, with F the namespace of operators and parameters by name; override it (or ``forward``)."""
@@ -140,7 +148,8 @@ class HybridBlock(Block):
                 with names.kept(), self.name_scope():
                     self.hybrid_forward(symbol, *inputs, **params, **{k: _shadow(v, leaves, len(args)) for k, v in kwargs.items()})
             except ShapeError as err:
-                raise ShapeError(f"{type(self).__name__} ({self.name}): {err}") from None
+                blame(self, err, len(args), params)
+                raise
             finally:
                 SCOPE.shadows = old
         for name, p in self._reg_params.items():

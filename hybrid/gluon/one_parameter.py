@@ -27,6 +27,14 @@ def shape_known(shape: Any) -> bool:
     return shape is not None and all(s > 0 for s in shape)
 
 
+def _devices(ctx: Any) -> list[Context]:
+    """The devices that an argument names: one, several, or (None) the current one."""
+    out = [current_context()] if ctx is None else [ctx] if isinstance(ctx, (Context, str)) else list(ctx)
+    if not all(isinstance(c, Context) for c in out):
+        raise AttributeValueError(f"ctx must be a device such as hybrid.cpu() or hybrid.gpu(0), or a list of them, got {ctx!r}")
+    return out
+
+
 class Parameter:
     """An array of a block: weight, bias, statistics.
 
@@ -120,7 +128,7 @@ class Parameter:
         if self._data is not None and not force_reinit:
             warnings.warn(f"Parameter {self.name!r} is already initialized, ignoring. Set force_reinit=True to initialize it again.", stacklevel=2)
             return
-        contexts = [current_context()] if ctx is None else [ctx] if isinstance(ctx, Context) else list(ctx)
+        contexts = _devices(ctx)
         default = initializer.create(default_init) or initializer.Uniform()
         chosen = init if init is not None else self.init if self.init is not None else default
         if not shape_known(self._shape):
@@ -155,6 +163,12 @@ class Parameter:
 
     def _blank(self, ctx: Context) -> NDArray:
         return wrap(device.zeros(self._shape, self._dtype, ctx), ctx, ndarray if SCOPE.np_array else NDArray)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Of copies and pickles: arrays are copied without what collects their gradients, which a parameter has again."""
+        self.__dict__.update(state)
+        if self._data is not None and self._grad_req != "null" and any(x._ag is None for x in self._data.values()):
+            self._init_grad()
 
     def _init_grad(self) -> None:
         assert self._data is not None
@@ -237,7 +251,7 @@ class Parameter:
         if self._data is None:
             if self._deferred is not None:
                 return self._deferred[1]
-            raise HybridError(f"Parameter {self.name!r} has not been initialized")
+            raise HybridError(f"Parameter {self.name!r} has not been initialized: call net.initialize() first")
         return list(self._data)
 
     def set_data(self, data: Any) -> None:
@@ -265,7 +279,7 @@ class Parameter:
 
     def reset_ctx(self, ctx: Any) -> None:
         """Move to other devices; values that differ between several (running statistics) become their mean."""
-        contexts = [ctx] if isinstance(ctx, Context) else list(ctx)
+        contexts = _devices(ctx)
         if self._data is not None:
             source = next(iter(self._data.values())) if len(self._data) == 1 else self._reduce()
             self._data = OrderedDict((c, source.copyto(c)) for c in contexts)
@@ -353,7 +367,7 @@ class Parameter:
             else:
                 raise FileFormatError(f"Parameter {self.name!r} has dtype {self._dtype}, the loaded value {data._data.dtype}; pass cast_dtype=True to convert")
         self._shape = data.shape
-        contexts = [ctx] if isinstance(ctx, Context) else list(ctx) if ctx else None
+        contexts = _devices(ctx) if ctx else None
         if self._data is None:
             chosen = contexts or (self._deferred[1] if self._deferred else [current_context()])
             self._make(None, chosen, None, data)

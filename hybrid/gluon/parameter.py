@@ -171,9 +171,11 @@ def fill(params: Any, values: dict[str, NDArray], source: str, ctx: Any, allow_m
     """Put loaded values into parameters. All is checked before anything is changed."""
     missing, extra = [k for k in params if k not in values], [k for k in values if k not in params]
     if missing and not allow_missing:
-        raise FileFormatError(f"{source} has no value for {_some(missing)}; it holds {_some(list(values))}. Pass allow_missing=True to go on without")
+        other = ". It has names as save_parameters writes them: use net.load_parameters" if not any("." in k for k in params) and any("." in k for k in values) else ""
+        raise FileFormatError(f"{source} has no value for {_some(missing)}; it holds {_some(list(values))}. Pass allow_missing=True to go on without{other}")
     if extra and not ignore_extra:
-        raise FileFormatError(f"{source} holds {_some(extra)}, which the network does not have; it has {_some(list(params))}. Pass ignore_extra=True to ignore them")
+        raise FileFormatError(f"{source} holds {_some(extra)}, which the network does not have; it has {_some(list(params)) or 'none'}. "
+                              "Pass ignore_extra=True to ignore them")
     for k, p in params.items():
         if k in values and p.shape is not None and (len(p.shape) != len(values[k].shape) or any(a not in (0, -1, b) for a, b in zip(p.shape, values[k].shape))):
             raise ShapeError(f"{source}: parameter {k!r} has shape {p.shape}, the loaded value {values[k].shape}")

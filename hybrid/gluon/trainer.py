@@ -273,7 +273,8 @@ def _parameters(params: Any) -> list[Parameter]:
     if hasattr(params, "keys"):
         params = [params[k] for k in sorted(params.keys(), key=_natural)]
     if not isinstance(params, (list, tuple)):
-        raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, got {type(params).__name__}")
+        raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, got {type(params).__name__}: "
+                                  "give it net.collect_params()")
     for p in params:
         if not isinstance(p, Parameter):
             raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, it holds a {type(p).__name__}")

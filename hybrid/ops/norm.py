@@ -29,8 +29,9 @@ def _moments(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
 
 def bn_params(shapes: list, a: Attrs) -> list:
     """Every parameter has one entry a channel."""
-    if shapes[0] is not None and shapes[0][a.axis] > 0:
-        return [shapes[0], *[(shapes[0][a.axis],)] * 4]
+    axis = normal_axis(a.axis, len(shapes[0])) if shapes[0] is not None else 0
+    if shapes[0] is not None and shapes[0][axis] > 0:
+        return [shapes[0], *[(shapes[0][axis],)] * 4]
     return shapes
 
 
@@ -87,7 +88,10 @@ def batch_norm_with_relu(data: Node, gamma: Node, beta: Node, moving_mean: Node,
 
 def ln_params(shapes: list, a: Attrs) -> list:
     """gamma and beta along the axis."""
-    return [shapes[0], (shapes[0][a.axis],), (shapes[0][a.axis],)] if shapes[0] is not None else shapes
+    if shapes[0] is None:
+        return shapes
+    n = shapes[0][normal_axis(a.axis, len(shapes[0]))]
+    return [shapes[0], (n,), (n,)]
 
 
 @op("LayerNorm", "data gamma beta", npx=("layer_norm",), json=("_npx_layer_norm",), params=ln_params, outputs=lambda a: 3,
