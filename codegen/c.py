@@ -15,7 +15,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.together import Group
 
-from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, scan, sort
+from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort
 from .contraction import Contraction, sum_dtype, supported
 from .needed import needed
 from .registers import support
@@ -175,6 +175,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return print_scatter(k, name)
     if kind == "sort":
         return print_sort(k, name)
+    if kind == "running":
+        return running.print_running(k, name, target.vector // 4)
     if kind == "call":
         args, names = pointer_names(k)
         return Printed(name, rowcall.print_c(k, names, signature(name, args, 1)), args, "call")

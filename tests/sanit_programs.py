@@ -61,6 +61,12 @@ def lanes(n: int) -> Case:
     return program(outputs, random(12, n), random(3, n), random(5, n), np.array([3, 0, 4, 4, 1, 2, 0]))
 
 
+def running(x: Node, y: Node, h: Node, d: Node, i: Node) -> list[Node]:
+    """Running sums along and across, from either end, of several types."""
+    return [ir.cumulate(ir.map("tanh", x), 1), ir.cumulate(x, 0), ir.cumulate(x, 1, True), *(ir.cumulate(y * 2, axis, axis == 1) for axis in range(3)),
+            *(ir.cumulate(a, axis) for a in (h, d, i) for axis in (0, 1))]
+
+
 def reductions(n: int) -> Case:
     """Sums, products, extremes and their places, along, across, between and of all, of many columns; other types."""
     def outputs(x: Node, y: Node, h: Node, d: Node, i: Node, many: Node) -> list[Node]:
@@ -70,7 +76,7 @@ def reductions(n: int) -> Case:
         mean = ir.reduce("sum", y, (0, 2)) / (y.shape[0] * n)
         return [*across, *each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)), ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)),
                 ir.reduce("max", d, (0,)), ir.reduce("sum", i, (1,)), ir.reduce("max", i, (0,)), mean, y - ir.reshape(mean, (1, 3, 1)),
-                ir.map("exp", ir.reduce("sum", x, (0,)) * 0.1)]
+                ir.map("exp", ir.reduce("sum", x, (0,)) * 0.1), *running(x, y, h, d, i)]
     return program(outputs, random(7, n), random(4, 3, n), random(3, n).astype("float16"), random(5, n).astype("float64"),
                    np.random.default_rng(n).integers(-99, 99, (4, n)).astype("int64"), random(6, 5 * n + 29))
 

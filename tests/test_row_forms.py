@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import nd
+from hybrid import autograd, nd
+from hybrid.runtime import toolchain
 
 
 def some(*shape: int, dtype: str = "float32") -> Any:
@@ -43,3 +44,42 @@ def test_pick_after_a_softmax_and_beside_no_numbers() -> None:
     odd = nd.array([[1, np.nan, 3, np.inf], [np.nan, -0.0, 1, 2]])
     got, want, _ = both(lambda x, i: nd.pick(x, i), odd, nd.array([0, 1]))
     np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int8"])
+def test_running_sums(dtype: str) -> None:
+    """Beside sums in float64, of every length and along every axis; halves are added in float32, integers wrap around."""
+    for shape in ((5, 7), (3, 1), (1, 65), (4, 17), (2, 3, 129), (3, 300, 2), (0, 3), (300,)):
+        x = some(*shape, dtype=dtype)
+        wide = x.asnumpy().astype(np.float64 if dtype.startswith("float") else dtype)
+        for axis in range(len(shape)):
+            got, want, source = both(lambda x: nd.cumsum(x, axis=axis), x)                      # noqa: B023
+            exact, scale = np.cumsum(wide, axis, wide.dtype), np.cumsum(np.abs(wide), axis) + 1e-30
+            for have in (got, want):
+                if dtype.startswith("float"):
+                    np.testing.assert_array_less(np.abs(have - exact) / scale, {"float16": 6e-4, "float32": 1e-6, "float64": 1e-14}[dtype])
+                else:
+                    np.testing.assert_array_equal(have, exact)
+        assert dtype != "float32" or shape[-1] < 64 or toolchain.vector_bytes() < 16 or "hyv_running(v" in source
+
+
+def test_running_sums_of_zeros_infinity_and_no_numbers() -> None:
+    x = np.ones((2, 70), np.float32)
+    x[0, 1], x[1, :3] = np.inf, (-0.0, -0.0, np.nan)
+    for axis in (0, 1):
+        got, _, _ = both(lambda x: nd.cumsum(x, axis=axis), nd.array(x))                        # noqa: B023
+        want = np.cumsum(x, axis)
+        np.testing.assert_array_equal(got, want)
+        known = ~np.isnan(want)
+        np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_gradients_of_running_sums(axis: int) -> None:
+    x, weights = some(33, 70), np.random.default_rng(1).standard_normal((33, 70)).astype(np.float32)
+    x.attach_grad()
+    for f in (nd.cumsum, mx.hybridize(nd.cumsum)):
+        with autograd.record():
+            y = (f(x, axis=axis) * nd.array(weights)).sum()
+        y.backward()
+        np.testing.assert_allclose(x.grad.asnumpy(), np.flip(np.cumsum(np.flip(weights, axis), axis), axis), rtol=1e-5, atol=1e-5)

@@ -1,7 +1,7 @@
 """The intermediate representation: nodes, scalar functions, primitives, their gradients, programs."""
 from __future__ import annotations
 
-from .build import (argreduce, argsort, bitcast, broadcast_shapes, cast, concat, const, data, detach, dot, expand, full, gather, input,
+from .build import (argreduce, argsort, bitcast, broadcast_shapes, cast, concat, const, cumulate, data, detach, dot, expand, full, gather, input,
                     iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, slice, unwindow, window, with_grad)
 from .build import map_ as map  # noqa: A004  the primitive's name
 from .host import HostCall, host
@@ -11,10 +11,11 @@ from .primitives import PRIMS, reduce_identity
 from .program import Program
 from .rowcall import RowKernel, register_rows
 from .scan import Body, item, loop, scan
+from .running import in_windows, running_sum
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
 __all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP", "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
-           "concat", "const", "data", "detach", "dot", "expand", "full", "gather", "host", "input", "iota", "item", "loop", "make", "map", "pad",
-           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar", "reshape", "rows", "scan", "scatter_add",
+           "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host", "in_windows", "input", "iota", "item", "loop", "make", "map", "pad",
+           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar", "reshape", "rows", "running_sum", "scan", "scatter_add",
            "slice", "toposort", "unwindow", "users", "window", "with_grad"]

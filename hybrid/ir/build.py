@@ -293,6 +293,13 @@ def argsort(x: Node, descending: bool = False) -> Node:
     return make("argsort", (x,), descending=bool(descending))
 
 
+def cumulate(x: Node, axis: int, reverse: bool = False) -> Node:
+    """Sums of the first 1, 2, … elements along an axis; reverse: of the last ones. Integers wrap around, halves are added in float32."""
+    if not x.ndim:
+        raise ShapeError("a scalar has no axis to add along")
+    return make("cumulate", (x,), axis=int(axis) % x.ndim, reverse=bool(reverse))
+
+
 def rows(name: str, args: Sequence[Node], params: Sequence[Any] = ()) -> Node:
     """A row kernel (rowcall.py) on the last axes of its arguments, for every position of the leading ones."""
     return make("rows", tuple(args), name=name, params=tuple(Const(p) if isinstance(p, float) else p for p in params))

@@ -9,7 +9,7 @@ from .index import Var
 from .node import Node
 from .program import Program
 
-ALWAYS_ROOT = frozenset({"concat", "scatter_add", "argsort", "rows", "scan"})
+ALWAYS_ROOT = frozenset({"concat", "cumulate", "scatter_add", "argsort", "rows", "scan"})
 IN_MEMORY = ("sort", "call", "loop")             # kinds of kernels that read whole values
 
 
@@ -46,9 +46,9 @@ class Kernel:
 
     @property
     def kind(self) -> str:
-        """elementwise, reduction, row, contraction, convolution, concat, scatter, sort, call, loop or attention."""
+        """elementwise, reduction, row, contraction, convolution, concat, running (sums), scatter, sort, call, loop or attention."""
         if self.root.prim in ALWAYS_ROOT:
-            return {"concat": "concat", "scatter_add": "scatter", "argsort": "sort", "rows": "call", "scan": "loop"}[self.root.prim]
+            return {"concat": "concat", "cumulate": "running", "scatter_add": "scatter", "argsort": "sort", "rows": "call", "scan": "loop"}[self.root.prim]
         if self.attention is not None:
             return "attention"
         if self.dot is not None:

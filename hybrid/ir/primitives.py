@@ -204,6 +204,18 @@ def _argsort_eager(xp: Any, n: Node, x: Any) -> Any:
 
 _prim("argsort", lambda args, descending: (args[0].shape, np.dtype(np.int64)), _argsort_eager)
 
+
+
+def _cumulate_eager(xp: Any, n: Node, x: Any) -> Any:
+    wide = np.float32 if x.dtype.itemsize == 2 and dt.is_float(x.dtype) else n.dtype
+    axis, back = n.attrs["axis"], (*[slice(None)] * n.attrs["axis"], slice(None, None, -1))
+    with np.errstate(all="ignore"):
+        out = xp.cumsum(x[back], axis=axis, dtype=wide)[back] if n.attrs["reverse"] else xp.cumsum(x, axis=axis, dtype=wide)
+        return out.astype(n.dtype, copy=False)
+
+
+_prim("cumulate", lambda args, axis, reverse: (args[0].shape, args[0].dtype), _cumulate_eager)
+
 _prim("rows", infer_rows, run_rows)
 
 

@@ -42,6 +42,7 @@ VJP["detach"] = lambda g, n, x: (None,)
 VJP["bitcast"] = lambda g, n, x: (None,)
 VJP["argreduce"] = lambda g, n, x: (None,)
 VJP["argsort"] = lambda g, n, x: (None,)
+VJP["cumulate"] = lambda g, n, x: (b.cumulate(g, n.attrs["axis"], not n.attrs["reverse"]),)
 
 
 @_vjp("map")

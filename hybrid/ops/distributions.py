@@ -16,7 +16,6 @@ from ..errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .nn import uniform01
-from .reduction import running_sum
 from .registry import Bool, DType, Enum, Float, Shape, Str, op
 
 Key = Node
@@ -70,7 +69,7 @@ def poisson(key: Key, shape: tuple[int, ...], lam: Node, stream: int = 0) -> Nod
     rejection method for generating Poisson random variables" (1993)."""
     mean = ir.expand(ir.cast(lam, dt.float32), shape)
     gaps = -ir.map("log", _positive(key, (*shape, TERMS), stream))
-    few = ir.reduce("sum", ir.cast(ir.map("lt", running_sum(gaps, len(shape)), ir.reshape(mean, (*shape, 1))), dt.float32), (len(shape),))
+    few = ir.reduce("sum", ir.cast(ir.map("lt", ir.running_sum(gaps, len(shape)), ir.reshape(mean, (*shape, 1))), dt.float32), (len(shape),))
     m = ir.map("maximum", _wide(mean, shape), FEW)
     b = ir.map("sqrt", m) * 2.53 + 0.931
     a = b * 0.02483 - 0.059
@@ -172,7 +171,7 @@ def multinomial(data: Node, a: Attrs) -> Node | list[Node]:
     lead, classes = data.shape[:-1], data.shape[-1]
     rows, draws = math.prod(lead), math.prod(a.shape)
     p = ir.reshape(data, (rows, 1, classes))
-    upto = running_sum(ir.detach(ir.cast(p, dt.float32)), 2)
+    upto = ir.running_sum(ir.detach(ir.cast(p, dt.float32)), 2)
     u = ir.reshape(uniform01(a.key, (rows, draws), 0), (rows, draws, 1))
     index = ir.reduce("sum", ir.cast(ir.map("le", ir.expand(upto, (rows, draws, classes)), u), dt.int64), (2,))
     index = ir.map("minimum", index, classes - 1)

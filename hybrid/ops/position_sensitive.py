@@ -10,7 +10,6 @@ from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .reduction import running_sum
 from .registry import Bool, Float, Int, Shape, op
 
 
@@ -46,7 +45,7 @@ def psroi_pooling(data: Node, rois: Node, a: Attrs) -> Node:
     n, c, h, w = data.shape
     p, axes = a.pooled_size, 4
     index, (left, top, right, bottom) = _columns(ir.detach(rois), 5, axes)
-    whole = ir.pad(running_sum(running_sum(data, 2), 3), (0, 0, 1, 1), (0, 0, 0, 0))
+    whole = ir.pad(ir.running_sum(ir.running_sum(data, 2), 3), (0, 0, 1, 1), (0, 0, 0, 0))
     edges = []
     for low, high, length, axis in ((top, bottom, h, 2), (left, right, w, 3)):
         start = ir.map("round", low) * a.spatial_scale

@@ -11,7 +11,7 @@ from ..ir import Node
 from .attributes import Attrs
 from .elementwise import recast
 from .registry import Axes, Bool, DType, Float, Int, op
-from .shape import cut, normal_axis
+from .shape import normal_axis
 
 
 def axes_of(x: Node, axis: Any, exclude: bool = False) -> tuple[int, ...]:
@@ -188,44 +188,12 @@ def square_sum(data: Node, a: Attrs) -> Node:
     return out if out.ndim or a.keepdims else ir.reshape(out, (1,))
 
 
-BLOCK = 64                             # a running sum over a longer axis goes by blocks: n * BLOCK additions, not n * n
-
-
-def running_sum(x: Node, axis: int) -> Node:
-    """Sums of the first 1, 2, … elements along an axis: windows that begin before the array."""
-    n = x.shape[axis]
-    if n > BLOCK:
-        return _running_blocks(x, axis)
-    lo = [n - 1 if i == axis and n else 0 for i in range(x.ndim)]
-    windows = ir.window(ir.pad(x, lo, [0] * x.ndim), (axis,), (n,), (1,), (1,))
-    return ir.reduce("sum", windows, (x.ndim,))
-
-
-def _running_blocks(x: Node, axis: int) -> Node:
-    n = x.shape[axis]
-    blocks = -(-n // BLOCK)
-    hi = [blocks * BLOCK - n if i == axis else 0 for i in range(x.ndim)]
-    cells = ir.reshape(ir.pad(x, [0] * x.ndim, hi), (*x.shape[:axis], blocks, BLOCK, *x.shape[axis + 1:]))
-    within = running_sum(cells, axis + 1)
-    totals = ir.reduce("sum", cells, (axis + 1,), True)
-    shifted = [1 if i == axis else 0 for i in range(totals.ndim)]
-    before = ir.pad(cut(running_sum(totals, axis), axis, 0, blocks - 1), shifted, [0] * totals.ndim)       # no difference: infinity stays where it is
-    out = ir.reshape(within + before, (*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 1:]))
-    return cut(out, axis, 0, n)
-
-
-def _cumsum_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
-    x = arrays[0]
-    d = dt.as_dtype(a.dtype, dt.int64 if x.dtype == dt.bool_ else x.dtype)
-    return [xp.cumsum(x, axis=a.axis, dtype=d)] if d.itemsize > 2 and x.ndim else None
-
-
-@op("cumsum", "a", np=("cumsum",), json=("_np_cumsum",), eager=_cumsum_eager, axis=Int(None), dtype=DType(None))
+@op("cumsum", "a", np=("cumsum",), json=("_np_cumsum",), axis=Int(None), dtype=DType(None))
 def cumsum(data: Node, a: Attrs) -> Node:
     """Running sums along an axis (over the flattened array when none is given)."""
     x = ir.cast(data, dt.as_dtype(a.dtype, dt.int64 if data.dtype == dt.bool_ else data.dtype))
     x = ir.reshape(x, (-1,)) if a.axis is None else x
-    return running_sum(x, normal_axis(a.axis or 0, x.ndim)) if x.size else x
+    return ir.cumulate(x, normal_axis(a.axis or 0, x.ndim)) if x.size else x
 
 
 @op("_npi_average", "a weights?", np=("average",), axis=Axes(None), returned=Bool(False), weighted=Bool(True))

@@ -111,6 +111,8 @@ class Rules:
             return f"the kernel has {MAX_NODES} nodes already"
         if k.kind in IN_MEMORY and n.prim != "reshape":
             return "a hand-written kernel reads it from memory"
+        if k.kind == "running" and n.prim not in ELEMENTWISE and n.prim not in MOVEMENT:
+            return "a running sum reads it from memory"
         if read_whole(n, uses):
             return "a convolution reads it from memory"
         if n.prim == "permute" and k.dot is not None and uses[0].inside and self._attends(n.args[0]):

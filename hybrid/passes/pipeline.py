@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Callable
 
 from .. import collector
-from ..ir import Node, Program
+from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
 from .fold import fold
 from .fuse import fuse
@@ -15,6 +15,7 @@ from .loop_products import loop_products
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .pictures import pictures
+from .rewrite import rewrite
 from .together import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_program
@@ -41,6 +42,8 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     """
     verify_program(program, "trace")
     current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
+    if blocking is None:
+        current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)

@@ -159,6 +159,18 @@ HY_FN int hyv_first(hy_v best, hy_vi where, int least) {
     return first.i;
 }
 
+// sums of the first 1, 2, … elements of a vector, and its last element everywhere
+#ifdef __clang__
+HY_FN hy_v hyv_running(hy_v v) { for (int i = 1; i < HYV_LANES; i++) v[i] += v[i - 1]; return v; }
+HY_FN hy_v hyv_last(hy_v v) { return HYV_B(v[HYV_LANES - 1]); }
+#else
+HY_FN hy_v hyv_running(hy_v v) {
+    for (int s = 1; s < HYV_LANES; s *= 2) v += __builtin_shuffle(v, HYV_B(-0.0f), (HYV_COUNT - s) & (2 * HYV_LANES - 1));
+    return v;
+}
+HY_FN hy_v hyv_last(hy_v v) { return __builtin_shuffle(v, HYV_IB(HYV_LANES - 1)); }
+#endif
+
 // every second element of two vectors
 #ifdef __clang__
 HY_FN hy_v HYV_EVEN(hy_v a, hy_v b) { hy_v o; for (int i = 0; i < HYV_LANES / 2; i++) { o[i] = a[2 * i]; o[i + HYV_LANES / 2] = b[2 * i]; } return o; }

@@ -213,6 +213,13 @@ def _argreduce(e: Emitter, n: Node) -> str:
     return e.g.node({"argmax": "ArgMax", "argmin": "ArgMin"}[n.attrs["op"]], [name], axis=n.attrs["axis"], keepdims=0)
 
 
+@form("cumulate")
+def _cumulate(e: Emitter, n: Node) -> str:
+    wide = NARROW.get(n.dtype, n.dtype)
+    name = _cast(e.g, e.of(n.args[0]), n.dtype, wide)
+    return _cast(e.g, e.g.node("CumSum", [name, e.g.const(n.attrs["axis"], np.int64)], reverse=int(n.attrs["reverse"])), wide, n.dtype)
+
+
 @form("argsort")
 def _argsort(e: Emitter, n: Node) -> str:
     x = n.args[0]
