@@ -20,4 +20,4 @@ def blame(block: Any, err: Exception, inputs: int, params: Iterable[str]) -> Non
                     f"def hybrid_forward({every})", *err.args[1:])
     else:
         return
-    err.block = block.name                                       # type: ignore[attr-defined]
+    setattr(err, "block", block.name)

@@ -29,7 +29,7 @@ def shape_known(shape: Any) -> bool:
 
 def _devices(ctx: Any) -> list[Context]:
     """The devices that an argument names: one, several, or (None) the current one."""
-    out = [current_context()] if ctx is None else [ctx] if isinstance(ctx, (Context, str)) else list(ctx)
+    out: list[Any] = [current_context()] if ctx is None else [ctx] if isinstance(ctx, (Context, str)) else list(ctx)
     if not all(isinstance(c, Context) for c in out):
         raise AttributeValueError(f"ctx must be a device such as hybrid.cpu() or hybrid.gpu(0), or a list of them, got {ctx!r}")
     return out
