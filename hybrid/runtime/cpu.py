@@ -242,6 +242,7 @@ class Bound:
         found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
                     (slot, shape, output[1]), tuple(self._kept), ctx, scope, bool(train), counters,
                     functools.partial(buffers.empty, shape, output[1]) if buffers.pooled(*output) else None)
+        self._tables.clear()                                     # it has an arena of its own
         return None if self._prepared is not None and self._prepared.token.stale else found
 
     def given_up(self) -> int:

@@ -18,7 +18,7 @@ from .recipe import Part, Spec
 if TYPE_CHECKING:
     from .cpu import CpuProgram
 
-AT_ONCE = 1 << 24                  # bytes that are prepared before buffers are given up
+AT_ONCE = 1 << 22                  # bytes that are prepared before buffers are given up
 _every: "weakref.WeakSet[Prepared]" = weakref.WeakSet()
 
 
