@@ -190,7 +190,7 @@ class Emitter:
             return self.d.half_load[n.dtype.name].format(self.d.half_store[n.dtype.name].format(f"(float){value}"))
         if src.kind == "b" and dt.is_float(n.dtype):       # a choice, of which compilers make a mask
             return f"({value} ? {self.d.literal(1.0, n.dtype)} : {self.d.literal(0.0, n.dtype)})"
-        if dt.is_float(src) and n.dtype.kind in "iu":      # C leaves out-of-range conversions open; go through 64 bits
+        if dt.is_float(src) and n.dtype.kind in "iu" and n.dtype.name != "int32":  # C leaves out-of-range conversions open; processors have those to 32 and 64 bits
             return f"({self.d.compute(n.dtype)})({'unsigned long' if n.dtype.name == 'uint64' else 'long'})({value})"
         return f"({self.d.compute(n.dtype)})({value})"
 

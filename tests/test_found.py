@@ -125,3 +125,12 @@ def test_large_results_have_their_own_shape_at_every_call() -> None:
         got = f(x)
         assert got.shape == (1024 * 300,)
         np.testing.assert_allclose(got.asnumpy(), np.sqrt(np.arange(1024 * 300)) + 1, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_casts_of_what_no_integer_is(dtype: str) -> None:
+    """NaN, infinity and what is out of range become what the processor makes of them, in NumPy and in compiled code."""
+    x = np.resize(np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 1.5, -1.5, 7]), 100).astype(dtype)
+    got = mx.hybridize(lambda x: nd.cast(x, dtype="int32"))(nd.array(x, dtype=dtype)).asnumpy()
+    np.testing.assert_array_equal(got, x.astype(np.int32))
