@@ -219,6 +219,7 @@ class Bound:
         self._kept = [*fixed.items(), *((program.given + j, a) for j, a in enumerate(added))]     # slots and arrays that are the same in each call
         self._keep = [(i, _from_buffer(a)) for i, a in self._kept]
         self._tables: list[Any] = []
+        self._once = False                                       # the next call is the last that goes this way: a launcher with an arena of its own is there
 
     def _table(self) -> tuple[Any, Any]:
         arena = aligned_bytes(self.program._arena_bytes)
@@ -242,7 +243,7 @@ class Bound:
         found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
                     (slot, shape, output[1]), tuple(self._kept), ctx, scope, bool(train), counters,
                     functools.partial(buffers.empty, shape, output[1]) if buffers.pooled(*output) else None)
-        self._tables.clear()                                     # it has an arena of its own
+        self._once = True
         return None if self._prepared is not None and self._prepared.token.stale else found
 
     def given_up(self) -> int:
@@ -270,7 +271,11 @@ class Bound:
             table[at] = _from_buffer(a)
             at += 1
         self.program._net(table)
-        tables.append(entry)
+        if self._once:
+            self._once = False
+            tables.clear()
+        else:
+            tables.append(entry)
         return fresh if self._finished else self._rest(arrays, fresh)
 
     def _rest(self, arrays: Sequence[np.ndarray], fresh: list[np.ndarray]) -> list[np.ndarray]:
