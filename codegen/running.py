@@ -79,22 +79,28 @@ class _Running:
 
     def _fours(self) -> list[str]:
         """Elements one by one, four of them together: the sum that goes on to the next four is one addition away."""
-        root, T, whole = self.k.root, self._type(), self.along.extent // FOUR * FOUR
+        T, n = self._type(), self.along.extent
+        whole = n // FOUR * FOUR
         e = self._emitter(Emitter)
         before = Block(None, frozenset(self.outer))
-        four, last = before.child([self.along]), before.child([self.along])
-        x = [self._value(e, four, var(self.along) + j) for j in range(FOUR)]
-        one = self._value(e, last, var(self.along))
-        names = {"a": ("x0", "x1"), "b": ("a", "x2"), "c": ("x2", "x3"), "d": ("a", "c")}
-        body = [*four.lines, f"const {T} {', '.join(f'x{j} = {value}' for j, value in enumerate(x))};",
-                *(f"const {T} {n} = {self._add(*pair)};" for n, pair in names.items()),
-                *(self._store(e, var(self.along) + j, self._add("before", n)) for j, n in enumerate(("x0", "a", "b", "d"))), f"before = {self._add('before', 'd')};"]
-        rest = [*last.lines, f"before = {self._add('before', one)};", self._store(e, var(self.along), "before")]
-        head = "for (long t = {}; t < {}; t += {}) {{".format
+        fours = self._four(e, before.child([self.along])) if whole else []
+        ones = self._one(e, before.child([self.along])) if whole < n else []
         out = [*before.lines, f"{T} before = {self._nothing()};"]
-        if whole:
-            out += [head(0, whole, FOUR), *("  " + s for s in body), "}"]
-        return [*out, head(whole, root.shape[self.axis], 1), *("  " + s for s in rest), "}"] if whole < self.along.extent else out
+        for first, end, step, body in ((0, whole, FOUR, fours), (whole, n, 1, ones)):
+            if body:
+                out += [f"for (long t = {first}; t < {end}; t += {step}) {{", *("  " + s for s in body), "}"]
+        return out
+
+    def _four(self, e: Emitter, block: Block) -> list[str]:
+        T, t = self._type(), var(self.along)
+        values = [self._value(e, block, t + j) for j in range(FOUR)]
+        sums = {"a": ("x0", "x1"), "b": ("a", "x2"), "c": ("x2", "x3"), "d": ("a", "c")}
+        return [*block.lines, f"const {T} {', '.join(f'x{j} = {value}' for j, value in enumerate(values))};", *(f"const {T} {n} = {self._add(*pair)};" for n, pair in sums.items()),
+                *(self._store(e, t + j, self._add("before", n)) for j, n in enumerate(("x0", "a", "b", "d"))), f"before = {self._add('before', 'd')};"]
+
+    def _one(self, e: Emitter, block: Block) -> list[str]:
+        value = self._value(e, block, var(self.along))
+        return [*block.lines, f"before = {self._add('before', value)};", self._store(e, var(self.along), "before")]
 
     def _value(self, e: Emitter, block: Block, at: Ix) -> str:
         return e.value(self.k.root.args[0], self._index(at), block)
