@@ -7,12 +7,12 @@ import contextlib
 import ctypes
 import itertools
 import math
-import threading
 from collections import OrderedDict
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
+from .. import forking
 from ..device import ALIGN, CACHES, aligned_bytes
 
 SMALLEST = 1 << 20          # bytes of a result that is worth keeping; below, malloc does it
@@ -26,7 +26,7 @@ class Pool:
         self.most, self.idle = most, 0
         self._free: OrderedDict[int, list[np.ndarray]] = OrderedDict()         # the size used longest ago comes first
         self._back: list[np.ndarray] = []        # what came back, not sorted in yet
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
 
     def take(self, size: int) -> np.ndarray:
         """Memory of a size, on a cache line, of any content."""

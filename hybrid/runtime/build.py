@@ -120,15 +120,16 @@ def _build(planned: Planned) -> Built:
     source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None,
                                       bool(parts))
     report.scratch_bytes, report.source = planned.memory.whole - planned.memory.arena, source
-    library, c = toolchain.build(source)
+    finish = toolchain.begin(source) if planned.prepare is not None else lambda: toolchain.build(source)
+    prepare = build(prepare_plan(planned)) if planned.prepare is not None else None            # compiled at the same time
+    library, c = finish()
     report.source_path = str(c)
     built = Built(table.recipe(library.name, planned.memory.whole), library, report, source)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
     report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
-    if planned.prepare is not None:
-        built.prepare = build(prepare_plan(planned))
-        built.recipe.prepare = built.prepare.recipe
+    if prepare is not None:
+        built.prepare, built.recipe.prepare = prepare, prepare.recipe
     return built
 
 

@@ -31,12 +31,6 @@ def _build(planned: "Planned") -> "Built":
     return build(planned)
 
 
-def _prepare_helpers() -> None:
-    """What every program needs, built beside the first of them."""
-    threads.prepare()
-    launcher.prepare()
-
-
 def _opened(built: "Built") -> Any:
     """The library of a program just built. A damaged file in the cache is built again."""
     so = built.library
@@ -58,8 +52,9 @@ class CpuProgram:
 
     def __init__(self, planned: "Planned"):
         begin = time.perf_counter()
-        _prepare_helpers()
+        threads.prepare()
         self._take(_build(planned), lambda: planned, begin)
+        launcher.prepare()
 
     def _take(self, built: "Built", again: "Callable[[], Planned]", begin: float) -> None:
         prepare = None
@@ -90,7 +85,7 @@ class CpuProgram:
     def of(cls, recipe: Recipe, again: "Callable[[], Planned]") -> "CpuProgram":
         """The program of a recipe from the disk cache. again: plans it anew, for the report. OSError where its library cannot be loaded."""
         begin = time.perf_counter()
-        _prepare_helpers()
+        threads.prepare()
         path = cache.folder() / recipe.library
         if not toolchain.intact(path):
             raise OSError(f"{path} is not there or was changed")
@@ -234,6 +229,8 @@ class Bound:
         program = self.program
         if len(program._new) != 1 or len(program._results) != 1 or program._updates or program._written or program._arena_slot > MAX_LAUNCHER_SLOTS:
             return None
+        if launcher.coming():
+            return launcher.later
         made = launcher.load()
         if made is None:
             return None
@@ -300,11 +297,14 @@ def compiled(program: Program) -> CpuProgram:
     recipe = plans.read(key)
     if recipe is not None:
         with contextlib.suppress(OSError):
-            return CpuProgram.of(recipe, again)
+            found = CpuProgram.of(recipe, again)
+            launcher.prepare()
+            return found
     begin = time.perf_counter()
-    _prepare_helpers()
+    threads.prepare()
     made = CpuProgram.__new__(CpuProgram)
     made._take(_build(again()), again, begin)
+    launcher.prepare()
     plans.keep(key, made.recipe)
     return made
 

@@ -23,6 +23,7 @@ from . import plans, toolchain
 NAME = "hybrid_launcher"
 _lock = forking.LongLock()
 _loaded: list[Any] = []
+_coming: list[threading.Thread] = []
 
 
 def _build() -> Any:
@@ -31,8 +32,9 @@ def _build() -> Any:
 
 
 def _compiled() -> Path | None:
-    import sysconfig                                     # noqa: PLC0415  slow to load, and needed only where nothing was compiled yet
-    headers = Path(sysconfig.get_paths()["include"])
+    with forking.IMPORTS:
+        import sysconfig                                 # noqa: PLC0415  slow to load, and needed only where nothing was compiled yet
+        headers = Path(sysconfig.get_paths()["include"])         # loads more
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
         return None
     include = (f"-I{headers}", f"-I{np.get_include()}")
@@ -63,6 +65,17 @@ def load() -> Any:
 
 
 def prepare() -> None:
-    """Start building in the background, beside the compilation of a program; not where an earlier process built it: to load it is quicker than a thread."""
-    if not _loaded and not _lock.locked() and plans.known("launcher") is None:
-        threading.Thread(target=load, name="hybrid-launcher").start()
+    """Start building it in the background, where no earlier process did: the first result does not wait for it."""
+    if not _loaded and not coming() and plans.known("launcher") is None:
+        thread = threading.Thread(target=load, name="hybrid-launcher")
+        _coming[:] = [thread]
+        thread.start()
+
+
+def coming() -> bool:
+    """Whether it is being built in the background now."""
+    return bool(_coming) and _coming[0].is_alive()
+
+
+def later(*_: Any) -> None:
+    """Takes the launcher's place while that is built: it takes no call, and after some of them the shortest way is laid again (hybrid/trace.py)."""
