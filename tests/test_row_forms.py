@@ -83,3 +83,14 @@ def test_gradients_of_running_sums(axis: int) -> None:
             y = (f(x, axis=axis) * nd.array(weights)).sum()
         y.backward()
         np.testing.assert_allclose(x.grad.asnumpy(), np.flip(np.cumsum(np.flip(weights, axis), axis), axis), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("args", "dtype", "want"), [
+    ((20000000, 20000004), "int64", [20000000, 20000001, 20000002, 20000003]), ((2 ** 31 - 2, 2 ** 31 + 1), "int64", [2 ** 31 - 2, 2 ** 31 - 1, 2 ** 31]),
+    ((0, 5, 1.5), "int32", [0, 1, 2, 3]), ((0.5, 5, 0.7), "int32", [0] * 7), ((-3, 2), "uint8", [253, 254, 255, 0, 1]), ((20000000, 20000003), "float32", [2e7, 2e7, 20000002]),
+    ((0, 1, 0.25), "float32", [0, 0.25, 0.5, 0.75]), ((5, 0, -2), "float64", [5, 3, 1])], ids=str)
+def test_ranges(args: tuple[float, ...], dtype: str, want: list[float]) -> None:
+    """As MXNet 1.9.1, which makes start and step integers where the result is of integers."""
+    got, eager, _ = both(lambda x: nd.arange(*args, dtype=dtype) + x, nd.zeros((1,), dtype=dtype))
+    np.testing.assert_array_equal(got, np.array(want, dtype))
+    np.testing.assert_array_equal(eager, np.array(want, dtype))

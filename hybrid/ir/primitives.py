@@ -39,7 +39,7 @@ _prim("input", lambda args, slot, shape, dtype: (shape, np.dtype(dtype)), lambda
 _prim("const", lambda args, value, dtype: ((), np.dtype(dtype)), lambda xp, n: xp.asarray(n.attrs["value"], dtype=n.dtype))
 _prim("data", lambda args, value, shape, dtype: (shape, np.dtype(dtype)),
       lambda xp, n: xp.asarray(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)))
-_prim("iota", lambda args, n, dtype: ((n,), np.dtype(dtype)), lambda xp, n: xp.arange(n.attrs["n"]).astype(n.dtype))
+_prim("iota", lambda args, n, dtype: ((n,), np.dtype(dtype)), lambda xp, n: xp.arange(n.attrs["n"], dtype=n.dtype if n.dtype.kind in "iu" else None).astype(n.dtype, copy=False))
 
 
 # ---- elementwise

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
@@ -44,9 +46,18 @@ def arange(a: Attrs) -> Node:
         raise ShapeError(f"arange from {start} to {stop}: step must not be 0")
     n = max(math.ceil((stop - start) / a.step), 0)
     d = dt.as_dtype(a.dtype)
-    wide = dt.float64 if dt.is_float(d) else d
-    out = ir.cast(ir.cast(ir.iota(n), wide) * a.step + start, d)
+    out = ir.cast(_counted(n, start, a.step, d), d)
     return ir.reshape(ir.expand(ir.reshape(out, (n, 1)), (n, a.repeat)), (-1,)) if a.repeat > 1 and n else out
+
+
+def _counted(n: int, start: float, step: float, d: np.dtype) -> Node:
+    """start + i * step: of integers, which start and step are made (as MXNet does); else in float64, or in int32 where that rounds nothing."""
+    whole = all(float(x).is_integer() and abs(x) < 2 ** 31 for x in (start, step, start + step * n))
+    if dt.is_float(d) and not whole:
+        return ir.cast(ir.iota(n), dt.float64) * step + start
+    count, start, step = ir.iota(n, np.int32 if dt.is_float(d) else np.int64), int(start), int(step)
+    count = count if step == 1 else count * step
+    return count + start if start else count
 
 
 @op("_linspace", "", json=("_npi_linspace",), start=Float(), stop=Float(), num=Int(50), endpoint=Bool(True), ctx=Str(""), dtype=DType("float32"))
