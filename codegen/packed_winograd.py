@@ -4,7 +4,7 @@ kernel's epilogue follows. Transformed weights and sums of a panel lie on a thre
 """
 from __future__ import annotations
 
-from hybrid.ir.winograd import TILES, square
+from hybrid.ir.winograd import TILES, square, tiles
 
 from .blocked import PIXELS, Packed, split
 from .loops import Printed
@@ -29,7 +29,7 @@ class Winograd(Packed):
         self.at, self.g, self.bt = square(self.dot.attrs["form"])
         self.side = self.m + 2
         self.points = self.side ** 2
-        self.th, self.tw = -(-self.oh // self.m), -(-self.ow // self.m)
+        self.th, self.tw = tiles(self.oh, self.dy, self.m), tiles(self.ow, self.dx, self.m)
         self.tiles = self.batch * self.th * self.tw
         self.vs = -(-self.c // L) * L + L                                # numbers from tile to tile: never a power of two
         self.strips, self.strip, self.longer = split(self.tiles, max(STRIP // (4 * self.points * self.vs), FEWEST))
@@ -115,31 +115,36 @@ class Winograd(Packed):
         for j in range(m):
             out += ["{ " + " ".join(f"const hy_v m{i} = e[{i * m + j}];" for i in range(n)), *("  " + s for s in backward(self.at)),
                     "  " + " ".join(f"y[{i * m + j}] = z{i};" for i in range(m)) + " }"]
-        if self.oh % m == 0 and self.ow % m == 0:
-            return [*out, *self.finished(0, [(f"px0_ + {i * self.ow + j}", f"y[{i * m + j}]") for i in range(m) for j in range(m)], partial)]
-        for i in range(m):
-            for j in range(m):
-                test = " && ".join([*([f"below > {i}"] if i else []), *([f"right > {j}"] if j else [])])
-                out += [*([f"if ({test}) {{"] if test else []), *self.finished(0, [(f"px0_ + {i * self.ow + j}", f"y[{i * m + j}]")], partial), *(["}"] if test else [])]
+        at = {(i, j): f"px0_ + {i * self.dy * self.ow + j * self.dx}" for i in range(m) for j in range(m)}
+        if self.oh % (m * self.dy) == 0 and self.ow % (m * self.dx) == 0:
+            return [*out, *self.finished(0, [(px, f"y[{i * m + j}]") for (i, j), px in at.items()], partial)]
+        for (i, j), px in at.items():
+            test = " && ".join([*([f"below > {i * self.dy}"] if i or self.dy > 1 else []), *([f"right > {j * self.dx}"] if j or self.dx > 1 else [])])
+            out += [*([f"if ({test}) {{"] if test else []), *self.finished(0, [(px, f"y[{i * m + j}]")], partial), *(["}"] if test else [])]
         return out
 
     def body(self) -> list[str]:
         """Strip by strip: data forward; for each panel weights forward, a product for each point, back."""
         longest = self.strip + (self.longer > 0)
-        omp, n, m = self.parallel, self.side, self.m
-        place = f"const long t = first + i, b = t / {self.th * self.tw}, oy = t / {self.tw} % {self.th} * {m}, ox = t % {self.tw} * {m};"
+        omp, n = self.parallel, self.side
+        oy, ox = self._first(f"t / {self.tw} % {self.th}", self.dy), self._first(f"t % {self.tw}", self.dx)
+        place = f"const long t = first + i, b = t / {self.th * self.tw}, oy = {oy}, ox = {ox};"
         return [f"  float *V = (float *)scratch, *zeros = (float *)((char *)scratch + {self.v_bytes});",
                 f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
                 f"  for (long strip = 0; strip < {self.strips}; strip++) {{",
                 f"    const long first = strip * {self.strip} + (strip < {self.longer} ? strip : {self.longer}), count = {self.strip} + (strip < {self.longer});",
                 *([omp] if omp else []), "    for (long i = 0; i < count; i++) {", f"      {place} const float *s[{self.points}];",
                 f"      for (long a = 0; a < {self.points}; a++) {{",
-                f"        const long y = oy + a / {n} - {self.py}, x = ox + a % {n} - {self.px};",
+                f"        const long y = oy + a / {n} * {self.dy} - {self.py}, x = ox + a % {n} * {self.dx} - {self.px};",
                 f"        s[a] = y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + ((b * {self.h} + y) * {self.wide} + x) * {self.c} : zeros;", "      }",
                 f"      {self.name}_in(s, V + i * {self.vs}, {longest * self.vs});", "    }",
                 *("    " + s for s in self._runs()),
                 *([omp] if omp else []), f"    for (long u = 0; u < {self.panels} * parts; u++) {{",
                 *("      " + s for s in self._panel(place, longest)), "    }", "  }"]
+
+    def _first(self, tile: str, dilate: int) -> str:
+        """The first line or column of a tile; with a dilation, of one of those that lie between each other."""
+        return f"{tile} * {self.m}" if dilate == 1 else f"{tile} / {dilate} * {self.m * dilate} + {tile} % {dilate}"
 
     def _runs(self) -> list[str]:
         """Runs of tiles that a function does at once: how many in a strip, their size, how many are one longer; and how many parts threads make of them."""

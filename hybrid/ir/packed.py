@@ -21,7 +21,7 @@ from .build import data, make, map_, pad, permute, reshape
 from .build import slice as slice_
 from .node import Node
 from .primitives import PRIMS, Prim
-from .winograd import TILES, array, square
+from .winograd import TILES, array, square, tiles
 
 
 def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int], filters: int,
@@ -69,15 +69,17 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
 
 
 def _winograd(n: Node, x: Any, w: Any) -> Any:
-    (oh, ow), m = n.attrs["out"], TILES[n.attrs["form"]]
+    out, m = n.attrs["out"], TILES[n.attrs["form"]]
     at, g, bt = (array(rows) for rows in square(n.attrs["form"]))
-    th, tw, points = -(-oh // m), -(-ow // m), m + 2
-    tiles = _windows(x, n, (points, points), (m, m), (1, 1), (th, tw))
-    v = np.einsum("ai,nhwcij,bj->abnhwc", bt, tiles, bt, optimize=True)
+    ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))]) for size, d in zip(out, n.attrs["dilate"]))
+    pads = [(p, max(int(i.max()) + 1 - p - size, 0)) for p, i, size in zip(n.attrs["pads"], (ys, xs), x.shape[1:3])]
+    parts = np.pad(x, [(0, 0), *pads, (0, 0)])[:, ys][:, :, :, xs]
+    v = np.einsum("ai,nhiwjc,bj->abnhwc", bt, parts, bt, optimize=True)
     flat = w.transpose(1, 2, 3, 0, 4).reshape(*w.shape[1:4], -1)[..., :n.attrs["filters"]]
     p = np.einsum("abnhwc,abco->abnhwo", v, np.einsum("ai,cijo,bj->abco", g, flat, g, optimize=True), optimize=True)
-    y = np.einsum("pa,abnhwo,qb->nhpwqo", at, p, at, optimize=True)
-    return y.reshape(x.shape[0], m * th, m * tw, -1)[:, :oh, :ow].astype(x.dtype)
+    y = np.empty((x.shape[0], int(ys.max()) + 1, int(xs.max()) + 1, n.attrs["filters"]), x.dtype)
+    y[:, ys[:, :m, None, None], xs[:, :m]] = np.einsum("pa,abnhwo,qb->nhpwqo", at, p, at, optimize=True)
+    return y[:, :out[0], :out[1]]
 
 
 PRIMS["conv"] = Prim("conv", _infer, _eager)

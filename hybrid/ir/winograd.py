@@ -56,11 +56,22 @@ def array(rows: Rows) -> np.ndarray:
     return np.array([[float(v) for v in row] for row in rows], np.float32)
 
 
+def tiles(size: int, dilate: int, m: int) -> int:
+    """Tiles of m results along an axis of so many. With a dilation each tile has results so far apart: those between are other tiles'."""
+    each = -(-size // dilate)
+    return dilate * -(-each // m)
+
+
 def by_rule(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int, batch: int = 1) -> str:
     """The form of a convolution by rule: F(4x4, 3x3), F(2x2, 3x3), or none ("")."""
-    if tuple(kernel) != (3, 3) or not tuple(stride) == tuple(dilate) == (1, 1) or min(out) < 4 or channels < 32:
+    if not possible(kernel, stride, dilate, out) or channels < 8:
         return ""
-    products = {f: batch * math.prod(-(-d // m) for d in out) * (m + 2) ** 2 + FILTER[f] for f, m in TILES.items()}
+    products = {f: batch * math.prod(tiles(size, d, m) for size, d in zip(out, dilate)) * (m + 2) ** 2 + FILTER[f] for f, m in TILES.items()}
     if products["winograd4"] * 1.2 < products["winograd"]:
         return "winograd4"
     return "winograd" if products["winograd"] * 1.2 < 9 * batch * math.prod(out) else ""
+
+
+def possible(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int]) -> bool:
+    """Whether a convolution could be of these forms at all."""
+    return tuple(kernel) == (3, 3) and tuple(stride) == (1, 1) and all(size > 3 * d for size, d in zip(out, dilate))

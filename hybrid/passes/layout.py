@@ -18,7 +18,7 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.packed import conv, joined, met, pack
-from ..ir.winograd import TILES, by_rule
+from ..ir.winograd import TILES, by_rule, possible
 from .rewrite import over, rebuild
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
@@ -219,7 +219,7 @@ class Conversion:
         """How a dense convolution with results of a shape (N, O, H, W) is done, and why: by rule, or where both forms could be it by measurement."""
         batch, filters, *out = shape
         rule = by_rule(kernel, stride, dilate, out, x.shape[3], batch) or "direct"
-        both = kernel == (3, 3) and stride == dilate == (1, 1) and min(out) >= 4 and x.shape[3] >= self.blocking.lanes
+        both = possible(kernel, stride, dilate, out) and x.shape[3] >= self.blocking.lanes
         if not both or self.blocking.choose is None:
             return rule, ""
 
