@@ -11,7 +11,7 @@ _FUNCTION = re.compile(r"(?:HY_FN|HYBRID_PHILOX_FN) [^()]*?(\w+)\(")
 _MACRO = re.compile(r"#define (\w+)")
 _MADE = re.compile(r"[A-Z_]+\((\w+),.*\)$")                  # a function that a macro makes, which names it first
 _WORD = re.compile(r"[A-Za-z_]\w+")
-_OPEN, _ELSE = ("#if",), ("#else", "#elif")
+_ELSE = ("#else", "#elif")
 
 
 @dataclass(frozen=True)
@@ -85,12 +85,12 @@ def needed(text: str, program: str) -> str:
 
 
 def _without_empty(texts: list[str]) -> list[str]:
-    """The texts without conditions that nothing depends on any more."""
+    """The texts without conditions, and comments before them, that nothing depends on any more."""
     out: list[str] = []
     for text in texts:
         out.append(text)
-        if text.lstrip().startswith("#endif"):
+        if text.startswith("#endif"):
             first = next(i for i in range(len(out) - 2, -1, -1) if not out[i].startswith(_ELSE))
-            if out[first].startswith(_OPEN):
+            if out[first].rsplit("\n", 1)[-1].startswith("#if"):
                 del out[first:]
     return out

@@ -16,6 +16,7 @@ from .tiling import PARALLEL_WORK, Tile, decode, flat, inner_name
 
 AHEAD = 16                      # steps of the depth that columns are fetched before they are packed or multiplied
 APART = 256                     # bytes from one step of the depth to the next, in rows that are asked for ahead as well
+COPY = 50                       # multiplications that take as long as to put an element elsewhere
 FIRST = 16 << 10                # bytes of packed columns that stay in the first cache of a core
 
 
@@ -91,7 +92,9 @@ class Panels(Epilogue):
         self.scratch = copies * tiles * self._packed_size(m, t) * self.d.itemsize
         outer, mid, nest = self._row_packing(m, t, f"(({text(flat(m.batch))}) * {tiles} + rt)")
         lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer]
-        return [*lines, *loop_nest(m.batch, [*mid, "#pragma omp parallel for schedule(static) num_threads(hy_threads)", *loop_nest([Var("rt", tiles)], nest)])]
+        parallel = tiles > 1 and m.sizes[0] * m.sizes[2] * COPY >= PARALLEL_WORK
+        pragma = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if parallel else []
+        return [*lines, *loop_nest(m.batch, [*mid, *pragma, *loop_nest([Var("rt", tiles)], nest)])]
 
     def _row_packing(self, m: Matmul, t: Tile, number: str) -> tuple[list[str], list[str], list[str]]:
         """What packs row tile ``rt``: lines before all loops, lines within those of the batch, the rows of the tile.

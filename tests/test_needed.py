@@ -1,0 +1,64 @@
+"""Programs hold what they use of the texts in kernels/, and nothing else of them."""
+from __future__ import annotations
+
+import re
+
+from hybrid.codegen import c as printer
+from hybrid.codegen import lanes
+from hybrid.codegen.needed import needed
+
+TEXT = """// a union that stays
+union bits { float f; int i; };
+#define LANES 4
+#define TWICE(x) \\
+    (helper(x) + helper(x))
+// goes with its function
+HY_FN float helper(float x) {
+    if (x > 0) {
+        return x;                   // TWICE, only said
+    }
+    return -x;
+}
+HY_FN float unused(float x) { return helper(x) * LANES; }
+#define HY_MADE(name, T) HY_FN T name(T x) { return x; }
+HY_MADE(made, float)
+HY_MADE(other, double)
+// two ways
+#ifdef __WIDE__
+#ifdef __AVX__
+HY_FN float way(float x) { return made(x); }
+#else
+HY_FN float way(float x) { return x; }
+#endif
+#endif
+"""
+
+
+def kept(program: str) -> str:
+    return needed(TEXT, program)
+
+
+def test_what_nothing_uses_is_left_out() -> None:
+    assert kept("void net(void) {}") == "// a union that stays\nunion bits { float f; int i; };"
+
+
+def test_what_is_used_brings_what_it_uses() -> None:
+    text = kept("y = TWICE(x);")
+    assert "#define TWICE(x) \\\n    (helper(x) + helper(x))" in text and "// goes with its function\nHY_FN float helper" in text
+    assert "unused" not in text and "LANES" not in text and "two ways" not in text
+    assert "#define LANES 4" in kept("unused(1)") and "HY_FN float helper" in kept("unused(1)")
+
+
+def test_functions_that_macros_make_and_conditions() -> None:
+    text = kept("way(1)")
+    assert text.count("HY_FN float way") == 2 and "HY_MADE(made, float)" in text and "HY_MADE(other" not in text and "#define HY_MADE" in text
+    assert text.count("#if") == text.count("#endif") == 2 and "// two ways\n#ifdef __WIDE__" in text
+
+
+def test_names_of_all_texts_are_seen() -> None:
+    """Each function of the texts is kept where a program names it, and none where it names none."""
+    text = printer.prelude() + lanes.support(16, ["hyv_pow(", "hyv_philox(", "hyv_sin("])
+    functions = set(re.findall(r"^HY_FN [^(]*?(\w+)\(", text, re.MULTILINE))
+    assert len(functions) > 80 and "HY_FN " not in "".join(re.findall(r"^HY_FN.*", needed(text, "void net(void **b) {}"), re.MULTILINE))
+    for name in functions:
+        assert re.search(rf"^HY_FN [^(]*?\b{name}\(", needed(text, f"{name}(x)"), re.MULTILINE), name
