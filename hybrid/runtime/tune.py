@@ -17,7 +17,7 @@ from hybrid.codegen.tiling import Alone
 from .. import config
 from ..device import aligned_bytes
 from ..errors import CompileError
-from . import cache, plans, threads, toolchain
+from . import buffers, cache, plans, threads, toolchain
 from .net_ffi import ffi
 
 LEAST_WORK = 1 << 24            # products of a kernel worth measuring: about a quarter of a millisecond
@@ -74,7 +74,8 @@ def _measured(rule: str, forms: Makers) -> tuple[str, str] | None:
         from concurrent.futures import ThreadPoolExecutor    # noqa: PLC0415  loads logging, whose lock a fork holds while it waits for modules
         with ThreadPoolExecutor(2) as pool:
             libraries = pool.map(lambda a: toolchain.build(a.source)[0], made.values())
-            calls = {form: _call(a, threads.open_program(path)) for (form, a), path in zip(made.items(), libraries)}
+            given: dict[tuple[int, int], np.ndarray] = {}
+            calls = {form: _call(a, threads.open_program(path), given) for (form, a), path in zip(made.items(), libraries)}
         seconds = _times(calls) if len(calls) > 1 else {rule: 0.0}
     except (CompileError, OSError):
         return None
@@ -85,10 +86,15 @@ def _measured(rule: str, forms: Makers) -> tuple[str, str] | None:
     return form, "measured: " + ", ".join(f"{f} {s * 1e3:.3g} ms" for f, s in sorted(seconds.items()))
 
 
-def _call(a: Alone, library: Any) -> Callable[[], None]:
-    """A call of the kernel on arrays of its own, by one thread: how it divides over several is the same question for all forms."""
-    rng = np.random.default_rng(0)
-    arrays = [rng.standard_normal(shape, np.float32).astype(dtype) if dtype.kind == "f" else np.zeros(shape, dtype) for shape, dtype in a.arrays]
+def _call(a: Alone, library: Any, given: dict[tuple[int, int], np.ndarray]) -> Callable[[], None]:
+    """A call of the kernel by one thread: how it divides over several is the same question for all forms. given: memory of (argument, bytes), which the forms share."""
+    arrays = []
+    for k, (shape, dtype) in enumerate(a.arrays):
+        size = buffers.size_of(shape, dtype)
+        if (k, size) not in given:
+            given[k, size] = aligned_bytes(size)
+            given[k, size].view(dtype).fill(dtype.kind == "f")   # indices are 0
+        arrays.append(given[k, size])
     arrays.append(aligned_bytes(a.arena))
     table = ffi.new("void *[]", [ffi.cast("void *", x.ctypes.data) for x in arrays])
 
