@@ -25,6 +25,7 @@ FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector",
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 ALONE = "-nostdlib"                               # for texts that include nothing, which use no library but libm: linking takes half the time
 UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.shared)
+X86 = ("x86_64", "amd64", "AMD64", "i686")
 MOST_UNITS = 8
 _build_lock = forking.lock()
 _building: dict[str, forking.LongLock] = {}
@@ -65,6 +66,11 @@ def cpu_features() -> str:
     except OSError:
         pass
     return platform.processor()                                 # starts a process, so it is the last resort
+
+
+def _machine() -> str:
+    """The kind of processor that this process runs on: one that is emulated may read of another one's features."""
+    return os.uname().machine if hasattr(os, "uname") else platform.machine()
 
 
 def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
@@ -114,12 +120,12 @@ def _takes_all(cc: str) -> bool:
     """Whether a compiler is one that is known to take all flags: GCC from 9 on, for Linux on usual processors."""
     said = _ask([cc, "--version"]).stdout
     version = re.match(r".* (\d+)\.\d+\.\d+\b", said)
-    return sys.platform == "linux" and platform.machine() in ("x86_64", "aarch64") and FSF in said and version is not None and int(version[1]) >= 9
+    return sys.platform == "linux" and _machine() in ("x86_64", "aarch64") and FSF in said and version is not None and int(version[1]) >= 9
 
 
 def _machine_flags(cc: str) -> tuple[str, ...]:
     flags: list[str] = []
-    wide = ["-mprefer-vector-width=512"] if "avx512f" in cpu_features() else []
+    wide = ["-mprefer-vector-width=512"] if vector_bytes() == 64 else []
     usual = ["-march=native", *wide, "-fopenmp", "-Wl,--as-needed"]
     if _takes_all(cc) or _accepts(cc, usual):            # one run of the compiler in place of four
         return tuple(usual)
@@ -146,7 +152,7 @@ def is_clang() -> bool:
 
 def vector_bytes() -> int:
     """Width of a vector register."""
-    features = cpu_features()
+    features = cpu_features() if _machine() in X86 else ""
     return 64 if "avx512f" in features else 32 if "avx2" in features else 16
 
 
