@@ -15,8 +15,9 @@ from hybrid.ir.kernel import Kernel
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.together import Group
 
-from . import attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort
+from . import across, attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort
 from .contraction import Contraction, sum_dtype, supported
+from .helpers import share_helpers
 from .needed import needed
 from .registers import support
 from .shared import LARGE, share, units
@@ -184,7 +185,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     lanes = target.vector // 4
     return (packed_pool.print_pool(k, name, target) or pool.print_pool(k, name, lanes) or
-            pairs.print_pairs(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name))
+            pairs.print_pairs(k, name, lanes) or across.print_across(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name))
 
 
 ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does
@@ -222,6 +223,8 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
 
 def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:
     """The text that stands before a program. dtypes: of its products' sums."""
+    if "turn_vfloat" in program and across.F32 not in dtypes:
+        dtypes = [*dtypes, across.F32]
     parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
              vector_support(target.vector // 4, [program]) if vectors else "", sort.support([program])]
     return needed("\n".join(parts), program) + (_REDUCTIONS if "(hy_max:" in program or "(hy_min:" in program else "\n")
@@ -244,13 +247,13 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     target = Target(vector_bytes, choose)
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
     teams = [in_team(g) for g in groups]
-    printed = share([print_in_team(k, f"k{k.number}", target) if team else print_kernel(k, f"k{k.number}", target)
-                     for team, g in zip(teams, groups) for k in g.kernels])
+    shared, printed = share_helpers(share([print_in_team(k, f"k{k.number}", target) if team else print_kernel(k, f"k{k.number}", target)
+                                           for team, g in zip(teams, groups) for k in g.kernels]))
     kernels = list(scan.every([k for g in groups for k in g.kernels]))
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
     net = print_net(calls, pointer, scratch, optional)
-    large = sum(len(p.source) for p in printed) + len(net) >= LARGE
-    program = "\n".join([rowcall.support(kernels, C), *([units(printed, net)] if large else [*(p.source for p in printed if p.source), net])])
+    large = sum(len(p.source) for p in (*shared, *printed)) + len(net) >= LARGE
+    program = "\n".join([rowcall.support(kernels, C), *([units([*shared, *printed], net)] if large else [*(p.source for p in (*shared, *printed) if p.source), net])])
     return _before(program, dtypes, target, any(p.vectors for p in printed)) + program, max((p.scratch for p in printed), default=0)

@@ -109,6 +109,7 @@ def cases() -> dict[str, Case]:
         "running": _simple(lambda x: (ir.cumulate(x * 2, 1), ir.cumulate(x, 0, True)), normal(5, 150)),
         "running types": _simple(lambda x, i: (ir.cumulate(x, 1), ir.cumulate(i, 0), ir.cumulate(i, -1, True)), normal(3, 70, dtype="float16"),
                                  np.arange(231, dtype="int8").reshape(3, 77)),
+        "across": _simple(lambda x, y: (ir.permute(x, (1, 0)) * y, ir.map("exp", ir.permute(x, (1, 0)))), normal(133, 145), normal(145, 133)),
         "argmin short": _simple(lambda x: ir.argreduce("argmin", x, 0), normal(4, 30)),
         "sum axis 0": _simple(lambda x: ir.reduce("sum", x, (0,)), normal(40, 33)),
         "sum all": _simple(lambda x: ir.reduce("sum", x, (0, 1)) * 2, normal(40, 33)),

@@ -105,12 +105,17 @@ def scans(n: int) -> Case:
 
 def order(n: int) -> Case:
     """Sorting, elements by their indices, and sums into places."""
-    def outputs(x: Node, i: Node, d: Node, at: Node, wide: Node) -> list[Node]:
+    def outputs(x: Node, i: Node, d: Node, at: Node, wide: Node, tall: Node, cube: Node) -> list[Node]:
+        turned = ir.permute(tall, (1, 0))
+        flat = ir.slice(ir.reshape(cube, (131, 16 * (n + 9))), (0, 0), (131, n + 130), (1, 1))
+        across = [turned * 2, ir.map("tanh", turned) + flat, *(ir.permute(cube, axes) + 1 for axes in ((2, 1, 0), (0, 2, 1)))]
         first = [ir.cast(ir.slice(ir.argsort(a, down), (0, 0), (a.shape[0], min(2, n)), (1, 1)), "float32") for a, down in ((x, True), (i, False), (d, True))]
-        return [*first, ir.argsort(x), ir.argsort(x, True), ir.argsort(ir.permute(x, (1, 0))), ir.argsort(i), ir.argsort(d, True), ir.gather(x, at, 1), ir.gather(wide, at, 0),
+        return [*first, *across,
+                ir.argsort(x), ir.argsort(x, True), ir.argsort(ir.permute(x, (1, 0))), ir.argsort(i), ir.argsort(d, True), ir.gather(x, at, 1), ir.gather(wide, at, 0),
                 ir.scatter_add(at, wide, 0, 5), ir.scatter_add(at, ir.map("exp", x), 1, n), ir.gather(ir.map("exp", x), at, 1) * 2]
     rng = np.random.default_rng(n)
-    return program(outputs, random(4, n), rng.integers(0, 5, (3, n)).astype("int32"), random(2, n).astype("float64"), rng.integers(0, n, n) % 5, random(n, n + 2))
+    return program(outputs, random(4, n), rng.integers(0, 5, (3, n)).astype("int32"), random(2, n).astype("float64"), rng.integers(0, n, n) % 5, random(n, n + 2),
+                   random(n + 130, 131), random(131, 16, n + 9))
 
 
 def pools(n: int) -> Case:

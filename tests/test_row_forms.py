@@ -10,6 +10,8 @@ import hybrid as mx
 from hybrid import autograd, nd
 from hybrid.runtime import toolchain
 
+from .cpu_kernels import vectors_of
+
 
 def some(*shape: int, dtype: str = "float32") -> Any:
     return nd.array(np.random.default_rng(sum(shape)).standard_normal(shape) * 9, dtype=dtype)
@@ -94,3 +96,17 @@ def test_ranges(args: tuple[float, ...], dtype: str, want: list[float]) -> None:
     got, eager, _ = both(lambda x: nd.arange(*args, dtype=dtype) + x, nd.zeros((1,), dtype=dtype))
     np.testing.assert_array_equal(got, np.array(want, dtype))
     np.testing.assert_array_equal(eager, np.array(want, dtype))
+
+
+@pytest.mark.parametrize("width", [64, 32, 16], ids=str)
+def test_arrays_that_are_read_across(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiles turned in registers: whole and odd sides, several arrays, any order of axes, blocks."""
+    vectors_of(width, monkeypatch)
+    for shape, axes in (((145, 133), (1, 0)), ((16, 2000), (1, 0)), ((49, 1003), (1, 0)), ((1003, 33), (1, 0)), ((33, 40, 37), (2, 1, 0)), ((9, 70, 40), (0, 2, 1)),
+                        ((40, 3, 5, 34), (3, 0, 1, 2)), ((600, 512), (1, 0))):
+        x, y = some(*shape), some(*(shape[a] for a in axes))
+        got, _, source = both(lambda x, y: nd.transpose(x, axes=axes) * 2 + y, x, y)            # noqa: B023
+        assert "turn_vfloat" in source
+        np.testing.assert_array_equal(got, x.asnumpy().transpose(axes) * np.float32(2) + y.asnumpy())
+        got, want, _ = both(lambda x: nd.tanh(nd.transpose(x, axes=axes)), x)                   # noqa: B023
+        np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
