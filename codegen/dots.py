@@ -53,7 +53,7 @@ class Dots(Panels):
         if work >= PARALLEL_WORK and columns >= 64:
             lines.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
         lines += [starts, f"    long nb = nt * {unroll} < {columns - unroll} ? nt * {unroll} : {columns - unroll};",
-                  f"    {self.T} acc[{-(-rows * unroll // self.lanes) * self.lanes}];"]
+                  f"    {self.T} acc[{-(-rows * unroll // self.lanes) * self.lanes}] __attribute__((aligned(64)));"]
         if self.k.once and columns % unroll:
             self.begin = {n: f"nt * {unroll} - nb"}
         lines += ["    " + line for line in self._dot_body(m, row, n, rows, unroll, depth)]
