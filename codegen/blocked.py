@@ -27,6 +27,8 @@ PIXELS = {28: {1: 24, 2: 14, 3: 9, 4: 6}, 12: {1: 10, 2: 6, 3: 4, 4: 3}}        
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
 TOGETHER = 1 << 17              # bytes of pixels that are put together at once, or a quarter of the weights'
 CONFLICT = 512                  # pixels that are a multiple of so many numbers apart fall on few lines of the first cache
+WAYS = 6                        # such lines that stay there beside the weights
+NEAR = 32                       # numbers of each further pixel that a tile puts together at a time
 
 
 def split(n: int, most: int) -> tuple[int, int, int]:
@@ -147,7 +149,9 @@ class Direct(Packed):
             self.rows, self.columns = self.oh, self.ow
         self.reach = (self.oh - 1) * self.sy + (self.kh - 1) * self.dy + 1, (self.ow - 1) * self.sx + (self.kw - 1) * self.dx + 1
         beyond = self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide
-        self.own = not plain or self.c % CONFLICT == 0 and self.panels > 1 if self.line else bool(beyond)
+        conflict = self.c % CONFLICT == 0 and self.panels > 1
+        self.near = self.line and plain and conflict and self.deep % NEAR == 0
+        self.own = not plain or conflict and not self.near if self.line else bool(beyond)
         self.apart = not plain
         self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c          # numbers from pixel to pixel
         self.across = max(self.reach[1], 1) if self.own and not self.line else self.wide
@@ -178,17 +182,27 @@ class Direct(Packed):
         vectors = [j for j in range(self.nv) if partial[j] >= 0]
         out = [f"static __attribute__((noinline)) void {self.name}_{rows}x{columns}{suffix}(const float *X, const float *W, long px0_, long c0_, {self.pointers}) {{",
                "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i in range(len(places)) for j in vectors)]
+        numbers = [f"x[q + {(r * self.sy * self.across + c * self.sx) * self.step}]" for r, c in places]
         run, loops = self._run()
+        if self.near:
+            run, (loops, numbers) = NEAR, self._near([c * self.c for _, c in places])
         out += loops
         out.append(f"  for (long q = 0; q < {run}; q++, W += {self.width}) {{")
         out.append("    " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});" for j in vectors))
-        for i, (r, c) in enumerate(places):
-            offset = (r * self.sy * self.across + c * self.sx) * self.step
-            out.append(f"    {{ const hy_v a = HYV_B(x[q + {offset}]); {' '.join(f's{i}_{j} += a * w{j};' for j in vectors)} }}")
-        out += ["  }", *(["  }"] if "for" in loops[-1] else [])]
+        for i, number in enumerate(numbers):
+            out.append(f"    {{ const hy_v a = HYV_B({number}); {' '.join(f's{i}_{j} += a * w{j};' for j in vectors)} }}")
+        out += ["  }", *(["  }"] if self.near or "for" in loops[-1] else [])]
         for j in vectors:
             out += ["  " + s for s in self.finished(j, [(f"px0_ + {r * self.ow + c}", f"s{i}_{j}") for i, (r, c) in enumerate(places)], partial[j])]
         return [*out, "}"]
+
+    def _near(self, at: list[int]) -> tuple[list[str], list[str]]:
+        """Loops of a tile over pixels that fall on the same lines of the first cache, and where their numbers are: most are put together, the others have room."""
+        moved = at[:-WAYS]
+        put = " ".join(f"HYV_STORE(x + q + {i * NEAR}, HYV_LOAD(X + q + {a}));" for i, a in enumerate(moved))
+        return ([f"  float x[{len(moved) * NEAR}] __attribute__((aligned(64)));", f"  for (long q0 = 0; q0 < {self.deep}; q0 += {NEAR}, X += {NEAR}) {{",
+                 f"  for (long q = 0; q < {NEAR}; q += {self.lanes}) {{ {put} }}"] if moved else [f"  for (long q0 = 0; q0 < {self.deep}; q0 += {NEAR}, X += {NEAR}) {{"],
+                [*(f"x[q + {i * NEAR}]" for i in range(len(moved))), *(f"X[q + {a}]" for a in at[len(moved):])])
 
     def _run(self) -> tuple[int, list[str]]:
         """Numbers that lie one after another in data and weights, and the loops around them."""
