@@ -2,7 +2,8 @@
 
 Unrolled loops and repeated layers make hundreds of kernels that differ in their name, or in the offset of a slice, or in a
 constant. A number that differs becomes an argument of the function where at least ``MANY`` kernels share it: fewer keep
-theirs, which the compiler can then calculate with.
+theirs, which the compiler can then calculate with. Elementwise kernels that are like no other one share a function with those that differ
+in sizes: layers of many widths, updates of many parameters.
 """
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ UNITS = "#if HY_UNIT == HY_UNITS - 1"          # a line of every text that can b
 _KERNEL = re.compile(r"\bk[0-9]+")
 # offsets, which follow a plus sign within an address, and constants of float and double, which are printed in base 16
 _NUMBER = re.compile(r"(?<=\+ )[0-9]+(?=[\])])|(?<=\+ \()[0-9]+(?=\))|0x[0-9a-f]\.[0-9a-f]+p[+-][0-9]+f?")
-_FIXED = re.compile(r"\[[0-9]+\]|^\s*#|\bstatic\b", re.MULTILINE)          # of a line: its numbers may have to be constants
+# and whole numbers anywhere but behind a division, which takes longer by a number that the compiler does not know
+_SIZE = re.compile(_NUMBER.pattern + r"|(?<![\w./%])(?<![/%] )[0-9]+l?(?![\w.])")
+_FIXED = re.compile(r"\[[0-9]+\]|^\s*#|\bstatic\b|__builtin_prefetch|_Pragma", re.MULTILINE)          # of a line: its numbers may have to be constants
 
 
 def _general(p: Printed) -> str:
@@ -29,7 +32,7 @@ def _general(p: Printed) -> str:
     return _KERNEL.sub(lambda m: "@" if m[0] == p.name else m[0], p.source)
 
 
-def _numbers(text: str) -> list[re.Match[str]]:
+def _numbers(text: str, kind: re.Pattern[str] = _NUMBER) -> list[re.Match[str]]:
     """The numbers in the body of the kernel's function, the last one of its text, that need not be constants."""
     start = text.rfind("static void @(")
     found: list[re.Match[str]] = []
@@ -37,7 +40,7 @@ def _numbers(text: str) -> list[re.Match[str]]:
         return found
     for line in re.finditer(r".+", text[start:]):
         if not _FIXED.search(line[0]):
-            found += _NUMBER.finditer(text, start + line.start(), start + line.end())
+            found += kind.finditer(text, start + line.start(), start + line.end())
     return found
 
 
@@ -128,4 +131,21 @@ def share(kernels: Sequence[Printed]) -> list[Printed]:
         f = new[o.name]
         q = replace(p, name=f.name, source=f.source if o is p else "", numbers=f.numbers)
         out.append(_apart(q) if q.source and calls[q.name] >= MANY else q)
-    return out
+    return _of_many_sizes(out, calls)
+
+
+def _of_many_sizes(kernels: list[Printed], calls: Counter[str]) -> list[Printed]:
+    """Elementwise kernels of which few are the same share a function with those that differ in sizes alone."""
+    alike: dict[str, list[tuple[Printed, str, list[re.Match[str]]]]] = {}
+    for p in kernels:
+        if p.source and p.kind == "elementwise" and not p.numbers and calls[p.name] < MANY:
+            text = _general(p)
+            numbers = _numbers(text, _SIZE)
+            alike.setdefault(_template(text, numbers), []).append((p, text, numbers))
+    new: dict[str, Printed] = {}
+    for group in alike.values():
+        if len(group) >= MANY:
+            members, texts, numbers_of = (list(x) for x in zip(*group))
+            joined = _joined(members, texts, numbers_of)
+            new.update((p.name, _apart(q) if q.source and q.numbers else q) for p, q in zip(members, joined))
+    return [replace(p, name=q.name, source=q.source if p.source else "", numbers=q.numbers) if (q := new.get(p.name)) is not None else p for p in kernels]

@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 
 from hybrid import ir
-from hybrid.codegen import shared
+from hybrid.codegen import helpers, shared
 from hybrid.codegen.loops import Printed
 from hybrid.ir import Node, Program
 from hybrid.passes.pipeline import plan
 from hybrid.runtime import reference, toolchain
 from hybrid.runtime.build import JOINING
-from hybrid.runtime.cpu import CpuProgram
+from hybrid.runtime.cpu import CpuProgram, compiled
 
+from .cpu_kernels import conv
 from .programs import normal
 
 pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
@@ -61,16 +62,69 @@ def test_constants_become_arguments_where_there_are_many(count: int, dtype: str)
     assert len(functions(exe.report.source)) == (count if count < shared.MANY else 1)
 
 
-def printed(name: str, body: str, before: str = "") -> Printed:
-    return Printed(name, f"{before}static void {name}(float *p0) {{\n{body}\n}}\n", [], "elementwise")
+def printed(name: str, body: str, before: str = "", kind: str = "elementwise") -> Printed:
+    return Printed(name, f"{before}static void {name}(float *p0) {{\n{body}\n}}\n", [], kind)
 
 
 @pytest.mark.parametrize("line", ("  float a[{}];",
-                                  "  #pragma GCC unroll {}", "  static const float c = 0x1.{}p+0f;", "  p0[{}] = 1;", "  for (long i = 0; i < {}; i++) p0[i] = 1;"),
-                         ids=("array", "pragma", "static", "index", "bound"))
+                                  "  #pragma GCC unroll {}", "  static const float c = 0x1.{}p+0f;", "  p0[{}] = 1;", "  p0[q / {}] = 1;", "  p0[q % {}] = 1;"),
+                         ids=("array", "pragma", "static", "index", "quotient", "remainder"))
 def test_numbers_that_must_be_constants_stay(line: str) -> None:
     kernels = [printed(f"k{i}", line.format(i + 3)) for i in range(8)]
     assert [p.name for p in shared.share(kernels)] == [p.name for p in kernels]
+
+
+@pytest.mark.parametrize("kind", ("elementwise", "reduction"))
+def test_sizes_become_arguments_of_elementwise_kernels(kind: str) -> None:
+    kernels = [printed(f"k{i}", f"  for (long i = 0; i < {i + 3}; i++) p0[i * {2 * i + 1} + {i + 3}] = 2;", kind=kind) for i in range(8)]
+    out = shared.share(kernels)
+    if kind == "reduction":                                  # its loop is what takes the time
+        assert [p.name for p in out] == [p.name for p in kernels]
+    else:
+        assert [p.name for p in out] == ["k0"] * 8 and out[2].numbers == ("5", "5") and "i < num0_; i++) p0[i * num1_ + num0_] = 2;" in out[0].source
+
+
+def test_updates_of_many_sizes_are_one_function() -> None:
+    sizes = [(3, 5), (7, 1), (65, 63), (17, 2), (129, 3)]
+    leaves = [ir.input(i, s, "float32") for i, s in enumerate(sizes)]
+    exe = checked(Program(tuple(leaves), tuple(v * 0.5 for v in leaves)), [normal(*s) for s in sizes])
+    assert len(functions(exe.report.source)) == 1 and len(exe.report.kernels) == len(sizes)
+
+
+def transform(i: int, size: int, more: str = "") -> Printed:
+    """A kernel with a long function of its own."""
+    body = "\n".join(f"  to[{j}] += x[i + {j * size}] * {j}.5f;" for j in range(helpers.LONG // 20))
+    helper = f"static __attribute__((noinline)) void k{i}_in(const float *x, float *to, long i) {{\n{body}{more}\n}}\n"
+    return printed(f"k{i}", f"  k{i}_in(p0 + (3 * {i}), p0, 7);\n  k{i}_in(p0, p0, f(1, 2));", helper, "convolution")
+
+
+def test_long_functions_of_kernels_are_shared() -> None:
+    functions, out = helpers.share_helpers([transform(i, 16 * (i % 2 + 1)) for i in range(helpers.MANY)])
+    assert len(functions) == 0 and "k1_in(p0, p0" in out[1].source                 # too many numbers differ
+    made = [printed(f"k{i}", f"  k{i}_in(p0 + (3 * {i}), p0, f(1, 2));", "static __attribute__((noinline)) void " + f"k{i}_in(const float *x, float *to, long i) {{\n"
+                    f"  for (long c = 0; c < {16 * i}; c++) {{\n{'    to[1] = HYV_B(2.5f);' * 150}\n  }}\n}}\n", "convolution") for i in range(helpers.MANY)]
+    functions, out = helpers.share_helpers(made)
+    assert [f.name for f in functions] == ["k0_in"] and "long i, const long num0_)" in functions[0].source and "c < num0_;" in functions[0].source
+    assert all(f"k0_in(p0 + (3 * {i}), p0, f(1, 2), {16 * i});" in p.source and "noinline" not in p.source for i, p in enumerate(out))
+    assert helpers.share_helpers(made[1:]) == ([], made[1:])
+
+
+def test_layers_of_many_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Winograd's transforms are shared, and give what the reference gives."""
+    monkeypatch.setattr(helpers, "MANY", 2)
+    monkeypatch.setenv("HYBRID_TUNE", "0")
+    x = y = ir.input(0, (1, 50, 8, 8), "float32")
+    inputs, arrays = [x], [normal(1, 50, 8, 8)]
+    for i in range(3):
+        w = ir.input(i + 1, (52 + 2 * i, y.shape[1], 3, 3), "float32")
+        inputs, arrays = [*inputs, w], [*arrays, normal(*w.shape) * np.float32(0.1)]
+        y = ir.map("relu", conv(y, w, 1))
+    p = Program(tuple(inputs), (y,))
+    p.memo["lasting"] = frozenset(range(1, len(inputs)))
+    exe = compiled(p)
+    want = reference.run(p, arrays, np)[0][0]
+    np.testing.assert_allclose(exe(arrays)[0], want, rtol=1e-4, atol=1e-4 * np.abs(want).max())
+    assert "num0_" in exe.report.source
 
 
 def test_numbers_of_helper_functions_stay() -> None:
