@@ -15,7 +15,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.together import Group
 
-from . import across, attention, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort
+from . import across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort
 from .contraction import Contraction, sum_dtype, supported
 from .helpers import share_helpers
 from .needed import needed
@@ -37,14 +37,10 @@ def prelude() -> str:
 
 
 _PARALLEL = "#pragma omp parallel"
-_REDUCTIONS = """
-#ifdef _OPENMP
-#pragma omp declare reduction(hy_max:float:omp_out = hy_max(omp_out, omp_in)) initializer(omp_priv = -__builtin_inff())
-#pragma omp declare reduction(hy_min:float:omp_out = hy_min(omp_out, omp_in)) initializer(omp_priv = __builtin_inff())
-#pragma omp declare reduction(hy_max:double:omp_out = hy_max(omp_out, omp_in)) initializer(omp_priv = -__builtin_inf())
-#pragma omp declare reduction(hy_min:double:omp_out = hy_min(omp_out, omp_in)) initializer(omp_priv = __builtin_inf())
-#endif
-"""
+_REDUCTION = """#ifdef _OPENMP
+#pragma omp declare reduction({name}:float:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inff())
+#pragma omp declare reduction({name}:double:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inf())
+#endif"""
 
 
 def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
@@ -82,35 +78,6 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     stores = len(k.stores)
     text = "\n".join([signature(name, args, stores), *("  " + line for line in body), "}"])
     return Printed(name, text, args, k.kind)
-
-
-def print_concat(k: Kernel, name: str) -> Printed:
-    """One loop nest for each part of a concatenation."""
-    args, names = pointer_names(k)
-    root, axis, at = k.root, k.root.attrs["axis"], 0
-    lines: list[str] = []
-    for part in root.args:
-        if part.size:
-            lines += _part(k, names, part, axis, at)
-        at += part.shape[axis]
-    return Printed(name, "\n".join([signature(name, args, 1), *("  " + line for line in lines), "}"]), args, "concat")
-
-
-def _part(k: Kernel, names: dict[Node, str], part: Node, axis: int, at: int) -> list[str]:
-    root = k.root
-
-    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var]]:
-        loops, idx = group_loops(part.shape, groups)
-        e = Emitter(C, {n: p for n, p in names.items() if n is not root})
-        blocks = chain(loops)
-        value = e.value(part, idx, blocks[-1])
-        target = tuple(i + at if a == axis else i for a, i in enumerate(idx))
-        blocks[-1].lines.append(e.store(names[root], root, target, value))
-        return e, blocks, loops
-    plain = build([[i] for i in range(part.ndim)])[0].divisions
-    groups = merged_axes(part.shape, lambda g: build(g)[0].divisions <= plain, -1) if part.ndim > 1 else [[i] for i in range(part.ndim)]
-    _, blocks, loops = build(groups)
-    return ["{", *("  " + line for line in close(blocks, loops, loop_pragma(loops, part.size * 2))), "}"]
 
 
 def print_scatter(k: Kernel, name: str) -> Printed:
@@ -171,7 +138,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)) or gathered()
     kind = k.kind
     if kind == "concat":
-        return print_concat(k, name)
+        return concat.print_concat(k, name)
     if kind == "scatter":
         return print_scatter(k, name)
     if kind == "sort":
@@ -227,7 +194,8 @@ def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: b
         dtypes = [*dtypes, across.F32]
     parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
              vector_support(target.vector // 4, [program]) if vectors else "", sort.support([program])]
-    return needed("\n".join(parts), program) + (_REDUCTIONS if "(hy_max:" in program or "(hy_min:" in program else "\n")
+    parts += [_REDUCTION.format(name=name, sign=sign) for name, sign in (("hy_max", "-"), ("hy_min", "")) if f"({name}:" in program]
+    return needed("\n".join(parts), program) + "\n"
 
 
 def _alone(k: Kernel, p: Printed, target: Target) -> Alone:

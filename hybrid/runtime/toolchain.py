@@ -21,7 +21,7 @@ from . import cache
 if TYPE_CHECKING:
     import subprocess
 
-FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-w")
+FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-Werror=implicit-function-declaration")
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 ALONE = "-nostdlib"                               # for texts that include nothing, which use no library but libm: linking takes half the time
 UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.shared)
