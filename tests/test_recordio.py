@@ -48,7 +48,7 @@ def test_reads_what_mxnet_wrote() -> None:
         assert file.read() == RECORDS[3] and file.read() == RECORDS[4]
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(parts=st.lists(st.lists(st.sampled_from([MAGIC, MAGIC[:1], MAGIC[1:], b"\0", b"abc", b"0123"]), max_size=8).map(b"".join), max_size=5))
 def test_any_record_comes_back(tmp_path: Path, parts: list[bytes]) -> None:
     path = tmp_path / "any.rec"
@@ -135,7 +135,7 @@ def test_garbage(tmp_path: Path, content: bytes, message: str) -> None:
         file.read()
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(where=st.integers(0, 339), value=st.integers(0, 255))
 def test_a_changed_byte_never_hangs_or_crashes(tmp_path: Path, where: int, value: int) -> None:
     raw = bytearray((DATA / "recordio.rec").read_bytes())
