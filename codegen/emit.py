@@ -2,39 +2,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Callable, Iterable
+from typing import Callable
 
 import numpy as np
 
 from hybrid import dtype as dt
 from hybrid.ir import Node
-from hybrid.ir.access import ELEMENTWISE, MOVEMENT, Guard, Index, pull, pull_unwindow
-from hybrid.ir.index import Ix, Quot, Rem, Val, Var, linear, text, total, unlinear, var, variables
-from hybrid.ir.primitives import reduce_identity
+from hybrid.ir.access import MOVEMENT, Guard, Index, pull
+from hybrid.ir.index import Ix, Quot, Rem, Val, linear, text, var, variables
 from hybrid.ir.scalar import SCALARS
 
+from .block import Block, Key, loop_nest
 from .dialect import Dialect, is_half
 from .picked import picked
+from .reductions import Reduction, combine, identity, plan_reduction, serial_reduce, try_merged
 
-Key = tuple[Node, Index, Guard]
 Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]
 # Functions of halves whose results are halves: nothing is to be rounded
 EXACT = {"relu", "neg", "abs", "sign", "floor", "ceil", "rint", "round", "trunc", "fix", "maximum", "minimum", "where", "copysign"}
 
 DEEP = 50                                  # calls within each other after which what is below is emitted first, in a loop
-
-
-@dataclass
-class Block:
-    """Statements inside some loops. A child's statements are printed into its parent when the child is closed."""
-    parent: "Block | None"
-    vars: frozenset[Var | Val]
-    lines: list[str] = field(default_factory=list)
-    memo: dict[Key, str] = field(default_factory=dict)
-
-    def child(self, new: Iterable[Var]) -> "Block":
-        """A block inside further loops."""
-        return Block(self, self.vars | frozenset(new))
 
 
 @dataclass
@@ -52,6 +39,10 @@ class Emitter:
     depth: int = 0                         # calls of value() within each other
     halves: dict[str, str] = field(default_factory=dict)     # values cast to a half type -> what is stored of them
     _values: dict[str, Block] = field(default_factory=dict)
+
+    def probe(self) -> "Emitter":
+        """An emitter to try on what this one would print, of which nothing stays."""
+        return Emitter(self.d, self.stored, self.given, None, {}, self.count, 0, set(self.extra))
 
     def name(self, prefix: str = "t") -> str:
         """A new identifier."""
@@ -235,190 +226,4 @@ class Emitter:
         return f"{pointer}[{self.address(n.shape, idx)}] = {value};"
 
 
-# ---- reductions
-def identity(e: Emitter, op: str, d: np.dtype) -> str:
-    """Literal of a reduction's identity."""
-    return e.d.literal(reduce_identity(op, np.dtype(np.float32) if is_half(d) else d), np.dtype(np.float32) if is_half(d) else d)
-
-
-def combine(op: str, d: np.dtype, a: str, b: str) -> str:
-    """C text of one step of a reduction."""
-    if op in ("sum", "prod"):
-        return f"{a} {'+' if op == 'sum' else '*'} {b}"
-    sign = ">" if op == "max" else "<"
-    nan = f" || {b} != {b}" if dt.is_float(d) else ""
-    return f"({b} {sign} {a}{nan}) ? {b} : {a}"
-
-
-@dataclass
-class Reduction:
-    """A reduction ready to be looped over: its loops, and how one element is evaluated in a block."""
-    op: str
-    dtype: np.dtype
-    loops: list[Var]
-    element: Callable[[Block], str]
-    position: Ix | None = None             # argreduce: the index along the axis
-
-
-def plan_reduction(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -> Reduction:
-    """Loops and element of reduce, argreduce, dot (as a plain sum of products) and unwindow."""
-    if n.prim == "dot":
-        return _plan_dot(e, n, idx, guard, merge)
-    if n.prim == "unwindow":
-        sizes = n.args[0].shape[n.ndim:]
-        loops, at = reduce_vars(e, sizes, False)
-        inner, own = pull_unwindow(n, idx, tuple(at))
-
-        def windowed(block: Block) -> str:
-            value = e.value(n.args[0], inner, block, guard + own)
-            return f"({e.condition(own)} ? {value} : 0)" if own else value
-        return Reduction("sum", n.dtype, loops, windowed)
-    x = n.args[0]
-    axes = n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
-    loops, at = [], []
-    for run in _runs(axes) if merge else [[a] for a in axes]:                    # neighbouring axes are one loop
-        more = reduce_vars(e, [x.shape[a] for a in run], merge)
-        loops, at = loops + more[0], at + more[1]
-    fresh = dict(zip(axes, at))
-    free = iter(idx)
-    full = tuple(fresh[a] if a in fresh else next(free) for a in range(x.ndim))
-    return Reduction(n.attrs["op"], x.dtype, loops, lambda block: e.value(x, full, block, guard),
-                     at[0] if n.prim == "argreduce" else None)
-
-
-def _runs(axes: Iterable[int]) -> list[list[int]]:
-    """Neighbouring axes together."""
-    out: list[list[int]] = []
-    for a in axes:
-        if out and out[-1][-1] == a - 1:
-            out[-1].append(a)
-        else:
-            out.append([a])
-    return out
-
-
-def _plan_dot(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -> Reduction:
-    a, b = n.args
-    (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
-    loops, at = reduce_vars(e, [a.shape[i] for i in ca], merge)
-    nb = len(ba)
-    fa = [i for i in range(a.ndim) if i not in ca + ba]
-    ia: list[Ix] = [Ix()] * a.ndim
-    ib: list[Ix] = [Ix()] * b.ndim
-    for k, (i, j) in enumerate(zip(ba, bb)):
-        ia[i] = ib[j] = idx[k]
-    for k, i in enumerate(fa):
-        ia[i] = idx[nb + k]
-    for k, j in enumerate(j for j in range(b.ndim) if j not in cb + bb):
-        ib[j] = idx[nb + len(fa) + k]
-    for v, i, j in zip(at, ca, cb):
-        ia[i] = ib[j] = v
-    wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
-    return Reduction("sum", wide, loops, lambda block: f"{e.value(a, tuple(ia), block, guard)} * {e.value(b, tuple(ib), block, guard)}")
-
-
-def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var], list[Ix]]:
-    """Loop variables over some axes, as one loop when they can be merged."""
-    sizes = list(sizes)
-    if merge and len(sizes) > 1:
-        n = int(np.prod(sizes))
-        v = Var(e.name("r"), n)
-        return [v], unlinear(var(v), sizes)
-    loops = [Var(e.name("r"), s) for s in sizes]
-    return loops, [var(v) for v in loops]
-
-
-def try_merged(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> bool:
-    """Whether neighbouring reduced axes are one loop without divisions: tried on a copy, where reductions within are plain loops."""
-    probe = Emitter(e.d, e.stored, e.given, None, {}, e.count, 0, set(e.extra))
-    r = plan_reduction(probe, n, idx, guard, True)
-    if n.prim == "dot" and len(r.loops) != 1:
-        return False
-    r.element(Block(None, block.vars | frozenset(r.loops)))
-    return probe.divisions == 0
-
-
-def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-    """One thread loops over the reduced elements."""
-    if _short(n):
-        return _unrolled(e, n, idx, guard, block)
-    merged = try_merged(e, n, idx, guard, block)
-    r = plan_reduction(e, n, idx, guard, merged)
-    if n.prim == "argreduce":
-        return _serial_arg(e, r, block)
-    acc = e.let(block, r.dtype, identity(e, r.op, r.dtype), "a")
-    inner = block.child(r.loops)
-    value = r.element(inner)
-    inner.lines.append(f"{acc} = {combine(r.op, r.dtype, acc, value)};" if r.op in ("sum", "prod") else
-                       _extremum(e, inner, r, acc, value))
-    simple = not any("for (" in line for line in inner.lines)
-    pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
-    block.lines.extend(loop_nest(r.loops, inner.lines, pragma, e.index))
-    if is_half(n.dtype):
-        return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(acc)))
-    return acc
-
-
-UNROLL = 9                     # elements of a reduction that is written out instead of looped over
-
-
-def _short(n: Node) -> bool:
-    return n.prim == "reduce" and 0 < n.args[0].size // max(n.size, 1) <= UNROLL
-
-
-def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-    """A short reduction (a pooling window) as straight code, which the compiler can vectorise across its results."""
-    x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
-    wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
-    acc = ""
-    for at in np.ndindex(*(x.shape[a] for a in axes)):
-        fixed = dict(zip(axes, at))
-        free = iter(idx)
-        value = e.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free) for a in range(x.ndim)), block, guard)
-        if not value.isidentifier():
-            value = e.let(block, wide, value)
-        acc = e.let(block, wide, combine(op, wide, acc, value)) if acc else value
-    if is_half(n.dtype):
-        return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(acc)))
-    return acc
-
-
-def _extremum(e: Emitter, block: Block, r: Reduction, acc: str, value: str) -> str:
-    v = value if value.isidentifier() else e.let(block, r.dtype, value)
-    return f"{acc} = {combine(r.op, r.dtype, acc, v)};"
-
-
-def _simd(e: Emitter, r: Reduction, acc: str) -> str:
-    if e.d.name != "c":
-        return ""
-    op = {"sum": "+", "prod": "*"}.get(r.op, f"hy_{r.op}" if dt.is_float(r.dtype) else r.op)
-    return f"#pragma omp simd reduction({op}:{acc})"
-
-
-def _serial_arg(e: Emitter, r: Reduction, block: Block) -> str:
-    best = e.let(block, r.dtype, identity(e, "max" if r.op == "argmax" else "min", r.dtype), "a")
-    where = e.let(block, np.dtype(np.int64), "-1", "w")
-    inner = block.child(r.loops)
-    value = e.let(inner, r.dtype, r.element(inner))
-    at = text(r.position or Ix())
-    sign = ">" if r.op == "argmax" else "<"
-    nan = f" || ({value} != {value} && {best} == {best})" if dt.is_float(r.dtype) else ""
-    inner.lines.append(f"if ({where} < 0 || {value} {sign} {best}{nan}) {{ {best} = {value}; {where} = {at}; }}")
-    block.lines.extend(loop_nest(r.loops, inner.lines, "", e.index))
-    return where
-
-
-def loop_nest(loops: Iterable[Var], body: list[str], pragma: str = "", index: str = "long") -> list[str]:
-    """Loops around statements, counted by integers of type ``index``; the pragma goes on the innermost."""
-    loops = list(loops)
-    out = []
-    for depth, v in enumerate(loops):
-        if pragma and depth == len(loops) - 1:
-            out.append("  " * depth + pragma)
-        out.append("  " * depth + f"for ({index} {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
-    out += ["  " * len(loops) + line for line in body]
-    return out + ["  " * depth + "}" for depth in reversed(range(len(loops)))]
-
-
-__all__ = ["Block", "ELEMENTWISE", "Emitter", "Reduction", "combine", "identity", "loop_nest", "plan_reduction", "serial_reduce",
-           "total", "try_merged"]
+__all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "loop_nest", "plan_reduction", "serial_reduce", "try_merged"]
