@@ -6,7 +6,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from . import collector, config, debug, forking, names
+from . import collector, config, debug, forking, names, outside_draws
 from .array import NDArray, array, wrap
 from .device import Context, current_context
 from .dispatch import common_context
@@ -340,8 +340,10 @@ class Hybridized:
                 own = trace.variable(f"state{i}", None, h.shape, h._data.dtype)
                 trace.known[id(h)] = first.get(id(h), own)
             args, kwargs = unflatten(structure, iter(symbols))
+            drawn = outside_draws.states()
             with names.kept():
                 result = separate(self.fn(*args, **kwargs))
+            outside_draws.warn_if_moved(drawn, self.name)
             leaves: list[Any] = []
             try:
                 out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)

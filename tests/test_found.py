@@ -1,6 +1,8 @@
 """Programs that a generator of random programs found: hybridized once more like eager, in float64 where that is exact."""
 from __future__ import annotations
 
+import random
+import warnings
 from typing import Any, Callable
 
 import numpy as np
@@ -134,3 +136,13 @@ def test_casts_of_what_no_integer_is(dtype: str) -> None:
     x = np.resize(np.array([np.nan, np.inf, -np.inf, 3e9, -3e9, 1.5, -1.5, 7]), 100).astype(dtype)
     got = mx.hybridize(lambda x: nd.cast(x, dtype="int32"))(nd.array(x, dtype=dtype)).asnumpy()
     np.testing.assert_array_equal(got, x.astype(np.int32))
+
+
+@pytest.mark.parametrize("draw", [lambda: np.random.rand(), random.random], ids=["numpy", "python"])
+def test_numbers_drawn_outside_are_constants_and_that_is_said(draw: F) -> None:
+    f = mx.hybridize(lambda x: x * draw())
+    with pytest.warns(UserWarning, match=r"test_found.py:\d+: .* drew random numbers from .*F.random"):
+        f(nd.ones((2,)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mx.hybridize(lambda x: x * nd.random.uniform(shape=(2,)))(nd.ones((2,)))
