@@ -42,7 +42,10 @@ class Prepared:
         specs = recipe.own_results() or []
         for k, value in zip(places, buffers.together([specs[k] for k in places]) if recipe.parts else ()):
             self.values[k] = value
-        for some in _portions(missing, specs if recipe.parts else []):
+        portions = list(_portions(missing, specs if recipe.parts else []))
+        if len(portions) > 1:
+            buffers.trim()                                       # what was freed before makes room
+        for some in portions:
             self._compute(some)
         _every.add(self)
 
