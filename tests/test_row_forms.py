@@ -110,3 +110,18 @@ def test_arrays_that_are_read_across(width: int, monkeypatch: pytest.MonkeyPatch
         np.testing.assert_array_equal(got, x.asnumpy().transpose(axes) * np.float32(2) + y.asnumpy())
         got, want, _ = both(lambda x: nd.tanh(nd.transpose(x, axes=axes)), x)                   # noqa: B023
         np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_concatenations(dtype: str) -> None:
+    """Parts in memory and computed ones, side by side in lines, short and long, and one after the other."""
+    for shapes, axis in ((((3, 4), (3, 5)), 1), (((2, 3, 1), (2, 3, 1)), 2), (((2, 3, 40), (2, 5, 40), (2, 1, 40)), 1), (((2, 17000), (2, 33000)), 1),
+                         (((300000,), (7,)), 0), (((3, 1), (3, 5)), 1)):
+        parts = [some(*s, dtype=dtype) for s in shapes]
+        got, want, _ = both(lambda *a: nd.concat(*a, dim=axis), *parts)                         # noqa: B023
+        np.testing.assert_array_equal(got, want)
+        got, want, _ = both(lambda *a: nd.concat(a[0] * 2, *a[1:], nd.zeros_like(a[0]), dim=axis) + 1, *parts)        # noqa: B023
+        np.testing.assert_array_equal(got, want)
+    for axis in (0, 1, 2):
+        got, want, _ = both(lambda *a: nd.stack(*a, axis=axis), some(5, 33, dtype=dtype), some(5, 33, dtype=dtype))   # noqa: B023
+        np.testing.assert_array_equal(got, want)
