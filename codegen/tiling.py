@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Callable, Mapping
 
 import numpy as np
@@ -42,7 +43,7 @@ class Target:
         return 28 if self.vector == 64 else 12
 
 
-@dataclass
+@dataclass(frozen=True)
 class Tile:
     """mr rows; r lines of c columns in nv vectors. There are ``tiles`` of them along the rows; those after the first ``full`` have one
     row less, or, where all have mr rows (``full`` is ``tiles``), the last one overlaps the one before.
@@ -72,6 +73,7 @@ class Tile:
         return f"rt * {self.mr}" if rows == self.tiles * self.mr else f"rt * {self.mr} < {rows - self.mr} ? rt * {self.mr} : {rows - self.mr}"
 
 
+@lru_cache(maxsize=4096)
 def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, uneven: bool = True) -> Tile:
     """The tile that wastes least: rows in tiles of equal sizes or, if ``uneven``, of two sizes; columns as whole lines where lines are short.
     Tiles are wider than 4 vectors where rows are few.
