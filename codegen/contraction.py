@@ -7,6 +7,7 @@ earlier and overlaps the one before it instead of being smaller: elements are th
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Callable
 
 import numpy as np
@@ -119,7 +120,7 @@ class Contraction(Dots):
         tile = choose_tile(rows, y.extent if y else 1, x.extent, self.lanes, self.target.accumulators, uneven)
         while depth * tile.nv * self.lanes * self.d.itemsize > STACK and tile.nv > 1:
             tile = choose_tile(rows, 1, min(x.extent, (tile.nv - 1) * self.lanes), self.lanes, self.target.accumulators, uneven)
-            tile.c = min(tile.c, x.extent)
+            tile = replace(tile, c=min(tile.c, x.extent))
         width = tile.nv * self.lanes
         direct = self._direct_columns(m, tile)
         large = not direct and self._large(m, tile)
