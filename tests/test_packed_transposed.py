@@ -14,7 +14,7 @@ from hybrid.gluon import nn
 from hybrid.ir import Program
 from hybrid.passes import layout
 from hybrid.passes.transposed import Axis
-from hybrid.runtime import cpu
+from hybrid.runtime import cpu, toolchain
 
 from .cpu_kernels import conv, random, run_sanitized, vectors_of, without_sanitizers
 
@@ -159,4 +159,5 @@ def test_few_filters_after_packed_ones(kernel: int) -> None:
     net = nn.HybridSequential()
     net.add(nn.Conv2D(32, 3, padding=1, activation="relu"), nn.Conv2D(3, kernel, padding=kernel // 2, activation="sigmoid"))
     report = as_eager(net, nd.array(random(2, 16, 17, 23)))
-    assert "vectors of a convolution hold pixels" in report and report.count("[convolution]") == 1, report
+    few = toolchain.vector_bytes() > 16                      # three filters nearly fill a vector of four
+    assert ("vectors of a convolution hold pixels" in report) == few and report.count("[convolution]") == 2 - few, report
