@@ -41,9 +41,9 @@ def sum_dtype(dot: Node) -> np.dtype:
 def turns(dot: Node, which: int, steps: int, target: Target) -> bool:
     """Whether a product in a loop is done in fewer cycles if one of its matrices is transposed before all steps, that work included."""
     axes = dot.attrs["contract"]
-    w, turned = dot.args[which], tuple((1 - a[0],) if i == which else a for i, a in enumerate(axes))
-    other = ir.dot(*(ir.input(i, a.shape[::-1] if i == which else a.shape, a.dtype) for i, a in enumerate(dot.args)), turned)
-    now, then = (_cycles(n, target) for n in (dot, other))
+    w, turned = dot.args[which], [(1 - a[0],) if i == which else a for i, a in enumerate(axes)]
+    a, b = (ir.input(i, x.shape[::-1] if i == which else x.shape, x.dtype) for i, x in enumerate(dot.args))
+    now, then = _cycles(dot, target), _cycles(ir.dot(a, b, (turned[0], turned[1])), target)
     return now is not None and then is not None and then * steps + TURN * w.size < now * steps
 
 

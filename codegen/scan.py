@@ -12,9 +12,11 @@ from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.scan import STEPS, count_of, stacked
 
 from .dialect import C
-from .loops import Printed, pointer_names, signature
+from .loops import Printed, pointer_names, signature, work_of
 
 ALIGN = 64
+PARTS = 8                       # of the steps of a loop that carries nothing, for threads: each with values of its own
+PARALLEL_WORK = 1 << 19         # additions of a step from which threads do different steps
 
 
 def every(kernels: Sequence[Kernel]) -> Iterator[Kernel]:
@@ -111,8 +113,22 @@ class _CLoop(Loop):
             given = [self.pointer(n) for n in p.args] + ([f"(void *)(arena + {self.work})"] if p.takes_scratch else [])
             calls.append(f"{p.name}({', '.join(given)});")
         head = signature(self.name, self.args, len(self.kernel.stores)).replace(") {", ", char *scratch) {")
-        body = [*self._begin(), *self._loop(calls), *self._end()]
+        body = self._in_parts(calls) if self._apart() else ["char *arena = scratch;", *self._begin(), *self._loop(calls), *self._end()]
         return "\n".join([*(p.source for p in self.parts), head, *("  " + line for line in body), "}"])
+
+    def _apart(self) -> bool:
+        """Whether threads may do different steps: none needs another one, and there is enough to do in each."""
+        work = sum(work_of(k) for k in every(self.plan.fused.kernels) if k.kind != "loop")
+        return not self.carries and not self.dynamic and self.length > 1 and STEPS not in self.items and work >= PARALLEL_WORK
+
+    def _in_parts(self, calls: list[str]) -> list[str]:
+        """The steps in as many parts as there is memory for."""
+        loop = self._loop(calls)
+        size, parts = self.scratch, min(self.length, PARTS)
+        self.scratch = size * parts
+        return [self._steps(), f"const long parts = hy_threads > 1 ? {parts} : 1;", "#pragma omp parallel for schedule(static) num_threads(hy_threads)",
+                "for (long u = 0; u < parts; u++) {", f"  char *arena = scratch + u * {size}l;", "  long s = u * n / parts; const long end = (u + 1) * n / parts;",
+                *("  " + line for line in [loop[0].replace("s < n", "s < end"), *loop[1:]]), "}"]
 
     # ---- statements
     def _steps(self) -> str:
@@ -122,7 +138,7 @@ class _CLoop(Loop):
         return f"const long n = {given} < 0 ? 0 : {given} > {self.length} ? {self.length} : {given};"
 
     def _begin(self) -> list[str]:
-        out = ["char *arena = scratch;", self._steps()]
+        out = [self._steps()]
         for i in range(self.carries):
             leaf = self.body.inputs[i]
             T = C.storage(leaf.dtype)

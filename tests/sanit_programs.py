@@ -92,14 +92,15 @@ def attention(n: int) -> Case:
 
 
 def scans(n: int) -> Case:
-    """Loops over steps of a recurrent layer of n units, forwards and backwards, and a cumulative sum."""
+    """Loops over steps of a recurrent layer of n units, forwards and backwards, and one whose steps need nothing of each other."""
     def outputs(x: Node, w: Node, b: Node, start: Node) -> list[Node]:
         def step(carries: Any, slices: Any, constants: Any) -> Any:
             h = ir.map("tanh", ir.dot(carries[0], constants[0], ((1,), (1,))) * 0.3 + slices[0] + constants[1])
             return [h], [h * 2]
         down, stacked = ir.loop(step, [start], [x], [w, b])
         up, _ = ir.loop(step, [start], [x], [w, b], reverse=True)
-        return [down[0], stacked[0], up[0]]
+        _, apart = ir.loop(lambda carries, slices, constants: ([], [ir.map("exp", ir.dot(slices[0], constants[0], ((1,), (0,))) * 0.1) + 1]), [], [x], [w])
+        return [down[0], stacked[0], up[0], apart[0]]
     return program(outputs, random(4, 2, n), random(n, n), random(n), random(2, n))
 
 

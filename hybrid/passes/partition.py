@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from .. import ir
 from ..ir import Node, Program
+from .attention_gradient import in_blocks
 from .bits import compared
 from .differentiate import cotangents
 from .loops import tidied
@@ -35,19 +36,22 @@ class Partition:
         return sum(n.nbytes for n in self.kept)
 
 
-def partition(program: Program, wrt: tuple[int, ...]) -> Partition:
-    """The two programs for gradients with respect to the inputs ``wrt``. Made once."""
-    key = ("partition", wrt)
+def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False) -> Partition:
+    """The two programs for gradients with respect to the inputs ``wrt``. Made once. blocks: whether gradients of attention are computed
+    block by block (attention_gradient.py).
+    """
+    key = ("partition", wrt, blocks)
     if key not in program.memo:
-        program.memo[key] = _partition(program, wrt)
+        program.memo[key] = _partition(program, wrt, blocks)
     return program.memo[key]
 
 
-def _partition(program: Program, wrt: tuple[int, ...]) -> Partition:
+def _partition(program: Program, wrt: tuple[int, ...], blocks: bool) -> Partition:
     n = len(program.inputs)
     seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
     grads = cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt])
-    found = tidied([*program.roots, *grads])                 # a loop whose steps are kept for its gradient is one with the loop itself
+    joint = in_blocks([*program.roots, *grads]) if blocks else [*program.roots, *grads]
+    found = tidied(joint)                 # a loop whose steps are kept for its gradient is one with the loop itself
     program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
     forward = set(program.order())
     forward |= {n for n in ir.toposort(grads) if n.prim in ("item", "host_item") and n.args[0] in forward}

@@ -7,6 +7,7 @@ from typing import Callable
 from .. import collector
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
+from .attention_gradient import in_blocks
 from .fold import fold
 from .fuse import fuse
 from .layout import Blocking, Layout, layout
@@ -44,6 +45,8 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
+    else:
+        current = current.with_roots(in_blocks(current.roots))
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
