@@ -208,9 +208,10 @@ def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
 
 @collector.waits
 def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int,
-                  choose: Choose | None = None, optional: bool = False) -> tuple[str, int]:
+                  choose: Choose | None = None, optional: bool = False, around: Callable[[str], str] = str) -> tuple[str, int]:
     """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of such memory,
     from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in ``print_net``.
+    around: what the function that runs all kernels becomes.
     """
     target = Target(vector_bytes, choose)
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
@@ -221,7 +222,7 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
-    net = print_net(calls, pointer, scratch, optional)
+    net = around(print_net(calls, pointer, scratch, optional))
     large = sum(len(p.source) for p in (*shared, *printed)) + len(net) >= LARGE
     program = "\n".join([rowcall.support(kernels, C), *([units([*shared, *printed], net)] if large else [*(p.source for p in (*shared, *printed) if p.source), net])])
     return _before(program, dtypes, target, any(p.vectors for p in printed)) + program, max((p.scratch for p in printed), default=0)

@@ -10,12 +10,14 @@ import numpy as np
 
 from hybrid.codegen import c as printer
 from hybrid.codegen import contraction, packed
+from hybrid.codegen.block_loop import block_loop
 from hybrid.codegen.tiling import Alone, Target
 from hybrid.codegen.lanes import Refused
 
 from .. import config
 from ..ir import Node, Program, toposort
 from ..ir.kernel import Fused
+from ..passes.blocks import Blocks, in_blocks
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
 from ..passes.together import Joining
@@ -23,9 +25,10 @@ from ..passes.way_back import Way, ways_back
 from . import plans, toolchain, tune
 from .parts import parts_of
 from .recipe import Recipe
-from .report import Report, make_report, note_in_place
+from .report import Report, make_report, note_blocks, note_in_place
 
 JOINING = Joining(printer.joins, turns=lambda n, which, steps: contraction.turns(n, which, steps, Target(toolchain.vector_bytes())))
+PAGE = 4096                      # bytes that arenas of several threads are multiples of
 
 
 @dataclass
@@ -43,6 +46,8 @@ class _Table:
 
     def __init__(self, planned: Planned, report: Report):
         self.planned, fused = planned, planned.fused
+        self.blocks: Blocks = planned.source.memo.get("blocks") or Blocks(1, frozenset())
+        self.parts = config.num_threads() if self.blocks.count % config.num_threads() == 0 else 1
         self.index: dict[Node, int] = {n: i for i, n in enumerate(fused.program.inputs)}
         self.constants: list[Node] = []
         for n in [*(n for k in fused.kernels for n in k.reads), *(n for n, _ in fused.results)]:
@@ -72,14 +77,34 @@ class _Table:
         """C text of the address of working memory that the kernels of a group have to themselves."""
         return f"(void *)((char *)b[{self.arena_slot}] + {self.planned.memory.room(group, nbytes)})"
 
+    def whole(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """The shape of an array whose part in a block has this one."""
+        if self.blocks.count == 1:
+            return shape
+        return (self.blocks.count * shape[0], *shape[1:]) if shape else (self.blocks.count,)
+
+    def around(self, net: str) -> str:
+        """The function that runs all kernels, for all blocks."""
+        if self.blocks.count == 1:
+            return net
+        moved = {i: n.nbytes for i, n in enumerate(self.planned.fused.program.inputs) if i in self.blocks.inputs}
+        moved.update((self.index[n], n.nbytes) for n in self.fresh)
+        return block_loop(net, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts, self.parts)
+
+    def arena_bytes(self) -> int:
+        """Bytes of the arena; threads that take blocks have one each."""
+        nbytes = self.planned.memory.whole
+        return nbytes if self.blocks.count == 1 else self.parts * (-(-nbytes // PAGE) * PAGE)
+
     def recipe(self, library: str, arena_bytes: int) -> Recipe:
         """How the program is run."""
         fused, planned = self.planned.fused, self.planned
         outputs = len(fused.program.outputs)
         updates = _updates(fused, self)
-        return Recipe(library, [(n.shape, n.dtype) for n in fused.program.inputs], len(planned.source.inputs),
-                      [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape) for n in self.constants], [(n.shape, n.dtype) for n in self.fresh],
-                      arena_bytes, [(self.index[n], shape) for n, shape in fused.results[:outputs]], updates, sorted(set(self.placed.values())), planned.slots,
+        return Recipe(library, [(self.whole(n.shape) if i in self.blocks.inputs else n.shape, n.dtype) for i, n in enumerate(fused.program.inputs)],
+                      len(planned.source.inputs), [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape) for n in self.constants],
+                      [(self.whole(n.shape), n.dtype) for n in self.fresh], arena_bytes,
+                      [(self.index[n], self.whole(shape)) for n, shape in fused.results[:outputs]], updates, sorted(set(self.placed.values())), planned.slots,
                       ways=_ways(planned))
 
 
@@ -118,13 +143,15 @@ def _build(planned: Planned) -> Built:
     table = _Table(planned, report)
     parts = parts_of(planned) if planned.source.memo.get("parts") else []
     source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None,
-                                      bool(parts))
+                                      bool(parts), table.around)
     report.scratch_bytes, report.source = planned.memory.whole - planned.memory.arena, source
     finish = toolchain.begin(source) if planned.prepare is not None else lambda: toolchain.build(source)
     prepare = build(prepare_plan(planned)) if planned.prepare is not None else None            # compiled at the same time
+    if table.blocks.count > 1:
+        note_blocks(report, table.blocks.count, table.parts)
     library, c = finish()
     report.source_path = str(c)
-    built = Built(table.recipe(library.name, planned.memory.whole), library, report, source)
+    built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
     report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
@@ -141,12 +168,13 @@ def prepare_plan(whole: Planned) -> Planned:
 
 
 def planned(program: Program, lasting: frozenset[int]) -> Planned:
-    """The plan of a program for this machine."""
+    """The plan of a program for this machine, perhaps for one block of its batch."""
     blocking, apart = packed.blocking(toolchain.vector_bytes()) if not program.memo.get("plain") else None, program.memo.get("apart", set())
     if blocking is not None:
         prints = blocking.prints
         blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n))
-    return plan(program, JOINING, lasting, blocking)
+    block = in_blocks(program, lasting, config.num_threads()) if blocking is not None and lasting else None
+    return plan(block or program, JOINING, lasting, blocking)
 
 
 def _again(program: Program) -> Planned:

@@ -92,6 +92,16 @@ def note_in_place(report: Report, placed: Iterable[Node]) -> None:
     report.bound_bytes -= size
 
 
+def note_blocks(report: Report, count: int, parts: int) -> None:
+    """Count what the report says of one block for the whole batch. parts: blocks that are computed at the same time."""
+    report.bound_bytes += report.output_bytes * (count - 1)
+    report.output_bytes *= count
+    report.eager_bytes *= count
+    report.arena_bytes *= parts
+    report.scratch_bytes *= parts
+    report.layout.insert(0, f"batch computed in {count} blocks: the values between the layers of one stay in the caches; shapes are those of one block")
+
+
 def _joined(parts: Sequence[KernelReport]) -> KernelReport:
     """Kernels that run together are one."""
     if len(parts) == 1:

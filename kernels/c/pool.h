@@ -25,7 +25,8 @@ const struct hy_link hy_link = { &hy_threads, HY_PARTS, (void **)&hy_pool, (void
 #define HY_GLUE HY_OWN __attribute__((optimize("O0")))           /* called once for a loop: not worth the compiler's time */
 HY_GLUE void GOMP_parallel(void (*part)(void *), void *data, unsigned threads, unsigned flags) {
   (void)flags;
-  if (threads < 2 || !hy_pool) part(data); else hy_pool(part, data, (int)threads, hy_threads / HY_PARTS);
+  if (!hy_pool || (threads < 2 && hy_me()[1] < 2)) part(data);     /* within another loop, its numbers are not those of this one */
+  else hy_pool(part, data, (int)threads, hy_threads / HY_PARTS);
 }
 HY_GLUE int omp_get_thread_num(void) { return hy_me ? hy_me()[0] : 0; }
 HY_GLUE int omp_get_num_threads(void) { return hy_me ? hy_me()[1] : 1; }
