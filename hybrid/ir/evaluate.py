@@ -3,6 +3,8 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+import numpy as np
+
 from .node import Node
 from .primitives import PRIMS
 from .program import Program
@@ -32,14 +34,16 @@ def run(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], li
     """
     plan = program.memo.get("plan")
     if plan is None:
-        plan = program.memo["plan"] = (_plan(program), {n: i for i, n in enumerate(program.order())})
-    steps, register = plan
-    values: list[Any] = [None] * len(register)
-    for leaf, array in zip(program.inputs, arrays):
-        if leaf in register:
-            values[register[leaf]] = array
-    for eager, node, args, out, dead in steps:
-        values[out] = eager(xp, node, *[values[a] for a in args])
-        for d in dead:
-            values[d] = None
-    return ([values[register[n]] for n in program.outputs], [values[register[n]] for _, n in program.updates])
+        register = {n: i for i, n in enumerate(program.order())}
+        plan = program.memo["plan"] = (_plan(program), len(register), [(slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register],
+                                       [register[n] for n in program.outputs], [register[n] for _, n in program.updates])
+    steps, count, leaves, outputs, updates = plan
+    values: list[Any] = [None] * count
+    for slot, r in leaves:
+        values[r] = arrays[slot]
+    with np.errstate(all="ignore"):                        # once: it takes as long as a small function
+        for eager, node, args, out, dead in steps:
+            values[out] = eager(xp, node, *[values[a] for a in args])
+            for d in dead:
+                values[d] = None
+    return [values[r] for r in outputs], [values[r] for r in updates]

@@ -4,6 +4,7 @@ Gradients stand in ``vjp.py``, code generation in ``passes/schedule.py``; both a
 """
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -55,14 +56,12 @@ def _map_infer(args: tuple[Node, ...], fn: str) -> tuple[tuple[int, ...], np.dty
 
 
 def _map_eager(xp: Any, n: Node, *xs: Any) -> Any:
-    with np.errstate(all="ignore"):
-        out = SCALARS[n.attrs["fn"]].np(xp, *xs)
+    out = SCALARS[n.attrs["fn"]].np(xp, *xs)
     return out if out.dtype == n.dtype else out.astype(n.dtype)
 
 
 def _cast_eager(xp: Any, n: Node, x: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return x.astype(n.dtype)
+    return x.astype(n.dtype)
 
 
 _prim("map", _map_infer, _map_eager)
@@ -178,12 +177,11 @@ def _reduce_eager(xp: Any, n: Node, x: Any) -> Any:
     op, axes = n.attrs["op"], n.attrs["axes"]
     if n.dtype.itemsize == 2 and dt.is_float(n.dtype) and op in ("sum", "prod"):
         return getattr(x.astype(np.float32), op)(axis=axes).astype(n.dtype)      # half sums are kept in float32
-    with np.errstate(all="ignore"):
-        if op in ("max", "min"):
-            # CuPy's max and min take no initial value
-            out = getattr(xp, op)(x, axis=axes) if x.size else xp.full(n.shape, reduce_identity(op, n.dtype), n.dtype)
-        else:
-            out = getattr(xp, op)(x, axis=axes, dtype=n.dtype)
+    if op in ("max", "min"):
+        # CuPy's max and min take no initial value
+        out = getattr(xp, op)(x, axis=axes) if x.size else xp.full(n.shape, reduce_identity(op, n.dtype), n.dtype)
+    else:
+        out = getattr(xp, op)(x, axis=axes, dtype=n.dtype)
     return xp.asarray(out, dtype=n.dtype)
 
 
@@ -209,9 +207,8 @@ _prim("argsort", lambda args, descending: (args[0].shape, np.dtype(np.int64)), _
 def _cumulate_eager(xp: Any, n: Node, x: Any) -> Any:
     wide = np.float32 if x.dtype.itemsize == 2 and dt.is_float(x.dtype) else n.dtype
     axis, back = n.attrs["axis"], (*[slice(None)] * n.attrs["axis"], slice(None, None, -1))
-    with np.errstate(all="ignore"):
-        out = xp.cumsum(x[back], axis=axis, dtype=wide)[back] if n.attrs["reverse"] else xp.cumsum(x, axis=axis, dtype=wide)
-        return out.astype(n.dtype, copy=False)
+    out = xp.cumsum(x[back], axis=axis, dtype=wide)[back] if n.attrs["reverse"] else xp.cumsum(x, axis=axis, dtype=wide)
+    return out.astype(n.dtype, copy=False)
 
 
 _prim("cumulate", lambda args, axis, reverse: (args[0].shape, args[0].dtype), _cumulate_eager)
@@ -279,7 +276,7 @@ def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
     wide = np.dtype(np.float32) if n.dtype.itemsize == 2 and dt.is_float(n.dtype) else n.dtype
 
     def size(x: Any, axes: Any) -> int:
-        return int(np.prod([x.shape[i] for i in axes], dtype=np.int64))
+        return math.prod(x.shape[i] for i in axes)
     batch_shape = tuple(a.shape[i] for i in ba)
     left = a.transpose(tuple(ba) + tuple(fa) + tuple(ca)).reshape(batch_shape + (size(a, fa), size(a, ca)))
     right = b.transpose(tuple(bb) + tuple(cb) + tuple(fb)).reshape(batch_shape + (size(b, cb), size(b, fb)))
