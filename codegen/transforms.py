@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import lru_cache
 from typing import Sequence
 
 from hybrid.ir.winograd import Rows
 
 
-def forward(bt: Rows) -> list[str]:
+@lru_cache(maxsize=64)
+def forward(bt: Rows) -> tuple[str, ...]:
     """v = Bᵀ d. Points stand in pairs p, -p after the first: their even and odd parts are shared."""
     n = len(bt)
     out = [f"const hy_v v0 = {_sum([(c, f'd{q}') for q, c in enumerate(bt[0])])};"]
@@ -21,10 +23,11 @@ def forward(bt: Rows) -> list[str]:
         else:
             out.append(f"const hy_v v{i} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[i])])};")
             i += 1
-    return [*out, f"const hy_v v{n - 1} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[n - 1])])};"]
+    return *out, f"const hy_v v{n - 1} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[n - 1])])};"
 
 
-def backward(at: Rows) -> list[str]:
+@lru_cache(maxsize=64)
+def backward(at: Rows) -> tuple[str, ...]:
     """z = Aᵀ m, with sums and differences of the pairs."""
     n = len(at[0])
     pairs = [i for i in range(1, n - 2, 2) if at[1][i] == -at[1][i + 1]]
@@ -33,7 +36,7 @@ def backward(at: Rows) -> list[str]:
     for r, row in enumerate(at):
         terms = [(c, f"m{p}") for p, c in enumerate(row) if p not in paired]
         out.append(f"const hy_v z{r} = {_sum([*terms, *((row[i], ('b' if r % 2 else 'a') + str(i)) for i in pairs)])};")
-    return out
+    return tuple(out)
 
 
 def _sum(terms: Sequence[tuple[Fraction, str]]) -> str:
