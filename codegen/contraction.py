@@ -17,6 +17,7 @@ from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
 
+from . import local
 from .dialect import C, is_half
 from .dots import Dots
 from .operand import Matmul, matmul
@@ -200,14 +201,14 @@ class Contraction(Dots):
         outer, _, nest = self._row_packing(m, t, "(rt - first)") if packed_rows else ([], [], [])
         where = f"Ap + (rt - first) * {size}l" if packed_rows else self._in_place(m)
         first = ["const long rt = 0;", *self._tile(m, t, x, None, "A0" if packed_rows else where, spans, self._columns_base(m, x))] if packs else self._pack_columns(m, t, spans)
-        before = [f"{self.T} A0[{size}] __attribute__((aligned(64)));", "{", f"  {self.T} *Ap = A0; const long rt = 0, first = 0;", *("  " + s for s in nest), "}"]
+        before = [local.array(self.T, "A0", size, self.d.itemsize), "{", f"  {self.T} *Ap = A0; const long rt = 0, first = 0;", *("  " + s for s in nest), "}"]
         blocks = [f"long blocks = (({near} + hy_threads - 1) / hy_threads) * hy_threads;", f"if (blocks > {max(near, tiles // 4)}) blocks = {near};",
                   "const long groups = (hy_threads + blocks - 1) / blocks;"]
         inner = [*(["for (long rt = first; rt < last; rt++) {", *("  " + s for s in nest), "}"] if packed_rows else []),
                  "for (long xt = jb + (je - jb) * g / groups; xt < jb + (je - jb) * (g + 1) / groups; xt++) {", *("  " + s for s in place),
                  f"  const {self.T} *Bp = panels + (xt - jb) * {panel}l;", "  for (long rt = first; rt < last; rt++) {",
                  *("    " + s for s in self._tile(m, t, x, None, where, spans)), "  }", "}"]
-        space = [f"    {self.T} Ap[{-(-tiles // near) * size}] __attribute__((aligned(64)));"] if packed_rows else []
+        space = ["    " + local.array(self.T, "Ap", -(-tiles // near) * size, self.d.itemsize)] if packed_rows else []
         return [f"{self.T} *panels = ({self.T} *)scratch;", *outer, *(before if packs and packed_rows else []), *blocks, f"for (long jb = 0; jb < {panels}; jb += {together}) {{",
                 f"  const long je = jb + {together} < {panels} ? jb + {together} : {panels};",
                 "  " + pragma, "  for (long xt = jb; xt < je; xt++) {", *("    " + s for s in place), f"    {self.T} *Bp = panels + (xt - jb) * {panel}l;",
@@ -244,7 +245,7 @@ class Contraction(Dots):
         out += [f"  const {self.T} *Bp = panels + u * {panel}l;"] if shared else []
         out += where
         if not shared:
-            declare = [] if direct else [f"  {self.T} Bp[{panel}] __attribute__((aligned(64)));"]
+            declare = [] if direct else ["  " + local.array(self.T, "Bp", panel, self.d.itemsize)]
             line = [f"  long {y.name} = y0;"] if direct and y else []        # a tile that is read in place has one line
             out += [*declare, *line, *([f"  const {self.T} *Bp = {self._columns_base(m, x)};"] if direct else ("  " + s for s in first))]
         bounds = [f"{begin} + {part} * {t.tiles - begin} / {split}" for part in ("part", "(part + 1)")]

@@ -5,6 +5,7 @@ import math
 
 from hybrid.ir.index import Ix, Var
 
+from . import local
 from .operand import Matmul
 from .panels import Panels
 from .tiling import PARALLEL_WORK, Target, inner_name
@@ -68,7 +69,7 @@ class Dots(Panels):
         sm, sk = m.a.stride(row) or 0, m.a.stride(k)
         if sk == 1:
             return [f"  const {self.T} *A = {base};"]
-        return [f"  {self.T} A[{rows * depth}] __attribute__((aligned(64)));",
+        return ["  " + local.array(self.T, "A", rows * depth, self.d.itemsize),
                 f"  {{ const {self.T} *a = {base}; for (long k = 0; k < {depth}; k++) for (long i = 0; i < {rows}; i++) A[i * {depth} + k] = a[k * {sk}l + i * {sm}l]; }}"]
 
     def _dot_body(self, m: Matmul, row: Var, n: Var, rows: int, unroll: int, depth: int) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 from hybrid.ir.index import Ix, Var, linear, text, var, variables
 from hybrid.ir.kernel import Kernel
 
+from . import local
 from .tiling import PARALLEL_WORK, Target, decode, flat
 from .dialect import C
 from .direct import STACK_IMAGE, Direct
@@ -165,7 +166,7 @@ class Spread(Direct):
             base = Ix(at.const, tuple((v, c) for v, c in at.terms if v not in gone))
             return [], f"({self.reads[self.source]} + {text(base)})"
         sizes, depth = [self.spatial[n].source for n in "yx"], math.prod(v.extent for v in self.channels)
-        out = [f"float panel[{depth * self.panel}] __attribute__((aligned(64)));"]
+        out = [local.array("float", "panel", depth * self.panel)]
         if math.prod(sizes) < self.panel:
             out.append(f"for (long c = 0; c < {depth}; c++) for (long z = {math.prod(sizes)}; z < {self.panel}; z++) panel[c * {self.panel} + z] = 0;")
         sy, sx = (Var(f"s{n}", d) for n, d in zip("yx", sizes))

@@ -146,3 +146,13 @@ def test_numbers_drawn_outside_are_constants_and_that_is_said(draw: F) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mx.hybridize(lambda x: x * nd.random.uniform(shape=(2,)))(nd.ones((2,)))
+
+
+@pytest.mark.parametrize("rows", [3, 16])
+def test_products_too_deep_for_a_stack(rows: int) -> None:
+    """Panels of columns that a stack (8 MB) does not hold are elsewhere; a picture's worth of values ended the process."""
+    depth = 150528
+    x, w = (np.random.default_rng(n).standard_normal((n, depth)).astype(np.float32) for n in (rows, 17))
+    f = mx.hybridize(lambda x, w: nd.relu(nd.FullyConnected(x, w, no_bias=True, num_hidden=17)))
+    got, want = f(nd.array(x), nd.array(w)).asnumpy(), np.maximum(x.astype(np.float64) @ w.T.astype(np.float64), 0)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * want.max())
