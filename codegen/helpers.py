@@ -17,7 +17,7 @@ _HEAD = re.compile(r"^static __attribute__\(\(noinline\)\) void (k[0-9]+_\w+)\((
 _KERNEL = re.compile(r"\bk[0-9]+_|^#", re.MULTILINE)
 # whole numbers; constants of float and double, which are printed in base 16, are none
 _NUMBER = re.compile(r"0x[0-9a-f]\.[0-9a-f]+p[+-][0-9]+f?|(?<![\w.])([0-9]+)l?(?![\w.])")
-_FIXED = re.compile(r"\[[0-9]+\]|__builtin_|_Pragma")               # of a line: its numbers may have to be constants
+_FREE = re.compile(r"^(?!.*(?:\[[0-9]+\]|__builtin_|_Pragma)).+", re.MULTILINE)              # lines of which no number has to be a constant
 
 
 @dataclass
@@ -37,8 +37,7 @@ def _found(kernel: int, p: Printed) -> list[_Helper]:
         general = text.replace(m[1], "@")
         if len(text) < LONG or _KERNEL.search(general):
             continue                                             # it calls others
-        numbers = [n for line in re.finditer(r".+", general) if line.start() and not _FIXED.search(line[0])
-                   for n in _NUMBER.finditer(general, line.start(), line.end()) if n[1]]
+        numbers = [n for line in _FREE.finditer(general, general.index("\n")) for n in _NUMBER.finditer(general, line.start(), line.end()) if n[1]]
         out.append(_Helper(kernel, m[1], general, _filled(general, numbers, ["\x00"] * len(numbers)), numbers))
     return out
 
@@ -53,15 +52,15 @@ def _filled(text: str, numbers: Sequence[re.Match[str]], new: Sequence[str]) -> 
 
 def _called(source: str, name: str, other: str, added: Sequence[str]) -> str:
     """The text in which calls of a function are calls of another one with more arguments."""
-    out, at = [], 0
-    for m in re.finditer(rf"\b{name}\(", source):
-        end, depth = m.end(), 1
+    first, *calls = source.split(f"{name}(")
+    out = [first]
+    for text in calls:
+        end, depth = 0, 1
         while depth:
-            depth += {"(": 1, ")": -1}.get(source[end], 0)
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
-        out += [source[at:m.start()], f"{other}(", source[m.end():end - 1], *(f", {n}" for n in added), ")"]
-        at = end
-    return "".join([*out, source[at:]])
+        out += [f"{other}(", text[:end - 1], *(f", {n}" for n in added), text[end - 1:]]
+    return "".join(out)
 
 
 def share_helpers(kernels: Sequence[Printed]) -> tuple[list[Printed], list[Printed]]:
