@@ -18,7 +18,7 @@ from ..ir.scan import Body
 from .attention import Attention, escapes, match
 from .rewrite import over, rewrite
 
-LEAST = 1 << 18                 # bytes of scores, from which it pays
+LEAST = 1 << 18                 # bytes of the scores of a head, from which it pays (256 queries and keys)
 BLOCK = 1 << 18                 # bytes of a block of scores
 LEAST_ROWS = 16                 # queries of a block
 MOST_NAMES = 1000
@@ -31,19 +31,24 @@ class _No(Exception):
 
 def in_blocks(roots: Sequence[Node]) -> list[Node]:
     """Roots with gradients of attention computed so."""
-    if not any(n.prim == "dot" and n.nbytes >= LEAST for n in ir.toposort(roots)):
+    if not any(n.prim == "dot" and _of_a_head(n) >= LEAST for n in ir.toposort(roots)):
         return list(roots)
     out = was = rewrite(roots, {"detach": [lambda n: n.args[0]]})          # what is not differentiated is known by now
     first: dict[Node, tuple[Attention, Node]] = {}           # of each product of queries and keys: the product with the fewest steps between
     for dot in ir.toposort(out):
         found = match(dot)
-        if found is not None and found.scores.nbytes >= LEAST and (found.scores not in first or len(found.inner) < len(first[found.scores][0].inner)):
+        if found is not None and _of_a_head(found.scores) >= LEAST and (found.scores not in first or len(found.inner) < len(first[found.scores][0].inner)):
             first[found.scores] = found, dot
     for found, dot in first.values():
         users = _users(out)
         if dot in users and escapes(found, dot, users, set(out)):
             out = _changed(out, found, dot, users) or out
     return list(roots) if out is was else out
+
+
+def _of_a_head(n: Node) -> int:
+    """Bytes along the last two axes."""
+    return math.prod(n.shape[-2:]) * n.dtype.itemsize
 
 
 def _users(roots: Sequence[Node]) -> dict[Node, list[Node]]:
@@ -76,7 +81,8 @@ def _levels(found: Attention) -> list[tuple[int, int]]:
     rows = len(shape) - 2 + found.query
     keys = 2 * len(shape) - 3 - rows
     room = max(BLOCK // found.scores.dtype.itemsize // shape[keys], 1)
-    out, heads = [], room // shape[rows]
+    out: list[tuple[int, int]] = []
+    heads = room // shape[rows]
     for a in reversed(range(len(shape) - 2)):
         out.insert(0, (a, _divisor(shape[a], max(heads, 1))))
         heads //= shape[a]
