@@ -103,6 +103,7 @@ class _Running:
         return [*block.lines, f"before = {self._add('before', value)};", self._store(e, var(self.along), "before")]
 
     def _value(self, e: Emitter, block: Block, at: Ix) -> str:
+        e.written.clear()                                    # values that are results as well are stored for each element
         return e.value(self.k.root.args[0], self._index(at), block)
 
     def _store(self, e: Emitter, at: Ix, value: str) -> str:

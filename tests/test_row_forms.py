@@ -76,6 +76,18 @@ def test_running_sums_of_zeros_infinity_and_no_numbers() -> None:
         np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_running_sums_of_results(dtype: str) -> None:
+    """What is added up is a result too: all its elements are stored."""
+    for shape in ((3, 70), (3, 3), (2, 5, 37)):
+        x = some(*shape, dtype=dtype)
+        for axis in range(len(shape)):
+            got = mx.hybridize(lambda x: (x * 2, nd.cumsum(x * 2 + 1, axis=axis), x * 2 + 1))(x)             # noqa: B023
+            np.testing.assert_array_equal(got[0].asnumpy(), x.asnumpy() * 2)
+            np.testing.assert_array_equal(got[2].asnumpy(), x.asnumpy() * 2 + 1)
+            np.testing.assert_allclose(got[1].asnumpy(), np.cumsum(x.asnumpy() * 2 + 1, axis), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_gradients_of_running_sums(axis: int) -> None:
     x, weights = some(33, 70), np.random.default_rng(1).standard_normal((33, 70)).astype(np.float32)
