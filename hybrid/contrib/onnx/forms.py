@@ -11,7 +11,8 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ... import dtype as dt
-from ...ops.conv import LAYOUTS, pool_extent, per_axis
+from ...ops.conv import LAYOUTS, per_axis
+from ...ops.pooling import pool_extent
 from .builder import Graph, Value
 
 Form = Callable[..., Any]
