@@ -161,3 +161,11 @@ def test_few_filters_after_packed_ones(kernel: int) -> None:
     report = as_eager(net, nd.array(random(2, 16, 17, 23)))
     few = toolchain.vector_bytes() > 16                      # three filters nearly fill a vector of four
     assert ("vectors of a convolution hold pixels" in report) == few and report.count("[convolution]") == 2 - few, report
+
+
+def test_many_phases_are_put_in_order_at_once() -> None:
+    """256 phases: their weights are one movement, not a kernel for each."""
+    net = nn.Conv2DTranspose(3, 32, 16, 8, in_channels=16)
+    as_eager(net, nd.array(random(1, 16, 3, 5)))
+    prepare = list(net._engine.entries.values())[-1].exe.prepare
+    assert prepare is not None and len(prepare.report.kernels) <= 2

@@ -85,20 +85,13 @@ class Transposed:
     def together(self, axes: Sequence[Axis], lanes: int) -> Node:
         """All phases as filters of one convolution: (N, results…, strides…, filters)."""
         g, c, f, rank = *self.w.shape[:3], len(axes)
-        parts = []
-        for at in self._each(axes):
-            if not all(a.phase(int(r))[1] for a, r in zip(axes, at)):                                 # no weight meets these results
-                parts.append(ir.full(0, (g, c, f, *(a.reach[1] for a in axes)), self.w.dtype))
-                continue
-            w = self._weights(axes, at)
-            lo, hi = [0] * w.ndim, [0] * w.ndim
-            for i, (a, r) in enumerate(zip(axes, at)):
-                _, taps, place = a.phase(int(r))
-                lo[3 + i] = place - taps + 1 - a.reach[0]
-                hi[3 + i] = a.reach[1] - taps - lo[3 + i]
-            parts.append(ir.pad(w, lo, hi))
-        w = ir.concat([ir.reshape(p, (g, c, 1, *p.shape[2:])) for p in parts], 2)                     # group, channel, phase, filter, window
-        w = ir.reshape(ir.permute(w, (0, 2, 3, 1, *range(4, 4 + rank))), (g * len(parts) * f, c, *w.shape[4:]))
+        lo = [-a.first % a.stride for a in axes]                         # zeros, so that each phase begins with a row of weights
+        w = ir.pad(self.w, (0, 0, 0, *lo), (0, 0, 0, *(a.reach[1] * a.stride - a.taps - z for a, z in zip(axes, lo))))
+        w = ir.reshape(w, (g, c, f, *(d for a in axes for d in (a.reach[1], a.stride))))
+        taps, phase = [3 + 2 * i for i in range(rank)], [4 + 2 * i for i in range(rank)]
+        begin, step = [d - 1 if i in taps else 0 for i, d in enumerate(w.shape)], [-1 if i in taps else 1 for i in range(w.ndim)]
+        w = ir.permute(ir.slice(w, begin, w.shape, step), (0, *phase, 2, 1, *taps))               # the last tap first; group, phases, filter, channel, window
+        w = ir.reshape(w, (math.prod(w.shape[:2 + rank]), c, *w.shape[3 + rank:]))
         filters = w.shape[0]
         w = ir.pad(w, (0,) * w.ndim, (max(lanes - filters, 0), *(0,) * (w.ndim - 1)))                 # a whole vector of them
         y = self._last(self._convolved(axes, [a.reach[0] for a in axes], w))
