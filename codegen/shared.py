@@ -15,7 +15,7 @@ from typing import Iterator, Sequence
 from .loops import Printed
 
 MANY = 4
-LARGE = 100_000                 # characters of kernels that are compiled in several units
+LARGE = 40_000                  # characters of kernels that are compiled in several units: they take the compiler about a quarter of a second
 MOST_NUMBERS = 64               # arguments for what differs
 
 UNITS = "#if HY_UNIT == HY_UNITS - 1"          # a line of every text that can be compiled in units

@@ -147,6 +147,7 @@ def test_large_programs_are_compiled_in_units(cores: int, monkeypatch: pytest.Mo
     monkeypatch.setattr(toolchain, "cores", lambda: cores)
     monkeypatch.setattr(toolchain, "_run", lambda commands, c: (ran.extend(commands), run(commands, c)))
     monkeypatch.setattr("hybrid.codegen.c.LARGE", 100)
+    monkeypatch.setattr(toolchain, "UNIT", 100)
     x, w = ir.input(0, (65, 33 + cores), "float32"), ir.input(1, (33 + cores, 129), "float32")
     y = ir.map("relu", ir.dot(x, w, ((1,), (0,))))
     p = Program((x, w), (ir.map("exp", y - ir.reduce("max", y, (1,), keepdims=True)), ir.reduce("sum", y, (0,))))

@@ -26,7 +26,7 @@ FSF = "Free Software Foundation"                  # what GCC says of itself, wha
 ALONE = "-nostdlib"                               # for texts that include nothing, which use no library but libm: linking takes half the time
 UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.shared)
 X86 = ("x86_64", "amd64", "AMD64", "i686")
-MOST_UNITS = 8
+MOST_UNITS, UNIT = 8, 20_000                      # units at most, and characters that are worth one: each takes the time to start the compiler
 _build_lock = forking.lock()
 _building: dict[str, forking.LongLock] = {}
 _warned: list[bool] = []
@@ -236,7 +236,7 @@ def cores() -> int:
 def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path, folder: str) -> tuple[list[list[str]], list[str] | None]:
     """Compiler runs that may take place at the same time, and the one that links what they give."""
     libraries = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"]
-    count = min(cores(), MOST_UNITS) if UNITS in source else 1
+    count = min(cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
     if count == 1:
         return [[cc, *flags, str(c), "-o", f"{folder}/net.so", *libraries]], None
     objects = [f"{folder}/{i}.o" for i in range(count)]
