@@ -5,6 +5,7 @@ Python (hybrid/quick.py), which is slower by about two microseconds.
 """
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import sys
@@ -67,9 +68,14 @@ def load() -> Any:
 def prepare() -> None:
     """Start building it in the background, where no earlier process did: the first result does not wait for it."""
     if not _loaded and not coming() and plans.known("launcher") is None:
-        thread = threading.Thread(target=load, name="hybrid-launcher")
+        thread = threading.Thread(target=_quietly, name="hybrid-launcher")
         _coming[:] = [thread]
         thread.start()
+
+
+def _quietly() -> None:
+    with contextlib.suppress(CompileError, OSError):             # a cache folder that goes meanwhile; calls go through Python
+        load()
 
 
 def coming() -> bool:
