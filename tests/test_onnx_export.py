@@ -41,7 +41,7 @@ def shapes(infos: Any) -> list[tuple[str, list[Any]]]:
 @pytest.mark.parametrize("model", MODELS)
 def test_models_of_mxnet(model: str, tmp_path: Path) -> None:
     """From files that MXNet exported to what MXNet computed."""
-    _, inputs, expected, _ = load(model)
+    _, inputs, expected, _ = load(model, mx.cpu())
     arrays = [v.asnumpy() for v in inputs]
     path = mx.onnx.export_model(str(ZOO / model / "model-symbol.json"), str(ZOO / model / "model-0000.params"), [a.shape for a in arrays],
                                 [a.dtype for a in arrays], str(tmp_path / "model.onnx"))
