@@ -241,6 +241,7 @@ class Bound:
                     (slot, shape, output[1]), tuple(self._kept), ctx, scope, bool(train), counters,
                     functools.partial(buffers.empty, shape, output[1]) if buffers.pooled(*output) else None)
         self._once = True
+        self._tables.clear()
         return None if self._prepared is not None and self._prepared.token.stale else found
 
     def given_up(self) -> int:
