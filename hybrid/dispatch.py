@@ -17,6 +17,7 @@ from .scope import CASTS, SCOPE, tracing
 
 _parsed: dict[Any, Attrs] = {}
 TIMERS: list[Callable[..., Any]] = []                       # at most one, set by the profiler: timer(call, operator, other arguments)
+TRACED_OUT: list[Callable[..., Any]] = []                   # what writes traced results into arrays (traced_indexing.py)
 ROUTE: list[Callable[..., Any]] = []                        # at most one, set once sparse arrays exist (sparse/rules.py)
 
 
@@ -60,7 +61,8 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
            hint: str | None = None) -> Any:
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
     if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
-        return symbol.create(d, list(inputs), attrs, name, hint, CASTS)
+        made = symbol.create(d, list(inputs), attrs, name, hint, CASTS)
+        return made if out is None or not SCOPE.traces else TRACED_OUT[0](d, made, out)      # of graphs alone MXNet ignores it
     if ROUTE and (found := ROUTE[0](d, inputs, attrs, out, name, hint)) is not NotImplemented:
         return found
     if d.arity_attr and d.arity_attr not in attrs:

@@ -13,9 +13,9 @@ import numpy as np
 
 from . import indexing
 from .array import NDArray, array
-from .dispatch import invoke
-from .errors import KeyKindError, ShapeError, TraceError, user_location
-from .ops.registry import OPS
+from .dispatch import TRACED_OUT, invoke
+from .errors import AttributeValueError, KeyKindError, ShapeError, TraceError, user_location
+from .ops.registry import OPS, OpDef
 from .scope import SCOPE
 from .symbol import ALIAS, REREAD, Symbol
 
@@ -219,6 +219,21 @@ def assign(target: Symbol, new: Symbol) -> None:
 def set_item(self: Symbol, key: Any, value: Any) -> None:
     """x[key] = value on a traced value: a new value of x, written back to the caller's array if x is one."""
     assign(self, updated(self, key, value))
+
+
+def write_out(d: OpDef, made: Symbol, out: Any) -> Any:
+    """``out=`` of a traced operator: its results are new values of the arrays, the caller's among them."""
+    targets = list(out) if isinstance(out, (list, tuple)) else [out]
+    for k, t in enumerate(targets):
+        new = made[k] if len(made.entries) > 1 else made
+        target = SCOPE.traces[-1].capture(t) if isinstance(t, NDArray) else t
+        if tuple(target.shape or ()) != tuple(new.shape or ()):
+            raise AttributeValueError(f"{user_location()}: operator {d.name}: out has shape {target.shape}, the result {new.shape}")
+        assign(target, new)
+    return out
+
+
+TRACED_OUT.append(write_out)
 
 
 def updated(self: Any, key: Any, value: Any) -> Any:

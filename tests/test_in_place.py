@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hybrid import autograd, gluon, hybridize, nd
-from hybrid.errors import HybridError
+from hybrid.errors import AttributeValueError, HybridError
 from hybrid.gluon import nn
 from hybrid.writes import CLOCK, GROUPS, Group, _groups, since
 
@@ -176,3 +176,34 @@ def test_programs_that_write_are_remembered() -> None:
     last.note()
     assert since(held[0][1:], when) and since(held[1], when) and not since(held[2], when) and not since(held[1], CLOCK[0])
     assert len(_groups) <= GROUPS
+
+
+OUT = {
+    "captured": lambda w, v, x: nd.sgd_update(w, x, lr=0.1, out=w),
+    "a view": lambda w, v, x: nd.clip(w[0:1], 0, 0.5, out=w[0:1]),
+    "argument": lambda w, v, x: nd.broadcast_add(x, w, out=x),
+    "states": lambda w, v, x: nd.sgd_mom_update(w, x, v, lr=0.1, momentum=0.9, out=w),
+    "several": lambda w, v, x: nd.multi_sgd_update(w, x, v, x, lrs=(0.1, 0.2), wds=(0, 0), num_weights=2, out=[w, v]),
+    "a method": lambda w, v, x: x.clip(0, 0.5, out=w),
+}
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_out_of_a_traced_operator_is_written(name: str) -> None:
+    """As eagerly: also arrays of the caller that no result depends on."""
+    found = []
+    for hybridized in (False, True):
+        w, v, x = nd.array([1.0, 2.0]), nd.array([3.0, 5.0]), nd.array([0.5, 0.25])
+
+        def step(x: Any, w: Any = w, v: Any = v) -> Any:
+            OUT[name](w, v, x)
+            return x + w
+        call = hybridize(step) if hybridized else step
+        found.append([a.asnumpy().tolist() for _ in range(2) for a in (call(x), w, v, x)])
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+    assert found[0][1:4] != [[1.0, 2.0], [3.0, 5.0], [0.5, 0.25]]
+
+
+def test_out_of_another_shape_is_an_error() -> None:
+    with pytest.raises(AttributeValueError, match=r"test_in_place\.py:\d+: operator elemwise_add: out has shape \(3,\), the result \(2,\)"):
+        hybridize(lambda x: nd.elemwise_add(x, x, out=nd.zeros((3,))))(nd.ones((2,)))
