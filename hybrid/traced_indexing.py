@@ -225,7 +225,7 @@ def write_out(d: OpDef, made: Symbol, out: Any) -> Any:
     """``out=`` of a traced operator: its results are new values of the arrays, the caller's among them."""
     targets = list(out) if isinstance(out, (list, tuple)) else [out]
     for k, t in enumerate(targets):
-        new = made[k] if len(made.entries) > 1 else made
+        new = Symbol([made.entries[k]])
         target = SCOPE.traces[-1].capture(t) if isinstance(t, NDArray) else t
         if tuple(target.shape or ()) != tuple(new.shape or ()):
             raise AttributeValueError(f"{user_location()}: operator {d.name}: out has shape {target.shape}, the result {new.shape}")
