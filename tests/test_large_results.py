@@ -9,6 +9,7 @@ import pytest
 import hybrid as mx
 from hybrid import nd
 from hybrid.codegen import loops, rows
+from hybrid.runtime import toolchain
 
 from .cpu_kernels import vectors_of
 
@@ -98,7 +99,8 @@ def test_read_across(shape: tuple[int, int], threads: str, monkeypatch: pytest.M
     found = compiled(*map(nd.array, (x, y, z)))
     for f, e in zip(found, (x.T + y, np.tanh(x.T) * 2 + x.T, z.transpose(0, 2, 1) * y[None], (x.T > y).astype(np.int32))):
         np.testing.assert_allclose(f.asnumpy(), e, rtol=1e-5, atol=1e-6)
-    assert ("_b += 8" in compiled.report().source) == (n >= loops.TALL and m >= loops.WIDE)
+    if toolchain.vector_bytes() >= 32:                           # narrower ones turn whole tiles
+        assert ("_b += 8" in compiled.report().source) == (n >= loops.TALL and m >= loops.WIDE)
 
 
 def test_softmax_across_a_large_result() -> None:
