@@ -172,7 +172,7 @@ def test_files_of_pytorch(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_there_and_back(model: str, tmp_path: Path) -> None:
-    _, inputs, expected, _ = load(model)
+    _, inputs, expected, _ = load(model, mx.cpu())
     path = mx.onnx.export_model(str(ZOO / model / "model-symbol.json"), str(ZOO / model / "model-0000.params"), [v.shape for v in inputs], [v.dtype for v in inputs],
                                 str(tmp_path / "model.onnx"))
     symbol, arg_params, aux_params = mx.contrib.onnx.import_model(path)

@@ -118,7 +118,7 @@ ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cud
              "direct.print": "print_convolution calls its parts", "packed.panel": "called while planning", "packed.group": "called while planning",
              "packed.blocking": "called while planning", "vector_forms.in_vectors": "asked while planning",
              "packed_pictures.place": "only functions of all pictures", "loops.store_side": "results beside a plain loop",
-             "operand.free_of": "of CUDA's tiles", "contraction.turns": "asked while planning"}
+             "operand.free_of": "of CUDA's tiles", "contraction.turns": "asked while planning", "block_loop.block_loop": "test_blocks"}
 
 
 def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

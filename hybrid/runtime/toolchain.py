@@ -261,6 +261,9 @@ def _run(commands: list[list[str]], c: Path) -> None:
     wrong = next(((text, run.returncode) for run, text in zip(runs, said) if run.returncode), None)
     if wrong is not None:
         text, code = wrong
+        if any(full in text for full in ("No space left on device", "File size limit exceeded")):
+            raise OSError(f"nothing of the size of a program can be written to {tempfile.gettempdir()}, where {commands[0][0]} works:\n{text[-2000:].strip()}\n"
+                          "Set TMPDIR to a folder that can be written.")
         silent = f"It said nothing and ended with status {code}" + (" (killed: is there too little memory?)" if code == -9 else "")
         raise CompileError(f"{commands[0][0]} refused the generated program {c}:\n{text[-4000:].strip() or silent}")
 
