@@ -19,6 +19,7 @@ from .symbol import Symbol
 
 LIMIT = 10_000                       # elements; what comes after them counts by identity and length, or a call would cost milliseconds
 _SIMPLE = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype)
+_PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
 _FIXED = (*_SIMPLE, type, Context, NDArray, Symbol, FunctionType, BuiltinFunctionType, MethodType, ModuleType, frozenset)
 
 
@@ -87,6 +88,21 @@ def _is_users(cls: type) -> bool:
     return module not in sys.stdlib_module_names and module != "hybrid" and "site-packages" not in file or module == "__main__"
 
 
+@functools.cache
+def _kind(cls: type) -> str:
+    """How the contents of a class's values are told."""
+    if issubclass(cls, _SIMPLE):
+        return "simple"
+    if issubclass(cls, _FIXED):
+        return "fixed"
+    if hasattr(cls, "stamp"):                                # a variable outside of the function, see surroundings.py
+        return "stamp"
+    for kind, some in (("dict", dict), ("row", (list, tuple)), ("set", set), ("array", np.ndarray)):
+        if issubclass(cls, some):                            # type: ignore[arg-type]
+            return kind
+    return "block" if hasattr(cls, "_signature_version") else "object"
+
+
 class _Walk:
     def __init__(self, names: frozenset[str] | None):
         self.names, self.seen, self.left = names, {}, LIMIT
@@ -104,26 +120,31 @@ class _Walk:
 
     def walk(self, value: Any) -> Any:
         """The fingerprint of one value."""
+        cls = type(value)
+        kind = _kind(cls)
         self.left -= 1
-        if isinstance(value, _SIMPLE):
-            return type(value), value
-        if isinstance(value, _FIXED):
+        if kind == "simple":
+            return cls, value
+        if kind == "fixed":
             return id(value)
-        if hasattr(value, "stamp"):                           # a variable outside of the function, see surroundings.py
+        if kind == "stamp":
             return value.stamp()
         if id(value) in self.seen:
             return "again", self.seen[id(value)]
         self.seen[id(value)] = len(self.seen)
         if self.left < 0:
             return id(value), len(value) if hasattr(value, "__len__") else 0
-        if isinstance(value, dict):
-            return "dict", tuple((self.walk(k), self.walk(v)) for k, v in value.items())
-        if isinstance(value, (list, tuple)):
-            return type(value), tuple(map(self.walk, value))
-        if isinstance(value, set):
+        if kind in ("row", "dict"):
+            parts = tuple(value) if kind == "row" else (*value, *value.values())
+            types = tuple(map(type, parts))
+            if _PLAIN.issuperset(types):                      # most are: sizes, names
+                self.left -= len(parts)
+                return cls, types, parts
+            return cls, tuple(map(self.walk, parts))
+        if kind == "set":
             return "set", frozenset(map(self.walk, value))
-        if isinstance(value, np.ndarray):
+        if kind == "array":
             return value.shape, value.dtype.str, value.tobytes()
-        if hasattr(value, "_signature_version"):
+        if kind == "block":
             return id(value), value._signature_version(), self.walk(getattr(value, "_watched", lambda: ())())
         return id(value), self.walk(self._attributes(value)) if hasattr(value, "__dict__") else None
