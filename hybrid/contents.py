@@ -121,7 +121,7 @@ class _Walk:
     def walk(self, value: Any) -> Any:
         """The fingerprint of one value."""
         cls = type(value)
-        kind = _kind(cls)
+        kind = _kind(cls)                                     # type: ignore[arg-type]
         self.left -= 1
         if kind == "simple":
             return cls, value
