@@ -10,7 +10,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .lanes import F32, Refused, copies, masked
 from .loops import NEAR, PARALLEL_WORK, Printed, group_loops, merged_axes, pointer_names, rename, signature, work_of
@@ -18,7 +18,6 @@ from .vector import FAR, VectorEmitter
 
 LINE = 16                      # floats of a cache line: the least side of a tile
 BLOCK = 64                     # sides of blocks of tiles, where arrays come from afar: neighbouring lines are read soon after each other
-PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
 
 
 @dataclass

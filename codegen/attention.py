@@ -16,7 +16,7 @@ from hybrid.passes.attention import Attention
 
 from .attention_few import ROWS, in_place, score_function
 from .tiling import PARALLEL_WORK, Target, decode
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .loops import Printed, pointer_names
 from .operand import Operand, operand, root_index
@@ -278,7 +278,7 @@ class _Attention:
         batch = list(self.found.batch)
         count = math.prod(v.extent for v in batch)
         work = count * self.row.extent * self.key.extent * (self.depth.extent + self.column.extent)
-        parallel = ["  #pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK and count * self.groups > 1 else []
+        parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and count * self.groups > 1 else []
         body = [f"const long g = u % {self.groups}; u /= {self.groups};", *decode("u", batch),
                 f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};", *self._unit(pack, place)]
         lines = [*micros, f"static void {self.name}({pointers}) {{", *parallel, f"  for (long unit = 0; unit < {count * self.groups}; unit++) {{",

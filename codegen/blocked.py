@@ -15,7 +15,7 @@ from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 
 from .tiling import Target
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block
 from .loops import PARALLEL_WORK, Printed, pointer_names
 from .operand import root_index
@@ -117,7 +117,7 @@ class Packed:
     def parallel(self) -> str:
         """A pragma, where threads pay."""
         work = self.dot.size * (self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise" else self.deep))
-        return "#pragma omp parallel for schedule(static) num_threads(hy_threads)" if work >= PARALLEL_WORK else ""
+        return PARALLEL if work >= PARALLEL_WORK else ""
 
     def partial(self, panel: int, width: int) -> list[int]:
         """Filters in each vector of a group's panel: 0 for all, -1 for none."""

@@ -8,13 +8,12 @@ from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, text, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .loops import PARALLEL_WORK, Printed, close, group_loops, loop_pragma, merged_axes, pointer_names, signature
 
 COPIED = 1 << 16               # bytes of a line's part from which on the C library copies it: for shorter ones it takes up to five times as long as a loop
 PIECE = 1 << 18                # bytes that are copied at once where threads share a copy
-PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
 
 
 def print_concat(k: Kernel, name: str) -> Printed:

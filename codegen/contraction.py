@@ -18,7 +18,7 @@ from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
 
 from . import local
-from .dialect import C, is_half
+from .dialect import C, PARALLEL, is_half
 from .dots import Dots
 from .operand import Matmul, matmul
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
@@ -197,7 +197,7 @@ class Contraction(Dots):
         self.scratch = min(together, panels) * panel * self.d.itemsize
         spans = {x: (t.c, "x0")}
         place = [f"long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
-        pragma = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
+        pragma = PARALLEL
         outer, _, nest = self._row_packing(m, t, "(rt - first)") if packed_rows else ([], [], [])
         where = f"Ap + (rt - first) * {size}l" if packed_rows else self._in_place(m)
         first = ["const long rt = 0;", *self._tile(m, t, x, None, "A0" if packed_rows else where, spans, self._columns_base(m, x))] if packs else self._pack_columns(m, t, spans)
@@ -223,7 +223,7 @@ class Contraction(Dots):
         count = math.prod(v.extent for v in outer) * yt * xt
         split = max(1, min(t.tiles // 2, 8 // count)) if count < 8 and not direct else t.tiles if count < 8 else 1
         work = math.prod(v.extent for v in m.batch) * rows * columns * depth
-        parallel = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK else []
+        parallel = [PARALLEL] if work >= PARALLEL_WORK else []
         spans = {x: (t.c, "x0")} if y is None else {y: (t.r, "y0"), x: (t.c, "x0")}
         where = [f"  long xt = u % {xt}; u /= {xt}; long yt = u % {yt}; u /= {yt};", *("  " + s for s in decode("u", outer)),
                  f"  long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]

@@ -8,6 +8,8 @@ import numpy as np
 
 from hybrid import dtype as dt
 
+PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"          # what stands before a loop that threads share
+
 
 @dataclass(frozen=True)
 class Dialect:

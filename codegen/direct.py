@@ -16,7 +16,7 @@ from hybrid.ir.kernel import Kernel
 
 from . import image
 from .tiling import PARALLEL_WORK, Target, decode
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block
 from .loops import Printed, pointer_names
 from .operand import Matmul, matmul, root_index
@@ -198,7 +198,7 @@ class Direct:
         filled: list[str] = []
         if self.image is not None:
             border, inside = image.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer),
-                                        "#pragma omp parallel for schedule(static) num_threads(hy_threads)" if parallel and not own else "")
+                                        PARALLEL if parallel and not own else "")
             local, filled = self._memory(local, border), inside
         inner = self.tiles(parallel and not own)
         body = [*local, *loop, *("  " + s for s in [*filled, *inner])]
@@ -245,7 +245,7 @@ class Direct:
         b = self.pixels(zero)
         sx, sy, sm = m.b.stride(self.x) or 0, (m.b.stride(self.y) or 0) if self.y else 0, m.a.stride(self.rows) or 0
         rest = math.prod(v.extent for v in self.rest)
-        out = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if parallel and rest * rt * yt * xt > 1 else []
+        out = [PARALLEL] if parallel and rest * rt * yt * xt > 1 else []
         out += [f"for (long u = 0; u < {rest * rt * yt * xt}; u++) {{", f"  const long rt = u % {rt}, xt = u / {rt} % {xt}, yt = u / {rt * xt} % {yt};",
                 *(f"  {s}" for s in decode(f"(u / {rt * xt * yt})", [v for v in self.rest if v.extent > 1])),
                 f"  const long m0_ = {start('rt', t.mr, self.rows.extent)}, x0 = {start('xt', t.c, self.x.extent)}, y0 = {start('yt', t.r, self.y.extent if self.y else 1)};",

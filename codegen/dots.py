@@ -5,6 +5,7 @@ import math
 
 from hybrid.ir.index import Ix, Var
 
+from .dialect import PARALLEL
 from . import local
 from .operand import Matmul
 from .panels import Panels
@@ -52,7 +53,7 @@ class Dots(Panels):
         work = math.prod(v.extent for v in m.batch) * rows * columns * depth
         lines = [self._head(), *self._batch_open(m, work if columns < 64 else 0), *self._dots_rows(m, row, rows, depth)]
         if work >= PARALLEL_WORK and columns >= 64:
-            lines.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
+            lines.append("  " + PARALLEL)
         lines += [starts, f"    long nb = nt * {unroll} < {columns - unroll} ? nt * {unroll} : {columns - unroll};",
                   f"    {self.T} acc[{-(-rows * unroll // self.lanes) * self.lanes}] __attribute__((aligned(64)));"]
         if self.k.once and columns % unroll:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Sequence
 
 from .loops import Printed
+from .shared import filled
 
 MANY = 6                        # kernels that share a function
 LONG = 3000                     # characters of one: short ones are the inner loops, whose strides had better be constants
@@ -38,16 +39,8 @@ def _found(kernel: int, p: Printed) -> list[_Helper]:
         if len(text) < LONG or _KERNEL.search(general):
             continue                                             # it calls others
         numbers = [n for line in _FREE.finditer(general, general.index("\n")) for n in _NUMBER.finditer(general, line.start(), line.end()) if n[1]]
-        out.append(_Helper(kernel, m[1], general, _filled(general, numbers, ["\x00"] * len(numbers)), numbers))
+        out.append(_Helper(kernel, m[1], general, filled(general, numbers, ["\x00"] * len(numbers)), numbers))
     return out
-
-
-def _filled(text: str, numbers: Sequence[re.Match[str]], new: Sequence[str]) -> str:
-    parts, at = [], 0
-    for m, value in zip(numbers, new):
-        parts += [text[at:m.start()], value]
-        at = m.end()
-    return "".join([*parts, text[at:]])
 
 
 def _called(source: str, name: str, other: str, added: Sequence[str]) -> str:
@@ -77,7 +70,7 @@ def share_helpers(kernels: Sequence[Printed]) -> tuple[list[Printed], list[Print
             continue
         names = {c: f"num{i}_" for i, c in enumerate(differing)}
         first = group[0]
-        text = _filled(first.text, first.numbers, [names.get(c, c[0]) for c in columns])
+        text = filled(first.text, first.numbers, [names.get(c, c[0]) for c in columns])
         head, rest = text.split(") {\n", 1)
         arguments = head.split("@(", 1)[1] + "".join(f", const long {name}" for name in names.values())
         own = f"static void {first.name}({arguments})"

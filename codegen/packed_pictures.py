@@ -13,7 +13,7 @@ from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.winograd import matrices
 
 from .blocked import Packed
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block
 from .loops import PARALLEL_WORK, Printed
 from .operand import root_index
@@ -178,7 +178,7 @@ class Pictures(Packed):
         pitch = self.kh * self.c * self.g * (self.points or self.kw)                       # numbers of a group of filters
         top = f"{self._first('ty', self.r, self.oh)}"
         out = [f"  const long parts = {parts};",
-               *(["  #pragma omp parallel for schedule(static) num_threads(hy_threads)"] if parallel else []),
+               *(["  " + PARALLEL] if parallel else []),
                f"  for (long u = 0; u < {self.batch} * parts; u++) {{",
                f"    const long bk = u / parts, part = u % parts, begin = part * {apart} / parts, end = part + 1 == parts ? {self.down} : (part + 1) * {apart} / parts;",
                f"    const float *X = {self.x} + bk * {self.c * self.h * self.wide * L}l, *row[{self.span}];",

@@ -9,7 +9,7 @@ from hybrid.ir.kernel import Kernel
 
 from .blocked import Packed
 from .tiling import Target
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Emitter, identity
 from .loops import PARALLEL_WORK, Printed, pointer_names
 from .lanes import F32, Refused
@@ -54,7 +54,7 @@ class Pool(Packed):
         line = -(-self.c // self.lanes) * self.lanes
         self.scratch = 4 * line + 64
         taps = self.kh * self.kw
-        omp = "#pragma omp parallel for schedule(static) num_threads(hy_threads)" if self.dot.size * taps >= PARALLEL_WORK else ""
+        omp = PARALLEL if self.dot.size * taps >= PARALLEL_WORK else ""
         body = [f"  float *beyond = (float *)scratch; for (long i = 0; i < {line}; i++) beyond[i] = {self.fill};", *([omp] if omp else []),
                 f"  for (long u = 0; u < {self.batch * self.oh * self.ow}; u++) {{",
                 f"    const long ox = u % {self.ow}, oy = u / {self.ow} % {self.oh}, b = u / {self.ow * self.oh};", f"    const float *s[{taps}];",

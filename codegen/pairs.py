@@ -14,7 +14,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
 from .lanes import F32, Refused, copies, masked
@@ -122,7 +122,7 @@ class _Blocks:
         parallel = next((v for v in around if v.extent > 1), None)
         for depth in reversed(range(len(around))):
             v = around[depth]
-            pragma = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if v is parallel and work_of(k) >= PARALLEL_WORK else []
+            pragma = [PARALLEL] if v is parallel and work_of(k) >= PARALLEL_WORK else []
             body = [*blocks[depth].lines, *pragma, *(loop_nest([v], body) if v.extent > 1 else body)]
         source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in body), "}"])
         return Printed(self.name, source, self.args, k.kind, vectors=True)

@@ -8,7 +8,7 @@ import numpy as np
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, substitute, text
 
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .epilogue import Epilogue
 from .operand import Matmul, Operand
@@ -93,7 +93,7 @@ class Panels(Epilogue):
         outer, mid, nest = self._row_packing(m, t, f"(({text(flat(m.batch))}) * {tiles} + rt)")
         lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer]
         parallel = tiles > 1 and m.sizes[0] * m.sizes[2] * COPY >= PARALLEL_WORK
-        pragma = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if parallel else []
+        pragma = [PARALLEL] if parallel else []
         return [*lines, *loop_nest(m.batch, [*mid, *pragma, *loop_nest([Var("rt", tiles)], nest)])]
 
     def _row_packing(self, m: Matmul, t: Tile, number: str) -> tuple[list[str], list[str], list[str]]:
@@ -169,7 +169,7 @@ class Panels(Epilogue):
         out = []
         for i, v in enumerate(m.batch):
             if i == 0 and work >= PARALLEL_WORK:
-                out.append("  #pragma omp parallel for schedule(static) num_threads(hy_threads)")
+                out.append("  " + PARALLEL)
             out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{")
         return out
 

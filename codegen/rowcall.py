@@ -13,7 +13,7 @@ from hybrid.ir.rowcall import ROW_KERNELS, own_shapes
 from hybrid.kernels import text as kernel_text
 
 from .cuda_pieces import Launch, PrintedCuda, function, names_of
-from .dialect import C, CUDA, Dialect
+from .dialect import C, CUDA, PARALLEL, Dialect
 
 THREADS = 128
 LANES = {"c": "#define HY_LANE 0\n#define HY_LANES 1\n#define HY_SYNC\n",
@@ -58,7 +58,7 @@ def _rows(root: Node) -> int:
 def print_c(k: Kernel, names: dict[Node, str], head: str) -> str:
     """A loop over the rows."""
     rows = _rows(k.root)
-    pragma = ["  #pragma omp parallel for schedule(static) num_threads(hy_threads)"] if rows > 1 and k.root.args[0].size > 4096 else []
+    pragma = ["  " + PARALLEL] if rows > 1 and k.root.args[0].size > 4096 else []
     return "\n".join([head, *pragma, f"  for (long r = 0; r < {rows}; r++) {call(k.root, names, C, 'r')}", "}"])
 
 

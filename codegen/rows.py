@@ -6,7 +6,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, variables
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C
+from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
 from .lanes import F32, Refused, lane_loop
@@ -14,7 +14,6 @@ from .row_reductions import reduce_row
 from .vector import FAR, NEAR, VectorEmitter
 from .vector_forms import heavy, one_plus
 
-PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
 STREAM = 1 << 23                # bytes of a result of the program that are written past the caches, to be read from memory anyway
 TEAM = "#pragma omp for schedule(static) nowait"
 

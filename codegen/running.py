@@ -8,13 +8,12 @@ import math
 from hybrid.ir.index import Ix, Var, linear, text, unlinear, var
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C, is_half
+from .dialect import C, PARALLEL, is_half
 from .emit import Block, Emitter, loop_nest
 from .lanes import F32, Refused, lane_loop
 from .loops import COLUMNS, PARALLEL_WORK, Printed, pointer_names, signature
 from .vector import VectorEmitter
 
-PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
 FOUR = 4                       # elements that are added up before what came before them is
 
 

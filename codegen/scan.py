@@ -11,7 +11,7 @@ from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.scan import STEPS, count_of, stacked
 
-from .dialect import C
+from .dialect import C, PARALLEL
 from .loops import Printed, pointer_names, signature, work_of
 
 ALIGN = 64
@@ -126,7 +126,7 @@ class _CLoop(Loop):
         loop = self._loop(calls)
         size, parts = self.scratch, min(self.length, PARTS)
         self.scratch = size * parts
-        return [self._steps(), f"const long parts = hy_threads > 1 ? {parts} : 1;", "#pragma omp parallel for schedule(static) num_threads(hy_threads)",
+        return [self._steps(), f"const long parts = hy_threads > 1 ? {parts} : 1;", PARALLEL,
                 "for (long u = 0; u < parts; u++) {", f"  char *arena = scratch + u * {size}l;", "  long s = u * n / parts; const long end = (u + 1) * n / parts;",
                 *("  " + line for line in [loop[0].replace("s < n", "s < end"), *loop[1:]]), "}"]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import Iterator, Sequence
+from typing import Iterable, Sequence
 
 from .loops import Printed
 
@@ -46,10 +46,11 @@ def _numbers(text: str, kind: re.Pattern[str] = _NUMBER) -> list[re.Match[str]]:
 
 def _template(text: str, numbers: Sequence[re.Match[str]]) -> str:
     """The text with each number's kind in its place."""
-    return _filled(text, numbers, ("\x00f" if m[0].endswith("f") else "\x00d" if m[0].startswith("0x") else "\x00l" for m in numbers))
+    return filled(text, numbers, ("\x00f" if m[0].endswith("f") else "\x00d" if m[0].startswith("0x") else "\x00l" for m in numbers))
 
 
-def _filled(text: str, numbers: Sequence[re.Match[str]], new: Iterator[str]) -> str:
+def filled(text: str, numbers: Sequence[re.Match[str]], new: Iterable[str]) -> str:
+    """The text with other words in the numbers' places."""
     parts, at = [], 0
     for m, value in zip(numbers, new):
         parts += [text[at:m.start()], value]
@@ -72,7 +73,7 @@ def _with_arguments(p: Printed, text: str, numbers: Sequence[re.Match[str]], col
             names.setdefault(column, f"num{len(names)}_")
     if len(names) > MOST_NUMBERS:
         return None
-    body = _filled(text, numbers, (names.get(column, m[0]) for m, column in zip(numbers, columns)))
+    body = filled(text, numbers, (names.get(column, m[0]) for m, column in zip(numbers, columns)))
     head = body.index(") {\n", body.rindex("static void @("))
     added = "".join(f", const {_TYPES[_kind(column[0])]} {name}" for column, name in names.items())
     return (body[:head] + added + body[head:]).replace("@", p.name)

@@ -13,7 +13,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.kernels import text as kernel_text
 
 from .cuda_pieces import Launch, PrintedCuda, emitter, function, names_of
-from .dialect import C, CUDA
+from .dialect import C, CUDA, PARALLEL
 from .emit import Block, Emitter
 
 MAX_THREADS = 1024
@@ -69,7 +69,7 @@ def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, para
     few = 0 < (k.first or n) <= FEW and (k.first or n) * 8 <= n
     scratch = 0 if few else root.size * 8
     body = _few(e, root, block, row, k.first or n) if few else _digits(e, root, block, row) if root.args[0].dtype.itemsize < 8 and n < 1 << 32 else _merge(e, root, block, row)
-    pragma = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if rows > 1 and root.size * 20 >= parallel else []
+    pragma = [PARALLEL] if rows > 1 and root.size * 20 >= parallel else []
     memory = "" if few else f", *work = (long *)scratch + r * {n}"
     lines = [*pragma, f"for (long r = 0; r < {rows}; r++) {{", f"  long *out = {names[root]} + r * {n}{memory};", *("  " + line for line in body), "}"]
     return "\n".join([head, *("  " + line for line in lines), "}"]), scratch

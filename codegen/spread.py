@@ -15,7 +15,7 @@ from hybrid.ir.kernel import Kernel
 
 from . import local
 from .tiling import PARALLEL_WORK, Target, decode, flat
-from .dialect import C
+from .dialect import C, PARALLEL
 from .direct import STACK_IMAGE, Direct
 from .emit import Block, Emitter, loop_nest
 from .operand import root_index
@@ -209,7 +209,7 @@ class Spread(Direct):
                  f"  const float *A = {weights} + mb * {self._stride(self.rows)}l + ({y.taps - 1} - i) * {self._stride(y.tap)}l;",
                  f"  for (long t = 0; t < {self.panel}; t += {t.nv * self.lanes}) {self.name}_tile(A, {pixels} + t, acc + t);",
                  *("  " + s for s in self._add()), "}", *self._root()]
-        parallel = ["  #pragma omp parallel for schedule(static) num_threads(hy_threads)"] if work >= PARALLEL_WORK and count > 1 else []
+        parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and count > 1 else []
         head = [f"static void {self.name}({', '.join(self._parameters())}) {{", *parallel, f"  for (long g = 0; g < {count}; g++) {{"]
         return [*head, *("    " + s for s in [*decode("g", [v for v in self.around if v.extent > 1]), *inner]), "  }", "}"]
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var
 
+from .dialect import PARALLEL
 from .tiling import decode
 from .direct import Direct, start
 from .emit import Block
@@ -101,7 +102,7 @@ class Turned(Direct):
         rest = math.prod(v.extent for v in self.rest)
         split = 1 if panels * rest >= 4 or self.parts > 1 else min(yt, -(-4 // (panels * rest)))
         count = rest * panels * split
-        out = ["#pragma omp parallel for schedule(static) num_threads(hy_threads)"] if parallel and count > 1 else []
+        out = [PARALLEL] if parallel and count > 1 else []
         out += [f"for (long u = 0; u < {count}; u++) {{", f"  const long panel = u / {split} % {panels}, part = u % {split};",
                 *(f"  {s}" for s in decode(f"(u / {panels * split})", [v for v in self.rest if v.extent > 1])),
                 f"  const long m0_ = panel * {width}, filters = {self.rows.extent} - m0_ < {width} ? {self.rows.extent} - m0_ : {width};",
