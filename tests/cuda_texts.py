@@ -124,9 +124,6 @@ extern "C" __global__ void scatter(const int *at, const float *x, float *f, doub
 
 # A whole MLP in one cooperative launch, a warp an output; the barrier of a real GPU spins
 PERSISTENT = r"""
-#ifdef CUDA_ON_CPU
-#define GRID_SYNC(bar) emu_grid_sync()
-#else
 static __device__ void grid_sync(unsigned *bar) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -138,6 +135,9 @@ static __device__ void grid_sync(unsigned *bar) {
     }
     __syncthreads();
 }
+#ifdef CUDA_ON_CPU
+#define GRID_SYNC(bar) emu_grid_sync()
+#else
 #define GRID_SYNC(bar) grid_sync(bar)
 #endif
 extern "C" __global__ void mlp(const float *w, float *a, float *b, unsigned *bar) {
@@ -158,15 +158,7 @@ extern "C" __global__ void mlp(const float *w, float *a, float *b, unsigned *bar
 extern "C" __global__ void spin(int *x, unsigned *bar) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     x[i] = i;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        unsigned inc = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1) : 1u;
-        __threadfence();
-        unsigned old = atomicAdd(bar, inc);
-        while (((old ^ *(volatile unsigned *)bar) & 0x80000000u) == 0) __nanosleep(20);
-        __threadfence();
-    }
-    __syncthreads();
+    grid_sync(bar);
     x[256 + i] = *(volatile int *)(x + 255 - i);
 }
 """

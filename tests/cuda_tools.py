@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir, runtime
+from hybrid.codegen import cuda as printer
 from hybrid.device import array_module, find_cupy, gpu
 from hybrid.runtime.cuda import nvrtc
 from hybrid.runtime.cuda.cupy_driver import CuPyDriver
@@ -117,3 +118,14 @@ def run_program(program: ir.Program, arrays: Sequence[np.ndarray]) -> Iterator[t
         given = [xp.array(a) for a in arrays]
         outputs = [host(y) for y in executable(given)]
         yield order, outputs, [host(a) for a in given]
+
+
+def break_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CUDA sources printed from now on name an array element that does not exist."""
+    real = printer.print_program
+
+    def broken(*args: Any) -> Any:
+        text = real(*args)
+        text.source = text.source.replace("p0[t] =", "p0[nowhere] =")
+        return text
+    monkeypatch.setattr(printer, "print_program", broken)

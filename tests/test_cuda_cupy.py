@@ -12,11 +12,11 @@ import pytest
 
 import hybrid as mx
 from hybrid import device, ir, nd, runtime
-from hybrid.codegen import cuda as printer
 from hybrid.runtime import cuda
 from hybrid.runtime.cuda import cupy_driver, nvrtc
 
 from . import fake_cupy
+from .cuda_tools import break_kernels
 from .test_cuda_nets import NETS, train
 from .test_ops_oracle import TABLE, _check
 
@@ -82,13 +82,7 @@ def test_calls_on_another_stream() -> None:
 @pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
 def test_a_kernel_that_nvrtc_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With its log and the path of the source; nothing else runs instead."""
-    real = printer.print_program
-
-    def broken(*args: Any) -> Any:
-        text = real(*args)
-        text.source = text.source.replace("p0[t] =", "p0[nowhere] =")
-        return text
-    monkeypatch.setattr(printer, "print_program", broken)
+    break_kernels(monkeypatch)
     monkeypatch.setattr(cupy_driver, "nvrtc", nvrtc)
     with pytest.raises(mx.errors.CompileError, match=r"(?s)Source: \S+\.cu\n.*nowhere"):
         mx.hybridize(lambda x: nd.sinh(x))(nd.arange(6))

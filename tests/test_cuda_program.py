@@ -8,13 +8,12 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, device, gluon, ir, nd, runtime
-from hybrid.codegen import cuda as printer
 from hybrid.device import array_module, gpu
 from hybrid.errors import CompileError, DeviceError
 from hybrid.runtime import reference
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 
-from .cuda_tools import host, orders
+from .cuda_tools import break_kernels, host, orders
 
 rng = np.random.default_rng(2)
 
@@ -148,13 +147,7 @@ def test_no_gpu_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_kernel_that_does_not_compile_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the compiler's log and the path of the source, and no other way is taken in silence."""
     monkeypatch.setenv("HYBRID_CUDA", "emulator")
-    real = printer.print_program
-
-    def broken(*args: Any) -> Any:
-        text = real(*args)
-        text.source = text.source.replace("p0[t] =", "p0[nowhere] =")
-        return text
-    monkeypatch.setattr(printer, "print_program", broken)
+    break_kernels(monkeypatch)
     with pytest.raises(CompileError, match=r"(?s)Source: \S+\.cpp.*nowhere"):
         runtime.compile(ir.Program((leaf(0, 6),), (ir.map("sinh", leaf(0, 6)),)), gpu(0))
 
