@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 from types import SimpleNamespace
-from typing import Any, Iterator
+from typing import Iterator
 
 import numpy as np
 import pytest
