@@ -201,9 +201,11 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _view(self: NDArray, name: str, *args: Any) -> Any:
-    """The result of an operator that only renames axes, as a view of the array's memory."""
-    if SCOPE.recording or SCOPE.traces:
-        raise HybridError(f"{name}(inplace=True) gives a view, which cannot be recorded or traced: leave inplace out")
+    """The result of an operator that only renames axes, as a view of the array's memory; recorded and traced as ``reshape`` is."""
+    if not isinstance(self, NDArray) or SCOPE.recording or SCOPE.traces:
+        out = functions.resolve("nd", name)(self, *args)
+        known = isinstance(self, NDArray) or SCOPE.traces
+        return reshape(self, shape=out.shape) if known and 0 not in out.shape else out
     shape = functions.resolve("nd", name)(self, *args).shape
     return wrap(self._data.reshape(shape), self._ctx, type(self))
 

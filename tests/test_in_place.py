@@ -207,3 +207,29 @@ def test_out_of_a_traced_operator_is_written(name: str) -> None:
 def test_out_of_another_shape_is_an_error() -> None:
     with pytest.raises(AttributeValueError, match=r"test_in_place\.py:\d+: operator elemwise_add: out has shape \(3,\), the result \(2,\)"):
         hybridize(lambda x: nd.elemwise_add(x, x, out=nd.zeros((3,))))(nd.ones((2,)))
+
+
+RENAMED = {"expand_dims": lambda b: b.expand_dims(1, inplace=True), "squeeze": lambda b: b.reshape((1, 2, 3)).squeeze(0, inplace=True),
+           "flatten": lambda b: b.flatten(inplace=True)}
+
+
+@MODES
+@pytest.mark.parametrize("name", RENAMED)
+def test_axes_renamed_in_place_are_recorded(name: str, hybridized: bool) -> None:
+    """And a change of the view is one of its source."""
+    x = nd.arange(6).reshape((2, 3))
+    x.attach_grad()
+
+    def squares(x: Any) -> Any:
+        return RENAMED[name](x * 2) ** 2
+
+    def written(x: Any) -> Any:
+        b = x * 2
+        RENAMED[name](b)[:] = 7
+        return b
+    squares, written = (hybridize(squares), hybridize(written)) if hybridized else (squares, written)
+    with autograd.record():
+        y = squares(x)
+    y.backward()
+    assert (x.grad == 8 * x).asnumpy().all()
+    assert (written(x) == 7).asnumpy().all()
