@@ -243,6 +243,7 @@ class _Scope:
     def __enter__(self) -> "_Scope":
         self._start = SymNode._count[0]
         self._before = {id(h): list(h.entries) for h, _ in self.trace.handles} if self.trace is not None else {}
+        self._stateful = len(self.trace.stateful) if self.trace is not None else 0
         if self._notes is not None:
             self._notes.__enter__()
         return self
@@ -251,6 +252,8 @@ class _Scope:
         if self._notes is not None:
             self._notes.__exit__(*error)
         handles = self.trace.handles if self.trace is not None else []
+        if self.trace is not None:
+            del self.trace.stateful[self._stateful:]         # the loop or branch changes their states, not the code around it
         changed = [(h, entries) for h, n in handles if h.entries != (entries := self._before.get(id(h), [(n, 0)]))]
         for h, entries in changed:
             h.entries = entries                              # type: ignore[method-assign]

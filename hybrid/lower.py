@@ -9,13 +9,14 @@ from . import collector, ir
 from . import dtype as dt
 from .errors import AttributeValueError, ShapeError
 from .ir import Node, Program
-from .symnode import SymNode, effective, known
+from .symnode import SymNode, effective, in_order, known
 
 
 @collector.waits
-def lower(symbol: Any, inputs: Sequence[SymNode], train: bool) -> tuple[Program, int]:
+def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[SymNode] = ()) -> tuple[Program, int]:
     """A program whose inputs are the variables ``inputs`` in order, then (if operators draw random numbers) the random key.
-    Returns it with the number of draws. Shapes and dtypes of the variables must be known.
+    Returns it with the number of draws. Shapes and dtypes of the variables must be known. also: operators whose states
+    change although no output may need them.
     """
     leaves = []
     for i, n in enumerate(inputs):
@@ -24,7 +25,7 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool) -> tuple[Program,
             raise ShapeError(f"the shape of variable {n.name!r} is not known: {shape}")
         leaves.append(ir.input(i, shape, dtype or dt.float32))
     value: dict[Any, Node] = {(id(n), 0): leaf for n, leaf in zip(inputs, leaves)}
-    order = symbol.nodes()
+    order = _ordered(symbol.entries, also, value)
     missing = next((n for n in order if n.opdef is None and (id(n), 0) not in value), None)
     if missing is not None:
         raise AttributeValueError(f"the graph's variable {missing.name!r} is none of the inputs: {', '.join(m.name for m in inputs)}")
@@ -35,6 +36,20 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool) -> tuple[Program,
     outputs = tuple(value[(id(n), k)] for n, k in symbol.entries)
     program = Program(tuple(leaves) + ((key,) if key is not None else ()), outputs, tuple((slots[i], n) for i, n in found.items()))
     return program, draws
+
+
+def _ordered(entries: Sequence[tuple[SymNode, int]], also: Sequence[SymNode], given: Collection[Any]) -> list[SymNode]:
+    """The nodes below the outputs and those of ``also`` that depend on given variables alone. Where several operators
+    read one state (a BatchNorm called twice), in the order in which they were made, so that it changes as in eager calls.
+    """
+    order = in_order(entries)
+    reached = {id(n) for n in order}
+    left = [(n, 0) for n in also if id(n) not in reached]
+    left = [e for e in left if all(n.opdef is not None or (id(n), 0) in given for n in in_order([e]))]
+    order = in_order([*entries, *left]) if left else order
+    states = {id(n.inputs[i][0]) for n in order if n.opdef is not None for i in n.opdef.states(n.attrs, len(n.inputs))}      # type: ignore[arg-type]
+    reads = [id(m) for n in order for m in {id(m): m for m, _ in n.inputs}.values() if id(m) in states] if states else []
+    return sorted(order, key=lambda n: n.serial) if len(reads) > len(states) else order
 
 
 def draws_of(order: Sequence[SymNode], train: bool) -> tuple[dict[int, int], int]:

@@ -39,6 +39,7 @@ class Trace:
         self.known: dict[int, Symbol] = {}
         self.places: dict[int, Any] = {}                # variables outside of the code that hold arrays, by id of the array
         self.made: dict[int, NDArray] = {}              # arrays that the traced code makes of constants: each call has its own
+        self.stateful: list[SymNode] = []               # operators that may change a state: they do, whether their results are used or not
         self.blocks: list[Any] = []                     # Blocks called meanwhile: what they do may depend on their attributes
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
         self.recording = SCOPE.recording                # whether the call as a whole is recorded
@@ -365,7 +366,7 @@ class Hybridized:
             picks.append(("output", len(outputs)))
             outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
         group = Symbol([e for s in [*outputs, *(h for _, h in changed)] for e in s.entries])
-        program, draws = lower(group, trace.variables, trace.train)
+        program, draws = lower(group, trace.variables, trace.train, trace.stateful)
         n = len(outputs)
         updates = {slot: node for slot, node in program.updates}
         updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
