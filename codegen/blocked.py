@@ -1,7 +1,8 @@
-"""Packed convolutions (``conv`` primitives, hybrid/ir/packed.py) in C: data (N, H, W, C), a vector holds filters.
+"""Packed convolutions (``conv`` primitives, hybrid/ir/packed.py) in C: data (N, H, W, C), or of volumes (N, D, H, W, C); a vector holds filters.
 
 A tile is some pixels times a panel of filters, its sums in registers; each step of the depth broadcasts one number a pixel
-against the panel's vectors. What follows the sums (factors of BatchNorm, additions, functions) is computed on the registers.
+against the panel's vectors. Planes beyond a volume are not read: each plane of results knows its first tap and how many. What follows the sums
+(factors of BatchNorm, additions, functions) is computed on the registers.
 Winograd's form (packed_winograd.py) and one filter a channel (packed_depthwise.py) share the epilogue.
 """
 from __future__ import annotations
@@ -48,7 +49,7 @@ class Packed:
         self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
         a, (x, w) = k.dot.attrs, k.dot.args
         self.x, self.w = self.names[strip_reshape(x)], self.names[strip_reshape(w)]
-        (self.kh, self.kw), (self.sy, self.sx), (self.dy, self.dx), (self.py, self.px) = a["kernel"], a["stride"], a["dilate"], a["pads"]
+        self._window(a["kernel"], a["stride"], a["dilate"], a["pads"])
         self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
         self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
         self.scratch = 0
@@ -56,11 +57,22 @@ class Packed:
         self.groups = a.get("groups", 1)
         self.deep, self.each = self.c // self.groups, self.filters // self.groups        # channels that a filter reads, filters of a group
 
+    def _window(self, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int]) -> None:
+        """The window over pictures or volumes."""
+        self.volume = len(kernel) == 3
+        (self.kd, self.kh, self.kw), (self.sz, self.sy, self.sx) = (1, *kernel)[-3:], (1, *stride)[-3:]
+        (self.dz, self.dy, self.dx), (self.pz, self.py, self.px) = (1, *dilate)[-3:], (0, *pads)[-3:]
+
     def _shapes(self, x: Node, w: Node) -> None:
         """Sizes of the data, the filters and the result."""
-        self.batch, self.oh, self.ow, self.filters = self.dot.shape
-        _, self.h, self.wide, self.c = x.shape
+        self._sizes(x)
         self.weights = w.shape
+
+    def _sizes(self, x: Node) -> None:
+        *_, self.oh, self.ow, self.filters = self.dot.shape
+        *_, self.h, self.wide, self.c = x.shape
+        self.planes, self.layers = (self.dot.shape[1], x.shape[1]) if self.volume else (1, 1)      # of the results and of the data
+        self.batch = self.dot.shape[0] * self.planes
 
     # ---- the epilogue
     def epilogue(self) -> tuple[list[str], list[str], list[str]]:
@@ -72,7 +84,7 @@ class Packed:
         outer = Block(None, frozenset())
         filters = outer.child([ch])
         last = filters.child([px])
-        at = self.place((*unlinear(var(px), [self.batch, self.oh, self.ow]), var(ch)))
+        at = self.place((*unlinear(var(px), self.dot.shape[:-1]), var(ch)))
         value = e.value(self.k.root, at, last)
         last.lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
         return outer.lines, filters.lines, last.lines
@@ -116,8 +128,13 @@ class Packed:
     @property
     def parallel(self) -> str:
         """A pragma, where threads pay."""
-        work = self.dot.size * (self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise" else self.deep))
+        work = self.dot.size * (self.kd * self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise" else self.deep))
         return PARALLEL if work >= PARALLEL_WORK else ""
+
+    def taps(self, plane: str) -> list[str]:
+        """The taps of the depth that meet data, for a plane of results: the first, t0, and the one behind the last, t1."""
+        front, step = f"({self.pz} - {plane} * {self.sz})", f" + {self.dz - 1}) / {self.dz}" if self.dz > 1 else ")"
+        return [f"const long t0 = {front} > 0 ? ({front}{step} : 0, back = ({front} + {self.layers}{step}, t1 = back < {self.kd} ? back > t0 ? back : t0 : {self.kd};"]
 
     def partial(self, panel: int, width: int) -> list[int]:
         """Filters in each vector of a group's panel: 0 for all, -1 for none."""
@@ -139,7 +156,7 @@ class Direct(Packed):
         self.nv = self.width // self.lanes
         most = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
         inside = (self.oh - 1) * self.sy < self.h and (self.ow - 1) * self.sx < self.wide
-        self.line = self.kh == self.kw == 1 and not self.py and not self.px and inside
+        self.line = self.kh == self.kw == 1 and not self.py and not self.px and inside and not self.volume
         self.steps = self.sy, self.sx
         plain = self.steps == (1, 1) and (self.oh, self.ow) == (self.h, self.wide)
         if self.line:                                    # pixels are numbered through; those of a stride are put together
@@ -180,18 +197,19 @@ class Direct(Packed):
         """The function of a tile: sums and epilogue."""
         L, places = self.lanes, [(r, c) for r in range(rows) for c in range(columns)]
         vectors = [j for j in range(self.nv) if partial[j] >= 0]
-        out = [f"static __attribute__((noinline)) void {self.name}_{rows}x{columns}{suffix}(const float *X, const float *W, long px0_, long c0_, {self.pointers}) {{",
+        deep = "long taps, long plane, " if self.volume else ""
+        out = [f"static __attribute__((noinline)) void {self.name}_{rows}x{columns}{suffix}(const float *X, const float *W, {deep}long px0_, long c0_, {self.pointers}) {{",
                "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i in range(len(places)) for j in vectors)]
         numbers = [f"x[q + {(r * self.sy * self.across + c * self.sx) * self.step}]" for r, c in places]
         run, loops = self._run()
         if self.near:
             run, (loops, numbers) = NEAR, self._near([c * self.c for _, c in places])
-        out += loops
+        out += [*(["  for (long t = 0; t < taps; t++, X += plane) {"] if self.volume else []), *loops]
         out.append(f"  for (long q = 0; q < {run}; q++, W += {self.width}) {{")
         out.append("    " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});" for j in vectors))
         for i, number in enumerate(numbers):
             out.append(f"    {{ const hy_v a = HYV_B({number}); {' '.join(f's{i}_{j} += a * w{j};' for j in vectors)} }}")
-        out += ["  }", *(["  }"] if self.near or "for" in loops[-1] else [])]
+        out += ["  }", *(["  }"] if self.near or "for" in loops[-1] else []), *(["  }"] if self.volume else [])]
         for j in vectors:
             out += ["  " + s for s in self.finished(j, [(f"px0_ + {r * self.ow + c}", f"s{i}_{j}") for i, (r, c) in enumerate(places)], partial[j])]
         return [*out, "}"]
@@ -220,11 +238,14 @@ class Direct(Packed):
             return self._parts()
         if self.own:
             return self._strips()
-        images = 1 if self.line else self.batch
+        images, plane = 1 if self.line else self.batch // self.planes, self.h * self.wide * self.c
         at = f"(y * {self.sy * self.across} + x * {self.sx})"
-        pixel = "x" if self.line else f"(n * {self.oh} + y) * {self.ow} + x"
-        return [f"  for (long n = 0; n < {images}; n++) {{", f"    const float *image = {self.x} + n * {self.h * self.wide * self.c}l;",
-                *("    " + s for s in self._tiles(str(self.ty[0] * self.tx[0]), f"image + {at}", pixel)), "  }"]
+        return [f"  for (long n = 0; n < {images}; n++) {{", f"    const float *image = {self.x} + n * {self.layers * plane}l;",
+                *("    " + s for s in self._tiles(str(self.ty[0] * self.tx[0]), f"image + {at}", "x" if self.line else self._pixel(), plane=plane)), "  }"]
+
+    def _pixel(self) -> str:
+        """The number of a tile's first pixel."""
+        return f"({f'(n * {self.planes} + z)' if self.volume else 'n'} * {self.oh} + y) * {self.ow} + x"
 
     def _together(self, nbytes: int, tiles: int) -> int:
         """How many of some lines or runs of tiles, of so many bytes in all, are put together at a time: all weights are read again each time."""
@@ -235,34 +256,44 @@ class Direct(Packed):
         """Lines of the padded image put together, for some lines of tiles at a time."""
         lines, largest = self.ty[0], self.ty[1] + (self.ty[2] > 0)
         wide, c, window = self.across * self.step, self.c, (self.kh - 1) * self.dy + 1
-        each = self._together(max(self.reach[0], 1) * wide * 4, lines)
-        self.scratch = 4 * ((each * largest - 1) * self.sy + window) * wide + 256
+        each = self._together(max(self.reach[0], 1) * wide * 4 * self.layers, lines)
+        held = (each * largest - 1) * self.sy + window                   # lines of a plane
+        self.scratch = 4 * self.layers * held * wide + 256
         inside = min(self.wide, self.across - self.px)
         step, after = self.step, (self.across - self.px - inside) * self.step
         row = (f"__builtin_memcpy(to + {self.px * c}, line, {inside * c * 4});" if step == c else
                f"for (long j = 0; j < {inside}; j++) __builtin_memcpy(to + ({self.px} + j) * {step}l, line + j * {c}l, {c * 4});")
         first = f"part * {self.ty[1]} + (part < {self.ty[2]} ? part : {self.ty[2]})"
         beyond = f"end * {self.ty[1]} + (end < {self.ty[2]} ? end : {self.ty[2]})"
-        copy = [f"float *to = from + (i - low) * {wide}l; const long y = i - {self.py}; const float *line = {self.x} + (n * {self.h} + y) * {self.wide * c}l;",
+        image, to, each_line = f"(n * {self.h} + y)", "(i - low)", "for (long i = low; i < high; i++) {"
+        if self.volume:
+            image, to = f"((n * {self.layers} + z) * {self.h} + y)", f"(z * {held} + i - low)"
+            each_line = f"for (long l = 0; l < (high - low) * {self.layers}; l++) {{ const long z = l / (high - low), i = low + l % (high - low);"
+        copy = [f"float *to = from + {to} * {wide}l; const long y = i - {self.py}; const float *line = {self.x} + {image} * {self.wide * c}l;",
                 f"if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {wide * 4}); continue; }}",
                 *([f"__builtin_memset(to, 0, {self.px * step * 4});"] if self.px else []), row,
                 *([f"__builtin_memset(to + {(self.px + inside) * step}, 0, {after * 4});"] if after else [])]
-        return ["  float *from = (float *)scratch;", f"  for (long n = 0; n < {self.batch}; n++) for (long part = 0; part < {lines}; part += {each}) {{",
+        return ["  float *from = (float *)scratch;", f"  for (long n = 0; n < {self.batch // self.planes}; n++) for (long part = 0; part < {lines}; part += {each}) {{",
                 f"    const long end = part + {each} < {lines} ? part + {each} : {lines}, y0 = {first}, low = y0 * {self.sy}, high = ({beyond} - 1) * {self.sy} + {window};",
-                *([f"    {self.parallel}"] if self.parallel else []), "    for (long i = low; i < high; i++) {", *("      " + s for s in copy), "    }",
+                *([f"    {self.parallel}"] if self.parallel else []), f"    {each_line}", *("      " + s for s in copy), "    }",
                 *("    " + s for s in self._tiles(f"((end - part) * {self.tx[0]})", f"from + ((y - y0) * {self.sy * self.across} + x * {self.sx})",
-                                                  f"(n * {self.oh} + y) * {self.ow} + x", f"part * {self.tx[0]} + ")), "  }"]
+                                                  self._pixel(), f"part * {self.tx[0]} + ", held * wide)), "  }"]
 
-    def _tiles(self, count: str, source: str, pixel: str, first: str = "") -> list[str]:
-        """All panels of some tiles, from their data and the number of their first pixel."""
-        nx = self.tx[0]
+    def _tiles(self, count: str, source: str, pixel: str, first: str = "", plane: int = 0) -> list[str]:
+        """All panels of some tiles, from their data and the number of their first pixel; plane: numbers from plane to plane of the data."""
+        nx, volume = self.tx[0], self.volume
         small = math.prod(self.weights) * 4 <= SMALL_WEIGHTS
-        number = f"t = {first}u / {self.panels}, o = u % {self.panels}" if small else f"t = {first}u % ({count}), o = u / ({count})"
-        return [*([self.parallel] if self.parallel else []), f"for (long u = 0; u < {count} * {self.panels}; u++) {{",
+        every = f"({self.planes} * {count})" if volume else count
+        at, o = (f"u / {self.panels}", f"u % {self.panels}") if small else (f"u % ({every})", f"u / ({every})")
+        number = f"v = {at}, o = {o}, z = v / ({count}), t = {first}v % ({count})" if volume else f"t = {first}{at}, o = {o}"
+        taps = [f"  {s}" for s in (*self.taps("z"), f"const long taps = t1 - t0, plane = {plane * self.dz}l;")] if volume else []
+        data, begin = (f" + (z * {self.sz} - {self.pz} + t0 * {self.dz}) * {plane}l", f" + t0 * {math.prod(self.weights[2:])}l") if volume else ("", "")
+        return [*([self.parallel] if self.parallel else []), f"for (long u = 0; u < {every} * {self.panels}; u++) {{",
                 f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
                 f"  const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = {self._column('tx')};",
-                f"  const float *X = {source} * {self.step}l{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
-                f" *W = {self.w} + o * {math.prod(self.weights[1:])}l;", f"  const long px0_ = {pixel}, c0_ = {self._first_filter()};", *("  " + s for s in self._choice()), "}"]
+                *taps, f"  const float *X = {source} * {self.step}l{data}{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
+                f" *W = {self.w} + o * {math.prod(self.weights[1:])}l{begin};",
+                f"  const long px0_ = {pixel}, c0_ = {self._first_filter()};", *("  " + s for s in self._choice()), "}"]
 
     def _first_filter(self) -> str:
         """The first filter of panel ``o``."""
@@ -290,7 +321,7 @@ class Direct(Packed):
     def _choice(self) -> list[str]:
         """The call of the function for a tile."""
         def calls(size: tuple[int, int]) -> str:
-            call = f"{self.name}_{size[0]}x{size[1]}%s(X, W, px0_, c0_, {self.passed});"
+            call = f"{self.name}_{size[0]}x{size[1]}%s(X, W, {'taps, plane, ' if self.volume else ''}px0_, c0_, {self.passed});"
             if self.each % self.width and self.own_panels > 1:
                 return f"if (o % {self.own_panels} == {self.own_panels - 1}) {call % '_last'} else {call % ''}"
             return call % ""

@@ -24,7 +24,8 @@ class Depthwise(Packed):
         self.columns = sorted({t * self.sx + j * self.dx for t in range(self.tile) for j in range(self.kw)})
         zeros = 4 * (-(-self.c // self.lanes) * self.lanes)
         self.scratch = zeros + 64
-        count = self.kh * len(self.columns)
+        rows, inside = self.kd * self.kh, f"z >= 0 && z < {self.layers} && " if self.volume else ""
+        count = rows * len(self.columns)
         across = -(-self.ow // self.tile)
         omp = self.parallel
         body = [f"  float *zeros = (float *)scratch; for (long i = 0; i < {zeros // 4}; i++) zeros[i] = 0;", *([omp] if omp else []),
@@ -32,13 +33,21 @@ class Depthwise(Packed):
                 f"    const long t = u % {across} * {self.tile}, ox = t < {self.ow - self.tile} ? t : {self.ow - self.tile};",
                 f"    const long oy = u / {across} % {self.oh}, b = u / {across * self.oh};",
                 f"    const long y0 = oy * {self.sy} - {self.py}, x0 = ox * {self.sx} - {self.px};",
-                f"    const float *image = {self.x} + b * {self.h * self.wide * self.c}l, *s[{count}];",
-                f"    for (long i = 0; i < {self.kh}; i++) {{", f"      const long y = y0 + i * {self.dy};",
-                *(f"      s[i * {len(self.columns)} + {k}] = y >= 0 && y < {self.h} && x0 + {x} >= 0 && x0 + {x} < {self.wide}"
+                *self._planes(rows, count),
+                *(f"      s[i * {len(self.columns)} + {k}] = {inside}y >= 0 && y < {self.h} && x0 + {x} >= 0 && x0 + {x} < {self.wide}"
                   f" ? image + (y * {self.wide} + x0 + {x}) * {self.c} : zeros;"
                   for k, x in enumerate(self.columns)),
                 "    }", f"    {self.name}_tile(s, {self.w}, (b * {self.oh} + oy) * {self.ow} + ox, {self.passed});", "  }"]
         return self.printed([*self.micro(), self.head(), *body, "}"])
+
+    def _planes(self, rows: int, count: int) -> list[str]:
+        """The image of a plane of results, and for each row of weights the line that it reads."""
+        size = self.h * self.wide * self.c
+        if not self.volume:
+            return [f"    const float *image = {self.x} + b * {size}l, *s[{count}];", f"    for (long i = 0; i < {rows}; i++) {{", f"      const long y = y0 + i * {self.dy};"]
+        return [f"    const float *volume = {self.x} + b / {self.planes} * {size * self.layers}l, *s[{count}]; const long z0 = b % {self.planes} * {self.sz} - {self.pz};",
+                f"    for (long i = 0; i < {rows}; i++) {{",
+                f"      const long y = y0 + i % {self.kh} * {self.dy}, z = z0 + i / {self.kh} * {self.dz}; const float *image = volume + z * {size}l;"]
 
     def micro(self) -> list[str]:
         """All channels of a tile."""
@@ -49,7 +58,7 @@ class Depthwise(Packed):
 
         def block(load: str, partial: int) -> list[str]:
             out = [" ".join(f"hy_v s{t} = {{0}};" for t in range(self.tile))]
-            for i in range(self.kh):
+            for i in range(self.kd * self.kh):
                 loaded: Sequence[int] = range(self.kw) if self.kw <= LONG else []         # those of a long row are loaded where they are used first
                 out.append("{ " + weights(i, loaded))
                 for k, x in enumerate(self.columns):

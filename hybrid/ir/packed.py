@@ -1,16 +1,18 @@
 """Convolutions of channels-last data with weights that were packed beforehand: what the layout pass makes of contractions over
 windows (``passes/layout.py``), and C prints in registers (``codegen/blocked.py``).
 
-Forms, with lanes L and a panel of P = n L filters:
+Data (N, H, W, C), or of volumes (N, D, H, W, C) with a kernel (kd, kh, kw). Forms, with lanes L and a panel of P = n L filters:
 
-- ``direct``: weights (panels, kh, kw, C, P); with groups (groups panels, kh, kw, C / groups, P), each group's panels of its own filters
+- ``direct``: weights (panels, *kernel, C, P); with groups (groups panels, *kernel, C / groups, P), each group's panels of its own filters
 - ``winograd``: F(2x2, 3x3), ``winograd4``: F(4x4, 3x3), weights (panels, C, 3, 3, P), which the kernel transforms: G g Gᵀ (Lavin and Gray, Fast
-  Algorithms for Convolutional Neural Networks, 2015). Transformed beforehand they would be 1.8 or 4 times as large, and longer to read
-- ``depthwise``: weights (kh, kw, C rounded up to L)
+  Algorithms for Convolutional Neural Networks, 2015). Transformed beforehand they would be 1.8 or 4 times as large, and longer to read. Planes of volumes are
+  transformed and summed over the depth: weights (panels, kd C, 3, 3, P)
+- ``depthwise``: weights (*kernel, C rounded up to L)
 - ``pictures``, ``pictures_winograd``: other data too (``pictures.py``)
 """
 from __future__ import annotations
 
+import math
 from typing import Any, Sequence
 
 import numpy as np
@@ -29,13 +31,14 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
     x, w = args
     if form in pictures.FORMS:
         return pictures.infer(x, w, form, kernel, pool, out, filters)
-    if form not in ("direct", "depthwise", *TILES) or x.ndim != 4:
-        raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}")
-    if groups > 1 and (form != "direct" or x.shape[3] % groups or filters % groups or w.shape[0] % groups):
+    if form not in ("direct", "depthwise", *TILES) or x.ndim not in (4, 5) or x.ndim != len(kernel) + 2:
+        raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}, kernel {kernel}")
+    channels, rank = x.shape[-1], len(kernel)
+    if groups > 1 and (form != "direct" or channels % groups or filters % groups or w.shape[0] % groups):
         raise ShapeError(f"a packed convolution of form {form!r} in {groups} groups over {x.shape}, {filters} filters")
-    wanted, found, panels = ((*kernel, x.shape[3] // groups), w.shape[1:4], w.shape[0]) if form == "direct" else (tuple(kernel), w.shape[:2], 1)
+    wanted, found, panels = ((*kernel, channels // groups), w.shape[1:2 + rank], w.shape[0]) if form == "direct" else (tuple(kernel), w.shape[:rank], 1)
     if form in TILES:
-        wanted, found, panels = (x.shape[3], 3, 3), w.shape[1:4], w.shape[0]
+        wanted, found, panels = (math.prod(kernel[:-2]) * channels, *kernel[-2:]), w.shape[1:4], w.shape[0]
     room = w.shape[-1] * (panels // groups) * groups
     if tuple(found) != wanted or room < filters:
         raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
@@ -43,12 +46,15 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
 
 
 def _windows(x: Any, n: Node, size: Sequence[int], stride: Sequence[int], dilate: Sequence[int], counts: Sequence[int]) -> Any:
-    """Windows (N, oh, ow, C, kh, kw) of padded data, zeros beyond it."""
-    (ph, pw), spans = n.attrs["pads"], [(c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(counts, stride, dilate, size)]
-    wide = np.zeros((x.shape[0], max(spans[0], x.shape[1] + ph), max(spans[1], x.shape[2] + pw), x.shape[3]), x.dtype)
-    wide[:, ph:ph + x.shape[1], pw:pw + x.shape[2]] = x
-    views = np.lib.stride_tricks.sliding_window_view(wide, [d * (k - 1) + 1 for k, d in zip(size, dilate)], axis=(1, 2))  # type: ignore[call-overload]
-    return views[:, ::stride[0], ::stride[1], :, ::dilate[0], ::dilate[1]][:, :counts[0], :counts[1]]
+    """Windows (N, *out, C, *kernel) of padded data, zeros beyond it."""
+    pads, rank = n.attrs["pads"], len(size)
+    spans = [(c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(counts, stride, dilate, size)]
+    wide = np.zeros((x.shape[0], *(max(span, have + p) for span, have, p in zip(spans, x.shape[1:], pads)), x.shape[-1]), x.dtype)
+    wide[(slice(None), *(slice(p, p + have) for p, have in zip(pads, x.shape[1:])))] = x
+    reach = [d * (k - 1) + 1 for k, d in zip(size, dilate)]
+    views = np.lib.stride_tricks.sliding_window_view(wide, reach, axis=tuple(range(1, 1 + rank)))  # type: ignore[call-overload]
+    taken = [slice(0, (c - 1) * s + 1, s) for c, s in zip(counts, stride)]
+    return views[(slice(None), *taken, slice(None), *(slice(None, None, d) for d in dilate))]
 
 
 def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
@@ -57,23 +63,35 @@ def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
         return pictures.eager(n, x, w)
     if a["form"] in TILES:
         return _winograd(n, x, w)
-    win = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"])
+    win, rank = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"]), len(a["kernel"])
+    summed = tuple(range(rank + 2, 2 * rank + 2))
     if a["form"] == "depthwise":
-        return np.einsum("nhwcij,ijc->nhwc", win, w[..., :a["filters"]])
+        return (win * np.moveaxis(w[..., :a["filters"]], -1, 0)).sum(summed, dtype=x.dtype)
     groups = a.get("groups", 1)
     parts = []
-    for v, u in zip(np.split(win, groups, axis=3), np.split(w, groups)):
-        flat = u.transpose(1, 2, 3, 0, 4).reshape(*u.shape[1:4], -1)[..., :a["filters"] // groups]
-        parts.append(np.einsum("nhwcij,ijco->nhwo", v, flat, optimize=True))
-    return np.concatenate(parts, axis=3)
+    for v, u in zip(np.split(win, groups, axis=1 + rank), np.split(w, groups)):
+        flat = np.moveaxis(u, 0, -2).reshape(*u.shape[1:-1], -1)[..., :a["filters"] // groups]
+        parts.append(np.tensordot(v, flat, ((*summed, 1 + rank), tuple(range(rank + 1)))))
+    return np.concatenate(parts, axis=1 + rank)
 
 
 def _winograd(n: Node, x: Any, w: Any) -> Any:
-    out, m = n.attrs["out"], TILES[n.attrs["form"]]
+    a = n.attrs
+    if x.ndim == 4:
+        return _plane(n, x, w, a["out"], a["dilate"], a["pads"])
+    taps = np.split(w, a["kernel"][0], axis=1)                           # the sum over the depth's taps of convolutions of planes
+    low, out, far = a["pads"][0], a["out"], a["dilate"][0] * (len(taps) - 1)
+    wide = np.pad(x, [(0, 0), (low, max(out[0] + far - low - x.shape[1], 0)), (0, 0), (0, 0), (0, 0)])
+    planes = (wide[:, t * a["dilate"][0]:][:, :out[0]].reshape(-1, *x.shape[2:]) for t in range(len(taps)))
+    return sum(_plane(n, p, u, out[1:], a["dilate"][1:], a["pads"][1:]) for p, u in zip(planes, taps)).reshape(n.shape)
+
+
+def _plane(n: Node, x: Any, w: Any, out: Sequence[int], dilate: Sequence[int], pads: Sequence[int]) -> Any:
+    m = TILES[n.attrs["form"]]
     at, g, bt = (array(rows) for rows in square(n.attrs["form"]))
-    ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))]) for size, d in zip(out, n.attrs["dilate"]))
-    pads = [(p, max(int(i.max()) + 1 - p - size, 0)) for p, i, size in zip(n.attrs["pads"], (ys, xs), x.shape[1:3])]
-    parts = np.pad(x, [(0, 0), *pads, (0, 0)])[:, ys][:, :, :, xs]
+    ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))]) for size, d in zip(out, dilate))
+    room = [(p, max(int(i.max()) + 1 - p - size, 0)) for p, i, size in zip(pads, (ys, xs), x.shape[1:3])]
+    parts = np.pad(x, [(0, 0), *room, (0, 0)])[:, ys][:, :, :, xs]
     v = np.einsum("ai,nhiwjc,bj->abnhwc", bt, parts, bt, optimize=True)
     flat = w.transpose(1, 2, 3, 0, 4).reshape(*w.shape[1:4], -1)[..., :n.attrs["filters"]]
     p = np.einsum("abnhwc,abco->abnhwo", v, np.einsum("ai,cijo,bj->abco", g, flat, g, optimize=True), optimize=True)
@@ -87,7 +105,7 @@ PRIMS["conv"] = Prim("conv", _infer, _eager)
 
 def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int], out: Sequence[int], filters: int,
          pool: Sequence[int] = (1, 1), groups: int = 1) -> Node:
-    """A packed convolution: x (N, H, W, C) -> (N, *out, filters); pads: zeros before the first line and column (those behind follow from out).
+    """A packed convolution: x (N, H, W, C) or (N, D, H, W, C) -> (N, *out, filters); pads: zeros before the first plane, line and column (those behind follow from out).
 
     pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels, each with filters of its own (``direct`` alone).
     """
@@ -116,17 +134,22 @@ def joined(w: Node, groups: int, together: int) -> Node:
 
 
 def pack(w: Node, form: str, width: int, groups: int = 1) -> Node:
-    """Weights (filters, C / groups, kh, kw) in the packed form; width: filters of a panel (depthwise: channels rounded up to it)."""
+    """Weights (filters, C / groups, *kernel) in the packed form; width: filters of a panel (depthwise: channels rounded up to it)."""
+    zeros = (0,) * (w.ndim - 1)
     if groups > 1:
         each, rest = w.shape[0] // groups, w.shape[1:]
-        w = pad(reshape(w, (groups, each, *rest)), (0,) * 5, (0, -each % width, 0, 0, 0))
+        w = pad(reshape(w, (groups, each, *rest)), (0, 0, *zeros), (0, -each % width, *zeros))
         w = reshape(w, (groups * w.shape[1], *rest))
-    filters, channels, kh, kw = w.shape
-    panels = -(-filters // width)
+    filters, channels, *kernel = w.shape
+    panels, taps = -(-filters // width), len(kernel)
     if panels * width > filters:
-        w = pad(w, (0, 0, 0, 0), (panels * width - filters, 0, 0, 0))
+        w = pad(w, (0, *zeros), (panels * width - filters, *zeros))
     if form == "depthwise":
-        return reshape(permute(w, (2, 3, 0, 1)), (kh, kw, panels * width))
+        return reshape(permute(w, (*range(2, w.ndim), 0, 1)), (*kernel, panels * width))
+    if form in TILES and taps == 3:                                      # the depth's taps are further channels
+        w = reshape(permute(w, (0, 2, 1, 3, 4)), (panels * width, kernel[0] * channels, *kernel[1:]))
+        channels, kernel, taps = kernel[0] * channels, kernel[1:], 2
     if form in TILES:
-        return permute(reshape(permute(w, (1, 2, 3, 0)), (channels, kh, kw, panels, width)), (3, 0, 1, 2, 4))
-    return permute(reshape(permute(w, (2, 3, 1, 0)), (kh, kw, channels, panels, width)), (3, 0, 1, 2, 4))
+        return permute(reshape(permute(w, (1, 2, 3, 0)), (channels, *kernel, panels, width)), (3, 0, 1, 2, 4))
+    split = reshape(permute(w, (*range(2, w.ndim), 1, 0)), (*kernel, channels, panels, width))
+    return permute(split, (taps + 1, *range(taps + 1), taps + 2))

@@ -1,7 +1,7 @@
 """Layout: channels last between the convolutions of an inference program, and weights packed once instead of at every call.
 
-Convolutions (contractions over windows) of data (N, C, H, W) become ``conv`` primitives of data (N, H, W, C), whose
-vectors are channels; the permutation back is moved behind the functions, pools and concatenations that follow, where it
+Convolutions (contractions over windows) of data (N, C, H, W) become ``conv`` primitives of data (N, H, W, C), those of
+volumes (N, C, D, H, W) of data (N, D, H, W, C); vectors are channels; the permutation back is moved behind the functions, pools and concatenations that follow, where it
 meets the next convolution's own and both are gone. What depends on parameters alone (packed and transformed weights, the
 factors of BatchNorm) becomes a program of its own, run again only when a parameter changes.
 """
@@ -19,10 +19,9 @@ from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
+from .orders import BACK, DEEP, FIRST, LINE, Window, last, line
 from .rewrite import over, rebuild
 
-LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
-LINE = (0, 2, 1)                                  # NCW -> NWC and back
 LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
 LEAST_ROWS = 2                                    # of a product with a packed matrix, unless weights come from afar; a quarter of LEAST_WORK is enough for it
 NEAR = 1 << 20                                    # bytes of all weights that stay in a core's second cache: those of one row are read as fast as they lie
@@ -50,24 +49,6 @@ class Layout:
     prepare: Program | None = None
     slots: tuple[int, ...] = ()
     notes: list[str] = field(default_factory=list)
-
-
-def _last(n: Node, order: tuple[int, ...] = LAST) -> Node:
-    """A value (N, C, H, W, …) as (N, H, W, C, …), or with LINE (N, C, W, …) as (N, W, C, …)."""
-    axes = (*order, *range(len(order), n.ndim))
-    if n.prim == "expand":
-        return ir.expand(_last(n.args[0], order), tuple(n.shape[a] for a in axes))
-    if sum(d > 1 for d in n.shape) <= 1:
-        return ir.reshape(n, tuple(n.shape[a] for a in axes))
-    return ir.permute(n, axes)
-
-
-def _line(n: Node, order: tuple[int, ...]) -> Node:
-    """A value, in an order (N, W, C), as (N, 1, W, C); zeros around it stay outside."""
-    if n.prim == "pad":
-        lo, hi = ((n.attrs[k][0], 0, *(n.attrs[k][a] for a in order[1:])) for k in ("lo", "hi"))
-        return make("pad", (_line(n.args[0], order),), lo=lo, hi=hi, value=n.attrs["value"])
-    return ir.reshape(ir.permute(n, order), (n.shape[0], 1, *(n.shape[a] for a in order[1:])))
 
 
 def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
@@ -115,19 +96,23 @@ class Conversion:
 
     # ---- convolutions
     def _convolution(self, n: Node) -> Node | None:
-        if n.prim == "permute" and n.ndim == 4 and n.args[0].prim == "dot":
+        rank = n.ndim - 2
+        if n.prim not in ("permute", "reshape") or rank not in (2, 3) or n.args[0].prim not in ("dot", "permute"):
+            return None
+        taps = tuple(range(2 + rank, 2 + 2 * rank))                      # of windows (N, C, *out, *kernel)
+        if n.prim == "permute" and n.args[0].prim == "dot":
             d = n.args[0]
-            if d.attrs["contract"] == ((1, 2, 3), (1, 4, 5)) and d.attrs["batch"] == ((), ()):
+            if d.attrs["contract"] == ((1, *range(2, 2 + rank)), (1, *taps)) and d.attrs["batch"] == ((), ()):
                 filters, batch, *out = d.shape
                 y = self._pictures(d.args[0], d.args[1], (batch, filters, *out), 1)
-                return ir.permute(y, [(3, 0, 1, 2)[a] for a in n.attrs["axes"]]) if y is not None else self._unpacked(n)
-        if n.prim == "reshape" and n.ndim == 4 and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1, 3, 4):
+                return ir.permute(y, [(1 + rank, *range(1 + rank))[a] for a in n.attrs["axes"]]) if y is not None else self._unpacked(n)
+        if n.prim == "reshape" and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1, *range(3, 3 + rank)):
             d = n.args[0].args[0]
-            if d.prim == "dot" and d.attrs["contract"] == ((2, 3, 4), (2, 5, 6)) and d.attrs["batch"] == ((0,), (1,)):
+            if d.prim == "dot" and d.attrs["contract"] == (tuple(range(2, 3 + rank)), (2, *(a + 1 for a in taps))) and d.attrs["batch"] == ((0,), (1,)):
                 w, win = d.args
-                if win.prim == "reshape" and win.args[0].ndim == 6:
+                if win.prim == "reshape" and win.args[0].ndim == 2 + 2 * rank:
                     y = self._pictures(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n.shape, w.shape[0])
-                    return self._first(y) if y is not None else None
+                    return self._first(y, FIRST if rank == 2 else DEEP) if y is not None else None
         return None
 
     def _pictures(self, w: Node, win: Node, shape: tuple[int, ...], groups: int) -> Node | None:
@@ -155,7 +140,7 @@ class Conversion:
         if win.prim != "window" or win.attrs["axes"] != (axis,) or win.args[0].ndim != 3:
             return None
         size, stride, dilation = ((1, *win.attrs[k]) for k in ("size", "stride", "dilation"))
-        windows = make("window", (_line(win.args[0], order),), axes=(1, 2), size=size, stride=stride, dilation=dilation)
+        windows = make("window", (line(win.args[0], order),), axes=(1, 2), size=size, stride=stride, dilation=dilation)
         y = self._packed(ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), windows, (batch, filters, 1, width), groups, found is not None)
         if y is None:
             return None
@@ -176,58 +161,64 @@ class Conversion:
         axes = n.attrs["axes"]
         if n in self.lines:
             return n.args[0], LINE
-        return (n.args[0], FIRST) if axes == (*FIRST, *range(4, n.ndim)) else None
+        back = next((o for o in (FIRST, DEEP) if axes == (*o, *range(len(o), n.ndim))), None)
+        return (n.args[0], back) if back is not None else None
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
-        """The packed convolution (N, oh, ow, O) of windows (N, oh, ow, C, kh, kw), for a result of a shape (N, O, oh, ow). between: the data is
+        """The packed convolution (N, *out, O) of windows (N, *out, C, *kernel), for a result of a shape (N, O, *out). between: the data is
         channels last already, so that half a vector of filters costs less than another order.
         """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
-        x = win.args[0]
-        pads: tuple[int, ...] = (0, 0)
-        if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs["lo"][:1] + x.attrs["hi"][:1] + x.attrs["lo"][3:] + x.attrs["hi"][3:]):
-            x, pads = x.args[0], x.attrs["lo"][1:3]
+        x, rank = win.args[0], len(shape) - 2
+        pads: tuple[int, ...] = (0,) * rank
+        if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs[k][a] for k in ("lo", "hi") for a in (0, *range(1 + rank, x.ndim))):
+            x, pads = x.args[0], x.attrs["lo"][1:1 + rank]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
-        batch, filters, oh, ow = shape
-        work, least = math.prod(shape) * math.prod(w.shape[1:]), 8 if kernel == (1, 1) and not (between or self.far) else 1
-        w, kernel, pads = met(w, x.shape[1:3], kernel, stride, dilate, pads, (oh, ow))
-        lanes, depthwise = self.blocking.lanes, groups == filters == x.shape[3] > 1
-        thin = x.shape[3] < lanes // 2 and (depthwise or x.shape[3] * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
+        batch, filters, *out = shape
+        work, least = math.prod(shape) * math.prod(w.shape[1:]), 8 if math.prod(kernel) == 1 and not (between or self.far) else 1
+        w, kernel, pads = met(w, x.shape[1:], kernel, stride, dilate, pads, out)
+        lanes, channels = self.blocking.lanes, x.shape[-1]
+        depthwise = groups == filters == channels > 1
+        thin = channels < lanes // 2 and (depthwise or channels * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
         few = filters < (lanes // 2 if depthwise or between else lanes)
-        if work < (LEAST_WORK >> 4 if depthwise or between else LEAST_WORK) or few or batch * oh * ow < least or thin:
+        if work < (LEAST_WORK >> 4 if depthwise or between else LEAST_WORK) or few or batch * math.prod(out) < least or thin:
             return None
         together = 1 if depthwise else self._together(groups, filters)
         if not together:
             return None
-        form, why = ("depthwise", "") if depthwise else self._form(x, kernel, stride, dilate, pads, shape, work) if groups == together else ("direct", "")
+        c = Window(x, w, kernel, stride, dilate, pads, (batch, *out, filters)).flat()
+        pixels = math.prod(shape) // filters
+        form, why = ("depthwise", "") if depthwise else self._form(c, work) if groups == together else ("direct", "")
         groups = 1 if depthwise else groups // together
-        width = lanes if depthwise else self.blocking.panel(form, filters // groups, batch * oh * ow)
-        packed = pack(joined(w, groups * together, together) if together > 1 else w, form, width, groups)
+        width = lanes if depthwise else self.blocking.panel(form, filters // groups, pixels)
+        packed = pack(joined(c.w, groups * together, together) if together > 1 else c.w, form, width, groups)
         self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
-        y = conv(x, packed, form, kernel, stride, dilate, pads, (oh, ow), filters, groups=groups)
+        y = c.conv(c.x, packed, form, groups)
         self.notes.append(f"convolution {list(shape)}: channels last, {form}{f' in {groups} groups' if groups > 1 else ''}, panels of {width}{f' ({why})' if why else ''}")
-        return y
+        return ir.reshape(y, (batch, *out, filters))
 
     def _together(self, groups: int, filters: int) -> int:
         """How many groups are done as one, with zeros between them, so that their filters fill a vector, or half of it; 0 where that would be mostly zeros."""
         each, ways = filters // groups, [t for t in range(1, MOST_TOGETHER + 1) if groups % t == 0]
         return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways if t * each >= min(least, filters)), 0)
 
-    def _form(self, x: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilate: tuple[int, ...], pads: tuple[int, ...], shape: tuple[int, ...],
-              work: int) -> tuple[str, str]:
-        """How a dense convolution with results of a shape (N, O, H, W) is done, and why: by rule, or where both forms could be it by measurement."""
-        batch, filters, *out = shape
-        rule = by_rule(kernel, stride, dilate, out, x.shape[3], batch) or "direct"
-        both = possible(kernel, stride, dilate, out) and x.shape[3] >= self.blocking.lanes
+    def _form(self, c: Window, work: int) -> tuple[str, str]:
+        """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""
+        (*before, filters), kernel, channels = c.shape, c.kernel, c.x.shape[-1]
+        planes, out = math.prod(before[:-2]), before[-2:]
+        flat = [a[-2:] for a in (kernel, c.stride, c.dilate)]
+        shallow = len(kernel) == 2                              # Winograd's form sums planes
+        rule = shallow and by_rule(*flat, out, channels, planes) or "direct"
+        both = shallow and possible(*flat, out) and channels >= self.blocking.lanes
         if not both or self.blocking.choose is None:
             return rule, ""
 
         def alone(form: str) -> Program:
-            data, w = ir.input(0, x.shape, x.dtype), ir.input(1, (filters, x.shape[3], *kernel), x.dtype)
-            packed = pack(w, form, self.blocking.panel(form, filters, batch * math.prod(out)))
+            data, w = ir.input(0, c.x.shape, c.x.dtype), ir.input(1, (filters, channels, *kernel), c.x.dtype)
+            packed = pack(w, form, self.blocking.panel(form, filters, math.prod(before)))
             packed = ir.input(1, packed.shape, packed.dtype)
-            return Program((data, packed), (conv(data, packed, form, kernel, stride, dilate, pads, tuple(out), filters),))
+            return Program((data, packed), (c.conv(data, packed, form),))
         return self.blocking.choose(rule, {form: alone(form) for form in ("direct", *TILES)}, work)
 
     def _dense(self, n: Node) -> Node | None:
@@ -255,32 +246,32 @@ class Conversion:
         d = n.args[0]
         w, win = d.args
         found = self._permuted(win)
-        if found is None or found[1] != FIRST or found[0].prim != "window":
+        if found is None or found[1] == LINE or found[0].prim != "window":
             return None
-        x = found[0].args[0]
+        (x, back), rank = (found[0].args[0], found[1]), len(found[1]) - 2
         if x.prim == "pad":
-            lo, hi = (tuple(x.attrs[k][a] for a in FIRST) for k in ("lo", "hi"))
-            x = make("pad", (self._first(x.args[0]),), lo=lo, hi=hi, value=x.attrs["value"])
+            lo, hi = (tuple(x.attrs[k][a] for a in back) for k in ("lo", "hi"))
+            x = make("pad", (self._first(x.args[0], back),), lo=lo, hi=hi, value=x.attrs["value"])
         else:
-            x = self._first(x)
-        win = make("window", (x,), **{**found[0].attrs, "axes": (2, 3)})
+            x = self._first(x, back)
+        win = make("window", (x,), **{**found[0].attrs, "axes": tuple(range(2, 2 + rank))})
         return rebuild(n, [rebuild(d, [w, win])])
 
     def _unmoved_window(self, win: Node) -> Node | None:
-        """Windows (N, oh, ow, C, kh, kw) over channels-last data, for windows (N, C, oh, ow, kh, kw)."""
+        """Windows (N, *out, C, *kernel) over channels-last data, for windows (N, C, *out, *kernel)."""
         found = self._permuted(win)
         if found is not None:
             return found[0] if found[0].prim == "window" else None
-        if win.prim != "window" or win.attrs["axes"] != (2, 3) or win.args[0].ndim != 4:
+        rank = win.ndim // 2 - 1
+        if win.prim != "window" or win.attrs["axes"] != tuple(range(2, 2 + rank)) or win.args[0].ndim != 2 + rank:
             return None
-        x = win.args[0]
+        x, axes = win.args[0], BACK[FIRST if rank == 2 else DEEP]
         if x.prim == "pad":
-            axes = LAST
             lo, hi = (tuple(x.attrs[k][a] for a in axes) for k in ("lo", "hi"))
-            x = make("pad", (_last(x.args[0]),), lo=lo, hi=hi, value=x.attrs["value"])
+            x = make("pad", (last(x.args[0], axes),), lo=lo, hi=hi, value=x.attrs["value"])
         else:
-            x = _last(x)
-        return make("window", (x,), **{**win.attrs, "axes": (1, 2)})
+            x = last(x, axes)
+        return make("window", (x,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
 
     def _affine(self, n: Node) -> Node:
         """(x - m) s + b of channels-last data as x s + (b - m s), whose second part is computed once: BatchNorm after a convolution."""
@@ -304,8 +295,7 @@ class Conversion:
         axes = (*back, *range(rank, n.ndim))
         if n.prim == "map":
             if all(f[1] == back if (f := self._permuted(a)) is not None else a.prim == "expand" or self._known(a) for a in n.args):
-                order = LAST if back == FIRST else LINE
-                return self._first(make("map", tuple(_last(a, order) for a in n.args), **n.attrs), back)
+                return self._first(make("map", tuple(last(a, BACK[back]) for a in n.args), **n.attrs), back)
         elif n.prim == "cast":
             return self._first(make("cast", (x,), **n.attrs), back)
         elif n.prim == "pad":

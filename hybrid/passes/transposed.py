@@ -157,7 +157,7 @@ def _found(n: Node) -> Transposed | None:
     if n.prim == "slice" and set(n.attrs["step"]) == {1} and n.attrs["begin"][:2] == (0, 0) and n.shape[:2] == n.args[0].shape[:2]:
         begin, y = n.attrs["begin"], n.args[0]
     rank = n.ndim - 2
-    if y.prim != "unwindow" or rank not in (1, 2) or y.attrs["axes"] != tuple(range(2, n.ndim)) or set(y.attrs["dilation"]) != {1}:
+    if y.prim != "unwindow" or rank not in (1, 2, 3) or y.attrs["axes"] != tuple(range(2, n.ndim)) or set(y.attrs["dilation"]) != {1}:
         return None
     d = y.args[0]
     while d.prim in ("reshape", "permute"):

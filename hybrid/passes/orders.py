@@ -1,0 +1,66 @@
+"""Orders of the axes of convolutions' data, and a convolution of channels-last data: what the layout pass speaks of."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Sequence
+
+from .. import ir
+from ..ir import Node
+from ..ir.build import make
+from ..ir.packed import conv
+
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)         # NCHW -> NHWC and back
+LINE = (0, 2, 1)                                  # NCW -> NWC and back
+DEEP = (0, 4, 1, 2, 3)                            # NDHWC -> NCDHW
+BACK = {FIRST: LAST, DEEP: (0, 2, 3, 4, 1), LINE: LINE}
+
+
+def last(n: Node, order: tuple[int, ...] = LAST) -> Node:
+    """A value (N, C, H, W, …) as (N, H, W, C, …), or with LINE (N, C, W, …) as (N, W, C, …)."""
+    axes = (*order, *range(len(order), n.ndim))
+    if n.prim == "expand":
+        return ir.expand(last(n.args[0], order), tuple(n.shape[a] for a in axes))
+    if sum(d > 1 for d in n.shape) <= 1:
+        return ir.reshape(n, tuple(n.shape[a] for a in axes))
+    return ir.permute(n, axes)
+
+
+def line(n: Node, order: tuple[int, ...]) -> Node:
+    """A value, in an order (N, W, C), as (N, 1, W, C); zeros around it stay outside."""
+    if n.prim == "pad":
+        lo, hi = ((n.attrs[k][0], 0, *(n.attrs[k][a] for a in order[1:])) for k in ("lo", "hi"))
+        return make("pad", (line(n.args[0], order),), lo=lo, hi=hi, value=n.attrs["value"])
+    return ir.reshape(ir.permute(n, order), (n.shape[0], 1, *(n.shape[a] for a in order[1:])))
+
+
+@dataclass(frozen=True)
+class Window:
+    """A convolution of channels-last data x with weights w (filters, C, *kernel), for a result of a shape (N, *out, filters); pads: zeros before the first."""
+    x: Node
+    w: Node
+    kernel: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilate: tuple[int, ...]
+    pads: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def conv(self, x: Node, packed: Node, form: str, groups: int = 1) -> Node:
+        """Of other data, with packed weights."""
+        return conv(x, packed, form, self.kernel, self.stride, self.dilate, self.pads, self.shape[1:-1], self.shape[-1], groups=groups)
+
+    def flat(self) -> Window:
+        """The convolution of a volume as one of pictures where a tap reads one plane, or one column; else itself."""
+        n, depth, *plane, channels = self.x.shape
+        out = self.shape[1:-1]
+        if len(self.kernel) != 3:
+            return self
+        if self.kernel[0] == self.stride[0] == 1 and not self.pads[0] and out[0] == depth:
+            return self._as((n * depth, *plane), (n * depth, *out[1:]), slice(1, 3))
+        if self.kernel[1:] == self.stride[1:] == (1, 1) and not any(self.pads[1:]) and list(out[1:]) == plane:
+            return self._as((n, depth, math.prod(plane)), (n, out[0], math.prod(plane)), slice(0, 2))
+        return self
+
+    def _as(self, data: Sequence[int], out: Sequence[int], kept: slice) -> Window:
+        x, w = ir.reshape(self.x, (*data, self.x.shape[-1])), ir.reshape(self.w, (*self.w.shape[:2], *self.kernel[kept]))
+        return Window(x, w, self.kernel[kept], self.stride[kept], self.dilate[kept], self.pads[kept], (*out, self.shape[-1]))
