@@ -26,7 +26,7 @@ SUPPORTED = tuple(CODE_OF) + (int16, uint32, uint64)
 
 
 def as_dtype(given: Any, default: Any = float32) -> np.dtype:
-    """The NumPy dtype meant by a name, a type, a dtype or None (the default).
+    """The NumPy dtype meant by a name, a type, a dtype, an array (its dtype) or None (the default).
 
     >>> as_dtype("float32")
     dtype('float32')
@@ -37,9 +37,11 @@ def as_dtype(given: Any, default: Any = float32) -> np.dtype:
         if bfloat16 is None:
             raise DTypeError("bfloat16 needs the package ml_dtypes: pip install ml_dtypes")
         return bfloat16
+    if not isinstance(given, (str, type, np.dtype)):
+        given = getattr(given, "dtype", given)
     try:
         found = np.dtype(given)
-    except TypeError as err:
+    except (TypeError, ValueError) as err:
         raise DTypeError(f"{given!r} names no dtype; known: {', '.join(map(name, SUPPORTED))}") from err
     if found not in SUPPORTED:
         raise DTypeError(f"dtype {found} is not supported; known: {', '.join(map(name, SUPPORTED))}")

@@ -67,6 +67,18 @@ class Trainer:
             store._set_updater(self._updaters[0])
         return store
 
+    @property
+    def _params_to_init(self) -> list[Parameter]:
+        """Under MXNet's name: parameters whose values are still to come, with their shapes."""
+        return [p for p in self._params if p._deferred is not None]
+
+    def _init_params(self) -> None:
+        """Under MXNet's name: the store holds no copies, so there is nothing to hand out."""
+
+    def _init_kvstore(self) -> None:
+        """Under MXNet's name: what comes before the first step."""
+        self._begin()
+
     def _check_contexts(self) -> list[Context]:
         contexts: list[Context] | None = None
         for p in self._params:
