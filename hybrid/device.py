@@ -1,6 +1,7 @@
 """Devices (MXNet calls them contexts): ``cpu()``, ``gpu(i)``, the current one, and the array module of each."""
 from __future__ import annotations
 
+import math
 import re
 import threading
 from types import ModuleType
@@ -161,11 +162,17 @@ def aligned_bytes(n: int) -> np.ndarray:
     return raw[skip:skip + n]
 
 
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array in C order that begins at a cache line, if it is large enough for that to count."""
+    size = math.prod(shape) * dtype.itemsize
+    return np.empty(shape, dtype) if size < 1 << 12 or dtype.hasobject else aligned_bytes(size).view(dtype).reshape(shape)
+
+
 def aligned_copy(host: np.ndarray) -> np.ndarray:
-    """A copy in C order that begins at a cache line, if it is large enough for that to count."""
-    if host.nbytes < 1 << 12 or host.dtype.hasobject:
+    """A copy in C order that begins where ``aligned_empty`` does."""
+    if host.nbytes < 1 << 12:
         return np.array(host, order="C")
-    out = aligned_bytes(host.nbytes).view(host.dtype).reshape(host.shape)
+    out = aligned_empty(host.shape, host.dtype)
     out[...] = host
     return out
 

@@ -1,6 +1,7 @@
 """Parameters and block attributes: what MXNet 1.9.1 does where user code relies on it, and what a compiled block notices."""
 from __future__ import annotations
 
+import tracemalloc
 import types
 import warnings
 
@@ -268,3 +269,27 @@ def test_summary_of_several_inputs_and_nested_results(capsys):
     net.summary(nd.ones((1, 4)), nd.ones((2, 4)))
     rows = [line.split("  ", 1)[-1].rsplit("  ", 1)[0].strip() for line in capsys.readouterr().out.splitlines()[3:7]]
     assert [r.split("  ")[-1].strip() for r in rows] == ["(1, 4), (2, 4)", "(1, 3)", "(2, 2)", "(1, 3), [(2, 2)]"]
+
+
+# ---- loading
+def test_loaded_values_are_in_memory_once(tmp_path):
+    path = tmp_path / "w"
+    saved = nn.Dense(256, in_units=512)
+    saved.initialize()
+    saved.save_parameters(path)
+    net, size = nn.Dense(256, in_units=512), path.stat().st_size
+    tracemalloc.start()
+    net.load_parameters(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (net.weight.data().asnumpy() == saved.weight.data().asnumpy()).all()
+    assert peak < 1.5 * size, f"{peak} bytes for a file of {size}"
+
+
+def test_arrays_that_are_given_stay_the_givers():
+    weight, net = nd.ones((64, 64)), nn.Dense(64, in_units=64, use_bias=False, prefix="d_")
+    net.collect_params().load_dict({"d_weight": weight})
+    net.weight.data()[:] = 3
+    assert (weight.asnumpy() == 1).all()
+    weight[:] = 5
+    assert (net.weight.data().asnumpy() == 3).all()

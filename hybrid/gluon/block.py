@@ -286,7 +286,7 @@ class Block:
             if set(plain) & set(full.keys()) or not set(plain) & set(params):
                 prefix = "" if set(plain) & set(full.keys()) else self.prefix
                 values = {prefix + k: v for k, v in plain.items()}
-                fill(full._params, values, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+                fill(full._params, values, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source, True)
                 return
             loaded = plain
         for k, p in params.items():                              # a file with shared parameters once: every name gets its value
@@ -294,7 +294,7 @@ class Block:
                 twin = next((n for n, q in params.items() if q is p and n in loaded), None)
                 if twin:
                     loaded[k] = loaded[twin]
-        fill(params, loaded, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
+        fill(params, loaded, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source, True)
 
     def save_params(self, filename: Any) -> None:
         """MXNet's older ``save_parameters``: by full name without the prefix."""

@@ -141,13 +141,15 @@ class Parameter:
             return
         self._make(chosen, contexts, default, None)
 
-    def _make(self, init: Any, contexts: list[Context], default: Any, data: Any) -> None:
+    def _make(self, init: Any, contexts: list[Context], default: Any, data: Any, taken: bool = False) -> None:
         with autograd.pause(), untraced():
-            first = self._blank(contexts[0])
-            if data is not None:
-                first._write(array(data, contexts[0], self._dtype)._data)
-            else:
+            given = None if data is None else data._data if taken and data.context == contexts[0] else array(data, contexts[0], self._dtype)._data
+            own = isinstance(given, np.ndarray) and given.shape == self._shape and given.ctypes.data % device.ALIGN == 0        # as _blank makes them
+            first = self._blank(contexts[0], given if own else None)
+            if given is None:
                 self._draw(init if init is not None else default, default, first)
+            elif not own:
+                first._write(given)
             self._data = OrderedDict((c, first if i == 0 else first.copyto(c)) for i, c in enumerate(contexts))
         self._deferred = None
         self._init_grad()
@@ -161,8 +163,8 @@ class Parameter:
         caller = default if isinstance(default, initializer.Initializer) else made
         caller(initializer.InitDesc(self.name, {"__init__": chosen}), into)
 
-    def _blank(self, ctx: Context) -> NDArray:
-        return wrap(device.zeros(self._shape, self._dtype, ctx), ctx, ndarray if SCOPE.np_array else NDArray)
+    def _blank(self, ctx: Context, raw: Any = None) -> NDArray:
+        return wrap(device.zeros(self._shape, self._dtype, ctx) if raw is None else raw, ctx, ndarray if SCOPE.np_array else NDArray)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Of copies and pickles: arrays are copied without what collects their gradients, which a parameter has again."""
@@ -353,8 +355,8 @@ class Parameter:
         total = sum(v.asnumpy() for v in values) / len(values)
         return array(np.asarray(total, self._dtype), cpu())
 
-    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current") -> None:
-        """Take over a loaded value."""
+    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", own: bool = False) -> None:
+        """Take over a loaded value. own: nobody else has it, so that its memory may become the parameter's."""
         if dtype_source not in ("current", "saved"):
             raise AttributeValueError(f"dtype_source must be current or saved, got {dtype_source!r}")
         if self._shape is not None and (len(self._shape) != len(data.shape) or any(a not in (0, -1, b) for a, b in zip(self._shape, data.shape))):
@@ -370,7 +372,7 @@ class Parameter:
         contexts = _devices(ctx) if ctx else None
         if self._data is None:
             chosen = contexts or (self._deferred[1] if self._deferred else [current_context()])
-            self._make(None, chosen, None, data)
+            self._make(None, chosen, None, data, own)
         else:
             if contexts and set(contexts) != set(self._data):
                 self.reset_ctx(contexts)

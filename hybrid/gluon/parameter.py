@@ -167,8 +167,9 @@ class ParameterDict:
         fill(self._params, values, source, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
 
 
-def fill(params: Any, values: dict[str, NDArray], source: str, ctx: Any, allow_missing: bool, ignore_extra: bool, cast_dtype: bool, dtype_source: str) -> None:
-    """Put loaded values into parameters. All is checked before anything is changed."""
+def fill(params: Any, values: dict[str, NDArray], source: str, ctx: Any, allow_missing: bool, ignore_extra: bool, cast_dtype: bool, dtype_source: str,
+         own: bool = False) -> None:
+    """Put loaded values into parameters. All is checked before anything is changed. own: nobody else has the values."""
     missing, extra = [k for k in params if k not in values], [k for k in values if k not in params]
     if missing and not allow_missing:
         other = ". It has names as save_parameters writes them: use net.load_parameters" if not any("." in k for k in params) and any("." in k for k in values) else ""
@@ -181,7 +182,7 @@ def fill(params: Any, values: dict[str, NDArray], source: str, ctx: Any, allow_m
             raise ShapeError(f"{source}: parameter {k!r} has shape {p.shape}, the loaded value {values[k].shape}")
     for k, p in params.items():
         if k in values:
-            p._load_init(values[k], ctx, cast_dtype, dtype_source)
+            p._load_init(values[k], ctx, cast_dtype, dtype_source, own)
 
 
 def _some(names: list[str]) -> str:

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from .. import dtype as dtypes
+from ..device import aligned_empty
 from ..errors import DTypeError, FileFormatError
 from .atomic import existing, replacing
 from .sparse_parts import STORAGE, SparseParts
@@ -237,7 +238,7 @@ def _read_elements(reader: _Reader, shape: tuple[int, ...], dt: np.dtype, what: 
     start = reader.offset
     reader.need(math.prod(shape) * dt.itemsize, f"{what} of shape {shape} and dtype {dt.name}")
     try:
-        array = np.empty(shape, dt.newbyteorder("<") if dt.kind in "fiu" else dt)
+        array = aligned_empty(shape, dt.newbyteorder("<") if dt.kind in "fiu" else dt)
     except (ValueError, MemoryError) as err:    # sizes like (0, 2**62) pass the check above
         raise reader.error(f"{what} cannot have the shape {shape}: {err}", start) from err
     reader.fill(array, f"{what} of shape {shape} and dtype {dt.name}")
