@@ -1,6 +1,6 @@
 """Winograd's convolutions F(m x m, 3x3) in C (hybrid/ir/packed.py): a strip of tiles is transformed; then for each panel of filters
 its weights are, some channels at a time, multiplied in (m + 2)² products of matrices, and the sums transformed back, where the
-kernel's epilogue follows. Transformed weights and sums of a panel lie on a thread's stack and stay in its second cache.
+kernel's epilogue follows. Of volumes, tiles of a strip are transformed in all planes, and a tap of the depth takes them from planes further on. Transformed weights and sums of a panel lie on a thread's stack and stay in its second cache.
 """
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .transforms import backward, forward
 
 STRIP = 1 << 20                  # bytes of transformed data of a strip
 PANEL = 5 << 16                  # bytes of a panel's transformed weights
+BUSY = 10                        # sums that are needed to keep the multipliers busy
 SUMS = 1 << 18                   # bytes of a panel's sums
 FEWEST = 56                      # tiles of a strip: fewer do not pay for weights that are transformed again
 
@@ -30,25 +31,40 @@ class Winograd(Packed):
         self.side = self.m + 2
         self.points = self.side ** 2
         self.th, self.tw = tiles(self.oh, self.dy, self.m), tiles(self.ow, self.dx, self.m)
-        self.tiles = self.batch * self.th * self.tw
+        self.tiles = self.th * self.tw * (1 if self.volume else self.batch)
+        self.deep_planes = self.planes + (self.kd - 1) * self.dz         # that a strip has transformed
         self.vs = -(-self.c // L) * L + L                                # numbers from tile to tile: never a power of two
-        self.strips, self.strip, self.longer = split(self.tiles, max(STRIP // (4 * self.points * self.vs), FEWEST))
+        most = max(STRIP // (4 * self.points * self.vs * self.deep_planes), -(-FEWEST // self.planes))
+        self.strips, self.strip, self.longer = split(self.tiles, most)
         self.cells = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
         self.chunks, depth, deeper = split(self.c, max(PANEL // (4 * self.points * self.width), 8))
         self.chunk = depth + (deeper > 0)                                # channels at a time
         self.us = self.chunk * self.width + L                            # numbers from point to point of transformed weights
         room = self.strip + (self.longer > 0)
-        self.sizes = sorted({s + extra for n in {self.strip, room} for _, s, more in [split(n, self.cells)] for extra in ((0, 1) if more else (0,))})
+        self.skips = self.volume and self._skips()
+        self.apart = self.planes if self.skips else 1                    # parts of a strip that no run of tiles goes across: planes that leave taps out
+        self.row = self.planes // self.apart                             # planes of such a part
+        self.chunks *= self.kd
+        self.sizes = sorted({s + extra for n in {self.strip, room} for _, s, more in [split(n * self.row, self.cells)] for extra in ((0, 1) if more else (0,))})
         self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)      # runs of tiles whose sums are there at once
-        self.several = min(self.several, max(split(n, self.cells)[0] for n in {self.strip, room}))
+        self.several = min(self.several, max(split(n * self.row, self.cells)[0] * self.apart for n in {self.strip, room}))
         self.ms = self.several * self.sizes[-1] * self.width + L
         self.slice = -(-36 * self.width // (self.points * self.several))   # bytes of the next channels' weights that a step of products asks for
-        self.v_bytes, self.zeros = 4 * self.points * room * self.vs, 4 * (-(-self.c // L) * L)
+        self.v_bytes, self.zeros = 4 * self.points * room * self.deep_planes * self.vs, 4 * (-(-self.c // L) * L)
         self.scratch = self.v_bytes + self.zeros + 256
         self.rest = [] if self.filters % self.width == 0 else self.partial(self.panels - 1, self.width)
         return self.printed([*(line for p in self.sizes for line in self.micro(p)), *self.forward(), *self.filters_forward(),
                              *self.backward("", [0] * self.nv if self.panels > 1 or not self.rest else self.rest),
                              *(self.backward("_last", self.rest) if self.rest and self.panels > 1 else []), self.head(), *self.body(), "}"])
+
+    def _skips(self) -> bool:
+        """Whether planes are multiplied one by one, without those taps that meet no data: where that is less work, and each plane has a tap."""
+        met = [sum(0 <= z - self.pz + t * self.dz < self.layers for t in range(self.kd)) for z in range(self.planes)]
+
+        def cost(tiles: int) -> int:
+            runs, size, more = split(tiles, self.cells)
+            return (runs - more) * max(size * self.nv, BUSY) + more * max((size + 1) * self.nv, BUSY)
+        return min(met) > 0 and cost(self.strip) * sum(met) < cost(self.strip * self.planes) * self.kd
 
     def micro(self, pixels: int) -> list[str]:
         """Some tiles times a panel, in registers; added to earlier channels' sums."""
@@ -125,18 +141,23 @@ class Winograd(Packed):
 
     def body(self) -> list[str]:
         """Strip by strip: data forward; for each panel weights forward, a product for each point, back."""
-        longest = self.strip + (self.longer > 0)
+        longest = (self.strip + (self.longer > 0)) * self.deep_planes
         omp, n = self.parallel, self.side
         oy, ox = self._first(f"t / {self.tw} % {self.th}", self.dy), self._first(f"t % {self.tw}", self.dx)
-        place = f"const long t = first + i, b = t / {self.th * self.tw}, oy = {oy}, ox = {ox};"
+        place = read = f"const long t = first + i, b = t / {self.th * self.tw}, oy = {oy}, ox = {ox};"
+        planes = inside = every = ""
+        if self.volume:
+            place, read = (f"const long t = first + i % count, {b}, oy = {oy}, ox = {ox};" for b in (
+                f"b = n * {self.planes} + i / count", f"z = i / count - {self.pz}, b = n * {self.layers} + z"))
+            planes, inside, every = f" * {self.deep_planes}", f"z >= 0 && z < {self.layers} && ", f"for (long n = 0; n < {self.dot.shape[0]}; n++) "
         return [f"  float *V = (float *)scratch, *zeros = (float *)((char *)scratch + {self.v_bytes});",
                 f"  for (long i = 0; i < {self.zeros // 4}; i++) zeros[i] = 0;",
-                f"  for (long strip = 0; strip < {self.strips}; strip++) {{",
+                f"  {every}for (long strip = 0; strip < {self.strips}; strip++) {{",
                 f"    const long first = strip * {self.strip} + (strip < {self.longer} ? strip : {self.longer}), count = {self.strip} + (strip < {self.longer});",
-                *([omp] if omp else []), "    for (long i = 0; i < count; i++) {", f"      {place} const float *s[{self.points}];",
+                *([omp] if omp else []), f"    for (long i = 0; i < count{planes}; i++) {{", f"      {read} const float *s[{self.points}];",
                 f"      for (long a = 0; a < {self.points}; a++) {{",
                 f"        const long y = oy + a / {n} * {self.dy} - {self.py}, x = ox + a % {n} * {self.dx} - {self.px};",
-                f"        s[a] = y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + ((b * {self.h} + y) * {self.wide} + x) * {self.c} : zeros;", "      }",
+                f"        s[a] = {inside}y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + ((b * {self.h} + y) * {self.wide} + x) * {self.c} : zeros;", "      }",
                 f"      {self.name}_in(s, V + i * {self.vs}, {longest * self.vs});", "    }",
                 *("    " + s for s in self._runs()),
                 *([omp] if omp else []), f"    for (long u = 0; u < {self.panels} * parts; u++) {{",
@@ -148,30 +169,39 @@ class Winograd(Packed):
 
     def _runs(self) -> list[str]:
         """Runs of tiles that a function does at once: how many in a strip, their size, how many are one longer; and how many parts threads make of them."""
-        (runs, size, more), *other = [split(n, self.cells) for n in dict.fromkeys([self.strip + (self.longer > 0), self.strip])]
+        (runs, size, more), *other = [split(n * self.row, self.cells) for n in dict.fromkeys([self.strip + (self.longer > 0), self.strip])]
         share = f"hy_threads > 1 ? (hy_threads + {self.panels - 1}) / {self.panels} : 1" if self.parallel else "1"
         values = [f"count == {self.strip} ? {b} : {a}" if b != a else str(a) for a, b in zip((runs, size, more), other[0])] if other else [str(runs), str(size), str(more)]
+        if self.skips:
+            return [f"const long each = {values[0]}, runs = each * {self.apart}, size = {values[1]}, more = {values[2]}, share = {share};",
+                    "const long parts = share < runs ? share : runs;"]
         return [f"const long runs = {values[0]}, size = {values[1]}, more = {values[2]}, share = {share};",
                 "const long parts = share < runs ? share : runs;"]
 
     def _panel(self, place: str, longest: int) -> list[str]:
         """A panel of filters over a part of a strip's tiles."""
-        W = f"{self.w} + o * {9 * self.c * self.width}l"
-        transformed = f"{self.name}_filters({W} + q * {9 * self.width}l, U, deep);"
+        W, q, add = f"{self.w} + o * {9 * self.kd * self.c * self.width}l", "q", "q"
+        if self.volume:                                                  # taps of the depth, and channels of each
+            q, add = f"(tap * {self.c} + q)", f"q || tap && z - {self.dz} >= 0" if self.skips else "q || tap"
+        transformed = f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);"
         out = f"{self.name}_out%s(M + (i - low) * {self.width}, (b * {self.oh} + oy) * {self.ow} + ox, {self.ow} - ox, {self.oh} - oy, o * {self.width}, {self.passed});"
         back = out % "" if not self.rest or self.panels == 1 else f"if (o == {self.panels - 1}) {out % '_last'} else {out % ''}"
-        sizes = [f"if (run == {s}) {self.name}_{s}(v, w, to, deep, q, soon);" for s in self.sizes]
+        sizes = [f"if (run == {s}) {self.name}_{s}(v, w, to, deep, {add}, soon);" for s in self.sizes]
+        each, past = ("r % each", lambda r: f"{r} / each * count + {r} % each * size + ({r} % each < more ? {r} % each : more)") if self.skips else (
+            "r", lambda r: f"{r} * size + ({r} < more ? {r} : more)")
+        further = f" + tap * {self.dz} * count" if self.volume else ""
+        beyond = [f"      const long z = r / each - {self.pz} + tap * {self.dz}; if (z < 0 || z >= {self.layers}) continue;"] if self.skips else []
         return ["const long o = u / parts, part = u % parts, begin = part * runs / parts, end = (part + 1) * runs / parts;",
                 f"float U[{self.points * self.us}] __attribute__((aligned(64))), M[{self.points * self.ms}] __attribute__((aligned(64)));",
                 f"for (long r0 = begin; r0 < end; r0 += {self.several}) {{",
                 f"  const long r1 = r0 + {self.several} < end ? r0 + {self.several} : end;",
-                "  const long low = r0 * size + (r0 < more ? r0 : more), high = r1 * size + (r1 < more ? r1 : more);",
-                f"  for (long q = 0; q < {self.c}; q += {self.chunk}) {{",
+                f"  const long low = {past('r0')}, high = {past('r1')};",
+                f"  {f'for (long tap = 0; tap < {self.kd}; tap++) ' if self.volume else ''}for (long q = 0; q < {self.c}; q += {self.chunk}) {{",
                 f"    const long deep = q + {self.chunk} < {self.c} ? {self.chunk} : {self.c} - q;",
                 f"    {transformed}" if self.chunks > 1 else f"    if (r0 == begin) {transformed}",
                 f"    for (long p = 0; p < {self.points}; p++) for (long r = r0, at = low, run; r < r1; r++, at += run) {{",
-                "      run = size + (r < more);",
-                f"      const char *soon = (const char *)({W} + (q + deep) * {9 * self.width}l) + (p * {self.several} + r - r0) * deep * {self.slice};",
-                f"      const float *v = V + p * {longest * self.vs}l + at * {self.vs} + q, *w = U + p * {self.us};",
+                f"      run = size + ({each} < more);", *beyond,
+                f"      const char *soon = (const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * {self.several} + r - r0) * deep * {self.slice};",
+                f"      const float *v = V + p * {longest * self.vs}l + {f'(at{further})' if further else 'at'} * {self.vs} + q, *w = U + p * {self.us};",
                 f"      float *to = M + p * {self.ms} + (at - low) * {self.width};", "      " + " else ".join(sizes), "    }", "  }",
                 f"  for (long i = low; i < high; i++) {{ {place} {back} }}", "}"]

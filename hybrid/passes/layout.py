@@ -208,7 +208,7 @@ class Conversion:
         (*before, filters), kernel, channels = c.shape, c.kernel, c.x.shape[-1]
         planes, out = math.prod(before[:-2]), before[-2:]
         flat = [a[-2:] for a in (kernel, c.stride, c.dilate)]
-        shallow = len(kernel) == 2                              # Winograd's form sums planes
+        shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes
         rule = shallow and by_rule(*flat, out, channels, planes) or "direct"
         both = shallow and possible(*flat, out) and channels >= self.blocking.lanes
         if not both or self.blocking.choose is None:
