@@ -11,6 +11,7 @@
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
+| HYBRID_SIGNATURES | programs of a function that may be made for a single call (default 8; 0: no limit); with so many, new calls run eagerly once |
 | HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule, the same on every run |
 """
 from __future__ import annotations
@@ -60,6 +61,12 @@ def tune_seconds() -> float:
         return max(float(os.environ.get("HYBRID_TUNE", "") or 0.5), 0.0)
     except ValueError:
         return 0.5
+
+
+def signatures() -> int:
+    """Programs of a function that may be made for a single call; 0 for all. What is no number counts as the default."""
+    text = os.environ.get("HYBRID_SIGNATURES", "")
+    return int(text) if text.isdigit() else 8
 
 
 def cache_bytes() -> int:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 from . import config
 from .runtime.report import Report
@@ -46,8 +46,11 @@ def missed(name: str, field: str) -> None:
 
 
 # ---- what differed
-def difference(fields: Sequence[str], old: Sequence[Any], new: Sequence[Any]) -> str:
-    """The fields in which two signatures differ, in words: ``arrays: input 0 float32(2, 3) -> float32(4, 3)``."""
+def difference(fields: Sequence[str], known: Iterable[Sequence[Any]], new: Sequence[Any]) -> str:
+    """The fields in which a signature differs from the nearest of those known, in words: ``arrays: input 0 float32(2, 3) -> float32(4, 3)``."""
+    old = max(known, key=lambda s: sum(a == b for a, b in zip(s, new)), default=None)
+    if old is None:
+        return "first call"
     return "; ".join(f"{name}: {_WORDS.get(name, _leaf)(a, b)}" for name, a, b in zip(fields, old, new) if a != b) or "nothing"
 
 

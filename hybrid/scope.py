@@ -16,6 +16,7 @@ class Scope(threading.local):
         self.training = False
         self.np_array = False
         self.np_shape = False
+        self.plain = False                   # hybridized functions run as plain Python
         self.traces: list[Any] = []
 
 

@@ -12,6 +12,7 @@ from .device import Context, current_context
 from .dispatch import common_context
 from .entry import Entry
 from .errors import DeferredInitializationError, DeviceError, TraceError, user_location
+from .first_sight import Sightings, eagerly
 from .quick import make_quick
 from .ir import Program
 from .ops.registry import find
@@ -176,6 +177,7 @@ class Hybridized:
         self._steady: list[Any] = []
         self.entries: dict[Any, Entry] = {}
         self.cache_misses: list[str] = []
+        self._sightings = Sightings()
         self._lock = forking.LongLock()
         self._missed = 0                                 # calls that the shortest way did not take
         self._last: tuple[Entry, Any, bool, bool] | None = None
@@ -230,7 +232,7 @@ class Hybridized:
         return self._slow(args, kwargs)
 
     def _slow(self, args: Any, kwargs: Any) -> Any:
-        if SCOPE.traces:
+        if SCOPE.traces or SCOPE.plain:
             return self.fn(*args, **kwargs)                  # inside another trace: inlined
         leaves: list[Any] = []
         structure = self._structure((args, kwargs), leaves)
@@ -245,8 +247,12 @@ class Hybridized:
         entry = self.entries.get(signature)
         new = entry is None
         if entry is None:
+            if not self._sightings.compiles(signature):
+                return self._once(signature, structure, arrays)
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
             self.shortest[0] = None if self.around.places else self.quick
+        else:
+            self._sightings.again(signature)
         if not SCOPE.recording and repeats is None and self._plain(args, kwargs, held):
             self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
             if entry.single:
@@ -255,6 +261,13 @@ class Hybridized:
         if new and entry.recorded and config.debug_level():
             debug.compiled(self.name, entry.report())
         return out
+
+    def _once(self, signature: Any, structure: Any, arrays: list[NDArray]) -> Any:
+        """A call as plain Python."""
+        self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
+        with eagerly():
+            args, kwargs = unflatten(structure, iter(arrays))
+            return self.fn(*args, **kwargs)
 
     def _renew_quick(self, entry: Entry, args: Any) -> None:
         """The shortest way ended (another block was made, a parameter replaced) though the program is still right: lay it again, if it is asked for often."""
@@ -301,11 +314,7 @@ class Hybridized:
         return entry
 
     def _note_miss(self, signature: Any) -> None:
-        if self.entries:
-            near = max(self.entries, key=lambda s: sum(a == b for a, b in zip(s, signature)))
-            self.cache_misses.append(debug.difference(FIELDS, near, signature))
-        else:
-            self.cache_misses.append("first call")
+        self.cache_misses.append(debug.difference(FIELDS, self.entries, signature))
         debug.missed(self.name, self.cache_misses[-1])
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:

@@ -65,7 +65,7 @@ class HybridBlock(Block):
             return super().__call__(*args, **kwargs)
         if d["_form"] is None:
             d["_form"] = _form_of(args, kwargs)
-        if not d["_active"]:
+        if not d["_active"] or SCOPE.plain:
             self._told_shapes(*args, **kwargs)
             return super().__call__(*args, **kwargs)
         if not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]:

@@ -25,7 +25,8 @@ from . import cache, toolchain
 from .recipe import Recipe, from_text, to_text
 
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
-_NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS", "HYBRID_CC", "HYBRID_DEVICE"})       # HYBRID_CC: in the flags
+_NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS", "HYBRID_DEVICE", "HYBRID_SIGNATURES",
+                        "HYBRID_CC"})                   # the last is in the flags
 _PARTS = ("", "ir", "ops", "passes", "runtime")           # folders of this library that a compiled program comes from
 
 
