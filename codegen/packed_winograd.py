@@ -1,6 +1,7 @@
 """Winograd's convolutions F(m x m, 3x3) in C (hybrid/ir/packed.py): a strip of tiles is transformed; then for each panel of filters
 its weights are, some channels at a time, multiplied in (m + 2)² products of matrices, and the sums transformed back, where the
-kernel's epilogue follows. Of volumes, tiles of a strip are transformed in all planes, and a tap of the depth takes them from planes further on. Transformed weights and sums of a panel lie on a thread's stack and stay in its second cache.
+kernel's epilogue follows. Transformed weights and sums of a panel lie on a thread's stack and stay in its second cache. Of volumes, the tiles of
+a strip are transformed in all planes, and each tap of the depth multiplies those so many planes further on.
 """
 from __future__ import annotations
 
