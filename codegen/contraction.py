@@ -7,7 +7,6 @@ earlier and overlaps the one before it instead of being smaller: elements are th
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Callable
 
 import numpy as np
@@ -20,13 +19,17 @@ from hybrid.ir.kernel import Kernel
 from . import local
 from .dialect import C, PARALLEL, is_half
 from .dots import Dots
+from .epilogue import FAR
 from .operand import Matmul, matmul
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
 
-STACK = 1 << 20                 # bytes of packed columns kept on a thread's stack
-NEAR = 432 << 10                # bytes of packed rows that stay in a core's second cache beside a panel of columns
+LEAST, MOST = 32 << 10, 128 << 10       # bytes of a packed panel of columns on a thread's stack: the SHAREth part of the result between these
+SHARE = 40
+SHARED = 128 << 10              # bytes of packed panels that threads share, in working memory at once
+ROWS = 256 << 10                # bytes of packed rows, in working memory at once
+NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
+WAYS = 7 << 12                  # bytes of rows, each a large power of two after the one before, that a first cache of 8 ways of a page keeps
 TURN = 2                        # cycles to transpose an element of a matrix
-BLOCK = 4 << 20                 # bytes of packed columns that go with them in turn
 
 
 def supported(k: Kernel) -> bool:
@@ -70,6 +73,7 @@ class Contraction(Dots):
         self.scratch = 0
         self.vectors = False                               # whether it needs lanes.support
         self.plain: tuple[str, int] | None = None          # where tiles are stored, if nothing follows their sums
+        self.steps = 0                                     # of the depth, that are packed and summed at once
         self.asked: list[tuple[str, int]] = []             # what the epilogue reads, fetched while a tile is summed
         self.begin: dict[Var | None, str] = {}             # first turn of the epilogue's loops, where no element may be written twice
 
@@ -114,29 +118,69 @@ class Contraction(Dots):
 
     # ---- register tiles
     def _tiles(self, m: Matmul) -> str:
-        rows, _, depth = m.sizes
+        depth = m.sizes[2]
         x = m.columns[-1] if m.columns else Var("n0", 1)
         y = m.columns[-2] if len(m.columns) > 1 else None
-        uneven = self.lanes == 16 or not self._turns(m, x, y)
-        tile = choose_tile(rows, y.extent if y else 1, x.extent, self.lanes, self.target.accumulators, uneven)
-        while depth * tile.nv * self.lanes * self.d.itemsize > STACK and tile.nv > 1:
-            tile = choose_tile(rows, 1, min(x.extent, (tile.nv - 1) * self.lanes), self.lanes, self.target.accumulators, uneven)
-            tile = replace(tile, c=min(tile.c, x.extent))
-        width = tile.nv * self.lanes
-        direct = self._direct_columns(m, tile)
-        large = not direct and self._large(m, tile)
-        in_place = self._rows_in_place(m, tile, large)
-        strides = in_place or self._packed_strides(m, tile)
+        t = self._tile_of(m, x, y)
+        width, direct = t.nv * self.lanes, self._direct_columns(m, t)
+        stored = self._plain_store(m, x, y)
+        self.steps = self._steps_at_once(m, t, stored is not None and not direct)
+        private = direct or self.steps < depth or self._private(m, t, x, y)
         reads = (m.b.stride(m.depth[0]) or 0) if m.depth and m.b.address is not None else 0
-        packs = reads if not direct and self._packs_while_it_sums(m, tile, x) else None
-        self.plain = self._plain_store(m, tile, x, y) if tile.c == width or direct or packs is not None else None
-        self.asked = self._reads(m, tile, x) if y is None and depth >= tile.mr else []
-        lines = [self._micros(tile, depth, strides, reads if direct else None, self.plain[1] if self.plain else width, packs), self._head()]
-        if large:
-            return "\n".join([*lines, *("  " + s for s in self._block_loop(m, tile, x, in_place is None, packs is not None)), "}"])
-        if not in_place:
-            lines += ["  " + s for s in self._pack_rows(m, tile)]
-        return "\n".join([*lines, *("  " + s for s in self._tile_loop(m, tile, x, y, in_place is None, direct, packs is not None)), "}"])
+        packs = reads if private and not direct and self._packs_while_it_sums(m, t, x) else None
+        self.plain = stored if t.c == width or direct or packs is not None else None
+        self.asked = self._reads(m, t, x) if y is None and depth >= t.mr else []
+        if self.plain and self.k.root.nbytes >= FAR and self.steps >= t.mr * 4:
+            self.asked = [self.plain]                      # where it is stored
+        in_place = self._row_stride(m)
+        micros = self._micros(t, self.steps if self.steps == depth else None, in_place or self._packed_strides(m, t), reads if direct else None,
+                              self.plain[1] if self.plain else width, packs)
+        packed = in_place is None
+
+        def tiles(first: str, last: str) -> list[str]:
+            if private:
+                return self._private_loop(m, t, x, y, (first, last), packed, direct, packs)
+            return self._shared_loop(m, t, x, y, (first, last), packed)
+        lines = self._rows_loop(m, t, tiles) if packed else tiles("0", str(t.tiles))
+        if self.steps < depth:
+            head = [f"for (long kb = 0; kb < {depth}; kb += {self.steps}) {{", f"  const long kn = kb + {self.steps} < {depth} ? {self.steps} : {depth} - kb;"]
+            lines = [*head, *("  " + s for s in lines), "}"]
+        return "\n".join([micros, self._head(), *("  " + s for s in lines), "}"])
+
+    def _tile_of(self, m: Matmul, x: Var, y: Var | None) -> Tile:
+        """The tile of a product. It has fewer rows where those that are read in place would put one another out of the first cache."""
+        uneven = self.lanes == 16 or not self._turns(m, x, y)
+
+        def tile(most: int) -> Tile:
+            return choose_tile(m.sizes[0], y.extent if y else 1, x.extent, self.lanes, self.target.accumulators, uneven, most)
+        t, strides = tile(14), self._row_stride(m)
+        if strides and strides[1] == 1 and m.sizes[2] * self.d.itemsize >= 256:
+            apart = math.gcd(strides[0] * self.d.itemsize, 4096)
+            return t if t.mr * apart <= WAYS else tile(WAYS // apart)
+        return t
+
+    def _steps_at_once(self, m: Matmul, t: Tile, kept: bool) -> int:
+        """Steps of the depth that are packed and summed at once: all, or as many as keep a panel of columns small, if the result can keep
+        what is summed already.
+        """
+        depth, step = m.sizes[2], t.nv * self.lanes * self.d.itemsize
+        if not kept or len(m.depth) != 1 or t.c < t.nv * self.lanes:
+            return depth
+        blocks = -(-depth * step // min(max(self.k.root.nbytes // SHARE, LEAST), MOST))
+        return min(depth, -(-depth // (blocks * self.lanes)) * self.lanes)
+
+    def _private(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> bool:
+        """Whether each thread packs panels of columns for itself: small ones, or not too large ones where there are enough for all."""
+        panel = m.sizes[2] * t.nv * self.lanes * self.d.itemsize
+        return panel <= (MOST if self._panels(m, t, x, y) >= 8 else LEAST)
+
+    def _panels(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> int:
+        """Panels of columns of all batches."""
+        return math.prod(v.extent for v in self._outer(m, y)) * -(-x.extent // t.c) * -(-(y.extent if y else 1) // t.r)
+
+    def _outer(self, m: Matmul, y: Var | None) -> list[Var]:
+        """Loops around those of a tile's columns."""
+        return [*m.batch, *m.columns[:-2 if y else -1]] if m.columns else list(m.batch)
 
     def _turns(self, m: Matmul, x: Var, y: Var | None) -> bool:
         """Whether rows, not columns, are neighbours in the result."""
@@ -153,17 +197,7 @@ class Contraction(Dots):
         return (m.b.address is not None and len(m.depth) == 1 and m.b.stride(m.depth[0]) is not None and m.b.stride(x) == 1 and bool(m.columns)
                 and tile.r == 1 and tile.c >= self.lanes)
 
-    def _rows_in_place(self, m: Matmul, t: Tile, large: bool) -> tuple[int, int] | None:
-        """Strides (row, depth) of the rows when they are read where they are. In large products they come near block by block, if the depth
-        is contiguous and they do not fall on few lines of the first cache (of 8 ways and 4096 bytes each).
-        """
-        strides = self._row_stride(m)
-        if strides is None or not large:
-            return strides
-        step = strides[0] * self.d.itemsize
-        return strides if strides[1] == 1 and t.mr * math.gcd(step, 4096) <= 7 * 4096 else None
-
-    def _plain_store(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[str, int] | None:
+    def _plain_store(self, m: Matmul, x: Var, y: Var | None) -> tuple[str, int] | None:
         """Where the first element of a tile stands and how far apart its rows are, if nothing follows the sums and they are stored in whole vectors."""
         k = self.k
         if y is not None or len(m.rows) > 1 or len(k.stores) != 1 or k.extra or k.root.dtype != self.d:
@@ -179,94 +213,109 @@ class Contraction(Dots):
             return None
         return f"{self.names[k.root]} + ({text(substitute(store, {x: Ix(), **{v: Ix() for v in m.rows}}))}) + x0 + m_first * {step}l", step
 
-    # ---- large products: blocks of rows that stay near, with blocks of packed columns
-    def _large(self, m: Matmul, t: Tile) -> bool:
-        """Whether rows would come from afar again for every panel of columns."""
-        rows, columns, depth = m.sizes
-        return (not m.batch and len(m.columns) == 1 and 2 * rows * depth * self.d.itemsize > STACK and columns >= 4 * t.c and rows >= 4 * t.mr
-                and 2 * t.mr * depth * self.d.itemsize <= STACK)
+    # ---- loops over tiles
+    def _rows_loop(self, m: Matmul, t: Tile, tiles: Callable[[str, str], list[str]]) -> list[str]:
+        """Packs rows, some tiles of them at once, before what is done with these tiles."""
+        size = self._packed_size(m, t) * self.d.itemsize
+        together = t.tiles if m.batch else max(1, min(t.tiles, ROWS // size))
+        self.scratch = math.prod(v.extent for v in m.batch) * together * size
+        if together == t.tiles:
+            return [*self._pack_rows(m, t, "0", str(t.tiles)), *tiles("0", str(t.tiles))]
+        body = [f"const long re = rb + {together} < {t.tiles} ? rb + {together} : {t.tiles};", *self._pack_rows(m, t, "rb", "re"), *tiles("rb", "re")]
+        return [f"for (long rb = 0; rb < {t.tiles}; rb += {together}) {{", *("  " + s for s in body), "}"]
 
-    def _block_loop(self, m: Matmul, t: Tile, x: Var, packed_rows: bool, packs: bool) -> list[str]:
-        """Columns are packed by the first row tile, if it can; then blocks of rows, at least one a thread, and where rows are few of columns too."""
-        columns, depth = m.sizes[1:]
-        panels, panel, size = -(-columns // t.c), depth * t.nv * self.lanes, self._packed_size(m, t)
-        begin = int(packs)                                                               # row tiles that are done when columns are packed
-        tiles = t.tiles - begin
-        near = -(-tiles // max(1, NEAR // (t.mr * depth * self.d.itemsize)))             # blocks of rows
-        together = max(1, BLOCK // (panel * self.d.itemsize))                            # panels of columns in a block
-        self.scratch = min(together, panels) * panel * self.d.itemsize
-        spans = {x: (t.c, "x0")}
-        place = [f"long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
-        pragma = PARALLEL
-        outer, _, nest = self._row_packing(m, t, "(rt - first)") if packed_rows else ([], [], [])
-        where = f"Ap + (rt - first) * {size}l" if packed_rows else self._in_place(m)
-        first = ["const long rt = 0;", *self._tile(m, t, x, None, "A0" if packed_rows else where, spans, self._columns_base(m, x))] if packs else self._pack_columns(m, t, spans)
-        before = [local.array(self.T, "A0", size, self.d.itemsize), "{", f"  {self.T} *Ap = A0; const long rt = 0, first = 0;", *("  " + s for s in nest), "}"]
-        blocks = [f"long blocks = (({near} + hy_threads - 1) / hy_threads) * hy_threads;", f"if (blocks > {max(near, tiles // 4)}) blocks = {near};",
-                  "const long groups = (hy_threads + blocks - 1) / blocks;"]
-        inner = [*(["for (long rt = first; rt < last; rt++) {", *("  " + s for s in nest), "}"] if packed_rows else []),
-                 "for (long xt = jb + (je - jb) * g / groups; xt < jb + (je - jb) * (g + 1) / groups; xt++) {", *("  " + s for s in place),
-                 f"  const {self.T} *Bp = panels + (xt - jb) * {panel}l;", "  for (long rt = first; rt < last; rt++) {",
-                 *("    " + s for s in self._tile(m, t, x, None, where, spans)), "  }", "}"]
-        space = ["    " + local.array(self.T, "Ap", -(-tiles // near) * size, self.d.itemsize)] if packed_rows else []
-        return [f"{self.T} *panels = ({self.T} *)scratch;", *outer, *(before if packs and packed_rows else []), *blocks, f"for (long jb = 0; jb < {panels}; jb += {together}) {{",
-                f"  const long je = jb + {together} < {panels} ? jb + {together} : {panels};",
-                "  " + pragma, "  for (long xt = jb; xt < je; xt++) {", *("    " + s for s in place), f"    {self.T} *Bp = panels + (xt - jb) * {panel}l;",
-                *("    " + s for s in first), "  }",
-                "  " + pragma, "  for (long u = 0; u < blocks * groups; u++) {", "    const long ib = u / groups, g = u % groups;",
-                f"    const long first = {begin} + ib * {tiles} / blocks, last = {begin} + (ib + 1) * {tiles} / blocks;", *space, *("    " + s for s in inner), "  }", "}"]
-
-    def _tile_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, packed_rows: bool, direct: bool, packs: bool) -> list[str]:
-        rows, columns, depth = m.sizes
-        outer = [*m.batch, *m.columns[:-2 if y else -1]] if m.columns else list(m.batch)
+    def _place(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> list[str]:
+        """Where panel ``u`` of the columns begins."""
         xt, yt = -(-x.extent // t.c), -(-(y.extent if y else 1) // t.r)
-        count = math.prod(v.extent for v in outer) * yt * xt
-        split = max(1, min(t.tiles // 2, 8 // count)) if count < 8 and not direct else t.tiles if count < 8 else 1
-        work = math.prod(v.extent for v in m.batch) * rows * columns * depth
-        parallel = [PARALLEL] if work >= PARALLEL_WORK else []
-        spans = {x: (t.c, "x0")} if y is None else {y: (t.r, "y0"), x: (t.c, "x0")}
-        where = [f"  long xt = u % {xt}; u /= {xt}; long yt = u % {yt}; u /= {yt};", *("  " + s for s in decode("u", outer)),
-                 f"  long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
-        if y:
-            where.append(f"  long y0 = yt * {t.r} < {y.extent - t.r} ? yt * {t.r} : {y.extent - t.r};")
-        out: list[str] = []
-        panel = depth * t.nv * self.lanes
-        shared = split > 1 and not direct                  # several parts of the rows use one panel: packed before
-        row_pointer = f"Ap + (({text(flat(m.batch))}) * {t.tiles} + rt) * {self._packed_size(m, t)}l" if packed_rows else self._in_place(m)
-        first = self._tile(m, t, x, y, row_pointer, spans, self._columns_base(m, x)) if packs else self._pack_columns(m, t, spans) if not direct else []
-        if packs:
-            first = ["{", "  const long rt = 0;", *([f"  const long {y.name} = y0;"] if y else []), *("  " + s for s in first), "}"]
-        begin = int(packs)                                 # row tiles that are done when columns are packed
-        if shared:
-            out += [f"{self.T} *panels = ({self.T} *)((char *)scratch + {self.scratch});", *(parallel if count > 1 else []),
-                    f"for (long t = 0; t < {count}; t++) {{", "  long u = t;", *where, f"  {self.T} *Bp = panels + t * {panel}l;", *("  " + s for s in first), "}"]
-            self.scratch += -(-count * panel * self.d.itemsize // 64) * 64
-        out += [*(parallel if count * split > 1 else []), f"for (long t = 0; t < {count * split}; t++) {{", f"  long u = t / {split}, part = t % {split};"]
-        out += [f"  const {self.T} *Bp = panels + u * {panel}l;"] if shared else []
-        out += where
-        if not shared:
-            declare = [] if direct else ["  " + local.array(self.T, "Bp", panel, self.d.itemsize)]
-            line = [f"  long {y.name} = y0;"] if direct and y else []        # a tile that is read in place has one line
-            out += [*declare, *line, *([f"  const {self.T} *Bp = {self._columns_base(m, x)};"] if direct else ("  " + s for s in first))]
-        bounds = [f"{begin} + {part} * {t.tiles - begin} / {split}" for part in ("part", "(part + 1)")]
-        body = self._tile(m, t, x, y, row_pointer, spans)
-        return [*out, f"  for (long rt = {bounds[0]}; rt < {bounds[1]}; rt++) {{", *("    " + s for s in body), "  }", "}"]
+        out = [f"long xt = u % {xt}; u /= {xt}; long yt = u % {yt}; u /= {yt};", *decode("u", self._outer(m, y)),
+               f"long x0 = xt * {t.c} < {x.extent - t.c} ? xt * {t.c} : {x.extent - t.c};"]
+        return [*out, f"long y0 = yt * {t.r} < {y.extent - t.r} ? yt * {t.r} : {y.extent - t.r};"] if y else out
+
+    def _spans(self, t: Tile, x: Var, y: Var | None) -> dict[Var, tuple[int, str]]:
+        return {x: (t.c, "x0")} if y is None else {y: (t.r, "y0"), x: (t.c, "x0")}
+
+    def _parallel(self, m: Matmul) -> bool:
+        return math.prod([*m.sizes, *(v.extent for v in m.batch)]) >= PARALLEL_WORK
+
+    def _row_pointer(self, m: Matmul, t: Tile, packed: bool, first: str) -> str:
+        """The rows of tile ``rt``; ``first`` is the one whose rows are packed first."""
+        if not packed:
+            return self._in_place(m)
+        number = f"({text(flat(m.batch))}) * {t.tiles} + rt" if m.batch else f"rt - {first}"
+        return f"Ap + ({number}) * {self._packed_size(m, t)}l"
+
+    def _private_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, bounds: tuple[str, str], packed: bool, direct: bool, packs: int | None) -> list[str]:
+        """Threads take panels of columns, and parts of the rows where panels are few or rows come from afar. A panel is packed for each part."""
+        count, most = self._panels(m, t, x, y), max(1, t.tiles // 2)
+        near = min(most, -(-m.sizes[0] * self.steps * self.d.itemsize // NEAR))
+        parts = [f"const long parts = {(t.tiles if count < 8 else 1) if direct else near};"]
+        loop = []
+        if self._parallel(m) and count * t.tiles > 1:
+            loop = [PARALLEL]
+            if not direct and most > near:
+                parts = [f"long parts = hy_threads < 2 ? {near} : (4 * hy_threads + {count - 1}) / {count};",
+                         f"parts = parts < {near} ? {near} : parts < {most} ? parts : {most};"]
+        line = [f"long {y.name} = y0;"] if y and (direct or packs is not None) else []        # a tile that is read in place has one line
+        begin, end = bounds
+        body = [f"long u = t % {count}; const long part = t / {count};", *self._place(m, t, x, y), *line,
+                f"const long first = {begin} + part * ({end} - {begin}) / parts, last = {begin} + (part + 1) * ({end} - {begin}) / parts;"]
+        base = "" if not direct and packs is None else self._columns_base(m, x)
+        if direct:
+            body.append(f"const {self.T} *Bp = {base};")
+        else:
+            body.append(local.array(self.T, "Bp", self.steps * t.nv * self.lanes, self.d.itemsize))
+            body += self._pack_columns(m, t, self._spans(t, x, y)) if packs is None else self._copy_columns(m, t, base, packs) if t.uneven else []
+        inner = self._tile(m, t, x, y, self._row_pointer(m, t, packed, bounds[0]), self._spans(t, x, y), base if packs is not None else "")
+        body += ["for (long rt = first; rt < last; rt++) {", *("  " + s for s in inner), "}"]
+        return [*parts, *loop, f"for (long t = 0; t < {count} * parts; t++) {{", *("  " + s for s in body), "}"]
+
+    def _shared_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, bounds: tuple[str, str], packed: bool) -> list[str]:
+        """Threads share panels of columns, some at once, and take parts of the rows."""
+        count, panel = self._panels(m, t, x, y), m.sizes[2] * t.nv * self.lanes
+        together = max(1, min(count, SHARED // (panel * self.d.itemsize)))
+        split = max(1, min(t.tiles // 2, -(-8 // together)))
+        loop = [PARALLEL] if self._parallel(m) else []
+        at, self.scratch = self.scratch, self.scratch + -(-together * panel * self.d.itemsize // 64) * 64
+        place, (begin, end) = ["  " + s for s in self._place(m, t, x, y)], bounds
+        inner = self._tile(m, t, x, y, self._row_pointer(m, t, packed, bounds[0]), self._spans(t, x, y))
+        body = [*(loop if together > 1 else []), "for (long t = jb; t < je; t++) {", "  long u = t;", *place, f"  {self.T} *Bp = panels + (t - jb) * {panel}l;",
+                *("  " + s for s in self._pack_columns(m, t, self._spans(t, x, y))), "}",
+                *loop, f"for (long t = 0; t < (je - jb) * {split}; t++) {{", f"  long u = jb + t / {split}, part = t % {split};",
+                f"  const {self.T} *Bp = panels + t / {split} * {panel}l;", *place,
+                f"  for (long rt = {begin} + part * ({end} - {begin}) / {split}; rt < {begin} + (part + 1) * ({end} - {begin}) / {split}; rt++) {{",
+                *("    " + s for s in inner), "  }", "}"]
+        return [f"{self.T} *panels = ({self.T} *)((char *)scratch + {at});", f"for (long jb = 0; jb < {count}; jb += {together}) {{",
+                f"  const long je = jb + {together} < {count} ? jb + {together} : {count};", *("  " + s for s in body), "}"]
 
     def _tile(self, m: Matmul, t: Tile, x: Var, y: Var | None, row_pointer: str, spans: dict[Var, tuple[int, str]], packs: str = "") -> list[str]:
-        """One tile: its sums and what follows from them. Its place is rt, x0 and y0. packs: where its columns are, if it packs them into Bp."""
+        """One tile: its sums and what follows from them. Its place is rt, x0 and y0. packs: where its columns are, if tile ``first`` packs them into Bp."""
         rows, width = m.sizes[0], t.nv * self.lanes
         out = [f"const long m_first = {t.first(rows)};"]
         if t.uneven:
             out.append(f"const long m_rows = {t.mr - 1} + (rt < {t.full});")
             if "Ap" in row_pointer:                        # packed as the mr rows up to the last
                 row_pointer += f" + (m_first > {rows - t.mr}) * {self._packed_strides(m, t)[0]}"
+        blocked, ragged = self.steps < m.sizes[2], self.plain is not None and self.steps < m.sizes[2] and x.extent % t.c != 0
         to = self.plain[0] if self.plain else "acc"
-        if not self.plain:
+        if not self.plain or ragged:
             out.append(f"{self.T} acc[{max(t.mr, self.lanes) * width}] __attribute__((aligned(64)));")
         more = "".join(f", {start}" for start, _ in self.asked)
+        if ragged:                                         # the last panel overlaps the one before, whose sums it must not add to
+            assert self.plain is not None
+            out += [f"const long over = xt * {t.c} - x0, apart = over ? {width} : {self.plain[1]}l;", f"{self.T} *C = {to}, *to = over ? acc : C;"]
+            to, more = "to", f"{more}, kn, kb > 0 && !over, apart"
+        elif blocked:
+            assert self.plain is not None
+            more = f"{more}, kn, kb > 0, {self.plain[1]}l"
         call = f"({row_pointer}, Bp, {to}{more});"
-        out.append(f"{self.name}_first({row_pointer}, {packs}, {to}, Bp{more});" if packs else
-                   f"if (rt < {t.full}) {self.name}_tile{call} else {self.name}_less{call}" if t.uneven else f"{self.name}_tile{call}")
+        call = f"if (rt < {t.full}) {self.name}_tile{call} else {self.name}_less{call}" if t.uneven else f"{self.name}_tile{call}"
+        if packs:
+            when = f"rt == first && rt < {t.full}" if t.uneven else "rt == first"
+            call = f"if ({when}) {self.name}_first({row_pointer}, {packs}, {to}, Bp{more}); else {call}"
+        out.append(call)
+        if ragged:
+            out.append(f"for (long i = 0; over && i < {t.count}; i++) for (long j = over; j < {t.c}; j++) "
+                       f"C[i * {self.plain[1] if self.plain else 0}l + j] = (kb ? C[i * {self.plain[1] if self.plain else 0}l + j] : 0) + acc[i * {width} + j];")
         if self.plain:
             return out
         if self.k.once:
@@ -283,8 +332,8 @@ class Contraction(Dots):
     def _in_place(self, m: Matmul) -> str:
         """The rows of a tile where they are."""
         row = m.rows[0] if m.rows else None
-        return f"{self._base(m.a, {v: Ix() for v in [*m.rows, *m.depth]})} + m_first * {(m.a.stride(row) or 0) if row else 0}l"
+        return f"{self._base(m.a, {v: Ix() for v in m.rows}, m)} + m_first * {(m.a.stride(row) or 0) if row else 0}l"
 
     def _columns_base(self, m: Matmul, x: Var) -> str:
         """The columns of a tile where they are."""
-        return f"{self._base(m.b, {x: Ix(), **{v: Ix() for v in m.depth}})} + x0"
+        return f"{self._base(m.b, {x: Ix()}, m)} + x0"

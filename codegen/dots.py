@@ -46,6 +46,7 @@ class Dots(Panels):
 
     def _dots(self, m: Matmul) -> str:
         rows, columns, depth = m.sizes
+        self.steps = depth
         unroll = self._dots_tile(m)
         n = m.columns[0] if m.columns else Var("n0", 1)
         row = m.rows[0] if m.rows else Var("m0", 1)
@@ -66,7 +67,7 @@ class Dots(Panels):
     def _dots_rows(self, m: Matmul, row: Var, rows: int, depth: int) -> list[str]:
         """The rows: where they are, or copied."""
         k = m.depth[0]
-        base = self._base(m.a, {row: Ix(), k: Ix()})
+        base = self._base(m.a, {row: Ix()}, m)
         sm, sk = m.a.stride(row) or 0, m.a.stride(k)
         if sk == 1:
             return [f"  const {self.T} *A = {base};"]
@@ -78,7 +79,7 @@ class Dots(Panels):
         sm = (m.a.stride(row) or 0) if m.a.stride(k) == 1 else depth
         sn = m.b.stride(n) or 0
         cells = [(i, j) for i in range(rows) for j in range(unroll)]
-        out = [f"const {self.T} *B = {self._base(m.b, {row: Ix(), n: Ix(), k: Ix()})} + nb * {sn}l;",
+        out = [f"const {self.T} *B = {self._base(m.b, {row: Ix(), n: Ix()}, m)} + nb * {sn}l;",
                " ".join(f"{self.V} s{i}_{j} = {{0}};" for i, j in cells), f"for (long k = 0; k < {depth - depth % L}; k += {L}) {{"]
         if rows > 1 and n.extent * depth * self.d.itemsize > FAR:
             ahead = max(unroll * sn, AHEAD // self.d.itemsize if sn == depth else 0)

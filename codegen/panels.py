@@ -1,8 +1,6 @@
 """Panels of a contraction: its packed rows and columns, and the sums of a tile over them."""
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hybrid.ir import Node
@@ -28,12 +26,14 @@ class Panels(Epilogue):
     scratch: int
     U: str
     asked: list[tuple[str, int]]
+    steps: int
 
-    def _micros(self, t: Tile, depth: int, strides: tuple[int, int], direct: int | None, out: int, packs: int | None) -> str:
+    def _micros(self, t: Tile, depth: int | None, strides: tuple[int, int], direct: int | None, out: int, packs: int | None) -> str:
         """The functions of a tile: of all its rows, of one row less, and the one that packs the columns that it reads.
 
-        strides: (row, depth) of the rows. direct: elements from one step of the depth to the next in columns that are read in place; None:
-        they are packed. out: from row to row in the result. packs: the same as ``direct`` for the function that packs, None where there is none.
+        depth: steps that are summed; None: some, of a greater depth, and sums are added to those that are there already. strides: (row,
+        depth) of the rows. direct: elements from one step of the depth to the next in columns that are read in place; None: they are
+        packed. out: from row to row in the result. packs: the same as ``direct`` for the function that packs, None where there is none.
         """
         whole = [j * self.lanes for j in range(t.nv)]
         # the last vector of columns that are no whole vectors overlaps the one before it
@@ -45,22 +45,23 @@ class Panels(Epilogue):
             texts.append(self._micro("first", t.mr, depth, strides, (packs, at), out, at, True))
         return "\n".join(texts)
 
-    def _micro(self, suffix: str, rows: int, depth: int, strides: tuple[int, int], columns: tuple[int, list[int]], to: int, at: list[int], packs: bool = False) -> str:
+    def _micro(self, suffix: str, rows: int, depth: int | None, strides: tuple[int, int], columns: tuple[int, list[int]], to: int, at: list[int], packs: bool = False) -> str:
         """Sums of a tile. A, B: its rows and columns; C: where its sums go; P: where the columns are packed. columns: elements to the next
         step of the depth, and where its vectors begin; at: where they go.
         """
         (sm, sk), (ldb, vectors), nv = strides, columns, len(at)
         ij = [(i, j) for i in range(rows) for j in range(nv)]
-        more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}" for i in range(len(self.asked))]
+        steps = depth or self.steps
+        more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}" for i in range(len(self.asked))] + ["long n", "long more", "long apart"] * (depth is None)
         out = [f"static __attribute__((noinline)) void {self.name}_{suffix}({', '.join([f'const {self.T} *A', f'const {self.T} *B', f'{self.T} *C', *more])}) {{",
-               "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij), f"  for (long k = 0; k < {depth}; k++) {{",
+               "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij), f"  for (long k = 0; k < {depth or 'n'}; k++) {{",
                "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {v});" for j, v in enumerate(vectors))]
         if packs:
             out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j};" for j in range(nv)))
-        if packs or ldb == nv * self.lanes and depth * ldb * self.d.itemsize > FIRST:
+        if packs or ldb == nv * self.lanes and steps * ldb * self.d.itemsize > FIRST:
             out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {v});" for v in vectors))
         if self.asked:
-            row = f"k >> {max(0, (depth * 3 // 4 // rows).bit_length() - 1)}"
+            row = f"k >> {max(0, (steps * 3 // 4 // rows).bit_length() - 1)}"
             out.append(f"    const long r = {row} < {rows - 1} ? {row} : {rows - 1};")
             out += [f"    __builtin_prefetch(E{i} + r * {step}l + {v});" for i, (_, step) in enumerate(self.asked) for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
         if sk * self.d.itemsize >= APART:
@@ -68,33 +69,31 @@ class Panels(Epilogue):
         for i in range(rows):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
-        out += ["  }", "  " + " ".join(f"*({self.U} *)(C + {i * to + at[j]}l) = c{i}_{j};" for i, j in ij), "}"]
-        return "\n".join(out)
+        def store(op: str) -> str:
+            return " ".join(f"*({self.U} *)(C + {f'{i} * apart + {at[j]}' if depth is None else f'{i * to + at[j]}l'}) {op} c{i}_{j};" for i, j in ij)
+        return "\n".join([*out, "  }", f"  {store('=')}" if depth else f"  if (more) {{ {store('+=')} }} else {{ {store('=')} }}", "}"])
 
     def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
         """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their order along the
         depth, which is copied faster than turned, and begin at different places of the first cache.
         """
         line = 64 // self.d.itemsize
-        return (1, t.mr) if self._rows_are_neighbours(m) else ((-(-m.sizes[2] // line) | 1) * line, 1)
+        return (1, t.mr) if self._rows_are_neighbours(m) else ((-(-self.steps // line) | 1) * line, 1)
 
     def _packed_size(self, m: Matmul, t: Tile) -> int:
         """Elements of a packed row tile."""
-        return max(self._packed_strides(m, t)) * (m.sizes[2] if self._rows_are_neighbours(m) else t.mr)
+        return max(self._packed_strides(m, t)) * (self.steps if self._rows_are_neighbours(m) else t.mr)
 
     def _rows_are_neighbours(self, m: Matmul) -> bool:
         return len(m.rows) == 1 and m.a.address is not None and m.a.stride(m.rows[0]) == 1
 
-    def _pack_rows(self, m: Matmul, t: Tile) -> list[str]:
-        """All row tiles into scratch memory."""
-        tiles = t.tiles
-        copies = math.prod(v.extent for v in m.batch)
-        self.scratch = copies * tiles * self._packed_size(m, t) * self.d.itemsize
-        outer, mid, nest = self._row_packing(m, t, f"(({text(flat(m.batch))}) * {tiles} + rt)")
-        lines = [f"{self.T} *Ap = ({self.T} *)scratch;", *outer]
-        parallel = tiles > 1 and m.sizes[0] * m.sizes[2] * COPY >= PARALLEL_WORK
-        pragma = [PARALLEL] if parallel else []
-        return [*lines, *loop_nest(m.batch, [*mid, *pragma, *loop_nest([Var("rt", tiles)], nest)])]
+    def _pack_rows(self, m: Matmul, t: Tile, first: str, last: str) -> list[str]:
+        """Row tiles from ``first`` up to ``last`` into scratch memory."""
+        number = f"(({text(flat(m.batch))}) * {t.tiles} + rt)" if m.batch else f"(rt - {first})"
+        outer, mid, nest = self._row_packing(m, t, number)
+        parallel = t.tiles > 1 and m.sizes[0] * m.sizes[2] * COPY >= PARALLEL_WORK
+        loop = [*([PARALLEL] if parallel else []), f"for (long rt = {first}; rt < {last}; rt++) {{", *("  " + s for s in nest), "}"]
+        return [f"{self.T} *Ap = ({self.T} *)scratch;", *outer, *loop_nest(m.batch, [*mid, *loop])]
 
     def _row_packing(self, m: Matmul, t: Tile, number: str) -> tuple[list[str], list[str], list[str]]:
         """What packs row tile ``rt``: lines before all loops, lines within those of the batch, the rows of the tile.
@@ -106,60 +105,78 @@ class Panels(Epilogue):
         mid = outer.child([*m.batch])
         inner = mid.child([*m.rows, *m.depth])
         value = e.value(m.a.node, m.a.index, inner)
-        inner.lines.append(f"Ap[{number} * {self._packed_size(m, t)} + ({text(flat(m.depth))}) * {sk} + ri * {sm}] = {value};")
+        inner.lines.append(f"Ap[{number} * {self._packed_size(m, t)} + ({self._step(m)}) * {sk} + ri * {sm}] = {value};")
         body = [f"long rr = {t.first(rows)};", *([f"if (rr > {rows - t.mr}) rr = {rows - t.mr};"] if t.uneven else []), "rr += ri;", *decode("rr", m.rows)]
         row = Var("ri", t.mr)
         if self._rows_are_neighbours(m):
-            return outer.lines, mid.lines, loop_nest(m.depth, loop_nest([row], body + inner.lines))
-        along = loop_nest(m.depth, inner.lines, "#pragma omp simd")
+            return outer.lines, mid.lines, self._along_depth(m, loop_nest([row], body + inner.lines))
+        along = self._along_depth(m, inner.lines, "#pragma omp simd")
         return outer.lines, mid.lines, loop_nest([row], body + along)
+
+    def _along_depth(self, m: Matmul, body: list[str], pragma: str = "") -> list[str]:
+        """Loops over the depth, or over the steps of it that are done at once."""
+        if self.steps == m.sizes[2]:
+            return loop_nest(m.depth, body, pragma)
+        k = m.depth[0].name
+        return [*([pragma] if pragma else []), f"for (long {k} = kb; {k} < kb + kn; {k}++) {{", *("  " + s for s in body), "}"]
+
+    def _step(self, m: Matmul) -> str:
+        """The number of a step among those that are packed."""
+        return text(flat(m.depth)) + (" - kb" if self.steps < m.sizes[2] else "")
+
+    def _count(self, m: Matmul) -> str:
+        """How many steps of the depth are packed, in C."""
+        return "kn" if self.steps < m.sizes[2] else str(m.sizes[2])
+
+    def _copy_columns(self, m: Matmul, t: Tile, source: str, step: int) -> list[str]:
+        """Packs columns that are neighbours in memory for tiles of which none packs them: those of the smaller size."""
+        width, lanes = t.nv * self.lanes, self.lanes
+        copies = " ".join(f"*({self.U} *)(Bp + k * {width} + {j}) = *(const {self.U} *)(from + k * {step}l + {min(j, t.c - lanes)});" for j in range(0, width, lanes))
+        return [f"if (first >= {t.full}) {{", f"  const {self.T} *from = {source};", f"  for (long k = 0; k < {self._count(m)}; k++) {{ {copies} }}", "}"]
 
     def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
         """The tile's columns, depth by depth, lanes beyond the tile zero."""
-        depth, width = m.sizes[2], t.nv * self.lanes
+        width = t.nv * self.lanes
         e = Emitter(C, self.reads, count=2000)
         blocks = [Block(None, frozenset(), [])]
         blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
         across = m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1 and m.b.stride(list(spans)[0]) != 1
         if across:
             return self._pack_across(m, t, spans)
-        loops = [*m.depth, *spans]
-        for v in loops:
-            blocks.append(blocks[-1].child([v]))
+        for vs in [m.depth, *([v] for v in spans)]:
+            blocks.append(blocks[-1].child(vs))
         value = e.value(m.b.node, m.b.index, blocks[-1])
         line = "".join(f"{inner_name(v)} * {t.c} + " for v in list(spans)[:-1]) + inner_name(list(spans)[-1])
-        blocks[-1].lines.append(f"Bp[({text(flat(m.depth))}) * {width} + {line}] = {value};")
-        body = blocks[-1].lines
-        for at in reversed(range(len(loops))):
-            v = loops[at]
-            body = [*blocks[at].lines, *self._span_loop(v, spans, body, at == len(loops) - 1)]
-        tail = [] if t.r * t.c == width else loop_nest([Var("zk", depth)], [f"for (long z = {t.r * t.c}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
-        return [*tail, *body]
+        body = [*blocks[-1].lines, f"Bp[({self._step(m)}) * {width} + {line}] = {value};"]
+        for at in reversed(range(len(spans))):
+            body = [*blocks[at + 1].lines, *self._span_loop(list(spans)[at], spans, body, at == len(spans) - 1)]
+        return [*self._zeros(m, t.r * t.c, width), *blocks[0].lines, *self._along_depth(m, body)]
+
+    def _zeros(self, m: Matmul, count: int, width: int) -> list[str]:
+        """Zeros beyond the columns of a panel."""
+        return [] if count == width else [f"for (long zk = 0; zk < {self._count(m)}; zk++) for (long z = {count}; z < {width}; z++) Bp[zk * {width} + z] = 0;"]
 
     def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
         """Columns that lie along the depth in memory: read in short runs, written across the panel."""
-        depth, width = m.sizes[2], t.nv * self.lanes
-        (x, (count, start)), k = next(iter(spans.items())), m.depth[0]
-        source = self._base(m.b, {x: Ix(), k: Ix()})
-        run = self.lanes
-        out = [f"const {self.T} *from = {source} + {start} * {m.b.stride(x)}l;"]
-        if count < width:
-            out += loop_nest([Var("zk", depth)], [f"for (long z = {count}; z < {width}; z++) Bp[zk * {width} + z] = 0;"])
-        body = [f"for (long q = 0; q < {run}; q++) Bp[(kb + q) * {width} + c] = from[c * {m.b.stride(x)}l + kb + q];"]
-        blocks = count // run * run
-        out += [f"for (long kb = 0; kb + {run} <= {depth}; kb += {run}) {{"]
+        depth, width, run = self._count(m), t.nv * self.lanes, self.lanes
+        (x, (count, start)) = next(iter(spans.items()))
+        step, blocks = m.b.stride(x), count // run * run
+        out = [f"const {self.T} *from = {self._base(m.b, {x: Ix()}, m)} + {start} * {step}l;", *self._zeros(m, count, width),
+               f"for (long kr = 0; kr + {run} <= {depth}; kr += {run}) {{"]
         if blocks:
-            out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kb * {width}l + c, {width}, from + c * {m.b.stride(x)}l + kb, {m.b.stride(x)}l);")
-        out += [f"  for (long c = {blocks}; c < {count}; c++)", "    " + body[0]] if blocks < count else []
+            out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kr * {width}l + c, {width}, from + c * {step}l + kr, {step}l);")
+        if blocks < count:
+            out += [f"  for (long c = {blocks}; c < {count}; c++)", f"    for (long q = 0; q < {run}; q++) Bp[(kr + q) * {width} + c] = from[c * {step}l + kr + q];"]
         out.append("}")
-        rest = depth - depth % run
-        if rest < depth:
-            out += [f"for (long q = {rest}; q < {depth}; q++) for (long c = 0; c < {count}; c++) Bp[q * {width} + c] = from[c * {m.b.stride(x)}l + q];"]
+        if m.sizes[2] % run:
+            out.append(f"for (long q = {depth} - {depth} % {run}; q < {depth}; q++) for (long c = 0; c < {count}; c++) Bp[q * {width} + c] = from[c * {step}l + q];")
         return out
 
-    def _base(self, o: Operand, names: dict[Var, Ix]) -> str:
+    def _base(self, o: Operand, names: dict[Var, Ix], m: Matmul) -> str:
+        """Where an operand begins at some positions, at the first step of the depth that is summed."""
         assert o.base is not None and o.address is not None
-        return f"({self.reads[o.base]} + ({text(substitute(o.address, names))}))"
+        at = text(substitute(o.address, {**names, **{v: Ix() for v in m.depth}}))
+        return f"({self.reads[o.base]} + ({at}){f' + kb * {o.stride(m.depth[0])}l' if self.steps < m.sizes[2] else ''})"
 
     def _head(self) -> str:
         parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]

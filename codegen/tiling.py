@@ -74,12 +74,12 @@ class Tile:
 
 
 @lru_cache(maxsize=4096)
-def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, uneven: bool = True) -> Tile:
+def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, uneven: bool = True, most: int = 14) -> Tile:
     """The tile that wastes least: rows in tiles of equal sizes or, if ``uneven``, of two sizes; columns as whole lines where lines are short.
-    Tiles are wider than 4 vectors where rows are few.
+    Tiles are wider than 4 vectors where rows are few. most: rows.
     """
     best, found = math.inf, Tile(1, 1, 1, min(x, lanes))
-    for mr_max in range(14 if accumulators >= 28 else 6, 0, -1):
+    for mr_max in range(min(most, 14 if accumulators >= 28 else 6), 0, -1):
         tiles = -(-rows // mr_max)
         mr = -(-rows // tiles)
         full = rows - tiles * (mr - 1) if uneven else tiles
