@@ -138,6 +138,13 @@ def test_child_processes(method: str, tmp_path: Path) -> None:
     assert done.stdout.replace("np.float32(", "").replace(".0)", ".0") == "[('1.9.1', 2.0), ('1.9.1', 3.0)]\n", done.stderr
 
 
+def test_what_programs_find_around_an_import(tmp_path: Path) -> None:
+    """sys.modules has mxnet when a program imported it, not before; multiprocessing has its pool."""
+    script = tmp_path / "around.py"
+    script.write_text("import multiprocessing, sys\nbefore = 'mxnet' in sys.modules\nimport mxnet\nprint(before, 'mxnet' in sys.modules, multiprocessing.pool.__name__)\n")
+    assert run("-m", "hybrid.as_mxnet", str(script), cwd=tmp_path).stdout == "False True multiprocessing.pool\n"
+
+
 @pytest.fixture
 def real(tmp_path: Path) -> Path:
     """A folder with a package mxnet of another maker, which says when its parts are imported."""

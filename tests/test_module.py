@@ -189,3 +189,18 @@ def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
     with pytest.raises(HybridError, match="x.states"):
         mod.load_optimizer_states(tmp_path / "x.states")
     assert len(trained(epochs=1, force_rebind=True)[0].output_shapes) == 1
+
+
+def test_what_programs_reach_below_the_interface() -> None:
+    """Names of MXNet's modules that translation toolkits use: parameters that stay fixed, gradients by the names of arguments."""
+    def network(key: int) -> Any:
+        y = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
+        return sym.SoftmaxOutput(y, name="softmax"), ("data",), ("softmax_label",)
+    mod = mx.mod.BucketingModule(network, default_bucket_key=3, fixed_param_names=["fc_bias"])
+    mod.bind([("data", (4, 3))], [("softmax_label", (4,))])
+    mod.init_params()
+    assert mod._fixed_param_names == ["fc_bias"]
+    group = mod._curr_module._exec_group
+    by_name = {name: grad is not None for name, grad in zip(group.arg_names, group.execs[0].grad_arrays)}
+    assert by_name == {"data": False, "fc_weight": True, "fc_bias": False, "softmax_label": False}
+    assert mod._curr_module._optimizer is None

@@ -315,3 +315,16 @@ def test_devices_must_agree() -> None:
     b.initialize(ctx=cpu(1))
     with pytest.raises(HybridError, match="same devices"):
         gluon.Trainer({**a.collect_params(), **b.collect_params()}, "sgd")
+
+
+def test_programs_that_write_the_states_themselves() -> None:
+    """As MXNet's Trainer.save_states does, with the names that it uses."""
+    net = nn.Dense(2)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "adam")
+    assert [p.name for p in trainer._params_to_init] == [net.weight.name] and not trainer._kv_initialized
+    net(nd.ones((1, 3)))
+    trainer._init_kvstore()
+    trainer._init_params()
+    assert trainer._kv_initialized and trainer._params_to_init == [] and not trainer._update_on_kvstore
+    assert isinstance(trainer._updaters[0].get_states(dump_optimizer=False), bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import importlib
 import importlib.machinery
 import importlib.util
+import multiprocessing.pool                               # noqa: F401  importing MXNet brings it: programs name it and import multiprocessing alone
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -168,8 +169,7 @@ def install() -> ModuleType:
         sys.meta_path.insert(0, _FINDER)                  # type: ignore[arg-type]
         sys.path.insert(0, _SHIM)
         old_numpy.add()
-    top = sys.modules["mxnet"] = _top()
-    return top
+    return _top()                                         # sys.modules gets it when a program imports it: some look whether one did
 
 
 def remove() -> None:

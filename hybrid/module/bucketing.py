@@ -20,6 +20,7 @@ class BucketingModule(BaseModule):
         if default_bucket_key is None:
             raise AttributeValueError("BucketingModule: give default_bucket_key, the key of the largest bucket")
         self._sym_gen, self._default_bucket_key = sym_gen, default_bucket_key
+        self._fixed_param_names = list(fixed_param_names or ())
         self._options = {"logger": logger, "context": context, "fixed_param_names": fixed_param_names, "state_names": state_names}
         self._buckets: dict[Any, Module] = {}
         self._curr_bucket_key = default_bucket_key

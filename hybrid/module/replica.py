@@ -24,6 +24,11 @@ class ExecutorGroup:
     data_names: list[str]
 
     @property
+    def arg_names(self) -> list[str]:
+        """Names of all arguments, as those of the executors' arrays."""
+        return self.replicas[0].symbol.list_arguments()
+
+    @property
     def execs(self) -> list[Executor]:
         """The executor of each device."""
         return [r.executor for r in self.replicas]

@@ -1,4 +1,6 @@
 """``mxnet`` in processes that were started by one where it means hybrid, and took over its sys.path."""
+import sys
+
 import hybrid.alias
 
-hybrid.alias.install()
+sys.modules[__name__] = hybrid.alias.install()
