@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Iterable, Sequence
 
 import numpy as np
@@ -23,6 +24,14 @@ class Refused(Exception):
     """This cannot be printed as vectors. ``members``: values that could be computed by kernels of their own instead."""
 
     members: frozenset[Node] = frozenset()
+
+
+@dataclass
+class LaneLoop:
+    """A loop over a lane variable: the template of its body, and how many vectors a turn does."""
+    lane: Var
+    lines: list[str]
+    unroll: int
 
 
 def support(lanes: int, sources: Sequence[str] = ()) -> str:
@@ -77,16 +86,16 @@ def beside(v: Var, lines: list[str], lanes: int, unroll: int) -> list[str] | Non
     return out
 
 
-def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "") -> list[str]:
-    """All turns of a lane variable: whole groups of vectors, then single vectors, then what is left; once: pragma of what is left."""
+def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "", start: int = 0) -> list[str]:
+    """All turns of a lane variable from ``start`` on: whole groups of vectors, then single vectors, then what is left; once: pragma of what is left."""
     step = lanes * unroll
     whole, n = v.extent // step * step, v.extent
     out: list[str] = []
-    together = beside(v, lines, lanes, unroll) if whole and any("for (" in line for line in lines) else None
+    together = beside(v, lines, lanes, unroll) if whole > start and any("for (" in line for line in lines) else None
     if together is not None:
-        out += [*([pragma] if pragma else []), f"for (long {v.name} = 0; {v.name} < {whole}; {v.name} += {step}) {{", *("  " + s for s in together), "}"]
-    elif whole:
-        out += [*([pragma] if pragma else []), f"for (long {v.name}_b = 0; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
+        out += [*([pragma] if pragma else []), f"for (long {v.name} = {start}; {v.name} < {whole}; {v.name} += {step}) {{", *("  " + s for s in together), "}"]
+    elif whole > start:
+        out += [*([pragma] if pragma else []), f"for (long {v.name}_b = {start}; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
         for q in range(unroll):
             out += [f"  {{ const long {v.name} = {v.name}_b + {q * lanes};", *("    " + s for s in copies(lines, q)), "  }"]
         out.append("}")

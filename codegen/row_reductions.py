@@ -6,7 +6,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, serial_reduce
-from .lanes import F32, Refused, lane_loop
+from .lanes import F32, LaneLoop, Refused, lane_loop
 from .vector import VectorEmitter, better, planned
 
 
@@ -51,6 +51,9 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     body = lane_loop(lane, inner.lines, e.width, unroll)
     for depth in reversed(range(len(r.loops) - 1)):
         body = loop_nest([r.loops[depth]], [*blocks[depth + 1].lines, *body])
+    begin = len(block.lines) + len(out)
+    if len(r.loops) == 1:
+        e.loops.append((block, begin, begin + len(body), LaneLoop(lane, inner.lines, unroll)))
     block.lines += [*out, *body, *_joined(e, r, name, unroll)]
     e.defined[name] = block
     e.ready |= set(e.kept) - before

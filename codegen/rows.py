@@ -9,8 +9,9 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
-from .lanes import F32, Refused, lane_loop
+from .lanes import F32, LaneLoop, Refused, lane_loop
 from .row_reductions import reduce_row
+from .row_stages import in_stages
 from .vector import FAR, NEAR, VectorEmitter
 from .vector_forms import heavy, one_plus
 
@@ -130,17 +131,41 @@ class _Rows:
         lane = None if self.single else next(v for v in loops if v in e.lanes)
         if self.single and not any("hy_v " in line for b in blocks for line in b.lines):
             raise Refused("no vectors")
-        body = blocks[-1].lines
+        body, staged = blocks[-1].lines, self._staged(e, blocks, loops, lane, work)
         for depth in reversed(range(len(loops))):
             v = loops[depth]
-            pragma = TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1 else ""
+            pragma = self._pragma(v, depth, work)
             if v is lane:
-                before = self._fetch(e, v, loops[depth + 1:]) if depth else []
-                body = before + lane_loop(v, body, self.width, self._copies(v, body), pragma, SINGLE if pragma == TEAM else "")
+                last = self._last(v, body)
+                fetch = self._fetch(e, v, loops[depth + 1:]) if depth else ""
+                before = [f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name} += 16) {fetch}"] if fetch else []
+                body = before + lane_loop(v, body, self.width, last.unroll, pragma, SINGLE if pragma == TEAM else "")
             else:
                 body = [*([pragma] if pragma else []), *loop_nest([v], body)]
+            if staged and depth == len(loops) - (1 if lane is None else 2):
+                body = staged
             body = [*blocks[depth].lines, *body]
         return body
+
+    def _pragma(self, v: Var, depth: int, work: int) -> str:
+        return TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1 else ""
+
+    def _last(self, lane: Var, body: list[str]) -> LaneLoop:
+        return LaneLoop(lane, body, self._copies(lane, body))
+
+    def _staged(self, e: VectorEmitter, blocks: list[Block], loops: list[Var], lane: Var | None, work: int) -> list[str] | None:
+        """The loop over rows with several under way; None where a row's loops are not of that form."""
+        depth = len(loops) - (1 if lane is None else 2)
+        if depth < 0 or lane is not None and (lane is not loops[-1] or lane in e.rows) or loops[depth] not in e.rows:
+            return None
+        row, block = loops[depth], blocks[depth + 1]
+        filled = self.k.root.nbytes >= FAR and not any("HYV_STREAM@(" in line for line in blocks[-1].lines)
+        if filled and self.k.root.nbytes > STREAM * 3 // 2:              # memory is the limit, and works best row by row
+            return None
+        last = None if lane is None else self._last(lane, blocks[-1].lines)
+        own = [(begin, end, loop) for at, begin, end, loop in e.loops if at is block]
+        fetch = self._fetch(e, lane, []) if lane is not None else ""
+        return in_stages(row, block.lines, own, last, self.width, fetch, self._pragma(row, depth, work), any(n.nbytes >= FAR for n in self.args), filled)
 
     def _copies(self, lane: Var, body: list[str]) -> int:
         """Vectors that are computed in one turn: two, or as many as go down the columns of a reduction together."""
@@ -159,19 +184,18 @@ class _Rows:
         at = linear(self.k.root.shape, place)
         return lane is not None and lane.extent % 16 == 0 and not at.const % 16 and all(atom == lane or not c % 16 for atom, c in at.terms)
 
-    def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> list[str]:
-        """Ask for the cache lines of a row of a large result that nothing was written to while the row was read: all at once
+    def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> str:
+        """A statement that asks for a cache line of a row of a large result that nothing was written to while the row was read: all at once
         they come sooner than one by one (LayerNorm: 0.7 of the time).
         """
         root = self.k.root
         if (not self.k.hoisted or root.nbytes < FAR or not 2 * 64 <= lane.extent * 4 <= NEAR or self.names[root] in e.keep.values()
                 or self.stream and self._on_lines(self.place, lane)):
-            return []
+            return ""
         place = linear(root.shape, self.place)
         if variables(place) & set(after):                    # lanes are rows: a row's elements are no neighbours
-            return []
-        at = text(place)
-        return [f"for (long {lane.name} = 0; {lane.name} < {lane.extent}; {lane.name} += 16) __builtin_prefetch({self.names[root]} + {at}, 1);"]
+            return ""
+        return f"__builtin_prefetch({self.names[root]} + {text(place)}, 1);"
 
 
 def _pays(k: Kernel) -> bool:

@@ -17,8 +17,8 @@ from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
-from .lanes import F32, Refused
-from .vector_forms import COMPARE, LOGIC, SPELL, below_its_maximum, common, limited, scaled, shifted
+from .lanes import F32, LaneLoop, Refused
+from .vector_forms import COMPARE, LOGIC, SPELL, at_least_one, below_its_maximum, common, limited, scaled, shifted
 
 TAPS = 32                       # elements up to which a search is written out
 FAR = 1 << 20                   # bytes of an array whose cache lines are not in a core's own caches when they are read or written
@@ -52,6 +52,7 @@ class VectorEmitter(Emitter):
     one_plus: dict[Node, tuple[Node | None, Node]] = field(default_factory=dict)        # vector_forms.one_plus
     read_in: dict[Node, set[Var]] = field(default_factory=dict)  # loops of a row in which an array in memory is read
     loads: list[tuple[Node, Ix]] = field(default_factory=list)   # every vector read from memory, and where
+    loops: list[tuple[Block, int, int, LaneLoop]] = field(default_factory=list)    # loops of reductions to one number, and their lines in a block
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -74,11 +75,16 @@ class VectorEmitter(Emitter):
         self.defined[name] = block
         return name
 
-    def ratio(self, a: str, by: str, block: Block) -> str:
-        """a / by, one rounding more: a product where ``by`` is one number for many elements."""
+    def ratio(self, a: str, by: str, block: Block, plain: bool = False) -> str:
+        """a / by, one rounding more: a product where ``by`` is one number for many elements. plain: whether 1 / by is a normal number."""
         home = self.defined.get(by)
         if home is None or by in self.kind or home is block:
             return f"({self.floats(a)} / {self.floats(by)})"
+        if by not in self.inverse and plain:
+            self.inverse[by] = scale = self.name("s")
+            home.lines.append(f"const float {scale} = 1.0f / {by};")
+        if plain:
+            return f"({self.floats(a)} * HYV_B({self.inverse[by]}))"
         if by not in self.inverse:
             self.inverse[by] = scale = self.name("s")
             home.lines.append(f"const float {scale} = hy_scale({by}), {scale}r = 1.0f / ({by} * {scale});")
@@ -168,7 +174,7 @@ class VectorEmitter(Emitter):
         loops = self.read_in.setdefault(n, set())
         step = max((coefficient(at, v) or 0 for v in self.rows), default=0)
         if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * 4 <= NEAR:
-            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step * (2 if step * 4 <= NEAR // 2 else 1)});")
+            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step} * {2 if step * 4 <= NEAR // 2 else 1});")
         loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:
@@ -250,7 +256,7 @@ class VectorEmitter(Emitter):
         if fn == "where":
             return self._chosen(args, block)
         if fn == "div":
-            return self.bind(block, "v", self.ratio(args[0], args[1], block))
+            return self.bind(block, "v", self.ratio(args[0], args[1], block, at_least_one(n.args[1])))
         if fn == "exp" and below_its_maximum(n.args[0]):
             return self.bind(block, "v", f"hyv_exp_below({self.floats(args[0])})")
         return self.bind(block, "v", SPELL[fn].format(*(self.floats(a) for a in args)))

@@ -114,6 +114,18 @@ def below_its_maximum(n: Node) -> bool:
     return m.prim == "reduce" and m.attrs["op"] == "max" and m.args[0] is x
 
 
+def at_least_one(n: Node) -> bool:
+    """Whether a value is a sum of exponentials of what is below its maximum, which is one of them: softmax's divisor is 1 or more, or NaN."""
+    while n.prim in ("expand", "reshape"):
+        n = n.args[0]
+    if n.prim != "reduce" or n.attrs["op"] != "sum" or n.args[0].prim != "map" or n.args[0].attrs["fn"] != "exp" or not below_its_maximum(n.args[0].args[0]):
+        return False
+    m = n.args[0].args[0].args[1]
+    while m.prim != "reduce":
+        m = m.args[0]
+    return bool(m.attrs["axes"] == n.attrs["axes"])
+
+
 def limited(n: Node) -> str | None:
     """The macro for a value that is limited by a constant (clip): where(x < c, c, x), and where(x > d, d, that) for c <= d."""
     condition, bound, value = n.args

@@ -1,0 +1,70 @@
+"""Row kernels in C with several rows under way (codegen/row_stages.py): the same bits as row by row, whatever lies in the rows beside."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import nd
+from hybrid.codegen import rows
+from hybrid.codegen.row_stages import in_stages
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "softmax": lambda x: nd.softmax(x),
+    "log_softmax": lambda x: nd.log_softmax(x),
+    "layer_norm": lambda x: nd.LayerNorm(x, nd.ones((x.shape[-1],)) * 2, nd.ones((x.shape[-1],))),
+    "log_sum_exp": lambda x: nd.log(nd.sum(nd.exp(nd.broadcast_sub(x, nd.max(x, axis=-1, keepdims=True))), axis=-1)),
+    "gated": lambda x: nd.sigmoid(x) * nd.sum(x * nd.sigmoid(x), axis=-1, keepdims=True),
+    "normalized": lambda x: nd.L2Normalization(x),
+    "masked": lambda x: nd.softmax(nd.where(x > 0, x, nd.ones_like(x) * -1e9)),
+}
+
+
+def hybridized(x: Any, *forms: str) -> tuple[list[np.ndarray], str]:
+    compiled = mx.hybridize(lambda x: [FORMS[f](x * i) for i, f in enumerate(forms, 1)])          # nothing that two of them share
+    out = [y.asnumpy() for y in compiled(x)]
+    return out, compiled.report().source
+
+
+def some(rows_: int, width: int) -> np.ndarray:
+    x = np.random.default_rng(rows_ * width).standard_normal((rows_, width)).astype("float32") * 5
+    x[1, width // 2], x[2] = np.nan, -np.inf
+    x[3, 0] = np.inf
+    return x
+
+
+@pytest.mark.parametrize("width", [17, 63, 65, 257])
+def test_rows_under_way_are_those_done_one_by_one(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = nd.array(some(11, width))
+    staged, source = hybridized(x, *FORMS)
+    monkeypatch.setattr(rows, "in_stages", lambda *_: None)
+    plain, other = hybridized(x, *FORMS)
+    for name, got, want in zip(FORMS, staged, plain):
+        np.testing.assert_array_equal(got, want, err_msg=name)
+    assert "t_ < to_" not in other
+    if width > 32 and "hy_v " in source:
+        assert source.count(") {\n        for (long b_") >= len(FORMS) - 2, source
+
+
+def test_a_row_is_the_same_wherever_threads_part_them() -> None:
+    x = np.tile(some(7, 200)[4:], (300, 1))
+    (out,), source = hybridized(nd.array(x), "softmax")
+    np.testing.assert_array_equal(out, np.tile(out[:3], (300, 1)))
+    assert "parts_" in source or "hy_v " not in source
+
+
+def test_what_is_not_of_the_form_is_left_alone() -> None:
+    assert in_stages(*_loop(["union { int a; } u;"])) is None
+    assert in_stages(*_loop([])) is not None
+
+
+def _loop(first: list[str]) -> Any:
+    from hybrid.codegen.lanes import LaneLoop
+    from hybrid.ir.index import Var
+    lane, last = Var("r1", 64), Var("i1", 64)
+    lines = [*first, "hy_v a1_0 = HYV_B(0.0f);", "for (...)", "const float a1 = hyv_sum(a1_0);"]
+    begin = len(first) + 1
+    return (Var("i0", 9), lines, [(begin, begin + 1, LaneLoop(lane, ["a1@ += HYV_LOAD@(p1 + r1 + i0 * 64);"], 1))],
+            LaneLoop(last, ["HYV_STORE@(p0 + i1 + i0 * 64, hyv_exp(HYV_B(a1)));"], 1), 16, "", "", False, False)
