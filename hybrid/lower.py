@@ -1,7 +1,7 @@
 """From the operator graph to a program of primitives."""
 from __future__ import annotations
 
-from typing import Any, Collection, Sequence
+from typing import Any, Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from .symnode import SymNode, effective, in_order, known
 @collector.waits
 def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[SymNode] = ()) -> tuple[Program, int]:
     """A program whose inputs are the variables ``inputs`` in order, then (if operators draw random numbers) the random key.
-    Returns it with the number of draws. Shapes and dtypes of the variables must be known. also: operators whose states
-    change although no output may need them.
+    Returns it with the number of draws. Shapes and dtypes of the variables must be known. also: operators that change states or
+    draw random numbers, as they do in eager calls, although no output may need them.
     """
     leaves = []
     for i, n in enumerate(inputs):
@@ -29,7 +29,7 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[Sy
     missing = next((n for n in order if n.opdef is None and (id(n), 0) not in value), None)
     if missing is not None:
         raise AttributeValueError(f"the graph's variable {missing.name!r} is none of the inputs: {', '.join(m.name for m in inputs)}")
-    first, draws = draws_of(order, train)
+    first, draws = draws_of({id(n): n for n in [*order, *also]}.values(), train)
     key = ir.input(len(leaves), (2,), np.uint32) if draws else None
     found = lower_nodes(order, value, train, key, first, {id(n) for n in inputs})
     slots = {id(n): i for i, n in enumerate(inputs)}
@@ -39,12 +39,12 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[Sy
 
 
 def _ordered(entries: Sequence[tuple[SymNode, int]], also: Sequence[SymNode], given: Collection[Any]) -> list[SymNode]:
-    """The nodes below the outputs and those of ``also`` that depend on given variables alone. Where several operators
+    """The nodes below the outputs, and those of ``also`` with states that depend on given variables alone. Where several operators
     read one state (a BatchNorm called twice), in the order in which they were made, so that it changes as in eager calls.
     """
     order = in_order(entries)
     reached = {id(n) for n in order}
-    left = [(n, 0) for n in also if id(n) not in reached]
+    left = [(n, 0) for n in also if id(n) not in reached and n.opdef.aux]                            # type: ignore[union-attr]
     left = [e for e in left if all(n.opdef is not None or (id(n), 0) in given for n in in_order([e]))]
     order = in_order([*entries, *left]) if left else order
     states = {id(n.inputs[i][0]) for n in order if n.opdef is not None for i in n.opdef.states(n.attrs, len(n.inputs))}      # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def _ordered(entries: Sequence[tuple[SymNode, int]], also: Sequence[SymNode], gi
     return sorted(order, key=lambda n: n.serial) if len(reads) > len(states) else order
 
 
-def draws_of(order: Sequence[SymNode], train: bool) -> tuple[dict[int, int], int]:
+def draws_of(order: Iterable[SymNode], train: bool) -> tuple[dict[int, int], int]:
     """The number of each drawing operator's first draw, by id, in the order in which the operators were made; and how many there are."""
     first, count = {}, 0
     for n in sorted((n for n in order if n.opdef is not None), key=lambda n: n.serial):

@@ -257,7 +257,7 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     reverse = bool(kwargs.pop("reverse", False))
     if kwargs:
         raise TypeError(f"reshape has no {', '.join(map(repr, kwargs))}; it has shape and reverse")
-    if isinstance(self, NDArray) and not SCOPE.recording and not SCOPE.traces and self._data.flags.c_contiguous:
+    if isinstance(self, NDArray) and not (SCOPE.recording and self._ag is not None) and not SCOPE.traces and self._data.flags.c_contiguous:
         return wrap(self._data.reshape(mx_reshape(self.shape, new, reverse)), self._ctx, type(self))
     out = functions.resolve("nd", "reshape")(self, shape=new, **({"reverse": True} if reverse else {}))
     if isinstance(out, Symbol) and SCOPE.traces:              # as eagerly: a change of the result is a change of the source

@@ -293,7 +293,7 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
     if SCOPE.recording and SCOPE.traces:
         entries = [cut(e) for e in entries]
     node = SymNode(d, name, a, [e for e in entries if e is not None], {**names.notes(), **own_notes})
-    if d.aux and SCOPE.traces:
+    if SCOPE.traces and (d.aux or "key" in d.needs):
         SCOPE.traces[-1].stateful.append(node)
     count = d.num_visible(a)
     return Symbol([(node, k) for k in range(count)])

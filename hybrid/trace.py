@@ -40,7 +40,7 @@ class Trace:
         self.known: dict[int, Symbol] = {}
         self.places: dict[int, Any] = {}                # variables outside of the code that hold arrays, by id of the array
         self.made: dict[int, NDArray] = {}              # arrays that the traced code makes of constants: each call has its own
-        self.stateful: list[SymNode] = []               # operators that may change a state: they do, whether their results are used or not
+        self.stateful: list[SymNode] = []               # operators that may change a state or draw: they do, whether their results are used or not
         self.blocks: list[Any] = []                     # Blocks called meanwhile: what they do may depend on their attributes
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
         self.recording = SCOPE.recording                # whether the call as a whole is recorded

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Sequence
 
 from . import dtype as dt
+from . import ir
 from .array import NDArray
 from .errors import HybridError, user_location
 from .ir import Node
@@ -161,7 +162,9 @@ def attach_grad(value: Symbol, req: str = "write", stype: Any = None) -> None:
     number = next((i for i, (h, n) in enumerate(trace.handles) if h is value and h._one()[0] is n), None)
     if number is not None and request(trace.owner(number)) != "null":
         return
-    cut = create(find("BlockGrad"), [value], {}, None)
+    node, k = value._one()
+    leaf = len(trace.leaves) + 1                         # values that are equal are variables of their own
+    [cut] = inline("leaf", [value], lambda nodes: (ir.detach(nodes[0], leaf),), [node.info[k]])
     node = cut._one()[0]
     node.recorded = True
     value.entries = list(cut.entries)

@@ -60,6 +60,20 @@ def test_random_operators_follow_the_seed() -> None:
     same([g(x), g(x)], want)
 
 
+@pytest.mark.parametrize("last", [True, False], ids=["a used one after it", "none used"])
+def test_draws_that_are_not_used_are_drawn(last: bool) -> None:
+    def f(x: Any) -> Any:
+        nd.Dropout(x, p=0.5)
+        nd.random.normal(shape=(2, 3))
+        return nd.Dropout(x, p=0.5) if last else x * 2
+    x, found = nd.ones((4, 5)), []
+    for g in (f, mx.hybridize(f)):
+        mx.random.seed(3)
+        with autograd.train_mode():
+            found.append([g(x), g(x), nd.random.uniform(shape=(3,))])
+    same(*found)
+
+
 @pytest.mark.parametrize("scope", [autograd.train_mode, autograd.record])
 def test_batchnorm_updates_statistics(scope: Any) -> None:
     def build() -> Any:

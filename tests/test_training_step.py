@@ -148,6 +148,22 @@ def test_attach_grad_and_grad_of_traced_values() -> None:
         np.testing.assert_allclose(c.asnumpy(), e.asnumpy(), rtol=1e-6)
 
 
+def test_equal_values_with_attach_grad_are_variables_of_their_own() -> None:
+    def f(a: Any) -> Any:
+        first, second, moved = nd.zeros((2,)), nd.zeros((2,)), a + 1
+        last = moved.copy()
+        for leaf in (first, second, last):
+            leaf.attach_grad()
+        with autograd.record():
+            y = (a * first + 2 * second + nd.exp(moved) * last).sum()
+        y.backward()
+        return first.grad, second.grad, last.grad
+    x = nd.array([1.0, 3.0])
+    for e, c, want in zip(f(x), mx.hybridize(f)(x), ([1, 3], [2, 2], np.exp([2, 4])), strict=True):
+        np.testing.assert_allclose(e.asnumpy(), want, rtol=1e-6)
+        np.testing.assert_allclose(c.asnumpy(), want, rtol=1e-6)
+
+
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_gradients_stop_at_pause_and_detach(compiled: bool) -> None:
     x = nd.array([2.0, 3.0])

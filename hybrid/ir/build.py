@@ -179,9 +179,9 @@ def bitcast(x: Node, dtype: Any) -> Node:
     return x if x.dtype == np.dtype(dtype) else make("bitcast", (x,), dtype=_dtype_name(np.dtype(dtype)))
 
 
-def detach(x: Node) -> Node:
-    """x, through which no gradient flows."""
-    return make("detach", (x,))
+def detach(x: Node, leaf: int = 0) -> Node:
+    """x, through which no gradient flows. Nodes of different ``leaf`` are variables of their own where their values are equal."""
+    return make("detach", (x,), leaf=leaf) if leaf else make("detach", (x,))
 
 
 def with_grad(value: Node, inputs: Sequence[Node], name: str, attrs: Any = ()) -> Node:
