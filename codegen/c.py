@@ -3,19 +3,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Callable, Sequence
+from typing import TYPE_CHECKING, Callable, Sequence
 
 import numpy as np
 
 from hybrid import collector
 from hybrid.ir import Node
-from hybrid.ir.access import Index
+from hybrid.ir.access import MOVEMENT, Index
 from hybrid.ir.index import Ix, Var, var
-from hybrid.ir.kernel import Kernel
+from hybrid.ir.kernel import Kernel, every
 from hybrid.kernels import text as kernel_text
 from hybrid.passes.together import Group
 
-from . import across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort
 from .contraction import Contraction, sum_dtype, supported
 from .helpers import share_helpers
 from .needed import needed
@@ -24,9 +23,17 @@ from .shared import LARGE, share, units
 from .tiling import Alone, Choose, Target
 from .dialect import C, is_half
 from .emit import Block, Emitter, loop_nest
+from .lanes import F32
 from .lanes import support as vector_support
+from .later import Later
 from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, group_loops, loop_pragma, merged_axes, pointer_names, rename,
                     signature, store_side, work_of)
+
+if TYPE_CHECKING:
+    from . import across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort
+else:
+    across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort = map(Later, (
+        "across", "attention", "concat", "convolution", "packed", "packed_pool", "pairs", "pool", "rowcall", "rows", "running", "scan", "sort"))
 
 _HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"), ("c", "pool.h"))
 
@@ -135,7 +142,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if supported(k):
         def gathered() -> Printed:
             return print_contraction(k, name, target)
-        return convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)) or gathered()
+        found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)) if _has_windows(k) else None
+        return found or gathered()
     kind = k.kind
     if kind == "concat":
         return concat.print_concat(k, name)
@@ -153,6 +161,16 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     lanes = target.vector // 4
     return (packed_pool.print_pool(k, name, target) or pool.print_pool(k, name, lanes) or
             pairs.print_pairs(k, name, lanes) or across.print_across(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name))
+
+
+def _has_windows(k: Kernel) -> bool:
+    """Whether an operand of a product is made of windows, as those of convolutions and of their gradients are."""
+    assert k.dot is not None
+    operands = list(k.dot.args)
+    for n in operands:
+        if n.prim in MOVEMENT:
+            operands.append(n.args[0])
+    return any(n.prim == "window" for n in operands)
 
 
 ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does
@@ -188,12 +206,17 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
     return "\n".join(["void net(void **b) {", *lines, "}"])
 
 
+def _sorting(program: str) -> str:
+    """The text that sorting kernels call."""
+    return kernel_text("c", "sort.h") if "hy_key_" in program or "hy_sort(" in program else ""
+
+
 def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:
     """The text that stands before a program. dtypes: of its products' sums."""
-    if "turn_vfloat" in program and across.F32 not in dtypes:
-        dtypes = [*dtypes, across.F32]
+    if "turn_vfloat" in program and F32 not in dtypes:
+        dtypes = [*dtypes, F32]
     parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
-             vector_support(target.vector // 4, [program]) if vectors else "", sort.support([program])]
+             vector_support(target.vector // 4, [program]) if vectors else "", _sorting(program)]
     parts += [_REDUCTION.format(name=name, sign=sign) for name, sign in (("hy_max", "-"), ("hy_min", "")) if f"({name}:" in program]
     return needed("\n".join(parts), program) + "\n"
 
@@ -218,11 +241,12 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     teams = [in_team(g) for g in groups]
     shared, printed = share_helpers(share([print_in_team(k, f"k{k.number}", target) if team else print_kernel(k, f"k{k.number}", target)
                                            for team, g in zip(teams, groups) for k in g.kernels]))
-    kernels = list(scan.every([k for g in groups for k in g.kernels]))
+    kernels = list(every([k for g in groups for k in g.kernels]))
+    own = [k for k in kernels if k.root.prim == "rows"]
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
     net = around(print_net(calls, pointer, scratch, optional))
     large = sum(len(p.source) for p in (*shared, *printed)) + len(net) >= LARGE
-    program = "\n".join([rowcall.support(kernels, C), *([units([*shared, *printed], net)] if large else [*(p.source for p in (*shared, *printed) if p.source), net])])
+    program = "\n".join([rowcall.support(own, C) if own else "", *([units([*shared, *printed], net)] if large else [*(p.source for p in (*shared, *printed) if p.source), net])])
     return _before(program, dtypes, target, any(p.vectors for p in printed)) + program, max((p.scratch for p in printed), default=0)

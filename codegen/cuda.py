@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Sequence
 
 from hybrid.ir import Node
-from hybrid.ir.kernel import Kernel
+from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.together import Group
 
-from . import rowcall, scan, scan_cuda, sort
+from . import rowcall, scan_cuda, sort
 from .cuda_contraction import FEW, print_contraction
 from .cuda_flat import print_concat, print_flat, print_moves
 from .cuda_many import MOST_POINTERS, print_many
@@ -73,5 +73,5 @@ def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = 
     kernels = [k for g in groups for k in g.kernels]
     printed = [_print_group([k for k in g.kernels if k.root.size]) for g in groups if any(k.root.size for k in g.kernels)]
     printed += print_moves(moves)
-    return CudaText(HEADER + rowcall.support(list(scan.every(kernels)), CUDA) + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
+    return CudaText(HEADER + rowcall.support(list(every(kernels)), CUDA) + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
                     max((p.scratch for p in printed), default=0))

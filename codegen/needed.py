@@ -4,8 +4,8 @@ for every program, which takes it longer than to compile a small kernel.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 _FUNCTION = re.compile(r"(?:HY_FN|HYBRID_PHILOX_FN) [^()]*?(\w+)\(")
 _MACRO = re.compile(r"#define (\w+)")
@@ -14,12 +14,11 @@ _WORD = re.compile(r"[A-Za-z_]\w+")
 _ELSE = ("#else", "#elif")
 
 
-@dataclass(frozen=True)
-class _Piece:
-    """Some lines, the name that they give a meaning (None: they stay), and the words in them; comments before them go where they go."""
+class _Piece(NamedTuple):
+    """Some lines, the name that they give a meaning (None: they stay), and the other pieces' names in them; comments before them go where they go."""
     text: str
     name: str | None
-    words: frozenset[str]
+    uses: tuple[str, ...]
 
 
 def _end(lines: list[str], at: int) -> int:
@@ -53,21 +52,23 @@ def _comment(lines: list[str], at: int) -> int:
 @lru_cache(maxsize=16)
 def _pieces(text: str) -> tuple[_Piece, ...]:
     lines = text.split("\n")
-    out: list[_Piece] = []
+    found: list[tuple[int, int, int, str | None]] = []             # first line, that of code, end, name
     at = begin = 0
     while at < len(lines):
         code = _comment(lines, at)
         if code > at and code < len(lines) and lines[code].strip():
             at = code                                            # belongs to what follows
             continue
-        found = _FUNCTION.match(lines[at]) or _MACRO.match(lines[at])
+        given = _FUNCTION.match(lines[at]) or _MACRO.match(lines[at])
         made = _MADE.match(lines[at])
-        end = code if code > at else _end(lines, at) if found else at + 1
-        words = frozenset(w for line in lines[at:end] if code == at for w in _WORD.findall(line.split("//")[0]))
-        name = found[1] if found else made[1] if made else None
-        out.append(_Piece("\n".join(lines[begin:end]), name, words))
+        end = code if code > at else _end(lines, at) if given else at + 1
+        found.append((begin, max(at, code), end, given[1] if given else made[1] if made else None))
         at = begin = end
-    return tuple(out)
+    names = {name: name for *_, name in found if name is not None}
+
+    def uses(begin: int, end: int) -> tuple[str, ...]:
+        return tuple({names[w] for line in lines[begin:end] for w in _WORD.findall(line.split("//")[0]) if w in names})
+    return tuple(_Piece("\n".join(lines[begin:end]), name, uses(code, end)) for begin, code, end, name in found)
 
 
 def needed(text: str, program: str) -> str:
@@ -75,10 +76,10 @@ def needed(text: str, program: str) -> str:
     pieces = _pieces(text)
     names = {p.name for p in pieces if p.name is not None}
     wanted = {name for name in names if name in program}         # more than are used, where one name is the beginning of another
-    fresh = set(wanted).union(*(p.words & names for p in pieces if p.name is None))
+    fresh = wanted.union(*(p.uses for p in pieces if p.name is None))
     wanted |= fresh
     while fresh:
-        used = set().union(*(p.words for p in pieces if p.name in fresh)) & names
+        used = set().union(*(p.uses for p in pieces if p.name in fresh))
         fresh = used - wanted
         wanted |= fresh
     return "\n".join(_without_empty([p.text for p in pieces if (p.name is None or p.name in wanted) and p.text.strip()]))

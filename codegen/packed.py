@@ -1,19 +1,26 @@
 """Which printer a packed convolution has, and what the layout pass may ask for."""
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Callable
+
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.layout import Blocking
 
 from .blocked import PIXELS, Direct, Packed
 from .tiling import Target
 from .loops import Printed
-from .packed_depthwise import Depthwise
-from .packed_pictures import Pictures
-from .packed_winograd import Winograd
 from .lanes import F32, Refused
+from .later import Later
 from .vector_forms import in_vectors
 
-FORMS: dict[str, type[Packed]] = {"direct": Direct, "winograd": Winograd, "winograd4": Winograd, "depthwise": Depthwise, "pictures": Pictures, "pictures_winograd": Pictures}
+if TYPE_CHECKING:
+    from . import packed_depthwise, packed_pictures, packed_winograd
+else:
+    packed_depthwise, packed_pictures, packed_winograd = map(Later, ("packed_depthwise", "packed_pictures", "packed_winograd"))
+
+FORMS: dict[str, Callable[[], type[Packed]]] = {
+    "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd, "winograd4": lambda: packed_winograd.Winograd,
+    "depthwise": lambda: packed_depthwise.Depthwise, "pictures": lambda: packed_pictures.Pictures, "pictures_winograd": lambda: packed_pictures.Pictures}
 SUMS = (10, 24)                 # of pictures, in registers: few registers, many
 
 
@@ -21,7 +28,7 @@ def print_packed(k: Kernel, name: str, target: Target) -> Printed:
     """C of a packed convolution."""
     assert k.dot is not None
     try:
-        return FORMS[k.dot.attrs["form"]](k, name, target).print()      # type: ignore[attr-defined]
+        return FORMS[k.dot.attrs["form"]]()(k, name, target).print()      # type: ignore[attr-defined]
     except Refused as err:
         err.members = frozenset(k.members) - {k.dot}
         raise

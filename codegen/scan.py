@@ -5,10 +5,10 @@ one of the two is the result's own memory, where the last step writes.
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable
 
 from hybrid.ir import Node
-from hybrid.ir.kernel import Kernel, strip_reshape
+from hybrid.ir.kernel import Kernel, every, strip_reshape
 from hybrid.ir.scan import STEPS, count_of, stacked
 
 from .dialect import C, PARALLEL
@@ -17,14 +17,6 @@ from .loops import Printed, pointer_names, signature, work_of
 ALIGN = 64
 PARTS = 8                       # of the steps of a loop that carries nothing, for threads: each with values of its own
 PARALLEL_WORK = 1 << 19         # additions of a step from which threads do different steps
-
-
-def every(kernels: Sequence[Kernel]) -> Iterator[Kernel]:
-    """Kernels, and those of the loops' bodies."""
-    for k in kernels:
-        yield k
-        if k.inner is not None:
-            yield from every(k.inner.fused.kernels)
 
 
 def _rounded(n: int) -> int:

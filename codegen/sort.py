@@ -4,13 +4,10 @@ network (Batcher 1968) over (key, index) pairs, which are all different, so that
 """
 from __future__ import annotations
 
-from typing import Iterable
-
 from hybrid import dtype as dt
 from hybrid.ir import Node
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel
-from hybrid.kernels import text as kernel_text
 
 from .cuda_pieces import Launch, PrintedCuda, emitter, function, names_of
 from .dialect import C, CUDA, PARALLEL
@@ -40,11 +37,6 @@ def _first(root: Node, x: str, y: str) -> str:
     down = root.attrs["descending"]
     nan = f" || {x if down else y} != {x if down else y}" if dt.is_float(root.args[0].dtype) else ""
     return f"({x} {'>=' if down else '<='} {y}{nan})"
-
-
-def support(sources: Iterable[str]) -> str:
-    """The text that sorting kernels call."""
-    return kernel_text("c", "sort.h") if any("hy_key_" in s or "hy_sort(" in s for s in sources) else ""
 
 
 def _ordered(root: Node, x: str) -> str:

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Iterator, Sequence
 
 from .access import Index
 from .index import Var
@@ -79,3 +79,11 @@ def strip_reshape(n: Node) -> Node:
     while n.prim == "reshape":
         n = n.args[0]
     return n
+
+
+def every(kernels: Sequence[Kernel]) -> Iterator[Kernel]:
+    """Kernels, and those of the loops' bodies."""
+    for k in kernels:
+        yield k
+        if k.inner is not None:
+            yield from every(k.inner.fused.kernels)

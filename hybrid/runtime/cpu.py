@@ -307,6 +307,7 @@ def compiled(program: Program) -> CpuProgram:
     made._take(_build(again()), again, begin)
     launcher.prepare()
     plans.keep(key, made.recipe)
+    buffers.trim()                                               # texts and plans
     return made
 
 

@@ -32,10 +32,18 @@ def _build() -> Any:
     return _launcher(so) if so is not None else None
 
 
-def _compiled() -> Path | None:
+def _headers() -> Path:
+    """The folder of Python's headers: where most systems have them, else what ``sysconfig`` says, whose tables take a megabyte."""
+    usual = Path(sys.base_prefix, "include", f"python{sys.version_info[0]}.{sys.version_info[1]}{getattr(sys, 'abiflags', '')}")
+    if (usual / "Python.h").exists():
+        return usual
     with forking.IMPORTS:
-        import sysconfig                                 # noqa: PLC0415  slow to load, and needed only where nothing was compiled yet
-        headers = Path(sysconfig.get_paths()["include"])         # loads more
+        import sysconfig                                 # noqa: PLC0415
+        return Path(sysconfig.get_paths()["include"])            # loads more
+
+
+def _compiled() -> Path | None:
+    headers = _headers()
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
         return None
     include = (f"-I{headers}", f"-I{np.get_include()}")

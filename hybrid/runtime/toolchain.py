@@ -12,14 +12,11 @@ import threading
 import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Callable
+from typing import Callable
 
 from .. import forking
 from ..errors import CompileError
 from . import cache
-
-if TYPE_CHECKING:
-    import subprocess
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-Werror=implicit-function-declaration")
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
@@ -89,14 +86,45 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
     return answer
 
 
-def _ask(command: list[str], text: str = "") -> "subprocess.CompletedProcess[str]":
-    """A short run of the compiler. CompileError where it is no program."""
-    with forking.IMPORTS:
-        import subprocess                                # noqa: PLC0415  loads only where something is compiled
-    try:
-        return subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+def _start(command: list[str], stream: int = 2) -> tuple[int, int]:
+    """Start a program: its process, and a pipe with what it writes to a stream. CompileError where it is no program.
+
+    ``subprocess`` does more, and takes a quarter of a megabyte.
+    """
+    read, write = os.pipe()
+    nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
+    try:                                                 # the pipe first: it may be one of the first three itself
+        return os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, write, stream), *nothing]), read
     except OSError as err:
+        os.close(read)
         raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err
+    finally:
+        os.close(write)
+
+
+def _ended(process: int) -> int:
+    """Wait for a process: its status, negative where a signal ended it."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    except ChildProcessError:                            # somebody ignores SIGCHLD: the status is lost
+        return 0
+
+
+def _said(pipe: int) -> str:
+    """All that comes from a pipe."""
+    with open(pipe, "rb", closefd=False) as f:
+        return f.read().decode(errors="replace")
+
+
+def _ask(command: list[str]) -> tuple[int, str]:
+    """A short run of the compiler: its status, and what it prints."""
+    process, pipe = _start(command, 1)
+    try:
+        text = _said(pipe)
+    finally:
+        os.close(pipe)
+        status = _ended(process)
+    return status, text
 
 
 @lru_cache(maxsize=8)
@@ -106,8 +134,8 @@ def compiler_version(cc: str) -> str:
 
 
 def _version(cc: str) -> str:
-    out = _ask([cc, "--version"])
-    return f"{cc} {out.stdout.splitlines()[0] if out.stdout else ''}"
+    lines = _ask([cc, "--version"])[1].splitlines()
+    return f"{cc} {lines[0] if lines else ''}"
 
 
 @lru_cache(maxsize=8)
@@ -118,7 +146,7 @@ def machine_flags(cc: str) -> tuple[str, ...]:
 
 def _takes_all(cc: str) -> bool:
     """Whether a compiler is one that is known to take all flags: GCC from 9 on, for Linux on usual processors."""
-    said = _ask([cc, "--version"]).stdout
+    said = _ask([cc, "--version"])[1]
     version = re.match(r".* (\d+)\.\d+\.\d+\b", said)
     return sys.platform == "linux" and _machine() in ("x86_64", "aarch64") and FSF in said and version is not None and int(version[1]) >= 9
 
@@ -141,7 +169,8 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
 
 def _accepts(cc: str, flags: list[str]) -> bool:
     with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
-        return _ask([cc, *flags, "-Werror", "-shared", "-fPIC", "-x", "c", "-", "-o", f"{d}/x.so"], "int x;").returncode == 0
+        Path(d, "x.c").write_text("int x;")
+        return _ask([cc, *flags, "-Werror", "-shared", "-fPIC", f"{d}/x.c", "-o", f"{d}/x.so"])[0] == 0
 
 
 def is_clang() -> bool:
@@ -244,21 +273,23 @@ def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path, folder: str
     return runs, [cc, *flags, *objects, "-o", f"{folder}/net.so", *libraries]
 
 
-def _run(commands: list[list[str]], c: Path) -> None:
-    """Run them at the same time. CompileError with what the first says that fails."""
-    with forking.IMPORTS:
-        import subprocess                                # noqa: PLC0415
-    runs: list[subprocess.Popen[str]] = []
+def _run(commands: list[list[str]], c: Path) -> str:
+    """Run them at the same time: what they say. CompileError with what the first says that fails."""
+    runs: list[tuple[int, int]] = []
+    said, status = [], []
     try:
         for command in commands:
-            runs.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
-        said = [run.communicate()[1] for run in runs]
+            runs.append(_start(command))
+        for process, pipe in runs:
+            said.append(_said(pipe))
+            status.append(_ended(process))
     finally:
-        for run in runs:
-            if run.poll() is None:                       # interrupted
-                run.kill()
-                run.wait()
-    wrong = next(((text, run.returncode) for run, text in zip(runs, said) if run.returncode), None)
+        for process, _ in runs[len(status):]:            # interrupted
+            os.kill(process, 9)
+            _ended(process)
+        for _, pipe in runs:
+            os.close(pipe)
+    wrong = next(((text, code) for text, code in zip(said, status) if code), None)
     if wrong is not None:
         text, code = wrong
         if any(full in text for full in ("No space left on device", "File size limit exceeded")):
@@ -266,18 +297,19 @@ def _run(commands: list[list[str]], c: Path) -> None:
                           "Set TMPDIR to a folder that can be written.")
         silent = f"It said nothing and ended with status {code}" + (" (killed: is there too little memory?)" if code == -9 else "")
         raise CompileError(f"{commands[0][0]} refused the generated program {c}:\n{text[-4000:].strip() or silent}")
+    return "".join(said)
 
 
 def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
     c = cache.write(c, source.encode())
     with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
         runs, link = _commands(cc, flags, source, c, d)
-        _run(runs, c)
+        said = _run(runs, c)
         if link is not None:
-            _run([link], c)
+            said += _run([link], c)
         out = Path(d) / "net.so"
         if not out.is_file():
-            raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C compiler?")
+            raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C compiler?\n{said[-4000:].strip()}".rstrip())
         content = out.read_bytes()
         so = cache.write(so, content)
         cache.write(so.with_suffix(".txt"), _sum(content).encode())
