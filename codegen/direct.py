@@ -14,7 +14,7 @@ from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from . import image
+from . import image, local
 from .tiling import PARALLEL_WORK, Target, decode
 from .dialect import C, PARALLEL
 from .emit import Block
@@ -23,7 +23,7 @@ from .operand import Matmul, matmul, root_index
 from .lanes import F32, Refused, lane_loop
 from .vector import VectorEmitter
 
-STACK_IMAGE = 1 << 18          # bytes of a picture kept on a thread's stack
+OWN_IMAGE = 1 << 18            # bytes of a picture that each thread has for itself
 UNROLL = 32                     # depth up to which a filter is written out
 
 
@@ -192,16 +192,16 @@ class Direct:
         count = math.prod(v.extent for v in self.outer)
         work = count * math.prod(v.extent for v in self.rest) * self.rows.extent * self.x.extent * (self.y.extent if self.y else 1) * self.depth
         parallel = work >= PARALLEL_WORK
-        own = parallel and count > 1 and (self.image is None or self.image.nbytes <= STACK_IMAGE)      # each thread its own pictures
+        own = parallel and count > 1 and (self.image is None or self.image.nbytes <= OWN_IMAGE)      # each thread its own pictures
         head = [f"static void {self.name}({', '.join(self._parameters())}) {{"]
-        loop, local = self._outer_loops(own)
+        loop, before = self._outer_loops(own)
         filled: list[str] = []
         if self.image is not None:
             border, inside = image.fill(self.image, "image", self.reads, self.lanes, frozenset(self.outer),
                                         PARALLEL if parallel and not own else "")
-            local, filled = self._memory(local, border), inside
+            before, filled = self._memory(before, border), inside
         inner = self.tiles(parallel and not own)
-        body = [*local, *loop, *("  " + s for s in [*filled, *inner])]
+        body = [*before, *loop, *("  " + s for s in [*filled, *inner])]
         return [*head, *("  " + s for s in body), *["  }"] * self.closing, "}"]
 
     def _outer_loops(self, parallel: bool) -> tuple[list[str], list[str]]:
@@ -217,14 +217,14 @@ class Direct:
             return ["#pragma omp for schedule(static) nowait", *out], ["#pragma omp parallel num_threads(hy_threads)", "{"]
         return out, []
 
-    def _memory(self, local: list[str], border: list[str]) -> list[str]:
-        """Where the picture is: on the stack of a thread that has its own, else in working memory."""
+    def _memory(self, before: list[str], border: list[str]) -> list[str]:
+        """Where the picture is: a thread's own, where it is small and there are several, else in working memory."""
         assert self.image is not None
         size = self.image.nbytes
-        if local or math.prod(v.extent for v in self.outer) > 1 and size <= STACK_IMAGE:
-            return [*local, f"float image[{size // 4}] __attribute__((aligned(64)));", *border]
+        if before or math.prod(v.extent for v in self.outer) > 1 and size <= OWN_IMAGE:
+            return [*before, local.array("float", "image", size // 4), *border]
         at, self.scratch = self.scratch, self.scratch + size
-        return [*local, f"float *image = (float *)((char *)scratch + {at});", *border]
+        return [*before, f"float *image = (float *)((char *)scratch + {at});", *border]
 
     def base(self, address: Ix, base: str, names: dict[Var, Ix]) -> str:
         return f"({base} + ({text(substitute(address, names))}))"

@@ -1,7 +1,7 @@
-"""Arrays that a kernel's thread has for itself: on its stack, or, where they are large, on the heap: a stack has 8 MB, often less."""
+"""Arrays that a kernel's thread has for itself: on its stack, or, where they are large, on the heap: threads that users start have 8 MB of stack, or 256 KB."""
 from __future__ import annotations
 
-STACK = 1 << 20                    # bytes of an array that a stack takes
+STACK = 1 << 16                    # bytes of an array that a stack takes
 
 
 def array(kind: str, name: str, count: int, itemsize: int = 4) -> str:

@@ -1,7 +1,7 @@
 """Convolutions and dense layers in C over blocks of pictures (hybrid/ir/pictures.py): a vector holds one pixel of several
 pictures, weights are broadcast from memory.
 
-The lines that a tile of results reads stand in a ring on the stack: transformed for F(m, r) along lines
+The lines that a tile of results reads stand in a ring: transformed for F(m, r) along lines
 (hybrid/ir/winograd.py), or copied with their border, or, without a border, where they are. A tile is some filters times some
 pixels; its sums go through a small buffer to the epilogue, which transforms back and takes the greatest of a pool.
 """
@@ -12,6 +12,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.winograd import matrices
 
+from . import local
 from .blocked import Packed
 from .dialect import C, PARALLEL
 from .emit import Block
@@ -105,7 +106,7 @@ class Pictures(Packed):
         out = [f"static __attribute__((noinline)) void {self.name}_row(const float *X, long y, float *to) {{",
                f"  if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {self.slot * 4}); return; }}"]
         if self.bordered:
-            out.append(f"  float line[{self.need * L}] __attribute__((aligned(64)));")
+            out.append("  " + local.array("float", "line", self.need * L))
         out += [f"  for (long c = 0; c < {self.c}; c++) {{", *("    " + s for s in (self._with_border("line") if self.bordered else []))]
         base = "line" if self.bordered else f"X + (c * {self.h} + y) * {self.wide * L}"
         out += [f"    for (long t = 0; t < {T}; t++) {{", f"      const float *x = {base} + {self._first('t', self.tx, self.ow)} * {L};",
@@ -182,8 +183,8 @@ class Pictures(Packed):
                f"  for (long u = 0; u < {self.batch} * parts; u++) {{",
                f"    const long bk = u / parts, part = u % parts, begin = part * {apart} / parts, end = part + 1 == parts ? {self.down} : (part + 1) * {apart} / parts;",
                f"    const float *X = {self.x} + bk * {self.c * self.h * self.wide * L}l, *row[{self.span}];",
-               f"    float sums[{self.g * self.sums * L}] __attribute__((aligned(64)));",
-               *([f"    float ring[{self.span * self.slot}] __attribute__((aligned(64)));", "    long have = 0;"] if self.ring else []),
+               "    " + local.array("float", "sums", self.g * self.sums * L),
+               *(["    " + local.array("float", "ring", self.span * self.slot), "    long have = 0;"] if self.ring else []),
                "    for (long ty = begin; ty < end; ty++) {", f"      const long y = {top}, first = y * {self.sy};"]
         if self.ring:
             out += [f"      for (long i = have > first ? have : first; i < first + {self.span}; i++) {self.name}_row(X, i - {self.py}, ring + i % {self.span} * {self.slot});",

@@ -1,12 +1,13 @@
 """Winograd's convolutions F(m x m, 3x3) in C (hybrid/ir/packed.py): a strip of tiles is transformed; then for each panel of filters
 its weights are, some channels at a time, multiplied in (m + 2)² products of matrices, and the sums transformed back, where the
-kernel's epilogue follows. Transformed weights and sums of a panel lie on a thread's stack and stay in its second cache. Of volumes, the tiles of
+kernel's epilogue follows. Transformed weights and sums of a panel are a thread's own and stay in its second cache. Of volumes, the tiles of
 a strip are transformed in all planes, and each tap of the depth multiplies those so many planes further on.
 """
 from __future__ import annotations
 
 from hybrid.ir.winograd import TILES, square, tiles
 
+from . import local
 from .blocked import PIXELS, Packed, split
 from .loops import Printed
 from .transforms import backward, forward
@@ -193,7 +194,7 @@ class Winograd(Packed):
         further = f" + tap * {self.dz} * count" if self.volume else ""
         beyond = [f"      const long z = r / each - {self.pz} + tap * {self.dz}; if (z < 0 || z >= {self.layers}) continue;"] if self.skips else []
         return ["const long o = u / parts, part = u % parts, begin = part * runs / parts, end = (part + 1) * runs / parts;",
-                f"float U[{self.points * self.us}] __attribute__((aligned(64))), M[{self.points * self.ms}] __attribute__((aligned(64)));",
+                local.array("float", "U", self.points * (self.us + self.ms)), f"float *M = U + {self.points * self.us};",
                 f"for (long r0 = begin; r0 < end; r0 += {self.several}) {{",
                 f"  const long r1 = r0 + {self.several} < end ? r0 + {self.several} : end;",
                 f"  const long low = {past('r0')}, high = {past('r1')};",

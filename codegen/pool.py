@@ -12,17 +12,16 @@ from hybrid.ir.access import ELEMENTWISE
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from . import image
+from . import image, local
 from .tiling import decode
 from .dialect import C
-from .direct import start
+from .direct import OWN_IMAGE, start
 from .emit import Block, identity
 from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
 from .lanes import F32, Refused, lane_loop
 from .vector import VectorEmitter
 
 TAPS = 32                       # elements of a window up to which it is written out
-STACK_IMAGE = 1 << 18
 
 
 def print_pool(k: Kernel, name: str, width: int) -> Printed | None:
@@ -70,7 +69,7 @@ class _Pool:
         self.outer = [v for v in self.loops if v in {u for i in at[:self.image.fixed] for u in variables(i)}]
         self.inner = [v for v in self.loops if v not in self.outer and (v.extent > 1 or v is self.loops[-1])]
         self.step = coefficient(self.address, self.loops[-1])
-        if self.step not in (1, 2) or len(self.inner) > 2 or self.loops[-1] not in self.inner or self.image.nbytes > STACK_IMAGE:
+        if self.step not in (1, 2) or len(self.inner) > 2 or self.loops[-1] not in self.inner or self.image.nbytes > OWN_IMAGE:
             raise Refused("other steps than one and two, or a large picture")
         if any(coefficient(self.address, v) is None for v in [*self.inner, *self.taps]):
             raise Refused("steps that are no constants")
@@ -81,9 +80,9 @@ class _Pool:
         border, inside = image.fill(self.image, "image", self.reads, self.width, frozenset(self.outer))
         body = ["#pragma omp for schedule(static) nowait", f"for (long g = 0; g < {count}; g++) {{", *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
                 *("  " + s for s in inside), *("  " + s for s in self._lines()), "}"]
-        local = f"float image[{self.image.nbytes // 4}] __attribute__((aligned(64)));"
+        own = local.array("float", "image", self.image.nbytes // 4)
         threads = "hy_threads" if work_of(self.k) >= PARALLEL_WORK and count > 1 else "1"
-        lines = [f"#pragma omp parallel num_threads({threads})", "{", *("  " + s for s in [local, *border, *body]), "}"]
+        lines = [f"#pragma omp parallel num_threads({threads})", "{", *("  " + s for s in [own, *border, *body]), "}"]
         source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in lines), "}"])
         return Printed(self.name, source, self.args, self.k.kind, vectors=True)
 

@@ -16,7 +16,7 @@ from hybrid.ir.kernel import Kernel
 from . import local
 from .tiling import PARALLEL_WORK, Target, decode, flat
 from .dialect import C, PARALLEL
-from .direct import STACK_IMAGE, Direct
+from .direct import OWN_IMAGE, Direct
 from .emit import Block, Emitter, loop_nest
 from .operand import root_index
 from .lanes import Refused, lane_loop
@@ -117,7 +117,7 @@ class Spread(Direct):
             raise Refused("no tile fits the registers")
         self.line = -(-x.results // self.lanes) * self.lanes
         self.panel = best.tiles * best.nv * self.lanes                                  # pixels of a channel
-        if max(rows * y.results * self.line, depth * self.panel) * 4 > STACK_IMAGE:
+        if max(rows * y.results * self.line, depth * self.panel) * 4 > OWN_IMAGE:
             raise Refused("a picture that does not fit on the stack")
         return best
 
@@ -203,9 +203,9 @@ class Spread(Direct):
         fill, pixels = self._pixels()
         assert self.m.a.address is not None and self.m.a.base is not None
         weights = self.base(self.m.a.address, self.reads[self.m.a.base], {v: Ix() for v in [*self.m.depth, self.rows]})
-        inner = [f"float sums[{size}] __attribute__((aligned(64)));", f"for (long z = 0; z < {size}; z++) sums[z] = 0;", *fill,
+        inner = [local.array("float", "sums", size), f"for (long z = 0; z < {size}; z++) sums[z] = 0;", *fill,
                  f"for (long mb = 0; mb < {rows}; mb += {t.group}) for (long i = 0; i < {y.taps}; i++) {{",
-                 f"  float acc[{x.taps * t.group * self.panel}] __attribute__((aligned(64)));",
+                 "  " + local.array("float", "acc", x.taps * t.group * self.panel),
                  f"  const float *A = {weights} + mb * {self._stride(self.rows)}l + ({y.taps - 1} - i) * {self._stride(y.tap)}l;",
                  f"  for (long t = 0; t < {self.panel}; t += {t.nv * self.lanes}) {self.name}_tile(A, {pixels} + t, acc + t);",
                  *("  " + s for s in self._add()), "}", *self._root()]

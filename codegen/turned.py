@@ -11,6 +11,7 @@ from typing import Any
 
 from hybrid.ir.index import Ix, Var, substitute, unlinear, var
 
+from . import local
 from .dialect import PARALLEL
 from .tiling import decode
 from .direct import Direct, start
@@ -106,10 +107,10 @@ class Turned(Direct):
         out += [f"for (long u = 0; u < {count}; u++) {{", f"  const long panel = u / {split} % {panels}, part = u % {split};",
                 *(f"  {s}" for s in decode(f"(u / {panels * split})", [v for v in self.rest if v.extent > 1])),
                 f"  const long m0_ = panel * {width}, filters = {self.rows.extent} - m0_ < {width} ? {self.rows.extent} - m0_ : {width};",
-                f"  float Bp[{t.part * inner * width}] __attribute__((aligned(64)));"]
+                "  " + local.array("float", "Bp", t.part * inner * width)]
         space = L * width                                        # sums of a tile: as many rows as a square block has
         if self.parts > 1:
-            out += [f"  float sums[{xt * yt * space}] __attribute__((aligned(64)));", f"  for (long z = 0; z < {xt * yt * space}; z++) sums[z] = 0;",
+            out += ["  " + local.array("float", "sums", xt * yt * space), f"  for (long z = 0; z < {xt * yt * space}; z++) sums[z] = 0;",
                     f"  for (long c_ = 0; c_ < {m.depth[0].extent}; c_ += {t.part}) {{",
                     f"    const long some = {m.depth[0].extent} - c_ < {t.part} ? {m.depth[0].extent} - c_ : {t.part};"]
         else:
