@@ -276,3 +276,11 @@ def test_only_ranges_of_memory_are_shared(text, hybridized):
     x = nd.arange(12).reshape((3, 4))
     out = (mx.hybridize(f) if hybridized else f)(x)
     assert bool((out.asnumpy() >= 100).any()) is SHARES[text]
+
+
+def test_an_array_names_its_dtype() -> None:
+    x, half = nd.arange(6), nd.ones((2,), dtype="float16")
+    assert x.astype(half).dtype == nd.cast(x, half).dtype == nd.zeros((2,), dtype=half).dtype == x.astype(half.asnumpy()).dtype == onp.float16
+    assert mx.hybridize(lambda a, b: a.astype(b, copy=False) * 2)(x, half).dtype == onp.float16
+    with pytest.raises(mx.errors.DTypeError, match="names no dtype"):
+        x.astype(object())
