@@ -283,7 +283,7 @@ def _attach(cls: type) -> None:
     setattr(cls, "reshape", reshape)
     setattr(cls, "transpose", transpose)
     setattr(cls, "T", property(lambda self: functions.resolve("nd", "transpose")(self)))
-    setattr(cls, "cast", lambda self, dtype: functions.resolve("nd", "cast")(self, dtype=np.dtype(dtype).name if not isinstance(dtype, str) else dtype))
+    setattr(cls, "cast", lambda self, dtype: functions.resolve("nd", "cast")(self, dtype=as_dtype(dtype).name))
     for name in ("all", "any", "std", "var"):
         setattr(cls, name, (lambda n: lambda self, *a, **k: functions.resolve("np", n)(self, *a, **k))(name))
 
