@@ -1,6 +1,8 @@
 """Devices (MXNet calls them contexts): ``cpu()``, ``gpu(i)``, the current one, and the array module of each."""
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
 import re
 import threading
@@ -175,6 +177,12 @@ def aligned_copy(host: np.ndarray) -> np.ndarray:
     out = aligned_empty(host.shape, host.dtype)
     out[...] = host
     return out
+
+
+def trim() -> None:
+    """Give freed memory below what is used back to the system; where the C library cannot, it keeps it for what comes."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any, ctx: Context) -> Any:

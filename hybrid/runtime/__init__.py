@@ -1,12 +1,13 @@
 """Running programs: compiled C, CUDA, or the reference backend."""
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
 from .. import forking
-from ..device import Context, array_module
+from ..device import Context, array_module, trim
 from ..ir import Program
 from ..passes.pipeline import plan
 from . import reference
@@ -48,6 +49,8 @@ def _compile(program: Program, ctx: Context) -> Any:
         from .cuda.program import JOINING, CudaProgram                 # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)
         return CudaProgram(plan(program, JOINING), ctx)
+    if f"{__name__}.cpu" not in sys.modules:
+        trim()                                                         # what initializing took makes room for what loads now
     with forking.IMPORTS:
         from . import cpu                                              # noqa: PLC0415  cffi loads only when something is compiled
     return cpu.compiled(program) if cpu.has_compiler() else ReferenceProgram(program)

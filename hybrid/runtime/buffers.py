@@ -3,8 +3,6 @@ zeros first, which takes longer than many programs do.
 """
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import itertools
 import math
 from collections import OrderedDict
@@ -106,12 +104,6 @@ def together(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
     ends = list(itertools.accumulate(size + -size % ALIGN for size in sizes))
     memory = aligned_bytes(ends[-1] if ends else 0)
     return [memory[end - (size + -size % ALIGN):][:size].view(dtype).reshape(shape) for (shape, dtype), size, end in zip(specs, sizes, ends)]
-
-
-def trim() -> None:
-    """Give freed memory below what is used back to the system; where the C library cannot, it keeps it for what comes."""
-    with contextlib.suppress(AttributeError, OSError, TypeError):
-        ctypes.CDLL(None).malloc_trim(0)
 
 
 def size_of(shape: tuple[int, ...], dtype: Any) -> int:

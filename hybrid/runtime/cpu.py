@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 import numpy as np
 
 from .. import forking
-from ..device import aligned_bytes
+from ..device import aligned_bytes, trim
 from ..errors import CompileError
 from ..ir import Program
 from . import buffers, cache, launcher, plans, threads, toolchain
@@ -307,7 +307,7 @@ def compiled(program: Program) -> CpuProgram:
     made._take(_build(again()), again, begin)
     launcher.prepare()
     plans.keep(key, made.recipe)
-    buffers.trim()                                               # texts and plans
+    trim()                                                       # texts and plans
     return made
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Iterator, Sequence
 import numpy as np
 
 from .. import stand_in, watch
+from ..device import trim
 from ..passes.way_back import Way
 from . import buffers
 from .recipe import Part, Spec
@@ -44,7 +45,7 @@ class Prepared:
             self.values[k] = value
         portions = list(_portions(missing, specs if recipe.parts else []))
         if len(portions) > 1:
-            buffers.trim()                                       # what was freed before makes room
+            trim()                                               # what was freed before makes room
         for some in portions:
             self._compute(some)
         _every.add(self)
@@ -90,7 +91,7 @@ class Prepared:
             place, steps = self.ways[s] or (0, ())
             size += self.sources[s]._away.nbytes if stand_in.settle(self.sources[s], self.values[place], steps) else 0
         if size >= buffers.SMALLEST:
-            buffers.trim()
+            trim()
 
     def _run(self, parts: Sequence[Part], raws: dict[int, np.ndarray]) -> None:
         if not self.program.recipe.parts:
