@@ -15,12 +15,13 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 
+from .anchored import Anchored
 from .tiling import Target
 from .dialect import C, PARALLEL
 from .emit import Block
-from .loops import PARALLEL_WORK, Printed, pointer_names
+from .loops import PARALLEL_WORK, Printed
 from .operand import root_index
-from .lanes import F32, Refused, copies, masked
+from .lanes import Refused, copies, masked
 from .vector import VectorEmitter
 from .vector_forms import one_plus
 
@@ -38,21 +39,14 @@ def split(n: int, most: int) -> tuple[int, int, int]:
     return parts, n // parts, n % parts
 
 
-class Packed:
-    """What the forms share: names, the epilogue, the head of the function."""
+class Packed(Anchored):
+    """What the forms share: the window, the epilogue."""
 
     def __init__(self, k: Kernel, name: str, target: Target):
-        assert k.dot is not None
-        self.k, self.name, self.dot, self.target = k, name, k.dot, target
-        self.lanes = target.lanes(F32)
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
-        a, (x, w) = k.dot.attrs, k.dot.args
+        super().__init__(k, k.dot, name, target)
+        a, (x, w) = self.dot.attrs, self.dot.args
         self.x, self.w = self.names[strip_reshape(x)], self.names[strip_reshape(w)]
         self._window(a["kernel"], a["stride"], a["dilate"], a["pads"])
-        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
-        self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
-        self.scratch = 0
         self._shapes(x, w)
         self.groups = a.get("groups", 1)
         self.deep, self.each = self.c // self.groups, self.filters // self.groups        # channels that a filter reads, filters of a group
@@ -121,9 +115,6 @@ class Packed:
     def printed(self, lines: list[str]) -> Printed:
         """The kernel of these lines."""
         return Printed(self.name, "\n".join(lines), self.args, "convolution", self.scratch, True, vectors=True)
-
-    def head(self) -> str:
-        return f"static void {self.name}({self.pointers}, void *scratch) {{"
 
     @property
     def parallel(self) -> str:

@@ -15,12 +15,13 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var,
 from hybrid.ir.kernel import Kernel
 
 from . import image, local
+from .anchored import Anchored
 from .tiling import PARALLEL_WORK, Target, decode
 from .dialect import C, PARALLEL
 from .emit import Block
-from .loops import Printed, pointer_names
+from .loops import Printed
 from .operand import Matmul, matmul, root_index
-from .lanes import F32, Refused, lane_loop
+from .lanes import Refused, lane_loop
 from .vector import VectorEmitter
 
 OWN_IMAGE = 1 << 18            # bytes of a picture that each thread has for itself
@@ -37,16 +38,11 @@ class Tile:
     cost: float
 
 
-class Direct:
+class Direct(Anchored):
     """Prints one convolution: what its parts are, the tile, the text."""
 
     def __init__(self, k: Kernel, name: str, target: Target):
-        assert k.dot is not None
-        self.k, self.name, self.dot, self.target = k, name, k.dot, target
-        self.lanes = target.lanes(F32)
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
-        self.scratch = 0
+        super().__init__(k, k.dot, name, target)
         self.d = C
         self.tile: Any = None
         self.before: list[str] = []
@@ -193,7 +189,7 @@ class Direct:
         work = count * math.prod(v.extent for v in self.rest) * self.rows.extent * self.x.extent * (self.y.extent if self.y else 1) * self.depth
         parallel = work >= PARALLEL_WORK
         own = parallel and count > 1 and (self.image is None or self.image.nbytes <= OWN_IMAGE)      # each thread its own pictures
-        head = [f"static void {self.name}({', '.join(self._parameters())}) {{"]
+        head = [self.head()]
         loop, before = self._outer_loops(own)
         filled: list[str] = []
         if self.image is not None:
@@ -292,10 +288,6 @@ class Direct:
                            *(f"  {n}_of[{name}] = {n};" for n in used), "}"]
             lines = [f"const float {n} = {n}_of[{name}];" for n in used]
         return [f"for (long i_m = 0; i_m < {count}; i_m++) {{", *("  " + s for s in [*head, *lines, *body]), "}"]
-
-    def _parameters(self) -> list[str]:
-        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]
-        return [*parts, "void *scratch"]
 
 
 def _windows(n: Node) -> bool:

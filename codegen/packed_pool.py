@@ -7,11 +7,12 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.kernel import Kernel
 
+from .anchored import Anchored
 from .blocked import Packed
 from .tiling import Target
 from .dialect import C, PARALLEL
 from .emit import Emitter, identity
-from .loops import PARALLEL_WORK, Printed, pointer_names
+from .loops import PARALLEL_WORK, Printed
 from .lanes import F32, Refused
 
 TAPS = 64                        # elements of a window that pointers are kept for
@@ -22,12 +23,7 @@ class Pool(Packed):
     """Prints one kernel that reduces windows."""
 
     def __init__(self, k: Kernel, reduce: Node, name: str, target: Target):
-        self.k, self.name, self.dot, self.target = k, name, reduce, target
-        self.lanes = target.lanes(F32)
-        self.args, self.names = pointer_names(k)
-        self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
-        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
-        self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
+        Anchored.__init__(self, k, reduce, name, target)
         self._windows(reduce)
 
     def _windows(self, reduce: Node) -> None:

@@ -210,7 +210,7 @@ class Spread(Direct):
                  f"  for (long t = 0; t < {self.panel}; t += {t.nv * self.lanes}) {self.name}_tile(A, {pixels} + t, acc + t);",
                  *("  " + s for s in self._add()), "}", *self._root()]
         parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and count > 1 else []
-        head = [f"static void {self.name}({', '.join(self._parameters())}) {{", *parallel, f"  for (long g = 0; g < {count}; g++) {{"]
+        head = [self.head(), *parallel, f"  for (long g = 0; g < {count}; g++) {{"]
         return [*head, *("    " + s for s in [*decode("g", [v for v in self.around if v.extent > 1]), *inner]), "  }", "}"]
 
     def _add(self) -> list[str]:

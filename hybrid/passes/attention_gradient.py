@@ -16,6 +16,7 @@ from ..ir.access import ELEMENTWISE
 from ..ir.build import make
 from ..ir.scan import Body
 from .attention import Attention, escapes, match
+from .orders import same_axis
 from .rewrite import over, rewrite
 
 LEAST = 1 << 18                 # bytes of the scores of a head, from which it pays (256 queries and keys)
@@ -104,16 +105,13 @@ def _moved(n: Node, a: int, axis: int | None) -> int | None:
         return None if axis in n.attrs["axes"] else axis - sum(r < axis for r in n.attrs["axes"])
     if n.prim == "permute":
         return n.attrs["axes"].index(axis)
-    return _same_axis(x.shape, n.shape, axis) if n.prim == "reshape" else axis
+    return _same(x.shape, n.shape, axis) if n.prim == "reshape" else axis
 
 
-def _same_axis(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> int:
-    """The axis of another shape with the same elements."""
-    before = math.prod(shape[:axis])
-    for i, d in enumerate(other):
-        if d == shape[axis] and math.prod(other[:i]) == before:
-            return i
-    raise _No
+def _same(shape: tuple[int, ...], other: tuple[int, ...], axis: int) -> int:
+    if (found := same_axis(shape, other, axis)) is None:
+        raise _No
+    return found
 
 
 def _region(found: Attention, users: dict[Node, list[Node]]) -> dict[Node, list[int | None]]:
@@ -220,7 +218,7 @@ class _Parts:
         if n.prim == "permute":
             return ir.permute(self._part(x, n.attrs["axes"][axis]), n.attrs["axes"])
         if n.prim == "reshape":
-            return ir.reshape(self._part(x, _same_axis(n.shape, x.shape, axis)), shape)
+            return ir.reshape(self._part(x, _same(n.shape, x.shape, axis)), shape)
         return ir.expand(self._whole(x) if x.shape[axis] != n.shape[axis] else self._part(x, axis), shape)
 
     def _dot(self, n: Node, axis: int) -> Node:

@@ -5,13 +5,13 @@ Taken where each result of a picture depends on that picture and on parameters a
 """
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Callable
 
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
+from .orders import same_axis
 
 CACHE = 1 << 23                  # bytes of a layer's data and results that stay in the last cache
 MOVED = ("window", "pad", "reshape", "permute", "slice", "detach", "with_grad")
@@ -96,11 +96,10 @@ class Division:
     def reshaped(self, n: Node) -> tuple[int, Node]:
         """The pictures' axis stays one."""
         x = n.args[0]
-        before = math.prod(x.shape[:self.axis[x]])
-        for axis, d in enumerate(n.shape):
-            if d == self.batch and math.prod(n.shape[:axis]) == before:
-                return axis, ir.reshape(self.new[x], self._resized(n.shape, axis))
-        raise Whole
+        axis = same_axis(x.shape, n.shape, self.axis[x])
+        if axis is None:
+            raise Whole
+        return axis, ir.reshape(self.new[x], self._resized(n.shape, axis))
 
     def expanded(self, n: Node) -> tuple[int, Node]:
         axis = self.axis[n.args[0]]

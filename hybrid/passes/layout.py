@@ -207,10 +207,10 @@ class Conversion:
         """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""
         (*before, filters), kernel, channels = c.shape, c.kernel, c.x.shape[-1]
         planes, out = math.prod(before[:-2]), before[-2:]
-        flat = [a[-2:] for a in (kernel, c.stride, c.dilate)]
+        size, stride, dilate = (a[-2:] for a in (kernel, c.stride, c.dilate))
         shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes
-        rule = shallow and by_rule(*flat, out, channels, planes) or "direct"
-        both = shallow and possible(*flat, out) and channels >= self.blocking.lanes
+        rule = shallow and by_rule(size, stride, dilate, out, channels, planes) or "direct"
+        both = shallow and possible(size, stride, dilate, out) and channels >= self.blocking.lanes
         if not both or self.blocking.choose is None:
             return rule, ""
 

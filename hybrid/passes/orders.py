@@ -1,4 +1,4 @@
-"""Orders of the axes of convolutions' data, and a convolution of channels-last data: what the layout pass speaks of."""
+"""Axes: orders of convolutions' data, where an axis is in another shape; and a convolution of channels-last data, as the layout pass speaks of it."""
 from __future__ import annotations
 
 import math
@@ -24,6 +24,12 @@ def last(n: Node, order: tuple[int, ...] = LAST) -> Node:
     if sum(d > 1 for d in n.shape) <= 1:
         return ir.reshape(n, tuple(n.shape[a] for a in axes))
     return ir.permute(n, axes)
+
+
+def same_axis(shape: Sequence[int], other: Sequence[int], axis: int) -> int | None:
+    """The axis of another shape of the same numbers that has the same elements, or None."""
+    before = math.prod(shape[:axis])
+    return next((i for i, d in enumerate(other) if d == shape[axis] and math.prod(other[:i]) == before), None)
 
 
 def line(n: Node, order: tuple[int, ...]) -> Node:
