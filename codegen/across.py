@@ -13,7 +13,7 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .lanes import F32, Refused, copies, masked
-from .loops import NEAR, PARALLEL_WORK, Printed, group_loops, merged_axes, pointer_names, rename, signature, work_of
+from .loops import NEAR, PARALLEL_WORK, TEAM, Printed, group_loops, merged_axes, pointer_names, rename, signature, work_of
 from .vector import FAR, VectorEmitter
 
 LINE = 16                      # floats of a cache line: the least side of a tile
@@ -35,14 +35,14 @@ class TileEmitter(VectorEmitter):
         return self.bind(block, "v", f"HYV_LOAD@({name} + ({self.other.name} - w0) * {self.side} + {lane.name} - v0)")
 
 
-def print_across(k: Kernel, name: str, width: int) -> Printed | None:
-    """C of a kernel that reads large arrays across; None where it does not, or cannot be printed so."""
+def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
+    """C of a kernel that reads large arrays across; None where it does not, or cannot be printed so. team: for threads that are all in the function already."""
     if k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8, 16) or len(k.root.shape) < 2:
         return None
     if not any(n.nbytes >= NEAR for n in k.reads):
         return None
     try:
-        return _Across(k, name, width).print()
+        return _Across(k, name, width).print(team)
     except Refused:
         return None
 
@@ -81,7 +81,7 @@ class _Across:
             raise Refused("nothing is read across, or several ways")
         return found.pop()
 
-    def print(self) -> Printed:
+    def print(self, team: bool) -> Printed:
         """The kernel; Refused where it cannot be."""
         k, v, w = self.k, self.v, self.w
         e = TileEmitter(C, {n: p for n, p in self.names.items() if n is not k.root}, width=self.width, lanes={v}, other=w, side=self.side)
@@ -96,7 +96,7 @@ class _Across:
             nest = self._blocks(w, self._blocks(v, self._steps(v, self._steps(w, tile))))
         else:
             nest = self._steps(w, self._steps(v, tile))
-        pragma = [PARALLEL] if work_of(k) >= PARALLEL_WORK else []
+        pragma = [TEAM] if team else [PARALLEL] if work_of(k) >= PARALLEL_WORK else []
         nest = [*pragma, *loop_nest(self.rest, [*outer.lines, *nest])] if self.rest else [*outer.lines, *pragma, *nest]
         source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in nest), "}"])
         return Printed(self.name, source, self.args, k.kind, vectors=True)

@@ -20,6 +20,7 @@ LINES = 256                    # cache lines that stay in a core's first cache f
 NEAR = 1 << 16                 # bytes of an array that may be read in any order
 COLUMNS = 256                  # results that are computed beside each other, their reduction going from line to line
 DEFINED = re.compile(r"(?:const )?((?:(?:un)?signed )?[A-Za-z_]\w*) (\w+) = (?=.*;$)")
+TEAM = "#pragma omp for schedule(static) nowait"      # a loop of which each of a team of threads does a part
 SINGLE = "#pragma omp single nowait"          # what one of a team of threads does
 
 
