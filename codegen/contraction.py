@@ -7,6 +7,7 @@ earlier and overlaps the one before it instead of being smaller: elements are th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Callable
 
 import numpy as np
@@ -23,12 +24,14 @@ from .epilogue import FAR
 from .operand import Matmul, matmul
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
 
-LEAST, MOST = 32 << 10, 128 << 10       # bytes of a packed panel of columns on a thread's stack: the SHAREth part of the result between these
-SHARE = 40
+SHARE, MOST = 20, 128 << 10     # a packed panel of columns on a thread's stack has at most this part of the result's bytes, and no more than these,
+LEAST = 64 << 10                # but it may have these where that part is less than PANEL bytes
+PANEL = 48 << 10
 SHARED = 128 << 10              # bytes of packed panels that threads share, in working memory at once
 ROWS = 256 << 10                # bytes of packed rows, in working memory at once
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
-WAYS = 7 << 12                  # bytes of rows, each a large power of two after the one before, that a first cache of 8 ways of a page keeps
+AFAR = 1 << 20                  # bytes of rows that do not stay in a second cache
+WAYS = 7                        # lines of as many rows stay in one set of a first cache, beside those of the columns
 TURN = 2                        # cycles to transpose an element of a matrix
 
 
@@ -74,6 +77,7 @@ class Contraction(Dots):
         self.vectors = False                               # whether it needs lanes.support
         self.plain: tuple[str, int] | None = None          # where tiles are stored, if nothing follows their sums
         self.steps = 0                                     # of the depth, that are packed and summed at once
+        self.fetched = False                               # whether a tile asks for the rows of the next one
         self.asked: list[tuple[str, int]] = []             # what the epilogue reads, fetched while a tile is summed
         self.begin: dict[Var | None, str] = {}             # first turn of the epilogue's loops, where no element may be written twice
 
@@ -133,6 +137,7 @@ class Contraction(Dots):
         if self.plain and self.k.root.nbytes >= FAR and self.steps >= t.mr * 4:
             self.asked = [self.plain]                      # where it is stored
         in_place = self._row_stride(m)
+        self.fetched = self._far(m) and in_place is not None and in_place[1] == 1
         micros = self._micros(t, self.steps if self.steps == depth else None, in_place or self._packed_strides(m, t), reads if direct else None,
                               self.plain[1] if self.plain else width, packs)
         packed = in_place is None
@@ -148,16 +153,26 @@ class Contraction(Dots):
         return "\n".join([micros, self._head(), *("  " + s for s in lines), "}"])
 
     def _tile_of(self, m: Matmul, x: Var, y: Var | None) -> Tile:
-        """The tile of a product. It has fewer rows where those that are read in place would put one another out of the first cache."""
+        """The tile of a product. Half as many rows and twice the columns where rows come from afar or, read in place, would put one
+        another out of the first cache.
+        """
         uneven = self.lanes == 16 or not self._turns(m, x, y)
 
         def tile(most: int) -> Tile:
             return choose_tile(m.sizes[0], y.extent if y else 1, x.extent, self.lanes, self.target.accumulators, uneven, most)
-        t, strides = tile(14), self._row_stride(m)
-        if strides and strides[1] == 1 and m.sizes[2] * self.d.itemsize >= 256:
-            apart = math.gcd(strides[0] * self.d.itemsize, 4096)
-            return t if t.mr * apart <= WAYS else tile(WAYS // apart)
-        return t
+        t = tile(14)
+        few = tile(WAYS) if t.mr > WAYS else t
+        return few if few.cost <= t.cost * (1.2 if self._crowded(m, t.mr) else 1.03 if self._far(m) and not self._turns(m, x, y) else 0) else t
+
+    def _far(self, m: Matmul) -> bool:
+        return m.sizes[0] * m.sizes[2] * self.d.itemsize > AFAR
+
+    def _crowded(self, m: Matmul, rows: int) -> bool:
+        """Whether lines of too many rows fall into one of the 64 sets of a first cache."""
+        step, along = self._row_stride(m) or (0, 0)
+        if along != 1 or m.sizes[2] * self.d.itemsize < 256:
+            return False
+        return max(Counter(i * step * self.d.itemsize // 64 % 64 for i in range(rows)).values()) > WAYS
 
     def _steps_at_once(self, m: Matmul, t: Tile, kept: bool) -> int:
         """Steps of the depth that are packed and summed at once: all, or as many as keep a panel of columns small, if the result can keep
@@ -166,7 +181,8 @@ class Contraction(Dots):
         depth, step = m.sizes[2], t.nv * self.lanes * self.d.itemsize
         if not kept or len(m.depth) != 1 or t.c < t.nv * self.lanes:
             return depth
-        blocks = -(-depth * step // min(max(self.k.root.nbytes // SHARE, LEAST), MOST))
+        share = self.k.root.nbytes // SHARE
+        blocks = -(-depth * step // (min(share, MOST) if share >= PANEL else LEAST))
         return min(depth, -(-depth // (blocks * self.lanes)) * self.lanes)
 
     def _private(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> bool:
@@ -279,7 +295,7 @@ class Contraction(Dots):
         place, (begin, end) = ["  " + s for s in self._place(m, t, x, y)], bounds
         inner = self._tile(m, t, x, y, self._row_pointer(m, t, packed, bounds[0]), self._spans(t, x, y))
         body = [*(loop if together > 1 else []), "for (long t = jb; t < je; t++) {", "  long u = t;", *place, f"  {self.T} *Bp = panels + (t - jb) * {panel}l;",
-                *("  " + s for s in self._pack_columns(m, t, self._spans(t, x, y))), "}",
+                *("  " + s for s in self._pack_columns(m, t, self._spans(t, x, y), "" if together > 1 or len(m.depth) > 1 else "".join(loop))), "}",
                 *loop, f"for (long t = 0; t < (je - jb) * {split}; t++) {{", f"  long u = jb + t / {split}, part = t % {split};",
                 f"  const {self.T} *Bp = panels + t / {split} * {panel}l;", *place,
                 f"  for (long rt = {begin} + part * ({end} - {begin}) / {split}; rt < {begin} + (part + 1) * ({end} - {begin}) / {split}; rt++) {{",

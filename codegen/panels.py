@@ -27,6 +27,7 @@ class Panels(Epilogue):
     U: str
     asked: list[tuple[str, int]]
     steps: int
+    fetched: bool
 
     def _micros(self, t: Tile, depth: int | None, strides: tuple[int, int], direct: int | None, out: int, packs: int | None) -> str:
         """The functions of a tile: of all its rows, of one row less, and the one that packs the columns that it reads.
@@ -66,6 +67,9 @@ class Panels(Epilogue):
             out += [f"    __builtin_prefetch(E{i} + r * {step}l + {v});" for i, (_, step) in enumerate(self.asked) for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
         if sk * self.d.itemsize >= APART:
             out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")
+        if self.fetched:
+            line = 64 // self.d.itemsize
+            out.append(f"    __builtin_prefetch(A + {rows * sm}l + (k & {line - 1}) * {sm}l + (k & -{line}), 0, 2);")
         for i in range(rows):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
@@ -134,15 +138,15 @@ class Panels(Epilogue):
         copies = " ".join(f"*({self.U} *)(Bp + k * {width} + {j}) = *(const {self.U} *)(from + k * {step}l + {min(j, t.c - lanes)});" for j in range(0, width, lanes))
         return [f"if (first >= {t.full}) {{", f"  const {self.T} *from = {source};", f"  for (long k = 0; k < {self._count(m)}; k++) {{ {copies} }}", "}"]
 
-    def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
-        """The tile's columns, depth by depth, lanes beyond the tile zero."""
+    def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]], pragma: str = "") -> list[str]:
+        """The tile's columns, depth by depth, lanes beyond the tile zero. pragma: of the loop over the depth."""
         width = t.nv * self.lanes
         e = Emitter(C, self.reads, count=2000)
         blocks = [Block(None, frozenset(), [])]
         blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
         across = m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1 and m.b.stride(list(spans)[0]) != 1
         if across:
-            return self._pack_across(m, t, spans)
+            return self._pack_across(m, t, spans, pragma)
         for vs in [m.depth, *([v] for v in spans)]:
             blocks.append(blocks[-1].child(vs))
         value = e.value(m.b.node, m.b.index, blocks[-1])
@@ -150,19 +154,19 @@ class Panels(Epilogue):
         body = [*blocks[-1].lines, f"Bp[({self._step(m)}) * {width} + {line}] = {value};"]
         for at in reversed(range(len(spans))):
             body = [*blocks[at + 1].lines, *self._span_loop(list(spans)[at], spans, body, at == len(spans) - 1)]
-        return [*self._zeros(m, t.r * t.c, width), *blocks[0].lines, *self._along_depth(m, body)]
+        return [*self._zeros(m, t.r * t.c, width), *blocks[0].lines, *self._along_depth(m, body, pragma)]
 
     def _zeros(self, m: Matmul, count: int, width: int) -> list[str]:
         """Zeros beyond the columns of a panel."""
         return [] if count == width else [f"for (long zk = 0; zk < {self._count(m)}; zk++) for (long z = {count}; z < {width}; z++) Bp[zk * {width} + z] = 0;"]
 
-    def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]]) -> list[str]:
+    def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]], pragma: str) -> list[str]:
         """Columns that lie along the depth in memory: read in short runs, written across the panel."""
         depth, width, run = self._count(m), t.nv * self.lanes, self.lanes
         (x, (count, start)) = next(iter(spans.items()))
         step, blocks = m.b.stride(x), count // run * run
         out = [f"const {self.T} *from = {self._base(m.b, {x: Ix()}, m)} + {start} * {step}l;", *self._zeros(m, count, width),
-               f"for (long kr = 0; kr + {run} <= {depth}; kr += {run}) {{"]
+               *([pragma] if pragma else []), f"for (long kr = 0; kr < {depth} - {run - 1}; kr += {run}) {{"]
         if blocks:
             out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kr * {width}l + c, {width}, from + c * {step}l + kr, {step}l);")
         if blocks < count:

@@ -1,4 +1,4 @@
-"""Products too large for a core's caches: blocks of packed rows and columns, at sizes that no tile divides."""
+"""Products too large for a core's caches: some steps of the depth at a time, blocks of packed rows, at sizes that no tile divides."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -20,11 +20,11 @@ def _matrix(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def _compiled(build: Callable[..., Any], arrays: list[np.ndarray], width: int, monkeypatch: pytest.MonkeyPatch) -> Any:
+def _compiled(build: Callable[..., Any], arrays: list[np.ndarray], width: int, monkeypatch: pytest.MonkeyPatch, form: str) -> Any:
     vectors_of(width, monkeypatch)
     inputs = [ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
     exe = cpu.compiled(build(*inputs))
-    assert "(ib + 1) *" in exe.report.source              # the form that is meant
+    assert form in exe.report.source                      # the form that is meant
     return exe
 
 
@@ -32,22 +32,45 @@ def _close(found: np.ndarray, expected: np.ndarray) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
 
 
+def _each(axes: tuple[int, int]) -> Callable[..., Program]:
+    """A product, one of rows that are computed, and one with a bias and a function after its sums."""
+    def build(x: Node, y: Node, c: Node) -> Program:
+        def product(a: Node) -> Node:
+            return ir.dot(a, y, ((axes[0],), (axes[1],)))
+        return Program((x, y, c), (product(x), product(x * 2), ir.map("relu", ir.map("add", product(x + 1), c))), ())
+    return build
+
+
 @WIDTHS
 @pytest.mark.parametrize("axes", [(1, 0), (1, 1), (0, 0), (0, 1)], ids=["ab", "abT", "aTb", "aTbT"])
 def test_odd_sizes(axes: tuple[int, int], width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every order of the operands, a bias and a function after the sums; three threads."""
-    m, n, k = 331, 517, 801
+    """Every order of the operands; one thread and three."""
+    m, n, k = 131, 261, 2111
     a, b, bias = _matrix(*((m, k) if axes[0] else (k, m))), _matrix(*((n, k) if axes[1] else (k, n))), _matrix(n)
-
-    def build(x: Node, y: Node, c: Node) -> Program:
-        product = ir.dot(x, y, ((axes[0],), (axes[1],)))
-        return Program((x, y, c), (ir.map("relu", ir.map("add", product, c)),), ())
-    exe = _compiled(build, [a, b, bias], width, monkeypatch)
-    monkeypatch.setenv("HYBRID_NUM_THREADS", "3")
-    threads.share(exe._lib)
-    found, = exe([a, b, bias])
+    exe = _compiled(_each(axes), [a, b, bias], width, monkeypatch, "kb > 0" if axes[1] == 0 else "turn_")
     left, right = (a if axes[0] else a.T).astype(np.float64), (b.T if axes[1] else b).astype(np.float64)
-    _close(found, np.maximum(left @ right + bias, 0))
+    for count in ("1", "3"):
+        monkeypatch.setenv("HYBRID_NUM_THREADS", count)
+        threads.share(exe._lib)
+        plain, twice, after = exe([a, b, bias])
+        _close(plain, left @ right)
+        _close(twice, 2 * (left @ right))
+        _close(after, np.maximum((left + 1) @ right + bias, 0))
+
+
+def test_rows_a_page_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows that begin in one set of the first cache: fewer in a tile."""
+    a, b = _matrix(65, 1024), _matrix(1024, 128)
+    found, = _compiled(lambda x, y: Program((x, y), (ir.dot(x, y, ((1,), (0,))),), ()), [a, b], 64, monkeypatch, "c6_3")([a, b])
+    _close(found, a.astype(np.float64) @ b)
+
+
+@pytest.mark.parametrize("n", [512, 1000], ids=str)
+def test_no_working_memory(n: int) -> None:
+    """A product alone needs no more than its result; panels of columns lie on the stacks of threads."""
+    x, y = (ir.input(i, (n, n), np.dtype(np.float32)) for i in range(2))
+    report = cpu.compiled(Program((x, y), (ir.dot(x, y, ((1,), (0,))),), ())).report
+    assert report.planned_bytes == report.bound_bytes and not report.scratch_bytes
 
 
 @WIDTHS
@@ -58,7 +81,7 @@ def test_an_update_writes_each_element_once(width: int, monkeypatch: pytest.Monk
 
     def build(a: Node, b: Node, c: Node) -> Program:
         return Program((a, b, c), (), ((0, ir.map("sub", a, ir.dot(b, c, ((0,), (0,))))),))
-    assert not _compiled(build, [w, x, y], width, monkeypatch)([w, x, y])
+    assert not _compiled(build, [w, x, y], width, monkeypatch, "Bp")([w, x, y])
     _close(w, before - x.T.astype(np.float64) @ y.astype(np.float64))
 
 
@@ -66,7 +89,8 @@ def test_sanitized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No access beyond an operand, the packed blocks or the scratch memory."""
     if why := without_sanitizers(tmp_path):
         pytest.skip(why)
-    a, b = _matrix(331, 801), _matrix(801, 517)
-    exe = _compiled(lambda x, y: Program((x, y), (ir.dot(x, y, ((1,), (0,))),), ()), [a, b], toolchain.vector_bytes(), monkeypatch)
-    found, = run_sanitized(exe, [a, b], tmp_path)
-    _close(found, a.astype(np.float64) @ b)
+    arrays = [_matrix(131, 2111), _matrix(2111, 261), _matrix(261)]
+    exe = _compiled(_each((1, 0)), arrays, toolchain.vector_bytes(), monkeypatch, "kb > 0")
+    a, b, bias = (x.astype(np.float64) for x in arrays)
+    for found, expected in zip(run_sanitized(exe, arrays, tmp_path), [a @ b, 2 * (a @ b), np.maximum((a + 1) @ b + bias, 0)]):
+        _close(found, expected)
