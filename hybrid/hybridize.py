@@ -9,6 +9,7 @@ import numpy as np
 
 from .array import NDArray
 from .errors import TraceError
+from .quick import NO_WAY
 from .trace import Hybridized
 
 OPTIONS = {"active", "backend", "backend_opts", "clear", "static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size", "partition_if_dynamic"}
@@ -65,14 +66,20 @@ class HybridFunction:
         self._fn, self._options = fn, options
         self._engine = Hybridized(fn, getattr(fn, "__qualname__", "function"), options=options)
         self._active = True
+        self._shortest = self._engine.shortest
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        quick = self._shortest[0]
+        if quick is not None and not kwargs:
+            out = quick(*args)
+            if out is not None:
+                return out
         return self._engine(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
 
     def hybridize(self, active: bool = True, **options: Any) -> None:
         """Switch compilation on or off."""
         check_options(options)
-        self._active = active
+        self._active, self._shortest = active, self._engine.shortest if active else NO_WAY
 
     def report(self) -> Any:
         """The compile report of the newest signature."""

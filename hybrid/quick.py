@@ -14,6 +14,8 @@ from .scope import SCOPE
 if TYPE_CHECKING:
     from .runtime.cpu import Bound
 
+NO_WAY: list[Any] = [None]             # of what cannot be called the shortest way
+
 
 def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[..., Any] | None:
     """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one."""

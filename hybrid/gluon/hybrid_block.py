@@ -11,6 +11,7 @@ from ..contents import fingerprint
 from ..device import current_context
 from ..errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
+from ..quick import NO_WAY
 from ..scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
 from ..surroundings import Place
@@ -21,9 +22,6 @@ from .blame import blame
 from .block import BLOCK_VERSION, Block
 from .graph import run_graph, watcher
 from .parameter import VERSION, Parameter
-
-
-NO_WAY: list[Any] = [None]             # of blocks that cannot be called the shortest way
 
 
 class HybridBlock(Block):
@@ -44,15 +42,16 @@ class HybridBlock(Block):
 
     _active: bool
     _engine: Hybridized | None
+    _shortest: list[Any]
 
     # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        d = self.__dict__
-        quick = d["_shortest"][0]
+        quick = self._shortest[0]
         if quick is not None and not kwargs:
             out = quick(*args)
             if out is not None:
                 return out
+        d = self.__dict__
         if d["_quick_on"] and len(args) == 1 and not kwargs:
             engine = d["_engine"]
             quick = engine.quick

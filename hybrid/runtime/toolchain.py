@@ -292,7 +292,7 @@ def _run(commands: list[list[str]], c: Path) -> str:
     wrong = next(((text, code) for text, code in zip(said, status) if code), None)
     if wrong is not None:
         text, code = wrong
-        if any(full in text for full in ("No space left on device", "File size limit exceeded")):
+        if any(full in text for full in ("No space left on device", "File size limit exceeded", "File too large")):
             raise OSError(f"nothing of the size of a program can be written to {tempfile.gettempdir()}, where {commands[0][0]} works:\n{text[-2000:].strip()}\n"
                           "Set TMPDIR to a folder that can be written.")
         silent = f"It said nothing and ended with status {code}" + (" (killed: is there too little memory?)" if code == -9 else "")

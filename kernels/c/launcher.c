@@ -42,14 +42,25 @@ static int counters_hold(const Launcher *self) {
   return 1;
 }
 
+/* The thread's own attributes of the scope (borrowed): looked up once while the same thread calls. A thread's number is never given again. */
+static PyObject *flags_of(PyObject *scope) {
+  static struct { uint64_t thread; PyObject *scope, *flags; } last;
+  uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
+  if (last.flags && last.thread == thread && last.scope == scope) return last.flags;
+  PyObject *flags = PyObject_GetAttr(scope, str_dict), *old = last.flags;
+  if (!flags) return NULL;
+  last.thread = thread, last.scope = scope, last.flags = flags;
+  Py_XDECREF(old);
+  return flags;
+}
+
 /* Thread-local flags: 1 when they are as at compile time, 0 when not, -1 with an error. */
 static int scope_holds(const Launcher *self) {
-  PyObject *d = PyObject_GetAttr(self->scope, str_dict);
+  PyObject *d = flags_of(self->scope);
   if (!d) return -1;
-  PyObject *recording = PyDict_GetItem(d, str_recording), *training = PyDict_GetItem(d, str_training), *traces = PyDict_GetItem(d, str_traces);
-  int ok = recording == Py_False && training == (self->training ? Py_True : Py_False) && traces && PyList_CheckExact(traces) && PyList_GET_SIZE(traces) == 0;
-  Py_DECREF(d);
-  return ok;
+  PyObject *recording = PyDict_GetItemWithError(d, str_recording), *training = PyDict_GetItemWithError(d, str_training);
+  PyObject *traces = PyDict_GetItemWithError(d, str_traces);
+  return recording == Py_False && training == (self->training ? Py_True : Py_False) && traces && PyList_CheckExact(traces) && PyList_GET_SIZE(traces) == 0;
 }
 
 /* The array of an argument, or NULL when the program was not compiled for it. */
