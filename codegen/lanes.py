@@ -13,11 +13,11 @@ from hybrid.ir import Node
 from hybrid.ir.index import Var
 from hybrid.kernels import text as kernel_text
 
-F32 = np.dtype(np.float32)
+F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 
 
 # texts that only programs with these words need
-RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(")}
+RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "vector_double.h": ("HYD_",), "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(")}
 
 
 class Refused(Exception):
@@ -36,11 +36,21 @@ class LaneLoop:
 
 def support(lanes: int, sources: Sequence[str] = ()) -> str:
     """The text that vector kernels need; sources: of the kernels."""
-    copies = ", ".join(["x_"] * lanes)
-    count = ", ".join(map(str, range(lanes)))
-    return "\n".join([f"#define HYV_BYTES {lanes * 4}", f"#define HYV_B(x) ({{ float x_ = (x); (hy_v){{{copies}}}; }})",
-                      f"#define HYV_IB(x) ({{ int x_ = (x); (hy_vi){{{copies}}}; }})", f"#define HYV_COUNT ((hy_vi){{{count}}})",
+    wide = _constants("D", lanes // 2, "double", "hy_dv", "long", "hy_di") if _has(sources, RARE["vector_double.h"]) else []
+    return "\n".join([f"#define HYV_BYTES {lanes * 4}", *_constants("V", lanes, "float", "hy_v", "int", "hy_vi"), *wide,
                       *(kernel_text("c", name) for name in ["vector.h", *(n for n, words in RARE.items() if _has(sources, words))])])
+
+
+def _constants(letter: str, lanes: int, real: str, reals: str, whole: str, wholes: str) -> list[str]:
+    """Macros for vectors of equal elements, and of 0, 1, 2 …"""
+    same = ", ".join(["x_"] * lanes)
+    return [f"#define HY{letter}_B(x) ({{ {real} x_ = (x); ({reals}){{{same}}}; }})", f"#define HY{letter}_IB(x) ({{ {whole} x_ = (x); ({wholes}){{{same}}}; }})",
+            f"#define HY{letter}_COUNT (({wholes}){{{', '.join(map(str, range(lanes)))}}})"]
+
+
+def in_doubles(text: str) -> str:
+    """Statements that are printed for vectors of float32, for those of float64."""
+    return re.sub(r"\bhy_(v|m|vi)\b", lambda m: f"hy_d{m[1][-1]}", text.replace("HYV_", "HYD_").replace("hyv_", "hyd_").replace("hy_scale(", "hyd_scale("))
 
 
 def _has(sources: Iterable[str], words: Iterable[str]) -> bool:

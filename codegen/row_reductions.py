@@ -6,7 +6,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, serial_reduce
-from .lanes import F32, LaneLoop, Refused, lane_loop
+from .lanes import F64, LaneLoop, Refused, lane_loop
 from .vector import VectorEmitter, better, planned
 
 
@@ -15,12 +15,12 @@ def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> s
     assert isinstance(e, VectorEmitter)
     if e.lane(idx, guard) is not None:
         raise Refused("a reduction in a lane")
-    if n.prim == "reduce" and n.dtype == F32 and n.args[0].dtype == F32 and not guard:
+    if n.prim == "reduce" and n.dtype == e.type and n.args[0].dtype == e.type and not guard:
         try:
             return _reduce_vectors(e, n, idx, block)
         except Refused:                                      # lines that were placed further out stay: they are right, perhaps used
             pass
-    if n.prim == "argreduce" and n.args[0].dtype == F32 and not guard:
+    if n.prim == "argreduce" and n.args[0].dtype == e.type and not guard:
         try:
             return _arg_vectors(e, n, idx, block)
         except Refused:
@@ -31,7 +31,7 @@ def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> s
 def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     r = planned(e, n, idx, (), block)
     lane = r.loops[-1]
-    if lane.extent < (4 if e.width == 16 else e.width):
+    if lane.extent < (4 if e.width == 16 else min(e.width, 4) if e.type == F64 else e.width):
         raise Refused("short")
     e.lanes.add(lane)
     blocks = [block]
@@ -70,7 +70,7 @@ def _arg_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     inner = block.child([lane])
     value = e.floats(r.element(inner))
     name, word = e.name("a"), r.op[3:]
-    worst = f"HYV_B({identity(e, word, F32)})"
+    worst = f"HYV_B({identity(e, word, e.type)})"
     unroll = 1 if lane.extent < 4 * e.width or len(inner.lines) > 8 else 2 if lane.extent < 16 * e.width else 4
     inner.lines.append(better(n, f"{name}@", f"{name}w@", f"HYV_KEEP@({value}, {worst})", f"HYV_COUNT + HYV_IB((int)({text(r.position or Ix())}))"))
     block.lines += [f"hy_v {', '.join(f'{name}_{q} = {worst}' for q in range(unroll))};", f"hy_vi {', '.join(f'{name}w_{q} = {{0}}' for q in range(unroll))};",
@@ -98,4 +98,4 @@ def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]
     whole = f"hyv_{r.op}({name}_0)"
     if r.op in ("max", "min"):
         whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"
-    return [*out, f"const float {name} = {whole};"]
+    return [*out, f"const {e.real} {name} = {whole};"]

@@ -37,16 +37,16 @@ class _Value:
 
 
 def in_stages(row: Var, lines: Sequence[str], loops: Sequence[tuple[int, int, LaneLoop]], last: LaneLoop | None, width: int, fetch: str,
-              pragma: str, far: bool, filled: bool) -> list[str] | None:
+              pragma: str, item: int, far: bool, filled: bool) -> list[str] | None:
     """The loop over rows; None where its statements are of another form. lines: a row's statements; loops: the loops among them (where they begin
     and end, and of what); last: the loop behind them. fetch: a statement that asks for what the last loop will write. pragma: of threads that share
-    the rows. far: whether the arrays do not stay in the caches; filled: whether the result's lines come from afar before they are written.
+    the rows. item: bytes of an element; far: whether the arrays do not stay in the caches; filled: whether the result's lines come from afar before they are written.
     """
     stages = [LaneLoop(s.lane, [_asked(line) for line in s.lines], s.unroll) for s in (*(loop for _, _, loop in loops), *([last] if last else []))]
     if row.extent < ROWS or len(stages) < 2 or len({s.lane.extent for s in stages}) > 1:
         return None
     heavy = any("hyv_" in line for s in stages for line in s.lines)
-    if stages[0].lane.extent * 4 * len(stages) > (NEAR if heavy else FIRST * 2 // 3 if filled else FIRST) or far and not heavy and len(stages) == 2:
+    if stages[0].lane.extent * item * len(stages) > (NEAR if heavy else FIRST * 2 // 3 if filled else FIRST) or far and not heavy and len(stages) == 2:
         return None
     ends = [0, *(end for _, end, _ in loops)]
     begins = [*(begin for begin, _, _ in loops), len(lines)]

@@ -1,6 +1,8 @@
 """Row, reduction and heavy elementwise kernels of float32, printed as vectors; None where they cannot be."""
 from __future__ import annotations
 
+import numpy as np
+
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, variables
@@ -8,15 +10,14 @@ from hybrid.ir.kernel import Kernel
 
 from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
-from .loops import PARALLEL_WORK, SINGLE, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
-from .lanes import F32, LaneLoop, Refused, lane_loop
+from .loops import PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
+from .lanes import F32, F64, LaneLoop, Refused, in_doubles, lane_loop
 from .row_reductions import reduce_row
 from .row_stages import in_stages
 from .vector import FAR, NEAR, VectorEmitter
 from .vector_forms import heavy, one_plus
 
 STREAM = 1 << 23                # bytes of a result of the program that are written past the caches, to be read from memory anyway
-TEAM = "#pragma omp for schedule(static) nowait"
 
 
 def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
@@ -24,12 +25,13 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed 
 
     team: for threads that are all in the function already, and do not wait for each other.
     """
-    if width < 4 or not (_pays(k) or _streams(k)):
+    kind = _type(k)
+    if width < (8 if kind == F64 else 4) or not (_pays(k) or _streams(k)):
         return None
-    forms = [False] if k.root.dtype == F32 and (k.root.shape or k.hoisted) else []
+    forms = [False] if k.root.dtype == kind and (k.root.shape or k.hoisted) else []
     for single in [*forms, *([True] if k.kind == "reduction" and not team else [])]:
         try:
-            return _Rows(k, name, width, team, single).print()
+            return _Rows(k, name, width * 4 // kind.itemsize, team, single, kind).print()
         except Refused:
             pass
     return None
@@ -38,7 +40,8 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed 
 class _Rows:
     """single: results are computed one by one, each by vectors along what it is reduced from."""
 
-    def __init__(self, k: Kernel, name: str, width: int, team: bool, single: bool):
+    def __init__(self, k: Kernel, name: str, width: int, team: bool, single: bool, kind: np.dtype):
+        self.kind, self.line = kind, 64 // kind.itemsize              # and elements of a cache line
         self.k, self.name, self.width, self.team, self.single = k, name, width, team, single
         self.args, self.names = pointer_names(k)
         rows = k.rows or frozenset()
@@ -63,6 +66,8 @@ class _Rows:
         elif not _pays(self.k):
             raise Refused("plain loops do as well")
         text = "\n".join([signature(self.name, self.args, len(self.k.stores)), *("  " + line for line in body), "}"])
+        if self.kind == F64:
+            text = in_doubles(text)
         return Printed(self.name, text, self.args, self.k.kind, vectors=True)
 
     def _merges(self, groups: list[list[int]], fewest: int) -> bool:
@@ -84,7 +89,7 @@ class _Rows:
         if self.single:
             rows = frozenset(loops)
         e = VectorEmitter(C, {n: p for n, p in names.items() if n not in k.stores}, extra={n: names[n] for n in k.extra}, width=self.width,
-                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row, one_plus=one_plus(k))
+                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row, one_plus=one_plus(k) if self.kind == F32 else {}, type=self.kind)
         e.keep = self._keep(place) if lane is not None and lane not in rows else {}
         blocks = chain(loops)
         for n in reversed(k.hoisted):
@@ -99,7 +104,7 @@ class _Rows:
         """The loop whose turns are neighbours in the result: the innermost, or rows themselves where rows lie across."""
         at = linear(self.k.root.shape, place)
         found = [v for v in loops if v.extent > 1 and coefficient(at, v) == 1]
-        if not found or found[0].extent < (4 if self.width == 16 else self.width):
+        if not found or found[0].extent < (4 if self.width == 16 or self.kind == F64 else self.width):
             raise Refused("no long run of neighbours")
         if found[0] is not loops[-1] and found[0] not in rows:
             raise Refused("an axis that is neither innermost nor a row")
@@ -108,9 +113,9 @@ class _Rows:
     def _keep(self, place: Index) -> dict[Node, str]:
         """Heavy values that several loops of a row need, with where they are kept: their own array, the result's row, a buffer."""
         out: dict[Node, str] = {}
-        free = self.k.root.dtype == F32 and not self.k.sides and not self.stream
+        free = self.k.root.dtype == self.kind and not self.k.sides and not self.stream
         for m, uses in self.k.members.items():
-            if m.dtype != F32 or len({(u.idx, u.inside) for u in uses}) < 2 or not heavy(m):
+            if m.dtype != self.kind or len({(u.idx, u.inside) for u in uses}) < 2 or not heavy(m):
                 continue
             if m in self.k.extra:
                 out[m] = self.names[m]
@@ -138,7 +143,7 @@ class _Rows:
             if v is lane:
                 last = self._last(v, body)
                 fetch = self._fetch(e, v, loops[depth + 1:]) if depth else ""
-                before = [f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name} += 16) {fetch}"] if fetch else []
+                before = [f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name} += {self.line}) {fetch}"] if fetch else []
                 body = before + lane_loop(v, body, self.width, last.unroll, pragma, SINGLE if pragma == TEAM else "")
             else:
                 body = [*([pragma] if pragma else []), *loop_nest([v], body)]
@@ -165,7 +170,7 @@ class _Rows:
         last = None if lane is None else self._last(lane, blocks[-1].lines)
         own = [(begin, end, loop) for at, begin, end, loop in e.loops if at is block]
         fetch = self._fetch(e, lane, []) if lane is not None else ""
-        return in_stages(row, block.lines, own, last, self.width, fetch, self._pragma(row, depth, work), any(n.nbytes >= FAR for n in self.args), filled)
+        return in_stages(row, block.lines, own, last, self.width, fetch, self._pragma(row, depth, work), self.kind.itemsize, any(n.nbytes >= FAR for n in self.args), filled)
 
     def _copies(self, lane: Var, body: list[str]) -> int:
         """Vectors that are computed in one turn: two, or as many as go down the columns of a reduction together."""
@@ -182,14 +187,15 @@ class _Rows:
     def _on_lines(self, place: Index, lane: Var | None) -> bool:
         """Whether every vector of the result is a cache line of it."""
         at = linear(self.k.root.shape, place)
-        return lane is not None and lane.extent % 16 == 0 and not at.const % 16 and all(atom == lane or not c % 16 for atom, c in at.terms)
+        n = self.line
+        return lane is not None and lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n for atom, c in at.terms)
 
     def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> str:
         """A statement that asks for a cache line of a row of a large result that nothing was written to while the row was read: all at once
         they come sooner than one by one (LayerNorm: 0.7 of the time).
         """
         root = self.k.root
-        if (not self.k.hoisted or root.nbytes < FAR or not 2 * 64 <= lane.extent * 4 <= NEAR or self.names[root] in e.keep.values()
+        if (not self.k.hoisted or root.nbytes < FAR or not 2 * 64 <= lane.extent * self.kind.itemsize <= NEAR or self.names[root] in e.keep.values()
                 or self.stream and self._on_lines(self.place, lane)):
             return ""
         place = linear(root.shape, self.place)
@@ -198,8 +204,16 @@ class _Rows:
         return f"__builtin_prefetch({self.names[root]} + {text(place)}, 1);"
 
 
+def _type(k: Kernel) -> np.dtype:
+    """The elements of a kernel's vectors: doubles where it computes with those and no floats."""
+    kinds = {n.dtype for n in (*k.members, *k.reads)}
+    return F64 if F64 in kinds and F32 not in kinds else F32
+
+
 def _pays(k: Kernel) -> bool:
     """Whether explicit vectors are better than what a compiler makes of plain loops."""
+    if _type(k) == F64 and not k.hoisted and k.kind != "reduction":          # the compiler makes vectors of the functions
+        return False
     return bool(k.hoisted) or k.kind == "reduction" or any(heavy(m) or m.prim == "random_bits" for m in k.members)
 
 

@@ -17,8 +17,8 @@ from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 
 from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
-from .lanes import F32, LaneLoop, Refused
-from .vector_forms import COMPARE, LOGIC, SPELL, at_least_one, below_its_maximum, common, limited, scaled, shifted
+from .lanes import F32, F64, LaneLoop, Refused
+from .vector_forms import COMPARE, LOGIC, at_least_one, below_its_maximum, common, limited, scaled, shifted, spelling
 
 TAPS = 32                       # elements up to which a search is written out
 FAR = 1 << 20                   # bytes of an array whose cache lines are not in a core's own caches when they are read or written
@@ -41,6 +41,7 @@ class VectorEmitter(Emitter):
     computing them twice, with a pointer to an array of their shape, or an empty text for a buffer of the row.
     """
     width: int = 16
+    type: np.dtype = F32                   # of a vector's elements; those of float64 are named by lanes.in_doubles
     lanes: set[Var] = field(default_factory=set)
     rows: frozenset[Var] = frozenset()
     keep: dict[Node, str] = field(default_factory=dict)
@@ -53,6 +54,11 @@ class VectorEmitter(Emitter):
     read_in: dict[Node, set[Var]] = field(default_factory=dict)  # loops of a row in which an array in memory is read
     loads: list[tuple[Node, Ix]] = field(default_factory=list)   # every vector read from memory, and where
     loops: list[tuple[Block, int, int, LaneLoop]] = field(default_factory=list)    # loops of reductions to one number, and their lines in a block
+
+    @property
+    def real(self) -> str:
+        """C type of an element."""
+        return self.d.compute(self.type)
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -82,12 +88,12 @@ class VectorEmitter(Emitter):
             return f"({self.floats(a)} / {self.floats(by)})"
         if by not in self.inverse and plain:
             self.inverse[by] = scale = self.name("s")
-            home.lines.append(f"const float {scale} = 1.0f / {by};")
+            home.lines.append(f"const {self.real} {scale} = 1.0f / {by};")
         if plain:
             return f"({self.floats(a)} * HYV_B({self.inverse[by]}))"
         if by not in self.inverse:
             self.inverse[by] = scale = self.name("s")
-            home.lines.append(f"const float {scale} = hy_scale({by}), {scale}r = 1.0f / ({by} * {scale});")
+            home.lines.append(f"const {self.real} {scale} = hy_scale({by}), {scale}r = 1.0f / ({by} * {scale});")
         scale = self.inverse[by]
         return f"({self.floats(a)} * HYV_B({scale}) * HYV_B({scale}r))"
 
@@ -141,7 +147,7 @@ class VectorEmitter(Emitter):
         pointer = self.keep[n]
         spot = self._spot(n, idx)
         lane = self.lane(idx)
-        if spot is None or lane is None or not pointer and math.prod(n.shape[a] for a in spot[1]) * 4 > KEEP_BYTES:
+        if spot is None or lane is None or not pointer and math.prod(n.shape[a] for a in spot[1]) * self.type.itemsize > KEEP_BYTES:
             return
         where = linear(n.shape, idx) if pointer else spot[2]
         if coefficient(where, lane) != 1:
@@ -149,7 +155,7 @@ class VectorEmitter(Emitter):
         kept = Kept(pointer, bool(pointer), spot[0], spot[1])
         if not pointer:
             kept.pointer = self.name("row")
-            row.lines.append(f"float {kept.pointer}[{math.prod(n.shape[a] for a in spot[1])}] __attribute__((aligned(64)));")
+            row.lines.append(f"{self.real} {kept.pointer}[{math.prod(n.shape[a] for a in spot[1])}] __attribute__((aligned(64)));")
         self.kept[n] = kept
         home.lines.append(f"HYV_STORE@({kept.pointer} + {text(where)}, {name});")
 
@@ -158,7 +164,7 @@ class VectorEmitter(Emitter):
         if lane is None:
             return super()._load(n, idx, guard, block)
         at = linear(n.shape, idx)
-        if n.dtype != F32 or coefficient(at, lane) != 1:
+        if n.dtype != self.type or coefficient(at, lane) != 1:
             raise Refused(f"{n.dtype} or elements that are not neighbours")
         load = f"HYV_LOAD@({self.stored[n]} + {text(at)})"
         self.loads.append((n, at))
@@ -173,8 +179,8 @@ class VectorEmitter(Emitter):
         """The second loop over a row of a large array finds it in the cache: meanwhile the next row, or the one after it, comes from memory (softmax: 0.92 of the time)."""
         loops = self.read_in.setdefault(n, set())
         step = max((coefficient(at, v) or 0 for v in self.rows), default=0)
-        if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * 4 <= NEAR:
-            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step} * {2 if step * 4 <= NEAR // 2 else 1});")
+        if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * self.type.itemsize <= NEAR:
+            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step} * {2 if step * self.type.itemsize <= NEAR // 2 else 1});")
         loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:
@@ -193,7 +199,7 @@ class VectorEmitter(Emitter):
             return self._random_lanes(n, idx, lane, block)
         if n.prim == "iota" and n.dtype.kind == "i":
             return self._count(idx[0], lane, block)
-        if n.prim == "reduce" and n.dtype == F32:
+        if n.prim == "reduce" and n.dtype == self.type:
             return reduce_lanes(self, n, idx, guard, block)
         if n.prim == "argreduce":
             return arg_lanes(self, n, idx, guard, block)
@@ -209,7 +215,7 @@ class VectorEmitter(Emitter):
 
     def _random_lanes(self, n: Node, idx: Index, lane: Var, block: Block) -> str:
         at = linear(n.shape, idx)
-        if coefficient(at, lane) != 1:
+        if coefficient(at, lane) != 1 or self.type == F64:
             raise Refused("random numbers by steps")
         seed, call = (self.value(n.args[0], (Ix(w),), block) for w in (0, 1))
         return self.bind(block, "i", f"hyv_philox({seed}, {call}, {n.attrs['stream']}u, (unsigned long)({text(at)}))")
@@ -230,11 +236,11 @@ class VectorEmitter(Emitter):
 
     def _convert(self, n: Node, name: str, block: Block) -> str:
         kind = self.kind.get(name)
-        if n.dtype == F32 and kind == "m":
+        if n.dtype == self.type and kind == "m":
             return self.bind(block, "v", f"HYV_SELECT({name}, HYV_B(1.0f), (hy_v){{}})")
-        if n.dtype == F32 and kind == "i" and (n.args[0].dtype.kind == "i" or shifted(n.args[0])):
+        if n.dtype == self.type and kind == "i" and (n.args[0].dtype.kind == "i" or shifted(n.args[0])):
             return self.bind(block, "v", f"__builtin_convertvector({name}, hy_v)")
-        if n.dtype == F32 and n.args[0].dtype == F32 or n.dtype.kind == "i" and kind == "i":
+        if n.dtype == self.type and n.args[0].dtype == self.type or n.dtype.kind == "i" and kind == "i":
             return name
         raise Refused(f"a cast to {n.dtype}")
 
@@ -242,7 +248,7 @@ class VectorEmitter(Emitter):
         fn = n.attrs["fn"]
         if n in self.one_plus:
             return self._one_plus(*self.one_plus[n], idx, guard, block)
-        if fn == "where" and n.dtype == F32 and n.args[0] not in self.extra and (limit := limited(n)) is not None:
+        if fn == "where" and n.dtype == self.type and n.args[0] not in self.extra and (limit := limited(n)) is not None:
             return self.bind(block, "v", f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, {self.floats(self.value(n.args[2], idx, block, guard))})")
         args = [self.value(a, idx, block, guard) for a in n.args]
         if fn in COMPARE:
@@ -251,15 +257,16 @@ class VectorEmitter(Emitter):
             return self.bind(block, "m", LOGIC[fn].format(*args))
         if shifted(n) and self.kind.get(args[0]) == "i":
             return self.bind(block, "i", f"HYV_SHR({args[0]}, {args[1]})")
-        if fn not in SPELL or n.dtype != F32:
+        spelled = spelling(fn, self.type)
+        if spelled is None or n.dtype != self.type:
             raise Refused(fn)
         if fn == "where":
             return self._chosen(args, block)
         if fn == "div":
             return self.bind(block, "v", self.ratio(args[0], args[1], block, at_least_one(n.args[1])))
-        if fn == "exp" and below_its_maximum(n.args[0]):
+        if fn == "exp" and self.type == F32 and below_its_maximum(n.args[0]):
             return self.bind(block, "v", f"hyv_exp_below({self.floats(args[0])})")
-        return self.bind(block, "v", SPELL[fn].format(*(self.floats(a) for a in args)))
+        return self.bind(block, "v", spelled.format(*(self.floats(a) for a in args)))
 
     def _one_plus(self, factor: Node | None, f: Node, idx: Index, guard: Guard, block: Block) -> str:
         """1 + erf(y); a * (1 + tanh(y)), which is 2 a / (1 + 2^(-2 y log2 e)) and keeps its digits where tanh(y) is near -1."""
@@ -300,7 +307,7 @@ class VectorEmitter(Emitter):
             if kinds[0] != "i" or kinds[1] is not None or n.args[0].dtype.kind != "i":
                 raise Refused("integers")
             return self.bind(block, "m", f"HYV_I{COMPARE[fn]}({args[0]}, HYV_IB(hy_int({args[1]})))")
-        if any(a.dtype != F32 for a in n.args):
+        if any(a.dtype != self.type for a in n.args):
             raise Refused("a comparison of other types")
         return self.bind(block, "m", f"HYV_{COMPARE[fn]}({self.floats(args[0])}, {self.floats(args[1])})")
 
@@ -312,7 +319,7 @@ class VectorEmitter(Emitter):
                 raise Refused("a vector for one element")
             return super().store(pointer, n, idx, value)
         at = linear(n.shape, idx)
-        if n.dtype != F32 or coefficient(at, lane) != 1:
+        if n.dtype != self.type or coefficient(at, lane) != 1:
             raise Refused("a store of other elements than neighbours")
         return f"HYV_STORE@({pointer} + {text(at)}, {self.floats(value)});"
 
@@ -355,7 +362,7 @@ def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block)
     """The place of the first greatest or least element, in each lane; NaN counts as both."""
     e._uniform(guard)
     x, axis = n.args[0], n.attrs["axis"]
-    if x.dtype != F32:
+    if x.dtype != e.type:
         raise Refused("a search of other types")
     best, where = e.name("a") + "@", e.name("w") + "@"
     e.kind[where] = "i"
@@ -365,7 +372,7 @@ def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block)
         inner = block.child([v])
         value = e.floats(r.element(inner))
         loop = loop_nest([v], [*inner.lines, better(n, best, where, value, f"HYV_IB((int)({text(r.position or Ix())}))")])
-        block.lines += [f"hy_v {best} = HYV_B({identity(e, r.op[3:], F32)});", f"hy_vi {where} = {{0}};", *loop]
+        block.lines += [f"hy_v {best} = HYV_B({identity(e, r.op[3:], e.type)});", f"hy_vi {where} = {{0}};", *loop]
         return where
     spots = [(*idx[:axis], Ix(i), *idx[axis:]) for i in range(x.shape[axis])]
     values = [e.floats(e.value(x, at, block, guard)) for at in spots]

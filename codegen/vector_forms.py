@@ -25,8 +25,16 @@ SPELL = {
 SPELL |= {fn: f"HYV_EACH(hy_{name}f, {{0}})" for fn, name in (
     ("arctan", "atan"), ("arcsin", "asin"), ("arccos", "acos"), ("sinh", "sinh"), ("cosh", "cosh"), ("arcsinh", "asinh"), ("arccosh", "acosh"), ("arctanh", "atanh"),
     ("cbrt", "cbrt"))}
+WIDE = {"exp": "hyv_exp({0})"} | {fn: f"HYV_EACH({SCALARS[fn].c.split('{')[0]}, {{0}})" for fn in (
+    "log", "tanh", "erf", "sigmoid", "expm1", "log1p", "softplus", "log2", "log10", "arctan", "arcsin", "arccos", "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "cbrt")}
 COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})", "logical_not": "HYV_NOT({0})"}
+
+
+def spelling(fn: str, of: np.dtype) -> str | None:
+    """A function of vectors; in float64 those of kernels/c/branchless.h, element by element, and what needs no function."""
+    plain = SPELL.get(fn)
+    return plain if of == F32 else WIDE.get(fn) or (None if plain is None or "hyv_" in plain or "EACH" in plain else plain)
 
 
 def in_vectors(n: Node) -> bool:

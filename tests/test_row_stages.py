@@ -67,4 +67,4 @@ def _loop(first: list[str]) -> Any:
     lines = [*first, "hy_v a1_0 = HYV_B(0.0f);", "for (...)", "const float a1 = hyv_sum(a1_0);"]
     begin = len(first) + 1
     return (Var("i0", 9), lines, [(begin, begin + 1, LaneLoop(lane, ["a1@ += HYV_LOAD@(p1 + r1 + i0 * 64);"], 1))],
-            LaneLoop(last, ["HYV_STORE@(p0 + i1 + i0 * 64, hyv_exp(HYV_B(a1)));"], 1), 16, "", "", False, False)
+            LaneLoop(last, ["HYV_STORE@(p0 + i1 + i0 * 64, hyv_exp(HYV_B(a1)));"], 1), 16, "", "", 4, False, False)
