@@ -3,7 +3,8 @@ least that must be alive at once.
 
 ``python benchmarks/memory.py ResNet`` prints the rows whose names hold one of some words; without words all. Columns: the peak of the process
 eagerly, hybridized with nothing cached on disk, and hybridized with the program cached; resident memory after some calls, eagerly and
-hybridized; the bytes of results, intermediate values and working memory that the report plans, and their ratio to its liveness bound.
+hybridized; the bytes of results, intermediate values and working memory that the report plans, and their ratio to its liveness bound; the bytes
+that each thread has beside those on its stack, at most.
 """
 from __future__ import annotations
 
@@ -54,7 +55,8 @@ def one(title: str, hybridized: bool) -> dict[str, int]:
     peak, now = resident()
     report = called.report() if hybridized else None
     found = {"peak": peak, "after": now}
-    return found if report is None else {**found, "planned": report.planned_bytes + report.scratch_bytes, "bound": report.bound_bytes}
+    return found if report is None else {**found, "planned": report.planned_bytes + report.scratch_bytes, "bound": report.bound_bytes,
+                                              "thread": report.thread_bytes}
 
 
 def fresh(title: str, how: str, cache: str) -> dict[str, int]:
@@ -76,7 +78,7 @@ def text(title: str, found: dict[str, Any]) -> str:
     """A line of the table."""
     cells = [found["eager"]["peak"], found["first"]["peak"], found["cached"]["peak"], found["eager"]["after"], found["cached"]["after"]]
     c = found["cached"]
-    return f"{title:36s} " + " ".join(f"{n / MIB:8.1f}" for n in cells) + f" {c['planned']:12d} {c['bound']:12d} {c['planned'] / max(c['bound'], 1):6.2f}"
+    return f"{title:36s} " + " ".join(f"{n / MIB:8.1f}" for n in cells) + f" {c['planned']:12d} {c['bound']:12d} {c['planned'] / max(c['bound'], 1):6.2f} {c['thread']:8d}"
 
 
 def main() -> None:
@@ -90,8 +92,8 @@ def main() -> None:
         return
     import nets
     rows: dict[str, Any] = {}
-    print(f"{'MiB':36s} {'peak':>8s} {'peak':>8s} {'peak':>8s} {'after':>8s} {'after':>8s} {'bytes':>12s} {'liveness':>12s}")
-    print(f"{'':36s} {'eager':>8s} {'first':>8s} {'cached':>8s} {'eager':>8s} {'cached':>8s} {'planned':>12s} {'bound':>12s} {'ratio':>6s}")
+    print(f"{'MiB':36s} {'peak':>8s} {'peak':>8s} {'peak':>8s} {'after':>8s} {'after':>8s} {'bytes':>12s} {'liveness':>12s} {'':6s} {'a':>8s}")
+    print(f"{'':36s} {'eager':>8s} {'first':>8s} {'cached':>8s} {'eager':>8s} {'cached':>8s} {'planned':>12s} {'bound':>12s} {'ratio':>6s} {'thread':>8s}")
     for work in nets.INFERENCE + nets.TRAINING:
         if not args.words or any(word in work.title for word in args.words):
             rows[work.title] = row(work.title)

@@ -13,6 +13,7 @@ from hybrid.codegen import contraction, packed
 from hybrid.codegen.block_loop import block_loop
 from hybrid.codegen.tiling import Alone, Target
 from hybrid.codegen.lanes import Refused
+from hybrid.codegen.local import thread_bytes
 
 from .. import config
 from ..ir import Node, Program, toposort
@@ -144,7 +145,7 @@ def _build(planned: Planned) -> Built:
     parts = parts_of(planned) if planned.source.memo.get("parts") else []
     source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None,
                                       bool(parts), table.around)
-    report.scratch_bytes, report.source = planned.memory.whole - planned.memory.arena, source
+    report.scratch_bytes, report.thread_bytes, report.source = planned.memory.whole - planned.memory.arena, thread_bytes(source), source
     finish = toolchain.begin(source) if planned.prepare is not None else lambda: toolchain.build(source)
     prepare = build(prepare_plan(planned)) if planned.prepare is not None else None            # compiled at the same time
     if table.blocks.count > 1:

@@ -29,7 +29,7 @@ class Report:
     ``eager_kernels``: primitive operations that eager execution would launch. ``eager_bytes``: what they would allocate.
     ``arena_bytes``: intermediate values of the compiled program; ``output_bytes``: its results. ``planned_bytes``: both.
     ``bound_bytes``: results and the most intermediate bytes alive at once. ``scratch_bytes``: of kernels' working memory that found no
-    place between the values. ``written_in_place``: bytes of new values that are
+    place between the values. ``thread_bytes``: at most so much each thread has beside that, on its stack. ``written_in_place``: bytes of new values that are
     written straight over the arrays they replace, which are no results. For a recorded call, ``kept_bytes`` of the results
     are kept for the backward pass, whose report is ``backward``.
     """
@@ -43,6 +43,7 @@ class Report:
     output_bytes: int = 0
     input_bytes: int = 0
     scratch_bytes: int = 0
+    thread_bytes: int = 0
     offsets: list[tuple[str, int, int]] = field(default_factory=list)
     in_place: list[tuple[str, str]] = field(default_factory=list)
     source_path: str = ""
@@ -70,7 +71,8 @@ class Report:
         lines += [f"  not fused: {what}: {why}" for what, why in self.refusals]
         lines.append(f"  memory: eager {self.eager_bytes} bytes, planned {self.planned_bytes} "
                      f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}"
-                     + (f", kernels' working memory beyond {self.scratch_bytes}" if self.scratch_bytes else ""))
+                     + (f", kernels' working memory beyond {self.scratch_bytes}" if self.scratch_bytes else "")
+                     + (f", of each thread's own {self.thread_bytes}" if self.thread_bytes else ""))
         lines += [f"  layout: {what}" for what in self.layout]
         if self.prepared_bytes:
             lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes; of the parameters' {self.source_bytes} bytes "
