@@ -30,6 +30,8 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
     """
     if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
         return _traced_array(source_array, dtype)
+    if isinstance(source_array, NDArray) and SCOPE.traces and source_array.stype == "default":
+        return _traced_array(SCOPE.traces[-1].capture(source_array), dtype)
     if getattr(source_array, "stype", "default") != "default" or hasattr(source_array, "tocsr"):          # a sparse array, or a matrix of SciPy's
         return functions.resolve("nd", "sparse.array")(source_array, ctx, dtype)
     if dtype is None:
@@ -159,7 +161,8 @@ def from_dlpack(dlpack: Any) -> Any:
         return wrap(cupy.from_dlpack(dlpack), Context("gpu", number))
     raw = _np.from_dlpack(dlpack)
     as_dtype(raw.dtype)
-    if isinstance(dlpack, _Exporter) and not raw.flags.writeable:        # NumPy cannot know: such a capsule does not say
+    own = isinstance(dlpack, NDArray) and dlpack._data.flags.writeable
+    if (own or isinstance(dlpack, _Exporter)) and not raw.flags.writeable:       # capsules do not say, and NumPy before 2.1 takes all for constants
         raw = _np.asarray(_Writable(raw))
     out = wrap(raw, Context("cpu", 0))
     out._exposed()
@@ -182,11 +185,22 @@ def waitall() -> None:
 
 
 def _two(name: str, row: Any) -> Any:
-    def function(lhs: Any, rhs: Any) -> Any:
+    def function(lhs: Any = None, rhs: Any = None, **named: Any) -> Any:
+        if named:                                           # MXNet's names for some: sym.maximum(left, right), power(base, exp)
+            lhs, named = (lhs, named) if lhs is not None else _first_of(named, "left", "base")
+            rhs, named = (rhs, named) if rhs is not None else _first_of(named, "right", "exp")
+            if named:
+                raise TypeError(f"{name} takes two values, lhs and rhs; it has no argument {', '.join(map(repr, named))}")
         return methods.two(row, lhs, rhs)
     function.__name__ = name
     function.__doc__ = f"Elementwise {name.replace('_', ' ')} of arrays or numbers."
     return function
+
+
+def _first_of(named: dict[str, Any], *keys: str) -> tuple[Any, dict[str, Any]]:
+    """The value of the first of these names that was given (None without one), and what is left."""
+    key = next((k for k in keys if k in named), None)
+    return named.get(key) if key else None, {k: v for k, v in named.items() if k != key}
 
 
 TWO = {**{k: methods.BINARY[v] for k, v in methods.TWO.items()}, **methods.EXTRA_TWO}
@@ -237,6 +251,8 @@ def _traced_array(source: Any, dtype: Any) -> Any:
 def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
     """A constant inside hybridized code, from a list, a NumPy array or numbers."""
     trace = tracing()
+    if isinstance(source_array, NDArray) and trace is not None:
+        source_array = trace.capture(source_array)
     if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
         return _traced_array(source_array, dtype)
     if trace is None:

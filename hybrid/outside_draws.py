@@ -21,7 +21,8 @@ def states() -> dict[str, Any]:
     if "random" in sys.modules:
         out["Python's random"] = sys.modules["random"].getstate()
     if "numpy.random" in sys.modules:                            # NumPy imports it when somebody uses it, which takes long
-        generator = np.random.get_bit_generator()                # type: ignore[attr-defined]
+        find = getattr(np.random, "get_bit_generator", None)     # since NumPy 1.24
+        generator = find() if find is not None else np.random.mtrand._rand._bit_generator     # type: ignore[attr-defined]
         if type(generator) is np.random.MT19937:                 # its 624 words and the place among them: get_state() takes 30 times as long
             out["numpy.random"] = ctypes.string_at(generator.ctypes.state_address, 625 * 4)
     return out

@@ -24,7 +24,7 @@ def test_arrays_look_like_numpys():
 NUMPY = [
     ("unique", lambda m: m.unique(m.array([3, 1, 3], dtype="float32"))),
     ("nonzero", lambda m: m.nonzero(m.array([0, 1, 2], dtype="float32"))),
-    ("percentile", lambda m: m.percentile(m.arange(5, dtype="float32"), 50)),
+    ("percentile", lambda m: m.percentile(m.arange(5, dtype="float64"), 50)),
     ("argwhere", lambda m: m.argwhere(m.array([[0, 1], [2, 0]], dtype="float32"))),
     ("bincount", lambda m: m.bincount(m.array([0, 1, 1], dtype="int64"))),
     ("einsum", lambda m: m.einsum("ij,kj->ik", m.ones((2, 3), dtype="float32"), m.ones((4, 3), dtype="float32"))),

@@ -43,6 +43,8 @@ def default_batchify_fn(data: list[Any]) -> Any:
         raw = np.asarray(data)
     except ValueError:
         raise ShapeError(_ragged(data)) from None
+    if raw.dtype.kind == "O" and isinstance(first, np.ndarray) and len({np.shape(a) for a in data}) > 1:      # no error before NumPy 1.24
+        raise ShapeError(_ragged(data))
     if raw.dtype.kind not in "biuf" and raw.dtype.kind in "OUSM":
         raise DTypeError(f"samples of type {type(first).__name__} cannot be put into an array ({str(first)[:60]!r}); give DataLoader a batchify_fn, "
                          "or transform them into numbers")
