@@ -7,7 +7,6 @@ import numpy as np
 
 from .. import autograd, names, ndarray, symbol
 from ..array import NDArray
-from ..contents import fingerprint
 from ..device import current_context
 from ..errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
 from ..hybridize import HYBRIDIZE_BLOCKS, check_options
@@ -22,6 +21,7 @@ from .blame import blame
 from .block import BLOCK_VERSION, Block
 from .graph import run_graph, watcher
 from .parameter import VERSION, Parameter
+from .unchanged import Contents
 
 
 class HybridBlock(Block):
@@ -38,7 +38,7 @@ class HybridBlock(Block):
         d = self.__dict__
         d["_active"], d["_flags"], d["_engine"], d["_quick_on"], d["_shortest"] = False, {}, None, False, NO_WAY
         d["_op_hooks"] = []
-        d["_seen_key"], d["_seen_version"], d["_contents"], d["_form"] = -1, None, [], None
+        d["_seen_key"], d["_seen_version"], d["_contents"], d["_form"] = -1, None, None, None
 
     _active: bool
     _engine: Hybridized | None
@@ -187,7 +187,7 @@ class HybridBlock(Block):
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: all but the compiled programs, which a copy makes anew."""
-        return {**self.__dict__, "_engine": None, "_quick_on": False, "_shortest": NO_WAY, "_seen_key": -1}
+        return {**self.__dict__, "_engine": None, "_quick_on": False, "_shortest": NO_WAY, "_seen_key": -1, "_contents": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -217,11 +217,12 @@ class HybridBlock(Block):
         if d["_seen_key"] != key:
             d["_seen_version"] = (self._signature_version(), tuple((p._shape, p._dtype) for p in self._all_parameters()))
             watched = self._watched()
-            d["_seen_key"], d["_contents"] = key, [w for w in watched if not isinstance(w, Place)]
+            inside = [w for w in watched if not isinstance(w, Place)]
+            d["_seen_key"], d["_contents"] = key, Contents(inside) if inside else None
             if d["_engine"] is not None:                          # counters do not see a change inside a list: no shortest way then
                 d["_engine"].around.places = [w for w in watched if isinstance(w, Place)]
                 d["_engine"].counters = None if d["_contents"] else (BLOCK_VERSION, VERSION)
-        return (d["_seen_version"], fingerprint(d["_contents"])) if d["_contents"] else d["_seen_version"]
+        return (d["_seen_version"], d["_contents"].stamp()) if d["_contents"] else d["_seen_version"]
 
     # ---- watching operators
     def register_op_hook(self, callback: Callable[[bytes, bytes, NDArray], Any], monitor_all: bool = False) -> None:
