@@ -86,20 +86,27 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
     return answer
 
 
+def _paper() -> int:
+    """A file in memory, or else a temporary one, that a program may write to. Not a pipe: that stays open in processes that are forked meanwhile."""
+    try:
+        return os.memfd_create("hybrid")
+    except (AttributeError, OSError):
+        with tempfile.TemporaryFile() as f:
+            return os.dup(f.fileno())
+
+
 def _start(command: list[str], stream: int = 2) -> tuple[int, int]:
-    """Start a program: its process, and a pipe with what it writes to a stream. CompileError where it is no program.
+    """Start a program: its process, and a file with what it writes to a stream. CompileError where it is no program.
 
     ``subprocess`` does more, and takes a quarter of a megabyte.
     """
-    read, write = os.pipe()
+    paper = _paper()
     nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
-    try:                                                 # the pipe first: it may be one of the first three itself
-        return os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, write, stream), *nothing]), read
+    try:                                                 # the file first: it may be one of the first three itself
+        return os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, paper, stream), *nothing]), paper
     except OSError as err:
-        os.close(read)
+        os.close(paper)
         raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err
-    finally:
-        os.close(write)
 
 
 def _ended(process: int) -> int:
@@ -110,20 +117,21 @@ def _ended(process: int) -> int:
         return 0
 
 
-def _said(pipe: int) -> str:
-    """All that comes from a pipe."""
-    with open(pipe, "rb", closefd=False) as f:
-        return f.read().decode(errors="replace")
+def _said(paper: int) -> str:
+    """All that was written to a file, which is closed."""
+    try:
+        return os.pread(paper, os.fstat(paper).st_size, 0).decode(errors="replace")
+    finally:
+        os.close(paper)
 
 
 def _ask(command: list[str]) -> tuple[int, str]:
     """A short run of the compiler: its status, and what it prints."""
-    process, pipe = _start(command, 1)
+    process, paper = _start(command, 1)
     try:
-        text = _said(pipe)
-    finally:
-        os.close(pipe)
         status = _ended(process)
+    finally:
+        text = _said(paper)
     return status, text
 
 
@@ -276,19 +284,17 @@ def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path, folder: str
 def _run(commands: list[list[str]], c: Path) -> str:
     """Run them at the same time: what they say. CompileError with what the first says that fails."""
     runs: list[tuple[int, int]] = []
-    said, status = [], []
+    status: list[int] = []
     try:
         for command in commands:
             runs.append(_start(command))
-        for process, pipe in runs:
-            said.append(_said(pipe))
+        for process, _ in runs:
             status.append(_ended(process))
     finally:
         for process, _ in runs[len(status):]:            # interrupted
             os.kill(process, 9)
             _ended(process)
-        for _, pipe in runs:
-            os.close(pipe)
+        said = [_said(paper) for _, paper in runs]
     wrong = next(((text, code) for text, code in zip(said, status) if code), None)
     if wrong is not None:
         text, code = wrong
