@@ -31,7 +31,8 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
         if "attr" in kwargs and space != "sym" and not SCOPE.symbolic:
             del kwargs["attr"]                              # notes are for Symbols
         if not attr_names and space in ("nd", "sym"):
-            kwargs.pop("dtype", None)                       # MXNet's operators without attributes ignore it: programs write zeros_like(x, dtype=…)
+            for idle in ("dtype", "axis"):                  # MXNet's operators without attributes ignore them: programs write
+                kwargs.pop(idle, None)                      # zeros_like(x, dtype=…) and log(x, axis=…)
         inputs, rest = _split_inputs(d, args, kwargs)
         for key, value in zip(attr_names if not d.variadic else [n for n in attr_names if n != d.arity_attr], rest):
             if key in kwargs:

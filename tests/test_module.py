@@ -204,3 +204,8 @@ def test_what_programs_reach_below_the_interface() -> None:
     by_name = {name: grad is not None for name, grad in zip(group.arg_names, group.execs[0].grad_arrays)}
     assert by_name == {"data": False, "fc_weight": True, "fc_bias": False, "softmax_label": False}
     assert mod._curr_module._optimizer is None
+    assert group.batch_size == 4 and group.slices == [slice(0, 4)] and group.label_names == ["softmax_label"] and group.input_grad_arrays is None
+    part, data = group.data_arrays[0][0]
+    assert part == slice(0, 4) and data.shape == (4, 3) and group.label_arrays is not None and group.state_arrays == []
+    mod._curr_module.reshape([("data", (7, 3))], [("softmax_label", (7,))])
+    assert mod._curr_module._exec_group.batch_size == 7                     # Keras asks for it before every batch

@@ -191,3 +191,21 @@ def test_arrays_over_numpys_memory() -> None:
     other = np.ones(2, np.float32)
     nd.from_numpy(other, zero_copy=False)[:] = 5
     assert other.tolist() == [1, 1] and other.flags.writeable
+
+
+NAMED = {"sym.maximum": lambda a, b: sym.maximum(left=a, right=b), "sym.minimum": lambda a, b: sym.minimum(left=a, right=b), "sym.power": lambda a, b: sym.pow(base=a, exp=b),
+         "positions": lambda a, b: sym.maximum(a, right=b)}
+
+
+@pytest.mark.parametrize("case", NAMED)
+def test_arguments_of_two_values_by_name(case: str) -> None:
+    out = NAMED[case](sym.var("a"), sym.var("b")).eval(a=nd.array([2, 3]), b=nd.array([3, 2]))[0]
+    assert out.asnumpy().tolist() == {"sym.maximum": [3, 3], "sym.minimum": [2, 2], "sym.power": [8, 9], "positions": [3, 3]}[case]
+    assert nd.power(base=nd.array([2]), exp=3).asscalar() == 8
+    with pytest.raises(TypeError, match="lhs and rhs; it has no argument 'middle'"):
+        nd.add(nd.ones(1), nd.ones(1), middle=1)
+
+
+def test_an_axis_where_there_is_none() -> None:
+    """MXNet's operators without attributes take no notice of it: Keras writes log(x, axis=…)."""
+    assert nd.log(nd.ones((2,)), axis=0).asnumpy().tolist() == [0, 0] == sym.log(sym.var("x"), axis=-1).eval(x=nd.ones((2,)))[0].asnumpy().tolist()

@@ -324,6 +324,23 @@ def test_a_gradient_of_another_part_of_the_cpu() -> None:
     assert w.asnumpy().tolist() == [0.5, 0.5] and w.ctx == cpu(0)
 
 
+class _OneRate(optimizer.SGD):
+    def _get_lr(self, index: Any) -> float:
+        return 0.1 * (index + 1)
+
+
+class _OneAtATime(optimizer.SGD):
+    def _get_lrs(self, indices: Any) -> list[float]:
+        return [0.1 * (indices[0] + 1)]                     # as Keras' optimizers have it: MXNet asks for one index a call where aggregate_num is 1
+
+
+@pytest.mark.parametrize("kind", [_OneRate, _OneAtATime], ids=["get_lr", "get_lrs"])
+def test_learning_rates_of_a_subclass(kind: Any) -> None:
+    ws = [nd.ones((2,)), nd.ones((2,))]
+    optimizer.get_updater(kind(learning_rate=5.0))([0, 1], [nd.ones((2,)), nd.ones((2,))], ws)
+    assert [float(w[0].asscalar()) for w in ws] == pytest.approx([0.9, 0.8])
+
+
 @pytest.mark.parametrize("case", sorted(ERRORS))
 def test_errors(case: str) -> None:
     call, message = ERRORS[case]

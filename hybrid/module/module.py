@@ -19,7 +19,8 @@ from ..serialize.atomic import write_bytes
 from ..symbol import Symbol
 from .base import BaseModule, as_list
 from .batches import descriptions, fill, mean, merged, part, part_shape, renamed
-from .replica import ExecutorGroup, Replica
+from .group import ExecutorGroup
+from .replica import Replica
 
 
 class Module(BaseModule):
@@ -131,7 +132,7 @@ class Module(BaseModule):
 
     @property
     def _exec_group(self) -> ExecutorGroup:
-        return ExecutorGroup(self._replicas, self._param_names, self._aux_names, self._data_names)
+        return ExecutorGroup(self)
 
     @property
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:

@@ -1,7 +1,6 @@
 """A Symbol's arrays on one device, and an executor for each set of input shapes that share the parameters."""
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
 import numpy as np
@@ -13,50 +12,6 @@ from ..executor import Executor
 from ..symbol import Symbol
 
 Shapes = Mapping[str, tuple[int, ...]]
-
-
-@dataclass
-class ExecutorGroup:
-    """What MXNet's programs find at ``module._exec_group``: arrays by parameter, each a list over the devices."""
-    replicas: Sequence["Replica"]
-    param_names: list[str]
-    aux_names: list[str]
-    data_names: list[str]
-
-    @property
-    def arg_names(self) -> list[str]:
-        """Names of all arguments, as those of the executors' arrays."""
-        return self.replicas[0].symbol.list_arguments()
-
-    @property
-    def execs(self) -> list[Executor]:
-        """The executor of each device."""
-        return [r.executor for r in self.replicas]
-
-    @property
-    def param_arrays(self) -> list[list[NDArray]]:
-        """Parameters."""
-        return [[r.params[n] for r in self.replicas] for n in self.param_names]
-
-    @property
-    def grad_arrays(self) -> list[list[Any]]:
-        """Gradients of the parameters, None where none is wanted."""
-        return [[r.grads.get(n) for r in self.replicas] for n in self.param_names]
-
-    @property
-    def aux_arrays(self) -> list[list[NDArray]]:
-        """Auxiliary states."""
-        return [[r.aux[n] for r in self.replicas] for n in self.aux_names]
-
-    @property
-    def data_arrays(self) -> list[list[NDArray]]:
-        """Data of the last batch."""
-        return [[e.arg_dict[n] for e in self.execs] for n in self.data_names]
-
-    @property
-    def input_grad_arrays(self) -> list[list[Any]]:
-        """Gradients of the data."""
-        return [[e.grad_dict[n] for e in self.execs] for n in self.data_names]
 
 
 class Replica:

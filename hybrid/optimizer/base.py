@@ -213,7 +213,14 @@ class Optimizer:
     def advance(self, indices: Sequence[Any]) -> list[float]:
         """Count an update of some parameters; all numbers of the program, in its order."""
         self._update_count(indices)
-        return self.gather(indices, self._get_lrs(indices), self._get_wds(indices))
+        return self.gather(indices, self._rates(indices), self._get_wds(indices))
+
+    def _rates(self, indices: Sequence[Any]) -> list[float]:
+        """The learning rates; asked for one by one where a subclass has its own ``_get_lr``, or counts on one index a call (aggregate_num = 1)."""
+        if type(self)._get_lr is not Optimizer._get_lr:
+            return [self._get_lr(i) for i in indices]
+        rates = self._get_lrs(indices)
+        return rates if len(rates) == len(indices) else [self._get_lrs([i])[0] for i in indices]
 
     def gather(self, indices: Sequence[Any], lrs: Sequence[float], wds: Sequence[float]) -> list[float]:
         """The shared numbers, then those of each parameter."""
