@@ -26,6 +26,7 @@ from .vector import VectorEmitter
 from .vector_forms import one_plus
 
 PIXELS = {28: {1: 24, 2: 14, 3: 9, 4: 6}, 12: {1: 10, 2: 6, 3: 4, 4: 3}}        # of a tile, by accumulators and vectors of a panel
+BUSY = 10                       # sums that are needed to keep the multipliers busy
 SMALL_WEIGHTS = 1 << 18         # bytes that stay in a core's second cache beside the data
 TOGETHER = 1 << 17              # bytes of pixels that are put together at once, or a quarter of the weights'
 CONFLICT = 512                  # pixels that are a multiple of so many numbers apart fall on few lines of the first cache
@@ -122,10 +123,12 @@ class Packed(Anchored):
         work = self.dot.size * (self.kd * self.kh * self.kw * (1 if self.dot.attrs["form"] == "depthwise" else self.deep))
         return PARALLEL if work >= PARALLEL_WORK else ""
 
-    def taps(self, plane: str) -> list[str]:
-        """The taps of the depth that meet data, for a plane of results: the first, t0, and the one behind the last, t1."""
-        front, step = f"({self.pz} - {plane} * {self.sz})", f" + {self.dz - 1}) / {self.dz}" if self.dz > 1 else ")"
-        return [f"const long t0 = {front} > 0 ? ({front}{step} : 0, back = ({front} + {self.layers}{step}, t1 = back < {self.kd} ? back > t0 ? back : t0 : {self.kd};"]
+    @staticmethod
+    def taps(name: str, at: str, size: int, kernel: int, stride: int, dilate: int, pad: int) -> str:
+        """The taps of an axis that meet data, for a place of results: the first, and the one behind the last, as name0 and name1."""
+        front, step = f"({pad} - {at} * {stride})", f" + {dilate - 1}) / {dilate}" if dilate > 1 else ")"
+        return (f"const long {name}0 = {front} > 0 ? ({front}{step} : 0, {name}_ = ({front} + {size}{step},"
+                f" {name}1 = {name}_ < {kernel} ? {name}_ > {name}0 ? {name}_ : {name}0 : {kernel};")
 
     def partial(self, panel: int, width: int) -> list[int]:
         """Filters in each vector of a group's panel: 0 for all, -1 for none."""
@@ -141,11 +144,8 @@ class Direct(Packed):
 
     def print(self) -> Printed:
         """The kernel."""
-        self.prepare()
-        self.panels, self.width = self.weights[0], self.weights[-1]
-        self.own_panels = self.panels // self.groups
-        self.nv = self.width // self.lanes
-        most = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
+        self.begin()
+        most = self.most
         inside = (self.oh - 1) * self.sy < self.h and (self.ow - 1) * self.sx < self.wide
         self.line = self.kh == self.kw == 1 and not self.py and not self.px and inside and not self.volume
         self.steps = self.sy, self.sx
@@ -170,6 +170,15 @@ class Direct(Packed):
         tiles = self.micros()
         return self.printed([*tiles, self.head(), *self.body(), "}"])
 
+    def begin(self) -> None:
+        """The panels, and pixels of a tile at most."""
+        self.prepare()
+        self.panels, self.width = self.weights[0], self.weights[-1]
+        self.own_panels = self.panels // self.groups
+        self.nv = self.width // self.lanes
+        self.most = PIXELS[28 if self.target.accumulators >= 28 else 12][self.nv]
+        self.more = ["taps", "plane"] if self.volume else []             # what a tile's function takes beside the usual
+
     # ---- a tile
     def sizes(self) -> list[tuple[int, int]]:
         """Lines and columns of the tiles there are."""
@@ -186,23 +195,28 @@ class Direct(Packed):
 
     def micro(self, rows: int, columns: int, suffix: str, partial: list[int]) -> list[str]:
         """The function of a tile: sums and epilogue."""
-        L, places = self.lanes, [(r, c) for r in range(rows) for c in range(columns)]
-        vectors = [j for j in range(self.nv) if partial[j] >= 0]
-        deep = "long taps, long plane, " if self.volume else ""
-        out = [f"static __attribute__((noinline)) void {self.name}_{rows}x{columns}{suffix}(const float *X, const float *W, {deep}long px0_, long c0_, {self.pointers}) {{",
-               "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i in range(len(places)) for j in vectors)]
+        places = [(r, c) for r in range(rows) for c in range(columns)]
         numbers = [f"x[q + {(r * self.sy * self.across + c * self.sx) * self.step}]" for r, c in places]
         run, loops = self._run()
         if self.near:
             run, (loops, numbers) = NEAR, self._near([c * self.c for _, c in places])
-        out += [*(["  for (long t = 0; t < taps; t++, X += plane) {"] if self.volume else []), *loops]
+        if self.volume:
+            loops = ["  for (long t = 0; t < taps; t++, X += plane) {", *loops]
+        pixels = [f"px0_ + {r * self.ow + c}" for r, c in places]
+        return self.tile(f"{rows}x{columns}{suffix}", loops, run, numbers, pixels, partial)
+
+    def tile(self, name: str, loops: list[str], run: int, numbers: list[str], pixels: list[str], partial: list[int]) -> list[str]:
+        """A function that sums runs of so many numbers, within loops, for some pixels and the vectors of a panel."""
+        L, vectors, more = self.lanes, [j for j in range(self.nv) if partial[j] >= 0], "".join(f"long {v}, " for v in self.more)
+        out = [f"static __attribute__((noinline)) void {self.name}_{name}(const float *X, const float *W, {more}long px0_, long c0_, {self.pointers}) {{",
+               "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i in range(len(pixels)) for j in vectors), *loops]
         out.append(f"  for (long q = 0; q < {run}; q++, W += {self.width}) {{")
         out.append("    " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});" for j in vectors))
         for i, number in enumerate(numbers):
             out.append(f"    {{ const hy_v a = HYV_B({number}); {' '.join(f's{i}_{j} += a * w{j};' for j in vectors)} }}")
-        out += ["  }", *(["  }"] if self.near or "for" in loops[-1] else []), *(["  }"] if self.volume else [])]
+        out += ["  }"] * (1 + sum(line.count("{") - line.count("}") for line in loops))
         for j in vectors:
-            out += ["  " + s for s in self.finished(j, [(f"px0_ + {r * self.ow + c}", f"s{i}_{j}") for i, (r, c) in enumerate(places)], partial[j])]
+            out += ["  " + s for s in self.finished(j, [(pixel, f"s{i}_{j}") for i, pixel in enumerate(pixels)], partial[j])]
         return [*out, "}"]
 
     def _near(self, at: list[int]) -> tuple[list[str], list[str]]:
@@ -238,7 +252,7 @@ class Direct(Packed):
         """The number of a tile's first pixel."""
         return f"({f'(n * {self.planes} + z)' if self.volume else 'n'} * {self.oh} + y) * {self.ow} + x"
 
-    def _together(self, nbytes: int, tiles: int) -> int:
+    def together(self, nbytes: int, tiles: int) -> int:
         """How many of some lines or runs of tiles, of so many bytes in all, are put together at a time: all weights are read again each time."""
         most = max(TOGETHER, math.prod(self.weights))
         return -(-tiles // min(-(-nbytes // most), tiles))
@@ -247,7 +261,7 @@ class Direct(Packed):
         """Lines of the padded image put together, for some lines of tiles at a time."""
         lines, largest = self.ty[0], self.ty[1] + (self.ty[2] > 0)
         wide, c, window = self.across * self.step, self.c, (self.kh - 1) * self.dy + 1
-        each = self._together(max(self.reach[0], 1) * wide * 4 * self.layers, lines)
+        each = self.together(max(self.reach[0], 1) * wide * 4 * self.layers, lines)
         held = (each * largest - 1) * self.sy + window                   # lines of a plane
         self.scratch = 4 * self.layers * held * wide + 256
         inside = min(self.wide, self.across - self.px)
@@ -277,42 +291,43 @@ class Direct(Packed):
         every = f"({self.planes} * {count})" if volume else count
         at, o = (f"u / {self.panels}", f"u % {self.panels}") if small else (f"u % ({every})", f"u / ({every})")
         number = f"v = {at}, o = {o}, z = v / ({count}), t = {first}v % ({count})" if volume else f"t = {first}{at}, o = {o}"
-        taps = [f"  {s}" for s in (*self.taps("z"), f"const long taps = t1 - t0, plane = {plane * self.dz}l;")] if volume else []
+        met = self.taps("t", "z", self.layers, self.kd, self.sz, self.dz, self.pz)
+        taps = [f"  {met}", f"  const long taps = t1 - t0, plane = {plane * self.dz}l;"] if volume else []
         data, begin = (f" + (z * {self.sz} - {self.pz} + t0 * {self.dz}) * {plane}l", f" + t0 * {math.prod(self.weights[2:])}l") if volume else ("", "")
         return [*([self.parallel] if self.parallel else []), f"for (long u = 0; u < {every} * {self.panels}; u++) {{",
                 f"  const long {number}, ty = t / {nx}, tx = t % {nx};",
-                f"  const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = {self._column('tx')};",
+                f"  const long y = ty * {self.ty[1]} + (ty < {self.ty[2]} ? ty : {self.ty[2]}), x = {self.column('tx')};",
                 *taps, f"  const float *X = {source} * {self.step}l{data}{f' + o / {self.own_panels} * {self.deep}' if self.groups > 1 else ''},"
                 f" *W = {self.w} + o * {math.prod(self.weights[1:])}l{begin};",
-                f"  const long px0_ = {pixel}, c0_ = {self._first_filter()};", *("  " + s for s in self._choice()), "}"]
+                f"  const long px0_ = {pixel}, c0_ = {self.first_filter()};", *("  " + s for s in self.choice()), "}"]
 
-    def _first_filter(self) -> str:
+    def first_filter(self) -> str:
         """The first filter of panel ``o``."""
         if self.groups == 1:
             return f"o * {self.width}"
         return f"o / {self.own_panels} * {self.each} + o % {self.own_panels} * {self.width}"
 
-    def _column(self, tile: str) -> str:
+    def column(self, tile: str) -> str:
         """The first column of a tile."""
         return f"{tile} * {self.tx[1]} + ({tile} < {self.tx[2]} ? {tile} : {self.tx[2]})"
 
     def _parts(self) -> list[str]:
         """Pixels put together, some tiles of them at a time."""
         tiles, largest = self.tx[0], self.tx[1] + (self.tx[2] > 0)
-        each = self._together(self.columns * self.step * 4, tiles)
+        each = self.together(self.columns * self.step * 4, tiles)
         self.scratch = 4 * each * largest * self.step + 256
         (sy, sx), c = self.steps, self.c
         at = "i" if not self.apart else (f"(i / {self.oh * self.ow} * {self.h} + i / {self.ow} % {self.oh} * {sy}) * {self.wide} + i % {self.ow} * {sx}")
         return ["  float *from = (float *)scratch;", f"  for (long part = 0; part < {tiles}; part += {each}) {{",
-                f"    const long end = part + {each} < {tiles} ? part + {each} : {tiles}, low = {self._column('part')}, high = {self._column('end')};",
+                f"    const long end = part + {each} < {tiles} ? part + {each} : {tiles}, low = {self.column('part')}, high = {self.column('end')};",
                 *([f"    {self.parallel}"] if self.parallel else []),
                 f"    for (long i = low; i < high; i++) __builtin_memcpy(from + (i - low) * {self.step}l, {self.x} + ({at}) * {c}l, {c * 4});",
                 *("    " + s for s in self._tiles("(end - part)", "from + (x - low)", "x", "part + ")), "  }"]
 
-    def _choice(self) -> list[str]:
+    def choice(self) -> list[str]:
         """The call of the function for a tile."""
         def calls(size: tuple[int, int]) -> str:
-            call = f"{self.name}_{size[0]}x{size[1]}%s(X, W, {'taps, plane, ' if self.volume else ''}px0_, c0_, {self.passed});"
+            call = f"{self.name}_{size[0]}x{size[1]}%s({', '.join(['X', 'W', *self.more, 'px0_', 'c0_', self.passed])});"
             if self.each % self.width and self.own_panels > 1:
                 return f"if (o % {self.own_panels} == {self.own_panels - 1}) {call % '_last'} else {call % ''}"
             return call % ""

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Callable
 
+from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.layout import Blocking
 
@@ -14,13 +15,14 @@ from .later import Later
 from .vector_forms import in_vectors
 
 if TYPE_CHECKING:
-    from . import packed_depthwise, packed_pictures, packed_winograd
+    from . import packed_depthwise, packed_images, packed_pictures, packed_winograd
 else:
-    packed_depthwise, packed_pictures, packed_winograd = map(Later, ("packed_depthwise", "packed_pictures", "packed_winograd"))
+    packed_depthwise, packed_images, packed_pictures, packed_winograd = map(Later, ("packed_depthwise", "packed_images", "packed_pictures", "packed_winograd"))
 
 FORMS: dict[str, Callable[[], type[Packed]]] = {
     "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd, "winograd4": lambda: packed_winograd.Winograd,
     "depthwise": lambda: packed_depthwise.Depthwise, "pictures": lambda: packed_pictures.Pictures, "pictures_winograd": lambda: packed_pictures.Pictures}
+FEW = 16                        # lines and columns of results, above which few taps are beyond a picture
 SUMS = (10, 24)                 # of pictures, in registers: few registers, many
 
 
@@ -28,10 +30,17 @@ def print_packed(k: Kernel, name: str, target: Target) -> Printed:
     """C of a packed convolution."""
     assert k.dot is not None
     try:
-        return FORMS[k.dot.attrs["form"]]()(k, name, target).print()      # type: ignore[attr-defined]
+        return _printer(k.dot, target)(k, name, target).print()      # type: ignore[attr-defined]
     except Refused as err:
         err.members = frozenset(k.members) - {k.dot}
         raise
+
+
+def _printer(dot: Node, target: Target) -> type[Packed]:
+    several = dot.attrs["form"] == "direct" and dot.shape[0] > 1 and max(dot.shape[1:3]) <= FEW
+    if several and packed_images.pays(dot, target.lanes(F32), PIXELS[28 if target.accumulators >= 28 else 12]):
+        return packed_images.Images
+    return FORMS[dot.attrs["form"]]()
 
 
 def blocking(vector_bytes: int) -> Blocking | None:

@@ -8,13 +8,12 @@ from __future__ import annotations
 from hybrid.ir.winograd import TILES, square, tiles
 
 from . import local
-from .blocked import PIXELS, Packed, split
+from .blocked import BUSY, PIXELS, Packed, split
 from .loops import Printed
 from .transforms import backward, forward
 
 STRIP = 1 << 20                  # bytes of transformed data of a strip
 PANEL = 5 << 16                  # bytes of a panel's transformed weights
-BUSY = 10                        # sums that are needed to keep the multipliers busy
 SUMS = 1 << 18                   # bytes of a panel's sums
 FEWEST = 56                      # tiles of a strip: fewer do not pay for weights that are transformed again
 

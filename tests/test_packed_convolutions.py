@@ -41,6 +41,13 @@ SHAPES: dict[str, tuple[Any, ...]] = {
     "small": (5, 16, 3, 3, 32, (3, 3), (1, 1), (1, 1), (1, 1), 1),
     "far_apart": (2, 19, 2, 3, 48, (3, 3), (1, 1), (4, 2), (4, 2), 1),
     "last_map": (1, 35, 2, 2, 64, (3, 3), (2, 2), (1, 1), (1, 1), 1),
+    "several_2x2": (5, 33, 2, 2, 48, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "several_3x3": (29, 16, 3, 3, 33, (3, 3), (1, 1), (1, 1), (1, 1), 1),
+    "several_5x5": (9, 17, 4, 5, 63, (5, 5), (1, 1), (1, 1), (2, 2), 1),
+    "several_strided": (17, 512, 4, 3, 32, (3, 3), (2, 2), (1, 1), (1, 1), 1),
+    "several_dilated": (7, 16, 5, 4, 33, (3, 3), (1, 1), (3, 2), (3, 2), 1),
+    "several_beyond": (6, 16, 3, 2, 32, (2, 3), (1, 1), (1, 1), (3, 4), 1),
+    "several_grouped": (8, 48, 3, 3, 70, (3, 3), (1, 1), (1, 1), (1, 1), 2),
     "1x1": (2, 40, 9, 11, 24, (1, 1), (1, 1), (1, 1), (0, 0), 1),
     "1x1_strided": (2, 40, 9, 11, 80, (1, 1), (2, 2), (1, 1), (0, 0), 1),
     "1x1_apart": (1, 512, 5, 7, 96, (1, 1), (1, 1), (1, 1), (0, 0), 1),
@@ -118,7 +125,7 @@ def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     compare(exe(arrays), want)
 
 
-@pytest.mark.parametrize("name", ("strided", "stem", "small", "1x1_strided", "1x1_apart", "1x1_apart_strided", "3x3_apart", "dilated", "grouped_apart"))
+@pytest.mark.parametrize("name", ("strided", "stem", "small", "several_3x3", "several_strided", "1x1_strided", "1x1_apart", "1x1_apart_strided", "3x3_apart", "dilated", "grouped_apart"))
 def test_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pixels put together for few tiles at a time."""
     monkeypatch.setattr(blocked, "TOGETHER", 1)
