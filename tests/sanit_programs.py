@@ -10,7 +10,7 @@ from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.passes.differentiate import vjp_program
 
-from . import cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_pictures, test_together
+from . import cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_packed_volumes, test_pictures, test_together
 from .cpu_kernels import conv, layer_norm, program, random, softmax
 
 Case = tuple[Program, list[np.ndarray]]
@@ -230,6 +230,8 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     """Convolutions, channels last."""
     for name in test_packed_convolutions.SHAPES:
         yield f"packed {name}", test_packed_convolutions.program(name), 1e-5
+    for name in ("3x3x3_odd", "3x3x3_far", "two_planes", "beyond", "strided", "stem", "grouped", "column", "depthwise_strided"):
+        yield f"packed volume {name}", test_packed_volumes.program(name), 1e-5
     for form in test_packed_products.FORMS:
         for name in ("one_row", "63_65", "shallow"):
             yield f"packed {form} {name}", test_packed_products.program(form, name), 1e-5
