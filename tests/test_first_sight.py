@@ -55,6 +55,14 @@ def test_programs_that_are_used_again_do_not_count() -> None:
     assert len(block.cache_misses) == 5
 
 
+def test_eight_unless_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HYBRID_SIGNATURES")
+    block = net()
+    for n in range(1, 12):
+        block(rows(n))
+    assert len(block.cache_misses) == 8
+
+
 def test_without_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_SIGNATURES", "0")
     block = net()
