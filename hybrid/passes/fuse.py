@@ -13,7 +13,7 @@ from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, Fused, Kernel, Use, strip_reshape
 from ..ir.index import Ix, Val, Var, bounds, substitute, var
 from .attention import Attention
-from .joining import LEAVES, Rules, read_whole
+from .joining import LEAVES, Rules, covers, read_whole
 
 
 class Fuser(Rules):
@@ -106,6 +106,8 @@ class Fuser(Rules):
         if len(spots) != 1 or not self._opens_rows([u for u in uses if u.kernel is main], main):
             return False
         (at,) = spots
+        if not covers(n, at):
+            return False
         for side in sides:
             self._absorb(side, main, {v: i for v, i in zip(side.loops, _spread(side.root.shape, n.shape, at))})
         self.merged[n] = [u for u in uses if u.kernel is main] + [Use(main, at, bijective=False) for _ in sides]

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Callable, Sequence
 
 from ..ir import Node, Program
-from ..ir.access import ELEMENTWISE, MOVEMENT, pull
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull
 from ..ir.index import Val, Var, coefficient, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.scalar import SCALARS
@@ -228,6 +228,8 @@ class Rules:
     def _refuse_row(self, n: Node, uses: list[Use], k: Kernel, at: frozenset[Var]) -> str:
         if n.prim == "unwindow":
             return "a window sum is computed per element"
+        if n in self.stored and not covers(n, uses[0].idx):
+            return "a result of which this kernel needs a part"
         if k.rows is not None and k.rows != at:
             return "rows of the kernel are other axes"
         if k.rows is None and any(m.prim in ("reduce", "argreduce", "unwindow") and m is not n for m in k.members):
@@ -240,6 +242,17 @@ class Rules:
         k.rows = at
         k.hoisted.append(n)
         return ""
+
+
+def covers(n: Node, idx: Index) -> bool:
+    """Whether an index reaches every element of a node once: its variables count through the places as digits do, in any order."""
+    address = linear(n.shape, idx)
+    step, places = 1, [(coefficient(address, v), v.extent) for v in variables(address)]
+    for c, extent in sorted((abs(c), extent) for c, extent in places if c is not None and extent > 1):
+        if c != step:
+            return False
+        step *= extent
+    return step == n.size and all(c is not None for c, _ in places)
 
 
 def _visits(u: Use, k: Kernel) -> int:
