@@ -6,7 +6,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 from typing import Any
+
+# A checkout that is imported from its own folder, not installed: codegen and kernels lie beside this package, not in it.
+if not os.path.isdir(os.path.join(__path__[0], "kernels")) and os.path.isfile(os.path.join(__path__[0], "..", "kernels", "__init__.py")):
+    __path__.append(os.path.dirname(__path__[0]))
 
 from . import errors
 from .errors import HybridError, MXNetError

@@ -11,6 +11,7 @@ from . import stand_in
 from .device import Context, aligned_copy, array_module, current_context, find_cupy
 from .errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError
 from .indexing import check_key, plain_key
+from .scope import SCOPE
 from .stand_in import GIVEN_UP, REBINDS
 from .tape import Slot
 from .watch import TOKENS, shared, written
@@ -107,6 +108,11 @@ class NDArray(stand_in.Held):
     # ---- out of here
     def asnumpy(self) -> np.ndarray:
         """A NumPy copy."""
+        if SCOPE.traces:
+            SCOPE.traces[-1].read(self)
+        return self._numpy()
+
+    def _numpy(self) -> np.ndarray:
         if GIVEN_UP[0] and (made := stand_in.read(self)) is not None:
             return made
         return np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
@@ -189,7 +195,7 @@ class NDArray(stand_in.Held):
 
     def __repr__(self) -> str:
         shape = "x".join(map(str, self.shape))
-        return f"\n{self.asnumpy()!s}\n<{type(self).__name__} {shape} @{self._ctx}>"
+        return f"\n{self._numpy()!s}\n<{type(self).__name__} {shape} @{self._ctx}>"
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -352,6 +358,8 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None, cls: Any =
     if not isinstance(ctx, Context):
         raise DeviceError(f"ctx must be a device such as cpu() or gpu(0), got {ctx!r}")
     if isinstance(source, NDArray):
+        if SCOPE.traces:
+            SCOPE.traces[-1].read(source)
         raw = source._data
         wanted = dt.as_dtype(dtype, raw.dtype)
     elif hasattr(source, "__cuda_array_interface__") or isinstance(source, (np.ndarray, np.generic)):

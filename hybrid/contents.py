@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import weakref
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from .array import NDArray
 from .device import Context
 from .symbol import Symbol
+from .writes import CLOCK, since
 
 LIMIT = 10_000                       # elements; what comes after them counts by identity and length, or a call would cost milliseconds
 _SIMPLE = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype)
@@ -148,3 +150,38 @@ class _Walk:
         if kind == "block":
             return id(value), value._signature_version(), self.walk(getattr(value, "_watched", lambda: ())())
         return id(value), self.walk(self._attributes(value)) if hasattr(value, "__dict__") else None
+
+
+class SeenArray:
+    """An array whose numbers traced code has read, so that they are part of the program; it stands among the Blocks that a trace depends on."""
+
+    def __init__(self, x: NDArray):
+        self._x, self._changes = x, 0
+        self._look()
+
+    def _look(self) -> None:
+        self._raw, self._when = self._x._data, CLOCK[0]
+
+    def _trace_version(self) -> int:
+        """How often the numbers have been found changed."""
+        if self._x._data is not self._raw or since(self._raw, self._when):
+            self._changes += 1
+            self._look()
+        return self._changes
+
+    def _counters(self) -> None:
+        """No number grows whenever they change."""
+
+    def _tree_ids(self, into: set[int]) -> None:
+        into.add(id(self))
+
+
+_SEEN: "weakref.WeakValueDictionary[int, SeenArray]" = weakref.WeakValueDictionary()
+
+
+def seen_array(x: NDArray) -> SeenArray:
+    """The one that stands for an array."""
+    found = _SEEN.get(id(x))
+    if found is None:
+        found = _SEEN[id(x)] = SeenArray(x)
+    return found

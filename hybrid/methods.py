@@ -7,9 +7,8 @@ from typing import Any, Callable
 
 import numpy as np
 
-from . import functions, indexing, traced_grad
+from . import copies, functions, indexing, traced_grad
 from .array import NDArray, wrap
-from .device import Context
 from .dispatch import invoke
 from .dtype import as_dtype
 from .errors import DeviceError, HybridError, ShapeError
@@ -303,18 +302,6 @@ def _symbol_astype(self: Symbol, dtype: Any, copy: bool = True, **_: Any) -> Sym
     return self if not copy and self.dtype is not None and np.dtype(self.dtype) == as_dtype(dtype) else self.cast(dtype)    # type: ignore[attr-defined]
 
 
-def _symbol_copyto(self: Symbol, other: Any) -> Any:
-    """Copy into another value of the program; on a device: a copy, since a program runs on one."""
-    if isinstance(other, Context):
-        return self.copy()                                    # type: ignore[attr-defined]
-    if not isinstance(other, (NDArray, Symbol)):
-        raise TypeError(f"copyto takes an array or a device such as cpu(), got {other!r:.60}")
-    if tuple(other.shape) != tuple(self.shape):
-        raise ShapeError(f"copyto: the target has shape {tuple(other.shape)}, this array {tuple(self.shape)}")
-    other[:] = self
-    return other
-
-
 def _symbol_tostype(self: Symbol, stype: str) -> Symbol:
     """A copy, in traced code; of a graph the value itself. Everything in both is dense: other storage types are an error."""
     if stype != "default":
@@ -324,20 +311,12 @@ def _symbol_tostype(self: Symbol, stype: str) -> Symbol:
 
 Symbol.tostype = _symbol_tostype                                     # type: ignore[attr-defined]
 Symbol.astype = _symbol_astype                                       # type: ignore[attr-defined]
-Symbol.copyto = _symbol_copyto                                       # type: ignore[attr-defined]
+Symbol.copyto = copies.symbol_copyto                                 # type: ignore[attr-defined]
 Symbol.copy = lambda self: invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]
 Symbol.__getitem__ = symbol_item                                     # type: ignore[attr-defined]
 Symbol.__setitem__ = set_item                                        # type: ignore[attr-defined]
 Symbol.as_nd_ndarray = Symbol.as_np_ndarray = lambda self: self      # type: ignore[attr-defined]
-_plain_copy = NDArray.copy
-
-
-def _array_copy(self: NDArray) -> NDArray:
-    """A copy on the same device; through it flows a gradient while recording."""
-    return invoke(OPS["_copy"], [self], {}, hint="_copy") if SCOPE.recording and self._ag is not None else _plain_copy(self)
-
-
-NDArray.copy = _array_copy                                           # type: ignore[method-assign]
+NDArray.copy, NDArray.copyto = copies.copy, copies.copyto            # type: ignore[method-assign]
 NDArray.__getitem__ = array_item                                     # type: ignore[attr-defined]
 NDArray._at = array_item                                             # type: ignore[attr-defined]
 NDArray._slice = lambda self, start, stop: self[start:stop]          # type: ignore[attr-defined]

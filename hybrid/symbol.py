@@ -280,6 +280,8 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
             entries.extend(x.entries)
         else:
             entries.append(None if x is None else _entry(x))
+    if inputs and inputs[0] is None and SCOPE.traces and not d.variadic and d.inputs[0] not in d.optional:
+        raise AttributeValueError(f"{user_location()}: operator {d.name} was given None as its {d.inputs[0]}, where it takes an array")
     if d.arity_attr and d.arity_attr not in attrs:
         attrs[d.arity_attr] = len(entries)
     a = d.parse(attrs)
@@ -326,6 +328,8 @@ def _entry(x: Any) -> tuple[SymNode, int]:
     if isinstance(x, Symbol):
         return x._one()
     trace = tracing()
+    if isinstance(x, (list, tuple, dict)) and any(hasattr(v, "shape") for v in (x.values() if isinstance(x, dict) else x)):
+        raise AttributeValueError(f"{user_location()}: a {type(x).__name__} of {len(x)} was given where one array is taken; pass its elements, each by itself")
     if trace is None and SCOPE.shadows and hasattr(x, "shape"):
         return _shadow(x)
     if trace is None:

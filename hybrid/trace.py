@@ -8,6 +8,7 @@ import numpy as np
 
 from . import collector, config, debug, forking, names, outside_draws
 from .array import NDArray, array, wrap
+from .contents import seen_array
 from .device import Context, current_context
 from .dispatch import common_context
 from .entry import Entry
@@ -24,7 +25,6 @@ from .symnode import CONCRETE, SymNode
 from .tree import flatten, unflatten
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state", "repeated arrays")
-
 RENEW = 32                      # calls after which a shortest way that ended is laid again
 
 
@@ -32,8 +32,7 @@ class Trace:
     """One trace: the variables that stand for arrays, and what they stand for."""
 
     def __init__(self, ctx: Context, train: bool):
-        self.ctx, self.train = ctx, train
-        self.np_semantics = False                       # whether traced values follow NumPy's rules
+        self.ctx, self.train, self.np_semantics = ctx, train, False           # np_semantics: whether traced values follow NumPy's rules
         self.variables: list[SymNode] = []
         self.holders: list[Any] = []                    # what gives the array of each variable at call time
         self.handles: list[tuple[Symbol, SymNode]] = []
@@ -78,6 +77,10 @@ class Trace:
             # a change in place of what the code made itself must not reach the next call: it changes a copy
             self.known[id(x)] = create(find("_copy"), [handle], {}, f"made{len(self.known)}") if id(x) in self.made else handle
         return self.known[id(x)]
+
+    def read(self, x: NDArray) -> None:
+        """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced again."""
+        self.blocks += [] if id(x) in self.made else [seen_array(x)]
 
     def parameter(self, p: Any) -> Symbol:
         """The traced input for a gluon Parameter (looked up at each call)."""

@@ -223,3 +223,25 @@ def test_two_processes_fill_one_cache(tmp_path: Path) -> None:
         assert p.returncode == 0 and out.strip() == "0", err
     files = [f.name for f in (tmp_path / "cache").iterdir()]
     assert files and all(f.endswith((".so", ".c", ".txt", ".tidied")) for f in files), files
+
+
+WRONG_INPUTS = {"None": (None, "None as its data"), "list": ([1], "list of 1"), "tuple": ((1, 1), "tuple of 2"), "dict": ({"a": 1}, "dict of 1")}
+
+
+@pytest.mark.parametrize(("given", "message"), WRONG_INPUTS.values(), ids=WRONG_INPUTS.keys())
+def test_what_is_no_array(given: Any, message: str) -> None:
+    x = nd.ones((2, 3))
+    given = {"a": x} if isinstance(given, dict) else type(given)(x for _ in given) if given is not None else None
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3))
+    net.initialize()
+    net.hybridize()
+    with pytest.raises(mx.errors.AttributeValueError, match=message):
+        net(given)
+    assert net(x).shape == (2, 3)
+
+
+def test_unknown_parameter_names_near_ones() -> None:
+    net = nn.Dense(3, in_units=2, prefix="last_")
+    with pytest.raises(KeyError, match="last_wieght.*near: last_weight"):
+        net.collect_params()["last_wieght"]

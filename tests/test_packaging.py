@@ -22,7 +22,7 @@ LAYERS = [
     ["dispatch"],
     ["autograd", "control_flow", "operator", "dynamic", "functions", "contents", "surroundings",
      "quick", "entry", "outside_draws", "first_sight", "trace", "traced_grad", "traced_function", "host_function", "history", "nd_draws"],
-    ["traced_indexing"],
+    ["traced_indexing", "copies"],
     ["methods", "nd_updates", "engine", "features", "libinfo", "log", "executor", "hybridize", "initializer"],
     ["random_functions"],
     ["ndarray"],
@@ -104,6 +104,12 @@ def test_imports_go_down_the_layers() -> None:
 
 def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_checkout_works_from_its_own_folder() -> None:
+    code = (f"import sys\nsys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\nsys.path.insert(0, {str(ROOT)!r})\nimport hybrid as mx\n"
+            "import hybrid.codegen.c, hybrid.kernels\nprint(hybrid.kernels.__file__, mx.hybridize(lambda x: x * 2)(mx.nd.ones((1,), ctx=mx.cpu())).asscalar())")
+    assert run(code).split() == [str(ROOT / "kernels" / "__init__.py"), "2.0"]
 
 
 def test_import_needs_numpy_and_cffi_alone() -> None:

@@ -1,6 +1,7 @@
 """Parameters (from one_parameter.py), and dictionaries of them by full name."""
 from __future__ import annotations
 
+import difflib
 from collections import OrderedDict
 from typing import Any, Iterator
 
@@ -26,6 +27,9 @@ class ParameterDict:
         return f"{self._prefix + ' ' if self._prefix else ''}(\n{lines}\n)"
 
     def __getitem__(self, key: str) -> Parameter:
+        if key not in self._params:
+            near = difflib.get_close_matches(str(key), self._params, 3, 0.5) or list(self._params)[:5]
+            raise KeyError(f"no parameter {key!r} among {len(self._params)}; near: {', '.join(near) or 'none'}")
         return self._params[key]
 
     def __iter__(self) -> Iterator[str]:

@@ -296,7 +296,11 @@ def slice_ranges(shape: Sequence[int], a: Attrs) -> tuple[list[int], list[int], 
 def slice_axis(data: Node, a: Attrs) -> Node:
     """A range along one axis; end None is the axis' end, negative counts from it."""
     axis = normal_axis(a.axis, data.ndim)
-    start, size, _ = _range(data.shape[axis], a.begin, a.end, None)
+    n = data.shape[axis]
+    for name, v in (("begin", a.begin), ("end", a.end)):
+        if v is not None and not -n <= v <= n:
+            raise ShapeError(f"slice_axis: {name}={v} is outside of axis {axis} of data {data.shape}: use {-n} to {n}, or end=None for all that follows")
+    start, size, _ = _range(n, a.begin, a.end, None)
     return cut(data, axis, start, size)
 
 
