@@ -7,6 +7,7 @@ from . import history, traced_function, traced_grad
 from .array import NDArray, collect, full_like, wrap
 from .dispatch import apply_program
 from .errors import AttributeValueError, DTypeError, HybridError, ShapeError
+from .ir.node import inputs_first
 from .passes.differentiate import vjp_program
 from .scope import SCOPE
 from .tape import Entry, Slot, flags, wanted
@@ -67,18 +68,8 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> 
 
 # ---- backward
 def _order(heads: Sequence[Any]) -> list[Entry]:
-    seen: set[int] = set()
-    out: list[Entry] = []
-    stack: list[tuple[Entry, bool]] = [(h._ag.entry, False) for h in heads if h._ag is not None and h._ag.entry is not None]
-    while stack:
-        entry, done = stack.pop()
-        if done:
-            out.append(entry)
-        elif id(entry) not in seen:
-            seen.add(id(entry))
-            stack.append((entry, True))
-            stack += [(s.entry, False) for s in entry.sources if s is not None and s.entry is not None and id(s.entry) not in seen]
-    return out
+    """The entries below some arrays, the last inputs' first: gradients are added in this order."""
+    return inputs_first([h._ag.entry for h in reversed(heads) if h._ag is not None and h._ag.entry is not None], lambda e: e.before()[::-1])
 
 
 def _check_versions(entry: Entry) -> None:

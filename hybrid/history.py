@@ -5,6 +5,7 @@ from typing import Any
 
 from .array import NDArray
 from .errors import HybridError
+from .ir.node import inputs_first
 from .ops.registry import OPS
 from .symbol import Symbol, var
 from .symnode import SymNode
@@ -26,18 +27,7 @@ class _History:
 
     def of(self, x: NDArray) -> Symbol:
         """The value of an array."""
-        order: list[Entry] = []
-        stack: list[tuple[Any, bool]] = [(x._ag.entry, False)]          # type: ignore[union-attr]
-        seen: set[int] = set()
-        while stack:
-            entry, done = stack.pop()
-            if done:
-                order.append(entry)
-            elif id(entry) not in seen:
-                seen.add(id(entry))
-                stack.append((entry, True))
-                stack += [(s.entry, False) for s in reversed(entry.sources) if s is not None and s.entry is not None]
-        for entry in order:
+        for entry in inputs_first([x._ag.entry], Entry.before):             # type: ignore[union-attr,list-item]
             self.made[id(entry)] = self._entry(entry)
         return Symbol([self._value(x, x._ag)])
 

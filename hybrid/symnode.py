@@ -6,6 +6,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from . import dtype as dt
 from .errors import AttributeValueError
+from .ir.node import inputs_first
 from .ops.attributes import Shape
 from .ops.registry import Attrs, OpDef
 from .scope import SCOPE
@@ -39,19 +40,10 @@ class SymNode:
 def in_order(roots: Iterable[tuple[SymNode, int]], cuts: Iterable[tuple[SymNode, int]] = ()) -> list[SymNode]:
     """Every node below some outputs, inputs before users, depth first as MXNet orders them; none below the outputs of ``cuts``."""
     cut = {(id(n), k) for n, k in cuts}
-    seen: set[int] = set()
-    out: list[SymNode] = []
-    for root, k in roots:
-        stack = [(root, False)] if (id(root), k) not in cut else []
-        while stack:
-            n, done = stack.pop()
-            if done:
-                out.append(n)
-            elif id(n) not in seen:
-                seen.add(id(n))
-                stack.append((n, True))
-                stack += [(m, False) for m, k in reversed(n.inputs) if id(m) not in seen and (id(m), k) not in cut]
-    return out
+
+    def kept(outputs: Iterable[tuple[SymNode, int]]) -> list[SymNode]:
+        return [n for n, k in outputs if (id(n), k) not in cut] if cut else [n for n, _ in outputs]
+    return inputs_first(kept(roots), lambda n: kept(n.inputs))
 
 
 def _noted(extra: Mapping[str, str]) -> tuple[Any, Any]:

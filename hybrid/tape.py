@@ -26,6 +26,10 @@ class Entry:
         self.origin: Any = None                              # the operator and its attributes, or the traced graph (history.py)
         self.kept: Any = None                                # (partition, raw values kept for the backward pass), or None
 
+    def before(self) -> list["Entry"]:
+        """The entries of which this one takes results, in the order of its inputs."""
+        return [s.entry for s in self.sources if s is not None and s.entry is not None]
+
 
 class Slot:
     """What hangs on an array: the entry that made it, or the gradient it collects."""

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import weakref
+from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from .. import forking
 
 _table: "weakref.WeakValueDictionary[tuple, Node]" = weakref.WeakValueDictionary()
 _lock = forking.lock()
+_args = attrgetter("args")
+T = TypeVar("T")
 
 
 class Node:
@@ -86,20 +89,27 @@ def intern(prim: str, args: tuple[Node, ...], attrs: dict[str, Any], shape: tupl
     return hit
 
 
-def toposort(roots: Iterable[Node]) -> list[Node]:
-    """Every node below the roots, arguments before users, in a fixed order. Iterative: deep graphs are fine."""
-    seen: set[Node] = set()
-    out: list[Node] = []
-    stack: list[tuple[Node, bool]] = [(r, False) for r in reversed(list(roots))]
+def inputs_first(roots: Iterable[T], inputs: Callable[[T], Sequence[T]]) -> list[T]:
+    """Everything below some roots, what each takes before it, in a fixed order: depth first, in the order of the roots and of what ``inputs`` gives.
+    Iterative: deep graphs are fine.
+    """
+    seen: set[T] = set()
+    out: list[T] = []
+    stack = [(r, False) for r in reversed(list(roots))]
     while stack:
-        node, done = stack.pop()
+        one, done = stack.pop()
         if done:
-            out.append(node)
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args) if a not in seen)
+            out.append(one)
+        elif one not in seen:
+            seen.add(one)
+            stack.append((one, True))
+            stack += [(m, False) for m in reversed(inputs(one)) if m not in seen]
     return out
+
+
+def toposort(roots: Iterable[Node]) -> list[Node]:
+    """Every node below the roots, arguments before users, in a fixed order."""
+    return inputs_first(roots, _args)
 
 
 def users(order: Iterable[Node]) -> dict[Node, list[Node]]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Iterator, Sequence
+from typing import Any, Iterator, Mapping, Protocol, Sequence
 
 import numpy as np
 
@@ -14,19 +14,27 @@ from .. import stand_in, watch
 from ..device import trim
 from ..passes.way_back import Way
 from . import buffers
-from .recipe import Part, Spec
-
-if TYPE_CHECKING:
-    from .cpu import CpuProgram
+from .recipe import Part, Recipe, Spec
 
 AT_ONCE = 1 << 22                  # bytes that are prepared before buffers are given up
 _every: "weakref.WeakSet[Prepared]" = weakref.WeakSet()
 
 
+class Preparing(Protocol):
+    """A program that computes such values."""
+    recipe: Recipe
+
+    def __call__(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """All of them."""
+
+    def run_part(self, given: Mapping[int, np.ndarray], results: Mapping[int, np.ndarray]) -> None:
+        """Some of them, written into arrays that are there."""
+
+
 class Prepared:
     """``values`` were computed from ``sources``; ``fits`` as long as these are the arrays, unchanged. Made under ``stand_in.LOCK``."""
 
-    def __init__(self, sources: Sequence[Any], program: "CpuProgram", ways: Sequence[Way | None]):
+    def __init__(self, sources: Sequence[Any], program: Preparing, ways: Sequence[Way | None]):
         self.sources, self.program, self.ways = list(sources), program, ways
         recipe = program.recipe
         parts = recipe.parts or [("", tuple(range(len(sources))), tuple(range(len(recipe.results))))]
@@ -140,7 +148,7 @@ def fits(a: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
     return a.shape == shape and a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned
 
 
-def prepared(old: Prepared | None, sources: Sequence[Any], program: "CpuProgram", ways: Sequence[Way | None]) -> Prepared | None:
+def prepared(old: Prepared | None, sources: Sequence[Any], program: Preparing, ways: Sequence[Way | None]) -> Prepared | None:
     """Values for these arrays (raw ones, or objects that hold one), the old ones if they still are; None where others may write the
     arrays unseen, or the program cannot read them in place.
     """
