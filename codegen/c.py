@@ -209,7 +209,7 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
 
 def _sorting(program: str) -> str:
     """The text that sorting kernels call."""
-    return kernel_text("c", "sort.h") if "hy_key_" in program or "hy_sort(" in program else ""
+    return kernel_text("c", "sort.h") if "hy_key_" in program or "hy_sort" in program else ""
 
 
 def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:

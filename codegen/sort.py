@@ -1,5 +1,5 @@
-"""Sorting kernels: the order of each row's keys. C, all stable: by digits for keys of up to 32 bits, else a merge sort of indices; where only the first of
-each row are read, they alone are found. CUDA: a block sorts a row by a bitonic
+"""Sorting kernels: the order of each row's keys. C, all stable: a network over rows side by side, one in each lane of a vector; for few or long rows
+by digits for keys of up to 32 bits, else a merge sort of indices; where only the first of each row are read, they alone are found. CUDA: a block sorts a row by a bitonic
 network (Batcher 1968) over (key, index) pairs, which are all different, so that the order is the same.
 """
 from __future__ import annotations
@@ -15,6 +15,8 @@ from .emit import Block, Emitter
 
 MAX_THREADS = 1024
 FEW = 128                      # of a row's first elements that are found without sorting the rest
+SHORT = 96                     # keys of a row that a network sorts sooner than one finds its first
+BESIDE, ROWS = 4096, 4         # the longest rows, and the fewest, that are sorted side by side
 
 
 def geometry(root: Node) -> tuple[int, int]:
@@ -58,13 +60,35 @@ def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, para
     e = Emitter(C, {m: p for m, p in names.items() if m is not root})
     row = Var("r", max(rows, 1))
     block = Block(None, frozenset([row]))
-    few = 0 < (k.first or n) <= FEW and (k.first or n) * 8 <= n
+    if rows >= ROWS and 1 < n <= BESIDE and (not _is_few(k, n) or n <= SHORT and rows >= 4 * ROWS):
+        body = _beside(e, root, block, row, k.first or n, names[root])
+        return "\n".join([head, *("  " + line for line in ([PARALLEL] if rows > 8 and root.size * 20 >= parallel else []) + body), "}"]), 0
+    few = _is_few(k, n)
     scratch = 0 if few else root.size * 8
     body = _few(e, root, block, row, k.first or n) if few else _digits(e, root, block, row) if root.args[0].dtype.itemsize < 8 and n < 1 << 32 else _merge(e, root, block, row)
     pragma = [PARALLEL] if rows > 1 and root.size * 20 >= parallel else []
     memory = "" if few else f", *work = (long *)scratch + r * {n}"
     lines = [*pragma, f"for (long r = 0; r < {rows}; r++) {{", f"  long *out = {names[root]} + r * {n}{memory};", *("  " + line for line in body), "}"]
     return "\n".join([head, *("  " + line for line in lines), "}"]), scratch
+
+
+def _is_few(k: Kernel, n: int) -> bool:
+    return 0 < (k.first or n) <= FEW and (k.first or n) * 8 <= n
+
+
+def _beside(e: Emitter, root: Node, block: Block, row: Var, first: int, to: str) -> list[str]:
+    """Rows side by side. Keys of up to 32 bits have their places below them, others beside them. What comes after the first of a row is not written."""
+    rows, n = geometry(root)
+    x, wide = _key(e, root, block, row, "u"), root.args[0].dtype.itemsize == 8
+    key = _ordered(root, x) if wide else f"({_ordered(root, x)}) << 32 | (unsigned long)u"
+    at = f"[u * HY_ROWS + r - b] = HY_SIGNED({key});" + (" where[u * HY_ROWS + r - b] = u;" if wide else "")
+    place = "where[i * HY_ROWS + r - b]" if wide else "keys[i * HY_ROWS + r - b] & 0xffffffff"
+    return [f"for (long b = 0; b < {rows}; b += HY_ROWS) {{", f"  const long end = b + HY_ROWS < {rows} ? b + HY_ROWS : {rows};",
+            f"  hy_keys columns[{n * (2 if wide else 1)}];", "  long long *keys = (long long *)columns" + (f", *where = keys + {n} * HY_ROWS;" if wide else ";"),
+            "  if (end - b < HY_ROWS) __builtin_memset(columns, 0, sizeof columns);",
+            f"  for (long r = b; r < end; r++) for (long u = 0; u < {n}; u++) {{", *("    " + line for line in block.lines), f"    keys{at}", "  }",
+            f"  hy_sort_pairs(columns, columns + {n}, {n});" if wide else f"  hy_sort_rows(columns, {n});",
+            f"  for (long r = b; r < end; r++) for (long i = 0; i < {first}; i++) {to}[r * {n} + i] = {place};", "}"]
 
 
 def _few(e: Emitter, root: Node, block: Block, row: Var, first: int) -> list[str]:

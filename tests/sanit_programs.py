@@ -75,7 +75,8 @@ def reductions(n: int) -> Case:
         places = [ir.argreduce(op, a, axis) for op in ("argmax", "argmin") for a, axis in ((x, 0), (x, 1), (y, 1))]
         mean = ir.reduce("sum", y, (0, 2)) / (y.shape[0] * n)
         return [*across, *each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)), ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)),
-                ir.reduce("max", d, (0,)), softmax(d, 1), softmax(d * 2, 0), layer_norm(d), ir.argreduce("argmin", d, 1), ir.argreduce("argmax", d, 0),
+                ir.reduce("max", d, (0,)), softmax(d, 1), softmax(d * 2, 0), layer_norm(d), ir.argsort(d), ir.argsort(i, True),
+                ir.argreduce("argmin", d, 1), ir.argreduce("argmax", d, 0),
                 ir.reduce("max", ir.map("tanh", d), (1,)), ir.reduce("sum", i, (1,)), ir.reduce("max", i, (0,)), mean, y - ir.reshape(mean, (1, 3, 1)),
                 ir.map("exp", ir.reduce("sum", x, (0,)) * 0.1), *running(x, y, h, d, i)]
     return program(outputs, random(7, n), random(4, 3, n), random(3, n).astype("float16"), random(5, n).astype("float64"),

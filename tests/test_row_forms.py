@@ -137,3 +137,19 @@ def test_concatenations(dtype: str) -> None:
     for axis in (0, 1, 2):
         got, want, _ = both(lambda *a: nd.stack(*a, axis=axis), some(5, 33, dtype=dtype), some(5, 33, dtype=dtype))   # noqa: B023
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint8"])
+def test_rows_are_sorted_side_by_side(dtype: str) -> None:
+    """Any number of rows and keys; equal keys stay in order, -0 is 0, what is no number comes last (first where descending)."""
+    def orders(x: Any) -> list[Any]:
+        return [nd.argsort(x, axis=1, dtype="int32"), nd.argsort(x, axis=1, is_ascend=False, dtype="int32"), nd.topk(x, k=2, axis=1), nd.sort(x, axis=1)]
+    for shape in ((4, 2), (9, 17), (33, 65)):
+        values = np.random.default_rng(sum(shape)).integers(0, 9, shape).astype(dtype)
+        if values.dtype.kind == "f":
+            values[values == 3], values[1, ::2], values[values == 5], values[0, 0] = np.nan, -0.0, -np.inf, np.inf
+        x, compiled = nd.array(values, dtype=dtype), mx.hybridize(orders)
+        for got, want in zip(compiled(x), orders(x)):
+            np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
+        np.testing.assert_array_equal(compiled(x)[0].asnumpy(), np.argsort(values.astype("float64"), 1, kind="stable"))
+        assert f"hy_sort_{'pairs' if values.itemsize == 8 else 'rows'}(" in compiled.report().source
