@@ -27,7 +27,8 @@ class _History:
 
     def of(self, x: NDArray) -> Symbol:
         """The value of an array."""
-        for entry in inputs_first([x._ag.entry], Entry.before):             # type: ignore[union-attr,list-item]
+        last: Any = x._ag.entry                              # type: ignore[union-attr]
+        for entry in inputs_first([last], Entry.before):
             self.made[id(entry)] = self._entry(entry)
         return Symbol([self._value(x, x._ag)])
 
