@@ -209,3 +209,12 @@ def test_what_programs_reach_below_the_interface() -> None:
     assert part == slice(0, 4) and data.shape == (4, 3) and group.label_arrays is not None and group.state_arrays == []
     mod._curr_module.reshape([("data", (7, 3))], [("softmax_label", (7,))])
     assert mod._curr_module._exec_group.batch_size == 7                     # Keras asks for it before every batch
+
+
+def test_parameters_by_mxnets_private_names(tmp_path: Path) -> None:
+    """Transfer learning asks modules that were loaded and not yet bound."""
+    mod, *_ = trained(epochs=1)
+    mod.save_checkpoint(str(tmp_path / "m"), 1)
+    loaded = mx.mod.Module.load(str(tmp_path / "m"), 1)
+    assert {k: v.shape for k, v in loaded._arg_params.items()} == {k: v.shape for k, v in mod.get_params()[0].items()} and loaded._aux_params is not None
+    assert mx.mod.Module(cases.network(mx))._arg_params is None

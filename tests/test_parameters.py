@@ -293,3 +293,23 @@ def test_arrays_that_are_given_stay_the_givers():
     assert (weight.asnumpy() == 1).all()
     weight[:] = 5
     assert (net.weight.data().asnumpy() == 3).all()
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "hybridized"])
+def test_a_sampled_weight_in_the_place_of_a_parameter(compiled):
+    """Bayes by backprop as programs for MXNet have it (``param._data[i] = w``): the gradient goes to what the weight was computed from."""
+    net, mean = nn.Dense(1, in_units=3, use_bias=False), nd.array([[1.0, 2.0, 3.0]])
+    net.initialize()
+    if compiled:
+        net.hybridize()
+    net(X), mean.attach_grad()
+    ctx = mx.cpu()
+    for scale in (2.0, 3.0):
+        with mx.autograd.record():
+            place = net.weight._ctx_map[ctx.device_typeid & 1][ctx.device_id]
+            net.weight._data[place] = mean * scale
+            y = net(X)
+        y.backward()
+        assert y.asnumpy() == pytest.approx((X.asnumpy() * [scale, 2 * scale, 3 * scale]).sum(1, keepdims=True), rel=1e-6)
+        assert mean.grad.asnumpy() == pytest.approx(scale * X.asnumpy().sum(0, keepdims=True), rel=1e-6)
+    assert nn.Dense(1).weight._ctx_map == [[], []]

@@ -101,6 +101,7 @@ def test_a_device_is_one_object_that_does_not_change() -> None:
     assert mx.Context("cpu", 0) == mx.cpu() and pickle.loads(pickle.dumps(mx.cpu(1))) == copy.deepcopy(mx.cpu(1)) == mx.cpu(1)
     with pytest.raises(AttributeError, match="a device does not change, so its device_id cannot be set"):
         mx.cpu().device_id = 1
+    mx.cpu().device_id, mx.cpu().device_typeid = 0, 1                       # what it is already: programs that read devices from files
     net, x = made(4, 3), nd.array(np.ones((1, 5)))
     for _ in range(3):
         net(x)

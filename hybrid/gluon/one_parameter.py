@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import OrderedDict
 from typing import Any
 
 import numpy as np
@@ -17,9 +16,9 @@ from ..scope import SCOPE, tracing
 from ..symbol import Symbol, known, var
 from ..trace import untraced
 from ..traced_grad import parameter_gradient
+from .per_device import VERSION, PerDevice
 
 STORAGE = ("default", "row_sparse", "csr")      # MXNet's storage types
-VERSION = [0]                        # grows whenever any parameter gets other arrays or another gradient rule
 
 
 def shape_known(shape: Any) -> bool:
@@ -49,13 +48,12 @@ class Parameter:
         self.name = name
         self._shape = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,) if isinstance(shape, int) else None
         self._dtype, self._dtype_given = dt.as_dtype(dtype), dtype
-        self.lr_mult, self.wd_mult, self.init = lr_mult, wd_mult, init
-        self._allow_deferred_init, self._differentiable = allow_deferred_init, differentiable
+        self.lr_mult, self.wd_mult, self.init, self._allow_deferred_init, self._differentiable = lr_mult, wd_mult, init, allow_deferred_init, differentiable
         for kind in (stype, grad_stype):                         # sparse kinds are taken, and stored densely: the numbers are the same
             if kind not in STORAGE:
                 raise AttributeValueError(f"Parameter {name!r}: storage types are {', '.join(STORAGE)}, got {kind!r}")
         self._stype, self._grad_stype = stype, grad_stype
-        self._data: OrderedDict[Context, NDArray] | None = None
+        self._data: PerDevice | None = None
         self._deferred: tuple[Any, list[Context], Any, Any] | None = None
         self._var: Symbol | None = None
         self._traced: Symbol | None = None
@@ -150,7 +148,7 @@ class Parameter:
                 self._draw(init if init is not None else default, default, first)
             elif not own:
                 first._write(given)
-            self._data = OrderedDict((c, first if i == 0 else first.copyto(c)) for i, c in enumerate(contexts))
+            self._data = PerDevice((c, first if i == 0 else first.copyto(c)) for i, c in enumerate(contexts))
         self._deferred = None
         self._init_grad()
 
@@ -248,6 +246,10 @@ class Parameter:
         """The gradient on each device."""
         return [self.grad()] if SCOPE.traces else [self.grad(c) for c in self.list_ctx()]
 
+    @property
+    def _ctx_map(self) -> list[list[Any]]:
+        return self._data.places() if self._data is not None else [[], []]
+
     def list_ctx(self) -> list[Context]:
         """Devices that hold the parameter."""
         if self._data is None:
@@ -284,7 +286,7 @@ class Parameter:
         contexts = _devices(ctx)
         if self._data is not None:
             source = next(iter(self._data.values())) if len(self._data) == 1 else self._reduce()
-            self._data = OrderedDict((c, source.copyto(c)) for c in contexts)
+            self._data = PerDevice((c, source.copyto(c)) for c in contexts)
             self._init_grad()
         elif self._deferred is not None:
             self._deferred = (self._deferred[0], contexts, *self._deferred[2:])
@@ -297,7 +299,7 @@ class Parameter:
         self._var = None
         if self._data is not None:
             with autograd.pause(), untraced():
-                self._data = OrderedDict((c, x.astype(self._dtype)) for c, x in self._data.items())
+                self._data = PerDevice((c, x.astype(self._dtype)) for c, x in self._data.items())
             self._init_grad()
 
     # ---- symbols
@@ -352,8 +354,7 @@ class Parameter:
         values = self.list_data()
         if len(values) == 1:
             return values[0].as_in_context(cpu())
-        total = sum(v.asnumpy() for v in values) / len(values)
-        return array(np.asarray(total, self._dtype), cpu())
+        return array(np.asarray(sum(v.asnumpy() for v in values) / len(values), self._dtype), cpu())
 
     def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", own: bool = False) -> None:
         """Take over a loaded value. own: nobody else has it, so that its memory may become the parameter's."""

@@ -192,6 +192,14 @@ class BaseModule:
         self.init_params(initializer=None, arg_params=arg_params, aux_params=aux_params, allow_missing=allow_missing, force_init=force_init,
                          allow_extra=allow_extra)
 
+    @property
+    def _arg_params(self) -> dict[str, NDArray] | None:
+        return self.get_params()[0] if self.params_initialized else None
+
+    @property
+    def _aux_params(self) -> dict[str, NDArray] | None:
+        return self.get_params()[1] if self.params_initialized else None
+
     def save_params(self, fname: str) -> None:
         """Write parameters and auxiliary states to a .params file."""
         arg_params, aux_params = self.get_params()
