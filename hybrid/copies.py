@@ -66,5 +66,5 @@ def symbol_copyto(self: Symbol, other: Any) -> Any:
     if not isinstance(other, (NDArray, Symbol)):
         raise TypeError(f"copyto takes an array or a device such as cpu(), got {other!r:.60}")
     _check_shape(self, other)
-    other[:] = self
+    other[:] = self                                           # type: ignore[index]
     return other

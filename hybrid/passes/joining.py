@@ -247,7 +247,7 @@ class Rules:
 def covers(n: Node, idx: Index) -> bool:
     """Whether an index reaches every element of a node once: its variables count through the places as digits do, in any order."""
     address = linear(n.shape, idx)
-    step, places = 1, [(coefficient(address, v), v.extent) for v in variables(address)]
+    step, places = 1, [(coefficient(address, v) if isinstance(v, Var) else None, v.extent) for v in variables(address)]
     for c, extent in sorted((abs(c), extent) for c, extent in places if c is not None and extent > 1):
         if c != step:
             return False
