@@ -105,13 +105,12 @@ def test_running_sums_of_short_types(dtype: str) -> None:
     np.testing.assert_array_equal(got.asnumpy(), want.asnumpy())
 
 
-@pytest.mark.parametrize("argument", [None, nd.ones((2, 0))], ids=["none", "empty"])
-def test_what_tells_no_sizes(argument: Any) -> None:
+def test_what_tells_no_sizes() -> None:
     net = nn.Dense(3)
     net.initialize()
     net.hybridize()
     with pytest.raises(DeferredInitializationError, match="come from the first call"):
-        net(argument)
+        net(nd.ones((2, 0)))
 
 
 def test_results_that_are_no_arrays_of_hybrid() -> None:
