@@ -7,9 +7,10 @@ the program is called; what is not an array is part of the signature. Functions 
 from __future__ import annotations
 
 import builtins
+import dis
 import functools
 import sys
-from types import BuiltinFunctionType, CellType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Iterator
 
 from .array import REBINDS, NDArray
@@ -88,6 +89,12 @@ def _plain(fn: Any) -> FunctionType | None:
     return fn
 
 
+@functools.lru_cache(4096)
+def _read_globals(code: CodeType) -> frozenset[str]:
+    """Names that some code reads as globals; attributes may have the same ones."""
+    return frozenset(i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+
+
 def _named(fn: FunctionType) -> Iterator[Place]:
     codes = codes_of(fn)
     mentioned = frozenset(name for code in codes for name in code.co_names)
@@ -95,7 +102,7 @@ def _named(fn: FunctionType) -> Iterator[Place]:
         if name != "__class__":
             yield Place(cell, name, mentioned)
     space = fn.__globals__
-    for name in mentioned:
+    for name in frozenset().union(*map(_read_globals, codes)):
         if name in space and not (name in vars(builtins) and space[name] is vars(builtins)[name]):
             yield Place(space, name, mentioned)
 

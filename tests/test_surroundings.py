@@ -167,3 +167,18 @@ def test_a_network_without_such_names_keeps_the_short_way():
     net.hybridize()
     net(X), net(X)
     assert not net._watched()
+
+
+def test_attributes_are_not_taken_for_globals_of_their_names():
+    class Scaled(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.alpha = 3
+
+        def hybrid_forward(self, F, x):  # noqa: N803
+            return F.relu(x) * self.alpha
+    net = Scaled()
+    net.hybridize()
+    assert net(X).asnumpy().tolist() == [3, 6]
+    net(X)
+    assert not net._watched()
