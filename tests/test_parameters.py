@@ -313,3 +313,25 @@ def test_a_sampled_weight_in_the_place_of_a_parameter(compiled):
         assert y.asnumpy() == pytest.approx((X.asnumpy() * [scale, 2 * scale, 3 * scale]).sum(1, keepdims=True), rel=1e-6)
         assert mean.grad.asnumpy() == pytest.approx(scale * X.asnumpy().sum(0, keepdims=True), rel=1e-6)
     assert nn.Dense(1).weight._ctx_map == [[], []]
+
+
+class _Keeps(gluon.HybridBlock):
+    """A running sum in a parameter, written as MXFusion writes results."""
+
+    def __init__(self):
+        super().__init__()
+        self.total = self.params.get("total", shape=(3,), init="zeros", grad_req="null")
+
+    def hybrid_forward(self, F, x, total):  # noqa: N803
+        self.total.set_data(total + x.sum(axis=0))
+        return x * total
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "hybridized"])
+def test_set_data_within_a_block(compiled):
+    net = _Keeps()
+    net.initialize()
+    if compiled:
+        net.hybridize()
+    outs = [net(nd.ones((2, 3))).asnumpy()[0, 0] for _ in range(3)]
+    assert outs == [0, 2, 4] and net.total.data().asnumpy().tolist() == [6, 6, 6]

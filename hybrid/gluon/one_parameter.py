@@ -259,7 +259,11 @@ class Parameter:
         return list(self._data)
 
     def set_data(self, data: Any) -> None:
-        """New values on every device."""
+        """New values on every device. In hybridized code they are written when it runs."""
+        trace = tracing()
+        if trace is not None:
+            trace.parameter(self)[:] = data
+            return
         self.shape = data.shape
         if self._data is None:
             if self._deferred is None:
@@ -378,23 +382,3 @@ class Parameter:
             if contexts and set(contexts) != set(self._data):
                 self.reset_ctx(contexts)
             self.set_data(data)
-
-
-class Constant(Parameter):
-    """A parameter that is not trained."""
-
-    def __init__(self, name: str, value: Any):
-        value = value if isinstance(value, NDArray) else array(value, cpu(), "float32")
-        self.value = value
-        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=initializer.Constant(value), differentiable=False)
-
-    @property
-    def grad_req(self) -> str:
-        """Always null."""
-        return "null"
-
-    @grad_req.setter
-    def grad_req(self, req: str) -> None:
-        if req != "null":
-            warnings.warn(f"Constant {self.name!r} has no gradient: grad_req={req!r} is ignored.", stacklevel=2)
-        self._grad_req = "null"

@@ -12,7 +12,8 @@ from .. import dtype as dt
 from ..array import NDArray
 from ..device import Context
 from ..errors import AttributeValueError, DeferredInitializationError, FileFormatError, ShapeError
-from .one_parameter import VERSION, Constant, Parameter, shape_known
+from .constant import Constant
+from .one_parameter import VERSION, Parameter, shape_known
 
 
 class ParameterDict:

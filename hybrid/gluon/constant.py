@@ -1,0 +1,30 @@
+"""A parameter that is never trained. Users find it in ``gluon.parameter``."""
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from .. import initializer
+from ..array import NDArray, array
+from ..device import cpu
+from .one_parameter import Parameter
+
+
+class Constant(Parameter):
+    """A parameter that is not trained."""
+
+    def __init__(self, name: str, value: Any):
+        value = value if isinstance(value, NDArray) else array(value, cpu(), "float32")
+        self.value = value
+        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=initializer.Constant(value), differentiable=False)
+
+    @property
+    def grad_req(self) -> str:
+        """Always null."""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req: str) -> None:
+        if req != "null":
+            warnings.warn(f"Constant {self.name!r} has no gradient: grad_req={req!r} is ignored.", stacklevel=2)
+        self._grad_req = "null"
