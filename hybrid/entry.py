@@ -38,8 +38,10 @@ class Entry:
             if self.lasting:
                 program.memo["lasting"] = frozenset(range(self.arguments, self.arguments + len(self.captured)))
             runtime.compile(program, self.ctx)
-        self.single = (structure == LEAF and not draws and not program.updates and picks == [("output", 0)] and program.outputs[0] not in program.inputs
-                       and not self.before and not self.after)
+        # whether the results are the program's outputs, in their order, each with memory of its own, and nothing else happens
+        self.whole = (bool(picks) and not draws and not program.updates and picks == [("output", k) for k in range(len(picks))]
+                      and set(program.outputs).isdisjoint(program.inputs) and not self.before and not self.after)
+        self.single = self.whole and structure == LEAF
         self.bound: Any = None
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         self.seen = self.checked = self.collected = self.marked = -1

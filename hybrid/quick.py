@@ -1,5 +1,5 @@
-"""The shortest way into a compiled CPU program of array arguments and one result: the C launcher, or without Python's
-headers a closure over all it needs.
+"""The shortest way into a compiled CPU program of array arguments and results: the C launcher, or without Python's
+headers, for one result, a closure over all it needs.
 
 It answers None whenever anything is not as it was (then the careful way is taken): versions, buffers, scopes, the
 arguments' class, device, shape, dtype or layout.
@@ -10,19 +10,31 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from .array import REBINDS
 from .scope import SCOPE
+from .tree import LEAF, unflatten
 
 if TYPE_CHECKING:
     from .runtime.cpu import Bound
 
+KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
 NO_WAY: list[Any] = [None]             # of what cannot be called the shortest way
 
 
-def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[..., Any] | None:
-    """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one."""
-    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters))
-    if launched is not None or len(bound._checks) != 1 or not bound.program._simple:
+def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any) -> Callable[..., Any] | None:
+    """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one. structure: of its results (tree.py)."""
+    flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF}
+    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters), 0 if structure == LEAF else KINDS[structure[0]] if flat else KINDS["tuple"])
+    if launched is not None and structure != LEAF and not flat:
+        return _nested(launched, structure)
+    if launched is not None or structure != LEAF or len(bound._checks) != 1 or not bound.program._simple:
         return launched
     return _closure(bound, ctx, cls, train, counters)
+
+
+def _nested(launched: Callable[..., Any], structure: Any) -> Callable[..., Any]:
+    def quick(*args: Any) -> Any:
+        out = launched(*args)
+        return unflatten(structure, iter(out)) if out is not None else None
+    return quick
 
 
 def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[[Any], Any]:

@@ -228,7 +228,7 @@ class Hybridized:
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
             entry, version, train, np_array = last
             if entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array and self.version() == version:
-                if quick is not None and entry.single:
+                if quick is not None and entry.whole:
                     self._renew_quick(entry, args)
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx, entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
@@ -258,7 +258,7 @@ class Hybridized:
             self._sightings.again(signature)
         if not SCOPE.recording and repeats is None and self._plain(args, kwargs, held):
             self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
-            if entry.single:
+            if entry.whole:
                 self._make_quick(entry, args)
         out = entry.run(every, lambda: self.fn(*args, **kwargs))
         if new and entry.recorded and config.debug_level():
@@ -284,7 +284,7 @@ class Hybridized:
         self.quick = self.shortest[0] = None
         counters = self._counters()
         if counters is not None and args and entry.bind() is not None:
-            self.quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters)
+            self.quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure)
             self.shortest[0] = None if self.around.places else self.quick
 
     def _plain(self, args: Any, kwargs: Any, held: Any) -> bool:

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
 import threading
-from typing import Any
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 import pytest
@@ -42,7 +43,7 @@ def test_laid_again_after_another_net_was_made() -> None:
         p.set_data(p.data() * 2)
     changed = net(x).asnumpy()
     net.hybridize(False)
-    np.testing.assert_allclose(changed, net(x).asnumpy(), rtol=1e-6)
+    np.testing.assert_allclose(changed, net(x).asnumpy(), rtol=1e-5, atol=1e-7)
 
 
 def test_other_arguments_in_between() -> None:
@@ -107,3 +108,58 @@ def test_a_device_is_one_object_that_does_not_change() -> None:
         net(x)
     x = nd.array(x, ctx=mx.Context("cpu", 0))
     assert net._engine.quick(x) is not None                   # an equal one serves as well
+
+
+class Pair(NamedTuple):
+    a: Any
+    b: Any
+
+
+RESULTS: dict[str, Callable[[Any], Any]] = {
+    "one": lambda x: x + 1, "tuple": lambda x: (x * 2, x + 1), "list": lambda x: [x * 2, x + 1, x.sum()], "one in a list": lambda x: [x + 1],
+    "nested": lambda x: (x * 2, [x + 1, (x - 1, 5)]), "dict": lambda x: {"a": x * 2, "b": x + 1}, "named": lambda x: Pair(x * 2, x + 1),
+    "large": lambda x: (nd.tile(x, (300, 1)) * 2, x + 1), "types": lambda x: (x.astype("int32"), x > 1)}
+OTHERS: dict[str, Callable[[Any], Any]] = {"the same twice": lambda x: (lambda y: (y, y))(x * 2), "an argument": lambda x: (x, x * 2), "none": lambda x: (None, 3)}
+
+
+def flat(value: Any) -> list[Any]:
+    return [y for v in (value.values() if isinstance(value, dict) else value) for y in flat(v)] if isinstance(value, (tuple, list, dict)) else [value]
+
+
+@pytest.mark.parametrize("kind", [*RESULTS, *OTHERS])
+def test_results_of_all_kinds(kind: str) -> None:
+    fn = (RESULTS | OTHERS)[kind]
+    f, x = mx.hybridize(fn), nd.array(np.linspace(-1, 2, 1024).reshape(2, 512))
+    want = fn(x)
+    for _ in range(4):
+        got = f(x)
+        assert type(got) is type(want) and len(flat(got)) == len(flat(want))
+        for a, b in zip(flat(got), flat(want)):
+            assert type(a) is type(b)
+            if isinstance(b, nd.NDArray):
+                assert a.dtype == b.dtype and a.context == b.context
+                np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-6)
+            else:
+                assert a == b
+    assert (f._engine.shortest[0] is not None) == (kind in RESULTS)
+    y = nd.ones((3, 3))
+    if kind in RESULTS and kind != "large":
+        assert f._engine.quick(y) is None                    # another shape: the careful way
+        np.testing.assert_allclose(flat(f(y))[0].asnumpy(), flat(fn(y))[0].asnumpy(), rtol=1e-6)
+    first, second = flat(f(x)), flat(f(x))
+    for a, b in zip(first, second):                          # each call has results of its own
+        if isinstance(a, nd.NDArray) and kind != "an argument":
+            assert not np.shares_memory(a._data, b._data)
+
+
+def test_nothing_is_left_behind() -> None:
+    def f(x: Any) -> Any:
+        return x * 2, [x + 1]
+    f, x, y = mx.hybridize(f), nd.ones((4, 4)), nd.ones((3, 4))
+    for _ in range(3):
+        f(x)
+    quick, raw = f._engine.quick, x._data
+    before = sys.getrefcount(raw), sys.getrefcount(x._ctx), sys.getrefcount(quick)
+    for _ in range(1000):
+        quick(x), quick(y)
+    assert (sys.getrefcount(raw), sys.getrefcount(x._ctx), sys.getrefcount(quick)) == before

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _from_buffer, _new = _ffi.from_buffer, _ffi.new
 MAX_LAUNCHER_SLOTS = 4096            # its pointer table lies on the stack
+MOST_RESULTS = 64                    # of a launcher
 
 
 def _build(planned: "Planned") -> "Built":
@@ -224,22 +225,24 @@ class Bound:
         table[self.program._arena_slot] = _from_buffer(arena)
         return table, arena
 
-    def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...]) -> Any:
-        """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none."""
+    def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0) -> Any:
+        """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none. kind: whether it gives
+        one array (0), a tuple of them (1) or a list (2).
+        """
         program = self.program
-        if len(program._new) != 1 or len(program._results) != 1 or program._updates or program._written or program._arena_slot > MAX_LAUNCHER_SLOTS:
+        own = program.recipe.own_results()
+        if own is None or not 0 < len(own) <= MOST_RESULTS or not kind and len(own) > 1 or program._written or program._arena_slot > MAX_LAUNCHER_SLOTS:
             return None
         if launcher.coming():
             return launcher.later
         made = launcher.load()
         if made is None:
             return None
-        slot, shape = program._results[0]
         net = int(_ffi.cast("uintptr_t", program._net))
-        output = program._new[0]
+        outputs = tuple((slot, *spec) for (slot, _), spec in zip(program._results, own))
+        allocate = tuple(functools.partial(buffers.empty, *spec) if buffers.pooled(*spec) else None for spec in own)
         found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
-                    (slot, shape, output[1]), tuple(self._kept), ctx, scope, bool(train), counters,
-                    functools.partial(buffers.empty, shape, output[1]) if buffers.pooled(*output) else None)
+                     outputs, tuple(self._kept), ctx, scope, bool(train), counters, allocate, kind)
         self._once = True
         self._tables.clear()
         return None if self._prepared is not None and self._prepared.token.stale else found

@@ -1,5 +1,5 @@
 /* The shortest way from Python into a compiled program: an object that is called with NDArrays, checks that they are what
- * the program was compiled for, allocates the result, calls the program without the GIL and wraps the result.
+ * the program was compiled for, allocates the results, calls the program without the GIL and wraps the results: one array, a tuple or a list.
  *
  * Whenever anything is not as it was when the launcher was made (argument class, device, shape, dtype, layout, scopes,
  * counters), it returns None and the caller takes the careful way. Built once for each Python and NumPy, cached on disk.
@@ -13,18 +13,19 @@
 
 typedef void (*Net)(void **);
 typedef struct { int slot, ndim; npy_intp dims[32]; PyArray_Descr *descr; } Spec;
-enum { MAX_COUNTERS = 4, MAX_ARENAS = 16 };
+enum { MAX_COUNTERS = 4, MAX_ARENAS = 16, MAX_OUTPUTS = 64 };
+enum { ONE, TUPLE, LIST };                     /* what the results come in */
 
 typedef struct {
   PyObject_HEAD
   vectorcallfunc call;
   Net net;
   PyTypeObject *cls;                           /* NDArray, or a class of the same layout */
-  PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to; allocate: makes the result, or NULL */
+  PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to; allocate: a tuple of what makes each result, or None */
   Py_ssize_t at_data, at_ctx, at_ag, at_version;
-  int inputs, slots, arena_slot, training, counters, arenas;
+  int inputs, outputs, kind, slots, arena_slot, training, counters, arenas;
   size_t arena_bytes;
-  Spec *input, output;
+  Spec *input, *output;
   void **table;                                /* fixed pointers; the others are filled in at each call */
   void *arena[MAX_ARENAS];                     /* free ones: one call holds one */
   PyObject *counter[MAX_COUNTERS], *seen[MAX_COUNTERS];
@@ -89,27 +90,50 @@ static PyObject *wrap(const Launcher *self, PyObject *raw) {
 
 static PyObject *no(void) { if (PyErr_Occurred()) PyErr_Clear(); Py_RETURN_NONE; }
 
+static void drop(PyObject **raw, int n) { while (n--) Py_DECREF(raw[n]); }
+
+/* Arrays for the results; making them may run other threads. */
+static int allocate(const Launcher *self, PyObject **raw) {
+  for (int i = 0; i < self->outputs; i++) {
+    const Spec *spec = &self->output[i];
+    PyObject *make = PyTuple_GET_ITEM(self->allocate, i);
+    if (make != Py_None) raw[i] = PyObject_CallNoArgs(make);
+    else Py_INCREF(spec->descr), raw[i] = PyArray_NewFromDescr(&PyArray_Type, spec->descr, spec->ndim, spec->dims, NULL, NULL, 0, NULL);
+    if (!raw[i]) { drop(raw, i); return 0; }
+  }
+  return 1;
+}
+
+static PyObject *wrapped(const Launcher *self, PyObject **raw) {
+  if (self->kind == ONE) return wrap(self, raw[0]);
+  PyObject *out = self->kind == TUPLE ? PyTuple_New(self->outputs) : PyList_New(self->outputs);
+  if (!out) { drop(raw, self->outputs); return NULL; }
+  for (int i = 0; i < self->outputs; i++) {
+    PyObject *x = wrap(self, raw[i]);
+    if (!x) { drop(raw + i + 1, self->outputs - i - 1); Py_DECREF(out); return NULL; }
+    if (self->kind == TUPLE) PyTuple_SET_ITEM(out, i, x); else PyList_SET_ITEM(out, i, x);
+  }
+  return out;
+}
+
 static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
   Launcher *self = (Launcher *)object;
   if (names || PyVectorcall_NARGS(nargsf) != self->inputs || !counters_hold(self) || scope_holds(self) != 1) return no();
-  PyObject *raw;                               /* first: making it may run other threads */
-  if (self->allocate) raw = PyObject_CallNoArgs(self->allocate);
-  else Py_INCREF(self->output.descr), raw = PyArray_NewFromDescr(
-    &PyArray_Type, self->output.descr, self->output.ndim, self->output.dims, NULL, NULL, 0, NULL);
-  if (!raw) return NULL;
+  PyObject *raw[MAX_OUTPUTS];
+  Py_INCREF(self);                             /* another thread may drop this launcher from here on */
+  if (!allocate(self, raw)) { Py_DECREF(self); return NULL; }
   void *table[self->slots];
   PyArrayObject *given[self->inputs + 1];
   memcpy(table, self->table, sizeof table);
   for (int i = 0; i < self->inputs; i++) {
-    if (!(given[i] = array_of(self, &self->input[i], args[i]))) { Py_DECREF(raw); return no(); }
+    if (!(given[i] = array_of(self, &self->input[i], args[i]))) { drop(raw, self->outputs); Py_DECREF(self); return no(); }
     table[self->input[i].slot] = PyArray_DATA(given[i]);
   }
-  table[self->output.slot] = PyArray_DATA((PyArrayObject *)raw);
+  for (int i = 0; i < self->outputs; i++) table[self->output[i].slot] = PyArray_DATA((PyArrayObject *)raw[i]);
   void *arena = self->arenas ? self->arena[--self->arenas] : aligned_alloc(64, self->arena_bytes);
-  if (!arena) { Py_DECREF(raw); return PyErr_NoMemory(); }
+  if (!arena) { drop(raw, self->outputs); Py_DECREF(self); return PyErr_NoMemory(); }
   table[self->arena_slot] = arena;
-  PyObject *keep = Py_NewRef(self->keep);      /* another thread may drop this launcher meanwhile, or an argument's array */
-  Py_INCREF(self);
+  PyObject *keep = Py_NewRef(self->keep);      /* or an argument's array */
   for (int i = 0; i < self->inputs; i++) Py_INCREF(given[i]);
   Py_BEGIN_ALLOW_THREADS
   self->net(table);
@@ -117,7 +141,7 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, 
   if (self->arenas < MAX_ARENAS) self->arena[self->arenas++] = arena; else free(arena);
   for (int i = 0; i < self->inputs; i++) Py_DECREF(given[i]);
   Py_DECREF(keep);
-  PyObject *out = wrap(self, raw);
+  PyObject *out = wrapped(self, raw);
   Py_DECREF(self);
   return out;
 }
@@ -141,13 +165,17 @@ static int read_spec(PyObject *tuple, Spec *spec) {
   return PyErr_Occurred() ? -1 : 0;
 }
 
-static int fill(Launcher *self, PyObject *inputs, PyObject *output, PyObject *fixed, PyObject *counters) {
-  self->inputs = (int)PyTuple_GET_SIZE(inputs);
+static int fill(Launcher *self, PyObject *inputs, PyObject *outputs, PyObject *fixed, PyObject *counters) {
+  self->inputs = (int)PyTuple_GET_SIZE(inputs), self->outputs = (int)PyTuple_GET_SIZE(outputs);
+  if (self->outputs > MAX_OUTPUTS || self->outputs != PyTuple_GET_SIZE(self->allocate) || (self->kind == ONE && self->outputs != 1)) {
+    PyErr_SetString(PyExc_ValueError, "another number of results"); return -1;
+  }
   self->input = PyMem_Calloc(self->inputs + 1, sizeof(Spec));
+  self->output = PyMem_Calloc(self->outputs + 1, sizeof(Spec));
   self->table = PyMem_Calloc(self->slots, sizeof(void *));
-  if (!self->input || !self->table) { PyErr_NoMemory(); return -1; }
+  if (!self->input || !self->output || !self->table) { PyErr_NoMemory(); return -1; }
   for (int i = 0; i < self->inputs; i++) if (read_spec(PyTuple_GET_ITEM(inputs, i), &self->input[i])) return -1;
-  if (read_spec(output, &self->output)) return -1;
+  for (int i = 0; i < self->outputs; i++) if (read_spec(PyTuple_GET_ITEM(outputs, i), &self->output[i])) return -1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(fixed); i++) {
     int slot;
     PyObject *a;
@@ -165,26 +193,26 @@ static int fill(Launcher *self, PyObject *inputs, PyObject *output, PyObject *fi
   return 0;
 }
 
-/* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, output, fixed, ctx, scope, training, counters, allocate) */
+/* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, outputs, fixed, ctx, scope, training, counters, allocate, kind) */
 static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *cls, *inputs, *output, *fixed, *ctx, *scope, *counters, *allocate;
+  PyObject *cls, *inputs, *outputs, *fixed, *ctx, *scope, *counters, *allocate;
   unsigned long long net;
   Py_ssize_t bytes;
-  int slots, arena_slot, training;
-  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &output,
-                        &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters, &allocate)) return NULL;
+  int slots, arena_slot, training, kind;
+  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O!i", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+                        &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters, &PyTuple_Type, &allocate, &kind)) return NULL;
   Launcher *self = (Launcher *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->call = launch;
   self->net = (Net)(uintptr_t)net;
-  self->slots = slots, self->arena_slot = arena_slot, self->training = training;
+  self->slots = slots, self->arena_slot = arena_slot, self->training = training, self->kind = kind;
   self->arena_bytes = ((size_t)bytes + 64) / 64 * 64;
   self->cls = (PyTypeObject *)Py_NewRef(cls);
-  if (allocate != Py_None) self->allocate = Py_NewRef(allocate);
+  self->allocate = Py_NewRef(allocate);
   self->ctx = Py_NewRef(ctx), self->scope = Py_NewRef(scope);
   self->at_data = offset_of(self->cls, "_data"), self->at_ctx = offset_of(self->cls, "_ctx");
   self->at_ag = offset_of(self->cls, "_ag"), self->at_version = offset_of(self->cls, "_version");
-  if (PyErr_Occurred() || fill(self, inputs, output, fixed, counters)) { Py_DECREF(self); return NULL; }
+  if (PyErr_Occurred() || fill(self, inputs, outputs, fixed, counters)) { Py_DECREF(self); return NULL; }
   return (PyObject *)self;
 }
 
@@ -193,8 +221,9 @@ static void launcher_dealloc(PyObject *object) {
   while (self->arenas) free(self->arena[--self->arenas]);
   for (int i = 0; i < self->counters; i++) { Py_DECREF(self->counter[i]); Py_DECREF(self->seen[i]); }
   for (int i = 0; self->input && i < self->inputs; i++) Py_XDECREF(self->input[i].descr);
-  Py_XDECREF(self->output.descr);
+  for (int i = 0; self->output && i < self->outputs; i++) Py_XDECREF(self->output[i].descr);
   PyMem_Free(self->input);
+  PyMem_Free(self->output);
   PyMem_Free(self->table);
   Py_XDECREF(self->cls); Py_XDECREF(self->ctx); Py_XDECREF(self->scope); Py_XDECREF(self->keep); Py_XDECREF(self->allocate);
   Py_TYPE(object)->tp_free(object);
