@@ -1,5 +1,6 @@
 """What a call costs around its C code: a compiled network of 20 parameters on small arrays, timed as ``net(x)`` and as a loop in C
-over the same program, taking turns. Beside them stands an empty call of a Python function, as a measure of the machine.
+over the same program, taking turns. Beside them stands an empty call of a Python function, as a measure of the machine. Below: whole
+calls of small functions.
 
 python benchmarks/entry.py [--seconds 3]
 """
@@ -92,6 +93,19 @@ def main() -> None:
         call, code, empty = (float(pick([t[i] for t in turns])) * 1e6 for i in range(3))
         print(f"{name:8} call {call:.3f} us, its C code {code:.3f} us, around it {call - code:.3f} us; an empty function {empty:.3f} us")
     print(f"{len(net.collect_params())} parameters, {len(turns)} turns of {CALLS} calls")
+    for name, function in (("x * x + 1", lambda x: x * x + 1), ("x * 2, x + 1", lambda x: (x * 2, x + 1))):
+        compiled = mx.hybridize(function)
+        python(compiled)
+        print(f"{name:14} {min(python(compiled) for _ in range(20)) * 1e6:.3f} us a call, NumPy {min(python_numpy(function, x) for _ in range(20)) * 1e6:.3f} us")
+
+
+def python_numpy(function: Callable[[Any], Any], x: Any) -> float:
+    """Seconds of a call on NumPy arrays."""
+    a = x.asnumpy()
+    begin = time.perf_counter()
+    for _ in range(CALLS):
+        function(a)
+    return (time.perf_counter() - begin) / CALLS
 
 
 if __name__ == "__main__":
