@@ -15,7 +15,7 @@ from .lanes import F32, F64, LaneLoop, Refused, in_doubles, lane_loop
 from .row_reductions import reduce_row
 from .row_stages import in_stages
 from .vector import FAR, NEAR, VectorEmitter
-from .vector_forms import heavy, one_plus
+from .vector_forms import ANGLES, heavy, one_plus
 
 STREAM = 1 << 23                # bytes of a result of the program that are written past the caches, to be read from memory anyway
 
@@ -212,8 +212,8 @@ def _type(k: Kernel) -> np.dtype:
 
 def _pays(k: Kernel) -> bool:
     """Whether explicit vectors are better than what a compiler makes of plain loops."""
-    if _type(k) == F64 and not k.hoisted and k.kind != "reduction":          # the compiler makes vectors of the functions
-        return False
+    if _type(k) == F64 and not k.hoisted and k.kind != "reduction":          # the compiler makes vectors of the other functions
+        return any(m.prim == "map" and m.attrs["fn"] in ANGLES for m in k.members)
     return bool(k.hoisted) or k.kind == "reduction" or any(heavy(m) or m.prim == "random_bits" for m in k.members)
 
 

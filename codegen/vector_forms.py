@@ -19,14 +19,18 @@ SPELL = {
     "square": "({0} * {0})", "reciprocal": "(HYV_B(1.0f) / {0})", "relu": "HYV_RELU({0})", "maximum": "HYV_MAXN({0}, {1})",
     "minimum": "HYV_MINN({0}, {1})", "sqrt": "HYV_SQRT({0})", "rsqrt": "(HYV_B(1.0f) / HYV_SQRT({0}))", "exp": "hyv_exp({0})",
     "log": "hyv_log({0})", "tanh": "hyv_tanh({0})", "erf": "hyv_erf({0})", "sigmoid": "hyv_sigmoid({0})", "pow": "hyv_pow({0}, {1})", "expm1": "hyv_expm1({0})",
-    "log1p": "hyv_log1p({0})", "softplus": "hyv_softplus({0})", "log2": "hyv_log2({0})", "log10": "hyv_log10({0})", "sin": "hyv_sin({0})", "cos": "hyv_cos({0})",
+    "log1p": "hyv_log1p({0})", "softplus": "hyv_softplus({0})", "log2": "hyv_log2({0})", "log10": "hyv_log10({0})",
+    "sin": "hyv_sin({0})", "cos": "hyv_cos({0})", "tan": "hyv_tan({0})",
     "sign": "HYV_SELECT(HYV_EQ({0}, (hy_v){{}}), {0}, HYV_SELECT(HYV_NAN({0}, {0}), {0}, HYV_SIGN(HYV_B(1.0f), {0})))",
     "floor": "HYV_FLOOR({0})", "ceil": "HYV_CEIL({0})", "trunc": "HYV_TRUNC({0})", "fix": "HYV_TRUNC({0})", "rint": "HYV_RINT({0})", "where": "HYV_SELECT({0}, {1}, {2})"}
 SPELL |= {fn: f"HYV_EACH(hy_{name}f, {{0}})" for fn, name in (
-    ("arctan", "atan"), ("arcsin", "asin"), ("arccos", "acos"), ("sinh", "sinh"), ("cosh", "cosh"), ("arcsinh", "asinh"), ("arccosh", "acosh"), ("arctanh", "atanh"),
+    ("erfinv", "erfinv"), ("arctan", "atan"), ("arcsin", "asin"), ("arccos", "acos"), ("sinh", "sinh"), ("cosh", "cosh"),
+    ("arcsinh", "asinh"), ("arccosh", "acosh"), ("arctanh", "atanh"),
     ("cbrt", "cbrt"))}
-WIDE = {"exp": "hyv_exp({0})"} | {fn: f"HYV_EACH({SCALARS[fn].c.split('{')[0]}, {{0}})" for fn in (
-    "log", "tanh", "erf", "sigmoid", "expm1", "log1p", "softplus", "log2", "log10", "arctan", "arcsin", "arccos", "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "cbrt")}
+ANGLES = ("sin", "cos", "tan")
+WIDE = {fn: SPELL[fn] for fn in ("exp", *ANGLES)} | {fn: f"HYV_EACH({SCALARS[fn].c.split('{')[0]}, {{0}})" for fn in (
+    "log", "tanh", "erf", "sigmoid", "expm1", "log1p", "softplus", "log2", "log10", "erfinv", "arctan", "arcsin",
+    "arccos", "sinh", "cosh", "arcsinh", "arccosh", "arctanh", "cbrt")}
 COMPARE = {"eq": "EQ", "ne": "NE", "lt": "LT", "le": "LE", "gt": "GT", "ge": "GE"}
 LOGIC = {"logical_and": "(hy_m)({0} & {1})", "logical_or": "(hy_m)({0} | {1})", "logical_xor": "(hy_m)({0} ^ {1})", "logical_not": "HYV_NOT({0})"}
 

@@ -25,7 +25,7 @@ POWERS = ("0.5f", "2.0f", "-1.5f", "3.0f", "0.1f", "1.0000001f", "0.0f", "-0.0f"
 
 CHECK = r"""
 double exp(double), exp2(double), log(double), expm1(double), log1p(double), log2(double), log10(double);
-double sin(double), cos(double), tanh(double), erf(double), sqrt(double), pow(double, double), atan(double), asin(double), acos(double), sinh(double), cosh(double);
+double sin(double), cos(double), tan(double), tanh(double), erf(double), sqrt(double), pow(double, double), atan(double), asin(double), acos(double), sinh(double), cosh(double);
 double asinh(double), acosh(double), atanh(double), cbrt(double); int printf(const char *, ...);
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
 static double softplus(double x) { return (x > 0 ? x : x <= 0 ? 0 : x) + log1p(exp(-__builtin_fabs(x))); }
@@ -59,7 +59,7 @@ int main(void) {
     RUN("one_exp", each_exp, exp) RUN("one_log", each_log, log) RUN("one_tanh", each_tanh, tanh) RUN("one_erf", each_erf, erf) RUN("one_sigmoid", each_sigmoid, sigmoid)
     RUN("two_to", hyv_two_to, exp2) RUN("exp_below", below, below_exact)
     RUN("expm1", hyv_expm1, expm1) RUN("log1p", hyv_log1p, log1p) RUN("softplus", hyv_softplus, softplus) RUN("log2", hyv_log2, log2) RUN("log10", hyv_log10, log10)
-    RUN("sin", hyv_sin, sin) RUN("cos", hyv_cos, cos) RUN("floor", HYV_FLOOR, __builtin_floor) RUN("ceil", HYV_CEIL, __builtin_ceil) RUN("trunc", HYV_TRUNC, __builtin_trunc)
+    RUN("sin", hyv_sin, sin) RUN("cos", hyv_cos, cos) RUN("tan", hyv_tan, tan) RUN("floor", HYV_FLOOR, __builtin_floor) RUN("ceil", HYV_CEIL, __builtin_ceil) RUN("trunc", HYV_TRUNC, __builtin_trunc)
     RUN("rint", HYV_RINT, __builtin_rint)
     RUN("arctan", vectors_atan, atan) RUN("arcsin", vectors_asin, asin) RUN("arccos", vectors_acos, acos) RUN("sinh", vectors_sinh, sinh) RUN("cosh", vectors_cosh, cosh)
     RUN("arcsinh", vectors_asinh, asinh) RUN("arccosh", vectors_acosh, acosh) RUN("arctanh", vectors_atanh, atanh) RUN("cbrt", vectors_cbrt, cbrt)
@@ -126,6 +126,39 @@ def test_doubles(tmp_path: Path) -> None:
         assert int(wrong) == 0, f"{name}: NaN, infinity or the sign of zero is wrong for {wrong} doubles, such as {odd}"
 
 
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="no numbers of more digits here")
+@pytest.mark.parametrize("fn", ["sin", "cos", "tan"])
+def test_angles_of_doubles(fn: str) -> None:
+    """Within 4 ulp from 0 to where the C library does it, beside multiples of pi / 2 as well."""
+    r = np.random.default_rng(3)
+    turns = np.arange(1, 600000, 61) * np.pi / 2
+    x = np.concatenate([r.standard_normal(5000) * 3, r.uniform(-1.1e6, 1.1e6, 20001), turns, -np.nextafter(turns, 0), 10 ** r.uniform(-320, 22, 5000), [0.0, -0.0, np.inf, np.nan]])
+    exe = cpu.compiled(Program((leaf := ir.input(0, x.shape, x.dtype),), (ir.map(fn, leaf),)))
+    assert toolchain.vector_bytes() < 32 or f"hyd_{fn}(" in exe.report.source.split("static void k0(")[1]
+    got = exe([x])[0]
+    with np.errstate(invalid="ignore"):
+        want = getattr(np, fn)(x.astype(np.longdouble))
+    assert np.nanmax(np.abs(got - want) / np.spacing(np.abs(want.astype(np.float64)))) <= 4
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(np.signbit(got[-4:-2]), np.signbit(want[-4:-2]))
+
+
+def test_the_inverse_of_erf() -> None:
+    """Values of 60 digits' arithmetic; infinity at the ends, no number beyond."""
+    x = np.array([0.5, -0.1, 0.8427, 0.99, 0.999999, -(1 - 2.0 ** -40), 1 - 2.0 ** -53, 1e-200, 0.25, 0.9375])
+    want = np.array([0.4769362762044699, -0.08885599049425769, 0.9999980897762505, 1.8213863677184494, 3.458910737275499,
+                     -5.05125408524939, 5.8635847487551676, 8.86226925452758e-201, 0.2253120550121781, 1.3171503349861307])
+    special = np.array([0.0, -0.0, 1, -1, 1.5, -np.inf, np.nan])
+    exe = cpu.compiled(Program((leaf := ir.input(0, (17,), np.float64),), (ir.map("erfinv", leaf), ir.map("erfinv", ir.cast(leaf, "float32")))))
+    got, narrow = exe([np.concatenate([x, special])])
+    np.testing.assert_allclose(got[:10], want, rtol=6e-16)
+    keep = np.abs(x.astype(np.float32)) < 0.99999
+    np.testing.assert_allclose(narrow[:10][keep], want[keep], rtol=3e-6, atol=1e-40)    # of x, which is rounded
+    for y in (got[10:], narrow[10:]):
+        np.testing.assert_array_equal(y, [0, 0, np.inf, -np.inf, np.nan, np.nan, np.nan])
+        assert np.signbit(y[:2]).tolist() == [False, True]
+
+
 @pytest.mark.parametrize("width", (64, 32, 16), ids=str)
 def test_every_exponent(width: int, tmp_path: Path) -> None:
     cc = toolchain.compiler()
@@ -133,7 +166,7 @@ def test_every_exponent(width: int, tmp_path: Path) -> None:
         pytest.skip("no C compiler, or no vectors of this width here")
     text = CHECK.replace("STEP", f"{STEP}ul").replace("POWERS", ", ".join(POWERS))
     lines = _run(cc, printer.prelude() + lanes.support(width // 4, ["hyv_pow(", "hyv_log1p("]) + text, tmp_path)
-    assert len(lines) == 33 + len(POWERS)
+    assert len(lines) == 34 + len(POWERS)
     for name, worst, at, wrong, odd in lines:
         assert float(worst) <= (2.4 if name in ("two_to", "exp_below") else 2), f"{name}: {worst} ulp at {at}"
         assert int(wrong) == 0, f"{name}: NaN or infinity is wrong for {wrong} floats, such as {odd}"

@@ -72,3 +72,25 @@ HY_FN hy_v hyv_sine(hy_v x, int quarter) {
 }
 #define hyv_sin(x) hyv_sine(x, 0)
 #define hyv_cos(x) hyv_sine(x, 1)
+// tan in doubles: of x less a multiple of pi / 2, the sine's polynomial over the cosine's, or the other way round; beyond 2^20 the C library does it
+typedef long hy_wide_int __attribute__((vector_size(HYV_BYTES)));
+HY_FN hy_v hyv_tan(hy_v x) {
+    hy_m far = HYV_NOT(HYV_LT(HYV_ABS(x), HYV_B(1048576.0f)));
+    union hy_parts from = { HYV_SELECT(far, (hy_v){}, x) }, out;
+    for (int i = 0; i < 2; i++) {
+        hy_wide w = __builtin_convertvector(from.h[i], hy_wide), t = w * 0.63661977236758134 + 6755399441055744.0, n = t - 6755399441055744.0;
+        hy_wide r = w - n * 1.5707963267341256 - n * 6.0771005065061922e-11, z = r * r;
+        hy_wide s = z * 2.755731370707e-6 - 1.98412698298579e-4, c = z * -2.75573143513907e-7 + 2.48015872894767e-5;
+        s = s * z + 8.33333333332249e-3; s = s * z - 0.166666666666666; s = s * z * r + r;
+        c = c * z - 1.38888888888741e-3; c = c * z + 4.16666666666666e-2; c = c * z - 0.5; c = c * z + 1.0;
+        hy_wide_int odd = -((hy_wide_int)t & 1);
+        hy_wide top = (hy_wide)(((hy_wide_int)s & ~odd) | ((hy_wide_int)-c & odd)), below = (hy_wide)(((hy_wide_int)c & ~odd) | ((hy_wide_int)s & odd));
+        out.h[i] = __builtin_convertvector(top / below, hy_narrow);
+    }
+    if (__builtin_expect(HYV_ANY(far) != 0, 0)) {
+        union { hy_v v; float f[HYV_LANES]; } a = { x }, b = { out.v };
+        for (int i = 0; i < HYV_LANES; i++) if (!(__builtin_fabsf(a.f[i]) < 1048576.0f)) b.f[i] = __builtin_tanf(a.f[i]);
+        out.v = b.v;
+    }
+    return HYV_SELECT(HYV_EQ(x, (hy_v){}), x, out.v);
+}

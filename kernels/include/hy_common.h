@@ -94,24 +94,3 @@ HY_FN double hy_trigamma(double x) {
     return x < 0.5 ? s * s - v : v;
 }
 HY_FN float hy_trigammaf(float x) { return (float)hy_trigamma(x); }
-
-// Inverse error function: Giles (2010), refined by two Newton steps.
-HY_FN double hy_erfinv(double x) {
-    double w = -HY_MATH(log)((1 - x) * (1 + x)), p, y;
-    if (!(x > -1 && x < 1)) return x == 1 || x == -1 ? x * HY_MATH(log)(0.0) * -1 : x != x ? x : (double)HY_NAN;
-    if (w < 5) {
-        w -= 2.5;
-        p = 2.81022636e-08;
-        p = p * w + 3.43273939e-07; p = p * w + -3.5233877e-06; p = p * w + -4.39150654e-06; p = p * w + 0.00021858087;
-        p = p * w + -0.00125372503; p = p * w + -0.00417768164; p = p * w + 0.246640727; p = p * w + 1.50140941;
-    } else {
-        w = HY_MATH(sqrt)(w) - 3;
-        p = -0.000200214257;
-        p = p * w + 0.000100950558; p = p * w + 0.00134934322; p = p * w + -0.00367342844; p = p * w + 0.00573950773;
-        p = p * w + -0.0076224613; p = p * w + 0.00943887047; p = p * w + 1.00167406; p = p * w + 2.83297682;
-    }
-    y = p * x;
-    for (int i = 0; i < 2; i++) y -= (HY_MATH(erf)(y) - x) / (1.1283791670955126 * HY_MATH(exp)(-y * y));
-    return y;
-}
-HY_FN float hy_erfinvf(float x) { return (float)hy_erfinv(x); }
