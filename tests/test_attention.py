@@ -16,7 +16,7 @@ from hybrid.runtime import cpu, reference
 from hybrid.runtime import threads as threads_of
 
 from .cpu_kernels import random, run_sanitized, vectors_of, without_sanitizers
-from .test_packed_convolutions import compare, exact
+from .exact_values import compare, exact
 
 # name: batch, queries, keys, depth of a key, depth of a value
 SHAPES: dict[str, tuple[int, int, int, int, int]] = {

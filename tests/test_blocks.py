@@ -15,7 +15,7 @@ from hybrid.runtime import cpu
 from hybrid.runtime import threads as threads_of
 
 from .cpu_kernels import conv, random, run_sanitized, without_sanitizers
-from .test_packed_convolutions import compare, exact
+from .exact_values import compare, exact
 
 INPUTS = ((6, 3, 9, 7), (17, 3, 3, 3), (17, 1, 1), (17, 17), (6, 3, 9, 7))         # data, filters, bias, matrix, more data
 

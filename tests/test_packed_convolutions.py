@@ -17,9 +17,9 @@ from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout
 from hybrid.runtime import cpu, reference
-from hybrid.runtime import threads as threads_of
 
 from .cpu_kernels import conv, random, vectors_of
+from .exact_values import checked, compare, exact
 
 # name: batch, channels, height, width, filters, kernel, stride, dilation, padding, groups
 SHAPES: dict[str, tuple[Any, ...]] = {
@@ -96,36 +96,19 @@ def program(name: str) -> tuple[Program, list[np.ndarray]]:
     return p, arrays
 
 
-def exact(p: Program, arrays: list[np.ndarray]) -> list[np.ndarray]:
-    """Results of the same program on float64."""
-    wide = {leaf: ir.input(i, leaf.shape, np.float64) for i, leaf in enumerate(p.inputs)}
-    new: dict[Node, Node] = {}
-    for n in p.order():
-        new[n] = wide[n] if n in wide else ir.const(n.attrs["value"], np.float64) if n.prim == "const" else ir.make(n.prim, tuple(new[a] for a in n.args), **n.attrs)
-    q = Program(tuple(wide.values()), tuple(new[o] for o in p.outputs))
-    return reference.run(q, [a.astype(np.float64) for a in arrays], np)[0]
-
-
-def compare(got: list[np.ndarray], want: list[np.ndarray]) -> None:
-    for k, (a, b) in enumerate(zip(got, want, strict=True)):
-        assert np.abs(a - b).max() <= 1e-5 * np.abs(b).max(), f"output {k}: {np.abs(a - b).max() / np.abs(b).max()}"
-
-
 @pytest.mark.parametrize("width", (64, 32, 16), ids=str)
 @pytest.mark.parametrize("name", SHAPES)
 def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_of(width, monkeypatch)
     p, arrays = program(name)
-    exe = cpu.compiled(p)
+    exe = checked(p, arrays, monkeypatch)
     assert exe.prepare is not None and any(k.kind == "convolution" for k in exe.planned.fused.kernels)
-    want = exact(p, arrays)
-    compare(exe(arrays), want)
-    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
-    threads_of.share(exe._lib)
-    compare(exe(arrays), want)
 
 
-@pytest.mark.parametrize("name", ("strided", "stem", "small", "several_3x3", "several_strided", "1x1_strided", "1x1_apart", "1x1_apart_strided", "3x3_apart", "dilated", "grouped_apart"))
+PARTS = ("strided", "stem", "small", "several_3x3", "several_strided", "1x1_strided", "1x1_apart", "1x1_apart_strided", "3x3_apart", "dilated", "grouped_apart")
+
+
+@pytest.mark.parametrize("name", PARTS)
 def test_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pixels put together for few tiles at a time."""
     monkeypatch.setattr(blocked, "TOGETHER", 1)
@@ -142,11 +125,7 @@ def test_winograd_in_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_winograd, "PANEL", 1)
     monkeypatch.setattr(packed_winograd, "SUMS", 1)
     p, arrays = program(name)
-    exe = cpu.compiled(p)
-    for threads in ("1", "7"):
-        monkeypatch.setenv("HYBRID_NUM_THREADS", threads)
-        threads_of.share(exe._lib)
-        compare(exe(arrays), exact(p, arrays))
+    checked(p, arrays, monkeypatch, ("1", "7"))
 
 
 @pytest.mark.parametrize("name", SHAPES)

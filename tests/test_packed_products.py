@@ -13,10 +13,9 @@ from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout
 from hybrid.runtime import cpu
-from hybrid.runtime import threads as threads_of
 
 from .cpu_kernels import random, run_sanitized, vectors_of, without_sanitizers
-from .test_packed_convolutions import compare, exact
+from .exact_values import checked, compare, exact
 
 # name: leading axes of the data, depth, columns
 SHAPES: dict[str, tuple[tuple[int, ...], int, int]] = {
@@ -74,13 +73,8 @@ def program(form: str, shape: str) -> tuple[Program, list[np.ndarray]]:
 def test_values(form: str, shape: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_of(width, monkeypatch)
     p, arrays = program(form, shape)
-    exe = cpu.compiled(p)
+    exe = checked(p, arrays, monkeypatch)
     assert exe.prepare is not None and any(k.kind == "convolution" for k in exe.planned.fused.kernels)
-    want = exact(p, arrays)
-    compare(exe(arrays), want)
-    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
-    threads_of.share(exe._lib)
-    compare(exe(arrays), want)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

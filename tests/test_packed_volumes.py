@@ -11,11 +11,10 @@ from hybrid.codegen import blocked, packed_winograd
 from hybrid.ir import Node, Program
 from hybrid.ops.conv import convolve
 from hybrid.passes import layout
-from hybrid.runtime import cpu, reference
-from hybrid.runtime import threads as threads_of
+from hybrid.runtime import reference
 
 from .cpu_kernels import random, vectors_of
-from .test_packed_convolutions import compare, exact
+from .exact_values import checked, compare, exact
 
 # name: batch, channels, (depth, height, width), filters, kernel, stride, dilation, padding, groups
 SHAPES: dict[str, tuple[Any, ...]] = {
@@ -71,13 +70,8 @@ def program(name: str) -> tuple[Program, list[np.ndarray]]:
 def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_of(width, monkeypatch)
     p, arrays = program(name)
-    exe = cpu.compiled(p)
+    exe = checked(p, arrays, monkeypatch)
     assert exe.prepare is not None and any(k.kind == "convolution" for k in exe.planned.fused.kernels)
-    want = exact(p, arrays)
-    compare(exe(arrays), want)
-    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
-    threads_of.share(exe._lib)
-    compare(exe(arrays), want)
 
 
 @pytest.mark.parametrize("name", SHAPES)
@@ -87,11 +81,7 @@ def test_in_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for constant, value in (("STRIP", 1), ("FEWEST", 19), ("PANEL", 1), ("SUMS", 1)):
         monkeypatch.setattr(packed_winograd, constant, value)
     p, arrays = program(name)
-    exe = cpu.compiled(p)
-    for threads in ("1", "7"):
-        monkeypatch.setenv("HYBRID_NUM_THREADS", threads)
-        threads_of.share(exe._lib)
-        compare(exe(arrays), exact(p, arrays))
+    exe = checked(p, arrays, monkeypatch, ("1", "7"))
     main = exe.planned.fused.program
     assert exe.planned.prepare is not None
     prepared = reference.run(exe.planned.prepare, [arrays[s] for s in exe.planned.slots], np)[0]

@@ -20,7 +20,8 @@ from hybrid.runtime import cpu, reference, toolchain
 from hybrid.runtime import threads as threads_of
 
 from .cpu_kernels import random, vectors_of
-from .test_packed_convolutions import compare, convolution, eager, exact
+from .exact_values import checked, compare, exact
+from .test_packed_convolutions import convolution, eager
 
 # name: pictures, channels, height, width, then layers: ("conv", filters, kernel, stride, dilation, padding), ("max" or "sum", size, stride, padding),
 # ("relu" …,), ("norm",), ("dense", results), ("more",): a residual
@@ -98,13 +99,8 @@ def taken(exe: Any) -> list[str]:
 def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_of(width, monkeypatch)
     p, arrays = program(name)
-    exe = cpu.compiled(p)
+    exe = checked(p, arrays, monkeypatch)
     assert set(taken(exe)) <= {"pictures", "pictures_winograd"} and taken(exe)
-    want = exact(p, arrays)
-    compare(exe(arrays), want)
-    monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
-    threads_of.share(exe._lib)
-    compare(exe(arrays), want)
 
 
 @pytest.mark.parametrize("name", ("lenet", "odd", "residual", "strided"))

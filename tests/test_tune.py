@@ -17,7 +17,7 @@ from hybrid.runtime import build, cache, tune
 from hybrid.runtime.cpu import CpuProgram, has_compiler
 
 from .cpu_kernels import conv, random
-from .test_packed_convolutions import compare, exact
+from .exact_values import compare, exact
 
 pytestmark = pytest.mark.skipif(not has_compiler(), reason="needs a compiler")
 FORMS = ("direct", "winograd", "winograd4")
