@@ -10,7 +10,7 @@ from . import functions
 from .array import NDArray
 from .dispatch import invoke
 from .dtype import as_dtype, is_float
-from .errors import AttributeValueError
+from .errors import AttributeValueError, ShapeError
 from .ops.registry import OPS
 from .scope import SCOPE
 
@@ -24,6 +24,8 @@ def shape_of(shape: Any) -> Any:
     """A shape from one number or several; as it was given where a Symbol's attributes are written."""
     if SCOPE.symbolic and not SCOPE.traces:
         return shape
+    if isinstance(shape, str):
+        raise ShapeError(f"a shape is a number or a tuple of numbers, such as (2, 3), got {shape!r}")
     return (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(int(s) for s in shape)
 
 

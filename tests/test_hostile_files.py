@@ -232,3 +232,20 @@ def test_a_graph_that_doubles_at_every_node() -> None:
     symbol = mx.sym.load_json(json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[80, 0, 0]]}))
     with pytest.raises(mx.errors.ShapeError, match="elements"):
         symbol.infer_shape(x=(4,))
+
+
+OTHERS = {"npz": (b"PK\x03\x04" + bytes(60), "np.load"), "npy": (b"\x93NUMPY" + bytes(60), "np.load"), "pickle": (b"\x80\x04\x95" + bytes(60), "pickle"),
+          "json": (b'{"nodes": [], "heads": []}', "-symbol.json")}
+
+
+@pytest.mark.parametrize(("data", "message"), OTHERS.values(), ids=OTHERS.keys())
+def test_files_of_another_kind(data: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "x.params").write_bytes(data)
+    with pytest.raises(FileFormatError, match=f"x.params.*looks like.*{message}"):
+        mx.nd.load(str(tmp_path / "x.params"))
+
+
+def test_parameters_where_a_symbol_is_expected(tmp_path: Path) -> None:
+    mx.nd.save(str(tmp_path / "x.params"), {"a": mx.nd.ones((100,))})
+    with pytest.raises(FileFormatError, match="looks like a .params file of MXNet"):
+        mx.sym.load(str(tmp_path / "x.params"))

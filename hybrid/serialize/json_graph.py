@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import FileFormatError
+from .kinds import looks_like
 
 VERSION = 10901                        # of the MXNet whose format this is
 _LONG = 10                             # more elements than this go on a line each
@@ -76,7 +77,7 @@ def _decode(text: str | bytes, source: str) -> dict[str, Any]:
         # MXNet writes control characters as they are, hence strict=False
         document = json.loads(text, strict=False, parse_constant=_no_constant)
     except UnicodeDecodeError as err:
-        raise FileFormatError(f"{source}: the file is not UTF-8 (offset {err.start})") from err
+        raise FileFormatError(f"{source}: the file is not UTF-8 (offset {err.start}){looks_like(err.object[:8])}") from err
     except RecursionError:
         raise FileFormatError(f"{source}: the JSON is nested too deeply for a symbol file") from None
     except ValueError as err:                   # malformed JSON, or a number with thousands of digits

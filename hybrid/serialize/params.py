@@ -22,6 +22,7 @@ from .. import dtype as dtypes
 from ..device import aligned_empty
 from ..errors import DTypeError, FileFormatError
 from .atomic import existing, replacing
+from .kinds import looks_like
 from .sparse_parts import STORAGE, SparseParts
 
 LIST_MAGIC = 0x112
@@ -122,7 +123,7 @@ def read_array(data: bytes) -> np.ndarray:
 def _read_list(reader: _Reader) -> ParamsFile:
     magic, _reserved = reader.take("QQ", "the file's header")
     if magic != LIST_MAGIC:
-        raise reader.error(f"this is not an MXNet .params file: it begins with {magic:#x}, not {LIST_MAGIC:#x}", 0)
+        raise reader.error(f"this is not an MXNet .params file: it begins with {magic:#x}, not {LIST_MAGIC:#x}{looks_like(magic.to_bytes(8, 'little'))}", 0)
     count = reader.one("Q", "the number of arrays")
     if count > reader.left // 4:                # the smallest array is a magic number
         raise reader.error(f"{count} arrays do not fit in the {reader.left} bytes that are left")
