@@ -258,3 +258,31 @@ def _less(dot: Node, side: int, cut: dict[int, tuple[int, int]]) -> Node | None:
     fewer = ir.window(padded(source, lo, hi), axes, view.attrs["size"], view.attrs["stride"], view.attrs["dilation"])
     left, right = (fewer if i == side else a for i, a in enumerate(dot.args))
     return ir.dot(left, right, dot.attrs["contract"], dot.attrs["batch"])
+
+
+def plane_by_plane(n: Node) -> Node | None:
+    """The gradient of a volume's filters, a sum over all places of a gradient times windows with a border in depth: for each tap of the depth the sum
+    over those planes that it meets, as of pictures. These have a form without gathered windows (codegen/correlate.py).
+    """
+    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
+        return None
+    contract = n.attrs["contract"]
+    side = next((s for s in (0, 1) if n.args[s].prim == "window" and n.args[s].attrs["axes"] == (2, 3, 4) and set(contract[s]) == {0, 2, 3, 4}), None)
+    if side is None or n.args[side].args[0].prim != "pad" or n.args[side].ndim != 8:
+        return None
+    win, grad = n.args[side], n.args[1 - side]
+    border, at = win.args[0].attrs, contract[1 - side][contract[side].index(2)]
+    if border["value"] or not (border["lo"][2] or border["hi"][2]) or min(*border["lo"], *border["hi"]) < 0:
+        return None
+    (taps, *size), (step, *stride), (apart_, *dilation) = (win.attrs[k] for k in ("size", "stride", "dilation"))
+    x = ir.pad(win.args[0].args[0], (*border["lo"][:2], 0, *border["lo"][3:]), (*border["hi"][:2], 0, *border["hi"][3:]))
+    axis, parts = 1 + (n.ndim - 4 if side else 0), []
+    for t in range(taps):
+        met = [z for z in range(win.shape[2]) if 0 <= z * step + t * apart_ - border["lo"][2] < x.shape[2]]
+        if not met:
+            return None
+        planes = ir.slice(x, (0, 0, met[0] * step + t * apart_ - border["lo"][2], 0, 0), (*x.shape[:2], len(met), *x.shape[3:]), (1, 1, step, 1, 1))
+        some = [ir.slice(grad, [met[0] if a == at else 0 for a in range(grad.ndim)], [len(met) if a == at else d for a, d in enumerate(grad.shape)])]
+        some.insert(side, ir.window(planes, (3, 4), size, stride, dilation))
+        parts.append(ir.reshape(ir.dot(*some, contract), (*n.shape[:axis], 1, *n.shape[axis + 1:])))
+    return ir.concat(parts, axis)

@@ -7,6 +7,7 @@ from typing import Callable
 from .. import collector
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
+from .adjoint import plane_by_plane
 from .attention_gradient import in_blocks
 from .fold import fold
 from .fuse import fuse
@@ -46,7 +47,7 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
-        current = current.with_roots(in_blocks(current.roots))
+        current = current.with_roots(rewrite(in_blocks(current.roots), {"dot": (plane_by_plane,)}))
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
