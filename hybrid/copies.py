@@ -23,6 +23,16 @@ class Move:
         return [grads[0].as_in_context(entry.inputs[0]._ctx)]
 
 
+def captured(x: NDArray) -> Any:
+    """The traced input for an array on any device; when one of another device is written, its copy here is made anew."""
+    trace = SCOPE.traces[-1]
+    if x._ctx != trace.ctx:
+        trace.read(x)
+        x = _plain_copyto(x, trace.ctx)
+        trace.made[id(x)] = x
+    return trace.capture(x)
+
+
 def copy(self: NDArray) -> Any:
     """A copy on the same device; through it flows a gradient while recording."""
     if SCOPE.traces:
@@ -38,7 +48,7 @@ def copyto(self: NDArray, other: Any) -> Any:
     ([1.0, 1.0], (2,))
     """
     if SCOPE.traces:
-        return SCOPE.traces[-1].capture(self).copyto(other)
+        return captured(self).copyto(other)
     if SCOPE.recording and isinstance(other, Context) and self._ag is not None:
         return copy(self) if other == self._ctx else _moved(self, other)
     if SCOPE.recording and isinstance(other, NDArray) and other.stype == "default" and (self._ag is not None or other._ag is not None):

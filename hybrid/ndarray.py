@@ -10,6 +10,7 @@ import numpy as _np
 from . import dtype as dt
 from . import functions, methods
 from .array import NDArray, array as _array, wrap
+from .copies import captured
 from .device import Context, find_cupy
 from .dtype import as_dtype
 from .dispatch import invoke
@@ -31,7 +32,7 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
     if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
         return _traced_array(source_array, dtype)
     if isinstance(source_array, NDArray) and SCOPE.traces and source_array.stype == "default":
-        return _traced_array(SCOPE.traces[-1].capture(source_array), dtype)
+        return _traced_array(captured(source_array), dtype)
     if getattr(source_array, "stype", "default") != "default" or hasattr(source_array, "tocsr"):          # a sparse array, or a matrix of SciPy's
         return functions.resolve("nd", "sparse.array")(source_array, ctx, dtype)
     if dtype is None:
@@ -252,7 +253,7 @@ def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
     """A constant inside hybridized code, from a list, a NumPy array or numbers."""
     trace = tracing()
     if isinstance(source_array, NDArray) and trace is not None:
-        source_array = trace.capture(source_array)
+        source_array = captured(source_array)
     if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
         return _traced_array(source_array, dtype)
     if trace is None:

@@ -96,3 +96,13 @@ def test_reads_that_do_not_change_compile_once() -> None:
     for _ in range(3):
         assert f(nd.ones((3,))).asnumpy().tolist() == [6, 3, 4]
     assert len(f.cache_misses) == 2
+
+
+@pytest.mark.parametrize("code", ["W.as_in_context(x.context)", "nd.array(W)", "W.copyto(x.context)"], ids=["as_in_context", "array", "copyto"])
+def test_an_array_of_another_device_is_moved_at_every_change(code: str) -> None:
+    space: dict[str, Any] = {"nd": nd, "W": nd.ones((3,), ctx=mx.cpu(1))}
+    exec(f"def f(x):\n    w = {code}\n    w += 1\n    return x + w", space)
+    f, x = mx.hybridize(space["f"]), nd.zeros((3,), ctx=mx.cpu())
+    assert [f(x).asnumpy().tolist() for _ in range(2)] == [[2, 2, 2]] * 2
+    space["W"][1] = 4
+    assert [f(x).asnumpy().tolist() for _ in range(2)] == [[2, 5, 2]] * 2 and space["W"].asnumpy().tolist() == [1, 4, 1]
