@@ -27,6 +27,7 @@ from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inne
 SHARE, MOST = 20, 128 << 10     # a packed panel of columns on a thread's stack has at most this part of the result's bytes, and no more than these,
 LEAST = 64 << 10                # but it may have these where that part is less than PANEL bytes
 PANEL = 48 << 10
+SUMS = 64 << 10                 # bytes of sums so far that a thread has on its stack, where the result cannot keep them
 SHARED = 128 << 10              # bytes of packed panels that threads share, in working memory at once
 ROWS = 256 << 10                # bytes of packed rows, in working memory at once
 NEAR = 2 << 20                  # bytes of rows that go by for a panel of columns
@@ -77,6 +78,7 @@ class Contraction(Dots):
         self.vectors = False                               # whether it needs lanes.support
         self.plain: tuple[str, int] | None = None          # where tiles are stored, if nothing follows their sums
         self.steps = 0                                     # of the depth, that are packed and summed at once
+        self.inside = False                                # whether what is summed of some steps is added up in working memory of a thread
         self.fetched = False                               # whether a tile asks for the rows of the next one
         self.asked: list[tuple[str, int]] = []             # what the epilogue reads, fetched while a tile is summed
         self.begin: dict[Var | None, str] = {}             # first turn of the epilogue's loops, where no element may be written twice
@@ -128,15 +130,17 @@ class Contraction(Dots):
         t = self._tile_of(m, x, y)
         width, direct = t.nv * self.lanes, self._direct_columns(m, t)
         stored = self._plain_store(m, x, y)
+        in_place = self._row_stride(m)
+        self.inside = not direct and stored is None and in_place is not None and depth * width * self.d.itemsize >= MOST
         self.steps = self._steps_at_once(m, t, stored is not None and not direct)
         private = direct or self.steps < depth or self._private(m, t, x, y)
         reads = (m.b.stride(m.depth[0]) or 0) if m.depth and m.b.address is not None else 0
-        packs = reads if private and not direct and self._packs_while_it_sums(m, t, x) else None
+        added = self.inside and t.c < width                # vectors that overlap would be added twice
+        packs = reads if private and not direct and not added and self._packs_while_it_sums(m, t, x) else None
         self.plain = stored if t.c == width or direct or packs is not None else None
         self.asked = self._reads(m, t, x) if y is None and depth >= t.mr else []
         if self.plain and self.k.root.nbytes >= FAR and self.steps >= t.mr * 4:
             self.asked = [self.plain]                      # where it is stored
-        in_place = self._row_stride(m)
         self.fetched = self._far(m) and in_place is not None and in_place[1] == 1
         micros = self._micros(t, self.steps if self.steps == depth else None, in_place or self._packed_strides(m, t), reads if direct else None,
                               self.plain[1] if self.plain else width, packs)
@@ -147,10 +151,16 @@ class Contraction(Dots):
                 return self._private_loop(m, t, x, y, (first, last), packed, direct, packs)
             return self._shared_loop(m, t, x, y, (first, last), packed)
         lines = self._rows_loop(m, t, tiles) if packed else tiles("0", str(t.tiles))
-        if self.steps < depth:
-            head = [f"for (long kb = 0; kb < {depth}; kb += {self.steps}) {{", f"  const long kn = kb + {self.steps} < {depth} ? {self.steps} : {depth} - kb;"]
-            lines = [*head, *("  " + s for s in lines), "}"]
+        lines = lines if self.inside else self._depth_loop(m, lines)
         return "\n".join([micros, self._head(), *("  " + s for s in lines), "}"])
+
+    def _depth_loop(self, m: Matmul, lines: list[str]) -> list[str]:
+        """Lines for all steps of the depth, some at a time."""
+        depth = m.sizes[2]
+        if self.steps == depth:
+            return lines
+        return [f"for (long kb = 0; kb < {depth}; kb += {self.steps}) {{", f"  const long kn = kb + {self.steps} < {depth} ? {self.steps} : {depth} - kb;",
+                *("  " + s for s in lines), "}"]
 
     def _tile_of(self, m: Matmul, x: Var, y: Var | None) -> Tile:
         """The tile of a product. Half as many rows and twice the columns where rows come from afar or, read in place, would put one
@@ -179,10 +189,10 @@ class Contraction(Dots):
         what is summed already.
         """
         depth, step = m.sizes[2], t.nv * self.lanes * self.d.itemsize
-        if not kept or len(m.depth) != 1 or t.c < t.nv * self.lanes:
+        if not self.inside and (not kept or len(m.depth) != 1 or t.c < t.nv * self.lanes):
             return depth
         share = self.k.root.nbytes // SHARE
-        blocks = -(-depth * step // (min(share, MOST) if share >= PANEL else LEAST))
+        blocks = -(-depth * step // (min(share, MOST) if share >= PANEL and kept else LEAST))
         return min(depth, -(-depth // (blocks * self.lanes)) * self.lanes)
 
     def _private(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> bool:
@@ -263,13 +273,15 @@ class Contraction(Dots):
     def _private_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, bounds: tuple[str, str], packed: bool, direct: bool, packs: int | None) -> list[str]:
         """Threads take panels of columns, and parts of the rows where panels are few or rows come from afar. A panel is packed for each part."""
         count, most = self._panels(m, t, x, y), max(1, t.tiles // 2)
-        near = min(most, -(-m.sizes[0] * self.steps * self.d.itemsize // NEAR))
+        size = t.mr * t.nv * self.lanes                    # sums of a tile
+        near = -(-t.tiles // max(1, SUMS // (size * self.d.itemsize))) if self.inside else -(-m.sizes[0] * self.steps * self.d.itemsize // NEAR)
+        near = min(most, near)
         parts = [f"const long parts = {(t.tiles if count < 8 else 1) if direct else near};"]
         loop = []
         if self._parallel(m) and count * t.tiles > 1:
             loop = [PARALLEL]
             if not direct and most > near:
-                parts = [f"long parts = hy_threads < 2 ? {near} : (4 * hy_threads + {count - 1}) / {count};",
+                parts = [f"long parts = hy_threads < 2 ? {near} : ({1 if self.inside else 4} * hy_threads + {count - 1}) / {count};",
                          f"parts = parts < {near} ? {near} : parts < {most} ? parts : {most};"]
         line = [f"long {y.name} = y0;"] if y and (direct or packs is not None) else []        # a tile that is read in place has one line
         begin, end = bounds
@@ -280,9 +292,14 @@ class Contraction(Dots):
             body.append(f"const {self.T} *Bp = {base};")
         else:
             body.append(local.array(self.T, "Bp", self.steps * t.nv * self.lanes, self.d.itemsize))
-            body += self._pack_columns(m, t, self._spans(t, x, y)) if packs is None else self._copy_columns(m, t, base, packs) if t.uneven else []
+        if self.inside:
+            body.append(local.array(self.T, "sums", -(-t.tiles // near) * size + self.lanes * t.nv * self.lanes, self.d.itemsize))
+        columns: list[str] = []
+        if not direct:
+            columns = self._pack_columns(m, t, self._spans(t, x, y)) if packs is None else self._copy_columns(m, t, base, packs) if t.uneven else []
         inner = self._tile(m, t, x, y, self._row_pointer(m, t, packed, bounds[0]), self._spans(t, x, y), base if packs is not None else "")
-        body += ["for (long rt = first; rt < last; rt++) {", *("  " + s for s in inner), "}"]
+        tiles = [*columns, "for (long rt = first; rt < last; rt++) {", *("  " + s for s in inner), "}"]
+        body += self._depth_loop(m, tiles) if self.inside else tiles
         return [*parts, *loop, f"for (long t = 0; t < {count} * parts; t++) {{", *("  " + s for s in body), "}"]
 
     def _shared_loop(self, m: Matmul, t: Tile, x: Var, y: Var | None, bounds: tuple[str, str], packed: bool) -> list[str]:
@@ -313,13 +330,17 @@ class Contraction(Dots):
                 row_pointer += f" + (m_first > {rows - t.mr}) * {self._packed_strides(m, t)[0]}"
         blocked, ragged = self.steps < m.sizes[2], self.plain is not None and self.steps < m.sizes[2] and x.extent % t.c != 0
         to = self.plain[0] if self.plain else "acc"
-        if not self.plain or ragged:
+        if self.inside:
+            out.append(f"{self.T} *acc = sums + (rt - first) * {t.mr * width}l;")
+        elif not self.plain or ragged:
             out.append(f"{self.T} acc[{max(t.mr, self.lanes) * width}] __attribute__((aligned(64)));")
         more = "".join(f", {start}" for start, _ in self.asked)
         if ragged:                                         # the last panel overlaps the one before, whose sums it must not add to
             assert self.plain is not None
             out += [f"const long over = xt * {t.c} - x0, apart = over ? {width} : {self.plain[1]}l;", f"{self.T} *C = {to}, *to = over ? acc : C;"]
             to, more = "to", f"{more}, kn, kb > 0 && !over, apart"
+        elif self.inside:
+            more = f"{more}, kn, kb > 0, {width}l"
         elif blocked:
             assert self.plain is not None
             more = f"{more}, kn, kb > 0, {self.plain[1]}l"
@@ -334,6 +355,8 @@ class Contraction(Dots):
                        f"C[i * {self.plain[1] if self.plain else 0}l + j] = (kb ? C[i * {self.plain[1] if self.plain else 0}l + j] : 0) + acc[i * {width} + j];")
         if self.plain:
             return out
+        if self.inside:
+            out.append(f"if (kb + kn < {m.sizes[2]}) continue;")
         if self.k.once:
             pairs = ((x, t.c, "xt", "x0"), *(((y, t.r, "yt", "y0"),) if y else ()))
             self.begin = {v: f"{number} * {size} - {first}" for v, size, number, first in pairs if v.extent % size}

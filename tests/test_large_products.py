@@ -33,12 +33,21 @@ def _close(found: np.ndarray, expected: np.ndarray) -> None:
 
 
 def _each(axes: tuple[int, int]) -> Callable[..., Program]:
-    """A product, one of rows that are computed, and one with a bias and a function after its sums."""
+    """A product, one of rows that are computed, and some with a bias and a function after their sums: of computed rows, of computed columns, turned."""
     def build(x: Node, y: Node, c: Node) -> Program:
-        def product(a: Node) -> Node:
-            return ir.dot(a, y, ((axes[0],), (axes[1],)))
-        return Program((x, y, c), (product(x), product(x * 2), ir.map("relu", ir.map("add", product(x + 1), c))), ())
+        def product(a: Node, b: Node) -> Node:
+            return ir.dot(a, b, ((axes[0],), (axes[1],)))
+
+        def after(p: Node) -> Node:
+            return ir.map("relu", ir.map("add", p, c))
+        turned = ir.map("relu", ir.dot(y, x, ((axes[1],), (axes[0],))))
+        return Program((x, y, c), (product(x, y), product(x * 2, y), after(product(x + 1, y)), after(product(x, y + 1)), turned), ())
     return build
+
+
+def _exact(a: np.ndarray, b: np.ndarray, bias: np.ndarray) -> list[np.ndarray]:
+    """What they give, a times b in float64."""
+    return [a @ b, 2 * (a @ b), np.maximum((a + 1) @ b + bias, 0), np.maximum(a @ (b + 1) + bias, 0), np.maximum(a @ b, 0).T]
 
 
 @WIDTHS
@@ -52,10 +61,8 @@ def test_odd_sizes(axes: tuple[int, int], width: int, monkeypatch: pytest.Monkey
     for count in ("1", "3"):
         monkeypatch.setenv("HYBRID_NUM_THREADS", count)
         threads.share(exe._lib)
-        plain, twice, after = exe([a, b, bias])
-        _close(plain, left @ right)
-        _close(twice, 2 * (left @ right))
-        _close(after, np.maximum((left + 1) @ right + bias, 0))
+        for found, expected in zip(exe([a, b, bias]), _exact(left, right, bias)):
+            _close(found, expected)
 
 
 def test_rows_a_page_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,11 +93,10 @@ def test_an_update_writes_each_element_once(width: int, monkeypatch: pytest.Monk
 
 
 def test_sanitized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No access beyond an operand, the packed blocks or the scratch memory."""
+    """No access beyond an operand, the packed panels or the scratch memory."""
     if why := without_sanitizers(tmp_path):
         pytest.skip(why)
     arrays = [_matrix(131, 2111), _matrix(2111, 261), _matrix(261)]
     exe = _compiled(_each((1, 0)), arrays, toolchain.vector_bytes(), monkeypatch, "kb > 0")
-    a, b, bias = (x.astype(np.float64) for x in arrays)
-    for found, expected in zip(run_sanitized(exe, arrays, tmp_path), [a @ b, 2 * (a @ b), np.maximum((a + 1) @ b + bias, 0)]):
+    for found, expected in zip(run_sanitized(exe, arrays, tmp_path), _exact(*(x.astype(np.float64) for x in arrays))):
         _close(found, expected)
