@@ -183,7 +183,7 @@ def joins(k: Kernel) -> bool:
 def print_in_team(k: Kernel, name: str, target: Target) -> Printed:
     """C of one of the kernels that a team of threads runs."""
     lanes = target.vector // 4
-    return across.print_across(k, name, lanes, True) or rows.print_rows(k, name, lanes, True) or print_loops(k, name, True)
+    return pairs.print_pairs(k, name, lanes, True) or across.print_across(k, name, lanes, True) or rows.print_rows(k, name, lanes, True) or print_loops(k, name, True)
 
 
 def in_team(g: Group) -> bool:

@@ -16,7 +16,7 @@ from hybrid.ir.kernel import Kernel
 
 from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
-from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
+from .loops import PARALLEL_WORK, TEAM, Printed, pointer_names, signature, work_of
 from .lanes import F32, Refused, copies, masked
 from .vector import TAPS, VectorEmitter
 
@@ -62,14 +62,14 @@ class PairEmitter(VectorEmitter):
         return total
 
 
-def print_pairs(k: Kernel, name: str, width: int) -> Printed | None:
-    """C of a kernel whose results come in blocks; None where they do not."""
+def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
+    """C of a kernel whose results come in blocks; None where they do not. team: for threads that are all in the function already."""
     if k.kind not in ("reduction", "elementwise", "row") or any(n.prim != "argreduce" for n in k.hoisted):
         return None
     if k.root.dtype != F32 or k.extra or k.sides or width < 4 or not k.root.shape:
         return None
     try:
-        return _Blocks(k, name, width).print()
+        return _Blocks(k, name, width).print(team)
     except Refused:
         return None
 
@@ -105,7 +105,7 @@ class _Blocks:
             raise Refused("blocks that do not fit")
         return size
 
-    def print(self) -> Printed:
+    def print(self, team: bool) -> Printed:
         """The kernel; Refused where it cannot be."""
         k, root, loops = self.k, self.k.root, self.loops
         lane = loops[self.across]
@@ -120,9 +120,11 @@ class _Blocks:
         body = [*blocks[-2].lines, *self._lanes(lane, blocks[-1].lines)]
         around = loops[:self.across]
         parallel = next((v for v in around if v.extent > 1), None)
+        if team and parallel is None:
+            raise Refused("one line, which one of several threads does")
         for depth in reversed(range(len(around))):
             v = around[depth]
-            pragma = [PARALLEL] if v is parallel and work_of(k) >= PARALLEL_WORK else []
+            pragma = [] if v is not parallel else [TEAM] if team else [PARALLEL] if work_of(k) >= PARALLEL_WORK else []
             body = [*blocks[depth].lines, *pragma, *(loop_nest([v], body) if v.extent > 1 else body)]
         source = "\n".join([signature(self.name, self.args, 1), *("  " + s for s in body), "}"])
         return Printed(self.name, source, self.args, k.kind, vectors=True)

@@ -12,6 +12,7 @@ from hybrid.ops.conv import convolve
 from hybrid.passes.adjoint import plane_by_plane
 from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import cpu
+from hybrid.runtime import threads as threads_of
 
 from .cpu_kernels import random
 from .test_packed_convolutions import compare, exact
@@ -31,13 +32,19 @@ SHAPES: dict[str, tuple[Any, ...]] = {
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_values(name: str) -> None:
+def test_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of data, filters and a bias, whose sum runs beside the phases' (one and two threads)."""
     n, c, size, o, kernel, stride, dilation, pad, groups = SHAPES[name]
     x, w = ir.input(0, (n, c, *size), np.dtype("float32")), ir.input(1, (o, c // groups, *kernel), np.dtype("float32"))
-    y = convolve(x, w, groups, stride, dilation, pad)
-    p = vjp_program(Program((x, w), (ir.map("tanh", y),)), (0, 1))
+    b = ir.input(2, (o,), np.dtype("float32"))
+    y = convolve(x, w, groups, stride, dilation, pad) + ir.reshape(b, (1, o, 1, 1, 1))
+    p = vjp_program(Program((x, w, b), (ir.map("tanh", y),)), (0, 1, 2))
     arrays = [random(*i.shape) * (0.1 if k == 1 else 1) for k, i in enumerate(p.inputs)]
-    compare(cpu.compiled(p)(arrays), exact(p, arrays))
+    exe, want = cpu.compiled(p), exact(p, arrays)
+    for threads in ("1", "2"):
+        monkeypatch.setenv("HYBRID_NUM_THREADS", threads)
+        threads_of.share(exe._lib)
+        compare(exe(arrays), want)
 
 
 def test_taps_of_depth_are_sums_of_their_own() -> None:
