@@ -71,11 +71,10 @@ def _measured(rule: str, forms: Makers) -> tuple[str, str] | None:
     begin = time.perf_counter()
     try:
         made = {form: a for form, make in forms.items() if (a := make()) is not None}
-        from concurrent.futures import ThreadPoolExecutor    # noqa: PLC0415  loads logging, whose lock a fork holds while it waits for modules
-        with ThreadPoolExecutor(2) as pool:
-            libraries = pool.map(lambda a: toolchain.build(a.source)[0], made.values())
-            given: dict[tuple[int, int], np.ndarray] = {}
-            calls = {form: _call(a, threads.open_program(path), given) for (form, a), path in zip(made.items(), libraries)}
+        built = [toolchain.begin(a.source) for a in made.values()]             # beside each other
+        libraries = [finish()[0] for finish in built]
+        given: dict[tuple[int, int], np.ndarray] = {}
+        calls = {form: _call(a, threads.open_program(path), given) for (form, a), path in zip(made.items(), libraries)}
         seconds = _times(calls) if len(calls) > 1 else {rule: 0.0}
     except (CompileError, OSError):
         return None
