@@ -111,7 +111,8 @@ def order(n: int) -> Case:
     def outputs(x: Node, i: Node, d: Node, at: Node, wide: Node, tall: Node, cube: Node) -> list[Node]:
         turned = ir.permute(tall, (1, 0))
         flat = ir.slice(ir.reshape(cube, (131, 16 * (n + 9))), (0, 0), (131, n + 130), (1, 1))
-        across = [turned * 2, ir.map("tanh", turned) + flat, *(ir.permute(cube, axes) + 1 for axes in ((2, 1, 0), (0, 2, 1)))]
+        across = [turned * 2, ir.map("tanh", turned) + flat, *(ir.permute(cube, axes) + 1 for axes in ((2, 1, 0), (0, 2, 1))),
+                  ir.cast(ir.permute(ir.reshape(cube, (16 * (n + 9), 131)), (1, 0)), "float64") * 2]                # other types: in blocks
         first = [ir.cast(ir.slice(ir.argsort(a, down), (0, 0), (a.shape[0], min(2, n)), (1, 1)), "float32") for a, down in ((x, True), (i, False), (d, True))]
         return [*first, *across,
                 ir.argsort(x), ir.argsort(x, True), ir.argsort(ir.permute(x, (1, 0))), ir.argsort(i), ir.argsort(d, True), ir.gather(x, at, 1), ir.gather(wide, at, 0),
