@@ -282,7 +282,8 @@ def plane_by_plane(n: Node) -> Node | None:
         if not met:
             return None
         planes = ir.slice(x, (0, 0, met[0] * step + t * apart_ - border["lo"][2], 0, 0), (*x.shape[:2], len(met), *x.shape[3:]), (1, 1, step, 1, 1))
-        some = [ir.slice(grad, [met[0] if a == at else 0 for a in range(grad.ndim)], [len(met) if a == at else d for a, d in enumerate(grad.shape)])]
-        some.insert(side, ir.window(planes, (3, 4), size, stride, dilation))
-        parts.append(ir.reshape(ir.dot(*some, contract), (*n.shape[:axis], 1, *n.shape[axis + 1:])))
+        some = ir.slice(grad, [met[0] if a == at else 0 for a in range(grad.ndim)], [len(met) if a == at else d for a, d in enumerate(grad.shape)])
+        windows = ir.window(planes, (3, 4), size, stride, dilation)
+        first, second = (some, windows) if side else (windows, some)
+        parts.append(ir.reshape(ir.dot(first, second, contract), (*n.shape[:axis], 1, *n.shape[axis + 1:])))
     return ir.concat(parts, axis)
