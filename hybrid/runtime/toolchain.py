@@ -1,6 +1,7 @@
 """The C compiler: found once, run on generated text, its output cached by content."""
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -292,8 +293,9 @@ def _run(commands: list[list[str]], c: Path) -> str:
             status.append(_ended(process))
     finally:
         for process, _ in runs[len(status):]:            # interrupted
-            os.kill(process, 9)
-            _ended(process)
+            with contextlib.suppress(ProcessLookupError, ChildProcessError):           # it ended at that moment
+                os.kill(process, 9)
+                _ended(process)
         said = [_said(paper) for _, paper in runs]
     wrong = next(((text, code) for text, code in zip(said, status) if code), None)
     if wrong is not None:
