@@ -39,7 +39,14 @@ def support(lanes: int, sources: Sequence[str] = ()) -> str:
     """The text that vector kernels need; sources: of the kernels."""
     wide = _constants("D", lanes // 2, "double", "hy_dv", "long", "hy_di") if _has(sources, RARE["vector_double.h"]) else []
     return "\n".join([f"#define HYV_BYTES {lanes * 4}", *_constants("V", lanes, "float", "hy_v", "int", "hy_vi"), *wide,
-                      *(kernel_text("c", name) for name in ["vector.h", *(n for n, words in RARE.items() if _has(sources, words))])])
+                      *(_header(name) for name in ["vector.h", *(n for n, words in RARE.items() if _has(sources, words))])])
+
+
+def _header(name: str) -> str:
+    """A text of kernels/c, with what both kinds of vectors have in common where it asks for that."""
+    text, asked, rest = kernel_text("c", name).partition('#include "vector_either.h"\n')
+    both = kernel_text("c", "vector_either.h") if asked else ""
+    return text + (in_doubles(both) if name == "vector_double.h" else both) + rest
 
 
 def _constants(letter: str, lanes: int, real: str, reals: str, whole: str, wholes: str) -> list[str]:
@@ -51,7 +58,7 @@ def _constants(letter: str, lanes: int, real: str, reals: str, whole: str, whole
 
 def in_doubles(text: str) -> str:
     """Statements that are printed for vectors of float32, for those of float64."""
-    return re.sub(r"\bhy_(v|m|vi)\b", lambda m: f"hy_d{m[1][-1]}", text.replace("HYV_", "HYD_").replace("hyv_", "hyd_").replace("hy_scale(", "hyd_scale("))
+    return re.sub(r"\bhy_(v|m|vi|vu)\b", lambda m: f"hy_d{m[1][-1]}", text.replace("HYV_", "HYD_").replace("hyv_", "hyd_").replace("hy_scale(", "hyd_scale("))
 
 
 def _has(sources: Iterable[str], words: Iterable[str]) -> bool:

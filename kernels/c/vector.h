@@ -6,13 +6,11 @@ typedef int hy_vi __attribute__((vector_size(HYV_BYTES)));
 typedef unsigned hy_vu32 __attribute__((vector_size(HYV_BYTES)));         // wraps around
 typedef int hy_viu __attribute__((vector_size(HYV_BYTES), aligned(4)));
 #define HYV_LANES (HYV_BYTES / 4)
-#define HYV_LOAD(p) (*(const hy_vu *)(p))
-#define HYV_STORE(p, v) (*(hy_vu *)(p) = (v))
-#define HYV_BITS(v) ((hy_vi)(v))
-#define HYV_FLOAT(v) ((hy_v)(v))
-// a function of floats without branches, of every element: the compiler makes it one of vectors
-#define HYV_EACH(f, x) ({ union { hy_v v; float each[HYV_LANES]; } a_ = { x }, b_; \
-    _Pragma("omp simd") for (int i_ = 0; i_ < HYV_LANES; i_++) b_.each[i_] = f(a_.each[i_]); b_.v; })
+#define HYV_REAL float
+#define HYV_WHOLE int
+#define HYV_TOP ((int)0x80000000)
+#define HYV_MOST 3.4028234663852886e38f
+#define HYV_OF(name) __builtin_##name##f
 
 // s such that 1 / (s * d) is a normal number for every normal or subnormal d
 HY_FN float hy_scale(float d) {
@@ -26,77 +24,29 @@ HY_FN int hy_int(long i) { return i < -1 ? -1 : i > 2147483647l ? 2147483647 : (
 typedef unsigned short hy_m;
 #define HYV_ALL ((unsigned short)-1)
 #define HYV_CMP(a, b, p) __builtin_ia32_cmpps512_mask(a, b, p, HYV_ALL, 4)
-#define HYV_EQ(a, b) HYV_CMP(a, b, 0)
-#define HYV_LT(a, b) HYV_CMP(a, b, 1)
-#define HYV_LE(a, b) HYV_CMP(a, b, 2)
-#define HYV_NE(a, b) HYV_CMP(a, b, 4)
-#define HYV_NAN(a, b) HYV_CMP(a, b, 3)
 #define HYV_SELECT(m, a, b) __builtin_ia32_blendmps_512_mask(b, a, m)
-#define HYV_NOT(m) ((hy_m)~(m))
 #define HYV_IEQ(a, b) __builtin_ia32_cmpd512_mask(a, b, 0, HYV_ALL)
 #define HYV_ILT(a, b) __builtin_ia32_cmpd512_mask(a, b, 1, HYV_ALL)
 #define HYV_MAX(a, b) __builtin_ia32_maxps512_mask(a, b, (hy_v){}, HYV_ALL, 4)     // the second where one is NaN
 #define HYV_MIN(a, b) __builtin_ia32_minps512_mask(a, b, (hy_v){}, HYV_ALL, 4)
 #define HYV_SQRT(a) __builtin_ia32_sqrtps512_mask(a, (hy_v){}, HYV_ALL, 4)
 #define HYV_ROUND(a, how) __builtin_ia32_rndscaleps_mask(a, how, (hy_v){}, HYV_ALL, 4)
-#define HYV_FIRST(n) ((hy_m)((1u << (n)) - 1))
 #define HYV_LOADM(m, p) __builtin_ia32_loadups512_mask((const float *)(p), (hy_v){}, m)
 #define HYV_STOREM(m, p, v) __builtin_ia32_storeups512_mask((float *)(p), v, m)
 #define HYV_LOADO(m, p, old) __builtin_ia32_loadups512_mask((const float *)(p), old, m)      // the old elements elsewhere
-#define HYV_ANY(m) (m)
 #define HYV_SCALE(p, t) __builtin_ia32_scalefps512_mask(p, (t) - HYV_B(12582912.0f), (hy_v){}, HYV_ALL, 4)
 #else
 typedef hy_vi hy_m;
-#define HYV_EQ(a, b) ((hy_m)((a) == (b)))
-#define HYV_LT(a, b) ((hy_m)((a) < (b)))
-#define HYV_LE(a, b) ((hy_m)((a) <= (b)))
-#define HYV_NE(a, b) ((hy_m)((a) != (b)))
-#define HYV_NAN(a, b) ((hy_m)(((a) != (a)) | ((b) != (b))))
-#define HYV_IEQ(a, b) ((hy_m)((a) == (b)))
-#define HYV_ILT(a, b) ((hy_m)((a) < (b)))
-#define HYV_NOT(m) (~(m))
 #if HYV_BYTES == 32 && defined(__AVX2__)
 #define HYV_SELECT(m, a, b) ((hy_v)__builtin_ia32_blendvps256(b, a, (hy_v)(m)))
 #define HYV_MAX(a, b) __builtin_ia32_maxps256(a, b)
 #define HYV_MIN(a, b) __builtin_ia32_minps256(a, b)
 #define HYV_SQRT(a) __builtin_ia32_sqrtps256(a)
 #define HYV_ROUND(a, how) __builtin_ia32_roundps256(a, how)
-#else
-#define HYV_SELECT(m, a, b) ((hy_v)(((m) & (hy_vi)(a)) | (~(m) & (hy_vi)(b))))
-HY_FN hy_v HYV_MAX(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(b, a), a, b); }
-HY_FN hy_v HYV_MIN(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(a, b), a, b); }
-HY_FN hy_v HYV_SQRT(hy_v a) { for (int i = 0; i < HYV_LANES; i++) a[i] = __builtin_sqrtf(a[i]); return a; }
 #endif
-HY_FN hy_m HYV_FIRST(int n) { hy_m m; for (int i = 0; i < HYV_LANES; i++) m[i] = i < n ? -1 : 0; return m; }
-HY_FN int HYV_ANY(hy_m m) { int any = 0; for (int i = 0; i < HYV_LANES; i++) any |= m[i]; return any; }
-HY_FN hy_v HYV_LOADM(hy_m m, const float *p) {
-    union { hy_v v; float f[HYV_LANES]; } u = { (hy_v){} };
-    for (int i = 0; i < HYV_LANES; i++) if (m[i]) u.f[i] = p[i];
-    return u.v;
-}
-HY_FN void HYV_STOREM(hy_m m, float *p, hy_v v) { for (int i = 0; i < HYV_LANES; i++) if (m[i]) p[i] = v[i]; }
-#define HYV_LOADO(m, p, old) ({ const hy_m m_ = (m); HYV_SELECT(m_, HYV_LOADM(m_, p), old); })
-// p times 2^n, the integer n being the last bits of t = n + 12582912, in two steps: n reaches 128 and -150
-HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
-    hy_vi e = HYV_BITS(t) - 0x4B400000, h = e >> 1;
-    return p * HYV_FLOAT((h + 127) << 23) * HYV_FLOAT((e - h + 127) << 23);
-}
 #endif
 
-#ifdef HYV_ROUND
-#define HYV_RINT(a) HYV_ROUND(a, 8)
-#define HYV_FLOOR(a) HYV_ROUND(a, 9)
-#define HYV_CEIL(a) HYV_ROUND(a, 10)
-#define HYV_TRUNC(a) HYV_ROUND(a, 11)
-#else
-#define HYV_ROUNDED(name, f) HY_FN hy_v name(hy_v a) { for (int i = 0; i < HYV_LANES; i++) a[i] = f(a[i]); return a; }
-HYV_ROUNDED(HYV_RINT, __builtin_rintf)
-HYV_ROUNDED(HYV_FLOOR, __builtin_floorf)
-HYV_ROUNDED(HYV_CEIL, __builtin_ceilf)
-HYV_ROUNDED(HYV_TRUNC, __builtin_truncf)
-#endif
-
-// stores past the caches if ``past``, for results that nobody reads soon; HYV_STREAMED after the last one makes them seen in order
+// a store past the caches
 #if defined(__AVX512F__) && HYV_BYTES == 64
 #define HYV_PAST(p, v) __builtin_ia32_movntps512(p, v)
 #elif defined(__AVX__) && HYV_BYTES == 32
@@ -111,53 +61,17 @@ HYV_ROUNDED(HYV_TRUNC, __builtin_truncf)
 #else
 #define HYV_STREAMED
 #endif
-#define HYV_STREAM(p, v) ({ float *p_ = (p); const hy_v v_ = (v); if (past) HYV_PAST(p_, v_); else HYV_STORE(p_, v_); })
 
-// lanes first ... end - 1; either may lie outside of the vector
-HY_FN hy_m HYV_RANGE(long first, long end) {
-    int a = first < 0 ? 0 : first > HYV_LANES ? HYV_LANES : (int)first, b = end < 0 ? 0 : end > HYV_LANES ? HYV_LANES : (int)end;
-    return (hy_m)(HYV_FIRST(b) & HYV_NOT(HYV_FIRST(a)));
+#include "vector_either.h"
+
+#ifndef HYV_LOADO
+#define HYV_LOADO(m, p, old) ({ const hy_m m_ = (m); HYV_SELECT(m_, HYV_LOADM(m_, p), old); })
+// p times 2^n, the integer n being the last bits of t = n + 12582912, in two steps: n reaches 128 and -150
+HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
+    hy_vi e = HYV_BITS(t) - 0x4B400000, h = e >> 1;
+    return p * HYV_FLOAT((h + 127) << 23) * HYV_FLOAT((e - h + 127) << 23);
 }
-#define HYV_GT(a, b) HYV_LT(b, a)
-#define HYV_GE(a, b) HYV_LE(b, a)
-#define HYV_IGT(a, b) HYV_ILT(b, a)
-#define HYV_ILE(a, b) HYV_NOT(HYV_ILT(b, a))
-#define HYV_IGE(a, b) HYV_NOT(HYV_ILT(a, b))
-#define HYV_INE(a, b) HYV_NOT(HYV_IEQ(a, b))
-#define HYV_FIRSTARG(a, b) (a)
-#define HYV_ABS(a) HYV_FLOAT(HYV_BITS(a) & 0x7fffffff)
-#define HYV_SIGN(a, s) HYV_FLOAT((HYV_BITS(a) & 0x7fffffff) | (HYV_BITS(s) & (int)0x80000000))
-#define HYV_RELU(a) HYV_MAX((hy_v){}, a)
-#define HYV_MAXN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MAX(a_, b_)); })
-#define HYV_MINN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MIN(a_, b_)); })
-
-// Reductions of one vector, by halves; those of the greatest and least element leave NaN out.
-#ifdef __clang__
-#define HYV_FOLD(f, last) union { hy_v v; float f_[HYV_LANES]; } u; u.v = v; \
-    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f_[i] = last(u.f_[i], u.f_[i + h]); \
-    return u.f_[0];
-#else
-#define HYV_FOLD(f, last) for (int h = HYV_LANES / 2; h; h /= 2) v = f(v, __builtin_shuffle(v, HYV_COUNT ^ h)); return v[0];
 #endif
-#define HYV_PLUS(a, b) ((a) + (b))
-#define HYV_TIMES(a, b) ((a) * (b))
-HY_FN float hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS, HYV_PLUS) }
-HY_FN float hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES, HYV_TIMES) }
-HY_FN float hyv_max(hy_v v) { HYV_FOLD(HYV_MAX, hy_max) }
-HY_FN float hyv_min(hy_v v) { HYV_FOLD(HYV_MIN, hy_min) }
-// The better of two searches (least: 1 where the least element is sought), lane by lane: NaN is best, then the value, then the first place.
-HY_FN void hyv_first_of(hy_v *best, hy_vi *where, hy_v x, hy_vi at, int least) {
-    hy_m old = HYV_NAN(*best, *best), new = HYV_NAN(x, x), sooner = HYV_ILT(at, *where);
-    hy_m value = (hy_m)(HYV_LT(least ? x : *best, least ? *best : x) & HYV_NOT(old)), tie = (hy_m)((HYV_EQ(x, *best) | (old & new)) & sooner);
-    hy_m m = (hy_m)(value | tie | (new & HYV_NOT(old)));
-    *best = HYV_SELECT(m, x, *best), *where = HYV_BITS(HYV_SELECT(m, HYV_FLOAT(at), HYV_FLOAT(*where)));
-}
-HY_FN int hyv_first(hy_v best, hy_vi where, int least) {
-    hy_m nan = HYV_NAN(best, best);
-    hy_m m = HYV_ANY(nan) ? nan : HYV_EQ(best, HYV_B(least ? hyv_min(best) : hyv_max(best)));
-    union { float f; int i; } first = { hyv_min(HYV_SELECT(m, HYV_FLOAT(where), HYV_B(3.4028234663852886e38f))) };        // bits of places are in the order of the floats
-    return first.i;
-}
 
 // sums of the first 1, 2, … elements of a vector, and its last element everywhere
 #ifdef __clang__

@@ -1,0 +1,104 @@
+// C only: what vectors of float32 and of float64 have in common, with the names of float32; codegen/lanes.in_doubles makes those of float64 of it.
+// What goes before (vector.h, vector_double.h) may define SELECT, MAX, MIN, SQRT, ROUND, LOADM and STOREM for a processor; CMP where masks are bits.
+#define HYV_LOAD(p) (*(const hy_vu *)(p))
+#define HYV_STORE(p, v) (*(hy_vu *)(p) = (v))
+#define HYV_BITS(v) ((hy_vi)(v))
+#define HYV_FLOAT(v) ((hy_v)(v))
+// a function of numbers without branches, of every element: the compiler makes it one of vectors
+#define HYV_EACH(f, x) ({ union { hy_v v; HYV_REAL each[HYV_LANES]; } a_ = { x }, b_; \
+    _Pragma("omp simd") for (int i_ = 0; i_ < HYV_LANES; i_++) b_.each[i_] = f(a_.each[i_]); b_.v; })
+
+#ifdef HYV_CMP
+#define HYV_EQ(a, b) HYV_CMP(a, b, 0)
+#define HYV_LT(a, b) HYV_CMP(a, b, 1)
+#define HYV_LE(a, b) HYV_CMP(a, b, 2)
+#define HYV_NE(a, b) HYV_CMP(a, b, 4)
+#define HYV_NAN(a, b) HYV_CMP(a, b, 3)
+#define HYV_NOT(m) ((hy_m)~(m))
+#define HYV_FIRST(n) ((hy_m)((1u << (n)) - 1))
+#define HYV_ANY(m) (m)
+#else
+#define HYV_EQ(a, b) ((hy_m)((a) == (b)))
+#define HYV_LT(a, b) ((hy_m)((a) < (b)))
+#define HYV_LE(a, b) ((hy_m)((a) <= (b)))
+#define HYV_NE(a, b) ((hy_m)((a) != (b)))
+#define HYV_NAN(a, b) ((hy_m)(((a) != (a)) | ((b) != (b))))
+#define HYV_IEQ(a, b) ((hy_m)((a) == (b)))
+#define HYV_ILT(a, b) ((hy_m)((a) < (b)))
+#define HYV_NOT(m) (~(m))
+#ifndef HYV_SELECT
+#define HYV_SELECT(m, a, b) ((hy_v)(((m) & (hy_vi)(a)) | (~(m) & (hy_vi)(b))))
+HY_FN hy_v HYV_MAX(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(b, a), a, b); }
+HY_FN hy_v HYV_MIN(hy_v a, hy_v b) { return HYV_SELECT(HYV_LT(a, b), a, b); }
+HY_FN hy_v HYV_SQRT(hy_v a) { for (int i = 0; i < HYV_LANES; i++) a[i] = HYV_OF(sqrt)(a[i]); return a; }
+#endif
+HY_FN hy_m HYV_FIRST(int n) { hy_m m; for (int i = 0; i < HYV_LANES; i++) m[i] = i < n ? -1 : 0; return m; }
+HY_FN int HYV_ANY(hy_m m) { HYV_WHOLE any = 0; for (int i = 0; i < HYV_LANES; i++) any |= m[i]; return any != 0; }
+HY_FN hy_v HYV_LOADM(hy_m m, const HYV_REAL *p) {
+    union { hy_v v; HYV_REAL f[HYV_LANES]; } u = { (hy_v){} };
+    for (int i = 0; i < HYV_LANES; i++) if (m[i]) u.f[i] = p[i];
+    return u.v;
+}
+HY_FN void HYV_STOREM(hy_m m, HYV_REAL *p, hy_v v) { for (int i = 0; i < HYV_LANES; i++) if (m[i]) p[i] = v[i]; }
+#endif
+
+#ifdef HYV_ROUND
+#define HYV_RINT(a) HYV_ROUND(a, 8)
+#define HYV_FLOOR(a) HYV_ROUND(a, 9)
+#define HYV_CEIL(a) HYV_ROUND(a, 10)
+#define HYV_TRUNC(a) HYV_ROUND(a, 11)
+#else
+#define HYV_RINT(a) HYV_EACH(HYV_OF(rint), a)
+#define HYV_FLOOR(a) HYV_EACH(HYV_OF(floor), a)
+#define HYV_CEIL(a) HYV_EACH(HYV_OF(ceil), a)
+#define HYV_TRUNC(a) HYV_EACH(HYV_OF(trunc), a)
+#endif
+
+// a store past the caches if ``past``, for results that nobody reads soon; HYV_STREAMED after the last one makes them seen in order
+#define HYV_STREAM(p, v) ({ HYV_REAL *p_ = (p); const hy_v v_ = (v); if (past) HYV_PAST(p_, v_); else HYV_STORE(p_, v_); })
+
+// lanes first ... end - 1; either may lie outside of the vector
+HY_FN hy_m HYV_RANGE(long first, long end) {
+    int a = first < 0 ? 0 : first > HYV_LANES ? HYV_LANES : (int)first, b = end < 0 ? 0 : end > HYV_LANES ? HYV_LANES : (int)end;
+    return (hy_m)(HYV_FIRST(b) & HYV_NOT(HYV_FIRST(a)));
+}
+#define HYV_GT(a, b) HYV_LT(b, a)
+#define HYV_GE(a, b) HYV_LE(b, a)
+#define HYV_IGT(a, b) HYV_ILT(b, a)
+#define HYV_ILE(a, b) HYV_NOT(HYV_ILT(b, a))
+#define HYV_IGE(a, b) HYV_NOT(HYV_ILT(a, b))
+#define HYV_INE(a, b) HYV_NOT(HYV_IEQ(a, b))
+#define HYV_FIRSTARG(a, b) (a)
+#define HYV_ABS(a) HYV_FLOAT(HYV_BITS(a) & ~HYV_TOP)
+#define HYV_SIGN(a, s) HYV_FLOAT((HYV_BITS(a) & ~HYV_TOP) | (HYV_BITS(s) & HYV_TOP))
+#define HYV_RELU(a) HYV_MAX((hy_v){}, a)
+#define HYV_MAXN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MAX(a_, b_)); })
+#define HYV_MINN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MIN(a_, b_)); })
+
+// Reductions of one vector, by halves; those of the greatest and least element leave NaN out.
+#ifdef __clang__
+#define HYV_FOLD(f, last) union { hy_v v; HYV_REAL f_[HYV_LANES]; } u; u.v = v; \
+    for (int h = HYV_LANES / 2; h; h /= 2) for (int i = 0; i < h; i++) u.f_[i] = last(u.f_[i], u.f_[i + h]); \
+    return u.f_[0];
+#else
+#define HYV_FOLD(f, last) for (int h = HYV_LANES / 2; h; h /= 2) v = f(v, __builtin_shuffle(v, HYV_COUNT ^ h)); return v[0];
+#endif
+#define HYV_PLUS(a, b) ((a) + (b))
+#define HYV_TIMES(a, b) ((a) * (b))
+HY_FN HYV_REAL hyv_sum(hy_v v) { HYV_FOLD(HYV_PLUS, HYV_PLUS) }
+HY_FN HYV_REAL hyv_prod(hy_v v) { HYV_FOLD(HYV_TIMES, HYV_TIMES) }
+HY_FN HYV_REAL hyv_max(hy_v v) { HYV_FOLD(HYV_MAX, hy_max) }
+HY_FN HYV_REAL hyv_min(hy_v v) { HYV_FOLD(HYV_MIN, hy_min) }
+// The better of two searches (least: 1 where the least element is sought), lane by lane: NaN is best, then the value, then the first place.
+HY_FN void hyv_first_of(hy_v *best, hy_vi *where, hy_v x, hy_vi at, int least) {
+    hy_m old = HYV_NAN(*best, *best), new = HYV_NAN(x, x), sooner = HYV_ILT(at, *where);
+    hy_m value = (hy_m)(HYV_LT(least ? x : *best, least ? *best : x) & HYV_NOT(old)), tie = (hy_m)((HYV_EQ(x, *best) | (old & new)) & sooner);
+    hy_m m = (hy_m)(value | tie | (new & HYV_NOT(old)));
+    *best = HYV_SELECT(m, x, *best), *where = HYV_BITS(HYV_SELECT(m, HYV_FLOAT(at), HYV_FLOAT(*where)));
+}
+HY_FN HYV_WHOLE hyv_first(hy_v best, hy_vi where, int least) {
+    hy_m nan = HYV_NAN(best, best);
+    hy_m m = HYV_ANY(nan) ? nan : HYV_EQ(best, HYV_B(least ? hyv_min(best) : hyv_max(best)));
+    union { HYV_REAL f; HYV_WHOLE i; } first = { hyv_min(HYV_SELECT(m, HYV_FLOAT(where), HYV_B(HYV_MOST))) };        // bits of places are in the order of the floats
+    return first.i;
+}
