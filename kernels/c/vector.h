@@ -64,7 +64,7 @@ typedef hy_vi hy_m;
 
 #include "vector_either.h"
 
-#ifndef HYV_LOADO
+#ifndef HYV_CMP
 #define HYV_LOADO(m, p, old) ({ const hy_m m_ = (m); HYV_SELECT(m_, HYV_LOADM(m_, p), old); })
 // p times 2^n, the integer n being the last bits of t = n + 12582912, in two steps: n reaches 128 and -150
 HY_FN hy_v HYV_SCALE(hy_v p, hy_v t) {
