@@ -6,6 +6,7 @@ import hashlib
 import os
 import platform
 import re
+import select
 import shutil
 import sys
 import tempfile
@@ -113,9 +114,25 @@ def _start(command: list[str], stream: int = 2) -> tuple[int, int]:
 def _ended(process: int) -> int:
     """Wait for a process: its status, negative where a signal ended it."""
     try:
+        _wait(process)
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     except ChildProcessError:                            # somebody ignores SIGCHLD: the status is lost
         return 0
+
+
+def _wait(process: int) -> None:
+    """Wait for a process, a tenth of a second at a time where the system can: a signal that arrives just before ``waitpid`` does not end that."""
+    try:
+        end = os.pidfd_open(process)
+    except (AttributeError, OSError):
+        return
+    try:
+        poll = select.poll()
+        poll.register(end, select.POLLIN)
+        while not poll.poll(100):
+            pass
+    finally:
+        os.close(end)
 
 
 def _said(paper: int) -> str:
