@@ -121,6 +121,15 @@ ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cud
              "operand.free_of": "of CUDA's tiles", "contraction.turns": "asked while planning", "block_loop.block_loop": "test_blocks"}
 
 
+def forget() -> None:
+    """Texts that printers keep: what an earlier test had printed would not be printed again."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{codegen.__name__}."):
+            for value in vars(module).values():
+                if hasattr(value, "cache_clear"):
+                    value.cache_clear()
+
+
 def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Each public function and method of the printers of C is called for one of the programs: a new form needs a program in sanit_programs.py."""
     monkeypatch.setattr(toolchain, "build", lambda source: (tmp_path / "a.so", tmp_path / "a.c"))
@@ -135,6 +144,7 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
         if event == "call" and frame.f_code.co_filename.startswith(str(folder)):
             called.add((Path(frame.f_code.co_filename).stem, frame.f_code.co_name))
     before = sys.getprofile()
+    forget()
     for _, case, _ in cases(CONFIGURATIONS["masks"]):
         planned = build.planned(case[0], case[0].memo.get("lasting", frozenset()))
         sys.setprofile(note)
