@@ -48,6 +48,11 @@ def as_dtype(given: Any, default: Any = float32) -> np.dtype:
     return found
 
 
+def or_float32(given: Any) -> Any:
+    """What was given for a dtype, ``float32`` for None; ``given or "float32"`` would ask an array for its truth."""
+    return "float32" if given is None else given
+
+
 def name(dt: Any) -> str:
     """``float32``, ``bfloat16``, … without NumPy's quoting."""
     return np.dtype(dt).name

@@ -12,7 +12,7 @@ from . import functions, methods
 from .array import NDArray, array as _array, wrap
 from .copies import captured
 from .device import Context, find_cupy
-from .dtype import as_dtype
+from .dtype import as_dtype, or_float32
 from .dispatch import invoke
 from .ops.registry import OPS
 from .errors import DeviceError, ShapeError, TraceError, user_location
@@ -56,17 +56,17 @@ def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, **k
     """
     if stype not in (None, "default"):
         return functions.resolve("nd", "sparse.zeros")(stype, shape, ctx, dtype)
-    return make("_zeros", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype="float32" if dtype is None else dtype, name=kwargs.get("name"))
+    return make("_zeros", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=kwargs.get("name"))
 
 
 def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
     """Ones of a shape."""
-    return make("_ones", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype="float32" if dtype is None else dtype, name=kwargs.get("name"))
+    return make("_ones", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=kwargs.get("name"))
 
 
 def full(shape: Any, val: Any, ctx: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """A number in a shape."""
-    return make("_full", out, shape=shape_of(shape), value=float(val) if SCOPE.symbolic else val, ctx=ctx, dtype="float32" if dtype is None else dtype)
+    return make("_full", out, shape=shape_of(shape), value=float(val) if SCOPE.symbolic else val, ctx=ctx, dtype=or_float32(dtype))
 
 
 def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None) -> Any:
@@ -76,7 +76,7 @@ def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None) -> 
 
 def arange(start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: bool = False, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
     """start, start + step, … below stop (0 … start when stop is None)."""
-    attrs = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range, "dtype": "float32" if dtype is None else dtype}
+    attrs = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range, "dtype": or_float32(dtype)}
     if SCOPE.symbolic:                                       # written as MXNet writes it, stop=None too
         return invoke(OPS["_arange"], [], attrs, None, kwargs.get("name"), hint="_arange")
     return make("_arange", ctx=ctx, name=kwargs.get("name"), **attrs)
@@ -84,12 +84,12 @@ def arange(start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer
 
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, ctx: Any = None, dtype: Any = None) -> Any:
     """num numbers from start to stop."""
-    return make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, ctx=ctx, dtype="float32" if dtype is None else dtype)
+    return make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, ctx=ctx, dtype=or_float32(dtype))
 
 
 def eye(N: int, M: int = 0, k: int = 0, ctx: Any = None, dtype: Any = None) -> Any:  # noqa: N803
     """Ones on the k-th diagonal."""
-    return make("_eye", N=N, M=M, k=k, ctx=ctx, dtype="float32" if dtype is None else dtype)
+    return make("_eye", N=N, M=M, k=k, ctx=ctx, dtype=or_float32(dtype))
 
 
 def concatenate(arrays: Sequence[Any], axis: int = 0, always_copy: bool = True) -> Any:
