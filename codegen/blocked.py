@@ -40,6 +40,11 @@ def split(n: int, most: int) -> tuple[int, int, int]:
     return parts, n // parts, n % parts
 
 
+def part(t: int) -> str:
+    """What the name of a part of a sum ends with."""
+    return f"_{t}" if t else ""
+
+
 class Packed(Anchored):
     """What the forms share: the window, the epilogue."""
 
@@ -157,7 +162,7 @@ class Direct(Packed):
             self.rows, self.columns = self.oh, self.ow
         self.reach = (self.oh - 1) * self.sy + (self.kh - 1) * self.dy + 1, (self.ow - 1) * self.sx + (self.kw - 1) * self.dx + 1
         beyond = self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide
-        conflict = self.c % CONFLICT == 0 and self.panels > 1
+        conflict = self.c % CONFLICT == 0 and self.panels > 1 and min(most, self.columns) > WAYS
         self.near = self.line and plain and conflict and self.deep % NEAR == 0
         self.own = not plain or conflict and not self.near if self.line else bool(beyond)
         self.apart = not plain
@@ -208,13 +213,19 @@ class Direct(Packed):
     def tile(self, name: str, loops: list[str], run: int, numbers: list[str], pixels: list[str], partial: list[int]) -> list[str]:
         """A function that sums runs of so many numbers, within loops, for some pixels and the vectors of a panel."""
         L, vectors, more = self.lanes, [j for j in range(self.nv) if partial[j] >= 0], "".join(f"long {v}, " for v in self.more)
+        sums, parts = [f"s{i}_{j}" for i in range(len(pixels)) for j in vectors], 1
+        while run % (parts * 2) == 0 and parts * 2 * len(sums) <= BUSY:            # few sums wait for themselves: each in parts
+            parts *= 2
         out = [f"static __attribute__((noinline)) void {self.name}_{name}(const float *X, const float *W, {more}long px0_, long c0_, {self.pointers}) {{",
-               "  " + " ".join(f"hy_v s{i}_{j} = {{0}};" for i in range(len(pixels)) for j in vectors), *loops]
-        out.append(f"  for (long q = 0; q < {run}; q++, W += {self.width}) {{")
-        out.append("    " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {j * L});" for j in vectors))
-        for i, number in enumerate(numbers):
-            out.append(f"    {{ const hy_v a = HYV_B({number}); {' '.join(f's{i}_{j} += a * w{j};' for j in vectors)} }}")
+               "  " + " ".join(f"hy_v {s}{part(t)} = {{0}};" for t in range(parts) for s in sums), *loops]
+        out.append(f"  for (long q_ = 0; q_ < {run}; q_ += {parts}, W += {parts * self.width}) {{")
+        for t in range(parts):
+            out.append(f"    {{ const long q = q_ + {t}; " + " ".join(f"const hy_v w{j} = HYV_LOAD(W + {t * self.width + j * L});" for j in vectors))
+            for i, number in enumerate(numbers):
+                out.append(f"    {{ const hy_v a = HYV_B({number}); {' '.join(f's{i}_{j}{part(t)} += a * w{j};' for j in vectors)} }}")
+            out.append("    }")
         out += ["  }"] * (1 + sum(line.count("{") - line.count("}") for line in loops))
+        out += [f"  {s} += {' + '.join(s + part(t) for t in range(1, parts))};" for s in sums if parts > 1]
         for j in vectors:
             out += ["  " + s for s in self.finished(j, [(pixel, f"s{i}_{j}") for i, pixel in enumerate(pixels)], partial[j])]
         return [*out, "}"]

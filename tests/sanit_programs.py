@@ -235,7 +235,7 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     for name in ("3x3x3_odd", "3x3x3_far", "two_planes", "beyond", "strided", "stem", "grouped", "column", "depthwise_strided"):
         yield f"packed volume {name}", test_packed_volumes.program(name), 1e-5
     for form in test_packed_products.FORMS:
-        for name in ("one_row", "63_65", "shallow"):
+        for name in ("one_row", "row_in_parts", "63_65", "shallow"):
             yield f"packed {form} {name}", test_packed_products.program(form, name), 1e-5
 
 

@@ -22,6 +22,7 @@ SHAPES: dict[str, tuple[tuple[int, ...], int, int]] = {
     "three": ((3,), 3, 17),
     "seventeen": ((17,), 17, 17),
     "one_row": ((1,), 65, 63),
+    "row_in_parts": ((1,), 64, 31),
     "63_65": ((63,), 65, 63),
     "primes": ((5, 13), 101, 131),
     "steps": ((2, 3, 7), 33, 65),
@@ -33,7 +34,6 @@ SHAPES: dict[str, tuple[tuple[int, ...], int, int]] = {
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
-    monkeypatch.setattr(layout, "LEAST_ROWS", 1)
 
 
 def dense(x: Node, w: Node, b: Node) -> Node:
@@ -107,23 +107,26 @@ def test_parameters_that_change() -> None:
     assert "weights [40, 24] packed as" in str(net.report())
 
 
-def test_one_row_of_large_weights(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights that do not stay in a core's cache are read one after another, as they are packed."""
-    monkeypatch.undo()
-    arrays = [random(1, 521), random(523, 521), random(523)]
+@pytest.mark.parametrize("depth", [521, 512, 64])
+@pytest.mark.parametrize("filters", [16, 31, 48, 257, 523])
+def test_one_row(monkeypatch: pytest.MonkeyPatch, filters: int, depth: int) -> None:
+    """Weights that no first cache holds are read one after another, as they are packed; sums are of parts where they are few and the depth allows it."""
+    if filters * depth >= 1 << 14:
+        monkeypatch.undo()
+    arrays = [random(1, depth), random(filters, depth), random(filters)]
     leaves = tuple(ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     p = Program(leaves, (dense(*leaves),))
     p.memo["lasting"] = frozenset({1, 2})
     exe = cpu.compiled(p)
-    assert exe.prepare is not None
+    assert exe.prepare is not None and [k.kind for k in exe.planned.fused.kernels] == ["convolution"]
     compare(exe(arrays), exact(p, arrays))
 
 
 def test_small_products_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row reads every parameter once, and they are near: nothing is packed; nor where little is computed, nor what is very large."""
+    """Weights that a first cache holds are not packed for one row; nor where little is computed, nor what is very large."""
     monkeypatch.undo()
     monkeypatch.setattr(layout, "MOST_BYTES", 4 * 64 * 1024)
-    for rows, columns in ((1, 512), (32, 16), (64, 1025)):
+    for rows, columns in ((1, 255), (32, 16), (64, 1025)):
         leaves = tuple(ir.input(i, s, np.float32) for i, s in enumerate(((rows, 64), (columns, 64))))
         p = Program(leaves, (ir.dot(*leaves, ((1,), (1,))),))
         p.memo["lasting"] = frozenset({1})

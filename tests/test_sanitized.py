@@ -135,7 +135,6 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(toolchain, "build", lambda source: (tmp_path / "a.so", tmp_path / "a.c"))
     monkeypatch.setattr(toolchain, "vector_bytes", lambda: 64)
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
-    monkeypatch.setattr(layout, "LEAST_ROWS", 1)
     monkeypatch.setattr(pictures, "LEAST_WORK", 1)
     monkeypatch.setattr(pictures.Pictures, "_elsewhere", lambda self, c: float("inf"))
     folder, called = Path(codegen.c.__file__).parent, set()

@@ -22,9 +22,8 @@ from ..ir.winograd import TILES, by_rule, possible
 from .orders import BACK, DEEP, FIRST, LINE, Window, last, line
 from .rewrite import over, rebuild
 
-LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is
-LEAST_ROWS = 2                                    # of a product with a packed matrix, unless weights come from afar; a quarter of LEAST_WORK is enough for it
-NEAR = 1 << 20                                    # bytes of all weights that stay in a core's second cache: those of one row are read as fast as they lie
+LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it: beyond
+                                                  # a first cache weights come twice as fast in the order in which they are read
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
 MOST_BYTES = 1 << 26                              # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 
@@ -68,7 +67,6 @@ class Conversion:
     def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking, packs: Mapping[Node, str] = MappingProxyType({})):
         self.program, self.blocking = program, blocking
         self.lasting: dict[Node, bool] = {}
-        self.far = sum(n.nbytes for n in program.inputs if n.attrs["slot"] in lasting) > NEAR
         self.packs = dict(packs)
         self.notes: list[str] = []
         self.lines: set[Node] = set()                # channels-last lines shown channels first
@@ -176,13 +174,13 @@ class Conversion:
             x, pads = x.args[0], x.attrs["lo"][1:1 + rank]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, *out = shape
-        work, least = math.prod(shape) * math.prod(w.shape[1:]), 8 if math.prod(kernel) == 1 and not (between or self.far) else 1
+        work = math.prod(shape) * math.prod(w.shape[1:])
         w, kernel, pads = met(w, x.shape[1:], kernel, stride, dilate, pads, out)
         lanes, channels = self.blocking.lanes, x.shape[-1]
         depthwise = groups == filters == channels > 1
         thin = channels < lanes // 2 and (depthwise or channels * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
         few = filters < (lanes // 2 if depthwise or between else lanes)
-        if work < (LEAST_WORK >> 4 if depthwise or between else LEAST_WORK) or few or batch * math.prod(out) < least or thin:
+        if work < (LEAST_WORK >> 4 if depthwise or between else LEAST_WORK) or few or thin:
             return None
         together = 1 if depthwise else self._together(groups, filters)
         if not together:
@@ -232,7 +230,7 @@ class Conversion:
             w = ir.permute(w, (1, 0))
         filters, depth = w.shape
         rows = n.size // max(filters, 1)
-        if rows < (1 if self.far else LEAST_ROWS) or filters < self.blocking.lanes or n.size * depth < LEAST_WORK // 4 or w.nbytes > MOST_BYTES:
+        if not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1 else 2) or w.nbytes > MOST_BYTES:
             return None
         width = self.blocking.panel("direct", filters, rows)
         packed = pack(ir.reshape(w, (filters, depth, 1, 1)), "direct", width)

@@ -117,11 +117,9 @@ class Transposed:
         """Pictures of one pixel: a product with a matrix."""
         w, rest, rank = self.w, [a.size for a in self.axes], len(self.axes)
         w = ir.reshape(ir.slice(w, (0, 0, 0, *(a.first for a in self.axes)), (*w.shape[:3], *rest)), (*w.shape[1:3], *rest))
-        last = self.x.shape[0] >= layout.LEAST_ROWS                                                   # the weights are packed in any case: channels last
-        w = ir.permute(w, (0, *range(2, 2 + rank), 1)) if last else w
+        w = ir.permute(w, (0, *range(2, 2 + rank), 1))                                                # packed in any case: channels last
         y = ir.dot(ir.reshape(self.x, self.x.shape[:2]), ir.reshape(w, (w.shape[0], math.prod(w.shape[1:]))), ((1,), (0,)))
-        y = ir.reshape(y, (self.x.shape[0], *w.shape[1:]))
-        return ir.permute(y, (0, 1 + rank, *range(1, 1 + rank))) if last else y
+        return ir.permute(ir.reshape(y, (self.x.shape[0], *w.shape[1:])), (0, 1 + rank, *range(1, 1 + rank)))
 
     def _weights(self, axes: Sequence[Axis], at: Sequence[int]) -> Node:
         """Every s-th weight of a phase, the last first."""
