@@ -62,9 +62,9 @@ class Panels(Epilogue):
         if packs or ldb == nv * self.lanes and steps * ldb * self.d.itemsize > FIRST:
             out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {v});" for v in vectors))
         if self.asked:
-            row = f"k >> {max(0, (steps * 3 // 4 // rows).bit_length() - 1)}"
-            out.append(f"    const long r = {row} < {rows - 1} ? {row} : {rows - 1};")
-            out += [f"    __builtin_prefetch(E{i} + r * {step}l + {v});" for i, (_, step) in enumerate(self.asked) for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
+            each = 1 << max(0, (steps * 3 // 4 // rows).bit_length() - 1)             # steps from one row's to the next
+            lines = [f"__builtin_prefetch(E{i} + k / {each} * {step}l + {v});" for i, (_, step) in enumerate(self.asked) for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
+            out.append(f"    if (k < {rows * each}{f' && k % {each} == 0' if each > 1 else ''}) {{ {' '.join(lines)} }}")
         if sk * self.d.itemsize >= APART:
             out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")
         if self.fetched:
