@@ -9,9 +9,12 @@ import numpy as np
 
 def extent(raw: Any) -> tuple[int, int]:
     """First and last address (exclusive) of an array's memory, on any device."""
-    interface = raw.__array_interface__ if isinstance(raw, np.ndarray) else raw.__cuda_array_interface__
-    start = interface["data"][0]
-    if interface.get("strides") is None:                 # C order
+    if isinstance(raw, np.ndarray):
+        start, dense = raw.ctypes.data or 0, raw.flags.c_contiguous  # half the time of __array_interface__
+    else:
+        interface = raw.__cuda_array_interface__
+        start, dense = interface["data"][0], interface.get("strides") is None
+    if dense:
         return start, start + raw.nbytes
     if not raw.size:
         return start, start

@@ -8,7 +8,12 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
+from hybrid.array import wrap
+from hybrid.device import find_cupy
 from hybrid.gluon import nn
+from hybrid.runtime import launcher
+from hybrid.runtime.cpu import Bound
+from hybrid.tree import flatten
 
 OPTIMIZERS = [("sgd", {"learning_rate": 0.1}), ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}), ("adam", {"learning_rate": 0.01}),
               ("nag", {"learning_rate": 0.1, "momentum": 0.9}), ("rmsprop", {"learning_rate": 0.01}), ("adagrad", {"learning_rate": 0.1}),
@@ -382,3 +387,49 @@ def test_a_shape_that_no_step_finds() -> None:
         return loss
     with pytest.raises(mx.errors.HybridError, match=r"dense\d+_(weight|bias)"):
         step(x, y)
+
+
+def leaves_of(value: Any) -> list[Any]:
+    leaves: list[Any] = []
+    flatten(value, lambda v: isinstance(v, nd.NDArray), leaves)
+    return leaves
+
+
+RESULTS: dict[str, Any] = {"one": lambda loss, out: loss, "two": lambda loss, out: (loss, out), "nothing": lambda loss, out: None,
+                           "nested": lambda loss, out: {"a": [loss], "b": out}}
+
+
+@pytest.mark.skipif(find_cupy() is not None, reason="of programs on the CPU")
+@pytest.mark.parametrize("how", RESULTS)
+def test_the_launcher_takes_steps(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A step changes captured arrays alone, so the launcher in C can call it; what it does not take goes the careful way."""
+    if launcher.load() is None:
+        pytest.skip("Python's headers are not there")
+    x, y = data()
+    nets = [net_of(), net_of()]
+    steps = []
+    for net in nets:
+        def step(x: Any, y: Any, net: Any = net, trainer: Any = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})) -> Any:
+            with autograd.record():
+                out = net(x)
+                loss = LOSS(out, y)
+            loss.backward()
+            trainer.step(x.shape[0])
+            return RESULTS[how](loss, out)
+        steps.append(step)
+    compiled, careful = mx.hybridize(steps[1]), []
+    call = Bound.__call__
+    monkeypatch.setattr(Bound, "__call__", lambda self, *arrays: (careful.append(1), call(self, *arrays))[1])
+    for i in range(6):
+        raw = x.asnumpy() + i
+        given = wrap(np.repeat(raw, 2, 0)[::2] if i > 3 else raw, mx.cpu())      # what has gaps is none for the launcher
+        expected = leaves_of(steps[0](given, y))
+        careful.clear()
+        got = leaves_of(compiled(given, y))
+        assert len(got) == len(expected) == {"one": 1, "nothing": 0}.get(how, 2)
+        for a, b in zip(expected, got):
+            np.testing.assert_allclose(b.asnumpy(), a.asnumpy(), rtol=1e-5, atol=1e-6)
+        assert bool(careful) == (i > 3)
+    for a, b in zip(weights(nets[1]), weights(nets[0])):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert nets[1][0].weight.data()._version >= 6

@@ -216,6 +216,7 @@ class Bound:
         self._keep = [(i, _from_buffer(a)) for i, a in self._kept]
         self._tables: list[Any] = []
         self._once = False                                       # the next call is the last that goes this way: a launcher with an arena of its own is there
+        self._launched: dict[Any, Any] = {}                      # launchers that look at no counters, by class, device, mode and kind
 
     def _table(self) -> tuple[Any, Any]:
         arena = aligned_bytes(self.program._arena_bytes)
@@ -227,11 +228,11 @@ class Bound:
 
     def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0) -> Any:
         """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none. kind: whether it gives
-        one array (0), a tuple of them (1) or a list (2).
+        one array (0), a tuple of them (1) or a list (2). It may write fixed inputs alone.
         """
         program = self.program
         own = program.recipe.own_results()
-        if own is None or not 0 < len(own) <= MOST_RESULTS or not kind and len(own) > 1 or program._written or program._arena_slot > MAX_LAUNCHER_SLOTS:
+        if own is None or len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given or program._arena_slot > MAX_LAUNCHER_SLOTS:
             return None
         if launcher.coming():
             return launcher.later
@@ -246,6 +247,17 @@ class Bound:
         self._once = True
         self._tables.clear()
         return None if self._prepared is not None and self._prepared.token.stale else found
+
+    def launched(self, cls: type, ctx: Any, scope: Any, kind: int, arguments: Sequence[Any]) -> Any:
+        """What a launcher, made at the first call, gives; None where the careful way must be taken."""
+        way = cls, ctx, scope.training, kind
+        found = self._launched.get(way, self)
+        if found is self:
+            found = self.launcher(cls, ctx, scope, scope.training, (), kind)
+            if found is launcher.later:
+                return None
+            self._launched[way] = found
+        return found(*arguments) if found is not None else None
 
     def given_up(self) -> int:
         """Bytes of parameters whose buffers are given up now, because prepared values hold them."""
