@@ -5,7 +5,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from . import random, runtime
+from . import forking, random, runtime
 from .array import REBINDS, NDArray, array, wrap
 from .device import Context
 from .dispatch import apply_program, common_context
@@ -17,6 +17,8 @@ from .stand_in import LOCK, MOVES
 from .tree import LEAF, unflatten
 from .watch import TOKENS, written_among
 from .writes import Group
+
+CHANGES = 3                                              # of packed parameters, until matrices of single rows are read as they are
 
 
 class Entry:
@@ -45,6 +47,7 @@ class Entry:
         self.single = self.whole and structure == LEAF
         self.bound: Any = None
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
+        self.changes = 0
         self.seen = self.checked = self.collected = self.marked = -1
         self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
 
@@ -118,7 +121,7 @@ class Entry:
         if self.seen != REBINDS[0] and self.bind() is None:
             return None
         given = inputs[:self.arguments]
-        outputs = self.bound.launched(self.cls, self.ctx, SCOPE, KINDS["list"], given) if not self.draws else None
+        outputs = self.bound.launched(self.cls, self.ctx, SCOPE, KINDS["list"], given) if given and not self.draws and not self.whole else None
         if outputs is None:
             raw = self.bound(*(x._data for x in (given + inputs[-1:] if self.draws else given)))
             if raw is None:
@@ -204,12 +207,26 @@ class Entry:
 
     def _bind(self) -> Any:
         now, moves = REBINDS[0], MOVES[0]
+        if self.bound is not None and self.bound.changed():
+            self.changes += 1
+            if self.changes == CHANGES:
+                self._plain_rows()
         fixed = range(self.arguments, self.arguments + len(self.captured))
         bound = self.exe.bind(fixed, self.fixed(), self.bound)
         if bound is None:
             return None
         self.bound, self.seen = bound, now + MOVES[0] - moves       # in this order: another thread may look between
         return bound
+
+    def _plain_rows(self) -> None:
+        """Parameters change again and again between the calls (an agent that acts and learns by turns): what single rows are multiplied with is not packed any more."""
+        with forking.IMPORTS:
+            from .passes.layout import of_single_rows    # noqa: PLC0415
+        lasting = self.program.memo["lasting"]
+        fewer = lasting - of_single_rows(self.program)
+        if fewer != lasting:
+            self.program, self.bound = Program(self.program.inputs, self.program.outputs, self.program.updates), None
+            self.program.memo["lasting"] = fewer
 
     def fast(self, raw: Sequence[Any]) -> Any:
         """Raw outputs the quick way, or None."""

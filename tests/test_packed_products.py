@@ -9,6 +9,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, ir, nd
+from hybrid.entry import CHANGES
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout
@@ -131,3 +132,26 @@ def test_small_products_stay(monkeypatch: pytest.MonkeyPatch) -> None:
         p = Program(leaves, (ir.dot(*leaves, ((1,), (1,))),))
         p.memo["lasting"] = frozenset({1})
         assert cpu.compiled(p).prepare is None, (rows, columns)
+
+
+def test_rows_of_weights_that_change_again_and_again() -> None:
+    """An agent that acts on one row and learns by turns: packing costs more than it saves. What does not change stays packed."""
+    x = nd.array(random(1, 96))
+    nets = [nn.HybridSequential() for _ in range(2)]
+    for net in nets:
+        net.add(nn.Dense(48, activation="relu", in_units=96), nn.Dense(33, in_units=48))
+        net.initialize()
+        net.hybridize()
+    learning, still = nets
+    want = still(x).asnumpy()
+    for i in range(6):
+        if i:
+            assert ("weights packed" in str(learning.report())) == (i <= CHANGES)
+        learning[0].weight.data()[:] = 0.5 ** i
+        learning[1].weight.data()[i] = i
+        hidden = np.maximum(0.5 ** i * x.asnumpy().sum(1, keepdims=True) + learning[0].bias.data().asnumpy(), 0)
+        exactly = hidden @ learning[1].weight.data().asnumpy().T + learning[1].bias.data().asnumpy()
+        for _ in range(2):
+            np.testing.assert_allclose(learning(x).asnumpy(), exactly, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(still(x).asnumpy(), want)
+    assert "weights packed" in str(still.report())

@@ -377,3 +377,16 @@ def layout(program: Program, lasting: frozenset[int], blocking: Blocking, packs:
     run = Conversion(program, lasting - {slot for slot, _ in program.updates}, blocking, packs)
     roots = run.run()
     return run.split(roots) if run.packs else Layout(program)
+
+
+def of_single_rows(program: Program) -> frozenset[int]:
+    """Slots of the matrices that single rows are multiplied with: packing them again and again costs more than it saves."""
+    found = set()
+    for n in program.order():
+        if n.prim == "dot" and n.attrs["batch"] == ((), ()) and n.args[1].ndim == 2 and n.size == n.args[1].shape[1 - n.attrs["contract"][1][0]]:
+            w = n.args[1]
+            while w.prim in ("permute", "reshape"):
+                w = w.args[0]
+            if w.prim == "input":
+                found.add(w.attrs["slot"])
+    return frozenset(found)

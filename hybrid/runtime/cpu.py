@@ -259,6 +259,10 @@ class Bound:
             self._launched[way] = found
         return found(*arguments) if found is not None else None
 
+    def changed(self) -> bool:
+        """Whether values that were prepared are of parameters as they were before a change."""
+        return self._prepared is not None and self._prepared.token.stale
+
     def given_up(self) -> int:
         """Bytes of parameters whose buffers are given up now, because prepared values hold them."""
         return self._prepared.given_up() if self._prepared is not None else 0
