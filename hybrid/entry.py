@@ -207,26 +207,31 @@ class Entry:
 
     def _bind(self) -> Any:
         now, moves = REBINDS[0], MOVES[0]
-        if self.bound is not None and self.bound.changed():
+        old = self.bound
+        if old is not None and old.changed():
             self.changes += 1
-            if self.changes == CHANGES:
-                self._plain_rows()
+            if self.changes == CHANGES and self._plain_rows():
+                old = None
         fixed = range(self.arguments, self.arguments + len(self.captured))
-        bound = self.exe.bind(fixed, self.fixed(), self.bound)
+        bound = self.exe.bind(fixed, self.fixed(), old)
         if bound is None:
             return None
         self.bound, self.seen = bound, now + MOVES[0] - moves       # in this order: another thread may look between
         return bound
 
-    def _plain_rows(self) -> None:
-        """Parameters change again and again between the calls (an agent that acts and learns by turns): what single rows are multiplied with is not packed any more."""
+    def _plain_rows(self) -> bool:
+        """Parameters change again and again between the calls (an agent that acts and learns by turns): what single rows are multiplied with is not packed any more.
+        Whether there was such a matrix.
+        """
         with forking.IMPORTS:
             from .passes.layout import of_single_rows    # noqa: PLC0415
         lasting = self.program.memo["lasting"]
         fewer = lasting - of_single_rows(self.program)
         if fewer != lasting:
-            self.program, self.bound = Program(self.program.inputs, self.program.outputs, self.program.updates), None
-            self.program.memo["lasting"] = fewer
+            program = Program(self.program.inputs, self.program.outputs, self.program.updates)
+            program.memo["lasting"] = fewer
+            self.program = program                       # another thread may look
+        return fewer != lasting
 
     def fast(self, raw: Sequence[Any]) -> Any:
         """Raw outputs the quick way, or None."""

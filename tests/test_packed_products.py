@@ -155,3 +155,11 @@ def test_rows_of_weights_that_change_again_and_again() -> None:
             np.testing.assert_allclose(learning(x).asnumpy(), exactly, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(still(x).asnumpy(), want)
     assert "weights packed" in str(still.report())
+
+
+def test_matrices_of_single_rows() -> None:
+    """Products of other kinds (outer ones, batches, vectors) are told from them."""
+    row, rows, vector, matrix, other, batch = (ir.input(i, s, np.float32) for i, s in enumerate(((1, 6), (3, 6), (6,), (5, 6), (6, 5), (2, 6, 5))))
+    products = (ir.dot(row, matrix, ((1,), (1,))), ir.dot(rows, other, ((1,), (0,))), ir.dot(vector, matrix, ((), ())), ir.dot(vector, batch, ((0,), (1,))))
+    assert layout.of_single_rows(Program((row, rows, vector, matrix, other, batch), products)) == {3}
+    assert layout.of_single_rows(Program((row, rows, vector, matrix, other, batch), products[1:])) == frozenset()

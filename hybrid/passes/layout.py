@@ -221,15 +221,15 @@ class Conversion:
 
     def _dense(self, n: Node) -> Node | None:
         """A product with a matrix of parameters, as a 1x1 convolution of its rows: the matrix is packed beforehand."""
-        if n.prim != "dot" or n.dtype != np.float32 or n.attrs["batch"] != ((), ()):
+        rows = _rows(n)
+        if rows is None or n.dtype != np.float32:
             return None
-        (x, w), (kept, summed) = n.args, n.attrs["contract"]
-        if w.ndim != 2 or kept != (x.ndim - 1,) or not self._known(w) or self._known(x):
+        x, w = n.args
+        if not self._known(w) or self._known(x):
             return None
-        if summed == (0,):
+        if n.attrs["contract"][1] == (0,):
             w = ir.permute(w, (1, 0))
         filters, depth = w.shape
-        rows = n.size // max(filters, 1)
         if not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1 else 2) or w.nbytes > MOST_BYTES:
             return None
         width = self.blocking.panel("direct", filters, rows)
@@ -379,11 +379,19 @@ def layout(program: Program, lasting: frozenset[int], blocking: Blocking, packs:
     return run.split(roots) if run.packs else Layout(program)
 
 
+def _rows(n: Node) -> int | None:
+    """Rows of data in a product with a matrix; None where a value is something else."""
+    if n.prim != "dot" or n.attrs["batch"] != ((), ()):
+        return None
+    (x, w), (kept, summed) = n.args, n.attrs["contract"]
+    return n.size // max(w.shape[1 - summed[0]], 1) if w.ndim == 2 and kept == (x.ndim - 1,) else None
+
+
 def of_single_rows(program: Program) -> frozenset[int]:
     """Slots of the matrices that single rows are multiplied with: packing them again and again costs more than it saves."""
     found = set()
     for n in program.order():
-        if n.prim == "dot" and n.attrs["batch"] == ((), ()) and n.args[1].ndim == 2 and n.size == n.args[1].shape[1 - n.attrs["contract"][1][0]]:
+        if _rows(n) == 1:
             w = n.args[1]
             while w.prim in ("permute", "reshape"):
                 w = w.args[0]

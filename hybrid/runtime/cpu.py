@@ -216,7 +216,7 @@ class Bound:
         self._keep = [(i, _from_buffer(a)) for i, a in self._kept]
         self._tables: list[Any] = []
         self._once = False                                       # the next call is the last that goes this way: a launcher with an arena of its own is there
-        self._launched: dict[Any, Any] = {}                      # launchers that look at no counters, by class, device, mode and kind
+        self._launched: Any = launcher.later                     # the launcher of ``launched``
 
     def _table(self) -> tuple[Any, Any]:
         arena = aligned_bytes(self.program._arena_bytes)
@@ -246,17 +246,13 @@ class Bound:
                      outputs, tuple(self._kept), ctx, scope, bool(train), counters, allocate, kind)
         self._once = True
         self._tables.clear()
-        return None if self._prepared is not None and self._prepared.token.stale else found
+        return None if self.changed() else found
 
     def launched(self, cls: type, ctx: Any, scope: Any, kind: int, arguments: Sequence[Any]) -> Any:
         """What a launcher, made at the first call, gives; None where the careful way must be taken."""
-        way = cls, ctx, scope.training, kind
-        found = self._launched.get(way, self)
-        if found is self:
-            found = self.launcher(cls, ctx, scope, scope.training, (), kind)
-            if found is launcher.later:
-                return None
-            self._launched[way] = found
+        if self._launched is launcher.later:
+            self._launched = self.launcher(cls, ctx, scope, scope.training, (), kind)
+        found = self._launched
         return found(*arguments) if found is not None else None
 
     def changed(self) -> bool:
