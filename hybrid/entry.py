@@ -44,7 +44,11 @@ class Entry:
         # whether the results are the program's outputs, in their order, each with memory of its own, and nothing else happens
         self.whole = (bool(picks) and not draws and not program.updates and picks == [("output", k) for k in range(len(picks))]
                       and set(program.outputs).isdisjoint(program.inputs) and not self.before and not self.after)
+        # whether a launcher may do all of a training step: its updates are of captured arrays, and nothing follows it
+        self.is_step = (bool(picks) and bool(program.updates) and picks == [("output", k) for k in range(len(picks))] and not (draws or self.after or self.recorded)
+                        and self.lasting and not any(slot < self.arguments for slot, _ in program.updates) and set(program.outputs).isdisjoint(program.inputs))
         self.single = self.whole and structure == LEAF
+        self.prepared = False                           # whether ``before`` was done for the next call already
         self.bound: Any = None
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         self.changes = 0
@@ -93,8 +97,11 @@ class Entry:
         """Call the program and put the results together. ``otherwise`` is called instead where the program may not be."""
         if self.written and self.overlaps(arguments):
             return otherwise()                          # eagerly: which values change together differs from call to call
-        for prepare in self.before:
-            prepare()
+        if self.prepared:
+            self.prepared = False
+        else:
+            for prepare in self.before:
+                prepare()
         inputs = [*arguments, *self.fixed(arguments)]
         if self.draws:
             inputs.append(wrap(_keys(self.ctx, self.draws), self.ctx))
@@ -133,20 +140,28 @@ class Entry:
 
     def _note_updates(self, inputs: list[NDArray]) -> None:
         """The inputs that the program updates were written."""
+        self.mark(inputs)
+        for slot in self.updated:
+            inputs[slot]._version += 1
+        self.group.note()
+        self.were_written()
+        if self.changes_arguments:
+            for slot, _ in self.program.updates:
+                if slot < self.arguments:
+                    inputs[slot]._bump()
+
+    def mark(self, inputs: Sequence[NDArray]) -> None:
+        """Find out which captured inputs the program updates, and where they lie."""
         if self.marked != REBINDS[0]:
             now = REBINDS[0]
             self.updated = [slot for slot, _ in self.program.updates if slot >= self.arguments]
             self.group = Group([inputs[slot]._data for slot in self.updated])
             self.marked = now                            # last: another thread may look
-        for slot in self.updated:
-            inputs[slot]._version += 1
-        self.group.note()
+
+    def were_written(self) -> None:
+        """What was prepared from the updated inputs is so no more."""
         if TOKENS and written_among(self.group):
             REBINDS[0] += 1
-        if self.changes_arguments:
-            for slot, _ in self.program.updates:
-                if slot < self.arguments:
-                    inputs[slot]._bump()
 
     def _run(self, inputs: list[NDArray]) -> list[NDArray]:
         return apply_program(self.program, inputs, self._runner, self.cls, self.graph)

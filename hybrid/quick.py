@@ -14,20 +14,24 @@ from .tree import LEAF, unflatten
 
 if TYPE_CHECKING:
     from .runtime.cpu import Bound
+    from .surroundings import Surroundings
 
 KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
 NO_WAY: list[Any] = [None]             # of what cannot be called the shortest way
 
 
-def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any) -> Callable[..., Any] | None:
-    """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one. structure: of its results (tree.py)."""
+def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any, around: Surroundings, step: Any = None) -> Callable[..., Any] | None:
+    """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one. structure: of its results (tree.py).
+    around: variables that must be what they are. step: what else a call of a training step does (step_call.py).
+    """
     flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF}
-    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters), 0 if structure == LEAF else KINDS[structure[0]] if flat else KINDS["tuple"])
+    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters), 0 if structure == LEAF else KINDS[structure[0]] if flat else KINDS["tuple"], around.pinned(), step)
     if launched is not None and structure != LEAF and not flat:
         return _nested(launched, structure)
-    if launched is not None or structure != LEAF or len(bound._checks) != 1 or not bound.program._simple:
+    if launched is not None or step is not None or structure != LEAF or len(bound._checks) != 1 or not bound.program._simple:
         return launched
-    return _closure(bound, ctx, cls, train, counters)
+    quick = _closure(bound, ctx, cls, train, counters)
+    return (lambda *args: quick(*args) if around.same() else None) if around.places else quick
 
 
 def _nested(launched: Callable[..., Any], structure: Any) -> Callable[..., Any]:

@@ -135,6 +135,10 @@ class Surroundings:
                 return False
         return True
 
+    def pinned(self) -> tuple[tuple[Any, str, Any], ...]:
+        """The variables and their values at ``watch``, for the launcher: (cell or dict, name, value)."""
+        return tuple((p.where, p.name, value) for p, (_, value) in zip(self.places, self._values))
+
     def arrays(self) -> dict[int, Place]:
         """Variables that hold arrays, by the id of the array. One that collects a gradient stands for itself."""
         found: dict[int, Place] = {}

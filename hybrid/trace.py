@@ -18,6 +18,7 @@ from .quick import make_quick
 from .ir import Program
 from .ops.registry import find
 from .scope import CASTS_VERSION, SCOPE
+from .step_call import step_call
 from .lower import lower
 from .symbol import Symbol, create, cut
 from .surroundings import Surroundings
@@ -185,8 +186,7 @@ class Hybridized:
         self._missed = 0                                 # calls that the shortest way did not take
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
-        self.quick: Callable[..., Any] | None = None
-        self.shortest: list[Callable[..., Any] | None] = [None]      # the same where it sees by itself all that may change
+        self.shortest: list[Callable[..., Any] | None] = [None]      # a call that sees by itself whether anything has changed (quick.py)
 
     def version(self) -> Any:
         """A value that differs when something that the traces depend on has changed."""
@@ -214,13 +214,13 @@ class Hybridized:
 
     def _counters(self) -> tuple[list[int], ...] | None:
         """Numbers that grow whenever ``version`` may differ, or None when there are no such numbers."""
-        every = [self.counters if self.around.watch() else None, *(b._counters() for b in self._used)]
+        every = [self.counters if self.around.watch() else None, *(b.counted if hasattr(b, "holds") else b._counters() for b in self._used)]
         return None if any(c is None for c in every) else tuple({id(n): n for c in every for n in c or ()}.values())
 
     # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        quick = self.quick
-        if quick is not None and not kwargs and (not self.around.places or self.around.same()):
+        quick = self.shortest[0]
+        if quick is not None and not kwargs:
             out = quick(*args)
             if out is not None:
                 return out
@@ -228,7 +228,7 @@ class Hybridized:
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
             entry, version, train, np_array = last
             if entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array and self.version() == version:
-                if quick is not None and entry.whole:
+                if quick is not None and (entry.whole or entry.is_step):
                     self._renew_quick(entry, args)
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx, entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
@@ -253,12 +253,11 @@ class Hybridized:
             if not self._sightings.compiles(signature):
                 return self._once(signature, structure, arrays)
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
-            self.shortest[0] = None if self.around.places else self.quick
         else:
             self._sightings.again(signature)
         if not SCOPE.recording and repeats is None and self._plain(args, kwargs, held):
             self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
-            if entry.whole:
+            if entry.whole or entry.is_step:
                 self._make_quick(entry, args)
         out = entry.run(every, lambda: self.fn(*args, **kwargs))
         if new and entry.recorded and config.debug_level():
@@ -281,11 +280,14 @@ class Hybridized:
 
     def _make_quick(self, entry: Entry, args: Any) -> None:
         """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
-        self.quick = self.shortest[0] = None
+        self.shortest[0] = None
         counters = self._counters()
         if counters is not None and args and entry.bind() is not None:
-            self.quick = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure)
-            self.shortest[0] = None if self.around.places else self.quick
+            holds = [b.holds() for b in self._used if hasattr(b, "holds")]
+            step = step_call(entry, args, holds) if entry.is_step and None not in holds else None
+            if step is None and (entry.is_step or holds):
+                return
+            self.shortest[0] = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, self.around, step)
 
     def _plain(self, args: Any, kwargs: Any, held: Any) -> bool:
         return not kwargs and self.state is None and not held and all(isinstance(a, NDArray) for a in args)
@@ -391,7 +393,7 @@ class Hybridized:
     def clear(self) -> None:
         """Forget every compiled program."""
         self.entries.clear()
-        self.quick = self.shortest[0] = None
+        self.shortest[0] = None
         self._last = None
 
     def report(self) -> Any:

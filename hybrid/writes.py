@@ -21,23 +21,30 @@ class Group(Extents):
 
     def __init__(self, arrays: Sequence[Any]):
         super().__init__(arrays)
-        self.when = 0
-        self.listed = False
+        self.state: list[Any] = [0, False]               # when it was written, whether it is among ``_groups``: the launcher reads and writes them too
+
+    @property
+    def when(self) -> int:
+        """When it was written."""
+        when: int = self.state[0]
+        return when
 
     def note(self) -> None:
         """Note that all of it was written just now."""
         CLOCK[0] += 1
-        self.when = CLOCK[0]
-        if not self.listed:
-            self._list()
+        self.state[0] = CLOCK[0]
+        self.list()
 
-    def _list(self) -> None:
-        self.listed = True
+    def list(self) -> None:
+        """See to it that ``since`` asks this group."""
+        if self.state[1]:
+            return
+        self.state[1] = True
         _groups.append(self)
         if len(_groups) > GROUPS:
             _groups.sort(key=lambda g: g.when)
             for g in _groups[:GROUPS // 2]:
-                g.listed = False
+                g.state[1] = False
             del _groups[:GROUPS // 2]
 
 

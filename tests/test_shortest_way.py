@@ -32,13 +32,13 @@ def made(*units: int) -> Any:
 def test_laid_again_after_another_net_was_made() -> None:
     net, x = made(4, 3), nd.array(np.ones((1, 5)))
     want = [net(x).asnumpy() for _ in range(3)][-1]
-    assert net._engine.quick(x) is not None
+    assert net._engine.shortest[0](x) is not None
     other, y = made(7, 2), nd.array(np.ones((2, 3)))
     other(y)
-    assert net._engine.quick(x) is None                       # it cannot know what was made
+    assert net._engine.shortest[0](x) is None                       # it cannot know what was made
     for _ in range(trace.RENEW + 1):
         np.testing.assert_array_equal(net(x).asnumpy(), want)
-    assert net._engine.quick(x) is not None
+    assert net._engine.shortest[0](x) is not None
     for p in net.collect_params().values():                   # and it ends again, at once, with a new value
         p.set_data(p.data() * 2)
     changed = net(x).asnumpy()
@@ -107,7 +107,7 @@ def test_a_device_is_one_object_that_does_not_change() -> None:
     for _ in range(3):
         net(x)
     x = nd.array(x, ctx=mx.Context("cpu", 0))
-    assert net._engine.quick(x) is not None                   # an equal one serves as well
+    assert net._engine.shortest[0](x) is not None                   # an equal one serves as well
 
 
 class Pair(NamedTuple):
@@ -144,7 +144,7 @@ def test_results_of_all_kinds(kind: str) -> None:
     assert (f._engine.shortest[0] is not None) == (kind in RESULTS)
     y = nd.ones((3, 3))
     if kind in RESULTS and kind != "large":
-        assert f._engine.quick(y) is None                    # another shape: the careful way
+        assert f._engine.shortest[0](y) is None                    # another shape: the careful way
         np.testing.assert_allclose(flat(f(y))[0].asnumpy(), flat(fn(y))[0].asnumpy(), rtol=1e-6)
     first, second = flat(f(x)), flat(f(x))
     for a, b in zip(first, second):                          # each call has results of its own
@@ -158,7 +158,7 @@ def test_nothing_is_left_behind() -> None:
     f, x, y = mx.hybridize(f), nd.ones((4, 4)), nd.ones((3, 4))
     for _ in range(3):
         f(x)
-    quick, raw = f._engine.quick, x._data
+    quick, raw = f._engine.shortest[0], x._data
     before = sys.getrefcount(raw), sys.getrefcount(x._ctx), sys.getrefcount(quick)
     for _ in range(1000):
         quick(x), quick(y)

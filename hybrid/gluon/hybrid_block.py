@@ -52,13 +52,6 @@ class HybridBlock(Block):
             if out is not None:
                 return out
         d = self.__dict__
-        if d["_quick_on"] and len(args) == 1 and not kwargs:
-            engine = d["_engine"]
-            quick = engine.quick
-            if quick is not None and engine.around.places and engine.around.same():
-                out = quick(args[0])
-                if out is not None:
-                    return out
         if SCOPE.traces or not args or isinstance(first_array(args), Symbol):
             self._told_shapes(*args, **kwargs)
             return super().__call__(*args, **kwargs)

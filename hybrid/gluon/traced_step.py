@@ -9,12 +9,14 @@ import numpy as np
 from .. import ir
 from ..errors import HybridError, user_location
 from ..ir import Node
+from ..optimizer import Optimizer
 from ..optimizer.step import Step, flat
 from ..passes.rewrite import applied
 from ..scope import tracing
 from ..symbol import Symbol
 from ..trace import untraced
 from ..traced_grad import gradient_of, inline
+from .per_device import VERSION
 
 
 class State:
@@ -36,6 +38,7 @@ def arrays_of(optimizer: Any, weight: Any, state: Any) -> list[Any]:
 
 class Update:
     """The part of a Trainer that a trace depends on, as a Block is one (see Hybridized._note_blocks)."""
+    counted = (VERSION,)
 
     def __init__(self, trainer: Any):
         self.trainer = trainer
@@ -49,7 +52,17 @@ class Update:
         return id(t), id(t._optimizer), t._optimizer.flags(), tuple([form(i) for i in range(len(t._params))]), tuple([p.grad_req for p in t._params])
 
     def _counters(self) -> None:
-        return None
+        """An optimizer's attributes are not counted: ``holds`` looks at them."""
+
+    def holds(self) -> Callable[[], bool]:
+        """A function that says whether ``_trace_version`` is what it is now, as long as ``counted`` are. """
+        t, o = self.trainer, self.trainer._optimizer
+        flags, plain, numbers = o.flags(), type(o).form is Optimizer.form, range(len(t._params))
+        forms = None if plain else [o.form(i) for i in numbers]
+
+        def same() -> bool:
+            return t._optimizer is o and len(t._params) == len(numbers) and o.flags() == flags and (plain or [o.form(i) for i in numbers] == forms)
+        return same
 
 
 def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:

@@ -101,7 +101,8 @@ def build(optimizer: Any, rows: Sequence[Row]) -> Program:
 def _apply(optimizer: Any, row: Row, leaves: Sequence[Node], s: Scalars) -> list[Node]:
     """New weight, states and float32 copy of one parameter, as they are stored."""
     held = leaves[2:-1] if row.master else leaves[2:]
-    w, g, *states = (ir.cast(x, row.compute) for x in (leaves[-1] if row.master else leaves[0], leaves[1], *held))
+    w, g = (ir.cast(x, row.compute) for x in (leaves[-1] if row.master else leaves[0], leaves[1]))
+    states = [ir.cast(_normal(x), row.compute) for x in held]
     name = type(optimizer).__name__
     try:
         new_w, new_states = optimizer.rule(w, g, states, s)
@@ -118,6 +119,15 @@ def _apply(optimizer: Any, row: Row, leaves: Sequence[Node], s: Scalars) -> list
         new_w, *new_states = (ir.map("where", ir.expand(touched, n.shape), n, x) if n.shape == g.shape else n for n, x in zip([new_w, *new_states], [w, *states]))
     out = [ir.cast(new_w, row.weight), *(ir.cast(n, leaf.dtype) for n, leaf in zip(new_states, held))]
     return [*out, ir.cast(new_w, leaves[-1].dtype)] if row.master else out
+
+
+def _normal(state: Node) -> Node:
+    """A state with 0 in the place of subnormal numbers. An average of gradients that are zero (of a unit that no ReLU lets through) shrinks to the smallest
+    subnormals, which times 0.9 are rounded to themselves, and stays there: processors take longer for each operation on it, at every step to come.
+    """
+    if state.dtype not in (dt.float32, dt.float64):
+        return state
+    return ir.map("where", ir.map("lt", ir.map("abs", state), float(np.finfo(state.dtype).tiny)), 0.0, state)
 
 
 def _rows_with_gradient(g: Node) -> Node:
