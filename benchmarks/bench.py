@@ -76,18 +76,24 @@ def measure(named: dict[str, peers.Timed], seconds: float) -> dict[str, float]:
 
 def least(work: Workload | Step) -> float:
     """Seconds the machine needs at least: products and memory of the network's eager graph."""
-    if isinstance(work, Step):
-        xs, times = [nd.zeros(work.shape)], 3          # the product of a layer, and two of its size for its gradients
-    else:
-        xs, times = [nd.array(x) for x in peers.data(work)], 1
+    xs = [nd.zeros(work.shape)] if isinstance(work, Step) else [nd.array(x) for x in peers.data(work)]
     net = peers.network(work)
     weights = sum(p.data().size for p in net.collect_params().values()) * 4
     traced = mx.hybridize(lambda *inputs: net(*inputs))
     out = traced(*xs)
     entry = list(traced._engine.entries.values())[-1]
-    total = sum(2.0 * n.size * contracted(n) for n in entry.exe.planned.source.order() if n.prim == "dot")
+    times = gradients(entry) if isinstance(work, Step) else {}
+    total = sum(2.0 * n.size * contracted(n) * times.get(n, 1) for n in entry.exe.planned.source.order() if n.prim == "dot")
     updates = weights if isinstance(work, Step) else 0
-    return ceiling.least_seconds(total * times, weights + sum(x.size for x in xs) * 4, out.size * 4 + updates)
+    return ceiling.least_seconds(total, weights + sum(x.size for x in xs) * 4, out.size * 4 + updates)
+
+
+def gradients(entry: Any) -> dict[Any, int]:
+    """How many products of its size each product of a network takes in training: itself, and one for each factor that depends on a parameter."""
+    depends: dict[Any, bool] = {}
+    for n in entry.exe.planned.source.order():
+        depends[n] = n.attrs["slot"] >= entry.arguments if n.prim == "input" else any(depends[a] for a in n.args)
+    return {n: 1 + sum(depends[a] for a in n.args) for n in depends if n.prim == "dot"}
 
 
 def contracted(dot: Any) -> int:
