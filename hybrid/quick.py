@@ -20,7 +20,8 @@ KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
 NO_WAY: list[Any] = [None]             # of what cannot be called the shortest way
 
 
-def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any, around: Surroundings, step: Any = None) -> Callable[..., Any] | None:
+def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any, around: Surroundings,
+               step: Any = None) -> Callable[..., Any] | None:
     """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one. structure: of its results (tree.py).
     around: variables that must be what they are. step: what else a call of a training step does (step_call.py).
     """

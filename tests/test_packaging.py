@@ -21,7 +21,7 @@ LAYERS = [
     ["array"],
     ["dispatch"],
     ["autograd", "control_flow", "operator", "dynamic", "functions", "contents", "surroundings",
-     "quick", "entry", "outside_draws", "first_sight", "trace", "traced_grad", "traced_function", "host_function", "history", "nd_draws"],
+     "quick", "entry", "step_call", "outside_draws", "first_sight", "trace", "traced_grad", "traced_function", "host_function", "history", "nd_draws"],
     ["traced_indexing", "copies"],
     ["methods", "nd_updates", "engine", "features", "libinfo", "log", "executor", "hybridize", "initializer"],
     ["random_functions"],
