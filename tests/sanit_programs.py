@@ -171,11 +171,14 @@ def updates(n: int) -> Case:
 
 def products(n: int) -> Case:
     """Products of matrices in other types, batches of them, and their gradients with costly epilogues."""
-    def outputs(a: Node, b: Node, h: Node, g: Node, x: Node, y: Node, i: Node) -> list[Node]:
-        return [ir.dot(a, b, ((1,), (0,))), ir.dot(h, g, ((1,), (1,))), ir.dot(ir.map("tanh", x), y, ((2,), (1,)), ((0,), (0,))) + 1,
+    def outputs(a: Node, b: Node, h: Node, g: Node, x: Node, y: Node, i: Node, p: Node, q: Node) -> list[Node]:
+        small = ir.dot(ir.cast(p, "int32"), ir.cast(q, "int32"), ((1,), (0,)))
+        return [ir.cast(small, "float32") * 0.25, ir.dot(p, q, ((1,), (0,))), ir.dot(a, b, ((1,), (0,))),
+                ir.dot(h, g, ((1,), (1,))), ir.dot(ir.map("tanh", x), y, ((2,), (1,)), ((0,), (0,))) + 1,
                 ir.map("sigmoid", ir.dot(x, x, ((1,), (1,)), ((0,), (0,)))), ir.dot(i, i, ((0,), (0,))), ir.dot(ir.slice(a, (0, 0), (1, n), (1, 1)), b, ((1,), (0,)))]
     return program(outputs, random(9, n).astype("float64"), random(n, n).astype("float64"), random(7, n).astype("float16"), random(5, n).astype("float16"),
-                   random(3, 11, n), random(3, n, 13), np.random.default_rng(n).integers(-9, 9, (4, n)).astype("int32"))
+                   random(3, 11, n), random(3, n, 13), np.random.default_rng(n).integers(-9, 9, (4, n)).astype("int32"),
+                   *(np.random.default_rng(n).integers(-128, 127, s).astype("int8") for s in ((7, n), (n, 11))))
 
 
 SIZED: dict[str, Callable[[int], Case]] = {

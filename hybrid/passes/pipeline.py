@@ -11,6 +11,7 @@ from .adjoint import plane_by_plane
 from .attention_gradient import in_blocks
 from .fold import fold
 from .fuse import fuse
+from .integers import in_floats
 from .layout import Blocking, Layout, layout
 from .loop_layout import loop_layout
 from .loop_products import loop_products
@@ -47,7 +48,7 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
-        current = current.with_roots(rewrite(in_blocks(current.roots), {"dot": (plane_by_plane,)}))
+        current = current.with_roots(rewrite(in_blocks(current.roots), {"dot": (plane_by_plane, in_floats)}))
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)
