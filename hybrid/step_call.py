@@ -51,6 +51,6 @@ def _noted(entry: Entry) -> Callable[[], None]:
     group, were_written = entry.group, entry.were_written
 
     def noted() -> None:
-        group.list()
+        group.enlist()
         were_written()
     return noted

@@ -284,7 +284,7 @@ class Hybridized:
         counters = self._counters()
         if counters is not None and args and entry.bind() is not None:
             holds = [b.holds() for b in self._used if hasattr(b, "holds")]
-            step = step_call(entry, args, holds) if entry.is_step and None not in holds else None
+            step = step_call(entry, args, holds) if entry.is_step else None
             if step is None and (entry.is_step or holds):
                 return
             self.shortest[0] = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, self.around, step)

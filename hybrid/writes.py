@@ -33,9 +33,9 @@ class Group(Extents):
         """Note that all of it was written just now."""
         CLOCK[0] += 1
         self.state[0] = CLOCK[0]
-        self.list()
+        self.enlist()
 
-    def list(self) -> None:
+    def enlist(self) -> None:
         """See to it that ``since`` asks this group."""
         if self.state[1]:
             return

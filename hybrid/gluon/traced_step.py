@@ -55,7 +55,7 @@ class Update:
         """An optimizer's attributes are not counted: ``holds`` looks at them."""
 
     def holds(self) -> Callable[[], bool]:
-        """A function that says whether ``_trace_version`` is what it is now, as long as ``counted`` are. """
+        """A function that says whether ``_trace_version`` is what it is now, as long as ``counted`` are."""
         t, o = self.trainer, self.trainer._optimizer
         flags, plain, numbers = o.flags(), type(o).form is Optimizer.form, range(len(t._params))
         forms = None if plain else [o.form(i) for i in numbers]
