@@ -49,6 +49,7 @@ class Entry:
                         and self.lasting and not any(slot < self.arguments for slot, _ in program.updates) and set(program.outputs).isdisjoint(program.inputs))
         self.single = self.whole and structure == LEAF
         self.prepared = False                           # whether ``before`` was done for the next call already
+        self.missed = 0                                 # calls that no shortest way took
         self.bound: Any = None
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         self.changes = 0

@@ -70,8 +70,8 @@ class HybridFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         quick = self._shortest[0]
-        if quick is not None and not kwargs:
-            out = quick(*args)
+        if quick is not None:
+            out = quick(*args, **kwargs) if kwargs else quick(*args)
             if out is not None:
                 return out
         return self._engine(*args, **kwargs) if self._active else self._fn(*args, **kwargs)

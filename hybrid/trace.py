@@ -14,7 +14,7 @@ from .dispatch import common_context
 from .entry import Entry
 from .errors import DeferredInitializationError, DeviceError, TraceError, user_location
 from .first_sight import Sightings, eagerly
-from .quick import make_quick
+from .quick import Ways, form_of, make_quick
 from .ir import Program
 from .ops.registry import find
 from .scope import CASTS_VERSION, SCOPE
@@ -183,10 +183,10 @@ class Hybridized:
         self.cache_misses: list[str] = []
         self._sightings = Sightings()
         self._lock = forking.LongLock()
-        self._missed = 0                                 # calls that the shortest way did not take
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
-        self.shortest: list[Callable[..., Any] | None] = [None]      # a call that sees by itself whether anything has changed (quick.py)
+        self._ways = Ways()
+        self.shortest = self._ways.call                  # a call that sees by itself whether anything has changed
 
     def version(self) -> Any:
         """A value that differs when something that the traces depend on has changed."""
@@ -220,16 +220,15 @@ class Hybridized:
     # ---- calls
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         quick = self.shortest[0]
-        if quick is not None and not kwargs:
-            out = quick(*args)
+        if quick is not None:
+            out = quick(*args, **kwargs)
             if out is not None:
                 return out
         last = self._last
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
             entry, version, train, np_array = last
             if entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array and self.version() == version:
-                if quick is not None and (entry.whole or entry.is_step):
-                    self._renew_quick(entry, args)
+                self._lay_way(entry, args, None)
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx, entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
         return self._slow(args, kwargs)
@@ -255,10 +254,11 @@ class Hybridized:
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
         else:
             self._sightings.again(signature)
-        if not SCOPE.recording and repeats is None and self._plain(args, kwargs, held):
-            self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
-            if entry.whole or entry.is_step:
-                self._make_quick(entry, args)
+        form = form_of(structure) if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves) else False
+        if not SCOPE.recording and repeats is None and form is not False:
+            if form is None:
+                self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
+            self._lay_way(entry, arrays, form)
         out = entry.run(every, lambda: self.fn(*args, **kwargs))
         if new and entry.recorded and config.debug_level():
             debug.compiled(self.name, entry.report())
@@ -271,26 +271,26 @@ class Hybridized:
             args, kwargs = unflatten(structure, iter(arrays))
             return self.fn(*args, **kwargs)
 
-    def _renew_quick(self, entry: Entry, args: Any) -> None:
-        """The shortest way ended (another block was made, a parameter replaced) though the program is still right: lay it again, if it is asked for often."""
-        self._missed += 1
-        if self._missed >= RENEW:
-            self._missed = 0
-            self._make_quick(entry, args)
+    def _lay_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> None:
+        """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was made, a parameter replaced) though the program
+        is still right, if it is asked for often.
+        """
+        if entry.whole or entry.is_step:
+            if entry.missed % RENEW == 0:
+                self._ways.add(entry, None)
+                self._ways.add(entry, self._new_way(entry, arguments, form))
+            entry.missed += 1
 
-    def _make_quick(self, entry: Entry, args: Any) -> None:
-        """Lay the shortest way for the next call, if the owner has counters that say when it ends."""
-        self.shortest[0] = None
+    def _new_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> Callable[..., Any] | None:
+        """Such a way, if the owner has counters that say when it ends."""
         counters = self._counters()
-        if counters is not None and args and entry.bind() is not None:
-            holds = [b.holds() for b in self._used if hasattr(b, "holds")]
-            step = step_call(entry, args, holds) if entry.is_step else None
-            if step is None and (entry.is_step or holds):
-                return
-            self.shortest[0] = make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, self.around, step)
-
-    def _plain(self, args: Any, kwargs: Any, held: Any) -> bool:
-        return not kwargs and self.state is None and not held and all(isinstance(a, NDArray) for a in args)
+        if counters is None or not arguments or entry.bind() is None:
+            return None
+        holds = [b.holds() for b in self._used if hasattr(b, "holds")]
+        step = step_call(entry, arguments, holds) if entry.is_step else None
+        if step is None and (entry.is_step or holds):
+            return None
+        return make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, self.around, form, step)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
         try:
@@ -393,7 +393,7 @@ class Hybridized:
     def clear(self) -> None:
         """Forget every compiled program."""
         self.entries.clear()
-        self.shortest[0] = None
+        self._ways.clear()
         self._last = None
 
     def report(self) -> Any:

@@ -163,3 +163,97 @@ def test_nothing_is_left_behind() -> None:
     for _ in range(1000):
         quick(x), quick(y)
     assert (sys.getrefcount(raw), sys.getrefcount(x._ctx), sys.getrefcount(quick)) == before
+
+
+def shape_of(*args: Any, **kwargs: Any) -> Any:
+    """What came, as text: arrays by shape."""
+    def said(x: Any) -> Any:
+        if hasattr(x, "shape"):
+            return x.shape
+        return {k: said(v) for k, v in x.items()} if isinstance(x, dict) else type(x)(map(said, x)) if isinstance(x, (list, tuple)) else repr(x)
+    return repr((said(args), said(kwargs)))
+
+
+def arrays_in(value: Any) -> list[Any]:
+    if hasattr(value, "shape"):
+        return [value]
+    return [a for v in (value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else []) for a in arrays_in(v)]
+
+
+A, B, C, D = nd.array([[1.0, 2.0]]), nd.array([[3.0, 5.0]]), nd.array([[7.0, 11.0], [13.0, 17.0]]), nd.array([19.0])
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "by name": lambda f: f(A, other=B), "names in another order": lambda f: f(second=A, other=B), "all by name": lambda f: f(first=A), "none": lambda f: f(A, None, B),
+    "a list": lambda f: f([A, B]), "lists in lists": lambda f: f(A, [B, [C, D]]), "a tuple": lambda f: f((A, B), C), "a dict": lambda f: f({"a": A, "b": [B, 2]}),
+    "a number": lambda f: f(A, 3), "a float": lambda f: f(A, 3.0), "a bool": lambda f: f(A, True), "one": lambda f: f(A, 1), "text": lambda f: f(A, "same", pad="valid"),
+    "empty": lambda f: f(A, [], ()), "two by name": lambda f: f(A, x=B, y=C),
+}
+
+
+def told(fn: Callable[..., Any]) -> Any:
+    """A compiled function whose result tells every array in its arguments and everything else apart."""
+    def f(*args: Any, **kwargs: Any) -> Any:
+        total = nd.zeros((1,)) + sum(map(ord, fn(*args, **kwargs)))
+        for k, a in enumerate(arrays_in([*args, *kwargs.values()])):
+            total = total + (k + 1) * a.sum()
+        return total
+    return f
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_arguments_of_any_form(form: str) -> None:
+    plain, f = told(shape_of), mx.hybridize(told(shape_of))
+    for _ in range(3):
+        np.testing.assert_array_equal(FORMS[form](f).asnumpy(), FORMS[form](plain).asnumpy())
+    assert FORMS[form](f._engine.shortest[0]) is not None
+    taken = [other for other in FORMS if other != form and FORMS[other](f._engine.shortest[0]) is not None]
+    assert taken == []                                       # 1, 1.0 and True are told apart, names and kinds too
+
+
+def test_several_forms_in_turn() -> None:
+    plain, f = told(shape_of), mx.hybridize(told(shape_of))
+    for _ in range(2):
+        for form in FORMS:
+            np.testing.assert_array_equal(FORMS[form](f).asnumpy(), FORMS[form](plain).asnumpy())
+    four = list(FORMS)[-4:]
+    for _ in range(2 * trace.RENEW):
+        for form in four:
+            np.testing.assert_array_equal(FORMS[form](f).asnumpy(), FORMS[form](plain).asnumpy())
+    assert all(FORMS[form](f._engine.shortest[0]) is not None for form in four)      # the function keeps some ways at once
+
+
+def test_a_list_that_changes_between_calls() -> None:
+    f, xs = mx.hybridize(lambda xs: xs[0] * 2 + xs[-1]), [A, B]
+    for _ in range(3):
+        np.testing.assert_array_equal(f(xs).asnumpy(), A.asnumpy() * 2 + B.asnumpy())
+    xs[1] = A
+    np.testing.assert_array_equal(f(xs).asnumpy(), A.asnumpy() * 3)
+    xs.append(B)
+    np.testing.assert_array_equal(f(xs).asnumpy(), A.asnumpy() * 2 + B.asnumpy())
+    xs[0] = C
+    np.testing.assert_array_equal(f(xs).asnumpy(), C.asnumpy() * 2 + B.asnumpy())
+    quick, before = f._engine.shortest[0], [sys.getrefcount(a) for a in (A, B, C, A._data, C._data)]
+    for _ in range(1000):
+        quick([A, B]), quick([A, A, 3]), quick(A, xs=B)
+    assert [sys.getrefcount(a) for a in (A, B, C, A._data, C._data)] == before
+
+
+def test_blocks_with_options() -> None:
+    class Masked(mx.gluon.HybridBlock):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dense = nn.Dense(2, in_units=2)
+
+        def hybrid_forward(self, F: Any, x: Any, mask: Any = None, scale: float = 2.0) -> Any:  # noqa: N803
+            x = self.dense(x) * scale
+            return x if mask is None else F.broadcast_mul(x, mask)
+    net = Masked()
+    net.initialize()
+    calls: list[Callable[[], Any]] = [lambda: net(C), lambda: net(C, A), lambda: net(C, mask=A), lambda: net(C, A, 3.0), lambda: net(C, None), lambda: net(C, scale=4.0, mask=B)]
+    want = [call().asnumpy() for call in calls]
+    net.hybridize()
+    for _ in range(40):
+        for call, y in zip(calls, want):
+            np.testing.assert_allclose(call().asnumpy(), y, rtol=1e-6)
+    net.dense.weight.set_data(net.dense.weight.data() * 2)
+    for call, y in zip(calls, want):
+        np.testing.assert_allclose(call().asnumpy(), 2 * y, rtol=1e-6)

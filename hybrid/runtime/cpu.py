@@ -227,10 +227,10 @@ class Bound:
         return table, arena
 
     def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0, places: tuple[Any, ...] = (),
-                 step: Any = None) -> Any:
+                 form: Any = None, step: Any = None) -> Any:
         """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none. kind: whether it gives
         one array (0), a tuple of them (1) or a list (2). It may write fixed inputs alone. places: variables that must be what they are
-        (hybrid/surroundings.py). step: what it does beside that (hybrid/step_call.py).
+        (hybrid/surroundings.py). form: of the arguments (hybrid/tree.py), None for arrays by position. step: what it does beside that (hybrid/step_call.py).
         """
         program = self.program
         own = program.recipe.own_results()
@@ -245,7 +245,7 @@ class Bound:
         outputs = tuple((slot, *spec) for (slot, _), spec in zip(program._results, own))
         allocate = tuple(functools.partial(buffers.empty, *spec) if buffers.pooled(*spec) else None for spec in own)
         found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
-                     outputs, tuple(self._kept), ctx, scope, bool(train), counters, places, allocate, kind, step)
+                     outputs, tuple(self._kept), ctx, scope, bool(train), counters, places, form, allocate, kind, step)
         self._once = True
         self._tables.clear()
         return None if self.changed() else found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import importlib.machinery
 import importlib.util
+import re
 import sys
 import threading
 from pathlib import Path
@@ -42,13 +43,18 @@ def _headers() -> Path:
         return Path(sysconfig.get_paths()["include"])            # loads more
 
 
+def _text() -> str:
+    """launcher.c with its parts in it: it is compiled elsewhere."""
+    return re.sub(r'^#include "(\w+\.h)"$', lambda m: kernel_text("c", m[1]), kernel_text("c", "launcher.c"), flags=re.MULTILINE)
+
+
 def _compiled() -> Path | None:
     headers = _headers()
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
         return None
     include = (f"-I{headers}", f"-I{np.get_include()}")
     try:
-        return toolchain.build(kernel_text("c", "launcher.c"), include, f"{sys.version} {np.__version__}")[0]
+        return toolchain.build(_text(), include, f"{sys.version} {np.__version__}")[0]
     except (CompileError, OSError):
         return None
 
@@ -91,5 +97,5 @@ def coming() -> bool:
     return bool(_coming) and _coming[0].is_alive()
 
 
-def later(*_: Any) -> None:
+def later(*_: Any, **__: Any) -> None:
     """Takes the launcher's place while that is built: it takes no call, and after some of them the shortest way is laid again (hybrid/trace.py)."""

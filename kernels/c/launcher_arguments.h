@@ -1,0 +1,102 @@
+/* The arrays among a call's arguments: by position alone, or of any form that hybrid/tree.py describes. */
+typedef struct { const Launcher *self; void **table; PyObject **given; int n; } Taken;
+
+static int take(Taken *t, PyObject *x) {
+  if (t->n == t->self->inputs) return 0;
+  const Spec *spec = &t->self->input[t->n];
+  PyArrayObject *a = array_of(t->self, spec, x);
+  if (!a || (t->self->step && overlaps(t->self->step, a))) return 0;
+  t->table[spec->slot] = PyArray_DATA(a);
+  t->given[t->n++] = Py_NewRef((PyObject *)a);
+  return 1;
+}
+
+static int is_plain(PyTypeObject *type) {
+  return type == &PyUnicode_Type || type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type || type == &PyBytes_Type;
+}
+
+static int take_form(Taken *t, PyObject *form, PyObject *x);
+
+static int take_items(Taken *t, PyObject *forms, PyObject *const *items, Py_ssize_t n) {
+  if (PyTuple_GET_SIZE(forms) != n) return 0;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    PyObject *x = Py_NewRef(items[i]);         /* a list may lose it meanwhile */
+    int fits = take_form(t, PyTuple_GET_ITEM(forms, i), x);
+    Py_DECREF(x);
+    if (!fits) return 0;
+  }
+  return 1;
+}
+
+static int take_dict(Taken *t, PyObject *forms, PyObject *dict) {
+  if (PyTuple_GET_SIZE(forms) != PyDict_GET_SIZE(dict)) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(forms); i++) {
+    PyObject *pair = PyTuple_GET_ITEM(forms, i), *x = PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(pair, 0));
+    Py_XINCREF(x);
+    int fits = x && take_form(t, PyTuple_GET_ITEM(pair, 1), x);
+    Py_XDECREF(x);
+    if (!fits) return 0;
+  }
+  return 1;
+}
+
+/* Whether an argument has a form; its arrays are taken in order. */
+static int take_form(Taken *t, PyObject *form, PyObject *x) {
+  if (PyUnicode_Check(form)) return take(t, x);
+  PyObject *kind = PyTuple_GET_ITEM(form, 0), *rest = PyTuple_GET_ITEM(form, 1);
+  if (kind == str_value) {
+    PyObject *value = PyTuple_GET_ITEM(form, 2);
+    return (PyObject *)Py_TYPE(x) == rest && (x == value || (is_plain(Py_TYPE(x)) && PyObject_RichCompareBool(x, value, Py_EQ) == 1));
+  }
+  if (kind == str_list) return PyList_CheckExact(x) && take_items(t, rest, ((PyListObject *)x)->ob_item, PyList_GET_SIZE(x));
+  if (kind == str_tuple) return PyTuple_CheckExact(x) && take_items(t, rest, ((PyTupleObject *)x)->ob_item, PyTuple_GET_SIZE(x));
+  return kind == str_dict_of && PyDict_CheckExact(x) && take_dict(t, rest, x);
+}
+
+static PyObject *named(PyObject *name, PyObject *names, PyObject *const *values) {
+  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++) {
+    PyObject *other = PyTuple_GET_ITEM(names, i);
+    if (other == name || PyUnicode_Compare(other, name) == 0) return values[i];
+  }
+  return NULL;
+}
+
+static int take_all(Taken *t, PyObject *const *args, Py_ssize_t n, PyObject *names) {
+  PyObject *form = t->self->form;
+  if (!form) {
+    if (names || n != t->self->inputs) return 0;
+    while (t->n < n) if (!take(t, args[t->n])) return 0;
+    return 1;
+  }
+  PyObject *by_position = PyTuple_GET_ITEM(form, 0), *by_name = PyTuple_GET_ITEM(form, 1);
+  if (PyTuple_GET_SIZE(by_name) != (names ? PyTuple_GET_SIZE(names) : 0) || !take_items(t, by_position, args, n)) return 0;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(by_name); i++) {
+    PyObject *pair = PyTuple_GET_ITEM(by_name, i), *x = named(PyTuple_GET_ITEM(pair, 0), names, args + n);
+    if (!x || !take_form(t, PyTuple_GET_ITEM(pair, 1), x)) return 0;
+  }
+  return t->n == t->self->inputs;
+}
+
+/* (forms of positional arguments, pairs of name and form): what take_form reads is there. */
+static int check_one(PyObject *form) {
+  if (PyUnicode_Check(form)) return 0;
+  PyObject *kind = PyTuple_Check(form) && PyTuple_GET_SIZE(form) > 1 ? PyTuple_GET_ITEM(form, 0) : NULL, *rest = kind ? PyTuple_GET_ITEM(form, 1) : NULL;
+  if (kind == str_value && PyTuple_GET_SIZE(form) == 3) return 0;
+  int wrong = !rest || !PyTuple_Check(rest) || (kind != str_list && kind != str_tuple && kind != str_dict_of);
+  for (Py_ssize_t i = 0; !wrong && i < PyTuple_GET_SIZE(rest); i++) {
+    PyObject *item = PyTuple_GET_ITEM(rest, i);
+    if (kind != str_dict_of) wrong = check_one(item);
+    else wrong = !PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2 || check_one(PyTuple_GET_ITEM(item, 1));
+  }
+  return wrong;
+}
+
+static int check_form(PyObject *form) {
+  if (!form) return 0;
+  PyObject *both = PyTuple_Check(form) && PyTuple_GET_SIZE(form) == 2 ? form : NULL;
+  PyObject *first = both ? Py_BuildValue("(OO)", str_tuple, PyTuple_GET_ITEM(form, 0)) : NULL, *second = both ? Py_BuildValue("(OO)", str_dict_of, PyTuple_GET_ITEM(form, 1)) : NULL;
+  int wrong = !first || !second || check_one(first) || check_one(second);
+  Py_XDECREF(first); Py_XDECREF(second);
+  if (wrong && !PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a form of arguments that is none");
+  return wrong;
+}

@@ -1,0 +1,142 @@
+/* What a launcher (launcher.c) is, whether everything is as it was when it was made, and its results. */
+typedef void (*Net)(void **);
+typedef struct { int slot, ndim; npy_intp dims[32]; PyArray_Descr *descr; } Spec;
+enum { MAX_COUNTERS = 4, MAX_ARENAS = 16, MAX_OUTPUTS = 64 };
+enum { ONE, TUPLE, LIST };                     /* what the results come in */
+
+/* What belongs to a call of a training step beside its program (hybrid/step_call.py). */
+typedef struct { PyObject *slot, *fresh, *lost; } Gradient;
+typedef struct {
+  PyObject *all;                               /* the tuple that it was read from: keeps every object here */
+  PyObject *prepare;                           /* counts the update and fills in its numbers; false: the careful way, and nothing was done */
+  PyObject *noted;                             /* called where more is to be done about what was written */
+  PyObject *tokens, *clock, *group;            /* as in hybrid/watch.py and hybrid/writes.py: [token, ...], [time], [time of the last write, whether it is listed] */
+  PyObject *updated;                           /* a tuple of the arrays that the program writes */
+  Py_ssize_t at_fresh, at_lost;
+  int stretches, gradients;
+  uintptr_t *start, *stop;                     /* of the memory that it writes, in order */
+  Gradient *gradient;
+} Step;
+
+typedef struct {
+  PyObject_HEAD
+  vectorcallfunc call;
+  Net net;
+  PyTypeObject *cls;                           /* NDArray, or a class of the same layout */
+  PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to; allocate: a tuple of what makes each result, or None */
+  PyObject *places;                            /* a tuple of (cell or dict, name or None, value) */
+  PyObject *form;                              /* of positional and keyword arguments, as hybrid/tree.py describes it; NULL: arrays by position */
+  Py_ssize_t at_data, at_ctx, at_ag, at_version;
+  int inputs, outputs, kind, slots, arena_slot, training, counters, arenas;
+  size_t arena_bytes;
+  Spec *input, *output;
+  void **table;                                /* fixed pointers; the others are filled in at each call */
+  void *arena[MAX_ARENAS];                     /* free ones: one call holds one */
+  PyObject *counter[MAX_COUNTERS], *seen[MAX_COUNTERS];
+  Step *step;                                  /* or NULL */
+  int refuses;                                 /* every call */
+} Launcher;
+
+static PyObject *str_dict, *str_recording, *str_training, *str_traces, *zero, *str_value, *str_list, *str_tuple, *str_dict_of;
+
+#define AT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
+
+static int counters_hold(const Launcher *self) {
+  for (int i = 0; i < self->counters; i++) {
+    PyObject *list = self->counter[i], *now = PyList_GET_SIZE(list) ? PyList_GET_ITEM(list, 0) : NULL;
+    if (now != self->seen[i] && (!now || PyObject_RichCompareBool(now, self->seen[i], Py_EQ) != 1)) return 0;
+  }
+  return 1;
+}
+
+/* Whether the variables outside of the compiled function that it read are what they were: cells, or names in a module's dict (hybrid/surroundings.py). */
+static int places_hold(const Launcher *self) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->places); i++) {
+    PyObject *place = PyTuple_GET_ITEM(self->places, i), *where = PyTuple_GET_ITEM(place, 0), *name = PyTuple_GET_ITEM(place, 1);
+    PyObject *now = PyCell_Check(where) ? PyCell_GET(where) : PyDict_GetItemWithError(where, name);
+    if ((now ? now : Py_None) != PyTuple_GET_ITEM(place, 2)) return 0;
+  }
+  return 1;
+}
+
+/* The thread's own attributes of the scope (borrowed): looked up once while the same thread calls. A thread's number is never given again. */
+static PyObject *flags_of(PyObject *scope) {
+  static struct { uint64_t thread; PyObject *scope, *flags; } last;
+  uint64_t thread = PyThreadState_GetID(PyThreadState_Get());
+  if (last.flags && last.thread == thread && last.scope == scope) return last.flags;
+  PyObject *flags = PyObject_GetAttr(scope, str_dict), *old = last.flags;
+  if (!flags) return NULL;
+  last.thread = thread, last.scope = scope, last.flags = flags;
+  Py_XDECREF(old);
+  return flags;
+}
+
+/* Thread-local flags: 1 when they are as at compile time, 0 when not, -1 with an error. */
+static int scope_holds(const Launcher *self) {
+  PyObject *d = flags_of(self->scope);
+  if (!d) return -1;
+  PyObject *recording = PyDict_GetItemWithError(d, str_recording), *training = PyDict_GetItemWithError(d, str_training);
+  PyObject *traces = PyDict_GetItemWithError(d, str_traces);
+  return recording == Py_False && training == (self->training ? Py_True : Py_False) && traces && PyList_CheckExact(traces) && PyList_GET_SIZE(traces) == 0;
+}
+
+/* The array of an argument, or NULL when the program was not compiled for it. */
+static PyArrayObject *array_of(const Launcher *self, const Spec *spec, PyObject *a) {
+  if (Py_TYPE(a) != self->cls) return NULL;
+  PyObject *ctx = AT(a, self->at_ctx), *raw = AT(a, self->at_data);
+  if (!ctx || !raw || !PyArray_CheckExact(raw)) return NULL;
+  if (ctx != self->ctx && PyObject_RichCompareBool(ctx, self->ctx, Py_EQ) != 1) return NULL;
+  PyArrayObject *x = (PyArrayObject *)raw;
+  if (PyArray_NDIM(x) != spec->ndim || (PyArray_DESCR(x) != spec->descr && !PyArray_EquivTypes(PyArray_DESCR(x), spec->descr))) return NULL;
+  if (!PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISALIGNED(x)) return NULL;
+  const npy_intp *dims = PyArray_DIMS(x);
+  for (int i = 0; i < spec->ndim; i++) if (dims[i] != spec->dims[i]) return NULL;
+  return x;
+}
+
+static PyObject *wrap(const Launcher *self, PyObject *raw) {
+  PyObject *out = self->cls->tp_alloc(self->cls, 0);
+  if (!out) { Py_DECREF(raw); return NULL; }
+  AT(out, self->at_data) = raw;
+  AT(out, self->at_ctx) = Py_NewRef(self->ctx);
+  AT(out, self->at_ag) = Py_NewRef(Py_None);
+  AT(out, self->at_version) = Py_NewRef(zero);
+  return out;
+}
+
+static PyObject *no(void) { if (PyErr_Occurred()) PyErr_Clear(); Py_RETURN_NONE; }
+
+static void drop(PyObject **raw, int n) { while (n--) Py_DECREF(raw[n]); }
+
+/* Arrays for the results; making them may run other threads. */
+static int allocate(const Launcher *self, PyObject **raw) {
+  for (int i = 0; i < self->outputs; i++) {
+    const Spec *spec = &self->output[i];
+    PyObject *make = PyTuple_GET_ITEM(self->allocate, i);
+    if (make != Py_None) raw[i] = PyObject_CallNoArgs(make);
+    else Py_INCREF(spec->descr), raw[i] = PyArray_NewFromDescr(&PyArray_Type, spec->descr, spec->ndim, spec->dims, NULL, NULL, 0, NULL);
+    if (!raw[i]) { drop(raw, i); return 0; }
+  }
+  return 1;
+}
+
+static PyObject *wrapped(const Launcher *self, PyObject **raw) {
+  if (self->kind == ONE) return wrap(self, raw[0]);
+  PyObject *out = self->kind == TUPLE ? PyTuple_New(self->outputs) : PyList_New(self->outputs);
+  if (!out) { drop(raw, self->outputs); return NULL; }
+  for (int i = 0; i < self->outputs; i++) {
+    PyObject *x = wrap(self, raw[i]);
+    if (!x) { drop(raw + i + 1, self->outputs - i - 1); Py_DECREF(out); return NULL; }
+    if (self->kind == TUPLE) PyTuple_SET_ITEM(out, i, x); else PyList_SET_ITEM(out, i, x);
+  }
+  return out;
+}
+
+static Py_ssize_t offset_of(PyTypeObject *cls, const char *name) {
+  PyObject *d = PyObject_GetAttrString((PyObject *)cls, name);
+  if (!d) return -1;
+  Py_ssize_t at = Py_IS_TYPE(d, &PyMemberDescr_Type) ? ((PyMemberDescrObject *)d)->d_member->offset : -1;
+  Py_DECREF(d);
+  if (at < 0) PyErr_Format(PyExc_TypeError, "%s.%s is not a slot", cls->tp_name, name);
+  return at;
+}
