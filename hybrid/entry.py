@@ -18,7 +18,7 @@ from .tree import LEAF, unflatten
 from .watch import TOKENS, written_among
 from .writes import Group
 
-CHANGES = 3                                              # of packed parameters, until matrices of single rows are read as they are
+CHANGES, SELDOM = 3, 32                                  # so often packed parameters change before so many calls, until matrices are read as they are
 
 
 class Entry:
@@ -224,25 +224,28 @@ class Entry:
     def _bind(self) -> Any:
         now, moves = REBINDS[0], MOVES[0]
         old = self.bound
-        if old is not None and old.changed():
-            self.changes += 1
-            if self.changes == CHANGES and self._plain_rows():
+        changed = old is not None and old.changed()
+        if changed:
+            self.changes = self.changes + 1 if old.uses() < SELDOM else 0
+            if self.changes == CHANGES and self._plain_matrices():
                 old = None
         fixed = range(self.arguments, self.arguments + len(self.captured))
         bound = self.exe.bind(fixed, self.fixed(), old)
         if bound is None:
             return None
+        if old is not None and not changed:
+            bound.calls = old.uses()
         self.bound, self.seen = bound, now + MOVES[0] - moves       # in this order: another thread may look between
         return bound
 
-    def _plain_rows(self) -> bool:
-        """Parameters change again and again between the calls (an agent that acts and learns by turns): what single rows are multiplied with is not packed any more.
-        Whether there was such a matrix.
+    def _plain_matrices(self) -> bool:
+        """Parameters change again and again after a few calls (an agent that acts and learns by turns): packing the matrices of dense layers costs more than it
+        saves, and they are not packed any more. Whether there was such a matrix.
         """
         with forking.IMPORTS:
-            from .passes.layout import of_single_rows    # noqa: PLC0415
+            from .passes.layout import of_products    # noqa: PLC0415
         lasting = self.program.memo["lasting"]
-        fewer = lasting - of_single_rows(self.program)
+        fewer = lasting - of_products(self.program)
         if fewer != lasting:
             program = Program(self.program.inputs, self.program.outputs, self.program.updates)
             program.memo["lasting"] = fewer

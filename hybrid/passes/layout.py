@@ -387,11 +387,11 @@ def _rows(n: Node) -> int | None:
     return n.size // max(w.shape[1 - summed[0]], 1) if w.ndim == 2 and kept == (x.ndim - 1,) else None
 
 
-def of_single_rows(program: Program) -> frozenset[int]:
-    """Slots of the matrices that single rows are multiplied with: packing them again and again costs more than it saves."""
+def of_products(program: Program) -> frozenset[int]:
+    """Slots of the matrices that rows are multiplied with (dense layers)."""
     found = set()
     for n in program.order():
-        if _rows(n) == 1:
+        if _rows(n) is not None:
             w = n.args[1]
             while w.prim in ("permute", "reshape"):
                 w = w.args[0]

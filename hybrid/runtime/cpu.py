@@ -217,6 +217,8 @@ class Bound:
         self._tables: list[Any] = []
         self._once = False                                       # the next call is the last that goes this way: a launcher with an arena of its own is there
         self._launched: Any = launcher.later                     # the launcher of ``launched``
+        self._launchers: list[Any] = []                          # all that were made
+        self.calls = 0                                           # that went another way
 
     def _table(self) -> tuple[Any, Any]:
         arena = aligned_bytes(self.program._arena_bytes)
@@ -248,6 +250,7 @@ class Bound:
                      outputs, tuple(self._kept), ctx, scope, bool(train), counters, places, form, allocate, kind, step)
         self._once = True
         self._tables.clear()
+        self._launchers.append(found)
         return None if self.changed() else found
 
     def launched(self, cls: type, ctx: Any, scope: Any, kind: int, arguments: Sequence[Any]) -> Any:
@@ -256,6 +259,10 @@ class Bound:
             self._launched = self.launcher(cls, ctx, scope, scope.training, (), kind)
         found = self._launched
         return found(*arguments) if found is not None else None
+
+    def uses(self) -> int:
+        """How often it was called."""
+        return self.calls + sum(found.calls for found in self._launchers)
 
     def changed(self) -> bool:
         """Whether values that were prepared are of parameters as they were before a change."""
@@ -268,6 +275,7 @@ class Bound:
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray] | None:
         """Outputs; None when an array does not fit (shape, dtype, layout) and the careful way must be taken."""
         tables = self._tables
+        self.calls += 1
         try:
             entry = tables.pop()
         except IndexError:

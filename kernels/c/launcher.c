@@ -45,6 +45,7 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, 
   else if (go == 1) {
     for (int i = 0; i < self->outputs; i++) table[self->output[i].slot] = PyArray_DATA((PyArrayObject *)raw[i]);
     go = run(self, table);
+    self->calls += go == 1;
     if (go == 1) out = wrapped(self, raw); else drop(raw, self->outputs);
   }
   drop(given, taken.n);
@@ -155,7 +156,7 @@ static void launcher_dealloc(PyObject *object) {
   Py_TYPE(object)->tp_free(object);
 }
 
-static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY}, {0}};
+static PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(Launcher, call), READONLY}, {"calls", T_PYSSIZET, offsetof(Launcher, calls), READONLY}, {0}};
 static PyTypeObject LauncherType = {
   PyVarObject_HEAD_INIT(NULL, 0)
   .tp_name = "hybrid_launcher.Launcher", .tp_basicsize = sizeof(Launcher), .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_HAVE_GC,

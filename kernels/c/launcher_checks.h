@@ -35,6 +35,7 @@ typedef struct {
   PyObject *counter[MAX_COUNTERS], *seen[MAX_COUNTERS];
   Step *step;                                  /* or NULL */
   int refuses;                                 /* every call */
+  Py_ssize_t calls;                            /* that it took */
 } Launcher;
 
 static PyObject *str_dict, *str_recording, *str_training, *str_traces, *zero, *str_value, *str_list, *str_tuple, *str_dict_of;
