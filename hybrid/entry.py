@@ -15,7 +15,7 @@ from .quick import KINDS
 from .scope import SCOPE
 from .stand_in import LOCK, MOVES
 from .tree import LEAF, unflatten
-from .watch import TOKENS, written_among
+from .watch import PLACES, written_among
 from .writes import Group
 
 CHANGES, SELDOM = 3, 32                                  # so often packed parameters change before so many calls, until matrices are read as they are
@@ -161,8 +161,12 @@ class Entry:
 
     def were_written(self) -> None:
         """What was prepared from the updated inputs is so no more."""
-        if TOKENS and written_among(self.group):
-            REBINDS[0] += 1
+        places = PLACES[0]
+        if self.group.state[2] != places:
+            if written_among(self.group):
+                REBINDS[0] += 1
+            else:
+                self.group.state[2] = places
 
     def _run(self, inputs: list[NDArray]) -> list[NDArray]:
         return apply_program(self.program, inputs, self._runner, self.cls, self.graph)

@@ -15,6 +15,7 @@ from .extents import Extents, extent
 
 _lock = forking.lock()
 TOKENS: "list[weakref.ref[Token]]" = []
+PLACES = [0]                                            # grows whenever tokens look after more memory: what met none of them before may then
 _outside: dict[int, tuple[Any, int, int]] = {}          # owner's id -> (weak reference, first address, last)
 
 
@@ -25,6 +26,11 @@ class Token(Extents):
         super().__init__(arrays)
         self.stale = False
 
+    def add(self, start: int, stop: int) -> None:
+        """One more stretch."""
+        super().add(start, stop)
+        PLACES[0] += 1
+
 
 def watch(arrays: Sequence[np.ndarray]) -> Token:
     """A token for arrays that something is about to be computed from. It ends with its last reference."""
@@ -32,6 +38,7 @@ def watch(arrays: Sequence[np.ndarray]) -> Token:
     with _lock:
         TOKENS[:] = [t for t in TOKENS if (live := t()) is not None and not live.stale]
         TOKENS.append(weakref.ref(token))
+        PLACES[0] += 1
     return token
 
 

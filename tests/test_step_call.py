@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, gluon, nd, trace
+from hybrid import autograd, entry, gluon, nd, trace
 from hybrid.array import REBINDS
 from hybrid.gluon import nn
 from hybrid.runtime import launcher
+from hybrid.watch import written_among
 
 LOSS = gluon.loss.L2Loss()
 X, Y = nd.array(np.random.RandomState(0).rand(6, 4)), nd.array(np.random.RandomState(1).rand(6, 3))
@@ -174,6 +175,29 @@ def test_packed_weights_follow_the_steps() -> None:
     after = t.net(many).asnumpy()
     t.net.hybridize(False)
     np.testing.assert_allclose(after, t.net(many).asnumpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_packed_weights_of_others_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    other, rows = nn.Dense(64, in_units=64), nd.ones((64, 64))
+    other.initialize()
+    other.hybridize()
+    other(rows)
+    t, looked = Training(), []
+    monkeypatch.setattr(entry, "written_among", lambda group: looked.append(group) or written_among(group))
+    for _ in range(4):
+        t.step(X, Y)
+    assert "weights packed" in str(other.report()) and looked
+    looked.clear()
+    for _ in range(4):
+        assert t.quick(X, Y) is not None
+    assert not looked                                         # what looks after other memory is asked once
+    other.weight.set_data(nd.zeros((64, 64)))
+    t.net.hybridize()
+    for _ in range(2 * trace.RENEW):
+        out = t.net(rows[:, :4])                              # packed now: the next step writes over what that came from
+        t.step(X, Y)
+    assert looked
+    assert not np.array_equal(t.net(rows[:, :4]).asnumpy(), out.asnumpy()) and not other(rows).asnumpy().any()
 
 
 def test_arguments_that_lie_in_what_is_written() -> None:
