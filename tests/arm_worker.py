@@ -44,10 +44,8 @@ def built(exe: cpu.CpuProgram, folder: Path) -> Path:
     """An executable for the other machine of a program's C text."""
     source = Path(exe.report.source_path)
     made = folder / f"{source.stem}.exe"
-    main = folder / "main.c"
-    main.write_text(MAIN)
     flags = [f for f in toolchain.FLAGS if f.startswith("-f") and f != "-fPIC"]
-    subprocess.run([COMPILER, *flags, "-O1", str(source), str(main), "-o", str(made), "-lm", "-static"], check=True)
+    subprocess.run([COMPILER, *flags, "-O1", str(source), str(folder / "main.c"), "-o", str(made), "-lm", "-static"], check=True)
     return made
 
 
@@ -80,6 +78,7 @@ def main() -> None:
     flags, folder = toolchain.FLAGS, Path(sys.argv[1])
     prepare(PLAIN)
     toolchain.FLAGS = flags
+    (folder / "main.c").write_text(MAIN)
     with ThreadPoolExecutor(2) as pool:
         jobs = [(name, pool.submit(wrong, case, tol, folder)) for name, case, tol in cases(PLAIN)]
         for name, job in jobs:
