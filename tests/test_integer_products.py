@@ -50,6 +50,18 @@ def test_odd_sizes(one: str, other: str, m: int, k: int, n: int, seed: int) -> N
     np.testing.assert_array_equal(product(a, b, "int32"), a.astype("int32") @ b.astype("int32"))
 
 
+@pytest.mark.parametrize("last", ["int64", "int32", "uint64", None])
+@pytest.mark.parametrize("between", ["int8", "uint8", "int16", "uint32", "uint64"])
+@pytest.mark.parametrize("first", ["int8", "uint8", "int32"])
+def test_casts_that_change_numbers(first: str, between: str, last: str | None) -> None:
+    """A negative number made unsigned is a large one, and one that does not fit is cut."""
+    a, b = whole(first, (3, 7), 1), np.arange(-3, 4, dtype="int8").reshape(7, 1)
+    f = mx.hybridize(lambda x, y: mx.np.matmul(x.astype(between).astype(last or between), y.astype(last or between)))
+    with np.errstate(over="ignore"):
+        want = a.astype(between).astype(last or between) @ b.astype(last or between)
+    np.testing.assert_array_equal(f(mx.np.array(a, dtype=first), mx.np.array(b, dtype="int8")).asnumpy(), want)
+
+
 @pytest.mark.parametrize("k", [1024, 1025, 1 << 17])
 def test_where_the_types_end(k: int) -> None:
     """2^14 k: 2^24 is the last in float32, and 2^31 wraps around in int32."""

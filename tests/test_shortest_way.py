@@ -2,9 +2,11 @@
 from __future__ import annotations
 
 import copy
+import gc
 import pickle
 import sys
 import threading
+import weakref
 from typing import Any, Callable, NamedTuple
 
 import numpy as np
@@ -235,6 +237,23 @@ def test_a_list_that_changes_between_calls() -> None:
     for _ in range(1000):
         quick([A, B]), quick([A, A, 3]), quick(A, xs=B)
     assert [sys.getrefcount(a) for a in (A, B, C, A._data, C._data)] == before
+
+
+class Option:
+    """An argument that is no array, and leads back to the function."""
+    function: Any = None
+
+
+def test_a_function_that_an_argument_leads_to_is_collected() -> None:
+    f, option = mx.hybridize(lambda x, option: x * 2), Option()
+    option.function = f
+    for _ in range(3):
+        f(A, option)
+    assert f._engine.shortest[0](A, option) is not None and f._engine.shortest[0](A, Option()) is None
+    gone = weakref.ref(option)
+    del f, option
+    gc.collect()
+    assert gone() is None
 
 
 def test_blocks_with_options() -> None:

@@ -29,21 +29,20 @@ def in_floats(n: Node) -> Node | None:
     return ir.cast(ir.cast(exact, np.int32 if most < 1 << 31 else np.int64), n.dtype)       # what does not fit wraps around, as its sums would have
 
 
+def _inner(x: Node) -> Node | None:
+    """What x is a cast of, where that changed no number: not a negative one made unsigned, nor one cut to fewer bits."""
+    return x.args[0] if x.prim == "cast" and x.args[0].dtype.kind in "biu" and np.can_cast(x.args[0].dtype, x.dtype) else None
+
+
 def _magnitude(x: Node) -> int:
     """What no element's magnitude exceeds."""
-    if x.prim in _MOVES:
-        return _magnitude(x.args[0])
-    if x.prim == "cast" and x.args[0].dtype.kind in "biu":
-        return min(_magnitude(x.args[0]), _of(x.dtype))
-    return _of(x.dtype)
-
-
-def _of(dtype: np.dtype) -> int:
-    return 1 if dtype.kind == "b" else 1 << (8 * dtype.itemsize - (dtype.kind == "i"))
+    inner = x.args[0] if x.prim in _MOVES else _inner(x)
+    if inner is not None:
+        return _magnitude(inner)
+    return 1 if x.dtype.kind == "b" else 1 << (8 * x.dtype.itemsize - (x.dtype.kind == "i"))
 
 
 def _narrow(x: Node, wide: np.dtype) -> Node:
-    """x in another type, without the integer type between, which would have changed nothing."""
-    if x.prim == "cast" and x.args[0].dtype.kind in "biu" and _magnitude(x.args[0]) < _of(x.dtype):
-        return ir.cast(x.args[0], wide)
-    return ir.cast(x, wide)
+    """x in another type, without the integer type between."""
+    inner = _inner(x)
+    return ir.cast(x if inner is None else inner, wide)

@@ -128,16 +128,18 @@ static int launcher_traverse(PyObject *object, visitproc visit, void *arg) {
   Launcher *self = (Launcher *)object;
   if (self->step) Py_VISIT(self->step->all);
   Py_VISIT(self->places);
+  Py_VISIT(self->form);
   return 0;
 }
 
-/* Of a cycle of garbage (a step's Trainer may lead back to the step): nobody calls it again, and it takes no call. */
+/* Of a cycle of garbage (a step's Trainer, or an argument that is no array, may lead back to the function): nobody calls it again, and it takes no call. */
 static int launcher_clear(PyObject *object) {
   Launcher *self = (Launcher *)object;
   Step *step = self->step;
   self->step = NULL, self->refuses = 1;
   drop_step(step);
   Py_CLEAR(self->places);
+  Py_CLEAR(self->form);
   return 0;
 }
 

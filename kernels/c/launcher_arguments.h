@@ -19,13 +19,20 @@ static int take_form(Taken *t, PyObject *form, PyObject *x);
 
 static int take_items(Taken *t, PyObject *forms, PyObject *const *items, Py_ssize_t n) {
   if (PyTuple_GET_SIZE(forms) != n) return 0;
-  for (Py_ssize_t i = 0; i < n; i++) {
-    PyObject *x = Py_NewRef(items[i]);         /* a list may lose it meanwhile */
+  for (Py_ssize_t i = 0; i < n; i++) if (!take_form(t, PyTuple_GET_ITEM(forms, i), items[i])) return 0;
+  return 1;
+}
+
+/* Another thread may change a list meanwhile, so that neither its items nor their places can be counted on. */
+static int take_list(Taken *t, PyObject *forms, PyObject *list) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(forms); i++) {
+    if (PyList_GET_SIZE(list) != PyTuple_GET_SIZE(forms)) return 0;
+    PyObject *x = Py_NewRef(PyList_GET_ITEM(list, i));
     int fits = take_form(t, PyTuple_GET_ITEM(forms, i), x);
     Py_DECREF(x);
     if (!fits) return 0;
   }
-  return 1;
+  return PyList_GET_SIZE(list) == PyTuple_GET_SIZE(forms);
 }
 
 static int take_dict(Taken *t, PyObject *forms, PyObject *dict) {
@@ -48,7 +55,7 @@ static int take_form(Taken *t, PyObject *form, PyObject *x) {
     PyObject *value = PyTuple_GET_ITEM(form, 2);
     return (PyObject *)Py_TYPE(x) == rest && (x == value || (is_plain(Py_TYPE(x)) && PyObject_RichCompareBool(x, value, Py_EQ) == 1));
   }
-  if (kind == str_list) return PyList_CheckExact(x) && take_items(t, rest, ((PyListObject *)x)->ob_item, PyList_GET_SIZE(x));
+  if (kind == str_list) return PyList_CheckExact(x) && take_list(t, rest, x);
   if (kind == str_tuple) return PyTuple_CheckExact(x) && take_items(t, rest, ((PyTupleObject *)x)->ob_item, PyTuple_GET_SIZE(x));
   return kind == str_dict_of && PyDict_CheckExact(x) && take_dict(t, rest, x);
 }
