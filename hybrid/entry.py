@@ -15,7 +15,7 @@ from .quick import KINDS
 from .scope import SCOPE
 from .stand_in import LOCK, MOVES
 from .tree import LEAF, unflatten
-from .watch import PLACES, written_among
+from .watch import WATCHED, written_among
 from .writes import Group
 
 CHANGES, SELDOM = 3, 32                                  # so often packed parameters change before so many calls, until matrices are read as they are
@@ -41,17 +41,17 @@ class Entry:
             if self.lasting:
                 program.memo["lasting"] = frozenset(range(self.arguments, self.arguments + len(self.captured)))
             runtime.compile(program, self.ctx)
-        # whether the results are the program's outputs, in their order, each with memory of its own, and nothing else happens
-        self.whole = (bool(picks) and not draws and not program.updates and picks == [("output", k) for k in range(len(picks))]
-                      and set(program.outputs).isdisjoint(program.inputs) and not self.before and not self.after)
-        # whether a launcher may do all of a training step: its updates are of captured arrays, and nothing follows it
-        self.is_step = (bool(picks) and bool(program.updates) and picks == [("output", k) for k in range(len(picks))] and not (draws or self.after or self.recorded)
-                        and self.lasting and not any(slot < self.arguments for slot, _ in program.updates) and set(program.outputs).isdisjoint(program.inputs))
+        self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
+        # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are drawn nor anything done afterwards;
+        own = (bool(picks) and picks == [("output", k) for k in range(len(picks))] and set(program.outputs).isdisjoint(program.inputs)
+               and not draws and not self.after)
+        self.whole = own and not program.updates and not self.before          # that is all;
+        # or a launcher may do all of a training step, whose updates are of captured arrays
+        self.is_step = own and bool(program.updates) and not self.changes_arguments and not self.recorded and self.lasting
         self.single = self.whole and structure == LEAF
         self.prepared = False                           # whether ``before`` was done for the next call already
         self.missed = 0                                 # calls that no shortest way took
         self.bound: Any = None
-        self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         self.changes = 0
         self.seen = self.checked = self.collected = self.marked = -1
         self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
@@ -161,12 +161,12 @@ class Entry:
 
     def were_written(self) -> None:
         """What was prepared from the updated inputs is so no more."""
-        places = PLACES[0]
-        if self.group.state[2] != places:
+        watched = WATCHED[0]
+        if self.group.state[2] != watched:
             if written_among(self.group):
                 REBINDS[0] += 1
             else:
-                self.group.state[2] = places
+                self.group.state[2] = watched
 
     def _run(self, inputs: list[NDArray]) -> list[NDArray]:
         return apply_program(self.program, inputs, self._runner, self.cls, self.graph)

@@ -74,7 +74,7 @@ class HybridFunction:
             out = quick(*args, **kwargs) if kwargs else quick(*args)
             if out is not None:
                 return out
-        return self._engine(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
+        return self._engine.careful(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
 
     def hybridize(self, active: bool = True, **options: Any) -> None:
         """Switch compilation on or off."""

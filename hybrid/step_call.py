@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Callable, Sequence
 
 from .array import REBINDS, NDArray
-from .watch import PLACES
+from .watch import WATCHED
 from .writes import CLOCK
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ Holds = Callable[[], bool]               # whether something that the trace depe
 
 
 def step_call(entry: Entry, arguments: Sequence[NDArray], holds: Sequence[Holds]) -> tuple[Any, ...] | None:
-    """(prepare, noted, places, clock, group, starts, stops, updated, gradients), or None where the step must be called the careful way."""
+    """(prepare, noted, watched, clock, group, starts, stops, updated, gradients), or None where the step must be called the careful way."""
     now, fixed = REBINDS[0], entry.fixed(arguments)
     inputs = [*arguments, *fixed]
     if entry.written and entry.overlaps(arguments):
@@ -28,7 +28,7 @@ def step_call(entry: Entry, arguments: Sequence[NDArray], holds: Sequence[Holds]
         return None
     starts, stops = entry.places.places if entry.written else ([], [])
     gradients = tuple((slot, not used_up, used_up) for slot, used_up in entry.slots) if entry.gradients else ()
-    return _prepare(entry, holds, now), _noted(entry), PLACES, CLOCK, entry.group.state, starts, stops, updated, gradients
+    return _prepare(entry, holds, now), _noted(entry), WATCHED, CLOCK, entry.group.state, starts, stops, updated, gradients
 
 
 def _prepare(entry: Entry, holds: Sequence[Holds], seen: int) -> Callable[[], bool]:

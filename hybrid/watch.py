@@ -15,7 +15,7 @@ from .extents import Extents, extent
 
 _lock = forking.lock()
 TOKENS: "list[weakref.ref[Token]]" = []
-PLACES = [0]                                            # grows whenever tokens look after more memory: what met none of them before may then
+WATCHED = [0]                                            # grows whenever tokens look after more memory: what met none of them before may then
 _outside: dict[int, tuple[Any, int, int]] = {}          # owner's id -> (weak reference, first address, last)
 
 
@@ -29,7 +29,7 @@ class Token(Extents):
     def add(self, start: int, stop: int) -> None:
         """One more stretch."""
         super().add(start, stop)
-        PLACES[0] += 1
+        WATCHED[0] += 1
 
 
 def watch(arrays: Sequence[np.ndarray]) -> Token:
@@ -38,7 +38,7 @@ def watch(arrays: Sequence[np.ndarray]) -> Token:
     with _lock:
         TOKENS[:] = [t for t in TOKENS if (live := t()) is not None and not live.stale]
         TOKENS.append(weakref.ref(token))
-        PLACES[0] += 1
+        WATCHED[0] += 1
     return token
 
 

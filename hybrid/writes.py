@@ -21,7 +21,7 @@ class Group(Extents):
 
     def __init__(self, arrays: Sequence[Any]):
         super().__init__(arrays)
-        # when it was written, whether it is among ``_groups``, the count of watch.PLACES at which no token looked after any of it: the launcher reads them too
+        # when it was written, whether it is among ``_groups``, the count of watch.WATCHED at which no token looked after any of it: the launcher reads them too
         self.state: list[Any] = [0, False, -1]
 
     @property

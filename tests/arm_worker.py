@@ -14,7 +14,7 @@ import numpy as np
 from hybrid.runtime import cpu, toolchain
 
 from . import sanit_programs
-from .sanit_worker import Configuration, cases, compiled, difference, expected, prepare
+from .sanit_worker import Configuration, cases, compiled, prepare, results, wrong
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64-static"
 PLAIN = Configuration(16, (), (), (1, 17, 63), "-O1", fixed=("packed", "pictures"))
@@ -55,22 +55,17 @@ def run(exe: cpu.CpuProgram, arrays: Sequence[np.ndarray], folder: Path) -> tupl
     slots = [*arrays, *prepared, *exe._constants, *(np.zeros(shape, dtype) for shape, dtype in exe._new)]
     sizes = [*(a.nbytes for a in slots), exe._arena_bytes]
     made = built(exe, folder)
-    given, results = made.with_suffix(".in"), made.with_suffix(".out")
+    given, out = made.with_suffix(".in"), made.with_suffix(".out")
     given.write_bytes(struct.pack(f"<{len(sizes) + 1}q", len(sizes), *sizes) + b"".join(np.ascontiguousarray(a).tobytes() for a in slots) + b"\xff" * sizes[-1])
-    subprocess.run([EMULATOR, str(made), str(given), str(results)], check=True)
-    raw, at = results.read_bytes(), np.cumsum([0, *sizes])
+    subprocess.run([EMULATOR, str(made), str(given), str(out)], check=True)
+    raw, at = out.read_bytes(), np.cumsum([0, *sizes])
     new = [np.frombuffer(raw[at[i]:at[i + 1]], a.dtype).reshape(a.shape) for i, a in enumerate(slots)]
-    updates = {slot: new[i].reshape(shape) for slot, i, shape in exe._updates}
-    updates.update({slot: new[slot] for slot in exe._written})
-    return [new[i].reshape(shape) for i, shape in exe._results], [updates[slot] for slot in sorted(updates)]
+    return results(exe, new)
 
 
-def wrong(case: sanit_programs.Case, tol: float, folder: Path) -> str:
+def checked(case: sanit_programs.Case, tol: float, folder: Path) -> str:
     """What is wrong with a program's results, or nothing."""
-    outputs, updates = run(compiled(case[0])[0], case[1], folder)
-    want = expected(case)
-    new = {slot: value for (slot, _), value in zip(case[0].updates, want[1])}
-    return difference(outputs, want[0], tol) or difference(updates, [new[slot] for slot in sorted(new)], tol)
+    return wrong(case, *run(compiled(case[0])[0], case[1], folder), tol)
 
 
 def main() -> None:
@@ -80,7 +75,7 @@ def main() -> None:
     toolchain.FLAGS = flags
     (folder / "main.c").write_text(MAIN)
     with ThreadPoolExecutor(2) as pool:
-        jobs = [(name, pool.submit(wrong, case, tol, folder)) for name, case, tol in cases(PLAIN)]
+        jobs = [(name, pool.submit(checked, case, tol, folder)) for name, case, tol in cases(PLAIN)]
         for name, job in jobs:
             err = job.exception()
             print(json.dumps([name, f"{type(err).__name__}: {err}" if err is not None else job.result()]), flush=True)

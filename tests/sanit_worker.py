@@ -135,8 +135,13 @@ def run(exe: cpu.CpuProgram, arrays: Sequence[np.ndarray], planned: Planned | No
     memory, start = arena(exe, planned)
     exe._net(ffi.new("void *[]", [ffi.cast("void *", a) for a in (*(s.ctypes.data for s in slots), start)]))
     allow(memory)
+    return results(exe, slots)
+
+
+def results(exe: cpu.CpuProgram, slots: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    """Outputs and the inputs' new values, from what is in a program's slots after it ran."""
     new = {slot: slots[i].reshape(shape) for slot, i, shape in exe._updates}
-    new.update({slot: given[slot] for slot in exe._written})
+    new.update({slot: slots[slot] for slot in exe._written})
     return [slots[i].reshape(shape) for i, shape in exe._results], [new[slot] for slot in sorted(new)]
 
 
@@ -168,6 +173,13 @@ def expected(case: sanit_programs.Case) -> tuple[Sequence[Any], Sequence[Any]]:
     return reference.run(wide, [a.astype(np.float64) if a.dtype == np.float32 else a.copy() for a in arrays], np)
 
 
+def wrong(case: sanit_programs.Case, outputs: Sequence[np.ndarray], updates: Sequence[np.ndarray], tol: float) -> str:
+    """What is wrong with the results of a program and the new values of its inputs, or nothing."""
+    want = expected(case)
+    new = {slot: value for (slot, _), value in zip(case[0].updates, want[1])}
+    return difference(outputs, want[0], tol) or difference(updates, [new[slot] for slot in sorted(new)], tol)
+
+
 def cases(c: Configuration) -> Iterator[tuple[str, sanit_programs.Case, float]]:
     yield from sanit_programs.sized(c.sizes)
     for group in c.fixed:
@@ -194,10 +206,7 @@ def main() -> None:
                 continue
             print(json.dumps({"name": name, "source": exe.report.source_path}), flush=True)
             outputs, updates = run(exe, case[1], planned)
-            want = expected(case)
-            new = {slot: value for (slot, _), value in zip(case[0].updates, want[1])}
-            wrong = difference(outputs, want[0], tol) or difference(updates, [new[slot] for slot in sorted(new)], tol)
-            print(json.dumps({"name": name, "wrong": wrong}), flush=True)
+            print(json.dumps({"name": name, "wrong": wrong(case, outputs, updates, tol)}), flush=True)
     print(json.dumps({"name": "end", "wrong": ""}), flush=True)
 
 

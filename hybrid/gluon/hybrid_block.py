@@ -61,7 +61,7 @@ class HybridBlock(Block):
             self._told_shapes(*args, **kwargs)
             return super().__call__(*args, **kwargs)
         if not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]:
-            return d["_engine"](*args, **kwargs)
+            return d["_engine"].careful(*args, **kwargs)
         for hook in list(d["_forward_pre_hooks"].values()):
             hook(self, args)
         out = self._watched_call(*args, **kwargs) if d["_op_hooks"] else d["_engine"](*args, **kwargs)

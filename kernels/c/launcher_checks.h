@@ -10,7 +10,7 @@ typedef struct {
   PyObject *all;                               /* the tuple that it was read from: keeps every object here */
   PyObject *prepare;                           /* counts the update and fills in its numbers; false: the careful way, and nothing was done */
   PyObject *noted;                             /* called where more is to be done about what was written */
-  PyObject *places, *clock, *group;            /* as in hybrid/watch.py and hybrid/writes.py: [count], [time], [time of the last write, whether it is listed, count] */
+  PyObject *watched, *clock, *group;           /* as in hybrid/watch.py and hybrid/writes.py: [count], [time], [time of the last write, whether it is listed, count] */
   PyObject *updated;                           /* a tuple of the arrays that the program writes */
   Py_ssize_t at_fresh, at_lost;
   int stretches, gradients;

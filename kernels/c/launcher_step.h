@@ -40,9 +40,9 @@ static int note(const Launcher *self, const Step *step) {
     set(g->slot, step->at_fresh, g->fresh);
     set(g->slot, step->at_lost, g->lost);
   }
-  PyObject *places = PyList_GetItem(step->places, 0), *unmet = PyList_GetItem(step->group, 2);
-  if (!places || !unmet) return -1;
-  if (PyList_GetItem(step->group, 1) == Py_True && (places == unmet || PyObject_RichCompareBool(places, unmet, Py_EQ) == 1)) return 1;
+  PyObject *watched = PyList_GetItem(step->watched, 0), *unmet = PyList_GetItem(step->group, 2);
+  if (!watched || !unmet) return -1;
+  if (PyList_GetItem(step->group, 1) == Py_True && (watched == unmet || PyObject_RichCompareBool(watched, unmet, Py_EQ) == 1)) return 1;
   PyObject *done = PyObject_CallNoArgs(step->noted);
   Py_XDECREF(done);
   return done ? 1 : -1;
@@ -75,13 +75,13 @@ static int read_gradients(Step *step, PyObject *all) {
   return 0;
 }
 
-/* A Step of (prepare, noted, places, clock, group, starts, stops, updated, gradients). */
+/* A Step of (prepare, noted, watched, clock, group, starts, stops, updated, gradients). */
 static int read_step(Launcher *self, PyObject *all) {
   Step *step = self->step = PyMem_Calloc(1, sizeof(Step));
   PyObject *starts, *stops, *gradients;
   if (!step) { PyErr_NoMemory(); return -1; }
   step->all = Py_NewRef(all);
-  if (!PyArg_ParseTuple(all, "OOO!O!O!O!O!O!O!", &step->prepare, &step->noted, &PyList_Type, &step->places, &PyList_Type, &step->clock, &PyList_Type, &step->group,
+  if (!PyArg_ParseTuple(all, "OOO!O!O!O!O!O!O!", &step->prepare, &step->noted, &PyList_Type, &step->watched, &PyList_Type, &step->clock, &PyList_Type, &step->group,
                         &PyList_Type, &starts, &PyList_Type, &stops, &PyTuple_Type, &step->updated, &PyTuple_Type, &gradients)) return -1;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(step->updated); i++)
     if (Py_TYPE(PyTuple_GET_ITEM(step->updated, i)) != self->cls) { PyErr_SetString(PyExc_TypeError, "an updated array of another class"); return -1; }
