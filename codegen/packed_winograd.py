@@ -180,7 +180,7 @@ class Winograd(Packed):
                 "const long parts = share < runs ? share : runs;"]
 
     def _panel(self, place: str, longest: int) -> list[str]:
-        """A panel of filters over a part of a strip's tiles."""
+        """A panel of filters over a part of a strip's tiles. Where the runs do not divide, panels in turn have more of them in their first and in their last part."""
         W, q, add = f"{self.w} + o * {9 * self.kd * self.c * self.width}l", "q", "q"
         if self.volume:                                                  # taps of the depth, and channels of each
             q, add = f"(tap * {self.c} + q)", f"q || tap && z - {self.dz} >= 0" if self.skips else "q || tap"
@@ -192,7 +192,7 @@ class Winograd(Packed):
             "r", lambda r: f"{r} * size + ({r} < more ? {r} : more)")
         further = f" + tap * {self.dz} * count" if self.volume else ""
         beyond = [f"      const long z = r / each - {self.pz} + tap * {self.dz}; if (z < 0 || z >= {self.layers}) continue;"] if self.skips else []
-        return ["const long o = u / parts, part = u % parts, begin = part * runs / parts, end = (part + 1) * runs / parts;",
+        return ["const long o = u / parts, part = u % parts, odd = o % parts, begin = (part * runs + odd) / parts, end = ((part + 1) * runs + odd) / parts;",
                 local.array("float", "U", self.points * (self.us + self.ms)), f"float *M = U + {self.points * self.us};",
                 f"for (long r0 = begin; r0 < end; r0 += {self.several}) {{",
                 f"  const long r1 = r0 + {self.several} < end ? r0 + {self.several} : end;",

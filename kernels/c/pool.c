@@ -16,10 +16,16 @@ enum { MOST_THREADS = 256, SPIN_WORKER = 200000, SPIN_CALLER = 100000 };
 
 static pthread_mutex_t owner = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
-static _Atomic uint64_t state;               /* loop's number << 32 | parts << 16 | next part */
-static _Atomic int unfinished, sleepers, caller_sleeps;
+/* What threads that take parts write is in a cache line with what they read then; what they write at the end is in another one. */
+static struct {
+  _Alignas(64) _Atomic uint64_t state;       /* loop's number << 32 | parts << 16 | next part */
+  Part part;
+  void *data;
+  int parts;
+  _Alignas(64) _Atomic int unfinished;       /* parts */
+} job;
+static _Atomic int sleepers, caller_sleeps;
 static int workers;
-static struct { Part part; void *data; int parts; } job;
 static _Thread_local struct { int number, count; } me = {0, 1};
 
 int *hy_pool_me(void) { return &me.number; }
@@ -40,22 +46,23 @@ static void relax(void) {
 
 static int waiting(uint64_t s) { return (s & 0xffff) < (s >> 16 & 0xffff); }
 
-/* Take one part and do it; 0 when there is none. */
+/* Take parts, one after the other, as long as there are; 0 when there was none. */
 static int help(void) {
-  uint64_t s = atomic_load(&state);
-  while (waiting(s)) {
-    if (!atomic_compare_exchange_weak(&state, &s, s + 1)) continue;
-    me.number = (int)(s & 0xffff), me.count = job.parts;         /* the loop cannot end before this part has */
+  int did = 0;
+  for (uint64_t s = atomic_load(&job.state); waiting(s);) {
+    if (!atomic_compare_exchange_weak(&job.state, &s, s + 1)) continue;
+    me.number = (int)(s & 0xffff), me.count = job.parts;         /* the loop cannot end before this is counted below */
     job.part(job.data);
-    me.number = 0, me.count = 1;
-    if (atomic_fetch_sub(&unfinished, 1) == 1 && atomic_load(&caller_sleeps)) {
-      pthread_mutex_lock(&lock);
-      pthread_cond_signal(&done);
-      pthread_mutex_unlock(&lock);
-    }
-    return 1;
+    did++, s = atomic_load(&job.state);
   }
-  return 0;
+  if (!did) return 0;
+  me.number = 0, me.count = 1;
+  if (atomic_fetch_sub(&job.unfinished, did) == did && atomic_load(&caller_sleeps)) {
+    pthread_mutex_lock(&lock);
+    pthread_cond_signal(&done);
+    pthread_mutex_unlock(&lock);
+  }
+  return 1;
 }
 
 static void *work(void *unused) {
@@ -67,7 +74,7 @@ static void *work(void *unused) {
     }
     pthread_mutex_lock(&lock);
     atomic_fetch_add(&sleepers, 1);
-    while (!waiting(atomic_load(&state))) pthread_cond_wait(&wake, &lock);
+    while (!waiting(atomic_load(&job.state))) pthread_cond_wait(&wake, &lock);
     atomic_fetch_sub(&sleepers, 1);
     pthread_mutex_unlock(&lock);
   }
@@ -79,7 +86,7 @@ static void forked(void) {
   pthread_mutex_init(&owner, NULL), pthread_mutex_init(&lock, NULL);
   pthread_cond_init(&wake, NULL), pthread_cond_init(&done, NULL);
   workers = 0;
-  atomic_store(&sleepers, 0), atomic_store(&caller_sleeps, 0), atomic_store(&unfinished, 0), atomic_store(&state, 0);
+  atomic_store(&sleepers, 0), atomic_store(&caller_sleeps, 0), atomic_store(&job.unfinished, 0), atomic_store(&job.state, 0);
 }
 
 static void hire(int wanted) {
@@ -110,20 +117,20 @@ void hy_pool_run(Part part, void *data, int parts, int threads) {
   if (me.count > 1 || threads < 2 || parts > 0xffff || pthread_mutex_trylock(&owner)) { alone(part, data, parts); return; }
   if (workers < threads - 1) hire(threads - 1);
   job.part = part, job.data = data, job.parts = parts;
-  atomic_store(&unfinished, parts);
-  uint64_t number = (atomic_load(&state) >> 32) + 1;
-  atomic_store(&state, number << 32 | (uint64_t)parts << 16);
+  atomic_store(&job.unfinished, parts);
+  uint64_t number = (atomic_load(&job.state) >> 32) + 1;
+  atomic_store(&job.state, number << 32 | (uint64_t)parts << 16);
   if (atomic_load(&sleepers)) {
     pthread_mutex_lock(&lock);
     if (threads == 2) pthread_cond_signal(&wake); else pthread_cond_broadcast(&wake);
     pthread_mutex_unlock(&lock);
   }
-  while (help()) {}
-  for (int64_t until = now() + SPIN_CALLER; atomic_load(&unfinished) && now() < until;) relax();
-  if (atomic_load(&unfinished)) {
+  help();
+  for (int64_t until = now() + SPIN_CALLER; atomic_load(&job.unfinished) && now() < until;) relax();
+  if (atomic_load(&job.unfinished)) {
     pthread_mutex_lock(&lock);
     atomic_store(&caller_sleeps, 1);
-    while (atomic_load(&unfinished)) pthread_cond_wait(&done, &lock);
+    while (atomic_load(&job.unfinished)) pthread_cond_wait(&done, &lock);
     atomic_store(&caller_sleeps, 0);
     pthread_mutex_unlock(&lock);
   }
