@@ -3,8 +3,10 @@
 """
 from __future__ import annotations
 
+import itertools
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Iterable, Sequence
 
 import numpy as np
@@ -14,11 +16,19 @@ from hybrid.ir.index import Var
 from hybrid.kernels import text as kernel_text
 
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
+HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}       # ends of names of macros (kernels/c/half.h)
 
 
 # texts that only programs with these words need
 RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "vector_double.h": ("HYD_",),
+        "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
         "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(", "hyv_tan(")}
+
+
+@lru_cache
+def half(d: np.dtype) -> str:
+    """The end of the names of macros for what a dtype is in memory: "" but for half types."""
+    return HALVES.get(d.name, "")
 
 
 class Refused(Exception):
@@ -67,6 +77,8 @@ def _has(sources: Iterable[str], words: Iterable[str]) -> bool:
 
 _WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(", "HYV_KEEP@(": "HYV_FIRSTARG("}
 _MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ", "HYV_KEEP@(": "HYV_SELECT(mk, "}
+for _do, _kind in itertools.product(("LOAD", "STORE"), HALVES.values()):
+    _WHOLE[f"HYV_{_do}{_kind}@("], _MASKED[f"HYV_{_do}{_kind}@("] = f"HYV_{_do}{_kind}(", f"HYV_{_do}M{_kind}(mk, "
 
 
 def copies(lines: list[str], q: int) -> list[str]:

@@ -17,8 +17,9 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, TEAM, Printed, pointer_names, signature, work_of
+from .lane_reductions import TAPS
 from .lanes import F32, Refused, copies, masked
-from .vector import TAPS, VectorEmitter
+from .vector import VectorEmitter
 
 SHORT = 3                      # turns of a loop over the elements of a block
 WRITTEN_OUT = 8                # elements of a block up to which it is written out

@@ -5,9 +5,11 @@ from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
 
+from .dialect import is_half
 from .emit import Block, Emitter, Reduction, identity, loop_nest, serial_reduce
+from .lane_reductions import better, planned
 from .lanes import F64, LaneLoop, Refused, lane_loop
-from .vector import VectorEmitter, better, planned
+from .vector import VectorEmitter
 
 
 def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -15,17 +17,22 @@ def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> s
     assert isinstance(e, VectorEmitter)
     if e.lane(idx, guard) is not None:
         raise Refused("a reduction in a lane")
-    if n.prim == "reduce" and n.dtype == e.type and n.args[0].dtype == e.type and not guard:
+    if n.prim == "reduce" and e.holds(n.dtype) and e.holds(n.args[0].dtype) and not guard:
         try:
-            return _reduce_vectors(e, n, idx, block)
+            return _near(e, n, _reduce_vectors(e, n, idx, block), block)
         except Refused:                                      # lines that were placed further out stay: they are right, perhaps used
             pass
-    if n.prim == "argreduce" and n.args[0].dtype == e.type and not guard:
+    if n.prim == "argreduce" and e.holds(n.args[0].dtype) and not guard:
         try:
             return _arg_vectors(e, n, idx, block)
         except Refused:
             pass
     return serial_reduce(e, n, idx, guard, block)
+
+
+def _near(e: VectorEmitter, n: Node, name: str, block: Block) -> str:
+    """A reduction's result; that of a half type as it would be read back from memory."""
+    return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(name))) if is_half(n.dtype) else name
 
 
 def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:

@@ -8,7 +8,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, variables
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C, PARALLEL
+from .dialect import C, PARALLEL, is_half
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
 from .lanes import F32, F64, LaneLoop, Refused, in_doubles, lane_loop
@@ -26,9 +26,9 @@ def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed 
     team: for threads that are all in the function already, and do not wait for each other.
     """
     kind = _type(k)
-    if width < (8 if kind == F64 else 4) or not (_pays(k) or _streams(k)):
+    if width < (8 if kind == F64 or _halves(k) else 4) or not (_pays(k) or _streams(k)):
         return None
-    forms = [False] if k.root.dtype == kind and (k.root.shape or k.hoisted) else []
+    forms = [False] if (k.root.dtype == kind or is_half(k.root.dtype)) and (k.root.shape or k.hoisted) else []
     for single in [*forms, *([True] if k.kind == "reduction" and not team else [])]:
         try:
             return _Rows(k, name, width * 4 // kind.itemsize, team, single, kind).print()
@@ -210,8 +210,15 @@ def _type(k: Kernel) -> np.dtype:
     return F64 if F64 in kinds and F32 not in kinds else F32
 
 
+def _halves(k: Kernel) -> bool:
+    """Whether half types are among its values: processors with vectors of 32 bytes convert those by an instruction that compilers do not think of."""
+    return any(is_half(n.dtype) for n in (*k.members, *k.reads))
+
+
 def _pays(k: Kernel) -> bool:
     """Whether explicit vectors are better than what a compiler makes of plain loops."""
+    if _halves(k):
+        return True
     if _type(k) == F64 and not k.hoisted and k.kind != "reduction":          # the compiler makes vectors of the other functions
         return any(m.prim == "map" and m.attrs["fn"] in ANGLES for m in k.members)
     return bool(k.hoisted) or k.kind == "reduction" or any(heavy(m) or m.prim == "random_bits" for m in k.members)

@@ -16,11 +16,12 @@ from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 
-from .emit import Block, Emitter, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
-from .lanes import F32, F64, LaneLoop, Refused
+from .dialect import is_half
+from .emit import EXACT, Block, Emitter
+from .lane_reductions import arg_lanes, reduce_lanes
+from .lanes import F32, F64, LaneLoop, Refused, half
 from .vector_forms import COMPARE, LOGIC, at_least_one, below_its_maximum, common, limited, scaled, shifted, spelling
 
-TAPS = 32                       # elements up to which a search is written out
 FAR = 1 << 20                   # bytes of an array whose cache lines are not in a core's own caches when they are read or written
 NEAR = 1 << 14                  # bytes of one row of it that are fetched beforehand
 KEEP_BYTES = 1 << 15            # a row of kept values on the stack
@@ -50,6 +51,7 @@ class VectorEmitter(Emitter):
     kind: dict[str, str] = field(default_factory=dict)          # name of a vector -> v (floats), m (mask), i (integers)
     defined: dict[str, Block] = field(default_factory=dict)     # where a scalar stands
     inverse: dict[str, str] = field(default_factory=dict)       # scalars that are divided by
+    exact: dict[str, str] = field(default_factory=dict)         # vectors rounded to a half type -> what they were: a store rounds it itself
     one_plus: dict[Node, tuple[Node | None, Node]] = field(default_factory=dict)        # vector_forms.one_plus
     read_in: dict[Node, set[Var]] = field(default_factory=dict)  # loops of a row in which an array in memory is read
     loads: list[tuple[Node, Ix]] = field(default_factory=list)   # every vector read from memory, and where
@@ -59,6 +61,10 @@ class VectorEmitter(Emitter):
     def real(self) -> str:
         """C type of an element."""
         return self.d.compute(self.type)
+
+    def holds(self, d: np.dtype) -> bool:
+        """Whether values of a dtype are vectors of this type: half types are computed in float32."""
+        return d == self.type or self.type == F32 and is_half(d)
 
     def lane(self, idx: Index, guard: Guard = ()) -> Var | None:
         """The lane variable of an index."""
@@ -164,9 +170,9 @@ class VectorEmitter(Emitter):
         if lane is None:
             return super()._load(n, idx, guard, block)
         at = linear(n.shape, idx)
-        if n.dtype != self.type or coefficient(at, lane) != 1:
+        if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused(f"{n.dtype} or elements that are not neighbours")
-        load = f"HYV_LOAD@({self.stored[n]} + {text(at)})"
+        load = f"HYV_LOAD{half(n.dtype)}@({self.stored[n]} + {text(at)})"
         self.loads.append((n, at))
         if guard:
             self._uniform(guard)
@@ -179,8 +185,8 @@ class VectorEmitter(Emitter):
         """The second loop over a row of a large array finds it in the cache: meanwhile the next row, or the one after it, comes from memory (softmax: 0.92 of the time)."""
         loops = self.read_in.setdefault(n, set())
         step = max((coefficient(at, v) or 0 for v in self.rows), default=0)
-        if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * self.type.itemsize <= NEAR:
-            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step} * {2 if step * self.type.itemsize <= NEAR // 2 else 1});")
+        if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * n.dtype.itemsize <= NEAR:
+            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step} * {2 if step * n.dtype.itemsize <= NEAR // 2 else 1});")
         loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:
@@ -199,7 +205,7 @@ class VectorEmitter(Emitter):
             return self._random_lanes(n, idx, lane, block)
         if n.prim == "iota" and n.dtype.kind == "i":
             return self._count(idx[0], lane, block)
-        if n.prim == "reduce" and n.dtype == self.type:
+        if n.prim == "reduce" and self.holds(n.dtype):
             return reduce_lanes(self, n, idx, guard, block)
         if n.prim == "argreduce":
             return arg_lanes(self, n, idx, guard, block)
@@ -236,11 +242,14 @@ class VectorEmitter(Emitter):
 
     def _convert(self, n: Node, name: str, block: Block) -> str:
         kind = self.kind.get(name)
-        if n.dtype == self.type and kind == "m":
+        source, holds = n.args[0], self.holds(n.dtype)
+        if holds and kind == "m":
             return self.bind(block, "v", f"HYV_SELECT({name}, HYV_B(1.0f), (hy_v){{}})")
-        if n.dtype == self.type and kind == "i" and (n.args[0].dtype.kind == "i" or shifted(n.args[0])):
-            return self.bind(block, "v", f"__builtin_convertvector({name}, hy_v)")
-        if n.dtype == self.type and n.args[0].dtype == self.type or n.dtype.kind == "i" and kind == "i":
+        if holds and kind == "i" and (source.dtype.kind == "i" or shifted(source)):
+            return self.near(n, f"__builtin_convertvector({name}, hy_v)", block)
+        if is_half(n.dtype) and holds and self.holds(source.dtype) and n.dtype != source.dtype:
+            return self.near(n, self.floats(name), block)
+        if holds and self.holds(source.dtype) or n.dtype.kind == "i" and kind == "i":
             return name
         raise Refused(f"a cast to {n.dtype}")
 
@@ -248,7 +257,7 @@ class VectorEmitter(Emitter):
         fn = n.attrs["fn"]
         if n in self.one_plus:
             return self._one_plus(*self.one_plus[n], idx, guard, block)
-        if fn == "where" and n.dtype == self.type and n.args[0] not in self.extra and (limit := limited(n)) is not None:
+        if fn == "where" and self.holds(n.dtype) and n.args[0] not in self.extra and (limit := limited(n)) is not None:
             return self.bind(block, "v", f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, {self.floats(self.value(n.args[2], idx, block, guard))})")
         args = [self.value(a, idx, block, guard) for a in n.args]
         if fn in COMPARE:
@@ -258,15 +267,24 @@ class VectorEmitter(Emitter):
         if shifted(n) and self.kind.get(args[0]) == "i":
             return self.bind(block, "i", f"HYV_SHR({args[0]}, {args[1]})")
         spelled = spelling(fn, self.type)
-        if spelled is None or n.dtype != self.type:
+        if spelled is None or not self.holds(n.dtype):
             raise Refused(fn)
         if fn == "where":
             return self._chosen(args, block)
-        if fn == "div":
+        if fn == "div" and n.dtype == self.type:
             return self.bind(block, "v", self.ratio(args[0], args[1], block, at_least_one(n.args[1])))
         if fn == "exp" and self.type == F32 and below_its_maximum(n.args[0]):
-            return self.bind(block, "v", f"hyv_exp_below({self.floats(args[0])})")
-        return self.bind(block, "v", spelled.format(*(self.floats(a) for a in args)))
+            return self.near(n, f"hyv_exp_below({self.floats(args[0])})", block)
+        return self.near(n, spelled.format(*(self.floats(a) for a in args)), block)
+
+    def near(self, n: Node, value: str, block: Block) -> str:
+        """The name of a vector that is computed; of a half type as it would be read back from memory (Emitter._rounded)."""
+        name = self.bind(block, "v", value)
+        if not is_half(n.dtype) or n.prim == "map" and n.attrs["fn"] in EXACT:
+            return name
+        rounded = self.bind(block, "v", f"HYV_NEAR{half(n.dtype)}({name})")
+        self.exact[rounded] = name
+        return rounded
 
     def _one_plus(self, factor: Node | None, f: Node, idx: Index, guard: Guard, block: Block) -> str:
         """1 + erf(y); a * (1 + tanh(y)), which is 2 a / (1 + 2^(-2 y log2 e)) and keeps its digits where tanh(y) is near -1."""
@@ -307,7 +325,7 @@ class VectorEmitter(Emitter):
             if kinds[0] != "i" or kinds[1] is not None or n.args[0].dtype.kind != "i":
                 raise Refused("integers")
             return self.bind(block, "m", f"HYV_I{COMPARE[fn]}({args[0]}, HYV_IB(hy_int({args[1]})))")
-        if any(a.dtype != self.type for a in n.args):
+        if not all(self.holds(a.dtype) for a in n.args):
             raise Refused("a comparison of other types")
         return self.bind(block, "m", f"HYV_{COMPARE[fn]}({self.floats(args[0])}, {self.floats(args[1])})")
 
@@ -319,70 +337,6 @@ class VectorEmitter(Emitter):
                 raise Refused("a vector for one element")
             return super().store(pointer, n, idx, value)
         at = linear(n.shape, idx)
-        if n.dtype != self.type or coefficient(at, lane) != 1:
+        if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused("a store of other elements than neighbours")
-        return f"HYV_STORE@({pointer} + {text(at)}, {self.floats(value)});"
-
-
-# ---- reductions of lanes; those of a row are in row_reductions.py
-def planned(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> Reduction:
-    """The reduction, its axes one loop where that takes no divisions; tried by an emitter of plain loops."""
-    e.reducer, own = serial_reduce, e.reducer
-    merged = try_merged(e, n, idx, guard, block)
-    e.reducer = own
-    return plan_reduction(e, n, idx, guard, merged)
-
-
-def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-    """A reduction whose results lie in lanes: its loops stay loops, the sums are vectors."""
-    e._uniform(guard)
-    r = planned(e, n, idx, guard, block)
-    acc = e.name("a") + "@"
-    e.kind[acc] = "v"
-    block.lines.append(f"hy_v {acc} = HYV_B({identity(e, r.op, r.dtype)});")
-    inner = block
-    for v in r.loops:
-        inner = inner.child([v])
-    chain = [inner]
-    while chain[0].parent is not block:
-        chain.insert(0, chain[0].parent)                     # type: ignore[arg-type]
-    value = e.floats(r.element(inner))
-    inner.lines.append({"sum": f"{acc} += {value};", "prod": f"{acc} *= {value};", "max": f"{acc} = HYV_MAXN({acc}, {value});",
-                        "min": f"{acc} = HYV_MINN({acc}, {value});"}[r.op])
-    body = inner.lines
-    for depth in reversed(range(len(r.loops))):
-        body = loop_nest([r.loops[depth]], body)
-        if depth:
-            body = chain[depth - 1].lines + body
-    block.lines.extend(body)
-    return acc
-
-
-def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
-    """The place of the first greatest or least element, in each lane; NaN counts as both."""
-    e._uniform(guard)
-    x, axis = n.args[0], n.attrs["axis"]
-    if x.dtype != e.type:
-        raise Refused("a search of other types")
-    best, where = e.name("a") + "@", e.name("w") + "@"
-    e.kind[where] = "i"
-    if x.shape[axis] > TAPS:
-        r = planned(e, n, idx, guard, block)
-        (v,) = r.loops
-        inner = block.child([v])
-        value = e.floats(r.element(inner))
-        loop = loop_nest([v], [*inner.lines, better(n, best, where, value, f"HYV_IB((int)({text(r.position or Ix())}))")])
-        block.lines += [f"hy_v {best} = HYV_B({identity(e, r.op[3:], e.type)});", f"hy_vi {where} = {{0}};", *loop]
-        return where
-    spots = [(*idx[:axis], Ix(i), *idx[axis:]) for i in range(x.shape[axis])]
-    values = [e.floats(e.value(x, at, block, guard)) for at in spots]
-    block.lines.append(f"hy_v {best} = {values[0]}; hy_vi {where} = {{0}};")
-    block.lines += [better(n, best, where, v, f"HYV_IB({i})") for i, v in enumerate(values[1:], 1)]
-    return where
-
-
-def better(n: Node, best: str, where: str, value: str, place: str) -> str:
-    """A statement of a search: values that are beyond the best so far, or the first that is no number, with their places."""
-    beyond = "LE" if n.attrs["op"] == "argmax" else "GE"
-    return (f"{{ const hy_v x_ = {value}; const hy_m m_ = (hy_m)(HYV_NOT(HYV_{beyond}(x_, {best})) & HYV_EQ({best}, {best})); "
-            f"{best} = HYV_SELECT(m_, x_, {best}); {where} = HYV_BITS(HYV_SELECT(m_, HYV_FLOAT({place}), HYV_FLOAT({where}))); }}")
+        return f"HYV_STORE{half(n.dtype)}@({pointer} + {text(at)}, {self.exact.get(value) or self.floats(value)});"

@@ -80,7 +80,7 @@ def one_plus(k: Kernel) -> dict[Node, tuple[Node | None, Node]]:
 
 
 def _plus_one(u: Node, n: Node) -> bool:
-    return u.prim == "map" and u.attrs["fn"] == "add" and u.args[0] is n and constant(u.args[1]) is not None and float(constant(u.args[1])) == 1      # type: ignore[arg-type]
+    return u.dtype == F32 and u.prim == "map" and u.attrs["fn"] == "add" and u.args[0] is n and constant(u.args[1]) is not None and float(constant(u.args[1])) == 1      # type: ignore[arg-type]
 
 
 def scaled(n: Node, by: float, stored: Container[Node]) -> tuple[Node, float]:

@@ -82,9 +82,11 @@ def ctc_loss(data: Node, label: Node, data_lengths: Node | None, label_lengths: 
     inside = ir.map("lt", ir.expand(ir.reshape(ir.iota(places), (1, places)), (batch, places)), ir.expand(ir.reshape(length, (batch, 1)), (batch, places)))
     numbers = ir.map("where", inside, ir.map("minimum", ir.map("maximum", numbers, 0), alphabet - 1), blank)
     repeats = _repeats(numbers, inside)
-    alpha = _forward(_emissions(data, numbers, blank), frames, repeats)
+    wide = data if dt.is_float(data.dtype) and data.dtype.itemsize > 2 else ir.cast(data, dt.float32)      # NEVER is no half
+    alpha = _forward(_emissions(wide, numbers, blank), frames, repeats)
     end = _ends(alpha, length)
-    return ir.map("where", ir.map("le", length + ir.reduce("sum", ir.cast(repeats, dt.int64), (1,)), frames), -end, 0)
+    loss = ir.map("where", ir.map("le", length + ir.reduce("sum", ir.cast(repeats, dt.int64), (1,)), frames), -end, 0)
+    return ir.cast(loss, data.dtype) if dt.is_float(data.dtype) else loss
 
 
 def _repeats(numbers: Node, inside: Node) -> Node:
@@ -104,7 +106,7 @@ def _between(x: Node, blanks: Node) -> Node:
 def _emissions(data: Node, numbers: Node, blank: int) -> Node:
     """log p of the extended label (blanks between and around) at every step: (time, batch, 2 · places + 1)."""
     steps, batch, alphabet = data.shape
-    logp = ir.reshape(softmax_of(data if dt.is_float(data.dtype) else ir.cast(data, dt.float32), 2, True), (steps, batch * alphabet))
+    logp = ir.reshape(softmax_of(data, 2, True), (steps, batch * alphabet))
     rows = ir.reshape(ir.iota(batch) * alphabet, (batch, 1))
     index = _between(numbers + rows, ir.expand(rows + blank, numbers.shape))
     return ir.gather(logp, index, 1)

@@ -79,8 +79,10 @@ def hard_sigmoid(data: Node, a: Attrs) -> Node:
 
 
 def gelu(x: Node) -> Node:
-    """x Phi(x) by the error function (Hendrycks and Gimpel 2016)."""
-    return x * 0.5 * (ir.map("erf", x * (1 / math.sqrt(2))) + 1)
+    """x Phi(x) by the error function (Hendrycks and Gimpel 2016); half types in float32, in which 1 + erf keeps its digits where it is small."""
+    w = _wide(x) if dt.is_float(x.dtype) else x
+    out = w * 0.5 * (ir.map("erf", w * (1 / math.sqrt(2))) + 1)
+    return ir.cast(out, x.dtype) if dt.is_float(x.dtype) else out
 
 
 SELU_ALPHA, SELU_LAMBDA = 1.6732632423543772, 1.0507009873554805
