@@ -11,6 +11,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
 from hybrid.passes.fold import constant
 
+from .dialect import is_half
 from .lanes import F32
 
 HEAVY = 10                      # cost of a function from which on it is not computed twice
@@ -44,12 +45,17 @@ def spelling(fn: str, of: np.dtype) -> str | None:
 def in_vectors(n: Node) -> bool:
     """Whether a value that is computed beside a packed convolution has a form in vectors."""
     if n.prim == "cast":
-        return n.dtype == F32 and n.args[0].dtype in (F32, np.bool_)
+        return _floats(n.dtype) and (_floats(n.args[0].dtype) or n.args[0].dtype == np.bool_)
     if n.prim != "map":
         return True
     fn = n.attrs["fn"]
-    known = fn in SPELL and n.dtype == F32 or fn in COMPARE or fn in LOGIC and all(a.dtype == np.bool_ for a in n.args)
-    return known and all(a.dtype in (F32, np.bool_) and _moved(a).prim != "iota" for a in n.args)
+    known = fn in SPELL and _floats(n.dtype) or fn in COMPARE or fn in LOGIC and all(a.dtype == np.bool_ for a in n.args)
+    return known and all((_floats(a.dtype) or a.dtype == np.bool_) and _moved(a).prim != "iota" for a in n.args)
+
+
+def _floats(d: np.dtype) -> bool:
+    """Whether values are vectors of float32: halves are computed so."""
+    return d == F32 or is_half(d)
 
 
 def _moved(n: Node) -> Node:

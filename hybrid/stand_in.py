@@ -17,6 +17,7 @@ import numpy as np
 
 from . import forking, watch
 from .device import cpu, zeros
+from .dtype import as_dtype
 
 LEAST = 1 << 16                    # bytes of a buffer that is worth it
 MOST_TIMES = 2                     # an array whose buffer was asked for so often keeps it
@@ -24,7 +25,7 @@ LOCK = forking.lock(again=True)    # held while buffers go and come back
 GIVEN_UP = [False]                 # whether a buffer was ever given up in this process
 REBINDS = [0]                      # grows whenever an array gets another buffer; compiled programs keep addresses
 MOVES = [0]                        # grows with REBINDS where a buffer goes or comes back, under LOCK
-Steps = Sequence[tuple[str, Any]]  # from a packed value to a plain one: (slice, ((first, size), ...)), (permute, axes), (reshape, shape)
+Steps = Sequence[tuple[str, Any]]  # from a packed value to a plain one: (slice, ((first, size), ...)), (permute, axes), (reshape, shape), (cast, dtype's name)
 
 
 class StandIn:
@@ -104,6 +105,8 @@ def unpacked(packed: np.ndarray, steps: Steps) -> np.ndarray:
     for kind, how in steps:
         if kind == "slice":
             out = out[tuple(slice(first, first + size) for first, size in how)]
+        elif kind == "cast":
+            out = out.astype(as_dtype(how))
         else:
             out = out.transpose(how) if kind == "permute" else out.reshape(how)
     return out

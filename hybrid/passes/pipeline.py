@@ -11,6 +11,7 @@ from .adjoint import plane_by_plane
 from .attention_gradient import in_blocks
 from .fold import fold
 from .fuse import fuse
+from .halves import wide_products
 from .integers import in_floats
 from .layout import Blocking, Layout, layout
 from .loop_layout import loop_layout
@@ -49,6 +50,7 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
         current = current.with_roots(rewrite(in_blocks(current.roots), {"dot": (plane_by_plane, in_floats)}))
+        current = wide_products(current, lasting) if lasting else current
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)

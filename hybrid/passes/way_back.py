@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from typing import Any, Iterator
 
+from .. import dtype as dt
 from ..ir import Node, Program
 
-Steps = tuple[tuple[str, Any], ...]          # (slice, ((first, size), ...)), (permute, axes), (reshape, shape), one after another
+Steps = tuple[tuple[str, Any], ...]          # (slice, ((first, size), ...)), (permute, axes), (reshape, shape), (cast, dtype's name), one after another
 Way = tuple[int, Steps]                      # a result's number, and how an input is read from it
 
 
@@ -34,6 +35,8 @@ def _below(n: Node) -> Iterator[tuple[Node, Steps]]:
         yield n.args[0], (("slice", tuple(zip(n.attrs["lo"], n.args[0].shape))),)
     elif n.prim == "expand":
         yield n.args[0], (("slice", tuple((0, d) for d in n.args[0].shape)),)
+    elif n.prim == "cast" and n.args[0].dtype.itemsize == 2 and dt.is_float(n.args[0].dtype) and n.dtype == dt.float32:
+        yield n.args[0], (("cast", n.args[0].dtype.name),)
     elif n.prim == "concat":
         first, axis = 0, n.attrs["axis"]
         for a in n.args:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 import numpy as np
 
@@ -106,7 +106,7 @@ def _way(value: Any, prepared: int) -> Way | None:
     if value is None:
         return None
     place, steps = value
-    readers = {"slice": _pairs, "permute": _shape, "reshape": _shape}
+    readers: dict[str, Callable[[Any], Any]] = {"slice": _pairs, "permute": _shape, "reshape": _shape, "cast": str}
     return _number(place, prepared), tuple((kind, readers[kind](how)) for kind, how in steps)
 
 
