@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Callable, Sequence
 import numpy as np
 
 from hybrid import collector
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Index
 from hybrid.ir.index import Ix, Var, var
@@ -21,7 +22,7 @@ from .needed import needed
 from .registers import support
 from .shared import LARGE, share, units
 from .tiling import Alone, Choose, Target
-from .dialect import C, is_half
+from .dialect import C
 from .emit import Block, Emitter, loop_nest
 from .lanes import F32
 from .lanes import support as vector_support

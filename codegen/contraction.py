@@ -13,12 +13,13 @@ from typing import Callable
 import numpy as np
 
 from hybrid import ir
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
 
 from . import local
-from .dialect import C, PARALLEL, is_half
+from .dialect import C, PARALLEL
 from .dots import Dots
 from .epilogue import FAR
 from .operand import Matmul, matmul

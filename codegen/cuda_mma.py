@@ -3,10 +3,10 @@ the depth innermost, 8 warps that own a part of the result each, the next slice 
 """
 from __future__ import annotations
 
+from hybrid.dtype import is_half
 from .cuda_pieces import THREADS, PrintedCuda
 from .cuda_product import Product, share_depth
 from .cuda_tile import Fill, tile_cost
-from .dialect import is_half
 
 DEPTH = 32                      # of a slice: two steps of the tensor cores
 SKEW = 8                        # elements between the lines of a slice, so that a warp's loads meet different banks

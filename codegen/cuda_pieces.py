@@ -7,12 +7,13 @@ from typing import Iterator, Sequence
 
 import numpy as np
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, div, linear, mod, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .dialect import CUDA, Dialect, is_half
+from .dialect import CUDA, Dialect
 from .emit import Block, Emitter, Key, Reducer
 
 THREADS = 256                   # of a block, where nothing else is said

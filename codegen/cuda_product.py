@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute
@@ -13,7 +14,7 @@ from hybrid.ir.kernel import Kernel
 
 from .cuda_flat import print_flat
 from .cuda_pieces import PROCESSORS, RAW, SCRATCH, Launch, PrintedCuda, decode, emitter, function, index_type, names_of
-from .dialect import CUDA, is_half
+from .dialect import CUDA
 from .emit import Block, Emitter, serial_reduce
 from .operand import Matmul, Operand, matmul, root_index
 

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Sequence
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var, variables
@@ -14,7 +15,7 @@ from hybrid.ir.kernel import Kernel
 
 from .cuda_flat import thread_number
 from .cuda_pieces import PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type, joined, names_of, widths
-from .dialect import CUDA, is_half
+from .dialect import CUDA
 from .emit import Block, Emitter, Reducer, identity, loop_nest, serial_reduce
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows

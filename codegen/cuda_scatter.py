@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var
@@ -10,7 +11,7 @@ from hybrid.ir.kernel import Kernel
 
 from .cuda_flat import thread_number
 from .cuda_pieces import PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, emitter, function, index_type, names_of
-from .dialect import CUDA, is_half
+from .dialect import CUDA
 from .emit import Block
 
 WARPS = THREADS // 32

@@ -28,7 +28,7 @@ class Dialect:
 
     def compute(self, d: np.dtype) -> str:
         """C type of a value in a register: half types are computed in float."""
-        return "float" if is_half(d) else self.types[_name(d)]
+        return "float" if dt.is_half(d) else self.types[_name(d)]
 
     def literal(self, value: object, d: np.dtype) -> str:
         """A constant."""
@@ -56,12 +56,6 @@ class Dialect:
 @lru_cache
 def _name(d: np.dtype) -> str:
     return d.name                                          # NumPy makes the text anew each time
-
-
-@lru_cache
-def is_half(d: np.dtype) -> bool:
-    """float16 or bfloat16."""
-    return d.itemsize == 2 and dt.is_float(d)
 
 
 _INTS = {"int8": "signed char", "int16": "short", "int32": "int", "int64": "long", "uint8": "unsigned char", "uint16": "unsigned short",

@@ -7,13 +7,14 @@ from typing import Callable
 import numpy as np
 
 from hybrid import dtype as dt
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Guard, Index, pull
 from hybrid.ir.index import Ix, Quot, Rem, Val, linear, text, var, variables
 from hybrid.ir.scalar import SCALARS
 
 from .block import Block, Key, loop_nest
-from .dialect import Dialect, is_half
+from .dialect import Dialect
 from .picked import picked
 from .reductions import Reduction, combine, identity, plan_reduction, serial_reduce, try_merged
 

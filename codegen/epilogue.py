@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C, is_half
+from .dialect import C
 from .emit import Block, Emitter, loop_nest
 from .operand import Matmul, root_index
 from .tiling import Tile, decode, inner_name

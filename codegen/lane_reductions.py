@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
 
-from .dialect import is_half
 from .emit import Block, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
 from .lanes import Refused
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Callable, Iterable
 import numpy as np
 
 from hybrid import dtype as dt
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull_unwindow
 from hybrid.ir.index import Ix, Var, text, unlinear, var
 from hybrid.ir.primitives import reduce_identity
 
 from .block import Block, loop_nest
-from .dialect import is_half
 
 if TYPE_CHECKING:
     from .emit import Emitter

@@ -1,11 +1,11 @@
 """Reductions along the innermost axis to one number, with vectors of partial results: sums, products, greatest, least and their places."""
 from __future__ import annotations
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
 
-from .dialect import is_half
 from .emit import Block, Emitter, Reduction, identity, loop_nest, serial_reduce
 from .lane_reductions import better, planned
 from .lanes import F64, LaneLoop, Refused, lane_loop

@@ -3,12 +3,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, variables
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C, PARALLEL, is_half
+from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
 from .lanes import F32, F64, LaneLoop, Refused, in_doubles, lane_loop

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 
+from hybrid.dtype import is_half
 from hybrid.ir.index import Ix, Var, linear, text, unlinear, var
 from hybrid.ir.kernel import Kernel
 
-from .dialect import C, PARALLEL, is_half
+from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .lanes import F32, Refused, lane_loop
 from .loops import COLUMNS, PARALLEL_WORK, Printed, pointer_names, signature

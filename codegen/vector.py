@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
 
-from .dialect import is_half
 from .emit import EXACT, Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
 from .lanes import F32, F64, LaneLoop, Refused, half

@@ -5,13 +5,13 @@ from typing import Container
 
 import numpy as np
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
 from hybrid.passes.fold import constant
 
-from .dialect import is_half
 from .lanes import F32
 
 HEAVY = 10                      # cost of a function from which on it is not computed twice

@@ -1,6 +1,7 @@
 """Element types: NumPy's names, MXNet's numbers, and promotion."""
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,6 +62,12 @@ def name(dt: Any) -> str:
 def is_float(dt: np.dtype) -> bool:
     """Whether dt is a floating type (bfloat16 included)."""
     return dt.kind == "f" or dt == bfloat16
+
+
+@lru_cache
+def is_half(dt: np.dtype) -> bool:
+    """Whether dt is float16 or bfloat16."""
+    return dt.itemsize == 2 and is_float(dt)
 
 
 def is_int(dt: np.dtype) -> bool:

@@ -175,7 +175,7 @@ def _drop(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
 
 def _reduce_eager(xp: Any, n: Node, x: Any) -> Any:
     op, axes = n.attrs["op"], n.attrs["axes"]
-    if n.dtype.itemsize == 2 and dt.is_float(n.dtype) and op in ("sum", "prod"):
+    if dt.is_half(n.dtype) and op in ("sum", "prod"):
         return getattr(x.astype(np.float32), op)(axis=axes).astype(n.dtype)      # half sums are kept in float32
     if op in ("max", "min"):
         # CuPy's max and min take no initial value
@@ -191,7 +191,7 @@ _prim("argreduce", lambda args, op, axis: (_drop(args[0].shape, (axis,)), np.dty
 
 
 def _argsort_eager(xp: Any, n: Node, x: Any) -> Any:
-    if x.dtype.itemsize == 2 and dt.is_float(x.dtype):
+    if dt.is_half(x.dtype):
         x = x.astype(np.float32)
     if not n.attrs["descending"]:
         return xp.argsort(x, axis=-1, kind="stable").astype(np.int64, copy=False)
@@ -205,7 +205,7 @@ _prim("argsort", lambda args, descending: (args[0].shape, np.dtype(np.int64)), _
 
 
 def _cumulate_eager(xp: Any, n: Node, x: Any) -> Any:
-    wide = np.float32 if x.dtype.itemsize == 2 and dt.is_float(x.dtype) else n.dtype
+    wide = np.float32 if dt.is_half(x.dtype) else n.dtype
     axis, back = n.attrs["axis"], (*[slice(None)] * n.attrs["axis"], slice(None, None, -1))
     out = xp.cumsum(x[back], axis=axis, dtype=wide)[back] if n.attrs["reverse"] else xp.cumsum(x, axis=axis, dtype=wide)
     return out.astype(n.dtype, copy=False)
@@ -243,7 +243,7 @@ def _scatter_eager(xp: Any, n: Node, idx: Any, upd: Any) -> Any:
         return out
     # CuPy adds at places in a few types only: 64-bit integers as unsigned ones, the rest in a wider type
     d = n.dtype
-    wide = np.dtype(np.float32) if d.itemsize == 2 and dt.is_float(d) else np.dtype(np.uint64) if d == np.int64 else np.dtype(np.int32)
+    wide = np.dtype(np.float32) if dt.is_half(d) else np.dtype(np.uint64) if d == np.int64 else np.dtype(np.int32)
     if d in (np.dtype(np.float32), np.dtype(np.float64), np.dtype(np.int32), np.dtype(np.uint32), np.dtype(np.uint64)):
         wide = d
     total = xp.zeros(rows.shape, dtype=wide)
@@ -273,7 +273,7 @@ def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any) -> tuple[tuple
 def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
     (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
     fa, fb = _free(a.shape, ca + ba), _free(b.shape, cb + bb)
-    wide = np.dtype(np.float32) if n.dtype.itemsize == 2 and dt.is_float(n.dtype) else n.dtype
+    wide = np.dtype(np.float32) if dt.is_half(n.dtype) else n.dtype
 
     def size(x: Any, axes: Any) -> int:
         return math.prod(x.shape[i] for i in axes)

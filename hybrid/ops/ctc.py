@@ -82,7 +82,7 @@ def ctc_loss(data: Node, label: Node, data_lengths: Node | None, label_lengths: 
     inside = ir.map("lt", ir.expand(ir.reshape(ir.iota(places), (1, places)), (batch, places)), ir.expand(ir.reshape(length, (batch, 1)), (batch, places)))
     numbers = ir.map("where", inside, ir.map("minimum", ir.map("maximum", numbers, 0), alphabet - 1), blank)
     repeats = _repeats(numbers, inside)
-    wide = data if dt.is_float(data.dtype) and data.dtype.itemsize > 2 else ir.cast(data, dt.float32)      # NEVER is no half
+    wide = ir.cast(data, dt.float32) if dt.is_half(data.dtype) or not dt.is_float(data.dtype) else data      # NEVER is no half
     alpha = _forward(_emissions(wide, numbers, blank), frames, repeats)
     end = _ends(alpha, length)
     loss = ir.map("where", ir.map("le", length + ir.reduce("sum", ir.cast(repeats, dt.int64), (1,)), frames), -end, 0)

@@ -80,7 +80,7 @@ def hard_sigmoid(data: Node, a: Attrs) -> Node:
 
 def gelu(x: Node) -> Node:
     """x Phi(x) by the error function (Hendrycks and Gimpel 2016); half types in float32, in which 1 + erf keeps its digits where it is small."""
-    w = _wide(x) if dt.is_float(x.dtype) else x
+    w = _wide(x)
     out = w * 0.5 * (ir.map("erf", w * (1 / math.sqrt(2))) + 1)
     return ir.cast(out, x.dtype) if dt.is_float(x.dtype) else out
 
@@ -135,7 +135,7 @@ def uniform01(key: Node, shape: tuple[int, ...], stream: int) -> Node:
 
 # ---- softmax
 def _wide(x: Node) -> Node:
-    return ir.cast(x, dt.float32) if x.dtype.itemsize == 2 or not dt.is_float(x.dtype) else x
+    return ir.cast(x, dt.float32) if dt.is_half(x.dtype) or not dt.is_float(x.dtype) else x
 
 
 def softmax_of(x: Node, axis: int, log: bool = False) -> Node:

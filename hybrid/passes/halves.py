@@ -30,7 +30,7 @@ def wide_products(program: Program, lasting: frozenset[int]) -> Program:
         return known[n]
 
     def wide(n: Node) -> Node | None:
-        if n.dtype.itemsize != 2 or not dt.is_float(n.dtype) or lasts(n.args[0]) == lasts(n.args[1]):
+        if not dt.is_half(n.dtype) or lasts(n.args[0]) == lasts(n.args[1]):
             return None
         depth = math.prod(n.args[0].shape[a] for a in n.attrs["contract"][0])
         matrix = next(a for a in n.args if lasts(a))
@@ -42,7 +42,7 @@ def wide_products(program: Program, lasting: frozenset[int]) -> Program:
     def outward(n: Node) -> Node | None:
         """A product's order of axes, before it is rounded: a convolution is a product and its order."""
         y = n.args[0]
-        if y.prim != "cast" or y.dtype.itemsize != 2 or y.args[0].prim not in ("dot", "permute") or y.args[0].dtype != dt.float32:
+        if y.prim != "cast" or not dt.is_half(y.dtype) or y.args[0].prim not in ("dot", "permute") or y.args[0].dtype != dt.float32:
             return None
         return ir.cast(rebuild(n, [y.args[0]]), n.dtype)
     for n in program.order():                                    # from the inputs on: no deep recursion

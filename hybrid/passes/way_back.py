@@ -35,7 +35,7 @@ def _below(n: Node) -> Iterator[tuple[Node, Steps]]:
         yield n.args[0], (("slice", tuple(zip(n.attrs["lo"], n.args[0].shape))),)
     elif n.prim == "expand":
         yield n.args[0], (("slice", tuple((0, d) for d in n.args[0].shape)),)
-    elif n.prim == "cast" and n.args[0].dtype.itemsize == 2 and dt.is_float(n.args[0].dtype) and n.dtype == dt.float32:
+    elif n.prim == "cast" and dt.is_half(n.args[0].dtype) and n.dtype == dt.float32:
         yield n.args[0], (("cast", n.args[0].dtype.name),)
     elif n.prim == "concat":
         first, axis = 0, n.attrs["axis"]

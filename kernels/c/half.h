@@ -7,16 +7,24 @@ typedef unsigned short hy_halvesu __attribute__((vector_size(HYV_BYTES / 2), ali
 typedef short hy_shorts __attribute__((vector_size(HYV_BYTES / 2)));
 HY_FN hy_v hyv_from_half(hy_halves h) { return __builtin_ia32_vcvtph2ps512_mask((hy_shorts)h, (hy_v){}, HYV_ALL, 4); }
 HY_FN hy_halves hyv_to_half(hy_v v) { return (hy_halves)__builtin_ia32_vcvtps2ph512_mask(v, 0, (hy_shorts){}, HYV_ALL); }
+#define HYV_WIDEN(h) ((hy_vi)__builtin_ia32_pmovzxwd512_mask((hy_shorts)(h), (hy_vi){}, HYV_ALL))
 #elif HYV_BYTES == 32 && defined(__F16C__) && !defined(__clang__)
 typedef short hy_shorts __attribute__((vector_size(HYV_BYTES / 2)));
 HY_FN hy_v hyv_from_half(hy_halves h) { return __builtin_ia32_vcvtph2ps256((hy_shorts)h); }
 HY_FN hy_halves hyv_to_half(hy_v v) { return (hy_halves)__builtin_ia32_vcvtps2ph256(v, 0); }
+#ifdef __AVX2__
+#define HYV_WIDEN(h) ((hy_vi)__builtin_ia32_pmovzxwd256((hy_shorts)(h)))
+#endif
 #else
 HY_FN hy_v hyv_from_half(hy_halves h) { hy_v v; for (int i = 0; i < HYV_LANES; i++) v[i] = hy_load_half(h[i]); return v; }
 HY_FN hy_halves hyv_to_half(hy_v v) { hy_halves h; for (int i = 0; i < HYV_LANES; i++) h[i] = hy_store_half(v[i]); return h; }
 #endif
 
-HY_FN hy_v hyv_from_bf16(hy_halves h) { return HYV_FLOAT(__builtin_convertvector(h, hy_vi) << 16); }
+#ifndef HYV_WIDEN
+#define HYV_WIDEN(h) __builtin_convertvector(h, hy_vi)                   /* GCC makes two vectors of it, and one of those */
+#endif
+
+HY_FN hy_v hyv_from_bf16(hy_halves h) { return HYV_FLOAT(HYV_WIDEN(h) << 16); }
 // the bits of the nearest bfloat16, in the lower half of each element
 HY_FN hy_vi hyv_near_bf16(hy_v v) {
     const hy_vu32 b = (hy_vu32)v, near = (b + 0x7fff + ((b >> 16) & 1)) >> 16;
