@@ -79,7 +79,7 @@ class Packed(Anchored):
         """Statements for a kernel's call, for a vector of filters ``ch``, and for it at pixel ``px`` (numbered through), from the sums ``sum@``."""
         ch, px = Var("ch", self.filters), Var("px", max(self.batch * self.oh * self.ow, 2))
         e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000,
-                          width=self.lanes, lanes={ch}, one_plus=one_plus(self.k))
+                          width=self.lanes, lanes={ch}, one_plus=one_plus(self.k), of_halves=True)
         e.kind["sum@"] = "v"
         outer = Block(None, frozenset())
         filters = outer.child([ch])

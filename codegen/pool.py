@@ -60,8 +60,8 @@ class _Pool:
             chain, n = chain or n.prim == "window", n.args[0]
         if not chain or math.prod(sizes) > TAPS or axes != tuple(range(x.ndim - len(axes), x.ndim)):
             raise Refused("no windows, or large ones")
-        if n not in self.reads and (n.prim != "pad" and n.prim not in ELEMENTWISE or n.dtype != F32):
-            raise Refused("windows of a value that is computed")
+        if n.dtype != F32 or n not in self.reads and n.prim != "pad" and n.prim not in ELEMENTWISE:
+            raise Refused("windows of a value that is computed, or of another type")
         self.taps = [Var(f"w{a}", d) for a, d in enumerate(sizes)]
         at = image.index_of(x, (*(var(v) for v in self.loops), *(var(v) for v in self.taps)), n)
         self.image = image.image(n, at, frozenset(self.loops[:-2] if len(self.loops) > 2 else self.loops[:-1]))

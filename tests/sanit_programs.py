@@ -41,6 +41,7 @@ def flat(n: int) -> Case:
         return [x * y + v, ir.map("erf", x) * ir.map("tanh", y), ir.map("where", ir.map("gt", x, 0), x, y), ir.map("gt", x, y), ir.map("tanh", h) * 2 + h, ir.map("exp", b),
                 ir.cast(i, "float32") / 3 + v, i * i - 3, ir.map("exp", d) * d, ir.permute(x, (1, 0)), ir.pad(x, (1, 2), (2, 1), 0.5) + 1, ir.slice(x, (4, 0), (3, n), (-2, 1)),
                 ir.concat([x * 2, ir.map("exp", y), ir.pad(x, (0, 3), (0, 0))], 1), ir.map("where", kept, x, 0), ir.cast(x, "float16"), ir.cast(h, "bfloat16"),
+                ir.cast(ir.reduce("max", ir.window(h, (0, 1), (2, 1), (1, 1), (1, 1)), (2, 3)), "float32"), ir.cast(h, "float32") * x + 1, ir.map("relu", h) * h,
                 ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y), ir.map("log1p", ir.map("abs", x)),
                 ir.map("arctan2", x, y), y * (ir.map("tanh", (x + x * x * x * 0.044) * 0.8) + 1.0),
                 drawn * x, even, ir.map("expm1", x) + ir.map("softplus", y) + ir.map("log2", ir.map("abs", x) + 0.1),

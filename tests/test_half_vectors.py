@@ -108,3 +108,12 @@ def test_another_half_type_is_rounded_once(width: int) -> None:
     same(compiled(lambda x: x.astype("bfloat16"), nd.array(a, dtype="float16"))[0], a.astype(np.float32).astype(dt.as_dtype("bfloat16")))
     got, _ = compiled(lambda x: (x.astype("float32") * 3.0001).astype("float16"), nd.array(a, dtype="float16"))
     same(got, (a.astype(np.float32) * np.float32(3.0001)).astype(np.float16))
+
+
+@pytest.mark.parametrize("pool", ["max", "avg"])
+@pytest.mark.parametrize("shape", [(1, 1, 23, 28), (2, 3, 17, 64)], ids=str)
+def test_pools_whose_result_is_float32(shape: tuple[int, ...], pool: str, half: str, width: int) -> None:
+    """Kernels of windows have pictures of float32 of their own: halves are not read into those."""
+    x = nd.array(np.random.default_rng(3).standard_normal(shape), dtype=half)
+    f = lambda x: nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type=pool).astype("float32") * 2             # noqa: E731
+    same(compiled(f, x)[0], f(x).asnumpy())
