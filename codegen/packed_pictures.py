@@ -68,7 +68,8 @@ class Pictures(Packed):
         def at(name: str, extent: int) -> Ix:
             return var(Var(name, extent)) if extent > 1 else Ix()
         idx = (at("bk", b), at("ch", f), at("oy", out[0]), at("ox", out[1]), var(lane))
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={lane}, of_halves=True)
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000,
+                          width=self.lanes, lanes={lane}, of_halves=True)
         e.kind["sum@"] = "v"
         outer = Block(None, frozenset())
         filters = outer.child([Var("ch", f), Var("bk", b)])

@@ -65,3 +65,16 @@ def test_ctc_loss_of_halves() -> None:
     want = nd.ctc_loss(nd.array(scores.astype(np.float64), dtype="float64"), label).asnumpy()
     assert got.dtype == np.float16
     np.testing.assert_allclose(got.asnumpy(), want, rtol=2.0**-11)
+
+
+@pytest.mark.parametrize("name", ["mean", "global pool", "pool", "norm", "L2Normalization"])
+def test_sums_may_be_larger_than_the_largest_half(name: str) -> None:
+    f, want = {
+        "mean": (lambda x: nd.mean(x, axis=(2, 3)), 200.0), "global pool": (lambda x: nd.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg"), 200.0),
+        "pool": (lambda x: nd.Pooling(x, kernel=(20, 20), pool_type="avg"), 200.0), "norm": (lambda x: nd.norm(x), 200.0 * math.sqrt(2 * 90 * 90)),
+        "L2Normalization": (lambda x: nd.L2Normalization(x), 1 / math.sqrt(2 * 90 * 90))}[name]
+    x = nd.ones((1, 2, 90, 90), dtype="float16") * 200
+    for g in (f, mx.hybridize(f)):
+        got = g(x)
+        assert got.dtype == np.float16
+        np.testing.assert_allclose(got.asnumpy().astype(np.float64), want, rtol=2.0**-10)

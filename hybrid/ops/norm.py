@@ -8,7 +8,7 @@ from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .nn import uniform01
-from .reduction import mean_of
+from .reduction import mean_of, wide_half
 from .registry import Bool, Enum, Float, Int, Lowered, Shape, Str, op
 from .shape import normal_axis
 
@@ -147,9 +147,11 @@ def group_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Nod
 
 @op("L2Normalization", "data", eps=Float(1e-10), mode=Enum("instance", "instance", "channel", "spatial"))
 def l2_normalization(data: Node, a: Attrs) -> Node:
-    """data / sqrt(sum of squares + eps) over the instance, the channel or the spatial axes."""
+    """data / sqrt(sum of squares + eps) over the instance, the channel or the spatial axes; half types in float32."""
     axes = {"instance": tuple(range(1, data.ndim)), "channel": (1,), "spatial": tuple(range(2, data.ndim))}[a.mode]
-    return data * ir.map("rsqrt", ir.reduce("sum", data * data, axes, True) + a.eps)
+    x = wide_half(data)
+    out = x * ir.map("rsqrt", ir.reduce("sum", x * x, axes, True) + a.eps)
+    return ir.cast(out, data.dtype) if dt.is_half(data.dtype) else out
 
 
 @op("LRN", "data", alpha=Float(1e-4), beta=Float(0.75), knorm=Float(2.0), nsize=Int())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
@@ -67,10 +68,13 @@ def _counts(x: Node, a: Attrs) -> Node | float:
     cudnn_off=Bool(False), pooling_convention=Enum("valid", "valid", "full", "same"), stride=Shape(()), pad=Shape(()), p_value=Int(None),
     count_include_pad=Bool(None), layout=Enum(None, *LAYOUTS))
 def pooling(data: Node, a: Attrs) -> Node:
-    """max, avg, sum or lp pooling over windows (N, C, …), or over everything with global_pool."""
+    """max, avg, sum or lp pooling over windows (N, C, …), or over everything with global_pool. Half types are added up in float32."""
     last = is_channels_last(a.layout)
     x = to_channels_first(data) if last else data
+    if dt.is_half(x.dtype) and a.pool_type != "max":
+        x = ir.cast(x, dt.float32)
     y = _global_pool(x, a) if a.global_pool else _window_pool(x, a)
+    y = ir.cast(y, data.dtype) if dt.is_half(data.dtype) else y
     return to_channels_last(y) if last else y
 
 

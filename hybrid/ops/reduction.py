@@ -36,9 +36,14 @@ def summed(x: Node, axes: tuple[int, ...], keepdims: bool) -> Node:
 
 
 def mean_of(x: Node, axes: tuple[int, ...], keepdims: bool = False) -> Node:
-    """Mean; integers in float32."""
+    """Mean; integers in float32. Half types are added up in float32 and rounded once: their sum may be larger than what they hold."""
     f = x if dt.is_float(x.dtype) else ir.cast(x, dt.float32)
-    return ir.reduce("sum", f, axes, keepdims) / max(math.prod(x.shape[i] for i in axes), 1)
+    return ir.cast(ir.reduce("sum", wide_half(f), axes, keepdims) / max(math.prod(x.shape[i] for i in axes), 1), f.dtype)
+
+
+def wide_half(x: Node) -> Node:
+    """Half types in float32, other values as they are."""
+    return ir.cast(x, dt.float32) if dt.is_half(x.dtype) else x
 
 
 def _nan_to(value: float) -> Callable[[Node], Node]:
@@ -121,15 +126,17 @@ op("_npi_std", "a", np=("std",), axis=Axes(None), ddof=Int(0), keepdims=Bool(Fal
 
 @op("norm", "data", npx=("norm",), ord=Int(2), axis=Axes(None), keepdims=Bool(False), out_dtype=DType(None))
 def norm(data: Node, a: Attrs) -> Node:
-    """1- or 2-norm over axes."""
+    """1- or 2-norm over axes; of half types computed in float32."""
     axes = axes_of(data, a.axis)
-    x = ir.cast(data, dt.as_dtype(a.out_dtype)) if a.out_dtype else data
+    given = ir.cast(data, dt.as_dtype(a.out_dtype)) if a.out_dtype else data
+    x = wide_half(given)
     if a.ord == 1:
         out = ir.reduce("sum", ir.map("abs", x), axes, a.keepdims)
     elif a.ord == 2:
         out = ir.map("sqrt", ir.reduce("sum", x * x, axes, a.keepdims))
     else:
         raise ShapeError(f"norm: ord={a.ord} is not supported; use 1 or 2")
+    out = ir.cast(out, given.dtype) if dt.is_half(given.dtype) else out
     return out if out.ndim or a.keepdims else ir.reshape(out, (1,))
 
 
