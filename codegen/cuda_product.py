@@ -95,8 +95,7 @@ class Product:
 
     def rounded(self, value: str) -> str:
         """A sum at the precision of the contraction's dtype."""
-        d = self.dot.dtype
-        return CUDA.half_load[d.name].format(CUDA.half_store[d.name].format(value)) if is_half(d) else value
+        return CUDA.rounded(self.dot.dtype, value)
 
     def decode(self, number: str, vs: list[Var]) -> list[str]:
         """Variables from a row-major number."""

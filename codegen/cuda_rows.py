@@ -103,9 +103,7 @@ def reduced_index(x: Node, axes: Sequence[int], idx: Index, inner: Sequence[Ix])
 
 def rounded(e: Emitter, n: Node, acc: str, block: Block) -> str:
     """A sum at the precision of its dtype."""
-    if not is_half(n.dtype):
-        return acc
-    return e.let(block, n.dtype, CUDA.half_load[n.dtype.name].format(CUDA.half_store[n.dtype.name].format(acc)))
+    return e.let(block, n.dtype, CUDA.rounded(n.dtype, acc)) if is_half(n.dtype) else acc
 
 
 def accumulator_loop(e: CudaEmitter, n: Node, idx: Index, guard: Guard, block: Block, team: Team, acc: str,

@@ -30,6 +30,10 @@ class Dialect:
         """C type of a value in a register: half types are computed in float."""
         return "float" if dt.is_half(d) else self.types[_name(d)]
 
+    def rounded(self, d: np.dtype, value: str) -> str:
+        """A value as it would be read back from memory: half types keep fewer digits than what computes them."""
+        return self.half_load[_name(d)].format(self.half_store[_name(d)].format(value)) if dt.is_half(d) else value
+
     def literal(self, value: object, d: np.dtype) -> str:
         """A constant."""
         if d.kind == "b":

@@ -159,9 +159,7 @@ class Emitter:
 
     def _rounded(self, n: Node, value: str) -> str:
         """A half value as it would be read back from memory: one kernel may store what another computes again, and both must see the same."""
-        if not is_half(n.dtype) or n.attrs["fn"] in EXACT:
-            return value
-        return self.d.half_load[n.dtype.name].format(self.d.half_store[n.dtype.name].format(value))
+        return value if n.attrs["fn"] in EXACT else self.d.rounded(n.dtype, value)
 
     def _spell(self, row: object, d: np.dtype, args: list[str]) -> str:
         integer = not dt.is_float(d)
@@ -179,7 +177,7 @@ class Emitter:
         if n.dtype.kind == "b":
             return f"({value} != 0)"
         if is_half(n.dtype):
-            return self.d.half_load[n.dtype.name].format(self.d.half_store[n.dtype.name].format(f"(float){value}"))
+            return self.d.rounded(n.dtype, f"(float){value}")
         if src.kind == "b" and dt.is_float(n.dtype):       # a choice, of which compilers make a mask
             return f"({value} ? {self.d.literal(1.0, n.dtype)} : {self.d.literal(0.0, n.dtype)})"
         if dt.is_float(src) and n.dtype.kind in "iu" and n.dtype.name != "int32":  # C leaves out-of-range conversions open; processors have those to 32 and 64 bits

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 
-from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var
@@ -174,5 +173,4 @@ class Epilogue:
 
     def _rounded(self, value: str) -> str:
         """A sum as the value it stands for: that of a half dtype, if it has one."""
-        d = self.dot.dtype
-        return C.half_load[d.name].format(C.half_store[d.name].format(value)) if is_half(d) else value
+        return C.rounded(self.dot.dtype, value)

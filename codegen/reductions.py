@@ -121,6 +121,11 @@ def try_merged(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> b
     return probe.divisions == 0
 
 
+def rounded(e: Emitter, n: Node, acc: str, block: Block) -> str:
+    """A sum at the precision of its dtype."""
+    return e.let(block, n.dtype, e.d.rounded(n.dtype, acc)) if is_half(n.dtype) else acc
+
+
 def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
     """One thread loops over the reduced elements."""
     if _short(n):
@@ -137,9 +142,7 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
     simple = not any("for (" in line for line in inner.lines)
     pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
     block.lines.extend(loop_nest(r.loops, inner.lines, pragma, e.index))
-    if is_half(n.dtype):
-        return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(acc)))
-    return acc
+    return rounded(e, n, acc, block)
 
 
 UNROLL = 9                     # elements of a reduction that is written out instead of looped over
@@ -161,9 +164,7 @@ def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> st
         if not value.isidentifier():
             value = e.let(block, wide, value)
         acc = e.let(block, wide, combine(op, wide, acc, value)) if acc else value
-    if is_half(n.dtype):
-        return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(acc)))
-    return acc
+    return rounded(e, n, acc, block)
 
 
 def _extremum(e: Emitter, block: Block, r: Reduction, acc: str, value: str) -> str:

@@ -1,7 +1,6 @@
 """Reductions along the innermost axis to one number, with vectors of partial results: sums, products, greatest, least and their places."""
 from __future__ import annotations
 
-from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
@@ -9,6 +8,7 @@ from hybrid.ir.index import Ix, text
 from .emit import Block, Emitter, Reduction, identity, loop_nest, serial_reduce
 from .lane_reductions import better, planned
 from .lanes import F64, LaneLoop, Refused, lane_loop
+from .reductions import rounded
 from .vector import VectorEmitter
 
 
@@ -19,7 +19,7 @@ def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> s
         raise Refused("a reduction in a lane")
     if n.prim == "reduce" and e.holds(n.dtype) and e.holds(n.args[0].dtype) and not guard:
         try:
-            return _near(e, n, _reduce_vectors(e, n, idx, block), block)
+            return rounded(e, n, _reduce_vectors(e, n, idx, block), block)
         except Refused:                                      # lines that were placed further out stay: they are right, perhaps used
             pass
     if n.prim == "argreduce" and e.holds(n.args[0].dtype) and not guard:
@@ -28,11 +28,6 @@ def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> s
         except Refused:
             pass
     return serial_reduce(e, n, idx, guard, block)
-
-
-def _near(e: VectorEmitter, n: Node, name: str, block: Block) -> str:
-    """A reduction's result; that of a half type as it would be read back from memory."""
-    return e.let(block, n.dtype, e.d.half_load[n.dtype.name].format(e.d.half_store[n.dtype.name].format(name))) if is_half(n.dtype) else name
 
 
 def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:

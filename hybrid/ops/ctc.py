@@ -9,7 +9,7 @@ from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
-from .nn import softmax_of
+from .nn import softmax_of, wide
 from .registry import Bool, Enum, op
 
 NEVER = -1e30                            # the logarithm of an impossible path; finite, so that differences are numbers
@@ -82,8 +82,7 @@ def ctc_loss(data: Node, label: Node, data_lengths: Node | None, label_lengths: 
     inside = ir.map("lt", ir.expand(ir.reshape(ir.iota(places), (1, places)), (batch, places)), ir.expand(ir.reshape(length, (batch, 1)), (batch, places)))
     numbers = ir.map("where", inside, ir.map("minimum", ir.map("maximum", numbers, 0), alphabet - 1), blank)
     repeats = _repeats(numbers, inside)
-    wide = ir.cast(data, dt.float32) if dt.is_half(data.dtype) or not dt.is_float(data.dtype) else data      # NEVER is no half
-    alpha = _forward(_emissions(wide, numbers, blank), frames, repeats)
+    alpha = _forward(_emissions(wide(data), numbers, blank), frames, repeats)           # NEVER is no half
     end = _ends(alpha, length)
     loss = ir.map("where", ir.map("le", length + ir.reduce("sum", ir.cast(repeats, dt.int64), (1,)), frames), -end, 0)
     return ir.cast(loss, data.dtype) if dt.is_float(data.dtype) else loss

@@ -80,7 +80,7 @@ def hard_sigmoid(data: Node, a: Attrs) -> Node:
 
 def gelu(x: Node) -> Node:
     """x Phi(x) by the error function (Hendrycks and Gimpel 2016); half types in float32, in which 1 + erf keeps its digits where it is small."""
-    w = _wide(x)
+    w = wide(x)
     out = w * 0.5 * (ir.map("erf", w * (1 / math.sqrt(2))) + 1)
     return ir.cast(out, x.dtype) if dt.is_float(x.dtype) else out
 
@@ -134,13 +134,14 @@ def uniform01(key: Node, shape: tuple[int, ...], stream: int) -> Node:
 
 
 # ---- softmax
-def _wide(x: Node) -> Node:
+def wide(x: Node) -> Node:
+    """float32 and float64 as they are, other values in float32."""
     return ir.cast(x, dt.float32) if dt.is_half(x.dtype) or not dt.is_float(x.dtype) else x
 
 
 def softmax_of(x: Node, axis: int, log: bool = False) -> Node:
     """softmax or its logarithm along an axis, shifted by the maximum; half types in float32."""
-    w = _wide(x)
+    w = wide(x)
     shifted = w - ir.detach(ir.reduce("max", w, (axis,), True))         # the result does not depend on the shift
     total = ir.reduce("sum", ir.map("exp", shifted), (axis,), True)
     out = shifted - ir.map("log", total) if log else ir.map("exp", shifted) / total

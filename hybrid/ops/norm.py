@@ -8,7 +8,7 @@ from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .nn import uniform01
-from .reduction import mean_of, wide_half
+from .reduction import as_half, mean_of, wide_half
 from .registry import Bool, Enum, Float, Int, Lowered, Shape, Str, op
 from .shape import normal_axis
 
@@ -151,7 +151,7 @@ def l2_normalization(data: Node, a: Attrs) -> Node:
     axes = {"instance": tuple(range(1, data.ndim)), "channel": (1,), "spatial": tuple(range(2, data.ndim))}[a.mode]
     x = wide_half(data)
     out = x * ir.map("rsqrt", ir.reduce("sum", x * x, axes, True) + a.eps)
-    return ir.cast(out, data.dtype) if dt.is_half(data.dtype) else out
+    return as_half(out, data)
 
 
 @op("LRN", "data", alpha=Float(1e-4), beta=Float(0.75), knorm=Float(2.0), nsize=Int())

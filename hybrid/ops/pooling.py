@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtype as dt
 from .. import ir
 from ..errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .conv import EMBEDDED, LAYOUTS, check_window, is_channels_last, per_axis, to_channels_first, to_channels_last
+from .reduction import as_half, wide_half
 from .registry import Bool, Enum, Int, Shape, op
 
 
@@ -71,10 +71,9 @@ def pooling(data: Node, a: Attrs) -> Node:
     """max, avg, sum or lp pooling over windows (N, C, …), or over everything with global_pool. Half types are added up in float32."""
     last = is_channels_last(a.layout)
     x = to_channels_first(data) if last else data
-    if dt.is_half(x.dtype) and a.pool_type != "max":
-        x = ir.cast(x, dt.float32)
+    x = x if a.pool_type == "max" else wide_half(x)
     y = _global_pool(x, a) if a.global_pool else _window_pool(x, a)
-    y = ir.cast(y, data.dtype) if dt.is_half(data.dtype) else y
+    y = as_half(y, data)
     return to_channels_last(y) if last else y
 
 

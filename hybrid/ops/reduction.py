@@ -46,6 +46,11 @@ def wide_half(x: Node) -> Node:
     return ir.cast(x, dt.float32) if dt.is_half(x.dtype) else x
 
 
+def as_half(out: Node, x: Node) -> Node:
+    """What was computed of ``wide_half(x)`` in the half type of x, if that is one."""
+    return ir.cast(out, x.dtype) if dt.is_half(x.dtype) else out
+
+
 def _nan_to(value: float) -> Callable[[Node], Node]:
     return lambda x: ir.map("where", ir.map("isnan", x), value, x)
 
@@ -136,7 +141,7 @@ def norm(data: Node, a: Attrs) -> Node:
         out = ir.map("sqrt", ir.reduce("sum", x * x, axes, a.keepdims))
     else:
         raise ShapeError(f"norm: ord={a.ord} is not supported; use 1 or 2")
-    out = ir.cast(out, given.dtype) if dt.is_half(given.dtype) else out
+    out = as_half(out, given)
     return out if out.ndim or a.keepdims else ir.reshape(out, (1,))
 
 

@@ -8,26 +8,22 @@ import math
 from .. import dtype as dt
 from .. import ir
 from ..ir import Node, Program
+from ..ir.access import MOVEMENT
+from .lasting import Lasting
 from .layout import LEAST_WORK, MOST_BYTES
 from .rewrite import rebuild, rewrite
-
-_MOVES = ("window", "pad", "permute", "reshape", "expand", "slice")
 
 
 def _cast(x: Node) -> Node:
     """x in float32, converted before its elements are moved: some are then there several times."""
-    return rebuild(x, [_cast(x.args[0])]) if x.prim in _MOVES else ir.cast(x, dt.float32)
+    return rebuild(x, [_cast(x.args[0])]) if x.prim in MOVEMENT else ir.cast(x, dt.float32)
 
 
 def wide_products(program: Program, lasting: frozenset[int]) -> Program:
     """The program, with such products. lasting: slots of the parameters."""
-    slots = lasting - {slot for slot, _ in program.updates}
-    known: dict[Node, bool] = {}
-
-    def lasts(n: Node) -> bool:
-        if n not in known:
-            known[n] = n.attrs["slot"] in slots if n.prim == "input" else n.prim != "random_bits" and all(lasts(a) for a in n.args)
-        return known[n]
+    if not any(n.prim == "dot" and dt.is_half(n.dtype) for n in program.order()):
+        return program
+    lasts = Lasting(program, lasting)
 
     def wide(n: Node) -> Node | None:
         if not dt.is_half(n.dtype) or lasts(n.args[0]) == lasts(n.args[1]):
@@ -45,6 +41,4 @@ def wide_products(program: Program, lasting: frozenset[int]) -> Program:
         if y.prim != "cast" or not dt.is_half(y.dtype) or y.args[0].prim not in ("dot", "permute") or y.args[0].dtype != dt.float32:
             return None
         return ir.cast(rebuild(n, [y.args[0]]), n.dtype)
-    for n in program.order():                                    # from the inputs on: no deep recursion
-        lasts(n)
     return program.with_roots(rewrite(program.roots, {"dot": (wide,), "permute": (outward,), "reshape": (outward,)}))

@@ -19,6 +19,7 @@ from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
+from .lasting import Lasting
 from .orders import BACK, DEEP, FIRST, LINE, Window, last, line
 from .rewrite import over, rebuild
 
@@ -66,23 +67,10 @@ class Conversion:
 
     def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking, packs: Mapping[Node, str] = MappingProxyType({})):
         self.program, self.blocking = program, blocking
-        self.lasting: dict[Node, bool] = {}
+        self._known = Lasting(program, lasting)
         self.packs = dict(packs)
         self.notes: list[str] = []
         self.lines: set[Node] = set()                # channels-last lines shown channels first
-        for n in program.order():
-            self.lasting[n] = self._lasting(n, lasting)
-
-    def _lasting(self, n: Node, slots: frozenset[int]) -> bool:
-        if n.prim == "input":
-            return n.attrs["slot"] in slots
-        return n.prim != "random_bits" and all(self._known(a) for a in n.args)
-
-    def _known(self, n: Node) -> bool:
-        """Whether a value, perhaps made by this pass, is of lasting inputs and constants alone."""
-        if n not in self.lasting:
-            self.lasting[n] = n.prim != "input" and all(self._known(a) for a in n.args)
-        return self.lasting[n]
 
     def run(self) -> list[Node]:
         """The roots, converted."""
@@ -374,7 +362,7 @@ def layout(program: Program, lasting: frozenset[int], blocking: Blocking, packs:
     """The program with channels-last convolutions, and the program that prepares its weights. lasting: slots of inputs that
     seldom change (parameters), which the program itself does not change. packs: values that are packed weights already.
     """
-    run = Conversion(program, lasting - {slot for slot, _ in program.updates}, blocking, packs)
+    run = Conversion(program, lasting, blocking, packs)
     roots = run.run()
     return run.split(roots) if run.packs else Layout(program)
 

@@ -305,5 +305,5 @@ class Pictures(Conversion):
 
 def pictures(program: Program, lasting: frozenset[int], blocking: Blocking) -> Layout | None:
     """The program over blocks of pictures and the program that packs its weights, where that takes less; else None."""
-    run = Pictures(program, lasting - {slot for slot, _ in program.updates}, blocking)
+    run = Pictures(program, lasting, blocking)
     return run.split(run.run()) if run.pays() else None
