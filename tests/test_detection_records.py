@@ -155,7 +155,7 @@ def test_boxes_drawn(tmp_path: Path) -> None:
     first, second = it.draw_next(color=(255, 0, 0), thickness=1)
     assert first.dtype == np.uint8 and first.shape == (20, 30, 3)
     frame = np.argwhere((first == (255, 0, 0)).all(-1))
-    assert frame.min(0).tolist() == [10, 6] and frame.max(0).tolist() == [18, 24] and (first[12, 10] == 9).all()
+    assert frame.min(0).tolist() == [10, 6] and frame.max(0).tolist() == [17, 24] and (first[12, 10] == 9).all()
     assert np.argwhere((second == (255, 0, 0)).all(-1)).max(0).tolist() == [10, 15]
     normal = mx.image.ImageDetIter(1, (3, 20, 30), path_imgrec=path, mean=True, std=True)
     picture = next(normal.draw_next(mean=True, std=True, color=(0, 255, 0), id2labels={1: "cat"}))
