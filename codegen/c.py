@@ -208,9 +208,10 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
     return "\n".join(["void net(void **b) {", *lines, "}"])
 
 
-def _sorting(program: str) -> str:
-    """The text that sorting kernels call."""
-    return kernel_text("c", "sort.h") if "hy_key_" in program or "hy_sort" in program else ""
+def _rare(program: str) -> str:
+    """The texts that some kernels call: those that sort, and those that leave out zeros."""
+    wanted = {"sort.h": ("hy_key_", "hy_sort"), "zeros.h": ("hy_nonzero(",)}
+    return "".join(kernel_text("c", name) for name, words in wanted.items() if any(w in program for w in words))
 
 
 def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:
@@ -218,7 +219,7 @@ def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: b
     if "turn_vfloat" in program and F32 not in dtypes:
         dtypes = [*dtypes, F32]
     parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
-             vector_support(target.vector // 4, [program]) if vectors else "", _sorting(program)]
+             vector_support(target.vector // 4, [program]) if vectors else "", _rare(program)]
     parts += [_REDUCTION.format(name=name, sign=sign) for name, sign in (("hy_max", "-"), ("hy_min", "")) if f"({name}:" in program]
     return needed("\n".join(parts), program) + "\n"
 

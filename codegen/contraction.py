@@ -20,10 +20,10 @@ from hybrid.ir.kernel import Kernel
 
 from . import local
 from .dialect import C, PARALLEL
-from .dots import Dots
 from .epilogue import FAR
 from .operand import Matmul, matmul
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
+from .zeros import Zeros
 
 SHARE, MOST = 20, 128 << 10     # a packed panel of columns on a thread's stack has at most this part of the result's bytes, and no more than these,
 LEAST = 64 << 10                # but it may have these where that part is less than PANEL bytes
@@ -63,7 +63,7 @@ def _cycles(dot: Node, target: Target) -> float | None:
     return Contraction(k, "", list(names), names, target).form()[0] if supported(k) else None
 
 
-class Contraction(Dots):
+class Contraction(Zeros):
     """Prints one contraction kernel."""
 
     def __init__(self, k: Kernel, name: str, args: list[Node], names: dict[Node, str], target: Target):
@@ -87,14 +87,19 @@ class Contraction(Dots):
     def source(self) -> str:
         """C text of the kernel, its helper functions before it."""
         _, form, m = self.form()
-        return form(m)
+        skipping = self._skipping(self._plans()) if form == self._tiles else None
+        return self._either(lambda: form(m), skipping) if skipping else form(m)
 
     def form(self) -> tuple[float, Callable[[Matmul], str], Matmul]:
         """The form that needs fewest cycles: their number, what prints it, the product as it sees it."""
-        straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}           # halves are converted on the way into a panel
-        plans = [matmul(self.dot, straight, swap) for swap in (False, True)]
+        plans = self._plans()
         forms = [(self._role_cost(m), self._tiles, m) for m in plans] + [(cost, self._dots, m) for m in plans if (cost := self._dots_cost(m)) is not None]
         return min(forms, key=lambda f: f[0])
+
+    def _plans(self) -> list[Matmul]:
+        """The product with one operand's rows, and with the other's."""
+        straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}           # halves are converted on the way into a panel
+        return [matmul(self.dot, straight, swap) for swap in (False, True)]
 
     # ---- which operand is packed
     def _role_cost(self, m: Matmul) -> float:

@@ -182,9 +182,17 @@ def products(n: int) -> Case:
                    *(np.random.default_rng(n).integers(-128, 127, s).astype("int8") for s in ((7, n), (n, 11))))
 
 
+def behind_relu(n: int) -> Case:
+    """Products with what is half zero: of rows and of columns, with lines in place and turned, of one word of steps and of several."""
+    def outputs(x: Node, tall: Node, wide: Node, deep: Node) -> list[Node]:
+        a = ir.map("relu", x)
+        return [a, ir.dot(a, tall, ((0,), (0,))), ir.map("tanh", ir.dot(a, wide, ((1,), (0,))) * 0.1), ir.dot(a, deep, ((1,), (1,)))]
+    return program(outputs, random(32 + n, 67 + n), random(32 + n, 112 + n), random(67 + n, 112 + n), random(112 + n, 67 + n))
+
+
 SIZED: dict[str, Callable[[int], Case]] = {
     **cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention, "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
-    "training": training, "strided": strided, "updates": updates, "other products": products,
+    "training": training, "strided": strided, "updates": updates, "other products": products, "behind relu": behind_relu,
     "pools' gradients": lambda n: _backward(pools(n)), "attention's gradients": lambda n: _backward(attention(n)),
 }
 

@@ -1,0 +1,215 @@
+"""Products with an operand of which about half is zero, as what comes out of a ReLU or goes back through one: the steps of a row whose
+factor is zero are left out.
+
+Each row has a bit for each of 64 steps, and goes from one set bit to the next: the step's factor is broadcast, times some vectors of the
+other operand, whose lines stay in a first cache. Which form runs is seen at run time: the tiles of all steps take over where too few
+factors are zero, or where the other operand has an infinity or a NaN (zero times it is NaN). Sums are the same to the last bit, since
+adding zero changes none.
+"""
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Callable
+
+from hybrid.ir import Node
+from hybrid.ir.access import MOVEMENT
+from hybrid.ir.index import Ix, Var, coefficient, substitute, text
+from hybrid.passes.fold import constant
+
+from . import local
+from .dialect import PARALLEL
+from .dots import Dots
+from .epilogue import FAR
+from .lanes import F32
+from .operand import Matmul
+from .tiling import PARALLEL_WORK, Tile
+
+STEPS = 64                      # that a word has bits for
+LINES = 32 << 10                # bytes of the other operand that stay in a first cache
+WAYS = 9                        # lines of as many steps stay in one set of a first cache
+VALUES = 64 << 10               # bytes of turned factors, and of sums, that a thread has on its stack
+TOGETHER = 8                    # rows whose sums are kept until something follows from them
+LEAST_ROWS, MOST_ROWS = 32, 4096      # of a product; that a thread takes at once
+MOST_DEPTH = 1024
+# cycles, as measured on processors that load two vectors and multiply two in a cycle
+BEGUN = 26                      # to begin a row of a panel and to find where it ends
+SLOWER = 1.06                   # of a step, by its loads
+DENSE = 1.03                    # of a step of a full tile
+HOPED = 0.6                     # the form is printed where it pays for this part of the factors at least
+
+
+def often_zero(n: Node) -> bool:
+    """Whether about half of a value is likely to be zero: it comes out of a ReLU, or goes back through one."""
+    while n.prim in MOVEMENT:
+        n = n.args[0]
+    if n.prim != "map":
+        return False
+    fn, args = n.attrs["fn"], n.args
+    if fn == "mul":
+        return any(map(often_zero, args))
+    if fn == "cast":
+        return often_zero(args[0])
+    return fn == "relu" or fn in ("where", "maximum") and any((c := constant(a)) is not None and float(c) == 0 for a in args[-2:])
+
+
+@dataclass
+class Skipping:
+    """A product with zeros left out. factors: elements from row to row and from step to step of the operand with the zeros; line: from
+    step to step of the other one's lines, None where they are packed first; most: factors that may be other than zero.
+    """
+    m: Matmul
+    tile: Tile
+    factors: tuple[int, int]
+    line: int | None
+    most: int
+
+
+class Zeros(Dots):
+    """What a Contraction prints where an operand is often zero."""
+    vectors: bool
+    plain: tuple[str, int] | None
+    begin: dict[Var | None, str]
+
+    def _skipping(self, plans: list[Matmul]) -> Skipping | None:
+        """How zeros can be left out; None where they are few, or where it does not pay."""
+        if self.d != F32 or self.dot.dtype != F32 or self.lanes < 8:
+            return None
+        return next((s for m in plans if m.a.base is not None and often_zero(m.a.base) and (s := self._skipped(m)) is not None), None)
+
+    def _skipped(self, m: Matmul) -> Skipping | None:
+        rows, columns, depth = m.sizes
+        if m.batch or not len(m.rows) == len(m.columns) == len(m.depth) == 1 or rows < LEAST_ROWS or not self.lanes <= depth <= MOST_DEPTH or columns < self.lanes:
+            return None
+        factors = m.a.stride(m.rows[0]), m.a.stride(m.depth[0])
+        lines = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
+        if None in (*factors, *lines) or 1 not in factors or 1 not in lines or not self._in_vectors() or coefficient(self._stored_at(m), m.columns[0]) != 1:
+            return None
+        most, nv = max((self._pays(columns, depth, nv), nv) for nv in self._widths(depth))
+        if most < HOPED:
+            return None
+        tile = Tile(TOGETHER, nv, 1, min(nv * self.lanes, columns), 2)         # of so many rows as m_rows says
+        line = lines[0] if lines[1] == 1 and not _crowded(lines[0] * 4, tile.c * 4, min(depth, STEPS)) else None             # type: ignore[operator]
+        s = Skipping(m, tile, factors, line, int(most * rows * depth))                                                       # type: ignore[arg-type]
+        return s if self._row(s) else None
+
+    def _widths(self, depth: int) -> range:
+        """Vectors of a panel: as many as keep its lines in a first cache, and their sums in registers."""
+        return range(1, max(2, min(self.target.accumulators - 2, LINES // (min(depth, STEPS) * self.lanes * 4)) + 1))
+
+    def _pays(self, columns: int, depth: int, nv: int) -> float:
+        """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps."""
+        steps, panels = min(depth, STEPS), -(-columns // (nv * self.lanes))
+        dense = columns / self.lanes * steps / 2 * DENSE
+        return (dense / panels - BEGUN - nv) / (steps * max((nv + 1) / 2 * SLOWER, 4))
+
+    # ---- the kernel
+    def _either(self, dense: Callable[[], str], s: Skipping) -> str:
+        """The kernel that looks at the operands first. dense: prints the tiles of all steps under this name."""
+        name, self.name = self.name, f"{self.name}_dense"
+        self.begin = {}
+        full, self.name = dense(), name
+        self.plain, self.asked, self.steps = None, [], s.m.sizes[2]
+        m, (rows, columns, depth) = s.m, s.m.sizes
+        lines = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
+        (count, run), step = ((depth, rows), s.factors[1]) if s.factors[0] == 1 else ((rows, depth), s.factors[0])
+        others = f"{depth}, {columns}, {lines[0]}l" if lines[1] == 1 else f"{columns}, {depth}, {lines[1]}l"
+        arguments = ", ".join([*(f"p{i}" for i in range(len(self.args))), "scratch"])
+        body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)}, *B = {self._base(m.b, {m.columns[0]: Ix()}, m)};",
+                f"if (!hy_sparse(A, {count}, {run}, {step}l, {s.most}) || !hy_finite(B, {others})) {{", f"  {name}_dense({arguments});", "  return;", "}",
+                *self._blocks(s)]
+        return "\n".join([full, self._sums(s), self._head(), *("  " + line for line in body), "}"])
+
+    def _places(self, s: Skipping) -> list[int]:
+        """Where the vectors of a panel begin in its lines: the last one may overlap the one before it."""
+        last = s.tile.c - self.lanes
+        return [j * self.lanes if s.line is None else min(j * self.lanes, last) for j in range(s.tile.nv)]
+
+    def _sums(self, s: Skipping) -> str:
+        """The function of a row: the sums of a panel over the set bits. A: the row's factors; B: the panel's first line; C: where sums go;
+        E: what follows from the sums reads, which is asked for.
+        """
+        at, more = self._places(s), s.m.sizes[2] > STEPS
+        asked = self._asked(s)
+        arguments = ["const float *A", "unsigned long some", "const float *B", "float *C", *["long more"] * more, *(f"const float *E{i}" for i in range(len(asked)))]
+        out = [f"static __attribute__((noinline)) void {self.name}_sums({', '.join(arguments)}) {{", *(f"  {self._fetch(f'E{i}', s)}" for i in range(len(asked))),
+               "  " + " ".join(f"{self.V} c{j} = {{0}};" for j in range(len(at)))]
+        if more:
+            out.append(f"  if (more) {{ {' '.join(f'c{j} = *({self.U} *)(C + {v});' for j, v in enumerate(at))} }}")
+        copies = ", ".join(["a"] * self.lanes)
+        out += ["  for (; some; some &= some - 1) {", "    const long k = __builtin_ctzl(some);",
+                f"    const float a = A[k], *b = B + k * {s.line or s.tile.nv * self.lanes}l; const {self.V} w = {{{copies}}};",
+                "    " + " ".join(f"c{j} += w * *(const {self.U} *)(b + {v});" for j, v in enumerate(at)), "  }"]
+        return "\n".join([*out, "  " + " ".join(f"*({self.U} *)(C + {v}) = c{j};" for j, v in enumerate(at)), "}"])
+
+    def _fetch(self, pointer: str, s: Skipping) -> str:
+        return " ".join(f"__builtin_prefetch({pointer} + {v});" for v in range(0, s.tile.c, 16))
+
+    def _asked(self, s: Skipping) -> list[str]:
+        """Where what a row's epilogue reads of large arrays begins."""
+        e, q, _ = self._columns_value(s.m, s.tile, s.m.columns[0], None)
+        row = s.m.rows[0]
+        return [f"{self.reads[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))} + (rb + i) * {step}l"
+                for n, at in dict.fromkeys(e.loads) if n.nbytes >= FAR and (step := coefficient(at, row))]
+
+    def _row(self, s: Skipping) -> list[str]:
+        """What follows the sums of m_rows rows from m_first on, which are in acc; nothing where it cannot be vectors along the columns."""
+        (x,), t = s.m.columns, s.tile
+        self.begin = {x: f"xt * {t.c} - x0"} if self.k.once and x.extent % t.c else {}
+        return self._vector_epilogue(s.m, t, x, None, t.nv * self.lanes)
+
+    def _blocks(self, s: Skipping) -> list[str]:
+        """Threads take blocks of rows: their bits, then one panel after another."""
+        rows, columns, depth = s.m.sizes
+        lanes, turned, width = self.lanes, s.factors[1] != 1, s.tile.nv * self.lanes
+        padded, words = -(-depth // lanes) * lanes, -(-depth // STEPS)
+        most = max(lanes, min(VALUES // 4 // (padded if turned else 1), VALUES // 4 // width if words > 1 else MOST_ROWS) // lanes * lanes)
+        least = min(-(-rows // most), rows // lanes)
+        parts = [f"long parts = hy_threads < 2 ? {least} : 2 * hy_threads < {least} ? {least} : 2 * hy_threads < {rows // lanes} ? 2 * hy_threads : {rows // lanes};"]
+        block, apart = -(-rows // least), padded if turned else s.factors[0]
+        body = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;", f"unsigned long some[{block * words}];"]
+        if turned:
+            body += [local.array("float", "values", block * padded), *self._turned(s, padded)]
+        else:
+            body.append(f"const float *values = A + rb * {apart}l;")
+        body += [f"for (long i = 0; i < rows; i++) for (long w = 0; w < {words}; w++)",
+                 f"  some[i * {words} + w] = hy_nonzero(values + i * {apart}l + w * {STEPS}, {depth} - w * {STEPS} < {STEPS} ? {depth} - w * {STEPS} : {STEPS});"]
+        if words > 1:
+            body.append(local.array("float", "sums", block * width))
+        if s.line is None:
+            body.append(local.array("float", "Bp", min(depth, STEPS) * width))
+        x = f"const long x0 = xt * {s.tile.c} < {columns - s.tile.c} ? xt * {s.tile.c} : {columns - s.tile.c};"
+        body += [f"for (long xt = 0; xt < {-(-columns // s.tile.c)}; xt++) {{", f"  {x}", *("  " + line for line in self._panel(s, apart, words)), "}"]
+        return [*parts, *([PARALLEL] if rows * columns * depth >= PARALLEL_WORK else []), "for (long part = 0; part < parts; part++) {", *("  " + line for line in body), "}"]
+
+    def _panel(self, s: Skipping, apart: int, words: int) -> list[str]:
+        """A panel of a block of rows: its lines packed if need be, sums, and what follows from them."""
+        x, width = s.m.columns[0], s.tile.nv * self.lanes
+        self.steps = min(s.m.sizes[2], STEPS)
+        packs = self._pack_columns(s.m, s.tile, {x: (s.tile.c, "x0")}) if s.line is None else []
+        after, asked = self._row(s), "".join(f", {a}" for a in self._asked(s))
+        if words > 1:
+            call = (f"{self.name}_sums(values + i * {apart}l + kb, some[i * {words} + kb / {STEPS}], {'Bp' if packs else f'B + kb * {s.line}l + x0'}, "
+                    f"sums + i * {width}, kb{asked});")
+            sums = self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"])
+            return [*sums, "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *after]
+        call = f"{self.name}_sums(values + i * {apart}l, some[i], {'Bp' if packs else 'B + x0'}, acc + (i - ib) * {width}{asked});"
+        return [*packs, f"for (long ib = 0; ib < rows; ib += {TOGETHER}) {{",
+                f"  const long m_first = rb + ib, m_rows = rows - ib < {TOGETHER} ? rows - ib : {TOGETHER};",
+                f"  float acc[{TOGETHER * width}] __attribute__((aligned(64)));", f"  for (long i = ib; i < ib + m_rows; i++) {call}", *("  " + line for line in after), "}"]
+
+    def _turned(self, s: Skipping, padded: int) -> list[str]:
+        """Copies factors that are neighbours from row to row so that they are from step to step. Blocks at the ends overlap those before."""
+        L, depth = self.lanes, s.m.sizes[2]
+        return [f"for (long it = 0; it < rows; it += {L}) for (long kt = 0; kt < {depth}; kt += {L}) {{",
+                f"  const long i = it < rows - {L} ? it : rows - {L}, k = kt < {depth - L} ? kt : {depth - L};",
+                f"  turn_{self.V}(values + i * {padded} + k, {padded}, A + rb + i + k * {s.factors[1]}l, {s.factors[1]}l);", "}"]
+
+    def _depth_loop(self, m: Matmul, lines: list[str]) -> list[str]:
+        raise NotImplementedError
+
+
+def _crowded(step: int, line: int, count: int) -> bool:
+    """Whether so many lines of bytes, ``step`` apart, put one another out of a first cache of 64 sets of 12 ways."""
+    sets = Counter((i * step // 64 + j) % 64 for i in range(count) for j in range(-(-line // 64)))
+    return max(sets.values()) > WAYS
