@@ -216,7 +216,7 @@ def _rare(program: str) -> str:
 
 def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:
     """The text that stands before a program. dtypes: of its products' sums."""
-    if "turn_vfloat" in program and F32 not in dtypes:
+    if "vfloat" in program and F32 not in dtypes:
         dtypes = [*dtypes, F32]
     parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
              vector_support(target.vector // 4, [program]) if vectors else "", _rare(program)]

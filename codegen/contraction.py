@@ -160,14 +160,6 @@ class Contraction(Zeros):
         lines = lines if self.inside else self._depth_loop(m, lines)
         return "\n".join([micros, self._head(), *("  " + s for s in lines), "}"])
 
-    def _depth_loop(self, m: Matmul, lines: list[str]) -> list[str]:
-        """Lines for all steps of the depth, some at a time."""
-        depth = m.sizes[2]
-        if self.steps == depth:
-            return lines
-        return [f"for (long kb = 0; kb < {depth}; kb += {self.steps}) {{", f"  const long kn = kb + {self.steps} < {depth} ? {self.steps} : {depth} - kb;",
-                *("  " + s for s in lines), "}"]
-
     def _tile_of(self, m: Matmul, x: Var, y: Var | None) -> Tile:
         """The tile of a product. Half as many rows and twice the columns where rows come from afar or, read in place, would put one
         another out of the first cache.

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import re
 
-_LOCAL = re.compile(r"^(?P<kernel>static |HY_KERNEL )|^ +(?P<kind>float|double) \w+\[(?P<count>\d+)\] __attribute__|hy_large\((?P<large>\d+)l\)", re.MULTILINE)
+_LOCAL = re.compile(r"^(?P<kernel>static |HY_KERNEL )|^ +(?P<kind>float|double|unsigned long) \w+\[(?P<count>\d+)\] __attribute__|hy_large\((?P<large>\d+)l\)", re.MULTILINE)
 
 STACK = 1 << 16                    # bytes of an array that a stack takes
 
@@ -21,6 +21,6 @@ def thread_bytes(source: str) -> int:
     for m in _LOCAL.finditer(source):
         if m["kernel"]:
             now = 0
-        now += int(m["large"] or int(m["count"] or 0) * (8 if m["kind"] == "double" else 4))
+        now += int(m["large"] or int(m["count"] or 0) * (4 if m["kind"] == "float" else 8))
         most = max(most, now)
     return most

@@ -13,11 +13,13 @@ from .loops import Printed
 from .lanes import F32, Refused
 from .later import Later
 from .vector_forms import in_vectors
+from .zeros import often_zero
 
 if TYPE_CHECKING:
-    from . import packed_depthwise, packed_images, packed_pictures, packed_winograd
+    from . import packed_depthwise, packed_images, packed_pictures, packed_winograd, packed_zeros
 else:
-    packed_depthwise, packed_images, packed_pictures, packed_winograd = map(Later, ("packed_depthwise", "packed_images", "packed_pictures", "packed_winograd"))
+    packed_depthwise, packed_images, packed_pictures, packed_winograd, packed_zeros = map(Later, (
+        "packed_depthwise", "packed_images", "packed_pictures", "packed_winograd", "packed_zeros"))
 
 FORMS: dict[str, Callable[[], type[Packed]]] = {
     "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd, "winograd4": lambda: packed_winograd.Winograd,
@@ -40,6 +42,8 @@ def _printer(dot: Node, target: Target) -> type[Packed]:
     several = dot.attrs["form"] == "direct" and dot.shape[0] > 1 and max(dot.shape[1:3]) <= FEW
     if several and packed_images.pays(dot, target.lanes(F32), PIXELS[28 if target.accumulators >= 28 else 12]):
         return packed_images.Images
+    if dot.attrs["form"] == "direct" and often_zero(dot.args[0]):
+        return packed_zeros.Skipped
     return FORMS[dot.attrs["form"]]()
 
 

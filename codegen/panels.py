@@ -124,6 +124,14 @@ class Panels(Epilogue):
         k = m.depth[0].name
         return [*([pragma] if pragma else []), f"for (long {k} = kb; {k} < kb + kn; {k}++) {{", *("  " + s for s in body), "}"]
 
+    def _depth_loop(self, m: Matmul, lines: list[str]) -> list[str]:
+        """Lines for all steps of the depth, some at a time."""
+        depth = m.sizes[2]
+        if self.steps == depth:
+            return lines
+        return [f"for (long kb = 0; kb < {depth}; kb += {self.steps}) {{", f"  const long kn = kb + {self.steps} < {depth} ? {self.steps} : {depth} - kb;",
+                *("  " + s for s in lines), "}"]
+
     def _step(self, m: Matmul) -> str:
         """The number of a step among those that are packed."""
         return text(flat(m.depth)) + (" - kb" if self.steps < m.sizes[2] else "")

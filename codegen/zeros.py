@@ -28,7 +28,7 @@ from .tiling import PARALLEL_WORK, Tile
 STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
-VALUES = 64 << 10               # bytes of turned factors, and of sums, that a thread has on its stack
+VALUES, SUMS = 64 << 10, 32 << 10      # bytes of turned factors, and of sums, that a thread has on its stack
 TOGETHER = 8                    # rows whose sums are kept until something follows from them
 LEAST_ROWS, MOST_ROWS = 32, 4096      # of a product; that a thread takes at once
 MOST_DEPTH = 1024
@@ -36,6 +36,7 @@ MOST_DEPTH = 1024
 BEGUN = 26                      # to begin a row of a panel and to find where it ends
 SLOWER = 1.06                   # of a step, by its loads
 DENSE = 1.03                    # of a step of a full tile
+SEEN = 64                       # runs of factors that are looked at
 HOPED = 0.6                     # the form is printed where it pays for this part of the factors at least
 
 
@@ -56,13 +57,59 @@ def often_zero(n: Node) -> bool:
 @dataclass
 class Skipping:
     """A product with zeros left out. factors: elements from row to row and from step to step of the operand with the zeros; line: from
-    step to step of the other one's lines, None where they are packed first; most: factors that may be other than zero.
+    step to step of the other one's lines, None where they are packed first; part: of the factors, that may be other than zero.
     """
     m: Matmul
     tile: Tile
     factors: tuple[int, int]
     line: int | None
-    most: int
+    part: float
+
+
+def pays(depth: int, nv: int, vectors: float) -> float:
+    """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps.
+    vectors: of a panel, that are not those of the one before as well.
+    """
+    steps = min(depth, STEPS)
+    return (vectors * steps / 2 * DENSE - BEGUN - nv) / (steps * max((nv + 1) / 2 * SLOWER, 4))
+
+
+def bits(rows: str, depth: int, values: str, apart: int) -> list[str]:
+    """Lines that set the bits of some rows, in ``some``."""
+    words, whole = -(-depth // STEPS), depth // STEPS * STEPS
+    count = STEPS if whole == depth else f"w < {depth // STEPS} ? {STEPS} : {depth - whole}"
+    return [f"for (long i = 0; i < {rows}; i++) for (long w = 0; w < {words}; w++) some[i * {words} + w] = hy_nonzero({values} + i * {apart}l + w * {STEPS}, {count});"]
+
+
+def sums(name: str, lanes: int, at: list[int], to: list[int], line: int, more: bool, asked: list[str]) -> str:
+    """The function of a row: the sums of a panel over the set bits. A: the row's factors; B: the panel's first line; C: where sums go.
+    at: where the vectors are in a line; to: in the sums; more: whether it adds to sums. asked: pointers to lines of vectors that are asked for.
+    """
+    V, U = f"vfloat{lanes}", f"ufloat{lanes}"
+    arguments = ["const float *A", "unsigned long some", "const float *B", "float *C", *["long more"] * more, *(f"const float *{e}" for e in asked)]
+    out = [f"static __attribute__((noinline)) void {name}_sums({', '.join(arguments)}) {{",
+           *("  " + " ".join(f"__builtin_prefetch({e} + {v});" for v in range(0, to[-1] + lanes, 16)) for e in asked),
+           "  " + " ".join(f"{V} c{j} = {{0}};" for j in range(len(at)))]
+    if more:
+        out.append(f"  if (more) {{ {' '.join(f'c{j} = *({U} *)(C + {v});' for j, v in enumerate(to))} }}")
+    copies = ", ".join(["a"] * lanes)
+    out += ["  for (; some; some &= some - 1) {", "    const long k = __builtin_ctzl(some);", f"    const float a = A[k], *b = B + k * {line}l; const {V} w = {{{copies}}};",
+            "    " + " ".join(f"c{j} += w * *(const {U} *)(b + {v});" for j, v in enumerate(at)), "  }"]
+    return "\n".join([*out, "  " + " ".join(f"*({U} *)(C + {v}) = c{j};" for j, v in enumerate(to)), "}"])
+
+
+def looks(factors: str, part: float, count: int, run: int, step: int, lines: str) -> str:
+    """Whether zeros pay and may be left out, in C. part: of the factors, up to which they pay; count, run, step: the factors are so many
+    runs, of which some are looked at; lines: those of the other operand likewise, all of which have to be finite.
+    """
+    every = max(1, count // SEEN)
+    count //= every
+    return f"hy_sparse({factors}, {count}, {run}, {step * every}l, {int(part * count * run)}) && hy_finite({lines})"
+
+
+def parts(least: int, most: int) -> str:
+    """How many parts of the rows there are: ``least``, or more for more threads, up to ``most``."""
+    return f"const long parts = hy_threads < 2 || 2 * hy_threads < {least} ? {least} : 2 * hy_threads < {most} ? 2 * hy_threads : {most};"
 
 
 class Zeros(Dots):
@@ -85,23 +132,18 @@ class Zeros(Dots):
         lines = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
         if None in (*factors, *lines) or 1 not in factors or 1 not in lines or not self._in_vectors() or coefficient(self._stored_at(m), m.columns[0]) != 1:
             return None
-        most, nv = max((self._pays(columns, depth, nv), nv) for nv in self._widths(depth))
-        if most < HOPED:
+        vectors = columns / self.lanes
+        part, nv = max((pays(depth, nv, vectors / -(-columns // (nv * self.lanes))), nv) for nv in self._widths(depth))
+        if part < HOPED:
             return None
         tile = Tile(TOGETHER, nv, 1, min(nv * self.lanes, columns), 2)         # of so many rows as m_rows says
         line = lines[0] if lines[1] == 1 and not _crowded(lines[0] * 4, tile.c * 4, min(depth, STEPS)) else None             # type: ignore[operator]
-        s = Skipping(m, tile, factors, line, int(most * rows * depth))                                                       # type: ignore[arg-type]
+        s = Skipping(m, tile, factors, line, part)             # type: ignore[arg-type]
         return s if self._row(s) else None
 
     def _widths(self, depth: int) -> range:
         """Vectors of a panel: as many as keep its lines in a first cache, and their sums in registers."""
         return range(1, max(2, min(self.target.accumulators - 2, LINES // (min(depth, STEPS) * self.lanes * 4)) + 1))
-
-    def _pays(self, columns: int, depth: int, nv: int) -> float:
-        """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps."""
-        steps, panels = min(depth, STEPS), -(-columns // (nv * self.lanes))
-        dense = columns / self.lanes * steps / 2 * DENSE
-        return (dense / panels - BEGUN - nv) / (steps * max((nv + 1) / 2 * SLOWER, 4))
 
     # ---- the kernel
     def _either(self, dense: Callable[[], str], s: Skipping) -> str:
@@ -116,34 +158,16 @@ class Zeros(Dots):
         others = f"{depth}, {columns}, {lines[0]}l" if lines[1] == 1 else f"{columns}, {depth}, {lines[1]}l"
         arguments = ", ".join([*(f"p{i}" for i in range(len(self.args))), "scratch"])
         body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)}, *B = {self._base(m.b, {m.columns[0]: Ix()}, m)};",
-                f"if (!hy_sparse(A, {count}, {run}, {step}l, {s.most}) || !hy_finite(B, {others})) {{", f"  {name}_dense({arguments});", "  return;", "}",
+                f"if (!({looks('A', s.part, count, run, step, f'B, {others}')})) {{", f"  {name}_dense({arguments});", "  return;", "}",
                 *self._blocks(s)]
-        return "\n".join([full, self._sums(s), self._head(), *("  " + line for line in body), "}"])
+        at, line = self._places(s), s.line or s.tile.nv * self.lanes
+        row = sums(name, self.lanes, at, at, line, depth > STEPS, [f"E{i}" for i in range(len(self._asked(s)))])
+        return "\n".join([full, row, self._head(), *("  " + line for line in body), "}"])
 
     def _places(self, s: Skipping) -> list[int]:
         """Where the vectors of a panel begin in its lines: the last one may overlap the one before it."""
         last = s.tile.c - self.lanes
         return [j * self.lanes if s.line is None else min(j * self.lanes, last) for j in range(s.tile.nv)]
-
-    def _sums(self, s: Skipping) -> str:
-        """The function of a row: the sums of a panel over the set bits. A: the row's factors; B: the panel's first line; C: where sums go;
-        E: what follows from the sums reads, which is asked for.
-        """
-        at, more = self._places(s), s.m.sizes[2] > STEPS
-        asked = self._asked(s)
-        arguments = ["const float *A", "unsigned long some", "const float *B", "float *C", *["long more"] * more, *(f"const float *E{i}" for i in range(len(asked)))]
-        out = [f"static __attribute__((noinline)) void {self.name}_sums({', '.join(arguments)}) {{", *(f"  {self._fetch(f'E{i}', s)}" for i in range(len(asked))),
-               "  " + " ".join(f"{self.V} c{j} = {{0}};" for j in range(len(at)))]
-        if more:
-            out.append(f"  if (more) {{ {' '.join(f'c{j} = *({self.U} *)(C + {v});' for j, v in enumerate(at))} }}")
-        copies = ", ".join(["a"] * self.lanes)
-        out += ["  for (; some; some &= some - 1) {", "    const long k = __builtin_ctzl(some);",
-                f"    const float a = A[k], *b = B + k * {s.line or s.tile.nv * self.lanes}l; const {self.V} w = {{{copies}}};",
-                "    " + " ".join(f"c{j} += w * *(const {self.U} *)(b + {v});" for j, v in enumerate(at)), "  }"]
-        return "\n".join([*out, "  " + " ".join(f"*({self.U} *)(C + {v}) = c{j};" for j, v in enumerate(at)), "}"])
-
-    def _fetch(self, pointer: str, s: Skipping) -> str:
-        return " ".join(f"__builtin_prefetch({pointer} + {v});" for v in range(0, s.tile.c, 16))
 
     def _asked(self, s: Skipping) -> list[str]:
         """Where what a row's epilogue reads of large arrays begins."""
@@ -163,24 +187,23 @@ class Zeros(Dots):
         rows, columns, depth = s.m.sizes
         lanes, turned, width = self.lanes, s.factors[1] != 1, s.tile.nv * self.lanes
         padded, words = -(-depth // lanes) * lanes, -(-depth // STEPS)
-        most = max(lanes, min(VALUES // 4 // (padded if turned else 1), VALUES // 4 // width if words > 1 else MOST_ROWS) // lanes * lanes)
+        most = max(lanes, min(VALUES // 4 // (padded if turned else 1), SUMS // 4 // width if words > 1 else MOST_ROWS) // lanes * lanes)
         least = min(-(-rows // most), rows // lanes)
-        parts = [f"long parts = hy_threads < 2 ? {least} : 2 * hy_threads < {least} ? {least} : 2 * hy_threads < {rows // lanes} ? 2 * hy_threads : {rows // lanes};"]
         block, apart = -(-rows // least), padded if turned else s.factors[0]
-        body = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;", f"unsigned long some[{block * words}];"]
+        body = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;", local.array("unsigned long", "some", block * words, 8)]
         if turned:
             body += [local.array("float", "values", block * padded), *self._turned(s, padded)]
         else:
             body.append(f"const float *values = A + rb * {apart}l;")
-        body += [f"for (long i = 0; i < rows; i++) for (long w = 0; w < {words}; w++)",
-                 f"  some[i * {words} + w] = hy_nonzero(values + i * {apart}l + w * {STEPS}, {depth} - w * {STEPS} < {STEPS} ? {depth} - w * {STEPS} : {STEPS});"]
+        body += bits("rows", depth, "values", apart)
         if words > 1:
             body.append(local.array("float", "sums", block * width))
         if s.line is None:
             body.append(local.array("float", "Bp", min(depth, STEPS) * width))
         x = f"const long x0 = xt * {s.tile.c} < {columns - s.tile.c} ? xt * {s.tile.c} : {columns - s.tile.c};"
         body += [f"for (long xt = 0; xt < {-(-columns // s.tile.c)}; xt++) {{", f"  {x}", *("  " + line for line in self._panel(s, apart, words)), "}"]
-        return [*parts, *([PARALLEL] if rows * columns * depth >= PARALLEL_WORK else []), "for (long part = 0; part < parts; part++) {", *("  " + line for line in body), "}"]
+        shared = [PARALLEL] if rows * columns * depth >= PARALLEL_WORK else []
+        return [parts(least, rows // lanes), *shared, "for (long part = 0; part < parts; part++) {", *("  " + line for line in body), "}"]
 
     def _panel(self, s: Skipping, apart: int, words: int) -> list[str]:
         """A panel of a block of rows: its lines packed if need be, sums, and what follows from them."""
@@ -191,8 +214,7 @@ class Zeros(Dots):
         if words > 1:
             call = (f"{self.name}_sums(values + i * {apart}l + kb, some[i * {words} + kb / {STEPS}], {'Bp' if packs else f'B + kb * {s.line}l + x0'}, "
                     f"sums + i * {width}, kb{asked});")
-            sums = self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"])
-            return [*sums, "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *after]
+            return [*self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"]), "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *after]
         call = f"{self.name}_sums(values + i * {apart}l, some[i], {'Bp' if packs else 'B + x0'}, acc + (i - ib) * {width}{asked});"
         return [*packs, f"for (long ib = 0; ib < rows; ib += {TOGETHER}) {{",
                 f"  const long m_first = rb + ib, m_rows = rows - ib < {TOGETHER} ? rows - ib : {TOGETHER};",
@@ -204,9 +226,6 @@ class Zeros(Dots):
         return [f"for (long it = 0; it < rows; it += {L}) for (long kt = 0; kt < {depth}; kt += {L}) {{",
                 f"  const long i = it < rows - {L} ? it : rows - {L}, k = kt < {depth - L} ? kt : {depth - L};",
                 f"  turn_{self.V}(values + i * {padded} + k, {padded}, A + rb + i + k * {s.factors[1]}l, {s.factors[1]}l);", "}"]
-
-    def _depth_loop(self, m: Matmul, lines: list[str]) -> list[str]:
-        raise NotImplementedError
 
 
 def _crowded(step: int, line: int, count: int) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir
-from hybrid.codegen import zeros
+from hybrid.codegen import packed_zeros, zeros
 from hybrid.ir import Node, Program
 from hybrid.runtime import cpu, threads
 
@@ -135,6 +135,63 @@ def test_factors_that_are_nan() -> None:
     given[0][5, 7] = np.nan
     found = cpu.compiled(product("gradient_of_data")[0])(given)[1]
     assert np.isnan(found[5]).all() and np.isfinite(np.delete(found, 5, 0)).all()
+
+
+# name: rows, depth, filters of products with packed parameters
+PACKED: dict[str, tuple[int, int, int]] = {"layer": (256, 256, 128), "odd": (67, 131, 125), "one_word": (33, 40, 250), "three_runs": (150, 193, 320), "half_a_panel": (61, 96, 242)}
+
+
+def packed(name: str) -> Program:
+    """relu(x), and tanh of its product with parameters and a bias."""
+    rows, depth, filters = PACKED[name]
+    x, w, b = (ir.input(i, s, "float32") for i, s in enumerate([(rows, depth), (filters, depth), (filters,)]))
+    a = ir.map("relu", x)
+    p = Program((x, w, b), (a, ir.map("tanh", ir.dot(a, w, ((1,), (1,))) + b)), ())
+    p.memo["lasting"] = frozenset({1, 2})
+    return p
+
+
+def packed_arrays(name: str, density: float) -> list[np.ndarray]:
+    rows, depth, filters = PACKED[name]
+    rng = np.random.default_rng(11)
+    x = np.abs(rng.standard_normal((rows, depth))) + 0.1
+    x[rng.random(x.shape) >= density] *= -1
+    return [v.astype(np.float32) for v in (x, rng.standard_normal((filters, depth)) / depth**0.5, rng.standard_normal(filters))]
+
+
+@WIDTHS
+@pytest.mark.parametrize("name", PACKED)
+def test_packed(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Data behind a ReLU with packed parameters: both forms, any number of threads, and what is not finite."""
+    vectors_of(width, monkeypatch)
+    exe = cpu.compiled(packed(name))
+    assert "_dense(p" in exe.report.source and "_1x" in exe.report.source                  # tiles of packed products
+    for density in (0.0, 0.4, 1.0):
+        x, w, b = given = packed_arrays(name, density)
+        for count in (1, 3):
+            monkeypatch.setenv("HYBRID_NUM_THREADS", str(count))
+            threads.share(exe._lib)
+            np.testing.assert_allclose(exe(given)[1], np.tanh(np.maximum(x, 0).astype(np.float64) @ w.T.astype(np.float64) + b), rtol=1e-5, atol=1e-5)
+    for value in (np.inf, np.nan):
+        x, w, b = given = packed_arrays(name, 0.4)
+        w[-1, -1] = value
+        with np.errstate(invalid="ignore"):
+            expected = np.tanh(np.maximum(x, 0) @ w.T + b)
+        np.testing.assert_allclose(exe(given)[1], expected, rtol=1e-4, atol=1e-4)
+
+
+@WIDTHS
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_without_the_tiles(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is right comes from the form that leaves out zeros, if the other one does nothing."""
+    vectors_of(width, monkeypatch)
+    monkeypatch.setattr(packed_zeros.Direct, "print", lambda self: self.printed([self.head(), "}"]))
+    exe = cpu.compiled(packed(name))
+    for density in (0.0, 0.4):
+        x, w, b = given = packed_arrays(name, density)
+        np.testing.assert_allclose(exe(given)[1], np.tanh(np.maximum(x, 0).astype(np.float64) @ w.T.astype(np.float64) + b), rtol=1e-5, atol=1e-5)
+    given = packed_arrays(name, 1.0)
+    assert not np.allclose(exe(given)[1], np.tanh(given[0] @ given[1].T + given[2]), rtol=1e-3)
 
 
 def leaf(*shape: int) -> Node:
