@@ -10,7 +10,7 @@ from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.passes.differentiate import vjp_program
 
-from . import cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_packed_volumes, test_pictures, test_together
+from . import cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_packed_volumes, test_pictures, test_together, test_zeros
 from .cpu_kernels import conv, layer_norm, program, random, softmax
 
 Case = tuple[Program, list[np.ndarray]]
@@ -249,6 +249,8 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     for form in test_packed_products.FORMS:
         for name in ("one_row", "row_in_parts", "63_65", "shallow"):
             yield f"packed {form} {name}", test_packed_products.program(form, name), 1e-5
+    for name in test_zeros.PACKED:
+        yield f"packed behind relu {name}", (test_zeros.packed(name), test_zeros.packed_arrays(name, 0.4)), 1e-5
 
 
     arrays = [random(2, 20, 15, 17), random(37, 20, 3, 3), random(33, 37, 1, 1)]
