@@ -7,13 +7,13 @@ from . import local
 from .blocked import Direct
 from .loops import PARALLEL_WORK, Printed
 from .dialect import PARALLEL
-from .zeros import HOPED, LEAST_ROWS, LINES, STEPS, SUMS, bits, looks, parts, pays, sums
+from .zeros import HOPED, LEAST_ROWS, LINES, STEPS, VALUES, bits, every_step, looks, parts, pays, sums
 
 MOST_DEPTH = 4096               # bits of so many steps for all rows of a part stay small
 
 
 class Skipped(Direct):
-    """A packed product whose data is looked at first: the tiles of all steps take over where too little of it is zero, or a weight is not finite."""
+    """A packed product whose data is looked at first: the tiles of all steps take over where too little of it is zero."""
 
     def print(self) -> Printed:
         """The kernel: the one of all steps, and around it the one that leaves out those of zeros, if it pays."""
@@ -43,20 +43,22 @@ class Skipped(Direct):
         panel, whole = math.prod(self.weights[1:]), together * width
         at = [p * panel + j * self.lanes for p in range(together) for j in range(self.nv)]
         text = sums(self.name, self.lanes, at, list(range(0, whole, self.lanes)), width, depth > STEPS, [])
-        least = -(-rows // max(1, SUMS // 4 // whole))
+        least = -(-rows // max(1, VALUES // 4 // whole))
         block, words = -(-rows // least), -(-depth // STEPS)
         more = ", kb" if words > 1 else ""
         body = [f"const long rb = {rows}l * part / parts, rows = {rows}l * (part + 1) / parts - rb;", f"const float *values = A + rb * {depth}l;",
                 local.array("unsigned long", "some", block * words, 8), local.array("float", "sums", block * whole), *bits("rows", depth, "values", depth),
                 f"for (long done = 0; done < {self.panels}; done += {together}) {{",         # the last ones overlap those before them
                 f"  const long first = done < {self.panels - together} ? done : {self.panels - together};", f"  const float *B = {self.w} + first * {panel}l;",
-                f"  for (long kb = 0; kb < {depth}; kb += {STEPS}) for (long i = 0; i < rows; i++)",
-                f"    {self.name}_sums(values + i * {depth}l + kb, some[i * {words} + kb / {STEPS}], B + kb * {width}, sums + i * {whole}{more});",
+                f"  for (long kb = 0; kb < {depth}; kb += {STEPS}) {{", f"    const long kn = kb + {STEPS} < {depth} ? {STEPS} : {depth} - kb;",
+                f"    {every_step(f'B + kb * {width}, {together}, kn * {width}, {panel}l', 'kn')}",
+                "    for (long i = 0; i < rows; i++)",
+                f"      {self.name}_sums(values + i * {depth}l + kb, some[i * {words} + kb / {STEPS}] | all, B + kb * {width}, sums + i * {whole}{more});", "  }",
                 f"  for (long o = done; o < first + {together}; o++) {{", f"    const long c0_ = o * {width};",
                 *("    " + line for line in self._after(whole)), "  }", "}"]
         work = rows * depth * self.filters
         return [text, self.head(), f"  const float *A = {self.x};",
-                f"  if (!({looks('A', part, rows, depth, depth, f'{self.w}, {self.panels}, {panel}, {panel}l')})) {{",
+                f"  if (!{looks('A', part, rows, depth, depth)}) {{",
                 f"    {self.name}_dense({self.passed}, scratch);", "    return;", "  }", f"  {parts(least, max(least, rows // LEAST_ROWS))}",
                 *([f"  {PARALLEL}"] if work >= PARALLEL_WORK else []), "  for (long part = 0; part < parts; part++) {", *("    " + line for line in body), "  }", "}"]
 

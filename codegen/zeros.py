@@ -3,8 +3,8 @@ factor is zero are left out.
 
 Each row has a bit for each of 64 steps, and goes from one set bit to the next: the step's factor is broadcast, times some vectors of the
 other operand, whose lines stay in a first cache. Which form runs is seen at run time: the tiles of all steps take over where too few
-factors are zero, or where the other operand has an infinity or a NaN (zero times it is NaN). Sums are the same to the last bit, since
-adding zero changes none.
+factors are zero. Zero times an infinity or a NaN is NaN: 64 lines in which there is one have all bits set. Sums are the same to the last
+bit, since adding zero changes none.
 """
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from .lanes import F32
 from .operand import Matmul
 from .tiling import PARALLEL_WORK, Tile
 
+STAYS = frozenset({"cast", "neg", "abs", "sqrt", "square", "tanh"})          # functions of zero that are zero
 STEPS = 64                      # that a word has bits for
 LINES = 32 << 10                # bytes of the other operand that stay in a first cache
 WAYS = 9                        # lines of as many steps stay in one set of a first cache
@@ -49,8 +50,10 @@ def often_zero(n: Node) -> bool:
     fn, args = n.attrs["fn"], n.args
     if fn == "mul":
         return any(map(often_zero, args))
-    if fn == "cast":
+    if fn in STAYS or fn in ("div", "minimum") and (constant(args[1]) or 0) > 0:
         return often_zero(args[0])
+    if fn == "where" and any(map(often_zero, args[1:])):
+        return True
     return fn == "relu" or fn in ("where", "maximum") and any((c := constant(a)) is not None and float(c) == 0 for a in args[-2:])
 
 
@@ -98,13 +101,18 @@ def sums(name: str, lanes: int, at: list[int], to: list[int], line: int, more: b
     return "\n".join([*out, "  " + " ".join(f"*({U} *)(C + {v}) = c{j};" for j, v in enumerate(to)), "}"])
 
 
-def looks(factors: str, part: float, count: int, run: int, step: int, lines: str) -> str:
-    """Whether zeros pay and may be left out, in C. part: of the factors, up to which they pay; count, run, step: the factors are so many
-    runs, of which some are looked at; lines: those of the other operand likewise, all of which have to be finite.
+def looks(factors: str, part: float, count: int, run: int, step: int) -> str:
+    """Whether enough factors are zero, in C. part: of the factors, that may be other than zero; count, run, step: they are so many runs,
+    of which some are looked at.
     """
     every = max(1, count // SEEN)
     count //= every
-    return f"hy_sparse({factors}, {count}, {run}, {step * every}l, {int(part * count * run)}) && hy_finite({lines})"
+    return f"hy_sparse({factors}, {count}, {run}, {step * every}l, {int(part * count * run)})"
+
+
+def every_step(lines: str, steps: str | int) -> str:
+    """The bits of all steps where a line of theirs is not finite, else none, as ``all``. lines: arguments of hy_finite."""
+    return f"const unsigned long all = hy_finite({lines}) ? 0 : ~0ul >> ({STEPS} - {steps});"
 
 
 def parts(least: int, most: int) -> str:
@@ -152,14 +160,11 @@ class Zeros(Dots):
         self.begin = {}
         full, self.name = dense(), name
         self.plain, self.asked, self.steps = None, [], s.m.sizes[2]
-        m, (rows, columns, depth) = s.m, s.m.sizes
-        lines = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
+        m, (rows, _, depth) = s.m, s.m.sizes
         (count, run), step = ((depth, rows), s.factors[1]) if s.factors[0] == 1 else ((rows, depth), s.factors[0])
-        others = f"{depth}, {columns}, {lines[0]}l" if lines[1] == 1 else f"{columns}, {depth}, {lines[1]}l"
         arguments = ", ".join([*(f"p{i}" for i in range(len(self.args))), "scratch"])
-        body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)}, *B = {self._base(m.b, {m.columns[0]: Ix()}, m)};",
-                f"if (!({looks('A', s.part, count, run, step, f'B, {others}')})) {{", f"  {name}_dense({arguments});", "  return;", "}",
-                *self._blocks(s)]
+        body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)};", f"if (!{looks('A', s.part, count, run, step)}) {{", f"  {name}_dense({arguments});", "  return;", "}",
+                *([] if s.line is None else [f"const float *B = {self._base(m.b, {m.columns[0]: Ix()}, m)};"]), *self._blocks(s)]
         at, line = self._places(s), s.line or s.tile.nv * self.lanes
         row = sums(name, self.lanes, at, at, line, depth > STEPS, [f"E{i}" for i in range(len(self._asked(s)))])
         return "\n".join([full, row, self._head(), *("  " + line for line in body), "}"])
@@ -211,11 +216,13 @@ class Zeros(Dots):
         self.steps = min(s.m.sizes[2], STEPS)
         packs = self._pack_columns(s.m, s.tile, {x: (s.tile.c, "x0")}) if s.line is None else []
         after, asked = self._row(s), "".join(f", {a}" for a in self._asked(s))
+        first = "Bp" if packs else "B + x0" if words == 1 else f"B + kb * {s.line}l + x0"
+        steps = str(s.m.sizes[2]) if words == 1 else "kn"
+        packs.append(every_step(f"{first}, {steps}, {s.tile.c}, {s.line or width}l", steps))
         if words > 1:
-            call = (f"{self.name}_sums(values + i * {apart}l + kb, some[i * {words} + kb / {STEPS}], {'Bp' if packs else f'B + kb * {s.line}l + x0'}, "
-                    f"sums + i * {width}, kb{asked});")
+            call = f"{self.name}_sums(values + i * {apart}l + kb, some[i * {words} + kb / {STEPS}] | all, {first}, sums + i * {width}, kb{asked});"
             return [*self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"]), "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *after]
-        call = f"{self.name}_sums(values + i * {apart}l, some[i], {'Bp' if packs else 'B + x0'}, acc + (i - ib) * {width}{asked});"
+        call = f"{self.name}_sums(values + i * {apart}l, some[i] | all, {first}, acc + (i - ib) * {width}{asked});"
         return [*packs, f"for (long ib = 0; ib < rows; ib += {TOGETHER}) {{",
                 f"  const long m_first = rb + ib, m_rows = rows - ib < {TOGETHER} ? rows - ib : {TOGETHER};",
                 f"  float acc[{TOGETHER * width}] __attribute__((aligned(64)));", f"  for (long i = ib; i < ib + m_rows; i++) {call}", *("  " + line for line in after), "}"]

@@ -201,10 +201,11 @@ def leaf(*shape: int) -> Node:
 def test_what_is_often_zero() -> None:
     x, zero = leaf(4, 5), ir.const(0, "float32")
     mask = ir.map("gt", x, zero)
-    for n in (ir.map("relu", x), ir.map("where", mask, x, zero), ir.map("where", mask, zero, x), ir.map("maximum", x, zero), ir.permute(ir.map("relu", x), (1, 0)),
-              ir.map("relu", x) * ir.map("exp", x)):
+    r, one = ir.map("relu", x), ir.const(1, "float32")
+    for n in (r, ir.map("where", mask, x, zero), ir.map("where", mask, zero, x), ir.map("maximum", x, zero), ir.permute(r, (1, 0)), r * ir.map("exp", x), r / 2,
+              ir.map("minimum", ir.map("maximum", x, zero), 6), ir.map("where", mask, one, r), ir.map("sqrt", r)):
         assert zeros.often_zero(n)
-    for n in (x, ir.map("exp", x), ir.map("where", mask, x, ir.const(1, "float32")), ir.map("maximum", x, ir.const(-1, "float32")), ir.map("relu", x) + 1):
+    for n in (x, ir.map("exp", x), ir.map("where", mask, x, one), ir.map("maximum", x, -one), r + 1, ir.map("minimum", r, -1), ir.map("exp", r), 1 / r):
         assert not zeros.often_zero(n)
 
 
