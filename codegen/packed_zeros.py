@@ -34,7 +34,8 @@ class Skipped(Direct):
         if self.groups > 1 or self.volume or not plain or self.lanes < 8 or rows < LEAST_ROWS or not self.lanes <= self.deep <= MOST_DEPTH:
             return None
         most = min(self.target.accumulators - 2, LINES // (min(self.deep, STEPS) * self.lanes * 4))
-        found = [(pays(self.deep, n * self.nv, self.panels / -(-self.panels // n) * self.nv), n) for n in range(1, min(most // self.nv, self.panels) + 1)]
+        found = [(pays(self.deep, n * self.nv, self.panels * self.nv, -(-self.panels // n), min(rows, VALUES // 4 // (n * self.width))), n)
+                 for n in range(1, min(most // self.nv, self.panels) + 1)]
         part, n = max(found, default=(0.0, 0))
         return (n, part) if part >= HOPED else None
 

@@ -35,10 +35,12 @@ LEAST_ROWS, MOST_ROWS = 32, 4096      # of a product; that a thread takes at onc
 MOST_DEPTH = 1024
 # cycles, as measured on processors that load two vectors and multiply two in a cycle
 BEGUN = 26                      # to begin a row of a panel and to find where it ends
+BITS = (12, 30)                 # to find the bits of a row; to turn its factors before
+LINE = (1, 2.5)                 # to see whether a vector of a line is finite; to pack it before
 SLOWER = 1.06                   # of a step, by its loads
 DENSE = 1.03                    # of a step of a full tile
 SEEN = 64                       # runs of factors that are looked at
-HOPED = 0.6                     # the form is printed where it pays for this part of the factors at least
+HOPED = 0.55                    # the form is printed where it pays for this part of the factors at least
 
 
 def often_zero(n: Node) -> bool:
@@ -69,12 +71,13 @@ class Skipping:
     part: float
 
 
-def pays(depth: int, nv: int, vectors: float) -> float:
-    """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps.
-    vectors: of a panel, that are not those of the one before as well.
+def pays(depth: int, nv: int, vectors: float, panels: int, rows: int, turned: bool = False, packed: bool = False) -> float:
+    """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps, for blocks of so many rows.
+    vectors: of all columns; turned: whether factors are; packed: whether lines are packed at each call.
     """
-    steps = min(depth, STEPS)
-    return (vectors * steps / 2 * DENSE - BEGUN - nv) / (steps * max((nv + 1) / 2 * SLOWER, 4))
+    steps = depth / -(-depth // STEPS)                     # of a word
+    beside = BEGUN + nv + BITS[turned] / panels + LINE[packed] * steps * nv / rows
+    return (vectors / panels * steps / 2 * DENSE - beside) / (steps * max((nv + 1) / 2 * SLOWER, 4))
 
 
 def bits(rows: str, depth: int, values: str, apart: int) -> list[str]:
@@ -140,12 +143,14 @@ class Zeros(Dots):
         lines = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
         if None in (*factors, *lines) or 1 not in factors or 1 not in lines or not self._in_vectors() or coefficient(self._stored_at(m), m.columns[0]) != 1:
             return None
-        vectors = columns / self.lanes
-        part, nv = max((pays(depth, nv, vectors / -(-columns // (nv * self.lanes))), nv) for nv in self._widths(depth))
+        def packs(nv: int) -> bool:
+            return lines[1] != 1 or _crowded(lines[0] * 4, min(nv * self.lanes, columns) * 4, min(depth, STEPS))             # type: ignore[operator]
+        part, nv = max((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows, factors[1] != 1, packs(nv)), nv)
+                       for nv in self._widths(depth))
         if part < HOPED:
             return None
         tile = Tile(TOGETHER, nv, 1, min(nv * self.lanes, columns), 2)         # of so many rows as m_rows says
-        line = lines[0] if lines[1] == 1 and not _crowded(lines[0] * 4, tile.c * 4, min(depth, STEPS)) else None             # type: ignore[operator]
+        line = None if packs(nv) else lines[0]
         s = Skipping(m, tile, factors, line, part)             # type: ignore[arg-type]
         return s if self._row(s) else None
 

@@ -184,10 +184,12 @@ def products(n: int) -> Case:
 
 def behind_relu(n: int) -> Case:
     """Products with what is half zero: of rows and of columns, with lines in place and turned, of one word of steps and of several."""
-    def outputs(x: Node, tall: Node, wide: Node, deep: Node) -> list[Node]:
-        a = ir.map("relu", x)
-        return [a, ir.dot(a, tall, ((0,), (0,))), ir.map("tanh", ir.dot(a, wide, ((1,), (0,))) * 0.1), ir.dot(a, deep, ((1,), (1,)))]
-    return program(outputs, random(32 + n, 67 + n), random(32 + n, 112 + n), random(67 + n, 112 + n), random(112 + n, 67 + n))
+    rows, depth, columns, few = 96 + n, 117 + n % 11, 112 + n % 17, 53 + n % 11
+
+    def outputs(x: Node, y: Node, tall: Node, wide: Node, deep: Node) -> list[Node]:
+        a, b = ir.map("relu", x), ir.map("relu", y)
+        return [a, b, ir.dot(b, tall, ((0,), (0,))), ir.map("tanh", ir.dot(a, wide, ((1,), (0,))) * 0.1), ir.dot(a, deep, ((1,), (1,)))]
+    return program(outputs, random(rows, depth), random(few, rows), random(few, columns), random(depth, columns), random(columns, depth))
 
 
 SIZED: dict[str, Callable[[int], Case]] = {
