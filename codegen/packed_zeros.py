@@ -17,12 +17,10 @@ class Skipped(Direct):
 
     def print(self) -> Printed:
         """The kernel: the one of all steps, and around it the one that leaves out those of zeros, if it pays."""
-        name = self.name
-        self.begin()
         together = self._together()
         if together is None:
             return super().print()
-        self.name = f"{name}_dense"
+        name, self.name = self.name, f"{self.name}_dense"
         full = super().print()
         self.name = name
         return self.printed([full.source, *self._either(*together)])
@@ -33,9 +31,10 @@ class Skipped(Direct):
         plain = self.kh == self.kw == 1 and (self.sy, self.sx, self.py, self.px) == (1, 1, 0, 0) and (self.oh, self.ow) == (self.h, self.wide)
         if self.groups > 1 or self.volume or not plain or self.lanes < 8 or rows < LEAST_ROWS or not self.lanes <= self.deep <= MOST_DEPTH:
             return None
-        most = min(self.target.accumulators - 2, LINES // (min(self.deep, STEPS) * self.lanes * 4))
-        found = [(pays(self.deep, n * self.nv, self.panels * self.nv, -(-self.panels // n), min(rows, VALUES // 4 // (n * self.width))), n)
-                 for n in range(1, min(most // self.nv, self.panels) + 1)]
+        panels, width = self.weights[0], self.weights[-1]
+        most = min(self.target.accumulators - 2, LINES // (min(self.deep, STEPS) * self.lanes * 4)) * self.lanes
+        found = [(pays(self.deep, n * width // self.lanes, panels * width / self.lanes, -(-panels // n), min(rows, VALUES // 4 // (n * width))), n)
+                 for n in range(1, min(most // width, panels) + 1)]
         part, n = max(found, default=(0.0, 0))
         return (n, part) if part >= HOPED else None
 
@@ -74,4 +73,3 @@ class Skipped(Direct):
         if self.panels == 1 or not any(last):
             return rows(last)
         return [f"if (o < {self.panels - 1}) {{", *("  " + line for line in rows([0] * self.nv)), "} else {", *("  " + line for line in rows(last)), "}"]
-

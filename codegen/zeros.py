@@ -3,8 +3,8 @@ factor is zero are left out.
 
 Each row has a bit for each of 64 steps, and goes from one set bit to the next: the step's factor is broadcast, times some vectors of the
 other operand, whose lines stay in a first cache. Which form runs is seen at run time: the tiles of all steps take over where too few
-factors are zero. Zero times an infinity or a NaN is NaN: 64 lines in which there is one have all bits set. Sums are the same to the last
-bit, since adding zero changes none.
+factors are zero. Zero times an infinity or a NaN is NaN: 64 lines in which there is one have all bits set. Steps are added in the order of
+the depth, and zeros change no sum: it has the bits of a tile's, if that sums the whole depth at once.
 """
 from __future__ import annotations
 
