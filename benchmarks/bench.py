@@ -3,7 +3,8 @@ machine can do. One thread unless HYBRID_NUM_THREADS says otherwise; then everyo
 
 ``make bench`` installs onnx, onnxruntime, openvino and matplotlib; torch and jax take part where they are installed (``pip
 install -e '.[peers]'``), MXNet where MXNET_PYTHON names a Python that has it. The last rows are first results, each in a process
-of its own, with all cores. Figures and a plot are kept (``--json``, ``--plot``).
+of its own, with all cores. Figures and a plot are kept (``--json``, ``--plot``). The share counts all products of a network, also those of
+zeros that are left out (docs/how-it-works.md) or saved by Winograd's form: it may pass 100 %.
 """
 from __future__ import annotations
 
