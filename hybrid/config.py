@@ -16,10 +16,31 @@
 """
 from __future__ import annotations
 
+import functools
 import os
 import tempfile
 import threading
+import warnings
 from pathlib import Path
+from typing import Callable, TypeVar
+
+Number = TypeVar("Number", int, float)
+
+
+@functools.lru_cache(64)
+def _number(name: str, text: str, kind: Callable[[str], Number], least: Number, default: Number) -> Number:
+    """The number that a variable's text stands for. No text: the default; a text that is no number, or one below ``least``: also, with a warning, once."""
+    if not text.strip():
+        return default
+    try:
+        value = kind(text)
+        if value >= least:
+            return value
+    except ValueError:
+        pass
+    wanted = f"{'a whole number' if kind is int else 'a number'} from {least} on"
+    warnings.warn(f"{name}={text!r} is not {wanted}: {default} is used instead; set it to one, or leave it out", RuntimeWarning, stacklevel=2)
+    return default
 
 
 def debug_level() -> int:
@@ -56,33 +77,26 @@ def cuda_graphs() -> bool:
 
 
 def tune_seconds() -> float:
-    """Seconds that a process may spend measuring forms of kernels that compete; what is no number counts as the default."""
-    try:
-        return max(float(os.environ.get("HYBRID_TUNE", "") or 0.5), 0.0)
-    except ValueError:
-        return 0.5
+    """Seconds that a process may spend measuring forms of kernels that compete."""
+    return _number("HYBRID_TUNE", os.environ.get("HYBRID_TUNE", ""), float, 0.0, 0.5)
 
 
 def signatures() -> int:
-    """Programs of a function that may be made for a single call; 0 for all. What is no number counts as the default."""
-    text = os.environ.get("HYBRID_SIGNATURES", "")
-    return int(text) if text.isdigit() else 8
+    """Programs of a function that may be made for a single call; 0 for all."""
+    return _number("HYBRID_SIGNATURES", os.environ.get("HYBRID_SIGNATURES", ""), int, 0, 8)
 
 
 def cache_bytes() -> int:
-    """What the cache folder may grow to; 0 for no limit. What is no number counts as the default."""
-    text = os.environ.get("HYBRID_CACHE_SIZE", "")
-    return (int(text) if text.isdigit() else 1024) << 20
+    """What the cache folder may grow to; 0 for no limit."""
+    return _number("HYBRID_CACHE_SIZE", os.environ.get("HYBRID_CACHE_SIZE", ""), int, 0, 1024) << 20
 
 
 def num_threads() -> int:
     """Threads for compiled CPU programs."""
     if LIMIT.threads:
         return LIMIT.threads
-    text = os.environ.get("HYBRID_NUM_THREADS", "")
-    if text.isdigit() and int(text) > 0:
-        return int(text)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    return _number("HYBRID_NUM_THREADS", os.environ.get("HYBRID_NUM_THREADS", ""), int, 1, cores)
 
 
 def cache_dir() -> Path:

@@ -7,8 +7,9 @@ import os
 import subprocess
 import sys
 import threading
+import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import numpy as np
 import pytest
@@ -98,7 +99,20 @@ def test_what_is_no_number_of_threads_is_not_one(text: str, monkeypatch: pytest.
     monkeypatch.delenv("HYBRID_NUM_THREADS", raising=False)
     cores = config.num_threads()
     monkeypatch.setenv("HYBRID_NUM_THREADS", text)
-    assert config.num_threads() == cores >= 1
+    config._number.cache_clear()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        assert config.num_threads() == config.num_threads() == cores >= 1
+    assert len(seen) == (text != "") and all("HYBRID_NUM_THREADS" in str(w.message) and "whole number from 1 on" in str(w.message) for w in seen)
+
+
+@pytest.mark.parametrize("name, text, ask, default", [("HYBRID_TUNE", "fast", config.tune_seconds, 0.5), ("HYBRID_TUNE", "nan", config.tune_seconds, 0.5),
+                                                      ("HYBRID_SIGNATURES", "many", config.signatures, 8), ("HYBRID_CACHE_SIZE", "-1", config.cache_bytes, 1024 << 20)])
+def test_settings_that_are_no_numbers(name: str, text: str, ask: Callable[[], float], default: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, text)
+    config._number.cache_clear()
+    with pytest.warns(RuntimeWarning, match=f"{name}='{text}' is not a"):
+        assert ask() == default
 
 
 LIBRARIES = """
