@@ -7,7 +7,6 @@ earlier and overlaps the one before it instead of being smaller: elements are th
 from __future__ import annotations
 
 import math
-from collections import Counter
 from typing import Callable
 
 import numpy as np
@@ -21,8 +20,8 @@ from hybrid.ir.kernel import Kernel
 from . import local
 from .dialect import C, PARALLEL
 from .epilogue import FAR
-from .operand import Matmul, matmul
-from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, inner_name
+from .operand import Matmul
+from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, in_one_set, inner_name
 from .zeros import Zeros
 
 SHARE, MOST = 20, 128 << 10     # a packed panel of columns on a thread's stack has at most this part of the result's bytes, and no more than these,
@@ -87,7 +86,7 @@ class Contraction(Zeros):
     def source(self) -> str:
         """C text of the kernel, its helper functions before it."""
         _, form, m = self.form()
-        skipping = self._skipping(self._plans()) if form == self._tiles else None
+        skipping = self._skipping() if form == self._tiles else None
         return self._either(lambda: form(m), skipping) if skipping else form(m)
 
     def form(self) -> tuple[float, Callable[[Matmul], str], Matmul]:
@@ -95,11 +94,6 @@ class Contraction(Zeros):
         plans = self._plans()
         forms = [(self._role_cost(m), self._tiles, m) for m in plans] + [(cost, self._dots, m) for m in plans if (cost := self._dots_cost(m)) is not None]
         return min(forms, key=lambda f: f[0])
-
-    def _plans(self) -> list[Matmul]:
-        """The product with one operand's rows, and with the other's."""
-        straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}           # halves are converted on the way into a panel
-        return [matmul(self.dot, straight, swap) for swap in (False, True)]
 
     # ---- which operand is packed
     def _role_cost(self, m: Matmul) -> float:
@@ -180,7 +174,7 @@ class Contraction(Zeros):
         step, along = self._row_stride(m) or (0, 0)
         if along != 1 or m.sizes[2] * self.d.itemsize < 256:
             return False
-        return max(Counter(i * step * self.d.itemsize // 64 % 64 for i in range(rows)).values()) > WAYS
+        return in_one_set(rows, step * self.d.itemsize) > WAYS
 
     def _steps_at_once(self, m: Matmul, t: Tile, kept: bool) -> int:
         """Steps of the depth that are packed and summed at once: all, or as many as keep a panel of columns small, if the result can keep

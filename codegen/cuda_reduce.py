@@ -11,7 +11,8 @@ from hybrid.ir.kernel import Kernel
 
 from .cuda_flat import print_flat
 from .cuda_pieces import PROCESSORS, SCRATCH, THREADS, Launch, PrintedCuda, emitter, function, index_type, names_of
-from .cuda_rows import ALONE, Team, accumulator_loop, lies_across, print_rows, reduced_index, rounded
+from .cuda_rows import ALONE, Team, accumulator_loop, lies_across, print_rows, reduced_index
+from .reductions import rounded
 from .dialect import CUDA
 from .emit import Block, Emitter, identity, serial_reduce
 

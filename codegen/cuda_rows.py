@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import Callable, Sequence
 
-from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var, variables
@@ -17,6 +16,7 @@ from .cuda_flat import thread_number
 from .cuda_pieces import PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type, joined, names_of, widths
 from .dialect import CUDA
 from .emit import Block, Emitter, Reducer, identity, loop_nest, serial_reduce
+from .reductions import rounded
 
 SHORT_ROW, MIDDLE_ROW = 128, 1024     # elements up to which a warp takes a row: always, and where there are many rows
 MANY_ROWS = PROCESSORS * 32
@@ -99,11 +99,6 @@ def reduced_index(x: Node, axes: Sequence[int], idx: Index, inner: Sequence[Ix])
     """Index into the argument of a reduction."""
     fresh, free = dict(zip(axes, inner)), iter(idx)
     return tuple(fresh[a] if a in fresh else next(free) for a in range(x.ndim))
-
-
-def rounded(e: Emitter, n: Node, acc: str, block: Block) -> str:
-    """A sum at the precision of its dtype."""
-    return e.let(block, n.dtype, CUDA.rounded(n.dtype, acc)) if is_half(n.dtype) else acc
 
 
 def accumulator_loop(e: CudaEmitter, n: Node, idx: Index, guard: Guard, block: Block, team: Team, acc: str,

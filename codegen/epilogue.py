@@ -124,14 +124,19 @@ class Epilogue:
         if not self._in_vectors() or len(m.rows) != 1 or len(m.columns) != 1 or coefficient(self._stored_at(m), x) != 1:
             return []
         try:
-            e, q, _ = self._columns_value(m, t, x, None)
+            found = self._loaded(m, t, x)
         except Refused:
             return []
-        row = m.rows[0]
-        found = [(n, at, step) for n, at in dict.fromkeys(e.loads) if (step := coefficient(at, row))]
         if sum(n.nbytes for n, _, _ in found) < FAR or len(found) * -(-t.c * 4 // 64) > t.mr * t.nv // 4:
             return []
-        return [(f"{self.reads[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))} + m_first * {step}l", step) for n, at, step in found]
+        return [(f"{at} + m_first * {step}l", step) for _, at, step in found]
+
+    def _loaded(self, m: Matmul, t: Tile, x: Var) -> list[tuple[Node, str, int]]:
+        """The arrays that the epilogue reads along the columns of a tile: where their rows begin, and elements from row to row."""
+        e, q, _ = self._columns_value(m, t, x, None)
+        row = m.rows[0]
+        return [(n, f"{self.reads[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))}", step)
+                for n, at in dict.fromkeys(e.loads) if (step := coefficient(at, row))]
 
     def _columns_value(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> tuple[VectorEmitter, Var, list[Block]]:
         """The results of a tile along its columns: statements outside of its loops, in those of its rows, lines and vectors."""

@@ -7,7 +7,7 @@ from . import local
 from .blocked import Direct
 from .loops import PARALLEL_WORK, Printed
 from .dialect import PARALLEL
-from .zeros import HOPED, LEAST_ROWS, LINES, STEPS, VALUES, bits, every_step, looks, parts, pays, sums
+from .zeros import HOPED, LEAST_ROWS, STEPS, VALUES, bits, every_step, looks, parts, pays, sums, widest
 
 MOST_DEPTH = 4096               # bits of so many steps for all rows of a part stay small
 
@@ -32,9 +32,8 @@ class Skipped(Direct):
         if self.groups > 1 or self.volume or not plain or self.lanes < 8 or rows < LEAST_ROWS or not self.lanes <= self.deep <= MOST_DEPTH:
             return None
         panels, width = self.weights[0], self.weights[-1]
-        most = min(self.target.accumulators - 2, LINES // (min(self.deep, STEPS) * self.lanes * 4)) * self.lanes
         found = [(pays(self.deep, n * width // self.lanes, panels * width / self.lanes, -(-panels // n), min(rows, VALUES // 4 // (n * width))), n)
-                 for n in range(1, min(most // width, panels) + 1)]
+                 for n in range(1, min(widest(self.target, self.deep) * self.lanes // width, panels) + 1)]
         part, n = max(found, default=(0.0, 0))
         return (n, part) if part >= HOPED else None
 

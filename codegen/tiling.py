@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Callable, Mapping
@@ -102,6 +103,11 @@ def _tile_cost(mr: int, nv: int) -> float:
     loads, fmas = nv + mr, nv * mr
     traffic = (64 * nv + 12 * mr) / max(fmas, 1)           # bytes a product; those of the rows come from farther away
     return max(fmas / 2, loads / 2, 4) * (1 + 0.01 * traffic)
+
+
+def in_one_set(count: int, step: int, nbytes: int = 64) -> int:
+    """The most lines of memory that fall into one of the 64 sets of a first cache, of so many pieces of ``nbytes`` that are ``step`` bytes apart."""
+    return max(Counter((i * step // 64 + j) % 64 for i in range(count) for j in range(-(-nbytes // 64))).values())
 
 
 def inner_name(v: Var) -> str:

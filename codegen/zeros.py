@@ -8,13 +8,13 @@ the depth, and zeros change no sum: it has the bits of a tile's, if that sums th
 """
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from typing import Callable
 
+from hybrid.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
-from hybrid.ir.index import Ix, Var, coefficient, substitute, text
+from hybrid.ir.index import Ix, coefficient
 from hybrid.passes.fold import constant
 
 from . import local
@@ -22,8 +22,8 @@ from .dialect import PARALLEL
 from .dots import Dots
 from .epilogue import FAR
 from .lanes import F32
-from .operand import Matmul
-from .tiling import PARALLEL_WORK, Tile
+from .operand import Matmul, matmul
+from .tiling import PARALLEL_WORK, Target, Tile, in_one_set
 
 STAYS = frozenset({"cast", "neg", "abs", "sqrt", "square", "tanh"})          # functions of zero that are zero
 STEPS = 64                      # that a word has bits for
@@ -69,6 +69,13 @@ class Skipping:
     factors: tuple[int, int]
     line: int | None
     part: float
+    after: list[str]                   # what follows the sums of some rows
+    asked: list[str]                   # where what this reads of large arrays begins, for row rb + i
+
+
+def widest(target: Target, depth: int) -> int:
+    """The most vectors of a panel whose lines stay in a first cache, and whose sums in registers."""
+    return min(target.accumulators - 2, LINES // (min(depth, STEPS) * target.lanes(F32) * 4))
 
 
 def pays(depth: int, nv: int, vectors: float, panels: int, rows: int, turned: bool = False, packed: bool = False) -> float:
@@ -125,15 +132,18 @@ def parts(least: int, most: int) -> str:
 
 class Zeros(Dots):
     """What a Contraction prints where an operand is often zero."""
-    vectors: bool
     plain: tuple[str, int] | None
-    begin: dict[Var | None, str]
 
-    def _skipping(self, plans: list[Matmul]) -> Skipping | None:
+    def _plans(self) -> list[Matmul]:
+        """The product with one operand's rows, and with the other's."""
+        straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}           # halves are converted on the way into a panel
+        return [matmul(self.dot, straight, swap) for swap in (False, True)]
+
+    def _skipping(self) -> Skipping | None:
         """How zeros can be left out; None where they are few, or where it does not pay."""
-        if self.d != F32 or self.dot.dtype != F32 or self.lanes < 8:
+        if self.d != F32 or self.dot.dtype != F32 or self.lanes < 8 or not any(map(often_zero, self.dot.args)):
             return None
-        return next((s for m in plans if m.a.base is not None and often_zero(m.a.base) and (s := self._skipped(m)) is not None), None)
+        return next((s for m in self._plans() if m.a.base is not None and often_zero(m.a.base) and (s := self._skipped(m)) is not None), None)
 
     def _skipped(self, m: Matmul) -> Skipping | None:
         rows, columns, depth = m.sizes
@@ -144,25 +154,23 @@ class Zeros(Dots):
         if None in (*factors, *lines) or 1 not in factors or 1 not in lines or not self._in_vectors() or coefficient(self._stored_at(m), m.columns[0]) != 1:
             return None
         def packs(nv: int) -> bool:
-            return lines[1] != 1 or _crowded(lines[0] * 4, min(nv * self.lanes, columns) * 4, min(depth, STEPS))             # type: ignore[operator]
+            return lines[1] != 1 or in_one_set(min(depth, STEPS), lines[0] * 4, min(nv * self.lanes, columns) * 4) > WAYS     # type: ignore[operator]
         part, nv = max((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows, factors[1] != 1, packs(nv)), nv)
-                       for nv in self._widths(depth))
+                       for nv in range(1, max(1, widest(self.target, depth)) + 1))
         if part < HOPED:
             return None
         tile = Tile(TOGETHER, nv, 1, min(nv * self.lanes, columns), 2)         # of so many rows as m_rows says
         line = None if packs(nv) else lines[0]
-        s = Skipping(m, tile, factors, line, part)             # type: ignore[arg-type]
-        return s if self._row(s) else None
-
-    def _widths(self, depth: int) -> range:
-        """Vectors of a panel: as many as keep its lines in a first cache, and their sums in registers."""
-        return range(1, max(2, min(self.target.accumulators - 2, LINES // (min(depth, STEPS) * self.lanes * 4)) + 1))
+        after = self._after(m, tile)
+        if not after:
+            return None
+        asked = [f"{at} + (rb + i) * {step}l" for n, at, step in self._loaded(m, tile, m.columns[0]) if n.nbytes >= FAR]
+        return Skipping(m, tile, factors, line, part, after, asked)            # type: ignore[arg-type]
 
     # ---- the kernel
     def _either(self, dense: Callable[[], str], s: Skipping) -> str:
         """The kernel that looks at the operands first. dense: prints the tiles of all steps under this name."""
         name, self.name = self.name, f"{self.name}_dense"
-        self.begin = {}
         full, self.name = dense(), name
         self.plain, self.asked, self.steps = None, [], s.m.sizes[2]
         m, (rows, _, depth) = s.m, s.m.sizes
@@ -171,7 +179,7 @@ class Zeros(Dots):
         body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)};", f"if (!{looks('A', s.part, count, run, step)}) {{", f"  {name}_dense({arguments});", "  return;", "}",
                 *([] if s.line is None else [f"const float *B = {self._base(m.b, {m.columns[0]: Ix()}, m)};"]), *self._blocks(s)]
         at, line = self._places(s), s.line or s.tile.nv * self.lanes
-        row = sums(name, self.lanes, at, at, line, depth > STEPS, [f"E{i}" for i in range(len(self._asked(s)))])
+        row = sums(name, self.lanes, at, at, line, depth > STEPS, [f"E{i}" for i in range(len(s.asked))])
         return "\n".join([full, row, self._head(), *("  " + line for line in body), "}"])
 
     def _places(self, s: Skipping) -> list[int]:
@@ -179,18 +187,13 @@ class Zeros(Dots):
         last = s.tile.c - self.lanes
         return [j * self.lanes if s.line is None else min(j * self.lanes, last) for j in range(s.tile.nv)]
 
-    def _asked(self, s: Skipping) -> list[str]:
-        """Where what a row's epilogue reads of large arrays begins."""
-        e, q, _ = self._columns_value(s.m, s.tile, s.m.columns[0], None)
-        row = s.m.rows[0]
-        return [f"{self.reads[n]} + {text(substitute(at, {row: Ix(), q: Ix()}))} + (rb + i) * {step}l"
-                for n, at in dict.fromkeys(e.loads) if n.nbytes >= FAR and (step := coefficient(at, row))]
-
-    def _row(self, s: Skipping) -> list[str]:
+    def _after(self, m: Matmul, t: Tile) -> list[str]:
         """What follows the sums of m_rows rows from m_first on, which are in acc; nothing where it cannot be vectors along the columns."""
-        (x,), t = s.m.columns, s.tile
+        (x,) = m.columns
         self.begin = {x: f"xt * {t.c} - x0"} if self.k.once and x.extent % t.c else {}
-        return self._vector_epilogue(s.m, t, x, None, t.nv * self.lanes)
+        lines = self._vector_epilogue(m, t, x, None, t.nv * self.lanes)
+        self.begin = {}
+        return lines
 
     def _blocks(self, s: Skipping) -> list[str]:
         """Threads take blocks of rows: their bits, then one panel after another."""
@@ -220,17 +223,17 @@ class Zeros(Dots):
         x, width = s.m.columns[0], s.tile.nv * self.lanes
         self.steps = min(s.m.sizes[2], STEPS)
         packs = self._pack_columns(s.m, s.tile, {x: (s.tile.c, "x0")}) if s.line is None else []
-        after, asked = self._row(s), "".join(f", {a}" for a in self._asked(s))
+        asked = "".join(f", {a}" for a in s.asked)
         first = "Bp" if packs else "B + x0" if words == 1 else f"B + kb * {s.line}l + x0"
         steps = str(s.m.sizes[2]) if words == 1 else "kn"
         packs.append(every_step(f"{first}, {steps}, {s.tile.c}, {s.line or width}l", steps))
         if words > 1:
             call = f"{self.name}_sums(values + i * {apart}l + kb, some[i * {words} + kb / {STEPS}] | all, {first}, sums + i * {width}, kb{asked});"
-            return [*self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"]), "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *after]
+            return [*self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"]), "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *s.after]
         call = f"{self.name}_sums(values + i * {apart}l, some[i] | all, {first}, acc + (i - ib) * {width}{asked});"
         return [*packs, f"for (long ib = 0; ib < rows; ib += {TOGETHER}) {{",
                 f"  const long m_first = rb + ib, m_rows = rows - ib < {TOGETHER} ? rows - ib : {TOGETHER};",
-                f"  float acc[{TOGETHER * width}] __attribute__((aligned(64)));", f"  for (long i = ib; i < ib + m_rows; i++) {call}", *("  " + line for line in after), "}"]
+                f"  float acc[{TOGETHER * width}] __attribute__((aligned(64)));", f"  for (long i = ib; i < ib + m_rows; i++) {call}", *("  " + line for line in s.after), "}"]
 
     def _turned(self, s: Skipping, padded: int) -> list[str]:
         """Copies factors that are neighbours from row to row so that they are from step to step. Blocks at the ends overlap those before."""
@@ -238,9 +241,3 @@ class Zeros(Dots):
         return [f"for (long it = 0; it < rows; it += {L}) for (long kt = 0; kt < {depth}; kt += {L}) {{",
                 f"  const long i = it < rows - {L} ? it : rows - {L}, k = kt < {depth - L} ? kt : {depth - L};",
                 f"  turn_{self.V}(values + i * {padded} + k, {padded}, A + rb + i + k * {s.factors[1]}l, {s.factors[1]}l);", "}"]
-
-
-def _crowded(step: int, line: int, count: int) -> bool:
-    """Whether so many lines of bytes, ``step`` apart, put one another out of a first cache of 64 sets of 12 ways."""
-    sets = Counter((i * step // 64 + j) % 64 for i in range(count) for j in range(-(-line // 64)))
-    return max(sets.values()) > WAYS

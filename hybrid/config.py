@@ -43,6 +43,10 @@ def _number(name: str, text: str, kind: Callable[[str], Number], least: Number, 
     return default
 
 
+def _setting(name: str, kind: Callable[[str], Number], least: Number, default: Number) -> Number:
+    return _number(name, os.environ.get(name, ""), kind, least, default)
+
+
 def debug_level() -> int:
     """HYBRID_DEBUG as an integer; anything that is not a number counts as 1."""
     text = os.environ.get("HYBRID_DEBUG", "0") or "0"
@@ -78,17 +82,17 @@ def cuda_graphs() -> bool:
 
 def tune_seconds() -> float:
     """Seconds that a process may spend measuring forms of kernels that compete."""
-    return _number("HYBRID_TUNE", os.environ.get("HYBRID_TUNE", ""), float, 0.0, 0.5)
+    return _setting("HYBRID_TUNE", float, 0.0, 0.5)
 
 
 def signatures() -> int:
     """Programs of a function that may be made for a single call; 0 for all."""
-    return _number("HYBRID_SIGNATURES", os.environ.get("HYBRID_SIGNATURES", ""), int, 0, 8)
+    return _setting("HYBRID_SIGNATURES", int, 0, 8)
 
 
 def cache_bytes() -> int:
     """What the cache folder may grow to; 0 for no limit."""
-    return _number("HYBRID_CACHE_SIZE", os.environ.get("HYBRID_CACHE_SIZE", ""), int, 0, 1024) << 20
+    return _setting("HYBRID_CACHE_SIZE", int, 0, 1024) << 20
 
 
 def num_threads() -> int:
@@ -96,7 +100,7 @@ def num_threads() -> int:
     if LIMIT.threads:
         return LIMIT.threads
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return _number("HYBRID_NUM_THREADS", os.environ.get("HYBRID_NUM_THREADS", ""), int, 1, cores)
+    return _setting("HYBRID_NUM_THREADS", int, 1, cores)
 
 
 def cache_dir() -> Path:
