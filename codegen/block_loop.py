@@ -1,4 +1,4 @@
-"""The C function of a program that computes its batch in blocks (hybrid/passes/blocks.py)."""
+"""The C function of a program that computes its batch in blocks (hybrid/passes/minibatch_tiling.py)."""
 from __future__ import annotations
 
 from typing import Mapping

@@ -7,31 +7,34 @@ from typing import TYPE_CHECKING, Callable, Sequence
 
 import numpy as np
 
-from hybrid import collector
-from hybrid.dtype import is_half
+from hybrid.base import collector
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Index
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.kernels import text as kernel_text
-from hybrid.passes.together import Group
+from hybrid.passes.horizontal_fusion import Group
 
 from .contraction import Contraction, sum_dtype, supported
-from .helpers import share_helpers
-from .needed import needed
+from .helper_functions import share_helpers
+from .tree_shaking import needed
 from .registers import support
-from .shared import LARGE, share, units
+from .kernel_deduplication import LARGE, share, units
 from .tiling import Alone, Choose, Target
 from .dialect import C
 from .emit import Block, Emitter, loop_nest
 from .lanes import F32
 from .lanes import support as vector_support
-from .later import Later
+from .lazy_import import Later
 from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, group_loops, loop_pragma, merged_axes, pointer_names, rename,
                     signature, store_side, work_of)
 
 if TYPE_CHECKING:
-    from . import across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort
+    from . import (
+        strided_access as across, attention, concat, convolution, packed, packed_pool, interleave as pairs, pool,
+        rowcall, rows, cumulate as running, scan, sort,
+    )
 else:
     across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort = map(Later, (
         "across", "attention", "concat", "convolution", "packed", "packed_pool", "pairs", "pool", "rowcall", "rows", "running", "scan", "sort"))

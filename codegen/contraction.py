@@ -12,7 +12,7 @@ from typing import Callable
 import numpy as np
 
 from hybrid import ir
-from hybrid.dtype import is_half
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
@@ -22,7 +22,7 @@ from .dialect import C, PARALLEL
 from .epilogue import FAR
 from .operand import Matmul
 from .tiling import PARALLEL_WORK, Target, Tile, choose_tile, decode, flat, in_one_set, inner_name
-from .zeros import Zeros
+from .sparsity import Zeros
 
 SHARE, MOST = 20, 128 << 10     # a packed panel of columns on a thread's stack has at most this part of the result's bytes, and no more than these,
 LEAST = 64 << 10                # but it may have these where that part is less than PANEL bytes

@@ -7,12 +7,12 @@ from typing import Callable
 
 from hybrid.ir.kernel import Kernel
 
-from .correlate import Correlation
-from .direct import Direct
+from .weight_gradient import Correlation
+from .pixels_in_lanes import Direct
 from .loops import Printed
-from .spread import Spread
+from .shift_and_add import Spread
 from .tiling import Alone, Target
-from .turned import Turned
+from .channels_in_lanes import Turned
 from .lanes import F32, Refused
 
 NEAR = 3.0                      # times the least count: forms beyond it are not worth a measurement

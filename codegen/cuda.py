@@ -6,7 +6,7 @@ from typing import Sequence
 
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every
-from hybrid.passes.together import Group
+from hybrid.passes.horizontal_fusion import Group
 
 from . import rowcall, scan_cuda, sort
 from .cuda_contraction import FEW, print_contraction

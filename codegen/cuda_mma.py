@@ -3,7 +3,7 @@ the depth innermost, 8 warps that own a part of the result each, the next slice 
 """
 from __future__ import annotations
 
-from hybrid.dtype import is_half
+from hybrid.base.dtype import is_half
 from .cuda_pieces import THREADS, PrintedCuda
 from .cuda_product import Product, share_depth
 from .cuda_tile import Fill, tile_cost

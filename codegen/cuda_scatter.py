@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 
-from hybrid.dtype import is_half
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Var, unlinear, var

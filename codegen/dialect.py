@@ -6,7 +6,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 
 PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"          # what stands before a loop that threads share
 

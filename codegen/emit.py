@@ -6,8 +6,8 @@ from typing import Callable
 
 import numpy as np
 
-from hybrid import dtype as dt
-from hybrid.dtype import is_half
+from hybrid.base import dtype as dt
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Guard, Index, pull
 from hybrid.ir.index import Ix, Quot, Rem, Val, linear, text, var, variables
@@ -15,7 +15,7 @@ from hybrid.ir.scalar import SCALARS
 
 from .block import Block, Key, loop_nest
 from .dialect import Dialect
-from .picked import picked
+from .one_hot_gather import picked
 from .reductions import Reduction, combine, identity, plan_reduction, serial_reduce, try_merged
 
 Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]

@@ -34,7 +34,7 @@ class Printed:
     scratch: int = 0               # bytes of working memory the kernel wants
     takes_scratch: bool = False
     vectors: bool = False          # whether it needs lanes.support
-    numbers: tuple[str, ...] = ()  # what a shared function takes after all else (shared.py)
+    numbers: tuple[str, ...] = ()  # what a shared function takes after all else (kernel_deduplication.py)
 
 
 def pointer_names(k: Kernel) -> tuple[list[Node], dict[Node, str]]:

@@ -11,12 +11,15 @@ from .blocked import PIXELS, Direct, Packed
 from .tiling import Target
 from .loops import Printed
 from .lanes import F32, Refused
-from .later import Later
+from .lazy_import import Later
 from .vector_forms import in_vectors
-from .zeros import often_zero
+from .sparsity import often_zero
 
 if TYPE_CHECKING:
-    from . import packed_depthwise, packed_images, packed_pictures, packed_winograd, packed_zeros
+    from . import (
+        packed_depthwise, packed_small_images as packed_images, packed_batch_in_lanes as packed_pictures,
+        packed_winograd, packed_sparsity as packed_zeros,
+    )
 else:
     packed_depthwise, packed_images, packed_pictures, packed_winograd, packed_zeros = map(Later, (
         "packed_depthwise", "packed_images", "packed_pictures", "packed_winograd", "packed_zeros"))

@@ -12,10 +12,10 @@ from hybrid.ir.access import ELEMENTWISE
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from . import image, local
+from . import padded_operand, local
 from .tiling import decode
 from .dialect import C
-from .direct import OWN_IMAGE, start
+from .pixels_in_lanes import OWN_IMAGE, start
 from .emit import Block, identity
 from .loops import PARALLEL_WORK, Printed, pointer_names, signature, work_of
 from .lanes import F32, Refused, lane_loop
@@ -63,8 +63,8 @@ class _Pool:
         if n.dtype != F32 or n not in self.reads and n.prim != "pad" and n.prim not in ELEMENTWISE:
             raise Refused("windows of a value that is computed, or of another type")
         self.taps = [Var(f"w{a}", d) for a, d in enumerate(sizes)]
-        at = image.index_of(x, (*(var(v) for v in self.loops), *(var(v) for v in self.taps)), n)
-        self.image = image.image(n, at, frozenset(self.loops[:-2] if len(self.loops) > 2 else self.loops[:-1]))
+        at = padded_operand.index_of(x, (*(var(v) for v in self.loops), *(var(v) for v in self.taps)), n)
+        self.image = padded_operand.image(n, at, frozenset(self.loops[:-2] if len(self.loops) > 2 else self.loops[:-1]))
         self.address = linear(self.image.shape, at[self.image.fixed:])
         self.outer = [v for v in self.loops if v in {u for i in at[:self.image.fixed] for u in variables(i)}]
         self.inner = [v for v in self.loops if v not in self.outer and (v.extent > 1 or v is self.loops[-1])]
@@ -77,7 +77,7 @@ class _Pool:
     def print(self) -> Printed:
         """The kernel."""
         count = math.prod(v.extent for v in self.outer)
-        border, inside = image.fill(self.image, "image", self.reads, self.width, frozenset(self.outer))
+        border, inside = padded_operand.fill(self.image, "image", self.reads, self.width, frozenset(self.outer))
         body = ["#pragma omp for schedule(static) nowait", f"for (long g = 0; g < {count}; g++) {{", *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
                 *("  " + s for s in inside), *("  " + s for s in self._lines()), "}"]
         own = local.array("float", "image", self.image.nbytes // 4)

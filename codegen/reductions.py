@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Callable, Iterable
 
 import numpy as np
 
-from hybrid import dtype as dt
-from hybrid.dtype import is_half
+from hybrid.base import dtype as dt
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull_unwindow
 from hybrid.ir.index import Ix, Var, text, unlinear, var

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hybrid.dtype import is_half
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, text, variables
@@ -14,7 +14,7 @@ from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
 from .lanes import F32, F64, LaneLoop, Refused, in_doubles, lane_loop
 from .row_reductions import reduce_row
-from .row_stages import in_stages
+from .software_pipelining import in_stages
 from .vector import FAR, NEAR, VectorEmitter
 from .vector_forms import ANGLES, heavy, one_plus
 

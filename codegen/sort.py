@@ -4,7 +4,7 @@ network (Batcher 1968) over (key, index) pairs, which are all different, so that
 """
 from __future__ import annotations
 
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid.ir import Node
 from hybrid.ir.index import Var, unlinear, var
 from hybrid.ir.kernel import Kernel

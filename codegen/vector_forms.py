@@ -5,7 +5,7 @@ from typing import Container
 
 import numpy as np
 
-from hybrid.dtype import is_half
+from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
 from hybrid.ir.kernel import Kernel

@@ -13,35 +13,40 @@ from typing import Any
 if not os.path.isdir(os.path.join(__path__[0], "kernels")) and os.path.isfile(os.path.join(__path__[0], "..", "kernels", "__init__.py")):
     __path__.append(os.path.dirname(__path__[0]))
 
-from . import errors
-from .errors import HybridError, MXNetError
-from . import device as context
-from .device import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
-from . import ndarray, symbol, methods, autograd, random, numpy, numpy_extension, names as name
-from . import ndarray as nd
-from . import symbol as sym
+from .base import errors
+from .base.errors import HybridError, MXNetError
+from .base import device as context
+from .base.device import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
+from . import nd as ndarray, autograd, numpy
+from .graph import symbol
+from .nd import methods
+from .base import rng, names as name
+from .numpy import extension
+from . import nd
+from .graph import symbol as sym
 from . import numpy as np
-from . import numpy_extension as npx
+from .numpy import extension as npx
 from .numpy.symbolic import SymbolSpace
-from . import base, executor, initializer, serialize, util
-from . import initializer as init
-from .array import NDArray
-from .symbol import Symbol
-from . import names as attribute
-from .names import AttrScope
-from .ndarray import waitall
-from . import operator
-from .util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
-from .hybridize import hybridize
+from . import base, serialize
+from .mxnet import executor, initializer, util
+from .mxnet import initializer as init
+from .buffers.array import NDArray
+from .graph.symbol import Symbol
+from .base import names as attribute
+from .base.names import AttrScope
+from .nd import waitall
+from .autograd import custom
+from .mxnet.util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
+from .jit.api import hybridize
 
 methods.BACKWARD.append(autograd.backward)
-random.NAMESPACE.append(ndarray.random)
+rng.NAMESPACE.append(ndarray.random)
 symbol.FUNCTIONS.update(ndarray.symbol_functions())
-symbol.FUNCTIONS["Custom"], ndarray.Custom = operator.symbolic_custom, operator.Custom       # type: ignore[attr-defined]
+symbol.FUNCTIONS["Custom"], ndarray.Custom = custom.symbolic_custom, custom.Custom       # type: ignore[attr-defined]
 symbol.attach_files(serialize.symbol_json)
 ndarray.attach_files(serialize)
 ndarray.np, symbol.np = numpy, SymbolSpace("hybrid.sym.np", numpy)                       # F.np and F.npx in hybrid_forward
-ndarray.npx, symbol.npx = numpy_extension, SymbolSpace("hybrid.sym.npx", numpy_extension)
+ndarray.npx, symbol.npx = extension, SymbolSpace("hybrid.sym.npx", extension)
 __version__ = "0.1.0"
 
 __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base", "context", "cpu", "cpu_pinned",

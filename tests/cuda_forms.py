@@ -6,7 +6,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid import ir
 
 from .programs import conv, dense, layer_norm, softmax

@@ -10,7 +10,7 @@ import pytest
 
 from hybrid import ir, runtime
 from hybrid.codegen import cuda as printer
-from hybrid.device import array_module, find_cupy, gpu
+from hybrid.base.device import array_module, find_cupy, gpu
 from hybrid.runtime.cuda import nvrtc
 from hybrid.runtime.cuda.cupy_driver import CuPyDriver
 from hybrid.runtime.cuda.emulator import EmulatorDriver

@@ -16,7 +16,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from hybrid import ir, ops
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid.ir.access import MOVEMENT
 from hybrid.ops import registry
 from hybrid.passes.differentiate import vjp_program

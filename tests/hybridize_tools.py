@@ -9,7 +9,7 @@ import numpy as onp
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.array import NDArray
+from hybrid.buffers.array import NDArray
 
 ROOT = Path(__file__).resolve().parent.parent
 ON_GPU = os.environ.get("HYBRID_DEVICE", "").startswith("gpu")

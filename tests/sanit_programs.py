@@ -5,7 +5,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.passes.differentiate import vjp_program

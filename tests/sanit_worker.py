@@ -19,9 +19,9 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 
 import hybrid.codegen
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid.codegen import epilogue
-from hybrid.passes import layout, pictures
+from hybrid.passes import layout, batch_in_lanes
 from hybrid.passes.memory import MemoryPlan, Span, rounded
 from hybrid.passes.pipeline import Planned
 from hybrid.runtime import build, cpu, reference, toolchain
@@ -63,7 +63,7 @@ def prepare(c: Configuration) -> None:
     toolchain.FLAGS = (*(f for f in toolchain.FLAGS if f != "-O2"), c.optimize, CALLED, *c.sanitize)
     toolchain.machine_flags = lambda cc: c.machine           # type: ignore[assignment]
     toolchain.vector_bytes = lambda: c.vector
-    layout.LEAST_WORK = pictures.LEAST_WORK = epilogue.FAR = 1
+    layout.LEAST_WORK = batch_in_lanes.LEAST_WORK = epilogue.FAR = 1
     plan = build.plan
     build.plan = lambda *args: apart(plan(*args))
     if c.threads:

@@ -11,7 +11,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
-from hybrid.errors import HybridError
+from hybrid.base.errors import HybridError
 from hybrid.gluon import nn
 
 HERE = re.escape(__file__)

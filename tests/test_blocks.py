@@ -1,4 +1,4 @@
-"""Batches computed in blocks (hybrid/passes/blocks.py): values, threads, memory, sanitizers; and what is computed at once."""
+"""Batches computed in blocks (hybrid/passes/minibatch_tiling.py): values, threads, memory, sanitizers; and what is computed at once."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -10,7 +10,7 @@ import pytest
 from hybrid import ir, nd
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
-from hybrid.passes import blocks
+from hybrid.passes import minibatch_tiling
 from hybrid.runtime import cpu
 from hybrid.runtime import threads as threads_of
 
@@ -22,7 +22,7 @@ INPUTS = ((6, 3, 9, 7), (17, 3, 3, 3), (17, 1, 1), (17, 17), (6, 3, 9, 7))      
 
 @pytest.fixture(autouse=True)
 def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "CACHE", 1)
+    monkeypatch.setattr(minibatch_tiling, "CACHE", 1)
 
 
 def chain(x: Node, w: Node, b: Node, m: Node, z: Node) -> list[Node]:
@@ -112,14 +112,14 @@ def test_blocks_are_as_large_as_the_cache(monkeypatch: pytest.MonkeyPatch) -> No
     """Half of the batch where that fits; all of it where parameters would cost more to read again."""
     p, _ = program(chain)
     picture = 4 * 63 * (17 + 3)
-    monkeypatch.setattr(blocks, "CACHE", 3 * picture)
-    divided = blocks.in_blocks(p, p.memo["lasting"], 1)
+    monkeypatch.setattr(minibatch_tiling, "CACHE", 3 * picture)
+    divided = minibatch_tiling.in_blocks(p, p.memo["lasting"], 1)
     assert divided is not None and divided.inputs[0].shape[0] == 3 and divided.memo["blocks"].count == 2
-    monkeypatch.setattr(blocks, "CACHE", 6 * picture)
-    assert blocks.in_blocks(p, p.memo["lasting"], 1) is None
+    monkeypatch.setattr(minibatch_tiling, "CACHE", 6 * picture)
+    assert minibatch_tiling.in_blocks(p, p.memo["lasting"], 1) is None
     x, w = ir.input(0, (6, 3, 3, 3), np.float32), ir.input(1, (512, 3, 3, 3), np.float32)
-    monkeypatch.setattr(blocks, "CACHE", 1)
-    assert blocks.in_blocks(Program((x, w), (conv(x, w, 0),)), frozenset({1}), 1) is None
+    monkeypatch.setattr(minibatch_tiling, "CACHE", 1)
+    assert minibatch_tiling.in_blocks(Program((x, w), (conv(x, w, 0),)), frozenset({1}), 1) is None
 
 
 def test_network() -> None:

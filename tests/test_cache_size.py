@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from hybrid import config
+from hybrid.base import config
 from hybrid.runtime import cache
 from hybrid.runtime.cpu import has_compiler
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hybrid import config
-from hybrid.device import gpu
+from hybrid.base import config
+from hybrid.base.device import gpu
 from hybrid.ir import Program
 from hybrid.ir.text import from_text, to_text
 from hybrid.passes.pipeline import plan

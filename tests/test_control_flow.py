@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, control_flow, gluon, ir, nd, runtime, sym
-from hybrid.device import cpu
-from hybrid.errors import AttributeValueError, FileFormatError, HybridError, ShapeError, TraceError
+from hybrid import autograd, gluon, ir, nd, runtime, sym
+from hybrid.nd import control_flow
+from hybrid.base.device import cpu
+from hybrid.base.errors import AttributeValueError, FileFormatError, HybridError, ShapeError, TraceError
 from hybrid.ir import Body, Program
 from hybrid.ir.text import from_text, to_text
 from hybrid.passes.differentiate import vjp_program

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from hybrid.errors import CompileError
+from hybrid.base.errors import CompileError
 from hybrid.runtime.cuda import emulator, nvrtc
 
 from .cuda_tools import check_cuda_source

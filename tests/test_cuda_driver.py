@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from hybrid import device
-from hybrid.errors import DeviceError
+from hybrid.base.errors import DeviceError
 from hybrid.runtime import cuda
 from hybrid.runtime.cuda import Launch, cupy_driver, nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver

@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from hybrid.errors import CompileError
+from hybrid.base.errors import CompileError
 from hybrid.runtime.cuda import EmulatorError, Launch, nvrtc
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 

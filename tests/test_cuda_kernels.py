@@ -6,11 +6,11 @@ from typing import Any, Callable, Sequence
 import numpy as np
 import pytest
 
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid import ir, runtime
 from hybrid.codegen import cuda, cuda_contraction, cuda_mma, cuda_pieces
 from hybrid.passes.pipeline import plan
-from hybrid.device import gpu
+from hybrid.base.device import gpu
 from hybrid.runtime import reference
 
 from .cuda_forms import FORMS, Form, normal, program

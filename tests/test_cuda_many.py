@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir, nd, optimizer, runtime
-from hybrid.device import cpu
+from hybrid.base.device import cpu
 from hybrid.ir import Node, Program
 from hybrid.passes.memory import in_place_updates
 from hybrid.passes.pipeline import plan

@@ -10,7 +10,7 @@ from typing import Any, Sequence
 import numpy as np
 import pytest
 
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid import ir
 from hybrid.ops import registry
 from hybrid.passes.differentiate import vjp_program

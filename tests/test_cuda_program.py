@@ -8,8 +8,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, device, gluon, ir, nd, runtime
-from hybrid.device import array_module, gpu
-from hybrid.errors import CompileError, DeviceError
+from hybrid.base.device import array_module, gpu
+from hybrid.base.errors import CompileError, DeviceError
 from hybrid.runtime import reference
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from hybrid import device, ir, runtime
-from hybrid import dtype as dt
-from hybrid.errors import DTypeError
+from hybrid.base import dtype as dt
+from hybrid.base.errors import DTypeError
 from hybrid.ir.scalar import SCALARS
 from hybrid.runtime import reference
 from hybrid.runtime.cuda import nvrtc

@@ -6,7 +6,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd, sym
-from hybrid.errors import AttributeValueError, HybridError, ShapeError
+from hybrid.base.errors import AttributeValueError, HybridError, ShapeError
 
 CALLS = []
 

@@ -11,7 +11,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
-from hybrid.errors import DTypeError, HybridError, ShapeError
+from hybrid.base.errors import DTypeError, HybridError, ShapeError
 from hybrid.gluon import data
 from hybrid.gluon.data import ArrayDataset, BatchSampler, DataLoader, RandomSampler, SequentialSampler, SimpleDataset
 

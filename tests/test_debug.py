@@ -5,7 +5,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
-from hybrid.debug import own_part
+from hybrid.jit.debug import own_part
 from hybrid.gluon import nn
 
 

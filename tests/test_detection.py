@@ -10,7 +10,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd, np as mnp, sym
-from hybrid.errors import ShapeError, TraceError
+from hybrid.base.errors import ShapeError, TraceError
 
 from .packed_arrays import load
 

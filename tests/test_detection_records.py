@@ -10,7 +10,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import recordio
-from hybrid.errors import AttributeValueError, FileFormatError, ShapeError
+from hybrid.base.errors import AttributeValueError, FileFormatError, ShapeError
 from hybrid.image.colours import shifted
 from hybrid.image.warp import affine
 

@@ -10,8 +10,9 @@ from typing import Any, Iterator, Sequence
 import numpy as np
 import pytest
 
-from hybrid import autograd, dispatch, nd, random
-from hybrid.ndarray import NDArray
+from hybrid import autograd, nd, random
+from hybrid.autograd import dispatch
+from hybrid.nd import NDArray
 
 from .differences import check, sides
 from .gradient_rows import Row, rows

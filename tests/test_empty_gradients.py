@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hybrid import nd
-from hybrid.device import cpu, find_cupy, gpu
-from hybrid.errors import HybridError, ShapeError
+from hybrid.base.device import cpu, find_cupy, gpu
+from hybrid.base.errors import HybridError, ShapeError
 from hybrid.gluon import nn
 
 from .gradient_rows import Row, cut_row, rows

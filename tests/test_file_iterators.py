@@ -13,7 +13,7 @@ import pytest
 
 import hybrid as mx
 from hybrid.alias.check import check_source
-from hybrid.errors import AttributeValueError, FileFormatError, HybridError, ShapeError
+from hybrid.base.errors import AttributeValueError, FileFormatError, HybridError, ShapeError
 
 pytest.importorskip("PIL")
 HERE = Path(__file__).parent

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid import collector, nd
+from hybrid.base import collector
+from hybrid import nd
 from hybrid.gluon import nn
 from hybrid.runtime import cpu, launcher, plans, toolchain
 

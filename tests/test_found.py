@@ -10,7 +10,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd
-from hybrid.errors import DeferredInitializationError, TraceError
+from hybrid.base.errors import DeferredInitializationError, TraceError
 from hybrid.gluon import nn
 
 F = Callable[..., Any]

@@ -16,7 +16,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import gluon, nd
-from hybrid.errors import HybridError
+from hybrid.base.errors import HybridError
 from hybrid.gluon import utils
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir, ops, runtime  # noqa: F401  (ops registers the operators)
-from hybrid.device import cpu
+from hybrid.base.device import cpu
 from hybrid.ops import registry
 from hybrid.runtime import reference
 from hybrid.serialize.json_graph import JsonGraph, parse

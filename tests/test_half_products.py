@@ -1,4 +1,4 @@
-"""Networks of half types: products with parameters are float32 ones, packed (hybrid/passes/halves.py), and rounded where they were."""
+"""Networks of half types: products with parameters are float32 ones, packed (hybrid/passes/half_promotion.py), and rounded where they were."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,12 +9,12 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, ir, nd
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid.gluon import nn
 from hybrid.ir import Program
 from hybrid.runtime import cpu, toolchain
 from hybrid.runtime.recipe import from_text, to_text
-from hybrid.stand_in import unpacked
+from hybrid.buffers.evict import unpacked
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None or toolchain.vector_bytes() < 16, reason="no C compiler, or no vectors")
 NEAR = {"float16": 2.0**-11, "bfloat16": 2.0**-8}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import dtype as dt
+from hybrid.base import dtype as dt
 from hybrid import nd
 from hybrid.runtime import toolchain
 

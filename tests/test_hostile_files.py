@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid.errors import DTypeError, FileFormatError, HybridError
+from hybrid.base.errors import DTypeError, FileFormatError, HybridError
 from hybrid.serialize.json_graph import parse
 from hybrid.serialize.params import V1, V2, V3, read_params, write_params
 

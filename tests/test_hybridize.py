@@ -9,7 +9,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import gluon, nd
-from hybrid.errors import TraceError
+from hybrid.base.errors import TraceError
 from hybrid.gluon import nn
 
 from .hybridize_tools import arr, both, same

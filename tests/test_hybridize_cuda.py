@@ -9,7 +9,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd
-from hybrid.errors import DeviceError
+from hybrid.base.errors import DeviceError
 from hybrid.gluon import nn
 
 from .hybridize_tools import ON_GPU, arr, both

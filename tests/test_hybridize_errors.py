@@ -14,8 +14,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.array import NDArray
-from hybrid.errors import DeviceError, TraceError
+from hybrid.buffers.array import NDArray
+from hybrid.base.errors import DeviceError, TraceError
 from hybrid.gluon import nn
 
 from .hybridize_tools import ON_GPU, ROOT, arr, same

@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd
-from hybrid.array import NDArray
+from hybrid.buffers.array import NDArray
 from hybrid.gluon import nn
 
 from .hybridize_tools import ON_GPU, arr, both, same
@@ -225,7 +225,7 @@ def test_strided_and_readonly_memory() -> None:
 
 
 def _wrap(raw: Any) -> NDArray:
-    from hybrid.array import wrap
+    from hybrid.buffers.array import wrap
     return wrap(raw, mx.cpu())
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.errors import AttributeValueError, DTypeError, FileFormatError, HybridError, ShapeError
+from hybrid.base.errors import AttributeValueError, DTypeError, FileFormatError, HybridError, ShapeError
 from hybrid.gluon.data.vision import transforms
 
 from .oracle.record_data import CASES, DECODE, RESIZE, evaluate, inputs, resize_input

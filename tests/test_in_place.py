@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from hybrid import autograd, gluon, hybridize, nd
-from hybrid.errors import AttributeValueError, HybridError
+from hybrid.base.errors import AttributeValueError, HybridError
 from hybrid.gluon import nn
-from hybrid.writes import CLOCK, GROUPS, Group, _groups, since
+from hybrid.buffers.writes import CLOCK, GROUPS, Group, _groups, since
 
 MODES = pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
 

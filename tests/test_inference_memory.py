@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import nd, stand_in
-from hybrid.device import find_cupy
+from hybrid import nd
+from hybrid.buffers import evict
+from hybrid.base.device import find_cupy
 from hybrid.gluon import nn
 
 from .test_training_memory import NETS
@@ -73,11 +74,11 @@ def test_at_the_bound_and_below_eager(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["bottlenecks", "product"])
 def test_weights_are_held_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stand_in, "LEAST", 1 << 12)
+    monkeypatch.setattr(evict, "LEAST", 1 << 12)
     net, x = _made(name)
     net.hybridize()
     size = sum(p.data()._spec.nbytes for p in net.collect_params().values())
     for _ in range(3):
         net(x)
-    here = sum(p.data()._spec.nbytes for p in net.collect_params().values() if stand_in.of(p.data()) is None)
+    here = sum(p.data()._spec.nbytes for p in net.collect_params().values() if evict.of(p.data()) is None)
     assert net.report().prepared_bytes + here <= 1.05 * size + (1 << 14)

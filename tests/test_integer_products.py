@@ -1,4 +1,4 @@
-"""Products of integers, in floating point where that is exact (hybrid/passes/integers.py), are NumPy's, to the last bit and where they wrap around."""
+"""Products of integers, in floating point where that is exact (hybrid/passes/integer_products.py), are NumPy's, to the last bit and where they wrap around."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hybrid as mx
 from hybrid import ir, nd
-from hybrid.passes.integers import in_floats
+from hybrid.passes.integer_products import in_floats
 
 from .cpu_kernels import program
 

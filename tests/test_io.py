@@ -10,7 +10,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.errors import HybridError, ShapeError
+from hybrid.base.errors import HybridError, ShapeError
 
 from .oracle.record_data import ITERATORS, epochs, evaluate, iterator_inputs
 

@@ -9,7 +9,7 @@ from hybrid import ir
 from hybrid.ir import Program
 from hybrid.passes.fuse import fuse
 from hybrid.passes.memory import MemoryPlan, Span, _place, _place_by_time
-from hybrid.passes.together import Group, Joining, together
+from hybrid.passes.horizontal_fusion import Group, Joining, together
 
 
 def spans(seed: int) -> list[Span]:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hybrid import lr_scheduler
-from hybrid.errors import HybridError
+from hybrid.base.errors import HybridError
 
 RECORD = json.loads((Path(__file__).parent / "data" / "optimizers.json").read_text())
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hybrid import lr_scheduler, nd, optimizer
-from hybrid.errors import FileFormatError
+from hybrid.base.errors import FileFormatError
 
 with np.load(Path(__file__).parent / "data" / "mxnet_states.npz") as _file:
     DATA = {k: _file[k] for k in _file.files}

@@ -11,8 +11,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import gluon, ir, nd, sym
-from hybrid.errors import AttributeValueError, HybridError
-from hybrid.symbol import create
+from hybrid.base.errors import AttributeValueError, HybridError
+from hybrid.graph.symbol import create
 
 from . import gradient_rows
 from .onnx_tools import close, exported, run

@@ -11,7 +11,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import gluon, nd
-from hybrid.errors import AttributeValueError, FileFormatError, HybridError
+from hybrid.base.errors import AttributeValueError, FileFormatError, HybridError
 
 from .onnx_tools import close, exported, run
 from .test_golden_zoo import MODELS, ZOO, load

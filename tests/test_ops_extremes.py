@@ -9,8 +9,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, ir, nd, runtime
-from hybrid.device import cpu
-from hybrid.errors import DTypeError
+from hybrid.base.device import cpu
+from hybrid.base.errors import DTypeError
 from hybrid.ir.scalar import SCALARS
 from hybrid.runtime import reference
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir, runtime
-from hybrid.device import Context, array_module, cpu, find_cupy, gpu
+from hybrid.base.device import Context, array_module, cpu, find_cupy, gpu
 from hybrid.ops import registry
 from hybrid.passes.partition import partition
 from hybrid.runtime import reference

@@ -9,7 +9,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.errors import HybridError
+from hybrid.base.errors import HybridError
 from hybrid.runtime.reference import run
 
 from .op_cases_gradient import MORE

@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd
-from hybrid.errors import AttributeValueError, ShapeError
+from hybrid.base.errors import AttributeValueError, ShapeError
 
 N = 20000
 

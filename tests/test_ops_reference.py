@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from hybrid import ops, runtime
-from hybrid.device import cpu
+from hybrid.base.device import cpu
 from hybrid.ir import Program
 from hybrid.ops import registry
 from hybrid.passes.differentiate import vjp_program

@@ -8,7 +8,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, nd
-from hybrid.errors import ShapeError
+from hybrid.base.errors import ShapeError
 
 GATES = {"rnn_relu": 1, "rnn_tanh": 1, "lstm": 4, "gru": 3}
 rng = np.random.default_rng(6)

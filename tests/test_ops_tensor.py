@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from hybrid import ir, runtime
-from hybrid.device import cpu
-from hybrid.errors import AttributeValueError, DTypeError, HybridError, ShapeError
+from hybrid.base.device import cpu
+from hybrid.base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from hybrid.ops import registry
 from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import reference

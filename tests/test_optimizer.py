@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from hybrid import ir, lr_scheduler, nd, optimizer, random, runtime, sym
-from hybrid.device import cpu
-from hybrid.errors import AttributeValueError, HybridError, ShapeError
+from hybrid.base.device import cpu
+from hybrid.base.errors import AttributeValueError, HybridError, ShapeError
 from hybrid.runtime import reference
 
 

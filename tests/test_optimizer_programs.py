@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir, nd, optimizer, random, runtime
-from hybrid.device import cpu
+from hybrid.base.device import cpu
 from hybrid.runtime import reference
 
 from .cuda_tools import orders

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hybrid import autograd, gluon, init, nd, sym
-from hybrid.errors import DeferredInitializationError
+from hybrid.base.errors import DeferredInitializationError
 from hybrid.gluon import nn
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, ir, nd
-from hybrid import entry
-from hybrid.entry import CHANGES, SELDOM
+from hybrid.jit import compiled_call
+from hybrid.jit.compiled_call import CHANGES, SELDOM
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.passes import layout
@@ -90,7 +90,7 @@ def test_sanitized(form: str, shape: str, tmp_path: Path) -> None:
 
 def test_parameters_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trained, assigned and replaced parameters are packed again; the report lists what is packed."""
-    monkeypatch.setattr(entry, "CHANGES", 99)
+    monkeypatch.setattr(compiled_call, "CHANGES", 99)
     net = nn.Dense(40, in_units=24, activation="relu")
     net.initialize(mx.init.Xavier())
     net.hybridize()

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hybrid.array import array
-from hybrid.errors import DTypeError, FileFormatError
-from hybrid.serialize import atomic, ndarrays
+from hybrid.buffers.array import array
+from hybrid.base.errors import DTypeError, FileFormatError
+from hybrid.base import atomic
+from hybrid.serialize import ndarrays
 from hybrid.serialize.params import V1, V2, V3, read_file, read_params, write_params
 
 DATA = Path(__file__).parent / "data"
@@ -75,7 +76,7 @@ def test_bytes_are_those_of_mxnet(key: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool", "bfloat16"])
 def test_every_dtype_comes_back(dtype: str, tmp_path: Path) -> None:
-    from hybrid.dtype import as_dtype
+    from hybrid.base.dtype import as_dtype
     array = (np.arange(6).reshape(2, 3) % 2).astype(as_dtype(dtype))
     write_params(tmp_path / "a.params", [array], ["a"])
     (back,), names = read_params(tmp_path / "a.params")

@@ -11,11 +11,11 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, ir, nd
-from hybrid.codegen import packed_pictures
+from hybrid.codegen import packed_batch_in_lanes
 from hybrid.gluon import nn
 from hybrid.ir import Node, Program
 from hybrid.ir.winograd import array, matrices
-from hybrid.passes import pictures
+from hybrid.passes import batch_in_lanes
 from hybrid.runtime import cpu, reference, toolchain
 from hybrid.runtime import threads as threads_of
 
@@ -47,8 +47,8 @@ CASES: dict[str, tuple[Any, ...]] = {
 
 @pytest.fixture(autouse=True)
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pictures, "LEAST_WORK", 1)
-    monkeypatch.setattr(pictures.Pictures, "_elsewhere", lambda self, c: float("inf"))
+    monkeypatch.setattr(batch_in_lanes, "LEAST_WORK", 1)
+    monkeypatch.setattr(batch_in_lanes.Pictures, "_elsewhere", lambda self, c: float("inf"))
 
 
 def layer(y: Node, what: tuple[Any, ...], weight: Any) -> Node:
@@ -106,7 +106,7 @@ def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ("lenet", "odd", "residual", "strided"))
 def test_threads_share_a_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With little work for a thread, so that several have parts of one block."""
-    monkeypatch.setattr(packed_pictures, "PARALLEL_WORK", 1)
+    monkeypatch.setattr(packed_batch_in_lanes, "PARALLEL_WORK", 1)
     monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
     p, arrays = program(name)
     exe = cpu.compiled(p)

@@ -91,7 +91,7 @@ net.initialize(mx.init.One())
 net.hybridize()
 x = mx.nd.arange(3 * 64).reshape((1, 3, 8, 8))
 print(net(x).asnumpy().tolist(), sorted(m for m in sys.modules if m in ("hybrid.codegen.c", "hybrid.runtime.build", "subprocess", "hybrid.codegen.attention",
-                                                                "hybrid.codegen.running", "hybrid.codegen.cuda_pieces")))
+                                                                "hybrid.codegen.cumulate", "hybrid.codegen.cuda_pieces")))
 """
 
 

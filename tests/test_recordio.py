@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from hybrid import recordio
-from hybrid.errors import FileFormatError, HybridError
+from hybrid.base.errors import FileFormatError, HybridError
 
 from .oracle.record_data import HEADERS, MAGIC, RECORDS
 
@@ -86,7 +86,7 @@ def test_pack_img(img_fmt: str, quality: int, most: int, shape: tuple[int, ...])
 def test_pack_img_is_blue_first() -> None:
     blue = np.zeros((4, 4, 3), np.uint8)
     blue[..., 0] = 200
-    from hybrid import codec
+    from hybrid.base import codec
     assert codec.decode(recordio.unpack(recordio.pack_img((0, 0, 0, 0), blue, 3, ".png"))[1])[0, 0].tolist() == [0, 0, 200]
 
 

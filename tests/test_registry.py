@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 import hybrid as mx
-from hybrid.errors import AttributeValueError
+from hybrid.base.errors import AttributeValueError
 
 
 class Shape:

@@ -10,7 +10,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import gluon, nd
-from hybrid.errors import AttributeValueError, HybridError, ShapeError
+from hybrid.base.errors import AttributeValueError, HybridError, ShapeError
 from hybrid.gluon import rnn
 
 _spec = importlib.util.spec_from_file_location("record_rnn", pathlib.Path(__file__).parent / "oracle" / "record_rnn.py")

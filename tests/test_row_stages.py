@@ -1,4 +1,4 @@
-"""Row kernels in C with several rows under way (codegen/row_stages.py): the same bits as row by row, whatever lies in the rows beside."""
+"""Row kernels in C with several rows under way (codegen/software_pipelining.py): the same bits as row by row, whatever lies in the rows beside."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -9,7 +9,7 @@ import pytest
 import hybrid as mx
 from hybrid import nd
 from hybrid.codegen import rows
-from hybrid.codegen.row_stages import in_stages
+from hybrid.codegen.software_pipelining import in_stages
 
 FORMS: dict[str, Callable[[Any], Any]] = {
     "softmax": lambda x: nd.softmax(x),

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from hybrid import codegen
-from hybrid.passes import layout, pictures
+from hybrid.passes import layout, batch_in_lanes
 from hybrid.runtime import build, toolchain
 
 from .sanit_programs import SIZED
@@ -135,8 +135,8 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
     monkeypatch.setattr(toolchain, "build", lambda source: (tmp_path / "a.so", tmp_path / "a.c"))
     monkeypatch.setattr(toolchain, "vector_bytes", lambda: 64)
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
-    monkeypatch.setattr(pictures, "LEAST_WORK", 1)
-    monkeypatch.setattr(pictures.Pictures, "_elsewhere", lambda self, c: float("inf"))
+    monkeypatch.setattr(batch_in_lanes, "LEAST_WORK", 1)
+    monkeypatch.setattr(batch_in_lanes.Pictures, "_elsewhere", lambda self, c: float("inf"))
     folder, called = Path(codegen.c.__file__).parent, set()
 
     def note(frame: Any, event: str, arg: Any) -> None:

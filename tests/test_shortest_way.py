@@ -1,4 +1,4 @@
-"""The shortest way into a compiled block (hybrid/quick.py) ends when something may have changed, and is laid again when nothing had."""
+"""The shortest way into a compiled block (hybrid/jit/fast_path.py) ends when something may have changed, and is laid again when nothing had."""
 from __future__ import annotations
 
 import copy
@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, nd, trace
+from hybrid import autograd, nd
+from hybrid.jit import trace
 from hybrid.gluon import nn
 from hybrid.runtime import launcher
 

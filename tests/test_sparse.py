@@ -14,7 +14,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
-from hybrid.errors import FileFormatError, HybridError, ShapeError, TraceError
+from hybrid.base.errors import FileFormatError, HybridError, ShapeError, TraceError
 
 sys.path.insert(0, str(Path(__file__).parent / "oracle"))
 import sparse_cases  # noqa: E402

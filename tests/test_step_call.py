@@ -1,4 +1,4 @@
-"""Training steps that the launcher calls (hybrid/step_call.py) do what steps called the careful way do, and end where those would differ."""
+"""Training steps that the launcher calls (hybrid/jit/fast_step.py) do what steps called the careful way do, and end where those would differ."""
 from __future__ import annotations
 
 import gc
@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, entry, gluon, nd, trace
-from hybrid.array import REBINDS
+from hybrid import autograd, gluon, nd
+from hybrid.jit import compiled_call, trace
+from hybrid.buffers.array import REBINDS
 from hybrid.gluon import nn
 from hybrid.runtime import launcher
-from hybrid.watch import written_among
+from hybrid.buffers.derived import written_among
 
 LOSS = gluon.loss.L2Loss()
 X, Y = nd.array(np.random.RandomState(0).rand(6, 4)), nd.array(np.random.RandomState(1).rand(6, 3))
@@ -183,7 +184,7 @@ def test_packed_weights_of_others_cost_nothing(monkeypatch: pytest.MonkeyPatch) 
     other.hybridize()
     other(rows)
     t, looked = Training(), []
-    monkeypatch.setattr(entry, "written_among", lambda group: looked.append(group) or written_among(group))
+    monkeypatch.setattr(compiled_call, "written_among", lambda group: looked.append(group) or written_among(group))
     for _ in range(4):
         t.step(X, Y)
     assert "weights packed" in str(other.report()) and looked

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from hybrid import ops  # noqa: F401  (registers the operators)
-from hybrid.errors import AttributeValueError, FileFormatError
+from hybrid.base.errors import AttributeValueError, FileFormatError
 from hybrid.ops.registry import find
 from hybrid.serialize import export, ndarrays, symbol_json
-from hybrid.symbol import create, var
+from hybrid.graph.symbol import create, var
 
 HERE = Path(__file__).parent
 GOLDEN = sorted((HERE / "data").rglob("*symbol.json"))

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, config, gluon, nd
+from hybrid import autograd, gluon, nd
+from hybrid.base import config
 from hybrid.gluon import nn
 from hybrid.runtime.cpu import has_compiler
 from hybrid.runtime.toolchain import is_clang

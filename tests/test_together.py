@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from hybrid import ir, nd, optimizer, runtime
-from hybrid.device import cpu
+from hybrid.base.device import cpu
 from hybrid.ir import Node, Program
-from hybrid.passes import together
+from hybrid.passes import horizontal_fusion
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.build import JOINING
 from hybrid.runtime.cpu import CpuProgram
@@ -60,7 +60,7 @@ def test_values_between_kernels_of_a_group_are_few() -> None:
     xs = [ir.input(i, (1000, 50), "float32") for i in range(4)]
     program = Program(tuple(xs), tuple(ir.reduce("sum", ir.map("exp", ir.concat([x, x], 0)), (0, 1)) for x in xs))
     alone, joined = plan(program), plan(program, JOINING)
-    assert joined.memory.arena <= alone.memory.arena + together.MOST_ARENA
+    assert joined.memory.arena <= alone.memory.arena + horizontal_fusion.MOST_ARENA
     want = runtime.compile(program, cpu())
     arrays = [np.full((1000, 50), 0.1 * i, "float32") for i in range(4)]
     for a, b in zip(want(arrays), CpuProgram(alone)(arrays)):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hybrid.errors import CompileError
+from hybrid.base.errors import CompileError
 from hybrid.runtime import toolchain
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None or not hasattr(os, "fork"), reason="needs a compiler")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from hybrid import autograd, gluon, lr_scheduler, nd, optimizer
-from hybrid.device import cpu
-from hybrid.errors import HybridError
+from hybrid.base.device import cpu
+from hybrid.base.errors import HybridError
 from hybrid.gluon import nn
 from hybrid.gluon.trainer import StaleGradientError
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from hybrid import autograd, gluon, lr_scheduler, nd, optimizer
-from hybrid.errors import FileFormatError, HybridError
+from hybrid.base.errors import FileFormatError, HybridError
 from hybrid.gluon import nn
 
 from .trainer_tools import batch, mlp, train, values
@@ -248,7 +248,7 @@ n = 0
 while True:
     n += 1
     updater.states = {{0: (nd.array(np.full(200000, n, "float32")), nd.array(np.full(200000, n, "float32")))}}
-    from hybrid.serialize.atomic import write_bytes
+    from hybrid.base.atomic import write_bytes
     write_bytes({path!r}, updater.get_states(dump_optimizer=True))
     print(n, flush=True)
 """

@@ -10,7 +10,7 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
-from hybrid.device import CACHES, find_cupy
+from hybrid.base.device import CACHES, find_cupy
 from hybrid.gluon import nn, rnn
 
 pytestmark = pytest.mark.skipif(find_cupy() is not None, reason="tracemalloc sees NumPy's memory alone")

@@ -8,12 +8,12 @@ import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
-from hybrid.array import wrap
-from hybrid.device import find_cupy
+from hybrid.buffers.array import wrap
+from hybrid.base.device import find_cupy
 from hybrid.gluon import nn
 from hybrid.runtime import launcher
 from hybrid.runtime.cpu import Bound
-from hybrid.tree import flatten
+from hybrid.base.pytree import flatten
 
 OPTIMIZERS = [("sgd", {"learning_rate": 0.1}), ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}), ("adam", {"learning_rate": 0.01}),
               ("nag", {"learning_rate": 0.1, "momentum": 0.9}), ("rmsprop", {"learning_rate": 0.01}), ("adagrad", {"learning_rate": 0.1}),

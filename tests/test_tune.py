@@ -10,7 +10,7 @@ import pytest
 
 from hybrid import ir
 from hybrid.codegen import convolution
-from hybrid.errors import CompileError
+from hybrid.base.errors import CompileError
 from hybrid.ir import Program
 from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import build, cache, tune

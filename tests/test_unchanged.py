@@ -8,8 +8,9 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
-from hybrid import contents, nd
-from hybrid.contents import Watched
+from hybrid.jit import fingerprint
+from hybrid import nd
+from hybrid.jit.fingerprint import Watched
 from hybrid.gluon import HybridBlock
 from hybrid.gluon.unchanged import Contents
 
@@ -91,8 +92,8 @@ def test_a_network_compiles_again_and_is_not_told_again(monkeypatch: pytest.Monk
     net, x = Scaled(), nd.ones((2,))
     net.hybridize()
     asked: list[Any] = []
-    walk = contents._Walk.walk
-    monkeypatch.setattr(contents._Walk, "walk", lambda self, value: asked.append(value) or walk(self, value))
+    walk = fingerprint._Walk.walk
+    monkeypatch.setattr(fingerprint._Walk, "walk", lambda self, value: asked.append(value) or walk(self, value))
     for _ in range(3):
         assert net(x).asnumpy().tolist() == [3, 3]
     net.scales[1] = 5

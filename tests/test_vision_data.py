@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import codec
-from hybrid.errors import FileFormatError, HybridError
+from hybrid.base import codec
+from hybrid.base.errors import FileFormatError, HybridError
 from hybrid.gluon.data import DataLoader, vision
 from hybrid.gluon.data.vision import transforms
 

@@ -13,14 +13,15 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, gluon, ir, nd, stand_in
-from hybrid.device import find_cupy
+from hybrid import autograd, gluon, ir, nd
+from hybrid.buffers import evict
+from hybrid.base.device import find_cupy
 from hybrid.gluon import nn
 from hybrid.ir import Program
 from hybrid.ir.packed import joined, pack
 from hybrid.passes import layout
-from hybrid.passes.way_back import ways_back
-from hybrid.runtime import prepared, reference
+from hybrid.passes.unpack import ways_back
+from hybrid.runtime import prepacked, reference
 
 pytestmark = pytest.mark.skipif(find_cupy() is not None, reason="of weights on the CPU")
 
@@ -28,8 +29,8 @@ pytestmark = pytest.mark.skipif(find_cupy() is not None, reason="of weights on t
 @pytest.fixture(autouse=True)
 def every_size(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
-    monkeypatch.setattr(stand_in, "LEAST", 1)
-    monkeypatch.setattr(prepared, "AT_ONCE", 1 << 14)            # several portions
+    monkeypatch.setattr(evict, "LEAST", 1)
+    monkeypatch.setattr(prepacked, "AT_ONCE", 1 << 14)            # several portions
     monkeypatch.setenv("HYBRID_TUNE", "0")
     yield
 
@@ -54,7 +55,7 @@ def weights(net: Any) -> list[Any]:
 
 
 def away(x: Any) -> bool:
-    return stand_in.of(x) is not None
+    return evict.of(x) is not None
 
 
 def called() -> tuple[Any, Any, list[np.ndarray], np.ndarray]:
@@ -212,7 +213,7 @@ def test_what_has_a_gradient_stays() -> None:
 
 
 def test_small_arrays_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stand_in, "LEAST", 1 << 30)
+    monkeypatch.setattr(evict, "LEAST", 1 << 30)
     net, x = network()
     net(x)
     assert not any(map(away, weights(net)))
@@ -234,7 +235,7 @@ def test_a_failed_preparation_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*_: Any) -> None:
         raise MemoryError("no room")
     with monkeypatch.context() as m:
-        m.setattr(prepared.Prepared, "_run", fail)
+        m.setattr(prepacked.Prepared, "_run", fail)
         with pytest.raises(MemoryError):
             net(x)
     for w, old in zip(weights(net), before):
@@ -263,7 +264,7 @@ def test_gradients_take_memory_when_somebody_looks() -> None:
 
 # ---- several threads
 def test_threads_read_write_and_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stand_in, "MOST_TIMES", 1 << 30)
+    monkeypatch.setattr(evict, "MOST_TIMES", 1 << 30)
     net, x = network()
     bias = net[6].bias.data()
     for w in weights(net):
@@ -329,4 +330,4 @@ def test_way_back(form: str) -> None:
     if way is not None:
         raw = np.random.RandomState(1).rand(35, 6, 3, 3).astype(np.float32)
         packed = reference.run(program, [raw], np)[0][way[0]]
-        np.testing.assert_array_equal(stand_in.unpacked(packed, way[1]), raw)
+        np.testing.assert_array_equal(evict.unpacked(packed, way[1]), raw)

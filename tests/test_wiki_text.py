@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hybrid as mx
-from hybrid.errors import AttributeValueError, FileFormatError
+from hybrid.base.errors import AttributeValueError, FileFormatError
 
 TEXT = {"train": " \n = Robert = \n \n the cat sat on the mat , the cat <unk> . \n a dog ran \n the cat sat again and again \n",
         "valid": " a cat \n \n the bird sat on it . \n", "test": " a \n"}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from hybrid import ir
-from hybrid.codegen import packed_zeros, zeros
+from hybrid.codegen import packed_sparsity, sparsity
 from hybrid.ir import Node, Program
 from hybrid.runtime import cpu, threads
 
@@ -61,8 +61,8 @@ def exact(name: str, x: np.ndarray, b: np.ndarray, *more: np.ndarray) -> np.ndar
 
 def only_sparse(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tiles of all steps leave the result as it is: what is right then came from the other form."""
-    whole = zeros.Zeros._either
-    monkeypatch.setattr(zeros.Zeros, "_either", lambda self, dense, s: whole(self, lambda: self._head() + "\n}", s))
+    whole = sparsity.Zeros._either
+    monkeypatch.setattr(sparsity.Zeros, "_either", lambda self, dense, s: whole(self, lambda: self._head() + "\n}", s))
 
 
 @WIDTHS
@@ -84,7 +84,7 @@ def test_the_bits_of_all_steps(name: str, width: int, monkeypatch: pytest.Monkey
     """Sums of one depth are added in the same order: a sum is the same whichever form ran, at every density, on one thread and on three."""
     vectors_of(width, monkeypatch)
     exe = cpu.compiled(product(name)[0])
-    monkeypatch.setattr(zeros, "often_zero", lambda n: False)
+    monkeypatch.setattr(sparsity, "often_zero", lambda n: False)
     full = cpu.compiled(product(name)[0])
     assert "_dense(" in exe.report.source and "_dense(" not in full.report.source
     for density in (0.0, 0.4, 0.9, 1.0):
@@ -94,7 +94,7 @@ def test_the_bits_of_all_steps(name: str, width: int, monkeypatch: pytest.Monkey
             monkeypatch.setenv("HYBRID_NUM_THREADS", str(count))
             threads.share(exe._lib)
             found = exe(given)[1]
-            if CASES[name][2] <= zeros.STEPS:
+            if CASES[name][2] <= sparsity.STEPS:
                 np.testing.assert_array_equal(found, expected)
             else:                                          # tiles may add up parts of a great depth
                 np.testing.assert_allclose(found, expected, rtol=2e-5, atol=2e-5)
@@ -185,10 +185,10 @@ def test_packed(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_packed_without_the_tiles(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is right comes from the form that leaves out zeros, if the other one does nothing."""
     vectors_of(width, monkeypatch)
-    def nothing(self: packed_zeros.Direct) -> Any:
+    def nothing(self: packed_sparsity.Direct) -> Any:
         self.begin()
         return self.printed([self.head(), "}"])
-    monkeypatch.setattr(packed_zeros.Direct, "print", nothing)
+    monkeypatch.setattr(packed_sparsity.Direct, "print", nothing)
     exe = cpu.compiled(packed(name))
     for density in (0.0, 0.4):
         x, w, b = given = packed_arrays(name, density)
@@ -207,9 +207,9 @@ def test_what_is_often_zero() -> None:
     r, one = ir.map("relu", x), ir.const(1, "float32")
     for n in (r, ir.map("where", mask, x, zero), ir.map("where", mask, zero, x), ir.map("maximum", x, zero), ir.permute(r, (1, 0)), r * ir.map("exp", x), r / 2,
               ir.map("minimum", ir.map("maximum", x, zero), 6), ir.map("where", mask, one, r), ir.map("sqrt", r)):
-        assert zeros.often_zero(n)
+        assert sparsity.often_zero(n)
     for n in (x, ir.map("exp", x), ir.map("where", mask, x, one), ir.map("maximum", x, -one), r + 1, ir.map("minimum", r, -1), ir.map("exp", r), 1 / r):
-        assert not zeros.often_zero(n)
+        assert not sparsity.often_zero(n)
 
 
 @pytest.mark.parametrize("shape, why", [((64, 16, 64), "columns are few"), ((8, 256, 64), "rows are few"), ((64, 256, 2000), "a depth whose factors no stack holds")])

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Sequence
 
-from ..errors import HybridError
+from ..base.errors import HybridError
 from . import old_numpy
 from .table import ABSENT, MODULES, VERSION
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .. import functions
+from ..nd import functions
 from . import amp
 
 __all__ = ["amp"]

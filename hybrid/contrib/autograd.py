@@ -5,8 +5,8 @@ import functools
 from typing import Any, Callable
 
 from .. import autograd
-from ..array import NDArray, full_like
-from ..errors import AttributeValueError
+from ..buffers.array import NDArray, full_like
+from ..base.errors import AttributeValueError
 
 set_is_training = autograd.set_training
 is_training, mark_variables, backward = autograd.is_training, autograd.mark_variables, autograd.backward

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from ..array import NDArray
-from ..data_iter import DataDesc, DataIter
-from ..dtype import as_dtype
-from ..errors import ShapeError
-from ..ndarray import array
+from ..buffers.array import NDArray
+from ..mxnet.data_iter import DataDesc, DataIter
+from ..base.dtype import as_dtype
+from ..base.errors import ShapeError
+from ..nd import array
 
 
 class DataLoaderIter(DataIter):

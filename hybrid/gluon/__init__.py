@@ -5,8 +5,8 @@ import importlib
 from typing import Any
 
 from . import contrib, nn, parameter
-from ..array import NDArray
-from ..symbol import Symbol
+from ..buffers.array import NDArray
+from ..graph.symbol import Symbol
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable
 
-from ..errors import AttributeValueError, DTypeError, ShapeError, raised_at, user_location
+from ..base.errors import AttributeValueError, DTypeError, ShapeError, raised_at, user_location
 
 
 def blame(block: Any, err: Exception, inputs: int, params: Iterable[str]) -> None:

@@ -9,12 +9,12 @@ from collections import OrderedDict
 from typing import Any, Callable
 
 from .. import serialize
-from ..contents import Watched, can_change_inside, fingerprint, named_in_methods
-from ..debug import LAST_CHANGE
-from ..errors import AttributeValueError, FileFormatError
-from ..hybridize import check_options
-from ..scope import SCOPE
-from ..surroundings import places_of
+from ..jit.fingerprint import Watched, can_change_inside, fingerprint, named_in_methods
+from ..jit.debug import LAST_CHANGE
+from ..base.errors import AttributeValueError, FileFormatError
+from ..jit.api import check_options
+from ..base.scope import SCOPE
+from ..jit.free_variables import places_of
 from . import structure
 from .nested import _flatten, _regroup  # noqa: F401  their place in MXNet
 from .naming import BlockScope

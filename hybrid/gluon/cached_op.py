@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..array import NDArray
-from ..errors import AttributeValueError
-from ..hybridize import hybridize
-from ..symbol import Symbol
+from ..buffers.array import NDArray
+from ..base.errors import AttributeValueError
+from ..jit.api import hybridize
+from ..graph.symbol import Symbol
 from .graph import run_graph
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from .. import initializer
-from ..array import NDArray, array
-from ..device import cpu
+from ..mxnet import initializer
+from ..buffers.array import NDArray, array
+from ..base.device import cpu
 from .one_parameter import Parameter
 
 

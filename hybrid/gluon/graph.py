@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-from ..dispatch import invoke
-from ..scope import SCOPE
-from ..symbol import Symbol
-from ..symnode import SymNode, effective
+from ..autograd.dispatch import invoke
+from ..base.scope import SCOPE
+from ..graph.symbol import Symbol
+from ..graph.symnode import SymNode, effective
 
 Watch = Callable[[SymNode, list[Any], list[Any]], None]
 

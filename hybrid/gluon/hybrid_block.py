@@ -5,18 +5,20 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .. import autograd, names, ndarray, symbol
-from ..array import NDArray
-from ..device import current_context
-from ..errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
-from ..hybridize import HYBRIDIZE_BLOCKS, check_options
-from ..quick import NO_WAY
-from ..scope import CASTS_VERSION, SCOPE
+from .. import autograd, nd
+from ..base import names
+from ..graph import symbol
+from ..buffers.array import NDArray
+from ..base.device import current_context
+from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
+from ..jit.api import HYBRIDIZE_BLOCKS, check_options
+from ..jit.fast_path import NO_WAY
+from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
-from ..surroundings import Place
-from ..symbol import CONCRETE, Group, Symbol, known, var
-from ..trace import Hybridized, Trace, _active, untraced
-from ..tree import flatten, unflatten
+from ..jit.free_variables import Place
+from ..graph.symbol import CONCRETE, Group, Symbol, known, var
+from ..jit.trace import Hybridized, Trace, _active, untraced
+from ..base.pytree import flatten, unflatten
 from .blame import blame
 from .block import BLOCK_VERSION, Block
 from .graph import run_graph, watcher
@@ -83,7 +85,7 @@ class HybridBlock(Block):
         except DeferredInitializationError:
             self._infer_and_finish(x, *args, **kwargs)
             params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
-        return self._forward_of(ndarray, x, args, params, kwargs)
+        return self._forward_of(nd, x, args, params, kwargs)
 
     def _forward_of(self, F: Any, x: Any, args: Any, params: dict[str, Any], kwargs: dict[str, Any]) -> Any:  # noqa: N803
         try:

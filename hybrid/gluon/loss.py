@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import ndarray
+from .. import nd
 from ..base import numeric_types
-from ..errors import AttributeValueError, DTypeError, ShapeError
-from ..symbol import known
+from ..base.errors import AttributeValueError, DTypeError, ShapeError
+from ..graph.symbol import known
 from .hybrid_block import HybridBlock
 
 __all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss", "L2Loss", "LogisticLoss", "Loss", "PoissonNLLLoss", "SDMLLoss",
@@ -61,7 +61,7 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
         long = [[n for n in v.shape if n != 1] for v in (x, y)]
         if len(long[0]) == len(long[1]) and long[0] != long[1]:
             raise ShapeError(f"prediction and target of a loss have as many elements, but their axes do not belong together: {y.shape} and {x.shape}")
-        if F is ndarray:
+        if F is nd:
             return x if x.shape == y.shape else x.reshape(y.shape)
     return F.reshape_like(x, y)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from .. import names
+from ..base import names
 from .parameter import ParameterDict
 
 

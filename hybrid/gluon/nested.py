@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..array import NDArray
-from ..symbol import Symbol
+from ..buffers.array import NDArray
+from ..graph.symbol import Symbol
 
 
 def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Any]:

@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
-from .. import autograd, device, initializer
-from .. import dtype as dt
-from ..array import REBINDS, NDArray, array, wrap
-from ..device import Context, cpu, current_context
-from ..errors import AttributeValueError, DeferredInitializationError, FileFormatError, HybridError, ShapeError
+from .. import autograd
+from ..base import device
+from ..mxnet import initializer
+from ..base import dtype as dt
+from ..buffers.array import REBINDS, NDArray, array, wrap
+from ..base.device import Context, cpu, current_context
+from ..base.errors import AttributeValueError, DeferredInitializationError, FileFormatError, HybridError, ShapeError
 from ..numpy import ndarray
-from ..scope import SCOPE, tracing
-from ..symbol import Symbol, known, var
-from ..trace import untraced
-from ..traced_grad import parameter_gradient
+from ..base.scope import SCOPE, tracing
+from ..graph.symbol import Symbol, known, var
+from ..jit.trace import untraced
+from ..autograd.traced_grad import parameter_gradient
 from .per_device import VERSION, PerDevice
 
 STORAGE = ("default", "row_sparse", "csr")      # MXNet's storage types

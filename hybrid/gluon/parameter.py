@@ -7,11 +7,12 @@ from typing import Any, Iterator
 
 import numpy as np
 
-from .. import initializer, serialize
-from .. import dtype as dt
-from ..array import NDArray
-from ..device import Context
-from ..errors import AttributeValueError, DeferredInitializationError, FileFormatError, ShapeError
+from ..mxnet import initializer
+from .. import serialize
+from ..base import dtype as dt
+from ..buffers.array import NDArray
+from ..base.device import Context
+from ..base.errors import AttributeValueError, DeferredInitializationError, FileFormatError, ShapeError
 from .constant import Constant
 from .one_parameter import VERSION, Parameter, shape_known
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from ..array import REBINDS, NDArray
-from ..device import Context
+from ..buffers.array import REBINDS, NDArray
+from ..base.device import Context
 
 VERSION = [0]                        # grows whenever any parameter gets other arrays or another gradient rule
 

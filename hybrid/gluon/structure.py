@@ -10,8 +10,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Iterator
 
-from ..errors import FileFormatError
-from ..serialize.atomic import write_bytes
+from ..base.errors import FileFormatError
+from ..base.atomic import write_bytes
 
 
 def _key(block: Any, numbers: Iterator[int]) -> str:

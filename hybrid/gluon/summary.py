@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..symbol import Symbol
+from ..graph.symbol import Symbol
 
 
 def print_summary(net: Any, inputs: Any) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import serialize
-from ..array import NDArray
-from ..errors import AttributeValueError
-from ..inference import shapes_of
-from ..symbol import Group, Symbol, var
+from ..buffers.array import NDArray
+from ..base.errors import AttributeValueError
+from ..graph.inference import shapes_of
+from ..graph.symbol import Group, Symbol, var
 from .graph import run_graph
 from .hybrid_block import HybridBlock
 from .parameter import ParameterDict

@@ -7,15 +7,15 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from .. import ir
-from ..errors import HybridError, user_location
+from ..base.errors import HybridError, user_location
 from ..ir import Node
 from ..optimizer import Optimizer
 from ..optimizer.step import Step, flat
 from ..passes.rewrite import applied
-from ..scope import tracing
-from ..symbol import Symbol
-from ..trace import untraced
-from ..traced_grad import gradient_of, inline
+from ..base.scope import tracing
+from ..graph.symbol import Symbol
+from ..jit.trace import untraced
+from ..autograd.traced_grad import gradient_of, inline
 from .per_device import VERSION
 
 

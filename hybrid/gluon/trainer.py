@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any, Sequence
 
 from .. import optimizer as opt
-from ..array import NDArray, wrap
-from ..device import Context, array_module
-from ..errors import AttributeValueError, HybridError
-from ..kvstore import KVStore
-from ..scope import SCOPE
-from ..serialize.atomic import write_bytes
+from ..buffers.array import NDArray, wrap
+from ..base.device import Context, array_module
+from ..base.errors import AttributeValueError, HybridError
+from ..mxnet.kvstore import KVStore
+from ..base.scope import SCOPE
+from ..base.atomic import write_bytes
 from . import traced_step
-from ..tape import Slot
+from ..buffers.tape import Slot
 from .parameter import Parameter
 
 LOCAL = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl")

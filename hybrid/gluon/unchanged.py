@@ -9,7 +9,7 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from ..contents import LIMIT, Watched, can_change_inside, fingerprint
+from ..jit.fingerprint import LIMIT, Watched, can_change_inside, fingerprint
 
 
 def _told_by_identity(value: Any) -> bool:

@@ -12,13 +12,13 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import ndarray
-from ..array import NDArray, NP_CLASS, array, wrap
-from ..device import Context, array_module
-from ..errors import AttributeValueError, HybridError
-from ..numpy_extension import is_np_array, is_np_shape
-from ..scope import tracing
-from ..serialize.atomic import replacing
+from .. import nd
+from ..buffers.array import NDArray, NP_CLASS, array, wrap
+from ..base.device import Context, array_module
+from ..base.errors import AttributeValueError, HybridError
+from ..numpy.extension import is_np_array, is_np_shape
+from ..base.scope import tracing
+from ..base.atomic import replacing
 from .block import HookHandle
 
 
@@ -90,7 +90,7 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
 def _traced_clip(arrays: Sequence[Any], max_norm: float) -> Any:
     wide = [a.astype("float32") if a.dtype == np.float16 else a for a in arrays]
     norm = sum((a * a).sum() for a in wide).sqrt()
-    scale = ndarray.minimum(max_norm / (norm + 1e-8), 1.0)
+    scale = nd.minimum(max_norm / (norm + 1e-8), 1.0)
     for a in arrays:
         a *= scale.astype(a.dtype)
     return norm.reshape((1,))

@@ -7,10 +7,10 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..array import NDArray, array, wrap
-from ..device import array_module
-from ..dtype import is_int
-from ..errors import AttributeValueError
+from ..buffers.array import NDArray, array, wrap
+from ..base.device import array_module
+from ..base.dtype import is_int
+from ..base.errors import AttributeValueError
 from ..ops.image import GRAY
 from .image import _get_interp_method, center_crop, color_normalize, imresize, random_crop, random_size_crop, resize_short
 

@@ -8,8 +8,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..array import wrap
-from ..errors import AttributeValueError
+from ..buffers.array import wrap
+from ..base.errors import AttributeValueError
 from .augmenters import Augmenter, CastAug, ColorJitterAug, ColorNormalizeAug, ForceResizeAug, HueJitterAug, LightingAug, RandomGrayAug, ResizeAug, statistics
 from .image import copyMakeBorder, fixed_crop
 

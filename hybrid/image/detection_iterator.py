@@ -7,9 +7,9 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from ..data_iter import DataBatch, DataDesc
-from ..errors import AttributeValueError, FileFormatError, ShapeError
-from ..ndarray import array
+from ..mxnet.data_iter import DataBatch, DataDesc
+from ..base.errors import AttributeValueError, FileFormatError, ShapeError
+from ..nd import array
 from .augmenters import statistics
 from .detection import CreateDetAugmenter
 from .drawing import boxes_drawn

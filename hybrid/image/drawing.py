@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import codec
+from ..base import codec
 
 
 def boxes_drawn(pixels: np.ndarray, boxes: np.ndarray, color: Sequence[int] | None = None, thickness: int = 2, names: Any = None) -> np.ndarray:

@@ -8,15 +8,15 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import codec
-from ..array import NDArray, NP_CLASS, wrap
-from ..device import array_module, cpu
-from ..dtype import is_int
-from ..errors import DTypeError, HybridError, ShapeError
-from ..numpy_extension import is_np_array
+from ..base import codec
+from ..buffers.array import NDArray, NP_CLASS, wrap
+from ..base.device import array_module, cpu
+from ..base.dtype import is_int
+from ..base.errors import DTypeError, HybridError, ShapeError
+from ..numpy.extension import is_np_array
 from ..ops import resampling
 from ..ops.resize import resize_array
-from ..serialize.atomic import existing
+from ..base.atomic import existing
 
 
 def _wrap(raw: Any, like: NDArray | None = None) -> Any:

@@ -10,11 +10,11 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import recordio
-from ..array import NDArray
-from ..data_iter import DataBatch, DataDesc, DataIter
-from ..errors import AttributeValueError, FileFormatError, HybridError, ShapeError
-from ..ndarray import array
+from ..serialize import recordio
+from ..buffers.array import NDArray
+from ..mxnet.data_iter import DataBatch, DataDesc, DataIter
+from ..base.errors import AttributeValueError, FileFormatError, HybridError, ShapeError
+from ..nd import array
 from .augmenters import CreateAugmenter
 from .image import imdecode
 

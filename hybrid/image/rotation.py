@@ -5,10 +5,10 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import ndarray as nd
-from ..array import NDArray, wrap
+from .. import nd
+from ..buffers.array import NDArray, wrap
 from ..base import numeric_types
-from ..errors import AttributeValueError, DTypeError, ShapeError
+from ..base.errors import AttributeValueError, DTypeError, ShapeError
 
 
 def _angles(src: NDArray, degrees: Any) -> np.ndarray:

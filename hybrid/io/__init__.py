@@ -1,7 +1,7 @@
 """Data iterators of MXNet's older interface: over arrays in memory, text files, MNIST's files and pictures in RecordIO files."""
 from __future__ import annotations
 
-from ..data_iter import DataBatch, DataDesc, DataIter, NDArrayIter, PrefetchingIter, ResizeIter
+from ..mxnet.data_iter import DataBatch, DataDesc, DataIter, NDArrayIter, PrefetchingIter, ResizeIter
 from .detection import ImageDetRecordIter
 from .records import ImageRecordInt8Iter, ImageRecordIter, ImageRecordUInt8Iter
 from .rows import CSVIter, LibSVMIter, MNISTIter, MXDataIter

@@ -6,8 +6,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import recordio
-from ..errors import AttributeValueError, FileFormatError, ShapeError
+from ..serialize import recordio
+from ..base.errors import AttributeValueError, FileFormatError, ShapeError
 from ..image.colours import shifted
 from .records import PLAIN, RecordPictures, checked, resized
 

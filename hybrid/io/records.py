@@ -9,13 +9,14 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import codec, recordio
-from ..errors import AttributeValueError, FileFormatError, ShapeError
+from ..base import codec
+from ..serialize import recordio
+from ..base.errors import AttributeValueError, FileFormatError, ShapeError
 from ..image import CreateAugmenter, warp
 from ..image import image as pictures
 from ..image.colours import shifted
 from ..image.iterator import read_list
-from ..ndarray import array
+from ..nd import array
 from ..serialize import load
 from .rows import MXDataIter, _part, files_of
 

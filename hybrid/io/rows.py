@@ -10,12 +10,12 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..data_iter import DataBatch, DataDesc, DataIter
-from ..device import cpu
-from ..dtype import as_dtype
-from ..errors import AttributeValueError, FileFormatError, MissingFileError, ShapeError
-from ..functions import resolve
-from ..ndarray import array
+from ..mxnet.data_iter import DataBatch, DataDesc, DataIter
+from ..base.device import cpu
+from ..base.dtype import as_dtype
+from ..base.errors import AttributeValueError, FileFormatError, MissingFileError, ShapeError
+from ..nd.functions import resolve
+from ..nd import array
 
 
 class MXDataIter(DataIter):

@@ -11,7 +11,7 @@ from .primitives import PRIMS, reduce_identity
 from .program import Program
 from .rowcall import RowKernel, register_rows
 from .scan import Body, item, loop, scan
-from .running import in_windows, running_sum
+from .cumulate import in_windows, running_sum
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 

@@ -7,8 +7,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
-from ..errors import DTypeError, ShapeError
+from ..base import dtype as dt
+from ..base.errors import DTypeError, ShapeError
 from .node import Node, intern
 from .primitives import PRIMS
 from .scalar import BUILDER, SCALARS

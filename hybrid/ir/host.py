@@ -11,7 +11,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from .build import full, make
 from .node import Node
 from .primitives import PRIMS, Prim

@@ -8,7 +8,7 @@ Data (N, H, W, C), or of volumes (N, D, H, W, C) with a kernel (kd, kh, kw). For
   Algorithms for Convolutional Neural Networks, 2015). Transformed beforehand they would be 1.8 or 4 times as large, and longer to read. Planes of volumes are
   transformed and summed over the depth: weights (panels, kd C, 3, 3, P)
 - ``depthwise``: weights (*kernel, C rounded up to L)
-- ``pictures``, ``pictures_winograd``: other data too (``pictures.py``)
+- ``pictures``, ``pictures_winograd``: other data too (``batch_in_lanes.py``)
 """
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..errors import ShapeError
-from . import pictures
+from ..base.errors import ShapeError
+from . import batch_in_lanes
 from .build import data, make, map_, pad, permute, reshape
 from .build import slice as slice_
 from .node import Node
@@ -29,8 +29,8 @@ from .winograd import TILES, array, square, tiles
 def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int], filters: int,
            pool: Any = (1, 1), groups: int = 1) -> Any:
     x, w = args
-    if form in pictures.FORMS:
-        return pictures.infer(x, w, form, kernel, pool, out, filters)
+    if form in batch_in_lanes.FORMS:
+        return batch_in_lanes.infer(x, w, form, kernel, pool, out, filters)
     if form not in ("direct", "depthwise", *TILES) or x.ndim not in (4, 5) or x.ndim != len(kernel) + 2:
         raise ShapeError(f"a packed convolution of form {form!r} over {x.shape}, kernel {kernel}")
     channels, rank = x.shape[-1], len(kernel)
@@ -59,8 +59,8 @@ def _windows(x: Any, n: Node, size: Sequence[int], stride: Sequence[int], dilate
 
 def _eager(xp: Any, n: Node, x: Any, w: Any) -> Any:
     a = n.attrs
-    if a["form"] in pictures.FORMS:
-        return pictures.eager(n, x, w)
+    if a["form"] in batch_in_lanes.FORMS:
+        return batch_in_lanes.eager(n, x, w)
     if a["form"] in TILES:
         return _winograd(n, x, w)
     win, rank = _windows(x, n, a["kernel"], a["stride"], a["dilate"], a["out"]), len(a["kernel"])
@@ -110,7 +110,7 @@ def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[in
     pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels, each with filters of its own (``direct`` alone).
     """
     return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate), pads=tuple(pads), out=tuple(out), filters=int(filters),
-                **({"pool": tuple(pool)} if form in pictures.FORMS else {}), **({"groups": groups} if groups > 1 else {}))
+                **({"pool": tuple(pool)} if form in batch_in_lanes.FORMS else {}), **({"groups": groups} if groups > 1 else {}))
 
 
 def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int],

@@ -10,8 +10,8 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .. import dtype as dt
-from ..errors import DTypeError, ShapeError
+from ..base import dtype as dt
+from ..base.errors import DTypeError, ShapeError
 from . import philox
 from .node import Node
 from .rowcall import infer_rows, run_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Sequence
 
-from ..errors import HybridError
+from ..base.errors import HybridError
 from .node import Node, toposort
 
 

@@ -12,8 +12,8 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
-from ..errors import DTypeError
+from ..base import dtype as dt
+from ..base.errors import DTypeError
 from .node import Node
 
 

@@ -10,8 +10,8 @@ from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
-from ..errors import HybridError, ShapeError
+from ..base import dtype as dt
+from ..base.errors import HybridError, ShapeError
 from .build import input as leaf
 from .build import make
 from .evaluate import run

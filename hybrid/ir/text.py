@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import FileFormatError
+from ..base.errors import FileFormatError
 from .build import Const, make
 from .node import Node
 from .primitives import PRIMS

@@ -7,8 +7,8 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
-from .. import dtype as dt
-from ..errors import HybridError
+from ..base import dtype as dt
+from ..base.errors import HybridError
 from . import build as b
 from .node import Node
 from .rowcall import ROW_KERNELS

@@ -9,7 +9,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy
 
-from ..errors import AttributeValueError, ShapeError
+from ..base.errors import AttributeValueError, ShapeError
 
 _registry: dict[str, type["EvalMetric"]] = {}
 

@@ -6,7 +6,7 @@ from typing import Any, Sequence
 
 import numpy
 
-from ..errors import AttributeValueError
+from ..base.errors import AttributeValueError
 from .base import EvalMetric, alias, mismatch, pairs, register
 
 Names = Sequence[str] | None

@@ -7,14 +7,14 @@ from collections import namedtuple
 from typing import Any, Callable, Iterator
 
 from .. import metric
-from ..array import NDArray
+from ..buffers.array import NDArray
 from ..base import _as_list as as_list
-from ..errors import HybridError, OrderError
-from ..functions import resolve
-from ..initializer import Uniform
-from ..data_iter import DataBatch
-from ..checkpoint import split_names
-from ..ndarray import array
+from ..base.errors import HybridError, OrderError
+from ..nd.functions import resolve
+from ..mxnet.initializer import Uniform
+from ..mxnet.data_iter import DataBatch
+from ..mxnet.checkpoint import split_names
+from ..nd import array
 from ..serialize import load, save
 
 BatchEndParam = namedtuple("BatchEndParam", ["epoch", "nbatch", "eval_metric", "locals"])

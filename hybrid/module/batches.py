@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..array import NDArray
-from ..device import cpu
-from ..errors import ShapeError
-from ..functions import resolve
-from ..data_iter import DataDesc
+from ..buffers.array import NDArray
+from ..base.device import cpu
+from ..base.errors import ShapeError
+from ..nd.functions import resolve
+from ..mxnet.data_iter import DataDesc
 
 
 def descriptions(given: Any, names: Sequence[str], what: str) -> list[DataDesc]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable
 
-from ..errors import AttributeValueError, HybridError
+from ..base.errors import AttributeValueError, HybridError
 from .base import BaseModule
 from .module import Module
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ..array import NDArray
-from ..data_iter import DataDesc
-from ..executor import Executor
+from ..buffers.array import NDArray
+from ..mxnet.data_iter import DataDesc
+from ..mxnet.executor import Executor
 from .batches import extent
 
 

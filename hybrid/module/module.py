@@ -7,16 +7,17 @@ import os
 import warnings
 from typing import Any, Mapping, Sequence
 
-from .. import checkpoint, serialize
+from ..mxnet import checkpoint
+from .. import serialize
 from .. import optimizer as opt
-from ..array import NDArray
-from ..device import Context, cpu, current_context
-from ..errors import AttributeValueError, FileFormatError, HybridError, OrderError
-from ..functions import resolve
-from ..initializer import InitDesc, Uniform
-from ..data_iter import DataDesc
-from ..serialize.atomic import write_bytes
-from ..symbol import Symbol
+from ..buffers.array import NDArray
+from ..base.device import Context, cpu, current_context
+from ..base.errors import AttributeValueError, FileFormatError, HybridError, OrderError
+from ..nd.functions import resolve
+from ..mxnet.initializer import InitDesc, Uniform
+from ..mxnet.data_iter import DataDesc
+from ..base.atomic import write_bytes
+from ..graph.symbol import Symbol
 from .base import BaseModule, as_list
 from .batches import descriptions, fill, mean, merged, part, part_shape, renamed
 from .group import ExecutorGroup

@@ -4,11 +4,11 @@ from __future__ import annotations
 import logging
 from typing import Any, Callable, Sequence
 
-from ..array import NDArray
-from ..errors import AttributeValueError, HybridError
-from ..initializer import Uniform
-from ..data_iter import DataDesc
-from ..ndarray import array
+from ..buffers.array import NDArray
+from ..base.errors import AttributeValueError, HybridError
+from ..mxnet.initializer import Uniform
+from ..mxnet.data_iter import DataDesc
+from ..nd import array
 from .base import BaseModule
 from .batches import descriptions
 

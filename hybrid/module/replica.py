@@ -5,11 +5,11 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ..array import NDArray, full_like, wrap
-from ..device import Context, array_module
-from ..errors import ShapeError
-from ..executor import Executor
-from ..symbol import Symbol
+from ..buffers.array import NDArray, full_like, wrap
+from ..base.device import Context, array_module
+from ..base.errors import ShapeError
+from ..mxnet.executor import Executor
+from ..graph.symbol import Symbol
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -5,10 +5,10 @@ import copy
 import logging
 from typing import Any
 
-from ..array import NDArray
-from ..errors import AttributeValueError, HybridError
-from ..initializer import Uniform
-from ..data_iter import DataDesc
+from ..buffers.array import NDArray
+from ..base.errors import AttributeValueError, HybridError
+from ..mxnet.initializer import Uniform
+from ..mxnet.data_iter import DataDesc
 from .base import BaseModule
 
 

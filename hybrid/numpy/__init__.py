@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as _np
 
-from .. import functions as _functions
+from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
 from . import elementwise as _elementwise, fallback as _fallback, linalg, multiarray, operators as _operators, protocol as _protocol, random
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices, linspace, logspace, meshgrid, ones, ones_like,

@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as _np
 
-from .. import functions
-from ..array import NDArray, array as _array
-from ..ndarray import made_here
-from ..random_functions import make as _make
-from ..scope import SCOPE, tracing
+from ..nd import functions
+from ..buffers.array import NDArray, array as _array
+from ..nd import made_here
+from ..nd.random_functions import make as _make
+from ..base.scope import SCOPE, tracing
 from .multiarray import as_np, as_value, finish, is_value, ndarray
 
 

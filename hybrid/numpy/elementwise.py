@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as _np
 
-from .. import functions, methods
-from ..array import NDArray
-from ..dispatch import invoke
+from ..nd import functions, methods
+from ..buffers.array import NDArray
+from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
 from . import fallback
 from .multiarray import array, as_np, as_value, finish, is_value, ndarray

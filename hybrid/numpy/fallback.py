@@ -8,14 +8,14 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .. import dtype as dt
-from .. import random as generator
-from ..array import NDArray, array
-from ..device import current_context
-from ..dynamic import refuse_traced
-from ..errors import HybridError, TraceError, user_location
-from ..ndarray import made_here
-from ..scope import SCOPE
+from ..base import dtype as dt
+from ..base import rng as generator
+from ..buffers.array import NDArray, array
+from ..base.device import current_context
+from ..nd.dynamic import refuse_traced
+from ..base.errors import HybridError, TraceError, user_location
+from ..nd import made_here
+from ..base.scope import SCOPE
 
 GENERATOR = ("beta chisquare choice dirichlet f gumbel laplace logistic lognormal multinomial multivariate_normal pareto permutation poisson power "
              "rayleigh standard_normal weibull").split()

@@ -5,10 +5,10 @@ from typing import Any, Callable
 
 import numpy as _np
 
-from .. import functions
-from ..array import NDArray
-from ..dispatch import invoke
-from ..errors import ShapeError, SingularMatrixError
+from ..nd import functions
+from ..buffers.array import NDArray
+from ..autograd.dispatch import invoke
+from ..base.errors import ShapeError, SingularMatrixError
 from ..ops.registry import OPS
 from . import fallback
 from .creation import parts

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as _np
 
-from .. import functions
-from ..array import NP_CLASS, NDArray, array as _array, wrap
-from ..ndarray import made_here
-from ..scope import SCOPE
+from ..nd import functions
+from ..buffers.array import NP_CLASS, NDArray, array as _array, wrap
+from ..nd import made_here
+from ..base.scope import SCOPE
 from . import protocol
 
 

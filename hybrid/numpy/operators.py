@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import functions
+from ..nd import functions
 from ..ops.registry import OPS, namespace
 
 PREFIXES = ("", "_npi_", "_np_", "_npx_")

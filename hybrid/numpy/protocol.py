@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..array import NDArray
+from ..buffers.array import NDArray
 
 UFUNCS = {"conjugate": "copy", "positive": "copy"}              # the identity of real numbers
 SPACE: list[ModuleType] = []                                    # hybrid.numpy, put here when it is made

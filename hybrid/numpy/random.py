@@ -10,16 +10,16 @@ from typing import Any, Callable
 
 import numpy as _np
 
-from .. import functions
-from .. import random as _generator
-from ..array import NDArray
-from ..device import Context
-from ..dispatch import invoke
-from ..errors import AttributeValueError, ShapeError
+from ..nd import functions
+from ..base import rng as _generator
+from ..buffers.array import NDArray
+from ..base.device import Context
+from ..autograd.dispatch import invoke
+from ..base.errors import AttributeValueError, ShapeError
 from ..ir import broadcast_shapes
 from ..ops.registry import OPS
-from ..random_functions import make as _make
-from ..random_functions import shape_of
+from ..nd.random_functions import make as _make
+from ..nd.random_functions import shape_of
 from . import fallback
 from .creation import shape_tuple
 from .elementwise import binary

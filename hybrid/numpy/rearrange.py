@@ -6,11 +6,11 @@ from typing import Any, Sequence
 
 import numpy as _np
 
-from .. import functions
-from ..array import NDArray
-from ..dispatch import invoke
-from ..dynamic import refuse_traced
-from ..errors import ShapeError
+from ..nd import functions
+from ..buffers.array import NDArray
+from ..autograd.dispatch import invoke
+from ..nd.dynamic import refuse_traced
+from ..base.errors import ShapeError
 from ..ops.registry import OPS
 from .creation import full_like, parts, shape_tuple
 from .multiarray import as_np, as_value, finish, is_value

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as _np
 
-from .. import functions
-from ..array import NDArray
-from ..dispatch import invoke
+from ..nd import functions
+from ..buffers.array import NDArray
+from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
 from . import fallback
 from .creation import full_like, parts

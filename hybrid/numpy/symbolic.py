@@ -4,9 +4,9 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from ..random_functions import symbolic
-from ..scope import SCOPE
-from ..symbol import Symbol
+from ..nd.random_functions import symbolic
+from ..base.scope import SCOPE
+from ..graph.symbol import Symbol
 
 
 class SymbolSpace(ModuleType):

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import MAX_TEXT, Attribute, Attrs, written
 from .padding import pad_edge, pad_reflect

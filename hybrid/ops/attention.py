@@ -4,7 +4,7 @@ from __future__ import annotations
 import math
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Int, op

@@ -7,8 +7,8 @@ from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
-from ..errors import AttributeValueError, DTypeError, ShapeError
+from ..base import dtype as dt
+from ..base.errors import AttributeValueError, DTypeError, ShapeError
 
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "required"})()
 _NONE = ("None", "", "null")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import DTypeError, ShapeError
+from ..base.errors import DTypeError, ShapeError
 from ..ir import Node, RowKernel
 from .attributes import Attrs
 from .order import along

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs, written
 from .registry import Bool, Enum, Float, Int, Shape, Str, op

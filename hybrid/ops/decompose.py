@@ -7,9 +7,9 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import DTypeError, ShapeError
+from ..base.errors import DTypeError, ShapeError
 from ..ir import Node, RowKernel
 from .attributes import Attrs
 from .registry import Bool, Enum, Float, op

@@ -5,7 +5,7 @@ import math
 from typing import Any, Callable
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, op

@@ -10,9 +10,9 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import AttributeValueError, ShapeError
+from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .nn import uniform01

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .arrange import diagonal_of
 from .attributes import Attrs

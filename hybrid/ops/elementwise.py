@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, DType, Enum, Float, Int, Number, Shape, Str, op

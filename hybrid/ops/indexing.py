@@ -5,9 +5,9 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import RangeError, ShapeError
+from ..base.errors import RangeError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, DType, Enum, Float, Int, Shape, op

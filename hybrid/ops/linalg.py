@@ -6,7 +6,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .arrange import as_diagonal, diagonal_of, nested, triangle
 from .attributes import Attribute, Attrs

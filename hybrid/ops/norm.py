@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .nn import uniform01

@@ -1,7 +1,7 @@
 """Operators that NumPy programs of MXNet leave in files and that have no function of their own here; further names of others."""
 from __future__ import annotations
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
 from ..ir import Node
 from .attributes import Attrs

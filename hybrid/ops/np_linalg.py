@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from typing import Any, Callable, Sequence
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import DTypeError, ShapeError
+from ..base.errors import DTypeError, ShapeError
 from ..ir import HostCall, Node
 from .attributes import Attribute, Attrs
 from .decompose import _identity, eigh, inverse_of, lower_of, matrix, product, transposed

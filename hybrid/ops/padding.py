@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Enum, Float, Int, Shape, op

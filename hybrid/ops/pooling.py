@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .conv import EMBEDDED, LAYOUTS, check_window, is_channels_last, per_axis, to_channels_first, to_channels_last

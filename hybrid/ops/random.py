@@ -4,9 +4,9 @@ from __future__ import annotations
 import math
 from typing import Any, Callable
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import AttributeValueError
+from ..base.errors import AttributeValueError
 from ..ir import Node
 from .attributes import Attrs
 from .nn import uniform01

@@ -20,9 +20,9 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import AttributeValueError, DTypeError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..ir import Node, Program
 from .attributes import (REQUIRED, Any_, Attribute, Attrs, Axes, Bool, DType, Enum, Float, Floats, Int, Number, Shape, Str,
                          parse_attrs, to_string)

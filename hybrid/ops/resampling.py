@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..errors import AttributeValueError
+from ..base.errors import AttributeValueError
 
 NEAREST, LINEAR, CUBIC, AREA, LANCZOS = range(5)
 _SCALE = 2048                          # 8-bit pictures: weights as 11-bit integers

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import AttributeValueError, ShapeError
+from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from . import resampling
 from .attributes import Attrs

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, Float, Int, op

@@ -4,9 +4,9 @@ from __future__ import annotations
 import math
 from typing import Any, Sequence
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Axes, Bool, Enum, Int, Shape, op

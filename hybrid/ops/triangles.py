@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from .. import ir
-from ..errors import ShapeError
+from ..base.errors import ShapeError
 from ..ir import Node
 from .attributes import Attrs, written
 from .decompose import matrix, potrf, product, solve, transposed

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import AttributeValueError, ShapeError
+from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, Float, Floats, Int, Lowered, Shape, op

@@ -5,7 +5,7 @@ import math
 from typing import Any, Hashable, Sequence
 
 from .. import ir
-from ..array import NDArray
+from ..buffers.array import NDArray
 from ..ir import Node
 from .adaptive import mix, sqrt, square
 from .base import Optimizer, register, zeros_like

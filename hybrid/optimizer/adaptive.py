@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import Any, Hashable, Sequence
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..array import NDArray, wrap
-from ..device import array_module
-from ..errors import AttributeValueError, ShapeError
+from ..buffers.array import NDArray, wrap
+from ..base.device import array_module
+from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .base import Optimizer, register, wide_zeros_like, zeros_like
 from .program import Scalars

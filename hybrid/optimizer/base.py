@@ -4,10 +4,10 @@ from __future__ import annotations
 import warnings
 from typing import Any, Callable, Hashable, Sequence
 
-from .. import dtype as dt
-from ..array import NDArray, wrap
-from ..device import array_module
-from ..errors import AttributeValueError, HybridError
+from ..base import dtype as dt
+from ..buffers.array import NDArray, wrap
+from ..base.device import array_module
+from ..base.errors import AttributeValueError, HybridError
 from ..ir import Node, Program
 from .program import Row, Scalars, build
 from .step import Step, flat

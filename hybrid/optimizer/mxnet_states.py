@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..array import array
-from ..errors import FileFormatError
+from ..buffers.array import array
+from ..base.errors import FileFormatError
 from ..serialize.params import read_array
 
 ARRAYS = ("mxnet.ndarray.ndarray.NDArray", "mxnet.numpy.multiarray.ndarray")

@@ -12,9 +12,9 @@ from typing import Any, Hashable, Sequence
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
-from ..errors import DTypeError, ShapeError
+from ..base.errors import DTypeError, ShapeError
 from ..ir import Node, Program
 
 

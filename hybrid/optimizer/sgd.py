@@ -5,8 +5,8 @@ import math
 from typing import Any, Hashable, Sequence
 
 from .. import ir
-from ..array import NDArray
-from ..errors import AttributeValueError, HybridError
+from ..buffers.array import NDArray
+from ..base.errors import AttributeValueError, HybridError
 from ..ir import Node
 from ..ops.random import normal
 from .base import Optimizer, register, zeros_like

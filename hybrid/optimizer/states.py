@@ -12,10 +12,10 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .. import dtype as dt
-from ..array import NDArray, array
-from ..device import Context, cpu, num_gpus
-from ..errors import FileFormatError, HybridError
+from ..base import dtype as dt
+from ..buffers.array import NDArray, array
+from ..base.device import Context, cpu, num_gpus
+from ..base.errors import FileFormatError, HybridError
 from . import mxnet_states
 
 FORMAT = "hybrid optimizer states"

@@ -5,12 +5,13 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from .. import random, runtime
-from .. import dtype as dt
-from ..array import REBINDS, NDArray, wrap
-from ..device import array_module
-from ..dispatch import common_context
-from ..errors import DTypeError, HybridError
+from ..base import rng
+from .. import runtime
+from ..base import dtype as dt
+from ..buffers.array import REBINDS, NDArray, wrap
+from ..base.device import array_module
+from ..autograd.dispatch import common_context
+from ..base.errors import DTypeError, HybridError
 from ..ir import Program
 from .program import row_of
 
@@ -95,7 +96,7 @@ class Step:
         if self.numbers._data is not self.host:
             self.numbers._write(array_module(self.ctx).asarray(self.host))
         if self.key is not None:
-            self.key._write(array_module(self.ctx).asarray(random.next_key(len(self.weights))))
+            self.key._write(array_module(self.ctx).asarray(rng.next_key(len(self.weights))))
 
     def apply(self) -> None:
         """Run the program on the arrays."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..array import REBINDS, NDArray
+from ..buffers.array import REBINDS, NDArray
 from .base import Optimizer
 from .states import dump_states, load_states
 from .step import Step

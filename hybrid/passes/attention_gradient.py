@@ -16,7 +16,7 @@ from ..ir.access import ELEMENTWISE
 from ..ir.build import make
 from ..ir.scan import Body
 from .attention import Attention, escapes, match
-from .orders import same_axis
+from .axis_orders import same_axis
 from .rewrite import over, rewrite
 
 LEAST = 1 << 18                 # bytes of the scores of a head, from which it pays (256 queries and keys)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Sequence
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
 from ..ir import VJP, Node, Program
 

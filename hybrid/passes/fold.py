@@ -6,7 +6,7 @@ from typing import Sequence
 
 import numpy as np
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make

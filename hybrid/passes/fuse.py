@@ -13,7 +13,7 @@ from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
 from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, Fused, Kernel, Use, strip_reshape
 from ..ir.index import Ix, Val, Var, bounds, substitute, var
 from .attention import Attention
-from .joining import LEAVES, Rules, covers, read_whole
+from .fusion_legality import LEAVES, Rules, covers, read_whole
 
 
 class Fuser(Rules):

@@ -19,8 +19,8 @@ from ..ir import Node, Program
 from ..ir.build import make
 from ..ir.packed import conv, joined, met, pack
 from ..ir.winograd import TILES, by_rule, possible
-from .lasting import Lasting
-from .orders import BACK, DEEP, FIRST, LINE, Window, last, line
+from .frozen import Lasting
+from .axis_orders import BACK, DEEP, FIRST, LINE, Window, last, line
 from .rewrite import over, rebuild
 
 LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it: beyond

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from .. import dtype as dt
+from ..base import dtype as dt
 from .. import ir
 from ..ir import VJP, Node
 from ..ir.build import make

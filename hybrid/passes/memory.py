@@ -12,7 +12,7 @@ from typing import Iterator, Sequence
 from ..ir import Node
 from ..ir.index import linear
 from .fuse import Fused, Kernel, strip_reshape
-from .together import Group
+from .horizontal_fusion import Group
 
 ALIGN = 64
 MANY = 1000                      # spans from which on one order is enough

@@ -4,23 +4,23 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Callable
 
-from .. import collector
+from ..base import collector
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
 from .adjoint import plane_by_plane
 from .attention_gradient import in_blocks
 from .fold import fold
 from .fuse import fuse
-from .halves import wide_products
-from .integers import in_floats
+from .half_promotion import wide_products
+from .integer_products import in_floats
 from .layout import Blocking, Layout, layout
 from .loop_layout import loop_layout
 from .loop_products import loop_products
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
-from .pictures import pictures
+from .batch_in_lanes import pictures
 from .rewrite import rewrite
-from .together import ALONE, Group, Joining, together
+from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_program
 

@@ -1,8 +1,8 @@
 """The verifier: what must hold between passes. Run when HYBRID_VERIFY=1 (always in the tests)."""
 from __future__ import annotations
 
-from .. import config
-from ..errors import HybridError
+from ..base import config
+from ..base.errors import HybridError
 from ..ir import PRIMS, SCALARS, Program
 
 

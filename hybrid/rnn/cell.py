@@ -3,10 +3,12 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from .. import names, ndarray, symbol
-from ..errors import AttributeValueError, ShapeError
-from ..initializer import LSTMBias
-from ..symbol import Symbol
+from ..base import names
+from .. import nd
+from ..graph import symbol
+from ..base.errors import AttributeValueError, ShapeError
+from ..mxnet.initializer import LSTMBias
+from ..graph.symbol import Symbol
 
 
 class RNNParams:
@@ -114,7 +116,7 @@ class BaseRNNCell:
         for group in ("i2h", "h2h") if self._gate_names else ():
             for kind in ("weight", "bias"):
                 parts = [_taken(args, name) for name in self._each_gate(group, kind)]
-                args[f"{self._prefix}{group}_{kind}"] = ndarray.concatenate(parts)
+                args[f"{self._prefix}{group}_{kind}"] = nd.concatenate(parts)
         return args
 
     # ---- sequences

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from ..checkpoint import load_checkpoint, save_checkpoint
-from ..symbol import Symbol
+from ..mxnet.checkpoint import load_checkpoint, save_checkpoint
+from ..graph.symbol import Symbol
 from .cell import BaseRNNCell
 
 

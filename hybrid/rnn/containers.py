@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
 
-from .. import symbol
-from ..errors import ShapeError
-from ..symbol import Symbol
+from ..graph import symbol
+from ..base.errors import ShapeError
+from ..graph.symbol import Symbol
 from .cell import BaseRNNCell, RNNParams, format_sequence
 
 

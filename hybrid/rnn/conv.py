@@ -4,9 +4,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Sequence
 
-from .. import symbol
-from ..errors import AttributeValueError
-from ..symbol import Symbol
+from ..graph import symbol
+from ..base.errors import AttributeValueError
+from ..graph.symbol import Symbol
 from .cell import BaseRNNCell, RNNParams, add, gru_step, lstm_step
 
 _LEAKY = partial(symbol.LeakyReLU, act_type="leaky", slope=0.2)

@@ -4,11 +4,12 @@ from __future__ import annotations
 import logging
 from typing import Any, Iterator, Mapping, Sequence
 
-from .. import ndarray, symbol
-from ..errors import AttributeValueError
-from ..initializer import FusedRNN
+from .. import nd
+from ..graph import symbol
+from ..base.errors import AttributeValueError
+from ..mxnet.initializer import FusedRNN
 from ..ops.rnn import GATES, GATE_SUFFIXES, packed_pieces
-from ..symbol import Symbol
+from ..graph.symbol import Symbol
 from .cell import BaseRNNCell, GRUCell, LSTMCell, RNNCell, RNNParams, format_sequence
 from .containers import BidirectionalCell, DropoutCell, SequentialRNNCell
 
@@ -83,7 +84,7 @@ class FusedRNNCell(BaseRNNCell):
         if first not in args:
             raise AttributeValueError(f"no array {first!r} among {', '.join(sorted(args))}")
         names = [name for name, _, _ in self._pieces(args[first].shape[1])]
-        args[f"{self._prefix}parameters"] = ndarray.concatenate([args.pop(name).reshape((-1,)) for name in names])
+        args[f"{self._prefix}parameters"] = nd.concatenate([args.pop(name).reshape((-1,)) for name in names])
         return args
 
     # ---- use

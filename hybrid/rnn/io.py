@@ -8,9 +8,9 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ..data_iter import DataBatch, DataDesc, DataIter
-from ..errors import AttributeValueError
-from ..ndarray import array
+from ..mxnet.data_iter import DataBatch, DataDesc, DataIter
+from ..base.errors import AttributeValueError
+from ..nd import array
 
 
 def encode_sentences(sentences: Sequence[Sequence[Any]], vocab: dict[Any, int] | None = None, invalid_label: int = -1, invalid_key: Any = "\n",

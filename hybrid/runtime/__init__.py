@@ -6,8 +6,8 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .. import forking
-from ..device import Context, array_module, trim
+from ..base import forking
+from ..base.device import Context, array_module, trim
 from ..ir import Program
 from ..passes.pipeline import plan
 from . import reference

@@ -10,8 +10,8 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .. import forking
-from ..device import ALIGN, CACHES, aligned_bytes
+from ..base import forking
+from ..base.device import ALIGN, CACHES, aligned_bytes
 
 SMALLEST = 1 << 20          # bytes of a result that is worth keeping; below, malloc does it
 MOST = 1 << 28              # bytes kept at most while nobody uses them

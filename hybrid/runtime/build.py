@@ -15,14 +15,14 @@ from hybrid.codegen.tiling import Alone, Target
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.local import thread_bytes
 
-from .. import config
+from ..base import config
 from ..ir import Node, Program, toposort
 from ..ir.kernel import Fused
-from ..passes.blocks import Blocks, in_blocks
+from ..passes.minibatch_tiling import Blocks, in_blocks
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
-from ..passes.together import Joining
-from ..passes.way_back import Way, ways_back
+from ..passes.horizontal_fusion import Joining
+from ..passes.unpack import Way, ways_back
 from . import plans, toolchain, tune
 from .parts import parts_of
 from .recipe import Recipe

@@ -13,7 +13,7 @@ import time
 import warnings
 from pathlib import Path
 
-from .. import config, forking
+from ..base import config, forking
 
 _lock = forking.lock()
 _fallback: list[tempfile.TemporaryDirectory] = []

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from .. import forking
-from ..device import aligned_bytes, trim
-from ..errors import CompileError
+from ..base import forking
+from ..base.device import aligned_bytes, trim
+from ..base.errors import CompileError
 from ..ir import Program
 from . import buffers, cache, launcher, plans, threads, toolchain
 from .net_ffi import ffi as _ffi
-from .prepared import Prepared, buffer_of, fits, prepared
+from .prepacked import Prepared, buffer_of, fits, prepared
 from .recipe import Recipe
 from .report import Report
 
@@ -232,7 +232,7 @@ class Bound:
                  form: Any = None, step: Any = None) -> Any:
         """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none. kind: whether it gives
         one array (0), a tuple of them (1) or a list (2). It may write fixed inputs alone. places: variables that must be what they are
-        (hybrid/surroundings.py). form: of the arguments (hybrid/tree.py), None for arrays by position. step: what it does beside that (hybrid/step_call.py).
+        (hybrid/jit/free_variables.py). form: of the arguments (hybrid/base/pytree.py), None for arrays by position. step: what it does beside that (hybrid/jit/fast_step.py).
         """
         program = self.program
         own = program.recipe.own_results()

@@ -1,7 +1,7 @@
 """The C launcher (kernels/c/launcher.c): a small extension module, compiled once for each Python and NumPy.
 
 It needs Python's own headers. Where there are none, or it does not compile, ``load`` gives None and calls go through
-Python (hybrid/quick.py), which is slower by about two microseconds.
+Python (hybrid/jit/fast_path.py), which is slower by about two microseconds.
 """
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import numpy as np
 
 from hybrid.kernels import text as kernel_text
 
-from .. import forking
-from ..errors import CompileError
+from ..base import forking
+from ..base.errors import CompileError
 from . import plans, toolchain
 
 NAME = "hybrid_launcher"
@@ -98,4 +98,4 @@ def coming() -> bool:
 
 
 def later(*_: Any, **__: Any) -> None:
-    """Takes the launcher's place while that is built: it takes no call, and after some of them the shortest way is laid again (hybrid/trace.py)."""
+    """Takes the launcher's place while that is built: it takes no call, and after some of them the shortest way is laid again (hybrid/jit/trace.py)."""

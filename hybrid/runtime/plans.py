@@ -17,7 +17,8 @@ import numpy as np
 import hybrid.codegen
 import hybrid.kernels
 
-from .. import collector, config, ir
+from ..base import collector, config
+from .. import ir
 from ..ir import Program
 from ..ir.build import Const
 from ..ir.scan import Body

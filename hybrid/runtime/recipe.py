@@ -12,7 +12,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..passes.way_back import Way
+from ..passes.unpack import Way
 
 Part = tuple[str, tuple[int, ...], tuple[int, ...]]      # its name (two of one name are the same program), inputs and results
 Spec = tuple[tuple[int, ...], np.dtype]            # shape and dtype of an array

@@ -7,7 +7,7 @@ from typing import Iterable, Sequence
 from ..ir import Node
 from ..ir.access import MOVEMENT
 from ..ir.kernel import Kernel, strip_reshape
-from ..passes.joining import LEAVES
+from ..passes.fusion_legality import LEAVES
 from ..passes.pipeline import Planned
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Sequence
 
-from ..errors import HybridError
+from ..base.errors import HybridError
 from ..ir import PRIMS, Node, Program
 from ..ir import input as leaf
 from ..passes.rewrite import rebuild

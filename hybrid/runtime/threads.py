@@ -14,8 +14,8 @@ from typing import Any
 
 from hybrid.kernels import text as kernel_text
 
-from .. import config, forking
-from ..errors import CompileError
+from ..base import config, forking
+from ..base.errors import CompileError
 from . import plans, toolchain
 from .net_ffi import ffi
 

@@ -16,14 +16,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Callable
 
-from .. import forking
-from ..errors import CompileError
+from ..base import forking
+from ..base.errors import CompileError
 from . import cache
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-Werror=implicit-function-declaration")
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
 ALONE = "-nostdlib"                               # for texts that include nothing, which use no library but libm: linking takes half the time
-UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.shared)
+UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.kernel_deduplication)
 X86 = ("x86_64", "amd64", "AMD64", "i686")
 MOST_UNITS, UNIT = 8, 20_000                      # units at most, and characters that are worth one: each takes the time to start the compiler
 _build_lock = forking.lock()

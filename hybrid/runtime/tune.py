@@ -14,9 +14,9 @@ import numpy as np
 
 from hybrid.codegen.tiling import Alone
 
-from .. import config
-from ..device import aligned_bytes
-from ..errors import CompileError
+from ..base import config
+from ..base.device import aligned_bytes
+from ..base.errors import CompileError
 from . import buffers, cache, plans, threads, toolchain
 from .net_ffi import ffi
 

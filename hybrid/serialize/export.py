@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..array import NDArray
-from ..symbol import Symbol
+from ..buffers.array import NDArray
+from ..graph.symbol import Symbol
 from . import ndarrays, symbol_json
 
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..errors import FileFormatError
+from ..base.errors import FileFormatError
 from .kinds import looks_like
 
 VERSION = 10901                        # of the MXNet whose format this is

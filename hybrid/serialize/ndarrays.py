@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import device, stand_in
-from ..array import NDArray, array, wrap
-from ..errors import AttributeValueError, FileFormatError
-from ..functions import resolve
-from ..scope import SCOPE
+from ..base import device
+from ..buffers import evict
+from ..buffers.array import NDArray, array, wrap
+from ..base.errors import AttributeValueError, FileFormatError
+from ..nd.functions import resolve
+from ..base.scope import SCOPE
 from .params import ParamsFile, read_file, write_params
 from .safetensors_file import is_safetensors, read_safetensors, write_safetensors
 from .sparse_parts import SparseParts
@@ -39,7 +40,7 @@ def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -
 
 
 def _host(a: NDArray) -> np.ndarray:
-    made = stand_in.read(a)
+    made = evict.read(a)
     return made if made is not None else a._data if isinstance(a._data, np.ndarray) else a.asnumpy()
 
 

@@ -18,10 +18,10 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from .. import dtype as dtypes
-from ..device import aligned_empty
-from ..errors import DTypeError, FileFormatError
-from .atomic import existing, replacing
+from ..base import dtype as dtypes
+from ..base.device import aligned_empty
+from ..base.errors import DTypeError, FileFormatError
+from ..base.atomic import existing, replacing
 from .kinds import looks_like
 from .sparse_parts import STORAGE, SparseParts
 

@@ -7,9 +7,9 @@ from types import ModuleType
 
 import numpy as np
 
-from .. import dtype as dt
-from ..errors import DTypeError, FileFormatError
-from .atomic import write_bytes
+from ..base import dtype as dt
+from ..base.errors import DTypeError, FileFormatError
+from ..base.atomic import write_bytes
 
 _TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32",
           "U16": "uint16", "U8": "uint8", "BOOL": "bool"}

@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any
 
-from .. import dtype as dtypes
-from ..errors import AttributeValueError, FileFormatError, HybridError
+from ..base import dtype as dtypes
+from ..base.errors import AttributeValueError, FileFormatError, HybridError
 from ..ops import registry
 from ..ops.attributes import Shape
 from ..ops.registry import OpDef
-from ..scope import SCOPE
-from ..subgraph import GRAPH_OPS, Entry, GraphOp, Subgraph
-from ..symbol import Symbol, SymNode, output_name
-from .atomic import existing, write_bytes
+from ..base.scope import SCOPE
+from ..graph.subgraph import GRAPH_OPS, Entry, GraphOp, Subgraph
+from ..graph.symbol import Symbol, SymNode, output_name
+from ..base.atomic import existing, write_bytes
 from .json_graph import JsonGraph, JsonNode, parse, render
 from .upgrade import is_hidden, upgrade
 

@@ -1,7 +1,7 @@
 """What older MXNet left out of symbol files or wrote in another place, put where 1.9.1 has it."""
 from __future__ import annotations
 
-from ..errors import HybridError
+from ..base.errors import HybridError
 from ..ops import registry
 from .json_graph import JsonGraph, JsonNode
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import dispatch, functions
-from ..array import NDArray
-from ..errors import AttributeValueError, NotSupportedForSparseNDArray, ShapeError
-from ..methods import BINARY, two
+from ..autograd import dispatch
+from ..nd import functions
+from ..buffers.array import NDArray
+from ..base.errors import AttributeValueError, NotSupportedForSparseNDArray, ShapeError
+from ..nd.methods import BINARY, two
 from ..ops.registry import OPS
 from .create import array, cast_storage, csr_matrix, empty, of_storage, refuse_trace, row_sparse_array, zeros
 from .rules import densely, dot, recorded, route, take_rows

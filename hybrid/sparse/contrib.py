@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..array import array
-from ..errors import AttributeValueError
-from ..functions import resolve
+from ..buffers.array import array
+from ..base.errors import AttributeValueError
+from ..nd.functions import resolve
 from .storage import CSRNDArray
 
 

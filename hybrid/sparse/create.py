@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtype as dt
-from ..array import NDArray, array as dense_array
-from ..device import Context, current_context
-from ..errors import AttributeValueError, DTypeError, ShapeError, TraceError, user_location
-from ..scope import SCOPE, tracing
-from ..symbol import Symbol
+from ..base import dtype as dt
+from ..buffers.array import NDArray, array as dense_array
+from ..base.device import Context, current_context
+from ..base.errors import AttributeValueError, DTypeError, ShapeError, TraceError, user_location
+from ..base.scope import SCOPE, tracing
+from ..graph.symbol import Symbol
 from .storage import KINDS, BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast, make, storage_type
 
 

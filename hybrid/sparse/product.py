@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ..array import NDArray
-from ..device import Context
-from ..errors import DTypeError, ShapeError
+from ..buffers.array import NDArray
+from ..base.device import Context
+from ..base.errors import DTypeError, ShapeError
 from .storage import CSRNDArray, RowSparseNDArray, cast, make
 
 

@@ -5,7 +5,7 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ..array import array
+from ..buffers.array import array
 from ..ops.registry import OpDef
 from .storage import CSRNDArray
 

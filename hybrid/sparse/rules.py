@@ -9,12 +9,12 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from .. import dispatch
-from ..array import NDArray, array
-from ..errors import AttributeValueError, HybridError
+from ..autograd import dispatch
+from ..buffers.array import NDArray, array
+from ..base.errors import AttributeValueError, HybridError
 from ..ops.registry import OPS, OpDef
-from ..scope import SCOPE
-from ..tape import Entry, Slot, flags
+from ..base.scope import SCOPE
+from ..buffers.tape import Entry, Slot, flags
 from . import product, updates
 from .create import from_places, refuse_trace, zeros
 from .reduction import reduced

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtype as dt
-from ..array import NDArray, array, wrap
-from ..device import Context
-from ..errors import AttributeValueError, HybridError, NotSupportedForSparseNDArray, ShapeError
+from ..base import dtype as dt
+from ..buffers.array import NDArray, array, wrap
+from ..base.device import Context
+from ..base.errors import AttributeValueError, HybridError, NotSupportedForSparseNDArray, ShapeError
 
 
 def on_host(raw: Any) -> np.ndarray:

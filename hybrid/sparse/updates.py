@@ -5,9 +5,9 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from .. import dispatch
-from ..array import NDArray, array
-from ..errors import AttributeValueError, ShapeError
+from ..autograd import dispatch
+from ..buffers.array import NDArray, array
+from ..base.errors import AttributeValueError, ShapeError
 from ..ops.registry import OpDef
 from .storage import RowSparseNDArray
 

@@ -27,11 +27,11 @@ import numpy.testing as npt
 
 import hybrid as mx
 
-from ..array import array
-from ..device import Context, current_context
-from ..features import Features
-from ..symbol import Symbol
-from ..util import getenv, setenv, use_np
+from ..buffers.array import array
+from ..base.device import Context, current_context
+from ..mxnet.features import Features
+from ..graph.symbol import Symbol
+from ..mxnet.util import getenv, setenv, use_np
 from .arrays import (assign_each, assign_each2, collapse_sum_like, create_2d_tensor, create_vector, get_identity_mat, get_identity_mat_batch,
                      new_matrix_with_real_eigvals_2d,
                      new_matrix_with_real_eigvals_nd, new_orthonormal_matrix_2d, new_sym_matrix_with_real_eigvals_2d, new_sym_matrix_with_real_eigvals_nd, np_reduce,

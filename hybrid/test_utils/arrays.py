@@ -5,8 +5,8 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .. import ndarray
-from ..array import NDArray
+from .. import nd
+from ..buffers.array import NDArray
 from .compare import default_dtype, same
 
 
@@ -52,22 +52,22 @@ def rand_coord_2d(x_low: int, x_high: int, y_low: int, y_high: int) -> tuple[Any
 
 def create_2d_tensor(rows: int, columns: int, dtype: Any = np.int64) -> NDArray:
     """A matrix whose rows hold their own numbers."""
-    return ndarray.array(np.repeat(np.arange(rows), columns).reshape(rows, columns), dtype=dtype)
+    return nd.array(np.repeat(np.arange(rows), columns).reshape(rows, columns), dtype=dtype)
 
 
 def create_vector(size: int, dtype: Any = np.int64) -> NDArray:
     """0 … size - 1."""
-    return ndarray.arange(0, size, dtype=dtype)
+    return nd.arange(0, size, dtype=dtype)
 
 
 def get_identity_mat(size: int) -> NDArray:
     """The identity matrix."""
-    return ndarray.array(np.eye(size))
+    return nd.array(np.eye(size))
 
 
 def get_identity_mat_batch(size: int) -> NDArray:
     """Two identity matrices."""
-    return ndarray.array(np.stack([np.eye(size)] * 2))
+    return nd.array(np.stack([np.eye(size)] * 2))
 
 
 def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Callable[..., Any]) -> Any:

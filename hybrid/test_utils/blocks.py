@@ -4,10 +4,10 @@ from __future__ import annotations
 import copy
 from typing import Any, Callable, Sequence
 
-from .. import autograd, ndarray
-from ..device import current_context
-from ..initializer import Initializer
-from ..util import use_np
+from .. import autograd, nd
+from ..base.device import current_context
+from ..mxnet.initializer import Initializer
+from ..mxnet.util import use_np
 from .compare import assert_almost_equal
 from .sparse import rand_ndarray
 
@@ -81,7 +81,7 @@ def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str
     def draw(stype: str) -> list[Any]:
         if stype != "default":
             return [rand_ndarray(s, stype, density=0.5, dtype=dtype, ctx=current_context()) for s in shapes]
-        return [ndarray.random.uniform(shape=s, ctx=current_context(), dtype=dtype) for s in shapes]
+        return [nd.random.uniform(shape=s, ctx=current_context(), dtype=dtype) for s in shapes]
     weights, grads = draw(w_stype), draw(g_stype)
     results = []
     for optimizer in (opt1, opt2):

@@ -6,8 +6,8 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from ..array import NDArray
-from ..errors import ShapeError
+from ..buffers.array import NDArray
+from ..base.errors import ShapeError
 
 _INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 

@@ -5,9 +5,9 @@ from typing import Any, Callable
 
 import numpy as np
 
-from .. import ndarray
-from ..array import NDArray
-from ..errors import AttributeValueError
+from .. import nd
+from ..buffers.array import NDArray
+from ..base.errors import AttributeValueError
 from .compare import default_dtype
 
 Modifier = Callable[[Any], Any]
@@ -30,12 +30,12 @@ def rand_sparse_ndarray(shape: Any, stype: str, density: float | None = None, dt
             raise AttributeValueError("rand_sparse_ndarray: distribution 'powerlaw' is for csr arrays")
         rows = np.flatnonzero(np.random.rand(shape[0]) < density) if rsp_indices is None else np.sort(np.asarray(rsp_indices, np.int64))
         values = _numbers((len(rows), *shape[1:]), dtype, data_init, modifier_func)
-        return ndarray.sparse.row_sparse_array((values, rows), shape=shape, dtype=dtype, ctx=ctx), (values, rows)        # type: ignore[attr-defined]
+        return nd.sparse.row_sparse_array((values, rows), shape=shape, dtype=dtype, ctx=ctx), (values, rows)        # type: ignore[attr-defined]
     lengths = _power_law(shape[0], shape[1], density) if distribution == "powerlaw" else None
     stored = np.arange(shape[1]) < lengths[:, None] if lengths is not None else np.random.rand(*shape) < density
     places = np.nonzero(stored)
     values = _numbers((len(places[0]),), dtype, data_init, modifier_func)
-    out = ndarray.sparse.csr_matrix((values, places), shape=shape, dtype=dtype, ctx=ctx)                                # type: ignore[attr-defined]
+    out = nd.sparse.csr_matrix((values, places), shape=shape, dtype=dtype, ctx=ctx)                                # type: ignore[attr-defined]
     out = shuffle_csr_column_indices(out) if shuffle_csr_indices else out
     return out, (out.indptr, out.indices, out.data)
 
@@ -64,7 +64,7 @@ def shuffle_csr_column_indices(csr: Any) -> Any:
     """The same matrix with the elements of each row stored in random order."""
     ends, columns, values = csr.indptr.asnumpy(), csr.indices.asnumpy(), csr.data.asnumpy()
     order = np.concatenate([np.arange(0), *(a + np.random.permutation(b - a) for a, b in zip(ends[:-1], ends[1:]))]).astype(np.int64)
-    return ndarray.sparse.csr_matrix((values[order], columns[order], ends), shape=csr.shape, dtype=csr.dtype, ctx=csr.context)      # type: ignore[attr-defined]
+    return nd.sparse.csr_matrix((values[order], columns[order], ends), shape=csr.shape, dtype=csr.dtype, ctx=csr.context)      # type: ignore[attr-defined]
 
 
 def create_sparse_array(shape: Any, stype: str, data_init: Any = None, rsp_indices: Any = None, dtype: Any = None, modifier_func: Modifier | None = None,
@@ -85,5 +85,5 @@ def rand_ndarray(shape: Any, stype: str = "default", density: Any = None, dtype:
                  shuffle_csr_indices: bool = False, distribution: str | None = None, ctx: Any = None) -> NDArray:
     """Uniform numbers in a shape: in [-1, 1) of dense arrays, else ``rand_sparse_ndarray``."""
     if stype == "default":
-        return ndarray.array(np.random.uniform(-1, 1, size=shape), ctx=ctx, dtype=dtype or default_dtype())
+        return nd.array(np.random.uniform(-1, 1, size=shape), ctx=ctx, dtype=dtype or default_dtype())
     return rand_sparse_ndarray(shape, stype, density, dtype, distribution, modifier_func=modifier_func, shuffle_csr_indices=shuffle_csr_indices, ctx=ctx)[0]

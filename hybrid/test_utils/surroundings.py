@@ -10,12 +10,13 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from .. import device, ndarray
-from ..device import Context
-from ..errors import AttributeValueError
+from ..base import device
+from .. import nd
+from ..base.device import Context
+from ..base.errors import AttributeValueError
 from ..gluon.data.vision import MNIST
 from ..gluon.utils import download as fetch
-from ..data_iter import DataBatch, DataIter, NDArrayIter
+from ..mxnet.data_iter import DataBatch, DataIter, NDArrayIter
 
 
 def default_context() -> Context:
@@ -73,7 +74,7 @@ def environment(*args: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        ndarray.waitall()
+        nd.waitall()
         _set(before)
 
 
@@ -113,7 +114,7 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
                 try:
                     return f(*args, **kwargs)
                 except AssertionError:
-                    ndarray.waitall()
+                    nd.waitall()
             return f(*args, **kwargs)
         return call
     return decorate

@@ -7,17 +7,18 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from .. import executor, ndarray
-from ..array import NDArray
-from ..device import Context, current_context
-from ..errors import AttributeValueError
-from ..functions import resolve
-from ..symbol import Symbol, var
+from ..mxnet import executor
+from .. import nd
+from ..buffers.array import NDArray
+from ..base.device import Context, current_context
+from ..base.errors import AttributeValueError
+from ..nd.functions import resolve
+from ..graph.symbol import Symbol, var
 from .compare import assert_almost_equal, default_numeric_eps, get_tolerance, get_tols, host
 
 
 def _array(value: Any, ctx: Context, dtype: Any) -> NDArray:
-    return value if isinstance(value, NDArray) else ndarray.array(value, ctx=ctx, dtype=np.asarray(value).dtype if dtype == "asnumpy" else dtype)
+    return value if isinstance(value, NDArray) else nd.array(value, ctx=ctx, dtype=np.asarray(value).dtype if dtype == "asnumpy" else dtype)
 
 
 def _named(names: Sequence[str], given: Any, what: str, ctx: Context, dtype: Any) -> dict[str, NDArray]:
@@ -42,7 +43,7 @@ def _requests(sym: Symbol, grad_req: Any) -> dict[str, str]:
 def simple_forward(sym: Symbol, ctx: Context | None = None, is_train: bool = False, **inputs: Any) -> Any:
     """The result of a Symbol on NumPy arrays, as a NumPy array (a list where there are several)."""
     ctx = ctx or current_context()
-    exe = executor.bind(sym, ctx, {k: ndarray.array(v, ctx=ctx) for k, v in inputs.items()})
+    exe = executor.bind(sym, ctx, {k: nd.array(v, ctx=ctx) for k, v in inputs.items()})
     found = [x.asnumpy() for x in exe.forward(is_train=is_train)]
     return found[0] if len(found) == 1 else found
 
@@ -69,7 +70,7 @@ def check_symbolic_backward(sym: Symbol, location: Any, out_grads: Any, expected
     ctx = ctx or current_context()
     wanted = dict(expected) if isinstance(expected, Mapping) else dict(zip(sym.list_arguments(), expected))
     noise = {k: np.random.normal(size=np.shape(v)) for k, v in sorted(wanted.items())}
-    grads = {k: ndarray.array(v, ctx=ctx, dtype=host(wanted[k]).dtype if dtype == "asnumpy" else dtype).tostype((grad_stypes or {}).get(k) or "default")
+    grads = {k: nd.array(v, ctx=ctx, dtype=host(wanted[k]).dtype if dtype == "asnumpy" else dtype).tostype((grad_stypes or {}).get(k) or "default")
              for k, v in noise.items()}
     reqs = _requests(sym, grad_req)
     exe = executor.bind(sym, ctx, _named(sym.list_arguments(), location, "arguments", ctx, dtype), grads, reqs, _states(sym, aux_states, ctx, dtype))
@@ -113,11 +114,11 @@ def numeric_grad(executor: Any, location: Mapping[str, Any], aux_states: Mapping
             found = []
             for side in (eps / 2, -eps / 2):
                 flat[i] = old + side
-                executor.arg_dict[name][:] = ndarray.array(point, dtype=dtype)
+                executor.arg_dict[name][:] = nd.array(point, dtype=dtype)
                 found.append(value())
             out[name].reshape(-1)[i] = (found[0] - found[1]).sum() / eps
             flat[i] = old
-        executor.arg_dict[name][:] = ndarray.array(point, dtype=dtype)
+        executor.arg_dict[name][:] = nd.array(point, dtype=dtype)
     return out
 
 
@@ -140,9 +141,9 @@ def check_numeric_gradient(sym: Symbol, location: Any, aux_states: Any = None, n
     reqs = dict(grad_nodes) if isinstance(grad_nodes, Mapping) else {k: "write" for k in grad_nodes or sym.list_arguments()}
     shape = sym.infer_shape(**{k: v.shape for k, v in arrays.items()})[1][0]
     weights = resolve("sym", "broadcast_mul")(sym, var("__random_proj"))
-    arrays["__random_proj"] = ndarray.array(np.random.rand(*shape) + 0.1, ctx=ctx, dtype=dtype)          # no small weights: they would cost digits
+    arrays["__random_proj"] = nd.array(np.random.rand(*shape) + 0.1, ctx=ctx, dtype=dtype)          # no small weights: they would cost digits
     noise = {k: np.random.normal(0, 0.01, size=arrays[k].shape) for k in reqs}
-    grads = {k: ndarray.array(v, ctx=ctx, dtype=dtype).tostype((grad_stype_dict or {}).get(k) or "default") for k, v in noise.items()}
+    grads = {k: nd.array(v, ctx=ctx, dtype=dtype).tostype((grad_stype_dict or {}).get(k) or "default") for k, v in noise.items()}
     exe = executor.bind(resolve("sym", "make_loss")(weights), ctx, arrays, grads, reqs, states)
     eps = get_tolerance(exe.forward(is_train=True)[0], numeric_eps, default_numeric_eps())
     exe.backward()
@@ -165,11 +166,11 @@ def check_speed(sym: Symbol, location: Any = None, ctx: Context | None = None, N
         if typ == "whole":
             exe.backward(exe.outputs)
     once()
-    ndarray.waitall()
+    nd.waitall()
     begin = time.time()
     for _ in range(N):
         once()
-    ndarray.waitall()
+    nd.waitall()
     return (time.time() - begin) / N
 
 
@@ -212,7 +213,7 @@ def check_consistency(sym: Any, ctx_list: Sequence[Mapping[str, Any]], scale: fl
         narrow = min(dtypes, key=lambda d: d.itemsize)
         heads = [x.asnumpy().astype(narrow) for x in exes[0].outputs]
         for exe in exes:
-            exe.backward([ndarray.array(h, ctx=exe._ctx, dtype=x.dtype) for h, x in zip(heads, exe.outputs)])
+            exe.backward([nd.array(h, ctx=exe._ctx, dtype=x.dtype) for h, x in zip(heads, exe.outputs)])
         if ground_truth is None:
             truth.update(exes[best].output_dict)
             truth.update(exes[best].grad_dict)

@@ -1,4 +1,4 @@
-/* The arrays among a call's arguments: by position alone, or of any form that hybrid/tree.py describes. */
+/* The arrays among a call's arguments: by position alone, or of any form that hybrid/base/pytree.py describes. */
 typedef struct { const Launcher *self; void **table; PyObject **given; int n; } Taken;
 
 static int take(Taken *t, PyObject *x) {

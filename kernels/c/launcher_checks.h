@@ -4,13 +4,13 @@ typedef struct { int slot, ndim; npy_intp dims[32]; PyArray_Descr *descr; } Spec
 enum { MAX_COUNTERS = 4, MAX_ARENAS = 16, MAX_OUTPUTS = 64 };
 enum { ONE, TUPLE, LIST };                     /* what the results come in */
 
-/* What belongs to a call of a training step beside its program (hybrid/step_call.py). */
+/* What belongs to a call of a training step beside its program (hybrid/jit/fast_step.py). */
 typedef struct { PyObject *slot, *fresh, *lost; } Gradient;
 typedef struct {
   PyObject *all;                               /* the tuple that it was read from: keeps every object here */
   PyObject *prepare;                           /* counts the update and fills in its numbers; false: the careful way, and nothing was done */
   PyObject *noted;                             /* called where more is to be done about what was written */
-  PyObject *watched, *clock, *group;           /* as in hybrid/watch.py and hybrid/writes.py: [count], [time], [time of the last write, whether it is listed, count] */
+  PyObject *watched, *clock, *group;           /* as in hybrid/buffers/derived.py and hybrid/buffers/writes.py: [count], [time], [time of the last write, whether it is listed, count] */
   PyObject *updated;                           /* a tuple of the arrays that the program writes */
   Py_ssize_t at_fresh, at_lost;
   int stretches, gradients;
@@ -25,7 +25,7 @@ typedef struct {
   PyTypeObject *cls;                           /* NDArray, or a class of the same layout */
   PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to; allocate: a tuple of what makes each result, or None */
   PyObject *places;                            /* a tuple of (cell or dict, name or None, value) */
-  PyObject *form;                              /* of positional and keyword arguments, as hybrid/tree.py describes it; NULL: arrays by position */
+  PyObject *form;                              /* of positional and keyword arguments, as hybrid/base/pytree.py describes it; NULL: arrays by position */
   Py_ssize_t at_data, at_ctx, at_ag, at_version;
   int inputs, outputs, kind, slots, arena_slot, training, counters, arenas;
   size_t arena_bytes;
@@ -50,7 +50,7 @@ static int counters_hold(const Launcher *self) {
   return 1;
 }
 
-/* Whether the variables outside of the compiled function that it read are what they were: cells, or names in a module's dict (hybrid/surroundings.py). */
+/* Whether the variables outside of the compiled function that it read are what they were: cells, or names in a module's dict (hybrid/jit/free_variables.py). */
 static int places_hold(const Launcher *self) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->places); i++) {
     PyObject *place = PyTuple_GET_ITEM(self->places, i), *where = PyTuple_GET_ITEM(place, 0), *name = PyTuple_GET_ITEM(place, 1);

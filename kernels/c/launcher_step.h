@@ -1,4 +1,4 @@
-/* What belongs to a call of a training step beside its program (hybrid/step_call.py): before it, after it, and reading what Python says of it. */
+/* What belongs to a call of a training step beside its program (hybrid/jit/fast_step.py): before it, after it, and reading what Python says of it. */
 static void set(PyObject *object, Py_ssize_t at, PyObject *value) {
   PyObject *old = AT(object, at);
   AT(object, at) = Py_NewRef(value);

@@ -7,12 +7,12 @@ from typing import Any, Iterator, Sequence
 
 import numpy as np
 
-from ... import dtype as dt
+from ...base import dtype as dt
 from ... import optimizer as opt
-from ...errors import DTypeError, HybridError, user_location
+from ...base.errors import DTypeError, HybridError, user_location
 from ...gluon.trainer import Trainer
-from ...scope import CASTS, tracing
-from ...symbol import Symbol
+from ...base.scope import CASTS, tracing
+from ...graph.symbol import Symbol
 from . import lists
 from .loss_scaler import LossScaler
 from .policy import Conditional, Policy, Rules, switch

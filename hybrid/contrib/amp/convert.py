@@ -6,16 +6,16 @@ from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ... import dtype as dt
-from ...errors import AttributeValueError
+from ...base import dtype as dt
+from ...base.errors import AttributeValueError
 from ...gluon.hybrid_block import HybridBlock
 from ...gluon.symbol_block import SymbolBlock
-from ...inference import _of_parameter, _outputs, shapes_of
+from ...graph.inference import _of_parameter, _outputs, shapes_of
 from ...ops.registry import find
-from ...scope import CASTS
+from ...base.scope import CASTS
 from ...serialize.symbol_json import without_casts
-from ...symbol import Symbol, output_name, var
-from ...symnode import SymNode
+from ...graph.symbol import Symbol, output_name, var
+from ...graph.symnode import SymNode
 from .amp import target_of
 from .policy import Conditional, Rules, usual_names
 

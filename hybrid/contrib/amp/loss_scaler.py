@@ -8,14 +8,14 @@ from typing import Any, Iterable, Sequence
 
 import numpy as np
 
-from ... import dtype as dt
+from ...base import dtype as dt
 from ... import ir
-from ...array import NDArray, array
-from ...device import Context, array_module
-from ...errors import AttributeValueError, FileFormatError, HybridError
-from ...symbol import Symbol
-from ...trace import untraced
-from ...traced_grad import inline
+from ...buffers.array import NDArray, array
+from ...base.device import Context, array_module
+from ...base.errors import AttributeValueError, FileFormatError, HybridError
+from ...graph.symbol import Symbol
+from ...jit.trace import untraced
+from ...autograd.traced_grad import inline
 
 
 class NaNLossError(HybridError, FloatingPointError):

@@ -5,16 +5,16 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ... import dtype as dt
-from ...array import REBINDS
-from ...debug import LAST_CHANGE
-from ...dispatch import invoke
-from ...errors import AttributeValueError
+from ...base import dtype as dt
+from ...buffers.array import REBINDS
+from ...jit.debug import LAST_CHANGE
+from ...autograd.dispatch import invoke
+from ...base.errors import AttributeValueError
 from ...ops import registry
 from ...ops.registry import Attrs, OpDef, find
-from ...scope import CASTS, CASTS_VERSION
-from ...symbol import Symbol
-from ...symnode import CONCRETE, SymNode
+from ...base.scope import CASTS, CASTS_VERSION
+from ...graph.symbol import Symbol
+from ...graph.symnode import CONCRETE, SymNode
 from . import lists
 
 Conditional = Sequence["tuple[str, str, list[str]]"]

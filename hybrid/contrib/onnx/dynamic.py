@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
 
-from ...errors import AttributeValueError, HybridError
+from ...base.errors import AttributeValueError, HybridError
 from .builder import Graph, Sized, Value
 
 Make = Callable[[Mapping[str, tuple[int, ...]]], tuple[Graph, list[Value]]]

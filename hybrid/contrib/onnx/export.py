@@ -7,12 +7,12 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ... import dtype as dt
+from ...base import dtype as dt
 from ... import serialize
-from ...errors import AttributeValueError
+from ...base.errors import AttributeValueError
 from ...ops.registry import OPS
-from ...serialize.atomic import write_bytes
-from ...symbol import Symbol
+from ...base.atomic import write_bytes
+from ...graph.symbol import Symbol
 from . import library
 from .builder import Graph, Value
 from .dynamic import varying

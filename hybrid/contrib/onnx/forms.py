@@ -10,7 +10,7 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ... import dtype as dt
+from ...base import dtype as dt
 from ...ops.conv import LAYOUTS, per_axis
 from ...ops.pooling import pool_extent
 from .builder import Graph, Value

@@ -7,12 +7,12 @@ import numpy as np
 
 from ... import ir
 from ...ir.evaluate import run
-from ...errors import AttributeValueError, HybridError, ShapeError
-from ...inference import shapes_of
-from ...lower import mode_of
+from ...base.errors import AttributeValueError, HybridError, ShapeError
+from ...graph.inference import shapes_of
+from ...graph.lower import mode_of
 from ...ops.registry import OPS, OpDef
-from ...symbol import Symbol
-from ...symnode import SymNode, effective, known
+from ...graph.symbol import Symbol
+from ...graph.symnode import SymNode, effective, known
 from . import algorithms, loops, recurrent  # noqa: F401  they have forms
 from .builder import Graph, Value
 from .forms import FORMS

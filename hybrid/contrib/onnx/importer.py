@@ -4,11 +4,11 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping, Sequence
 
-from ... import gluon, ndarray
-from ...device import current_context
-from ...errors import AttributeValueError, FileFormatError
-from ...serialize.atomic import existing
-from ...symbol import Symbol, var
+from ... import gluon, nd
+from ...base.device import current_context
+from ...base.errors import AttributeValueError, FileFormatError
+from ...base.atomic import existing
+from ...graph.symbol import Symbol, var
 from . import library, read_arrays, read_layers, read_loops, read_resize, recurrent  # noqa: F401  their nodes have forms
 from .open_lengths import read
 from .reader import inlined
@@ -46,7 +46,7 @@ def _imported(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | None)
     if unknown:
         raise AttributeValueError(f"the model has no input {', '.join(map(repr, unknown))}; it has {', '.join(known)}")
     symbol, params, inputs = read(model, input_shapes or {})
-    return symbol, {k: ndarray.array(v, dtype=v.dtype) for k, v in params.items()}, inputs
+    return symbol, {k: nd.array(v, dtype=v.dtype) for k, v in params.items()}, inputs
 
 
 def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Any:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import HybridError
+from ...base.errors import HybridError
 
 OPSETS = range(13, 18)                  # the forms that are written are the same in these
 

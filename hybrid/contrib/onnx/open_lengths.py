@@ -8,9 +8,9 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ...errors import AttributeValueError, FileFormatError, HybridError
-from ...symbol import Group, Symbol, var
-from ...symnode import SymNode
+from ...base.errors import AttributeValueError, FileFormatError, HybridError
+from ...graph.symbol import Group, Symbol, var
+from ...graph.symnode import SymNode
 from .reader import Reader
 from .scalars import READ
 

@@ -9,8 +9,8 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ... import dtype as dt
-from ...errors import HybridError
+from ...base import dtype as dt
+from ...base.errors import HybridError
 from ...ir import Node, Program
 from ...ir.primitives import positions
 from ...passes.fold import constant, fold

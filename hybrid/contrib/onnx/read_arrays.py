@@ -6,8 +6,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ... import dtype as dt
-from ...symbol import Symbol
+from ...base import dtype as dt
+from ...graph.symbol import Symbol
 from .reader import Known, OnnxNode, reads
 from .scalars import READ
 

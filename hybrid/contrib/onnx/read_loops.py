@@ -5,8 +5,8 @@ from typing import Any, Sequence
 
 import numpy as np
 
-from ...control_flow import cond, foreach, while_loop
-from ...symbol import Symbol
+from ...nd.control_flow import cond, foreach, while_loop
+from ...graph.symbol import Symbol
 from .reader import Known, OnnxNode, reads
 
 MOST_STEPS = 2**31 - 1

@@ -6,7 +6,7 @@ from typing import Callable
 
 import numpy as np
 
-from ...symbol import Symbol
+from ...graph.symbol import Symbol
 from .reader import OnnxNode, reads
 
 

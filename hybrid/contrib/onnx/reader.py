@@ -7,11 +7,11 @@ from typing import Any, Callable, Mapping, MutableMapping
 
 import numpy as np
 
-from ... import dtype as dt
-from ...errors import AttributeValueError, DTypeError, FileFormatError, HybridError
+from ...base import dtype as dt
+from ...base.errors import AttributeValueError, DTypeError, FileFormatError, HybridError
 from ...ops.registry import find
-from ...symbol import Symbol, create, var
-from ...symnode import known
+from ...graph.symbol import Symbol, create, var
+from ...graph.symnode import known
 from . import library
 
 Known = np.ndarray

@@ -6,7 +6,7 @@ from typing import Any, Iterator
 import numpy as np
 
 from ...ops.rnn import packed_pieces
-from ...symbol import Symbol
+from ...graph.symbol import Symbol
 from .builder import Graph, Value
 from .forms import form
 from .reader import Known, OnnxNode, reads

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Callable
 
-from ... import dtype as dt
+from ...base import dtype as dt
 from ... import ir
 from ...ir import Node
 

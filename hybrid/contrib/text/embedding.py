@@ -7,10 +7,10 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ... import ndarray as nd
-from ...array import NDArray
+from ... import nd
+from ...buffers.array import NDArray
 from ...base import data_dir
-from ...errors import AttributeValueError, FileFormatError
+from ...base.errors import AttributeValueError, FileFormatError
 from . import vocab
 from .vocab import UNKNOWN_IDX
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Mapping
 
-from ...errors import AttributeValueError
+from ...base.errors import AttributeValueError
 
 UNKNOWN_IDX = 0
 

@@ -7,11 +7,11 @@ from collections import Counter
 
 import numpy as np
 
-from ...array import NDArray
-from ...errors import AttributeValueError, FileFormatError
+from ...buffers.array import NDArray
+from ...base.errors import AttributeValueError, FileFormatError
 from ...gluon.data.dataset import Dataset
 from ...gluon.data.vision.datasets import default_root
-from ...ndarray import array
+from ...nd import array
 from .vocab import Vocabulary
 
 END = "<eos>"

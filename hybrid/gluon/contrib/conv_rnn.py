@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import AttributeValueError
+from ...base.errors import AttributeValueError
 from ..rnn.cell import HybridRecurrentCell
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ...functions import resolve
+from ...nd.functions import resolve
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..nn.basic_layers import Concurrent, HybridConcurrent, Identity, SyncBatchNorm

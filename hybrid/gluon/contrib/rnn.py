@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ...errors import AttributeValueError
+from ...base.errors import AttributeValueError
 from ..rnn.cell import HybridRecurrentCell
 from ..rnn.containers import BidirectionalCell
 from ..rnn.modifier import ModifierCell, Remembered

@@ -10,11 +10,11 @@ from typing import Any, Callable, Iterator
 
 import numpy as np
 
-from ... import random as draws
-from ...array import NDArray, NP_CLASS, array, wrap
-from ...device import Context, array_module, current_context
-from ...errors import AttributeValueError, DTypeError, ShapeError
-from ...numpy_extension import is_np_array, is_np_shape, set_np
+from ...base import rng as draws
+from ...buffers.array import NDArray, NP_CLASS, array, wrap
+from ...base.device import Context, array_module, current_context
+from ...base.errors import AttributeValueError, DTypeError, ShapeError
+from ...numpy.extension import is_np_array, is_np_shape, set_np
 from .multi_worker import _MultiWorkerIter, _worker_fn  # noqa: F401  their place in MXNet
 from .pool import LoaderError, LoaderTimeout, WorkerPool
 from .sampler import BatchSampler, RandomSampler, SequentialSampler

@@ -4,9 +4,9 @@ from __future__ import annotations
 import os
 from typing import Any, Callable
 
-from ... import recordio
-from ...array import NDArray
-from ...errors import AttributeValueError, MissingFileError, ShapeError
+from ...serialize import recordio
+from ...buffers.array import NDArray
+from ...base.errors import AttributeValueError, MissingFileError, ShapeError
 from .sampler import FilterSampler, Sampler, SequentialSampler
 
 

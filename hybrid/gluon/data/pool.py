@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from multiprocessing import connection
 from typing import Any, Callable, Iterator
 
-from ...errors import HybridError
-from ...numpy_extension import is_np_array, is_np_shape
+from ...base.errors import HybridError
+from ...numpy.extension import is_np_array, is_np_shape
 from . import transport, worker
 
 

@@ -17,8 +17,8 @@ from typing import Any, Callable, Sequence
 import cffi
 import numpy as np
 
-from ...array import NDArray, wrap
-from ...device import cpu
+from ...buffers.array import NDArray, wrap
+from ...base.device import cpu
 
 SHARED = sys.platform == "linux" and hasattr(os, "memfd_create")
 SMALL = 1 << 15                        # below this many bytes a message is cheaper than shared memory

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ... import random as draws
-from ...device import cpu
-from ...numpy_extension import set_np
-from ...scope import SCOPE
+from ...base import rng as draws
+from ...base.device import cpu
+from ...numpy.extension import set_np
+from ...base.scope import SCOPE
 from . import transport
 
 

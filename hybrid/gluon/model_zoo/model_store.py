@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 from typing import Any, Callable
 
-from ...errors import HybridError
-from ...serialize.atomic import replacing
+from ...base.errors import HybridError
+from ...base.atomic import replacing
 from ..utils import check_sha1, download
 
 # SHA-1 of each published file; the first eight digits are part of its name

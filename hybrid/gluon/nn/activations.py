@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import initializer
+from ...mxnet import initializer
 from ..hybrid_block import HybridBlock
 from .checks import number
 

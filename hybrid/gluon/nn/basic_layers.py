@@ -4,8 +4,10 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ... import functions, ndarray, symbol
-from ...errors import HybridError
+from ...nd import functions
+from ... import nd
+from ...graph import symbol
+from ...base.errors import HybridError
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from .activations import Activation
@@ -307,7 +309,7 @@ class Lambda(Block):
 
     def __init__(self, function: Any, prefix: str | None = None):
         super().__init__(prefix=prefix)
-        self._func = _known(function, ndarray) if isinstance(function, str) else function
+        self._func = _known(function, nd) if isinstance(function, str) else function
         if not callable(self._func):
             raise ValueError(f"Lambda takes a function or the name of one, got {function!r}")
 
@@ -325,7 +327,7 @@ class HybridLambda(HybridBlock):
         super().__init__(prefix=prefix)
         self._func_name = function if isinstance(function, str) else getattr(function, "__name__", "function")
         if isinstance(function, str):
-            _known(function, ndarray), _known(function, symbol)
+            _known(function, nd), _known(function, symbol)
             self._func = lambda F, *args: getattr(F, function)(*args)
         elif callable(function):
             self._func = function

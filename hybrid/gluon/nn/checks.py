@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import AttributeValueError
+from ...base.errors import AttributeValueError
 
 
 def whole(layer: str, name: str, value: Any, least: int = 1) -> int:

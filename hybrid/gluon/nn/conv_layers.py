@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import AttributeValueError
+from ...base.errors import AttributeValueError
 from ..hybrid_block import HybridBlock
 from .activations import Activation
 from .checks import several, whole

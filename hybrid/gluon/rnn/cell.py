@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import ndarray
-from ...errors import AttributeValueError, ShapeError
-from ...symbol import Symbol
+from ... import nd
+from ...base.errors import AttributeValueError, ShapeError
+from ...graph.symbol import Symbol
 from .. import nn
 from ..block import Block
 from ..hybrid_block import HybridBlock
@@ -53,7 +53,7 @@ class RecurrentCell(Block):
         if self._modified:
             raise AttributeValueError(f"{type(self).__name__} {self.name!r} was given to a modifier cell (ZoneoutCell, ResidualCell …); use that one instead of it")
 
-    def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
+    def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
         """The first states. func: what makes one (``nd.zeros``, ``nd.ones``, ``sym.zeros``, ``sym.var`` …); kwargs go to it."""
         self._check_free()
         states = []
@@ -68,7 +68,7 @@ class RecurrentCell(Block):
         batch = batch_of(inputs, layout)
         first = inputs if isinstance(inputs, TENSORS) else inputs[0]
         more = {} if isinstance(first, Symbol) and first.dtype is None else {"dtype": first.dtype}
-        if F is ndarray:
+        if F is nd:
             more["ctx"] = first.context
         return open_batch(self.begin_state(batch_size=batch, func=F.zeros, **more))
 

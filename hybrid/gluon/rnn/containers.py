@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import AttributeValueError, HybridError
+from ...base.errors import AttributeValueError, HybridError
 from ..block import _indent
 from .cell import HybridRecurrentCell, RecurrentCell
 from .sequence import TENSORS, format_sequence, mask_sequence, namespace_of, outputs_of, reverse_sequence

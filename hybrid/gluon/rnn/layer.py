@@ -4,10 +4,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ... import ndarray, symbol
-from ...errors import AttributeValueError, DeferredInitializationError, ShapeError
-from ...scope import SCOPE
-from ...symbol import Symbol, known
+from ... import nd
+from ...graph import symbol
+from ...base.errors import AttributeValueError, DeferredInitializationError, ShapeError
+from ...base.scope import SCOPE
+from ...graph.symbol import Symbol, known
 from ..hybrid_block import HybridBlock, first_array
 from .cell import GRUCell, LSTMCell, RNNCell
 from .containers import BidirectionalCell, HybridSequentialRNNCell
@@ -77,7 +78,7 @@ class _RNNLayer(HybridBlock):
         sizes = [self._projection_size or self._hidden_size, *([self._hidden_size] if self._mode == "lstm" else [])]
         return [{"shape": (lead, batch_size, n), "__layout__": "LNC", "dtype": self._dtype} for n in sizes]
 
-    def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
+    def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
         """The first states (layers · directions, batch, hidden size); for an LSTM also those of the cells. func makes one."""
         return [first_state(func, f"{self.prefix}h0_{i}", info, kwargs) for i, info in enumerate(self.state_info(batch_size))]
 
@@ -110,7 +111,7 @@ class _RNNLayer(HybridBlock):
         given = states
         if given is None:
             batch = inputs.shape[at] if inputs.shape is not None else 0
-            more = {"ctx": inputs.context} if F is ndarray else {}
+            more = {"ctx": inputs.context} if F is nd else {}
             given = open_batch(self.begin_state(batch, func=F.zeros, **more, **({"dtype": inputs.dtype} if inputs.dtype is not None else {})))
         else:
             self._check_states(given, inputs.shape[at] if inputs.shape is not None else 0)

@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import ndarray
-from ...errors import AttributeValueError, HybridError
-from ...scope import tracing
+from ... import nd
+from ...base.errors import AttributeValueError, HybridError
+from ...base.scope import tracing
 from .cell import HybridRecurrentCell
 from .containers import BidirectionalCell
 from .sequence import TENSORS, format_sequence, mask_sequence, namespace_of
@@ -84,7 +84,7 @@ class ModifierCell(HybridRecurrentCell):
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         return self.base_cell.state_info(batch_size)
 
-    def begin_state(self, batch_size: int = 0, func: Any = ndarray.zeros, **kwargs: Any) -> list[Any]:
+    def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
         """The base cell's first states."""
         self._check_free()
         with _Released(self.base_cell):

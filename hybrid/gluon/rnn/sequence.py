@@ -3,10 +3,11 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ... import ndarray, symbol
-from ...array import NDArray
-from ...errors import AttributeValueError, ShapeError
-from ...symbol import Symbol
+from ... import nd
+from ...graph import symbol
+from ...buffers.array import NDArray
+from ...base.errors import AttributeValueError, ShapeError
+from ...graph.symbol import Symbol
 
 TENSORS = (NDArray, Symbol)
 
@@ -14,7 +15,7 @@ TENSORS = (NDArray, Symbol)
 def namespace_of(value: Any) -> Any:
     """``nd`` or ``sym``, by what a sequence is made of."""
     first = value if isinstance(value, TENSORS) else value[0]
-    return symbol if isinstance(first, Symbol) else ndarray
+    return symbol if isinstance(first, Symbol) else nd
 
 
 def outputs_of(value: Any) -> list[Any]:

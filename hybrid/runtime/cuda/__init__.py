@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 
-from hybrid import config, device
-from hybrid.errors import DeviceError
+from hybrid.base import config, device
+from hybrid.base.errors import DeviceError
 
 from .cupy_driver import CuPyDriver
 from .interface import Driver, Launch, Module, Plan

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid import config
+from hybrid.base import config
 
 from . import nvrtc
 from .interface import Driver, Launch, Module, Plan, checked

@@ -18,7 +18,7 @@ from typing import Any
 import cffi
 import numpy as np
 
-from hybrid.errors import CompileError, HybridError
+from hybrid.base.errors import CompileError, HybridError
 
 from .. import cache
 from ..toolchain import compiler_version, cpu_features

@@ -15,7 +15,7 @@ from typing import Any
 
 import cffi
 
-from hybrid.errors import CompileError
+from hybrid.base.errors import CompileError
 
 from .. import cache
 from . import sources

@@ -8,12 +8,12 @@ import numpy as np
 
 from hybrid.codegen import cuda as printer
 
-from ...device import Context, array_module
-from ...errors import DeviceError
+from ...base.device import Context, array_module
+from ...base.errors import DeviceError
 from ...ir import Node
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned
-from ...passes.together import Joining
+from ...passes.horizontal_fusion import Joining
 from ..report import Report, make_report, note_in_place
 from . import driver as current_driver
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from hybrid.errors import HybridError
+from hybrid.base.errors import HybridError
 
 
 @cache

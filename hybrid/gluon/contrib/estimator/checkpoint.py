@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from ....errors import AttributeValueError
+from ....base.errors import AttributeValueError
 from ....metric import EvalMetric
 from ...hybrid_block import HybridBlock
 from .event_handler import BatchEnd, EpochEnd, Improvement, TrainBegin

@@ -7,9 +7,9 @@ import sys
 import warnings
 from typing import Any, Sequence
 
-from .... import initializer as init
-from ....device import Context, cpu, gpu, num_gpus
-from ....errors import AttributeValueError
+from ....mxnet import initializer as init
+from ....base.device import Context, cpu, gpu, num_gpus
+from ....base.errors import AttributeValueError
 from ....metric import Accuracy
 from ....metric import Loss as LossMetric
 from ...data import DataLoader

@@ -6,7 +6,7 @@ import time
 import warnings
 from typing import Any, Callable
 
-from ....errors import AttributeValueError
+from ....base.errors import AttributeValueError
 from ....metric import CompositeEvalMetric, EvalMetric, Loss
 
 

@@ -11,11 +11,12 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .... import image, recordio
-from ....array import NDArray, NP_CLASS, wrap
-from ....device import cpu
-from ....errors import FileFormatError, HybridError
-from ....numpy_extension import is_np_array
+from .... import image
+from ....serialize import recordio
+from ....buffers.array import NDArray, NP_CLASS, wrap
+from ....base.device import cpu
+from ....base.errors import FileFormatError, HybridError
+from ....numpy.extension import is_np_array
 from .. import dataset
 
 Transform = Callable[[Any, Any], Any]

@@ -11,13 +11,14 @@ from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from .... import config, image
-from ....array import NDArray, wrap
+from ....base import config
+from .... import image
+from ....buffers.array import NDArray, wrap
 from ....base import numeric_types
-from ....device import array_module
-from ....errors import DTypeError, HybridError, ShapeError
+from ....base.device import array_module
+from ....base.errors import DTypeError, HybridError, ShapeError
 from ....ops.image import saturate_array
-from ....scope import SCOPE
+from ....base.scope import SCOPE
 from ...block import Block
 from ...hybrid_block import HybridBlock
 from ...nn import HybridSequential, Lambda, Sequential

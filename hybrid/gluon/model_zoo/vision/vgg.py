@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from ....initializer import Xavier
+from ....mxnet.initializer import Xavier
 from ... import nn
 from ...hybrid_block import HybridBlock
 from ..model_store import finish, variant

@@ -1,0 +1,184 @@
+"""From a call of an operator to its result: eager on arrays, symbolic on Symbols and while tracing."""
+from __future__ import annotations
+
+from typing import Any, Callable, Mapping, Sequence
+
+import numpy as np
+
+from ..base import rng
+from ..graph import symbol
+from ..buffers import tape
+from ..buffers.array import NDArray, array, wrap
+from ..base.device import Context, array_module, current_context
+from ..base.errors import AttributeValueError, DeviceError, DTypeError
+from ..ir import Program
+from ..ops.registry import Attrs, OpDef
+from ..passes.partition import partition
+from ..runtime import reference
+from ..base.scope import CASTS, SCOPE, tracing
+
+_parsed: dict[Any, Attrs] = {}
+TIMERS: list[Callable[..., Any]] = []                       # at most one, set by the profiler: timer(call, operator, other arguments)
+TRACED_OUT: list[Callable[..., Any]] = []                   # what writes traced results into arrays (traced_indexing.py)
+ROUTE: list[Callable[..., Any]] = []                        # at most one, set once sparse arrays exist (sparse/rules.py)
+
+
+def parse(d: OpDef, attrs: Mapping[str, Any]) -> Attrs:
+    """Attributes, parsed once for each set of values."""
+    try:
+        key = (d, tuple(attrs.items()), tuple(map(type, attrs.values())))
+        hit = _parsed.get(key)
+    except TypeError:                                       # a list among them
+        return d.parse(attrs)
+    if hit is None:
+        if len(_parsed) > 20000:
+            _parsed.clear()
+        hit = _parsed[key] = d.parse(attrs)
+    return hit
+
+
+def common_context(name: str, arrays: Sequence[NDArray]) -> Context:
+    """The one device of some arrays; of several that are parts of the CPU the first, as in MXNet."""
+    ctx = arrays[0]._ctx
+    for a in arrays[1:]:
+        if a._ctx != ctx and (a._ctx.device_type == "gpu" or ctx.device_type == "gpu"):
+            raise DeviceError(f"{name}: arrays are on {ctx} and {a._ctx}; move one with x.as_in_context({ctx})")
+    return ctx
+
+
+def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDArray | None]:
+    """Arrays from what was passed: numbers and NumPy arrays are taken in."""
+    out: list[NDArray | None] = []
+    for v in values:
+        if v is None or isinstance(v, NDArray):
+            out.append(v)
+        elif isinstance(v, (np.ndarray, np.generic, int, float, bool, list, tuple)):
+            out.append(array(v, ctx))
+        else:
+            raise DTypeError(f"operator {d.name} takes arrays, got {type(v).__name__}: {v!r}")
+    return out
+
+
+def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any = None, name: str | None = None, cls: Any = None,
+           hint: str | None = None) -> Any:
+    """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
+    if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
+        made = symbol.create(d, list(inputs), attrs, name, hint, CASTS)
+        return made if out is None or not SCOPE.traces else TRACED_OUT[0](d, made, out)      # of graphs alone MXNet ignores it
+    if ROUTE and (found := ROUTE[0](d, inputs, attrs, out, name, hint)) is not NotImplemented:
+        return found
+    if d.arity_attr and d.arity_attr not in attrs:
+        attrs = {**attrs, d.arity_attr: len(inputs)}
+    if CASTS:
+        attrs = CASTS[0].attrs(d, attrs)
+    a = parse(d, attrs)
+    ctx = _context(d, inputs, attrs)
+    arrays = as_inputs(d, inputs, ctx)
+    _require(d, arrays)
+    if CASTS:
+        arrays = CASTS[0].arrays(d, a, arrays)
+    present = [x for x in arrays if x is not None]
+    if len(present) > 1:
+        common_context(f"operator {d.name}", present)
+    results = TIMERS[0](_eager, d, (a, arrays, present, ctx, cls)) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
+    if out is not None:
+        return _write(d, results, out)
+    results = results[:d.num_visible(a)]
+    return results[0] if len(results) == 1 else results
+
+
+def _require(d: OpDef, arrays: Sequence[Any]) -> None:
+    if d.variadic:
+        if not arrays:
+            raise AttributeValueError(f"operator {d.name} needs at least one array")
+        return
+    for i, name in enumerate(d.inputs):
+        if (i >= len(arrays) or arrays[i] is None) and name not in d.optional:
+            raise AttributeValueError(f"operator {d.name} needs the input {name!r} (inputs: {', '.join(d.inputs)})")
+
+
+def _context(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Context:
+    for x in inputs:
+        if isinstance(x, NDArray):
+            return x._ctx
+    given = attrs.get("ctx")
+    if isinstance(given, str) and given:
+        kind, _, number = given.partition("(")
+        return Context(kind, int(number.rstrip(")") or 0))
+    return given if isinstance(given, Context) else current_context()
+
+
+def _eager(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[NDArray], ctx: Context, cls: Any) -> list[NDArray]:
+    shapes = [None if x is None else x._data.shape for x in arrays]
+    dtypes = [None if x is None else x._data.dtype for x in arrays]
+    program = d.program(shapes, dtypes, a, SCOPE.training)
+    raw = [x._data for x in present]
+    fast = None
+    xp = array_module(ctx)
+    if d.eager is not None:
+        fast = d.eager(xp, [None if x is None else x._data for x in arrays], a)
+    inputs: list[Any] = list(present)
+    if fast is None:
+        if draws := int(d.random(a, SCOPE.training)):
+            key = xp.asarray(rng.next_key(draws))
+            raw.append(key)
+            inputs.append(wrap(key, ctx))
+        fast, updates = reference.run(program, raw, xp)
+        for (slot, _), value in zip(program.updates, updates):
+            present[slot]._write(value)
+    results = [wrap(_own(r, raw, xp), ctx, cls or _result_class(present)) for r in fast]
+    if SCOPE.recording:
+        tape.record_call(program, inputs, results, reference_runner, origin=(d, a, [x is not None for x in arrays]))
+    return results
+
+
+def _result_class(arrays: Sequence[NDArray]) -> Any:
+    return type(arrays[0]) if arrays else None
+
+
+def _own(value: Any, inputs: Sequence[Any], xp: Any) -> Any:
+    """A result that shares memory with an input is copied: results are new arrays."""
+    if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
+        return xp.asarray(value)
+    if value.base is not None or any(value is x for x in inputs):
+        return xp.array(value)
+    return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
+
+
+def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
+    targets = list(out) if isinstance(out, (list, tuple)) else [out]
+    for r, t in zip(results, targets):
+        if t.shape != r.shape:
+            raise AttributeValueError(f"operator {d.name}: out has shape {t.shape}, the result {r.shape}")
+        t._write(r._data)
+        if SCOPE.recording or t._ag is None or t._ag.grad is None:       # a new value of what has a gradient is still that variable
+            t._ag = r._ag
+    return out
+
+
+def reference_runner(program: Program, raw: list[Any]) -> list[Any]:
+    """Run any program on the reference backend, on the device where the arrays are."""
+    xp = np if all(isinstance(x, np.ndarray) for x in raw) else array_module(Context("gpu"))
+    outputs, _ = reference.run(program, raw, xp)
+    return [_own(o, raw, xp) for o in outputs]
+
+
+Runner = Callable[[Program, list[Any]], list[Any]]
+
+
+def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None = None, cls: Any = None, origin: Any = None) -> list[NDArray]:
+    """Run a program on arrays as one recorded call. runner(program, raw arrays) -> raw outputs, updates written in place.
+
+    A recorded call with a runner of its own (a compiled one) keeps what its backward pass wants of it.
+    """
+    run = runner or reference_runner
+    ctx = common_context("program", inputs) if inputs else current_context()
+    wrt = tape.wanted(program, [x._ag for x in inputs], [x._data for x in inputs]) if SCOPE.recording and runner is not None else ()
+    parts = partition(program, wrt, ctx.device_type == "cpu") if wrt else None
+    raw = run(parts.forward if parts else program, [x._data for x in inputs])
+    results = [wrap(r, ctx, cls or _result_class(inputs)) for r in raw[:len(program.outputs)]]
+    for slot, _ in program.updates:
+        inputs[slot]._bump()
+    if SCOPE.recording:
+        tape.record_call(program, inputs, results, run, (parts, raw[len(program.outputs):]) if parts else None, origin)
+    return results

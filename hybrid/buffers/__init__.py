@@ -1,0 +1,1 @@
+"""Arrays and the memory they lie in: NDArray, the tape's slots, writes, evicted buffers."""

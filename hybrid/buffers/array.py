@@ -1,0 +1,385 @@
+"""NDArray: an array on a device. Operators and methods are attached in methods.py, from the registry."""
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+
+from ..base import dtype as dt
+from . import evict
+from ..base.device import Context, aligned_copy, array_module, current_context, find_cupy
+from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError
+from ..base.indexing import check_key, plain_key
+from ..base.scope import SCOPE
+from .evict import GIVEN_UP, REBINDS
+from .tape import Slot
+from .derived import TOKENS, shared, written
+from .writes import note
+
+_IDLE: dict[int, tuple[Any, Any]] = {}         # by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
+
+
+class NDArray(evict.Held):
+    """An array of numbers on a device, with MXNet's methods.
+
+    ``shape``, ``dtype`` (a NumPy type), ``ctx``. Make one with ``nd.array``, ``nd.zeros``, …; ``asnumpy()`` copies it out.
+
+    >>> from hybrid import nd
+    >>> nd.array([[1, 2], [3, 4]]).sum().asscalar()
+    10.0
+    """
+    __slots__ = ("_ctx", "_ag", "_version", "__weakref__")
+    __array_priority__ = 1000.0
+    stype = "default"
+    np_semantics = False
+    _ctx: Context
+    _ag: Slot | None
+
+    def __init__(self, data: Any, ctx: Context | None = None, dtype: Any = None):
+        source = array(data, ctx, dtype)
+        self._data, self._ctx, self._ag, self._version = source._data, source._ctx, None, 0
+
+    # ---- what it is
+    @property
+    def ctx(self) -> Context:
+        """The device it is on."""
+        return self._ctx
+
+    context = ctx
+    device = ctx
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that ``backward`` wrote, or None."""
+        if self._ag is None or self._ag.grad is None:
+            owner, idle = _IDLE.get(id(self), (None, None))
+            return idle if owner is not None and owner() is self else None
+        if self._ag.lost:
+            raise HybridError("this gradient was used up inside a compiled step and never written to memory: return it from the step "
+                              "(x.grad or p.grad() inside the hybridized function), or call the step without hybridize")
+        return self._ag.grad
+
+    @property
+    def _fresh_grad(self) -> bool:
+        """Whether ``backward`` wrote the gradient since this was set to False; programs written for MXNet read and set it."""
+        return self._ag is not None and self._ag.fresh
+
+    @_fresh_grad.setter
+    def _fresh_grad(self, fresh: bool) -> None:
+        if self._ag is not None:
+            self._ag.fresh = bool(fresh)
+
+    @property
+    def writable(self) -> bool:
+        """Whether it may be written: always."""
+        return True
+
+    @property
+    def handle(self) -> Any:
+        """The raw NumPy or CuPy array."""
+        return self._exposed()
+
+    # ---- memory
+    def _rebind(self, raw: Any) -> None:
+        """Another buffer; what was computed from the old one stays right. The only way ``_data`` changes."""
+        evict.replace(self, raw)
+        REBINDS[0] += 1
+
+    def _bump(self) -> None:
+        """Note that the contents changed."""
+        self._version += 1
+        note(self._data)
+        if TOKENS and written(self._data):
+            REBINDS[0] += 1
+
+    def _exposed(self) -> Any:
+        """The raw array, for others that may write it unseen."""
+        if shared(self._data):
+            REBINDS[0] += 1
+        return self._data
+
+    def _write(self, value: Any) -> None:
+        """New contents in the same buffer."""
+        raw = self._data                                     # held until the write is noted: who gives buffers up sees that
+        raw[...] = value if type(raw) is np.ndarray else _beside(value, self._ctx)
+        self._bump()
+
+    # ---- out of here
+    def asnumpy(self) -> np.ndarray:
+        """A NumPy copy."""
+        if SCOPE.traces:
+            SCOPE.traces[-1].read(self)
+        return self._numpy()
+
+    def _numpy(self) -> np.ndarray:
+        if GIVEN_UP[0] and (made := evict.read(self)) is not None:
+            return made
+        return np.array(self._data) if isinstance(self._data, np.ndarray) else self._data.get()
+
+    def asscalar(self) -> Any:
+        """The only element, as a NumPy number."""
+        if self.size != 1:
+            raise ValueError(f"asscalar needs an array of one element, this one has shape {self.shape}")
+        return self.asnumpy().reshape(-1)[0]
+
+    def item(self, *args: Any) -> Any:
+        """An element as a Python number."""
+        return self.asnumpy().item(*args)
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers."""
+        return self.asnumpy().tolist()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        out = self.asnumpy()
+        return out.astype(dtype) if dtype is not None and out.dtype != dtype else out
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self._exposed().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> Any:
+        return self._data.__dlpack_device__()
+
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        if isinstance(self._data, np.ndarray):
+            raise AttributeError("an array on the CPU has no __cuda_array_interface__")
+        return self._data.__cuda_array_interface__
+
+    def to_dlpack_for_read(self) -> Any:
+        """A DLPack capsule of this memory."""
+        return self._exposed().__dlpack__()
+
+    to_dlpack_for_write = to_dlpack_for_read
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError(f"the truth of an array of {self.size} elements (shape {self.shape}) is not defined: use .any() or compare with asscalar()")
+        return bool(self.asscalar())
+
+    def __float__(self) -> float:
+        return float(self._single())
+
+    def __int__(self) -> int:
+        return int(self._single())
+
+    def __index__(self) -> int:
+        if self.size == 1 and self._data.dtype.kind in "iu":
+            return int(self.asscalar())
+        raise TypeError("only integer arrays of one element can be used as an index")
+
+    def _single(self) -> Any:
+        if self.size != 1:
+            raise TypeError(f"only arrays of one element can be converted to a number, this one has shape {self.shape}")
+        return self.asscalar()
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("an array without axes has no length")
+        return self.shape[0]
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __getstate__(self) -> Any:
+        return self.asnumpy(), self._ctx.device_type, self._ctx.device_id
+
+    def __setstate__(self, state: Any) -> None:
+        raw, kind, number = state
+        source = array(raw, Context(kind, number), raw.dtype)
+        self._data, self._ctx, self._ag, self._version = source._data, source._ctx, None, 0
+
+    def __reduce__(self) -> Any:
+        return _unpickle, (type(self), self.__getstate__())
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.shape))
+        return f"\n{self._numpy()!s}\n<{type(self).__name__} {shape} @{self._ctx}>"
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raw = value._data if isinstance(value, NDArray) else value
+        if isinstance(value, NDArray) and value._ctx != self._ctx:
+            raw = _move(raw, self._ctx, False)
+        if raw is None or isinstance(raw, (str, bytes, dict)):
+            raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {raw!r:.60}")
+        own = self._data                                     # held until the write is noted
+        if type(own) is not np.ndarray:
+            raw = _beside(raw, self._ctx)
+        key = check_key(key, self.shape)
+        if getattr(raw, "size", 0) == 1 and raw.ndim:            # y[1] of one axis has shape (1,): x[0, 0] = y[1]
+            raw = raw.reshape(())
+        try:
+            own[plain_key(key)] = raw
+        except (ValueError, TypeError, IndexError) as err:
+            raise (IndexError if isinstance(err, IndexError) else ShapeError)(f"assignment to an array of shape {self.shape}: {err}") from None
+        self._bump()
+
+    # ---- copies
+    def copy(self) -> Any:
+        """A copy on the same device."""
+        made = evict.read(self) if GIVEN_UP[0] else None
+        return wrap(self._data.copy() if made is None else made, self._ctx, type(self))
+
+    def copyto(self, other: Any) -> Any:
+        """Copy into another array, or onto a device."""
+        if isinstance(other, Context):
+            return wrap(_move(self._data, other, True), other, type(self))
+        if not isinstance(other, NDArray):
+            raise TypeError(f"copyto takes an array or a device such as cpu(), got {other!r:.60}")
+        if other.shape != self.shape:
+            raise ShapeError(f"copyto: the target has shape {other.shape}, this array {self.shape}")
+        other._write(_move(self._data, other._ctx, False))
+        return other
+
+    def as_in_context(self, context: Context) -> Any:
+        """This array if it is on the device, else a copy there."""
+        if not isinstance(context, Context):
+            raise TypeError(f"as_in_context takes a device such as cpu() or gpu(0), got {context!r:.60}")
+        return self if context == self._ctx else self.copyto(context)
+
+    as_in_ctx = as_in_context
+    to_device = as_in_context
+
+    def astype(self, dtype: Any, copy: bool = True, **_: Any) -> Any:
+        """A copy in another dtype (itself when copy is False and nothing changes)."""
+        wanted = dt.as_dtype(dtype)
+        if not copy and wanted == self._data.dtype:
+            return self
+        return self.cast(wanted.name)                # type: ignore[attr-defined]
+
+    def tostype(self, stype: str) -> Any:
+        """A copy with another storage: 'default' (dense), 'csr' or 'row_sparse' (see ``nd.sparse``)."""
+        return self.copy() if stype == self.stype else CONVERT[0](self, stype)
+
+    def as_nd_ndarray(self) -> Any:
+        """The same memory as an ``nd.NDArray``."""
+        return self if type(self) is NDArray else wrap(self._data, self._ctx, NDArray, self)
+
+    def wait_to_read(self) -> None:
+        """Wait until the array has been computed."""
+        if not isinstance(self._data, np.ndarray):
+            cupy = find_cupy()
+            assert cupy is not None
+            cupy.cuda.get_current_stream().synchronize()
+
+    wait_to_write = wait_to_read
+
+    # ---- gradients
+    def attach_grad(self, grad_req: str = "write", stype: Any = None) -> None:
+        """Collect gradients here: write, add or null. stype: the storage type of the gradient, this array's unless given."""
+        if grad_req not in ("write", "add", "null"):
+            raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
+        wanted = stype or self.stype
+        grad = blank(self) if self.stype == "default" else full_like(self, 0)
+        collect(self, grad if grad.stype == wanted == "default" else grad.tostype(wanted), grad_req)
+
+    def detach(self) -> Any:
+        """The same memory outside of the recorded computation."""
+        return wrap(self._data, self._ctx, type(self))
+
+    def zero_grad(self) -> None:
+        """Set the gradient to zero."""
+        if self._ag is not None and self._ag.grad is not None:
+            self._ag.grad._write(0)
+            self._ag.lost = False
+
+
+def collect(x: NDArray, grad: Any, req: str) -> None:
+    """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is there to be read."""
+    x._ag = Slot(grad=grad, req=req) if req != "null" else None
+    if req == "null":
+        _IDLE[id(x)] = weakref.ref(x, lambda _, key=id(x): _IDLE.pop(key, None)), grad          # type: ignore[misc]
+    elif _IDLE:
+        _IDLE.pop(id(x), None)
+
+
+def _unpickle(cls: type, state: Any) -> Any:
+    out: Any = object.__new__(cls)
+    out.__setstate__(state)
+    return out
+
+
+NP_CLASS: list[type] = []           # hybrid.np.ndarray, put here when it is made
+CONVERT: list[Any] = []             # what changes the storage type of an array, put here by functions.py
+
+
+def wrap(raw: Any, ctx: Context, cls: Any = None, like: Any = None) -> Any:
+    """An array object over a raw one, without a copy."""
+    out = object.__new__(cls or NDArray)
+    out._data, out._ctx = raw, ctx
+    out._ag = like._ag if like is not None else None
+    out._version = 0
+    return out
+
+
+def blank(x: NDArray) -> Any:
+    """Zeros in x's shape, dtype, device and class, which take memory when somebody looks."""
+    if x._ctx.device_type == "gpu":
+        return full_like(x, 0)
+    out = wrap(None, x._ctx, type(x))
+    del out._data
+    evict.blank(out, x.shape, x._spec.dtype)
+    return out
+
+
+def full_like(x: NDArray, value: Any) -> Any:
+    """An array of one value in x's shape, dtype, device and class."""
+    xp = array_module(x._ctx)
+    return wrap(xp.full(x.shape, value, x._spec.dtype), x._ctx, type(x))
+
+
+def _beside(value: Any, ctx: Context) -> Any:
+    """A value to assign on a device: CuPy takes its own arrays and numbers there, no NumPy arrays and no lists."""
+    return _move(np.asarray(value), ctx, False) if isinstance(value, (np.ndarray, list, tuple)) else value
+
+
+def _move(raw: Any, ctx: Context, copy: bool) -> Any:
+    xp = array_module(ctx)
+    if xp is np:
+        host = raw if isinstance(raw, np.ndarray) else raw.get()
+        return aligned_copy(host) if copy else host
+    with xp.cuda.Device(ctx.device_id):
+        return xp.array(raw) if copy else xp.asarray(raw)
+
+
+def array(source: Any, ctx: Context | None = None, dtype: Any = None, cls: Any = None) -> Any:
+    """An array from numbers, nested lists, NumPy, CuPy or DLPack arrays.
+
+    dtype: that of ``source`` if it is an array (float64 stays; NumPy's default for Python numbers is float32 here).
+    """
+    ctx = current_context() if ctx is None else ctx
+    if not isinstance(ctx, Context):
+        raise DeviceError(f"ctx must be a device such as cpu() or gpu(0), got {ctx!r}")
+    if isinstance(source, NDArray):
+        if SCOPE.traces:
+            SCOPE.traces[-1].read(source)
+        raw = source._data
+        wanted = dt.as_dtype(dtype, raw.dtype)
+    elif hasattr(source, "__cuda_array_interface__") or isinstance(source, (np.ndarray, np.generic)):
+        raw = source if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
+        wanted = dt.as_dtype(dtype, raw.dtype)
+    else:
+        raw, wanted = _from_python(source, dtype)
+    if wanted not in dt.SUPPORTED:
+        raise DTypeError(f"dtype {wanted} is not supported; known: {', '.join(map(dt.name, dt.SUPPORTED))}")
+    moved = _move(raw, ctx, True)
+    return wrap(moved if moved.dtype == wanted else moved.astype(wanted), ctx, cls or NDArray)
+
+
+def _from_python(source: Any, dtype: Any) -> tuple[np.ndarray, np.dtype]:
+    wanted = dt.as_dtype(dtype)
+    nested = [x.asnumpy() if isinstance(x, NDArray) else x for x in source] if isinstance(source, (list, tuple)) else source
+    try:
+        raw = np.array(nested, dtype=wanted)
+    except OverflowError:                                    # -1 in uint8: around, as in C
+        raw = np.array(nested).astype(wanted)
+    except (ValueError, TypeError) as err:
+        raise AttributeValueError(f"nd.array: {err}; rows must have equal lengths and hold numbers") from None
+    return raw, wanted

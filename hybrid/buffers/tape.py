@@ -1,0 +1,75 @@
+"""The tape: what autograd remembers of recorded calls."""
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Sequence
+
+from ..base import dtype as dt
+from ..ir import Program
+from ..passes.differentiate import reaches
+from ..base.scope import SCOPE
+from .writes import CLOCK
+
+Runner = Callable[[Program, list[Any]], list[Any]]
+
+
+class Entry:
+    """One recorded call: its program, inputs and outputs, and how to run a program on raw arrays."""
+    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "raws", "function", "sources", "kept", "origin", "when")
+
+    def __init__(self, program: Program | None, inputs: list[Any], outputs: list[Any], runner: Any = None, function: Any = None):
+        self.program, self.inputs, self.outputs, self.runner, self.function = program, inputs, outputs, runner, function
+        self.when = CLOCK[0]
+        self.versions = [getattr(x, "_version", 0) for x in inputs]
+        self.raws = [getattr(x, "_data", None) for x in inputs]          # x += y while recording gives x another buffer
+        self.sources = [x._ag for x in inputs]
+        self.origin: Any = None                              # the operator and its attributes, or the traced graph (history.py)
+        self.kept: Any = None                                # (partition, raw values kept for the backward pass), or None
+
+    def before(self) -> list["Entry"]:
+        """The entries of which this one takes results, in the order of its inputs."""
+        return [s.entry for s in self.sources if s is not None and s.entry is not None]
+
+
+class Slot:
+    """What hangs on an array: the entry that made it, or the gradient it collects."""
+    __slots__ = ("entry", "index", "grad", "req", "shape", "dtype", "fresh", "lost")
+
+    def __init__(self, entry: Entry | None = None, index: int = 0, grad: Any = None, req: str = "write"):
+        self.entry, self.index, self.grad, self.req = entry, index, grad, req
+        self.lost = False                                    # whether a compiled step computed the gradient and used it without writing it here
+        self.fresh = False                                   # whether backward has written grad since an optimizer used it
+
+
+@contextmanager
+def flags(recording: bool | None, training: bool | None) -> Iterator[None]:
+    """Scope with recording and training set (None leaves one as it is)."""
+    old = SCOPE.recording, SCOPE.training
+    if recording is not None:
+        SCOPE.recording = recording
+    if training is not None:
+        SCOPE.training = training
+    try:
+        yield
+    finally:
+        SCOPE.recording, SCOPE.training = old
+
+
+def wants_gradient(x: Any) -> bool:
+    """Whether a gradient can flow into an array."""
+    return x._ag is not None and dt.has_gradient(x._data.dtype)
+
+
+def wanted(program: Program, slots: Sequence[Any], raws: Sequence[Any]) -> tuple[int, ...]:
+    """Numbers of the inputs into which a gradient flows: those with a slot; of integers those that are no mere indices."""
+    return tuple(i for i, (s, raw) in enumerate(zip(slots, raws)) if s is not None and dt.has_gradient(raw.dtype) and (dt.is_float(raw.dtype) or reaches(program, i)))
+
+
+def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner, kept: Any = None, origin: Any = None) -> None:
+    """Put a call on the tape, if any input wants a gradient. kept, origin: see ``Entry``."""
+    if all(x._ag is None for x in inputs):
+        return
+    entry = Entry(program, inputs, outputs, runner)
+    entry.kept, entry.origin = kept, origin
+    for i, o in enumerate(outputs):
+        o._ag = Slot(entry, i)

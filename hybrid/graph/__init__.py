@@ -1,0 +1,1 @@
+"""The operator graph: Symbol, inference of shapes and dtypes, lowering to primitives."""

@@ -1,0 +1,145 @@
+"""Shapes and dtypes of a whole operator graph from those of some variables: ``infer_shape``, ``infer_type``."""
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from ..base import dtype as dt
+from ..base.errors import AttributeValueError, DTypeError, ShapeError
+from ..base.scope import SCOPE
+from .symnode import SymNode, can_complete, effective
+
+HALVES = tuple(d for d in (dt.float16, dt.bfloat16) if d is not None)
+STATISTICS = ("gamma", "beta", "moving_mean", "moving_var")           # float32 in BatchNorm of half types, as in MXNet
+
+
+def named_arguments(what: str, arguments: Sequence[str], inputs: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What was given by position and by name, by name; AttributeValueError for too many or unknown ones."""
+    if args and kwargs:
+        raise AttributeValueError(f"{what} takes its values either by position or by name, not both")
+    if len(args) > len(arguments):
+        raise AttributeValueError(f"{what}: {len(args)} values for {len(arguments)} arguments ({', '.join(arguments)})")
+    unknown = [k for k in kwargs if k not in set(inputs)]
+    if unknown:
+        raise AttributeValueError(f"{what}: the graph has no variable {', '.join(map(repr, unknown))}; it has {', '.join(inputs)}")
+    return {**dict(zip(arguments, args)), **kwargs}
+
+
+def least_length() -> int:
+    """The least length that is known: 0 under np_shape; else 0 stands for an unknown one."""
+    return 0 if SCOPE.np_shape else 1
+
+
+def key_of(n: SymNode, k: int) -> Any:
+    """What stands for an output of a node in the results of ``shapes_of`` and ``types_of``."""
+    return id(n) if n.opdef is None else (id(n), k)
+
+
+def _uncast(n: SymNode, k: int) -> tuple[SymNode, int]:
+    """What a value is cast from, which has its shape: a parameter's shape is found out through casts too."""
+    while n.opdef is not None and n.opdef.name in ("amp_cast", "amp_multicast"):
+        n, k = n.inputs[k if n.opdef.name == "amp_multicast" else 0]
+    return n, k
+
+
+def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any], known: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
+    """Shapes by id of a variable and by (id, output) of an operator; what stays unknown is None, or has 0 or -1 in it.
+
+    given: by a variable's name. known: by the same keys as the result.
+    """
+    shapes: dict[Any, Any] = dict(known or {})
+    for n in order:
+        if n.opdef is None and id(n) not in shapes:
+            shapes[id(n)] = tuple(given[n.name]) if given.get(n.name) is not None else n.info[0][0]
+    for _ in range(8):                                     # a later operator may tell the shape of an earlier variable
+        before = dict(shapes)
+        for n in order:
+            if n.opdef is not None and (id(n), 0) not in shapes:
+                _step(n, shapes)
+        if shapes == before:
+            break
+    return shapes
+
+
+def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
+    d, a = n.opdef, effective(n)
+    assert d is not None
+    sources = [_uncast(m, k) for m, k in n.inputs]
+    at = [key_of(m, k) for m, k in sources]
+    ins = [shapes.get(key) for key in at]
+    least = least_length()
+    unsure = [s is None or (m.opdef is None and any(v < least for v in s)) for s, (m, _) in zip(ins, sources)]
+    try:
+        if any(unsure) and can_complete(d, unsure):
+            for key, u, full in zip(at, unsure, d.complete(ins, a)):
+                if u and full is not None:
+                    shapes[key] = tuple(full)
+            ins = [shapes.get(key) for key in at]
+        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and any(v < least for v in s)) for s, (m, _) in zip(ins, sources)):
+            return
+        padded = len(d.inputs) - len(ins) if not d.variadic else 0
+        found = d.infer([*ins, *[None] * padded], [*[dt.float32] * len(ins), *[None] * padded], a)
+    except DTypeError:                                     # an operator of integers: its shapes do not depend on that
+        found = d.infer([*ins, *[None] * padded], [*[dt.int32] * len(ins), *[None] * padded], a)
+    except ShapeError as err:
+        raise ShapeError(f"node {n.name!r}: {err}") from None
+    for k, (shape, _) in enumerate(found):
+        shapes[(id(n), k)] = shape
+
+
+def types_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, np.dtype]:
+    """Dtypes by the same keys. Parameters take the dtype of the data they meet; float32 where nothing is said."""
+    shapes = shapes_of(order, {})
+    types: dict[Any, Any] = {id(n): dt.as_dtype(given[n.name]) if given.get(n.name) is not None else n.info[0][1] for n in order if n.opdef is None}
+    for n in order:
+        if n.opdef is None or n.attrs is None:
+            continue
+        at = [key_of(m, k) for m, k in n.inputs]
+        first = next((types[key] for key in at if types.get(key) is not None), dt.float32)
+        for key, name in zip(at, n.opdef.inputs if not n.opdef.variadic else [""] * len(at)):
+            if types.get(key) is None:
+                types[key] = _of_parameter(n, name, first)
+        for k, found in enumerate(_outputs(n, [shapes.get(key) for key in at], [types[key] for key in at])):
+            types[(id(n), k)] = found
+    return {key: found or dt.float32 for key, found in types.items()}
+
+
+def _of_parameter(n: SymNode, name: str, first: np.dtype) -> np.dtype:
+    own = n.attrs.asdict().get("dtype") if n.attrs is not None and n.opdef is not None and n.opdef.params is not None else None
+    if own:
+        return dt.as_dtype(own)
+    if not dt.is_float(first) or first in HALVES and name in STATISTICS:
+        return dt.float32
+    return first
+
+
+def _outputs(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dtype]:
+    d, a = n.opdef, n.attrs
+    assert d is not None and a is not None
+    padded = len(d.inputs) - len(shapes) if not d.variadic else 0
+    if all(s is not None and all(v > 0 for v in s) for s in shapes):
+        return [t for _, t in d.infer([*shapes, *[None] * padded], [*types, *[None] * padded], a)]
+    if (guess := _with_any_shapes(n, shapes, types)) is not None:
+        return guess
+    own = a.asdict().get("dtype")
+    if own or not types:
+        return [dt.as_dtype(own)] * d.num_outputs(a)
+    layer = d.params is not None and not getattr(d.params, "from_any", False)        # its result has the dtype of the data
+    return [types[0] if layer else dt.promote(*types)] * d.num_outputs(a)
+
+
+def _with_any_shapes(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dtype] | None:
+    """Dtypes of the results for small shapes in place of unknown ones: dtypes hardly ever depend on shapes. None where they do not fit."""
+    d, a = n.opdef, n.attrs
+    assert d is not None and a is not None
+    if d.params is not None or not types:
+        return None
+    padded = [None] * (len(d.inputs) - len(shapes) if not d.variadic else 0)
+    for small in ((2, 2), (2, 2, 3), (2, 4, 4, 4), (4,)):
+        guess = [s if s is not None and all(v > 0 for v in s) else small for s in shapes]
+        try:
+            return [t for _, t in d.infer([*guess, *padded], [*types, *padded], a)]
+        except (ShapeError, DTypeError, ValueError):
+            continue
+    return None

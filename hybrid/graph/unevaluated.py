@@ -1,0 +1,41 @@
+"""What a value without numbers refuses: to be a condition, a Python number, a NumPy array. Each error names the user's line and a way out."""
+from __future__ import annotations
+
+from typing import Any
+
+from ..base.errors import UnevaluatedError, user_location
+
+
+class Unevaluated:
+    """Base of Symbol: what only the running program knows cannot be asked for."""
+    __slots__ = ()
+
+    def _refuse(self, what: str, way: str) -> Any:
+        raise UnevaluatedError(f"{user_location()}: {what} needs the value of {self!r}, which is known only when the compiled program runs. {way}")
+
+    def __bool__(self) -> bool:
+        return self._refuse("if, while, and, or, not", "Use F.where(condition, a, b) to choose by value; sizes (x.shape) can be tested; "
+                            "or call the block without hybridize().")
+
+    def __float__(self) -> float:
+        return self._refuse("float()", "Keep it as an array, or compute it outside the hybridized code.")
+
+    def __int__(self) -> int:
+        return self._refuse("int()", "Keep it as an array, or compute it outside the hybridized code.")
+
+    def __index__(self) -> int:
+        return self._refuse("use as an index", "Use F.take(array, index).")
+
+    def asnumpy(self) -> Any:
+        """Refused: a traced value has no numbers yet."""
+        return self._refuse(".asnumpy()", "Print or convert results outside the hybridized code, or call the block without hybridize().")
+
+    def asscalar(self) -> Any:
+        """Refused: a traced value has no numbers yet."""
+        return self._refuse(".asscalar()", "Keep it as an array, or compute it outside the hybridized code.")
+
+    item = asscalar
+    tolist = asnumpy
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._refuse("conversion to a NumPy array", "Use hybrid's functions (F, nd, np) instead of numpy's on traced values.")

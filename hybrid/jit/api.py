@@ -1,0 +1,169 @@
+"""The decorator: ``@hybridize`` on functions, plain classes and Block classes."""
+from __future__ import annotations
+
+import functools
+import warnings
+from typing import Any, Callable
+
+import numpy as np
+
+from ..buffers.array import NDArray
+from ..base.errors import TraceError
+from .fast_path import NO_WAY
+from .trace import Hybridized
+
+OPTIONS = {"active", "backend", "backend_opts", "clear", "static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size", "partition_if_dynamic"}
+HYBRIDIZE_BLOCKS: list[Callable[[Any, dict[str, Any]], Any]] = []     # gluon says how its blocks are hybridized
+
+
+def check_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Known options; of others a warning is given, for the ``hybridize`` of MXNet's blocks takes any."""
+    if set(options) - OPTIONS:
+        warnings.warn(_unknown(options), stacklevel=3)
+    return {k: v for k, v in options.items() if k in OPTIONS}
+
+
+def _unknown(options: dict[str, Any]) -> str:
+    return f"hybridize has no option {', '.join(sorted(set(options) - OPTIONS))}; it has {', '.join(sorted(OPTIONS))}"
+
+
+def hybridize(target: Any = None, **options: Any) -> Any:
+    """Compile a function, or the instances of a class, at the first call with each kind of arguments.
+
+    On a function, arrays among the arguments (also nested in lists, tuples, dicts) are inputs of the compiled program;
+    other arguments must be hashable and are part of its signature. On a class with ``forward`` or ``__call__``, arrays
+    and parameters in its attributes are inputs too. Options are those of ``HybridBlock.hybridize``.
+
+    >>> @hybridize
+    ... def f(x, y):
+    ...     return (x * y + 1).sum()
+    """
+    if set(options) - OPTIONS:
+        raise TypeError(_unknown(options))
+    if target is None:
+        return functools.partial(hybridize, **options)
+    if options.get("active") is False:
+        return target
+    if isinstance(target, type):
+        for decorate in HYBRIDIZE_BLOCKS:
+            done = decorate(target, options)
+            if done is not None:
+                return done
+        return _plain_class(target, options)
+    if hasattr(target, "hybridize") and not callable(getattr(target, "__wrapped__", None)):
+        target.hybridize(**options)
+        return target
+    if not callable(target):
+        raise TypeError(f"@hybridize needs a function or a class, got {target!r}")
+    return HybridFunction(target, options)
+
+
+class HybridFunction:
+    """A hybridized function; also works as a method."""
+
+    def __init__(self, fn: Callable[..., Any], options: dict[str, Any]):
+        functools.update_wrapper(self, fn)
+        self._fn, self._options = fn, options
+        self._engine = Hybridized(fn, getattr(fn, "__qualname__", "function"), options=options)
+        self._active = True
+        self._shortest = self._engine.shortest
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        quick = self._shortest[0]
+        if quick is not None:
+            out = quick(*args, **kwargs) if kwargs else quick(*args)
+            if out is not None:
+                return out
+        return self._engine.careful(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
+
+    def hybridize(self, active: bool = True, **options: Any) -> None:
+        """Switch compilation on or off."""
+        check_options(options)
+        self._active, self._shortest = active, self._engine.shortest if active else NO_WAY
+
+    def report(self) -> Any:
+        """The compile report of the newest signature."""
+        return self._engine.report()
+
+    @property
+    def cache_misses(self) -> list[str]:
+        """Why calls had to be compiled."""
+        return self._engine.cache_misses
+
+    def __get__(self, owner: Any, cls: type | None = None) -> Any:
+        if owner is None:
+            return self
+        key = f"_hybrid_{self.__name__}"                          # type: ignore[attr-defined]
+        bound = owner.__dict__.get(key)
+        if bound is None:
+            bound = ObjectCall(owner, functools.partial(self._fn, owner), self.__qualname__, self._options)    # type: ignore[attr-defined]
+            owner.__dict__[key] = bound
+        return bound
+
+
+class ObjectCall:
+    """A hybridized method: the arrays in its object's attributes are inputs of the program."""
+
+    def __init__(self, owner: Any, fn: Callable[..., Any], name: str, options: dict[str, Any]):
+        self.owner = owner
+        self.engine = Hybridized(fn, name, state=lambda: collect(owner), options=options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.engine(*args, **kwargs)
+
+    def report(self) -> Any:
+        """The compile report of the newest signature."""
+        return self.engine.report()
+
+
+def collect(owner: Any) -> tuple[list[NDArray], Any]:
+    """Arrays in an object's attributes (nested in lists, dicts and objects), and the rest as a hashable signature."""
+    arrays: list[NDArray] = []
+    seen: set[int] = set()
+
+    def walk(value: Any) -> Any:
+        if isinstance(value, NDArray):
+            if id(value) not in seen:
+                seen.add(id(value))
+                arrays.append(value)
+            return ("array", [i for i, a in enumerate(arrays) if a is value][0])
+        if isinstance(value, (ObjectCall, HybridFunction, Hybridized)):
+            return None
+        if hasattr(value, "_signature_version"):                  # Blocks and Parameters: captured while tracing
+            return ("block", id(value), value._signature_version())
+        if isinstance(value, dict):
+            return ("dict", tuple((str(k), walk(v)) for k, v in value.items() if not str(k).startswith("_hybrid_")))
+        if isinstance(value, (list, tuple)):
+            return (type(value).__name__, tuple(walk(v) for v in value))
+        if isinstance(value, (int, float, str, bool, bytes, type(None), np.dtype, type, np.generic)) or callable(value):
+            return ("value", type(value).__name__, value if isinstance(value, (int, float, str, bool, bytes, type(None))) else id(value))
+        if isinstance(value, np.ndarray):
+            raise TraceError("an attribute is a NumPy array, which a compiled program cannot follow; make it an array of this library (nd.array)")
+        if id(value) in seen:
+            return ("again", id(value))
+        seen.add(id(value))
+        return ("object", id(value), walk(vars(value)) if hasattr(value, "__dict__") else None)
+    return arrays, walk(vars(owner))
+
+
+def _plain_class(cls: type, options: dict[str, Any]) -> type:
+    name = "forward" if "forward" in vars(cls) or not callable(vars(cls).get("__call__")) else "__call__"
+    fn = getattr(cls, name, None)
+    if fn is None:
+        raise TypeError(f"@hybridize on class {cls.__name__}: it has neither forward nor __call__")
+    method = HybridFunction(fn, options)
+    if name == "forward":
+        setattr(cls, "forward", method)
+        if "__call__" not in vars(cls) and not any("__call__" in vars(b) for b in cls.__mro__[1:-1]):
+            setattr(cls, "__call__", lambda self, *args, **kwargs: self.forward(*args, **kwargs))
+        return cls
+    key = "_hybrid___call__"
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        bound = self.__dict__.get(key)
+        if bound is None:
+            bound = self.__dict__[key] = ObjectCall(self, functools.partial(fn, self), cls.__qualname__, options)
+        return bound(*args, **kwargs)
+    functools.update_wrapper(call, fn)
+    setattr(cls, "__call__", call)
+    return cls

@@ -1,0 +1,269 @@
+"""A compiled signature: what its inputs are, how it is called, how its results are put together."""
+from __future__ import annotations
+
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from ..base import forking, rng
+from .. import runtime
+from ..buffers.array import REBINDS, NDArray, array, wrap
+from ..base.device import Context
+from ..autograd.dispatch import apply_program, common_context
+from ..buffers.extents import Extents, extent
+from ..ir import Program
+from .fast_path import KINDS
+from ..base.scope import SCOPE
+from ..buffers.evict import LOCK, MOVES
+from ..base.pytree import LEAF, unflatten
+from ..buffers.derived import WATCHED, written_among
+from ..buffers.writes import Group
+
+CHANGES, SELDOM = 3, 32                                  # so often packed parameters change before so many calls, until matrices are read as they are
+
+
+class Entry:
+    """A compiled signature: the program, what its inputs are, how its results are put together."""
+
+    def __init__(self, program: Program, draws: int, trace: Any, structure: Any, picks: Sequence[Any], cls: Any, written: Sequence[int] = ()):
+        self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
+        self.written = tuple(written)                   # inputs that the traced code changed in place
+        self._recorded: Program | None = None
+        self.arguments = len(trace.given)
+        self.captured = list(trace.holders[self.arguments:])
+        self.structure, self.picks = structure, picks
+        self.before, self.after = list(trace.before), list(trace.after)
+        # (what stands for an array that collects a gradient, whether it is used up)
+        self.gradients = [(trace.holders[trace.gradients[i]], i in trace.used_up) for i in trace.fresh]
+        self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
+        self.recorded = trace.recording
+        self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
+        if not self.recorded:                            # else it is compiled in two parts when it is run
+            if self.lasting:
+                program.memo["lasting"] = frozenset(range(self.arguments, self.arguments + len(self.captured)))
+            runtime.compile(program, self.ctx)
+        self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
+        # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are drawn nor anything done afterwards;
+        own = (bool(picks) and picks == [("output", k) for k in range(len(picks))] and set(program.outputs).isdisjoint(program.inputs)
+               and not draws and not self.after)
+        self.whole = own and not program.updates and not self.before          # that is all;
+        # or a launcher may do all of a training step, whose updates are of captured arrays
+        self.is_step = own and bool(program.updates) and not self.changes_arguments and not self.recorded and self.lasting
+        self.single = self.whole and structure == LEAF
+        self.prepared = False                           # whether ``before`` was done for the next call already
+        self.missed = 0                                 # calls that no shortest way took
+        self.bound: Any = None
+        self.changes = 0
+        self.seen = self.checked = self.collected = self.marked = -1
+        self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
+
+    @property
+    def exe(self) -> Any:
+        """The compiled program."""
+        return runtime.compile(self.program, self.ctx)
+
+    def report(self) -> Any:
+        """The compile report; for a recorded call that of both parts."""
+        parts = next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"), None) if self.recorded else None
+        if parts is None:
+            report = self.exe.report
+            report.given_up_bytes = self.bound.given_up() if self.bound is not None and hasattr(self.bound, "given_up") else 0
+            return report
+        report = runtime.compile(parts.forward, self.ctx).report            # type: ignore[attr-defined]
+        report.kept_bytes, report.backward = parts.kept_bytes, runtime.compile(parts.backward, self.ctx).report     # type: ignore[attr-defined]
+        return report
+
+    def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:
+        """Arrays of the captured inputs, now."""
+        if self.collected != REBINDS[0]:
+            now = REBINDS[0]
+            arrays = [h if isinstance(h, NDArray) else h.of_call(arguments, self.ctx) if hasattr(h, "of_call") else h.data(self.ctx) for h in self.captured]
+            if not self.lasting:
+                return arrays
+            if arrays:
+                common_context("hybridized call", [*arguments, *arrays])
+            self.slots = [(owner.slot(arguments, self.ctx), used_up) for owner, used_up in self.gradients]
+            self.arrays, self.collected = arrays, now
+        return self.arrays
+
+    def takes(self, arguments: Sequence[Any]) -> bool:
+        """Whether this is the entry for some arguments that are all there is: plain arrays, none of them twice."""
+        if len(arguments) != self.arguments:
+            return False
+        for a, leaf in zip(arguments, self.program.inputs):
+            if type(a) is not self.cls or a._ctx != self.ctx or a._data.shape != leaf.shape or a._data.dtype != leaf.dtype:
+                return False
+        return len(arguments) < 2 or len(set(map(id, arguments))) == len(arguments)
+
+    def run(self, arguments: Sequence[NDArray], otherwise: Callable[[], Any]) -> Any:
+        """Call the program and put the results together. ``otherwise`` is called instead where the program may not be."""
+        if self.written and self.overlaps(arguments):
+            return otherwise()                          # eagerly: which values change together differs from call to call
+        if self.prepared:
+            self.prepared = False
+        else:
+            for prepare in self.before:
+                prepare()
+        inputs = [*arguments, *self.fixed(arguments)]
+        if self.draws:
+            inputs.append(wrap(_keys(self.ctx, self.draws), self.ctx))
+        outputs = self._run_written(inputs) if self.written and SCOPE.recording else self._run_bound(inputs)
+        if outputs is None:
+            outputs = self._run(inputs)
+        if self.gradients:
+            self._note_gradients(inputs)
+        for finish in self.after:
+            finish()
+        if self.structure == LEAF and self.picks == [("output", 0)]:
+            return outputs[0]
+        return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]))
+
+    def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
+        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), used_up) for owner, used_up in self.gradients]
+        for slot, used_up in slots:
+            slot.fresh, slot.lost = not used_up, used_up
+
+    def _run_bound(self, inputs: list[NDArray]) -> list[NDArray] | None:
+        """Results by way of kept addresses, where that is possible and nothing is recorded."""
+        if SCOPE.recording or self.recorded or not self.lasting:
+            return None
+        if self.seen != REBINDS[0] and self.bind() is None:
+            return None
+        given = inputs[:self.arguments]
+        outputs = self.bound.launched(self.cls, self.ctx, SCOPE, KINDS["list"], given) if given and not self.draws and not self.whole else None
+        if outputs is None:
+            raw = self.bound(*(x._data for x in (given + inputs[-1:] if self.draws else given)))
+            if raw is None:
+                return None
+            outputs = [wrap(r, self.ctx, self.cls) for r in raw]
+        if self.program.updates:
+            self._note_updates(inputs)
+        return outputs
+
+    def _note_updates(self, inputs: list[NDArray]) -> None:
+        """The inputs that the program updates were written."""
+        self.mark(inputs)
+        for slot in self.updated:
+            inputs[slot]._version += 1
+        self.group.note()
+        self.were_written()
+        if self.changes_arguments:
+            for slot, _ in self.program.updates:
+                if slot < self.arguments:
+                    inputs[slot]._bump()
+
+    def mark(self, inputs: Sequence[NDArray]) -> None:
+        """Find out which captured inputs the program updates, and where they lie."""
+        if self.marked != REBINDS[0]:
+            now = REBINDS[0]
+            self.updated = [slot for slot, _ in self.program.updates if slot >= self.arguments]
+            self.group = Group([inputs[slot]._data for slot in self.updated])
+            self.marked = now                            # last: another thread may look
+
+    def were_written(self) -> None:
+        """What was prepared from the updated inputs is so no more."""
+        watched = WATCHED[0]
+        if self.group.state[2] != watched:
+            if written_among(self.group):
+                REBINDS[0] += 1
+            else:
+                self.group.state[2] = watched
+
+    def _run(self, inputs: list[NDArray]) -> list[NDArray]:
+        return apply_program(self.program, inputs, self._runner, self.cls, self.graph)
+
+    def _run_written(self, inputs: list[NDArray]) -> list[NDArray]:
+        """A recorded call that changes inputs: the tape keeps what they were, and the new values are results on it."""
+        if self._recorded is None:
+            new = {slot: node for slot, node in self.program.updates}
+            rest = tuple((slot, node) for slot, node in self.program.updates if slot not in self.written)
+            self._recorded = Program(self.program.inputs, (*self.program.outputs, *(new[i] for i in self.written)), rest)
+        outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x for i, x in enumerate(inputs)],
+                                self._runner, self.cls)
+        n = len(self.program.outputs)
+        for i, value in zip(self.written, outputs[n:]):
+            inputs[i]._write(value._data)
+            if inputs[i]._ag is None or inputs[i]._ag.entry is not None:         # type: ignore[union-attr]
+                inputs[i]._ag = value._ag
+        return outputs[:n]
+
+    def overlaps(self, arguments: Sequence[NDArray]) -> bool:
+        """Whether an input that is changed in place shares memory with another one, which the program cannot know."""
+        if self.checked != REBINDS[0] or self.changes_arguments:
+            now, inputs = REBINDS[0], [*arguments, *self.fixed(arguments)]
+            if self._shared(inputs):
+                return True
+            self.places = Extents(inputs[i]._data for i in self.written)
+            self.checked = now
+        if self.changes_arguments:
+            return False
+        for a in arguments:
+            if self.places.meets(*extent(a._data)):
+                return True
+        return False
+
+    def _shared(self, inputs: Sequence[NDArray]) -> bool:
+        """One pass over all inputs in the order of their addresses."""
+        written, end, last = set(self.written), -1, -1
+        reach: list[tuple[int, int, int]] = sorted((*extent(x._data), i) for i, x in enumerate(inputs))
+        for start, stop, i in reach:
+            same = last >= 0 and inputs[i] is inputs[last] and max(i, last) < self.arguments
+            if start < end and start < stop and not same and (i in written or last in written):
+                return True
+            if stop > end:
+                end, last = stop, i
+        return False
+
+    def _runner(self, program: Program, raw: list[Any]) -> list[Any]:
+        return runtime.compile(program, self.ctx)(raw)
+
+    def bind(self) -> Any:
+        """The program with the addresses of the captured arrays as they are now, not called; None where it cannot keep them."""
+        if self.seen != REBINDS[0]:
+            if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
+                return None
+            with LOCK:                                     # one thread prepares, the others wait for what it made
+                return self.bound if self.seen == REBINDS[0] else self._bind()
+        return self.bound
+
+    def _bind(self) -> Any:
+        now, moves = REBINDS[0], MOVES[0]
+        old = self.bound
+        changed = old is not None and old.changed()
+        if changed:
+            self.changes = self.changes + 1 if old.uses() < SELDOM else 0
+            if self.changes == CHANGES and self._plain_matrices():
+                old = None
+        fixed = range(self.arguments, self.arguments + len(self.captured))
+        bound = self.exe.bind(fixed, self.fixed(), old)
+        if bound is None:
+            return None
+        if old is not None and not changed:
+            bound.calls = old.uses()
+        self.bound, self.seen = bound, now + MOVES[0] - moves       # in this order: another thread may look between
+        return bound
+
+    def _plain_matrices(self) -> bool:
+        """Parameters change again and again after a few calls (an agent that acts and learns by turns): packing the matrices of dense layers costs more than it
+        saves, and they are not packed any more. Whether there was such a matrix.
+        """
+        with forking.IMPORTS:
+            from ..passes.layout import of_products    # noqa: PLC0415
+        lasting = self.program.memo["lasting"]
+        fewer = lasting - of_products(self.program)
+        if fewer != lasting:
+            program = Program(self.program.inputs, self.program.outputs, self.program.updates)
+            program.memo["lasting"] = fewer
+            self.program = program                       # another thread may look
+        return fewer != lasting
+
+    def fast(self, raw: Sequence[Any]) -> Any:
+        """Raw outputs the quick way, or None."""
+        if self.seen != REBINDS[0] and self.bind() is None:
+            return None
+        return self.bound(*raw)
+
+
+def _keys(ctx: Context, n: int) -> Any:
+    from_numpy = array(rng.next_key(n), ctx, np.uint32)
+    return from_numpy._data

@@ -1,0 +1,131 @@
+"""The shortest way into a compiled CPU program of array arguments and results: the C launcher, or without Python's
+headers, for one result, a closure over all it needs.
+
+It answers None whenever anything is not as it was (then the careful way is taken): versions, buffers, scopes, the
+arguments' class, device, shape, dtype or layout.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable
+
+from ..buffers.array import REBINDS
+from ..base.scope import SCOPE
+from ..base.pytree import LEAF, unflatten
+
+if TYPE_CHECKING:
+    from ..runtime.cpu import Bound
+    from .free_variables import Surroundings
+
+KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
+NO_WAY: list[Any] = [None]             # of what cannot be called the shortest way
+
+
+def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any, around: Surroundings,
+               form: Any = None, step: Any = None) -> Callable[..., Any] | None:
+    """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one. structure: of its results (pytree.py).
+    around: variables that must be what they are. form: of the arguments, as ``form_of`` gives it, None for arrays by position.
+    step: what else a call of a training step does (fast_step.py).
+    """
+    flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF}
+    kind = 0 if structure == LEAF else KINDS[structure[0] if flat else "tuple"]
+    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters), kind, around.pinned(), form, step)
+    if launched is not None and structure != LEAF and not flat:
+        return _nested(launched, structure)
+    if launched is not None or step is not None or form is not None or structure != LEAF or len(bound._checks) != 1 or not bound.program._simple:
+        return launched
+    quick = _closure(bound, ctx, cls, train, counters)
+    return (lambda *args, **named: quick(*args, **named) if around.same() else None) if around.places else quick
+
+
+def form_of(structure: Any) -> Any:
+    """The form of arguments for the launcher, of their structure (pytree.py): (of positional ones, names and forms of others), None where all are arrays by position,
+    False where the launcher does not know it.
+    """
+    (_, by_position), (_, by_name) = structure[1]
+    if not by_name and all(f == LEAF for f in by_position):
+        return None
+    return (by_position, by_name) if _known(("tuple", by_position)) and _known(("dict", by_name)) else False
+
+
+def _known(form: Any) -> bool:
+    if form == LEAF or form[0] == "value":
+        return True
+    if form[0] == "dict":
+        return all(_known(f) for _, f in form[1])
+    return form[0] in ("list", "tuple") and all(map(_known, form[1]))
+
+
+class Ways:
+    """The shortest ways into some compiled signatures of one function: the one that was made last comes first."""
+    MOST = 4
+
+    def __init__(self) -> None:
+        self.of: dict[Any, Callable[..., Any]] = {}      # by what they lead to
+        self.call: list[Callable[..., Any] | None] = [None]      # all of them as one; a list, so that others keep hold of it
+
+    def add(self, end: Any, way: Callable[..., Any] | None) -> None:
+        """A way that leads to an end, or that there is none."""
+        ways = {e: w for e, w in self.of.items() if e is not end}
+        self.of = {end: way, **dict(list(ways.items())[:self.MOST - 1])} if way is not None else ways
+        self.call[0] = _either(tuple(self.of.values()))
+
+    def clear(self) -> None:
+        """There are none."""
+        self.of, self.call[0] = {}, None
+
+
+def _either(ways: tuple[Callable[..., Any], ...]) -> Callable[..., Any] | None:
+    if len(ways) < 2:
+        return ways[0] if ways else None
+
+    def quick(*args: Any, **kwargs: Any) -> Any:
+        for way in ways:
+            out = way(*args, **kwargs)
+            if out is not None:
+                return out
+        return None
+    return quick
+
+
+def _nested(launched: Callable[..., Any], structure: Any) -> Callable[..., Any]:
+    def quick(*args: Any, **kwargs: Any) -> Any:
+        out = launched(*args, **kwargs)
+        return unflatten(structure, iter(out)) if out is not None else None
+    return quick
+
+
+def _closure(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...]) -> Callable[[Any], Any]:
+    program = bound.program
+    (slot, shape, dtype), = bound._checks
+    (out_shape, out_dtype), = program._new
+    at, net, tables, make_table = bound._first, program._net, bound._tables, bound._table
+    from_buffer, empty, new, scope = bound.from_buffer, bound.empty, object.__new__, SCOPE
+    counted = (REBINDS, *counters)
+    seen = [c[0] for c in counted]
+
+    def quick(a: Any, *more: Any, **named: Any) -> Any:
+        if (more or named or [c[0] for c in counted] != seen or type(a) is not cls or a._ctx != ctx
+                or scope.recording or scope.training != train or scope.traces):
+            return None
+        raw = a._data
+        if raw.shape != shape or raw.dtype != dtype:
+            return None
+        try:
+            entry = tables.pop()
+        except IndexError:
+            entry = make_table()
+        table = entry[0]
+        try:
+            table[slot] = from_buffer(raw)
+        except ValueError:                                   # not contiguous
+            return None
+        out = empty(out_shape, out_dtype)
+        table[at] = from_buffer(out)
+        net(table)
+        tables.append(entry)
+        result: Any = new(cls)
+        result._data, result._ctx, result._ag, result._version = out, ctx, None, 0
+        return result
+    return quick
+
+

@@ -1,0 +1,56 @@
+"""What belongs to a call of a training step beside its program: counting the update before it, noting what was written after it.
+
+The launcher (kernels/c/launcher.c) does it in C, from the tuple that ``step_call`` makes; ``Entry.run`` does the same the careful way.
+"""
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+from ..buffers.array import REBINDS, NDArray
+from ..buffers.derived import WATCHED
+from ..buffers.writes import CLOCK
+
+if TYPE_CHECKING:
+    from .compiled_call import Entry
+
+Holds = Callable[[], bool]               # whether something that the trace depends on, and that no counter tells of, is as it was
+
+
+def step_call(entry: Entry, arguments: Sequence[NDArray], holds: Sequence[Holds]) -> tuple[Any, ...] | None:
+    """(prepare, noted, watched, clock, group, starts, stops, updated, gradients), or None where the step must be called the careful way."""
+    now, fixed = REBINDS[0], entry.fixed(arguments)
+    inputs = [*arguments, *fixed]
+    if entry.written and entry.overlaps(arguments):
+        return None
+    entry.mark(inputs)
+    updated = tuple(inputs[slot] for slot in entry.updated)
+    if any(type(x) is not entry.cls for x in updated) or REBINDS[0] != now:
+        return None
+    starts, stops = entry.places.places if entry.written else ([], [])
+    gradients = tuple((slot, not used_up, used_up) for slot, used_up in entry.slots) if entry.gradients else ()
+    return _prepare(entry, holds, now), _noted(entry), WATCHED, CLOCK, entry.group.state, starts, stops, updated, gradients
+
+
+def _prepare(entry: Entry, holds: Sequence[Holds], seen: int) -> Callable[[], bool]:
+    before, rebinds = list(entry.before), REBINDS
+
+    def prepare() -> bool:
+        for hold in holds:
+            if not hold():
+                return False
+        for do in before:
+            do()
+        if rebinds[0] == seen:
+            return True
+        entry.prepared = True                            # arrays are elsewhere now: the careful way goes on from here
+        return False
+    return prepare
+
+
+def _noted(entry: Entry) -> Callable[[], None]:
+    group, were_written = entry.group, entry.were_written
+
+    def noted() -> None:
+        group.enlist()
+        were_written()
+    return noted

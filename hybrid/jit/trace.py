@@ -1,0 +1,406 @@
+"""Hybridized calls: a signature, a trace on Symbols, a compiled program, and a fast way to it the next time."""
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Sequence
+
+import numpy as np
+
+from ..base import collector, config, forking, names
+from . import debug, foreign_rng
+from ..buffers.array import NDArray, array, wrap
+from .fingerprint import seen_array
+from ..base.device import Context, current_context
+from ..autograd.dispatch import common_context
+from .compiled_call import Entry
+from ..base.errors import DeferredInitializationError, DeviceError, TraceError, user_location
+from .compile_policy import Sightings, eagerly
+from .fast_path import Ways, form_of, make_quick
+from ..ir import Program
+from ..ops.registry import find
+from ..base.scope import CASTS_VERSION, SCOPE
+from .fast_step import step_call
+from ..graph.lower import lower
+from ..graph.symbol import Symbol, create, cut
+from .free_variables import Surroundings
+from ..graph.symnode import CONCRETE, SymNode
+from ..base.pytree import flatten, unflatten
+
+FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state", "repeated arrays")
+RENEW = 32                      # calls after which a shortest way that ended is laid again
+
+
+class Trace:
+    """One trace: the variables that stand for arrays, and what they stand for."""
+
+    def __init__(self, ctx: Context, train: bool):
+        self.ctx, self.train, self.np_semantics = ctx, train, False           # np_semantics: whether traced values follow NumPy's rules
+        self.variables: list[SymNode] = []
+        self.holders: list[Any] = []                    # what gives the array of each variable at call time
+        self.handles: list[tuple[Symbol, SymNode]] = []
+        self.known: dict[int, Symbol] = {}
+        self.places: dict[int, Any] = {}                # variables outside of the code that hold arrays, by id of the array
+        self.made: dict[int, NDArray] = {}              # arrays that the traced code makes of constants: each call has its own
+        self.stateful: list[SymNode] = []               # operators that may change a state or draw: they do, whether their results are used or not
+        self.blocks: list[Any] = []                     # Blocks called meanwhile: what they do may depend on their attributes
+        self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
+        self.recording = SCOPE.recording                # whether the call as a whole is recorded
+        # gradients (traced_grad.py)
+        self.gradients: dict[int, int] = {}             # for an input, the number of the input that collects its gradient
+        self.fresh: set[int] = set()                    # inputs whose gradients backward computed
+        self.used_up: set[int] = set()                  # those of them that a Trainer used: they are not written to memory
+        self.leaves: list[Any] = []                     # traced values with attach_grad
+        self.before: list[Callable[[], None]] = []      # what happens before each call of the program
+        self.after: list[Callable[[], None]] = []       # and after it
+
+    def variable(self, name: str, holder: Any, shape: Any, dtype: Any) -> Symbol:
+        """A traced input."""
+        node = SymNode(None, name, None, ())
+        node.holder = CONCRETE
+        node.info = [(tuple(shape) if shape is not None else None, np.dtype(dtype))]
+        handle = Symbol([(node, 0)])
+        self.variables.append(node)
+        self.holders.append(holder)
+        self.handles.append((handle, node))
+        return handle
+
+    def capture(self, x: Any) -> Symbol:
+        """The traced input for an array (or NumPy array, or number) that was not an argument."""
+        if isinstance(x, (np.ndarray, np.generic, int, float, bool, list, tuple)):
+            with untraced():
+                x = array(x, self.ctx)
+        if not isinstance(x, NDArray):
+            raise TraceError(f"{user_location()}: hybridized code can use arrays, numbers and NumPy arrays, got {type(x).__name__}")
+        dense(x, "hybridized code")
+        if x._ctx != self.ctx:
+            raise DeviceError(f"{user_location()}: an array is on {x._ctx}, the inputs are on {self.ctx}; move it with as_in_context")
+        if id(x) not in self.known:
+            handle = self.variable(f"captured{len(self.known)}", self.places.get(id(x), x), x.shape, x._data.dtype)
+            # a change in place of what the code made itself must not reach the next call: it changes a copy
+            self.known[id(x)] = create(find("_copy"), [handle], {}, f"made{len(self.known)}") if id(x) in self.made else handle
+        return self.known[id(x)]
+
+    def read(self, x: NDArray) -> None:
+        """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced again."""
+        self.blocks += [] if id(x) in self.made else [seen_array(x)]
+
+    def parameter(self, p: Any) -> Symbol:
+        """The traced input for a gluon Parameter (looked up at each call)."""
+        if id(p) not in self.known:
+            handle = p.traced_variable()
+            node = handle._one()[0]
+            self.variables.append(node)
+            self.holders.append(p)
+            self.handles.append((handle, node))
+            self.known[id(p)] = handle
+        return self.known[id(p)]
+
+    def owner(self, number: int) -> Any:
+        """What the input of a number stands for: an array, a Parameter or another holder."""
+        return self.given[number] if number < len(self.given) else self.holders[number]
+
+    def finish(self) -> None:
+        """Forget gradients that were used up within the program."""
+        for i in self.used_up:
+            handle, node = self.handles[self.gradients[i]]
+            handle.entries = [(node, 0)]
+
+    def changed(self) -> list[tuple[int, Symbol]]:
+        """Inputs that were changed in place: (number, new value)."""
+        return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
+
+
+def dense(x: NDArray, what: str) -> NDArray:
+    """The array itself; TraceError where its storage is sparse."""
+    if x.stype != "default":
+        raise TraceError(f"{user_location()}: {what} was given a {x.stype} array, and compiled programs compute with dense ones: pass x.tostype('default'), "
+                         "or call this block or function without hybridize")
+    return x
+
+
+def separate(value: Any) -> Any:
+    """Results with Symbols of several outputs as lists, as eager calls give them."""
+    if isinstance(value, Symbol) and len(value.entries) > 1:
+        return [Symbol([e]) for e in value.entries]
+    if isinstance(value, dict):
+        return {k: separate(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(separate(v) for v in value)
+    return value
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Scope in which operators are eager although a trace is active."""
+    old, SCOPE.traces = SCOPE.traces, []
+    try:
+        yield
+    finally:
+        SCOPE.traces = old
+
+
+@contextmanager
+def _active(trace: Trace) -> Iterator[None]:
+    SCOPE.traces.append(trace)
+    try:
+        yield
+    finally:
+        SCOPE.traces.pop()
+
+
+def _repeats(arrays: Sequence[NDArray]) -> Any:
+    """Where one array object is given more than once (a change through one is seen through the other), else None."""
+    ids = [id(a) for a in arrays]
+    return tuple(map(ids.index, ids)) if len(set(ids)) < len(ids) else None
+
+
+def _finish(holders: Sequence[Any]) -> bool:
+    """Initialize deferred parameters by the shapes that a trace found out; whether there were any."""
+    deferred = [h for h in holders if hasattr(h, "finish_from_trace")]
+    some = any(h.is_deferred for h in deferred)
+    for h in deferred:
+        h.finish_from_trace()
+    return some
+
+
+class Hybridized:
+    """A callable that compiles what another one does.
+
+    fn: called with traced arguments. version: a function that gives a number which grows whenever something that the
+    trace depends on changes. state: a function that gives (arrays, static part) of the owner's attributes, or None.
+    """
+
+    def __init__(self, fn: Callable[..., Any], name: str, version: Callable[[], Any] | None = None, state: Callable[[], Any] | None = None,
+                 options: dict[str, Any] | None = None, owner: Any = None):
+        self.owner = owner
+        self.fn, self.name, self.state, self.options = fn, name, state, options or {}
+        self._own_version = version or (lambda: 0)
+        self.around = Surroundings(fn if version is None else None)      # a Block watches its classes itself
+        self._used: list[Any] = []                       # Blocks that the traced code called and that the owner's version does not cover
+        self._seen: Any = None                           # the counters of those Blocks when _steady, their versions, was made
+        self._lists: list[list[int]] = []
+        self._steady: list[Any] = []
+        self.entries: dict[Any, Entry] = {}
+        self.cache_misses: list[str] = []
+        self._sightings = Sightings()
+        self._lock = forking.LongLock()
+        self._last: tuple[Entry, Any, bool, bool] | None = None
+        self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
+        self._ways = Ways()
+        self.shortest = self._ways.call                  # a call that sees by itself whether anything has changed
+
+    def version(self) -> Any:
+        """A value that differs when something that the traces depend on has changed."""
+        own = self._own_version(), CASTS_VERSION[0], self.around.stamp() if self.around.places else ()
+        if not self._used:
+            return own
+        if self._seen is None or not self._lists or [n[0] for n in self._lists] != self._seen:
+            counters = [b._counters() for b in self._used]
+            self._lists = [n for c in counters if c for n in c]
+            self._seen = [n[0] for n in self._lists]
+            self._steady = [b._trace_version() if c is not None else None for b, c in zip(self._used, counters)]
+        return own, *(v if v is not None else b._trace_version() for v, b in zip(self._steady, self._used))
+
+    def _note_blocks(self, blocks: Sequence[Any]) -> None:
+        covered: set[int] = set()
+        for b in self._used:
+            b._tree_ids(covered)
+        if self.owner is not None:
+            self.owner._tree_ids(covered)
+        for b in blocks:                                 # a parent comes before its children
+            if id(b) not in covered:
+                b._tree_ids(covered)
+                self._used.append(b)
+                self._seen = None
+
+    def _counters(self) -> tuple[list[int], ...] | None:
+        """Numbers that grow whenever ``version`` may differ, or None when there are no such numbers."""
+        every = [self.counters if self.around.watch() else None, *(b.counted if hasattr(b, "holds") else b._counters() for b in self._used)]
+        return None if any(c is None for c in every) else tuple({id(n): n for c in every for n in c or ()}.values())
+
+    # ---- calls
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        quick = self.shortest[0]
+        if quick is not None:
+            out = quick(*args, **kwargs)
+            if out is not None:
+                return out
+        return self.careful(*args, **kwargs)
+
+    def careful(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that the shortest way did not take."""
+        last = self._last
+        if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
+            entry, version, train, np_array = last
+            if entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array and self.version() == version:
+                self._lay_way(entry, args, None)
+                out = entry.fast([a._data for a in args]) if entry.single else None
+                return wrap(out[0], entry.ctx, entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
+        return self._slow(args, kwargs)
+
+    def _slow(self, args: Any, kwargs: Any) -> Any:
+        if SCOPE.traces or SCOPE.plain:
+            return self.fn(*args, **kwargs)                  # inside another trace: inlined
+        leaves: list[Any] = []
+        structure = self._structure((args, kwargs), leaves)
+        held, static = self.state() if self.state else ([], None)
+        arrays = [self._array(x, leaves) for x in leaves]
+        every = [*arrays, *held]
+        ctx = common_context(self.name, every) if every else current_context()
+        cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
+        repeats = _repeats(every)
+        signature = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training, SCOPE.recording, SCOPE.np_array,
+                     self.version(), static, repeats)
+        entry = self.entries.get(signature)
+        new = entry is None
+        if entry is None:
+            if not self._sightings.compiles(signature):
+                return self._once(signature, structure, arrays)
+            entry = self._compile(signature, structure, arrays, held, ctx, cls)
+        else:
+            self._sightings.again(signature)
+        form = form_of(structure) if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves) else False
+        if not SCOPE.recording and repeats is None and form is not False:
+            if form is None:
+                self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
+            self._lay_way(entry, arrays, form)
+        out = entry.run(every, lambda: self.fn(*args, **kwargs))
+        if new and entry.recorded and config.debug_level():
+            debug.compiled(self.name, entry.report())
+        return out
+
+    def _once(self, signature: Any, structure: Any, arrays: list[NDArray]) -> Any:
+        """A call as plain Python."""
+        self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
+        with eagerly():
+            args, kwargs = unflatten(structure, iter(arrays))
+            return self.fn(*args, **kwargs)
+
+    def _lay_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> None:
+        """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was made, a parameter replaced) though the program
+        is still right, if it is asked for often.
+        """
+        if entry.whole or entry.is_step:
+            if entry.missed % RENEW == 0:
+                self._ways.add(entry, None)
+                self._ways.add(entry, self._new_way(entry, arguments, form))
+            entry.missed += 1
+
+    def _new_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> Callable[..., Any] | None:
+        """Such a way, if the owner has counters that say when it ends."""
+        counters = self._counters()
+        if counters is None or not arguments or entry.bind() is None:
+            return None
+        holds = [b.holds() for b in self._used if hasattr(b, "holds")]
+        step = step_call(entry, arguments, holds) if entry.is_step else None
+        if step is None and (entry.is_step or holds):
+            return None
+        return make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, self.around, form, step)
+
+    def _structure(self, value: Any, leaves: list[Any]) -> Any:
+        try:
+            return flatten(value, lambda v: isinstance(v, (NDArray, np.ndarray)), leaves)
+        except TypeError as err:
+            raise TraceError(f"{user_location()}: an argument of {self.name} is neither an array nor hashable ({err}); pass arrays, numbers, text, "
+                             "or lists, tuples and dicts of them") from None
+
+    def _array(self, x: Any, others: Sequence[Any]) -> NDArray:
+        if isinstance(x, NDArray):
+            return dense(x, self.name)
+        ctx = next((o._ctx for o in others if isinstance(o, NDArray)), current_context())
+        return array(x, ctx)
+
+    # ---- compiling
+    def _compile(self, signature: Any, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:
+        with self._lock:
+            entry = self.entries.get(signature)
+            if entry is None:
+                self._note_miss(signature)
+                entry = self._trace(structure, arrays, held, ctx, cls)
+                final = (*signature[:6], self.version(), *signature[7:])       # tracing may have finished deferred parameters
+                self.entries[signature] = self.entries[final] = entry
+                if not entry.recorded and config.debug_level():
+                    debug.compiled(self.name, entry.report())
+        return entry
+
+    def _note_miss(self, signature: Any) -> None:
+        self.cache_misses.append(debug.difference(FIELDS, self.entries, signature))
+        debug.missed(self.name, self.cache_misses[-1])
+
+    def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:
+        self.around.refresh()
+        trace = self._new_trace(arrays, held, ctx)
+        try:
+            leaves, out_structure = self._run_traced(trace, structure, arrays, held)
+        except DeferredInitializationError:              # a step that asks for values of parameters whose shapes this trace has found out
+            if not _finish(trace.holders):
+                raise
+            trace = self._new_trace(arrays, held, ctx)
+            leaves, out_structure = self._run_traced(trace, structure, arrays, held)
+        self._note_blocks(trace.blocks)
+        _finish(trace.holders)
+        return self._entry(trace, leaves, out_structure, cls)
+
+    def _new_trace(self, arrays: list[NDArray], held: list[NDArray], ctx: Context) -> Trace:
+        trace = Trace(ctx, SCOPE.training)
+        trace.places = self.around.arrays()
+        trace.given = [*arrays, *held]
+        trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
+        return trace
+
+    @collector.waits
+    def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray], held: list[NDArray]) -> tuple[list[Symbol], Any]:
+        """The results of the traced code and how they were put together."""
+        with _active(trace):
+            titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
+            symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(titles, arrays)]
+            first = {id(a): s for a, s in zip(reversed(arrays), reversed(symbols))}
+            symbols = [first[id(a)] for a in arrays]             # one array given twice is one value
+            for i, h in enumerate(held):
+                own = trace.variable(f"state{i}", None, h.shape, h._data.dtype)
+                trace.known[id(h)] = first.get(id(h), own)
+            args, kwargs = unflatten(structure, iter(symbols))
+            drawn = foreign_rng.states()
+            with names.kept():
+                result = separate(self.fn(*args, **kwargs))
+            foreign_rng.warn_if_moved(drawn, self.name)
+            leaves: list[Any] = []
+            try:
+                out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
+            except TypeError as err:
+                raise TraceError(f"{self.name} returns something that is neither an array of hybrid nor hashable ({err}). Return arrays made by hybrid's functions "
+                                 "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None
+            return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure
+
+    def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any) -> Entry:
+        trace.finish()
+        changed = trace.changed()
+        originals = {id(h): i for i, (h, _) in enumerate(trace.handles)}
+        picks: list[tuple[str, int]] = []
+        outputs: list[Symbol] = []
+        for s in leaves:
+            if id(s) in originals:                           # an input handed through: the caller's own array
+                picks.append(("input", originals[id(s)]))
+                continue
+            picks.append(("output", len(outputs)))
+            outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
+        group = Symbol([e for s in [*outputs, *(h for _, h in changed)] for e in s.entries])
+        program, draws = lower(group, trace.variables, trace.train, trace.stateful)
+        n = len(outputs)
+        updates = {slot: node for slot, node in program.updates}
+        updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
+        program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
+        entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed])
+        if trace.recording:
+            entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)
+        return entry
+
+    def clear(self) -> None:
+        """Forget every compiled program."""
+        self.entries.clear()
+        self._ways.clear()
+        self._last = None
+
+    def report(self) -> Any:
+        """The compile report of the newest entry, or None."""
+        return list(self.entries.values())[-1].report() if self.entries else None

@@ -1,0 +1,1 @@
+"""MXNet's small modules: kvstore, monitor, profiler, executor, initializer, data iterators and others."""

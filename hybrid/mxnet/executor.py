@@ -1,0 +1,269 @@
+"""Running a Symbol on arrays: ``Symbol.eval``, ``bind`` and ``simple_bind`` with MXNet's ``Executor``."""
+from __future__ import annotations
+
+from typing import Any, Mapping, Sequence
+
+from .. import autograd, runtime
+from ..buffers import tape
+from ..buffers.array import NDArray, array, full_like, wrap
+from ..base.device import Context, array_module, current_context
+from ..autograd.dispatch import apply_program
+from ..base.errors import AttributeValueError, HybridError, ShapeError
+from ..graph.lower import lower
+from ..base.rng import next_key
+from ..graph.symbol import Symbol
+from ..graph.symnode import CONCRETE, SymNode
+
+import numpy as np
+
+
+class Executor:
+    """A Symbol bound to arrays: ``forward`` and ``backward``, compiled once for prediction and once for training.
+
+    ``arg_dict``, ``grad_dict``, ``aux_dict``, ``outputs`` (also as lists: ``arg_arrays``, ``grad_arrays``, ``aux_arrays``).
+
+    >>> y = sym.var('x') * 2
+    >>> y.bind(cpu(), {'x': nd.ones((2,))}).forward()[0].asnumpy().tolist()
+    [2.0, 2.0]
+    """
+
+    def __init__(self, symbol: Symbol, ctx: Context, args: Mapping[str, NDArray], grads: Mapping[str, NDArray], reqs: Mapping[str, str], aux: Mapping[str, NDArray]):
+        self._symbol, self._ctx = symbol, ctx
+        self.arg_dict, self.aux_dict = dict(args), dict(aux)
+        self.grad_dict: dict[str, Any] = {n: grads.get(n) for n in args}
+        self._reqs = dict(reqs)
+        self._results: list[NDArray] | None = None
+        self._monitor: tuple[Any, bool] | None = None
+        self._programs: dict[Any, Any] = {}
+        wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
+        if wrong is not None:
+            raise AttributeValueError(f"grad_req must be write, add or null, got {wrong!r}")
+        self._slots = {n: tape.Slot(grad=g, req=self._reqs[n]) for n, g in self.grad_dict.items() if g is not None and self._reqs.get(n, "null") != "null"}
+        self._recorded = False
+
+    @property
+    def arg_arrays(self) -> list[NDArray]:
+        """Arguments in the Symbol's order."""
+        return list(self.arg_dict.values())
+
+    @property
+    def grad_arrays(self) -> list[Any]:
+        """Gradients in the order of the arguments, None where there is none."""
+        return [self.grad_dict.get(n) for n in self.arg_dict]
+
+    @property
+    def aux_arrays(self) -> list[NDArray]:
+        """Auxiliary states in the Symbol's order."""
+        return list(self.aux_dict.values())
+
+    @property
+    def outputs(self) -> list[NDArray]:
+        """The results of the last ``forward``; zeros before the first."""
+        if self._results is None:
+            shapes = self._symbol.infer_shape(**{n: a.shape for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
+            types = self._symbol._types(**{n: a.dtype for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
+            if shapes is None or types is None:
+                return []
+            self._results = [wrap(array_module(self._ctx).zeros(s, t), self._ctx) for s, t in zip(shapes, types)]
+        return self._results
+
+    def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
+        """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for arguments and states too.
+
+        A compiled program keeps no values inside: it is run again with all of them as results.
+        """
+        self._monitor = (callback, monitor_all)
+
+    def get_optimized_symbol(self) -> Symbol:
+        """The Symbol: what is compiled of it is in ``net.report()`` of a SymbolBlock."""
+        return self._symbol
+
+    def debug_str(self) -> str:
+        """The graph as text."""
+        return self._symbol.debug_str()
+
+    def _report(self) -> None:
+        """Values inside of the graph, to the monitor."""
+        assert self._monitor is not None
+        callback, everything = self._monitor
+        inside = self._symbol.get_internals()
+        aux = {n: x.copy() for n, x in self.aux_dict.items()}
+        with tape.flags(False, False):
+            values = Executor(inside, self._ctx, self.arg_dict, {}, {}, aux).forward(False)
+        for name, x in zip(inside.list_outputs(), values):
+            if everything or name not in self.arg_dict and name not in self.aux_dict:
+                callback(name, x)
+
+    @property
+    def output_dict(self) -> dict[str, NDArray]:
+        """The last results by output name."""
+        return dict(zip(self._symbol.list_outputs(), self.outputs))
+
+    def forward(self, is_train: bool = False, **kwargs: Any) -> list[NDArray]:
+        """Run; ``kwargs``: new contents of arguments. With ``is_train`` it can be followed by ``backward``."""
+        for name, value in kwargs.items():
+            if name not in self.arg_dict:
+                raise AttributeValueError(f"forward: the graph has no argument {name!r}; it has {', '.join(self.arg_dict)}")
+            if not hasattr(value, "shape"):
+                raise AttributeValueError(f"forward: argument {name!r} must be an array, got {type(value).__name__}")
+            if tuple(value.shape) != self.arg_dict[name].shape:
+                raise ShapeError(f"forward: argument {name!r} was bound with shape {self.arg_dict[name].shape}, got {tuple(value.shape)}: bind again, or use reshape()")
+            self.arg_dict[name][:] = value
+        self._run(bool(is_train), bool(is_train))
+        assert self._results is not None
+        if self._monitor is not None:
+            self._report()
+        return self._results
+
+    def _run(self, train: bool, record: bool) -> None:
+        arrays = [*(self._handle(n, x) for n, x in self.arg_dict.items()), *self.aux_dict.values()]
+        program, draws = self._program(arrays, train)
+        if draws:
+            arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
+        with tape.flags(record, train):
+            self._results = apply_program(program, arrays, lambda p, raw: runtime.compile(p, self._ctx)(raw))
+        self._recorded = record
+
+    def _handle(self, name: str, x: NDArray) -> NDArray:
+        """The argument with the gradient that this executor collects; other executors, or ``attach_grad``, may have others for the same array."""
+        if x.stype != "default":                                       # programs compute with dense arrays
+            x = x.tostype("default")
+        if name not in self._slots:
+            return wrap(x._data, x._ctx, type(x)) if x._ag is not None else x
+        handle = wrap(x._data, x._ctx, type(x))
+        handle._ag = self._slots[name]
+        return handle
+
+    def _program(self, arrays: Sequence[NDArray], train: bool) -> Any:
+        key = train, tuple((a.shape, a._data.dtype) for a in arrays)
+        if key not in self._programs:
+            nodes = {n.name: n for n in self._symbol.nodes() if n.opdef is None}
+            stand_ins = {}
+            for name, a in zip([*self.arg_dict, *self.aux_dict], arrays):
+                node = SymNode(None, name, None, ())
+                node.holder, node.info = CONCRETE, [(a.shape, a._data.dtype)]
+                stand_ins[name] = node
+            replaced: dict[str, Any] = {name: Symbol([(stand_ins[name], 0)]) for name in nodes}
+            typed = self._symbol(**replaced)
+            self._programs[key] = lower(typed, list(stand_ins.values()), train)
+        return self._programs[key]
+
+    def backward(self, out_grads: Any = None) -> None:
+        """Gradients of the last ``forward`` into ``grad_dict``. After a forward that was not for training it is run again, recorded."""
+        if not self._slots:
+            return
+        if not self._recorded:
+            self._run(False, True)
+        assert self._results is not None
+        if isinstance(out_grads, Mapping):
+            out_grads = [out_grads[n] for n in self._symbol.list_outputs()]
+        grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
+        autograd.backward(self._results, list(grads) if grads is not None else None, retain_graph=True)           # it may be called again
+
+    def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None, allow_extra_params: bool = False) -> None:
+        """New contents of arguments and auxiliary states by name."""
+        for given, own, what in ((arg_params, self.arg_dict, "argument"), (aux_params or {}, self.aux_dict, "auxiliary state")):
+            for name, value in given.items():
+                if name in own:
+                    own[name][:] = value
+                elif not allow_extra_params:
+                    raise AttributeValueError(f"the graph has no {what} {name!r}; it has {', '.join(own)}. Pass allow_extra_params=True to ignore it")
+
+    def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Any) -> "Executor":
+        """Another executor for other input shapes, which shares its arrays with this one: those whose shapes stay whole, of others as much
+        as the new shape needs. partial_shaping: shapes of arrays that were not named may change too. allow_up_sizing: arrays may grow, and
+        are new ones then.
+        """
+        found = self._symbol.infer_shape(**shapes)
+        if found[0] is None:
+            raise ShapeError(f"reshape: the shapes {shapes} do not tell the shapes of all arguments")
+
+        def resized(name: str, old: NDArray, shape: Any) -> NDArray:
+            if old.shape == tuple(shape):
+                return old
+            if not partial_shaping and name not in shapes:
+                raise ShapeError(f"reshape: {name!r}, which was not named, changes from {old.shape} to {tuple(shape)}; pass partial_shaping=True if that is meant")
+            count = int(np.prod(shape, dtype=np.int64))
+            if count <= old.size:
+                return wrap(old._data.reshape(-1)[:count].reshape(shape), self._ctx)
+            if not allow_up_sizing:
+                raise ShapeError(f"reshape: {name!r} would grow from {old.shape} to {tuple(shape)}; pass allow_up_sizing=True if that is meant")
+            return wrap(array_module(self._ctx).zeros(shape, old._data.dtype), self._ctx)
+        args = {n: resized(n, a, s) for (n, a), s in zip(self.arg_dict.items(), found[0])}
+        aux = {n: resized(n, a, s) for (n, a), s in zip(self.aux_dict.items(), found[2])}
+        grads = {n: resized(n, g, args[n].shape) for n, g in self.grad_dict.items() if g is not None}
+        return Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
+
+
+def _by_name(what: str, names: Sequence[str], given: Any, needed: bool) -> dict[str, Any]:
+    if isinstance(given, Mapping):
+        found = {n: given[n] for n in names if given.get(n) is not None}
+    else:
+        values = [] if given is None else list(given)
+        if values and len(values) != len(names):
+            raise AttributeValueError(f"bind: {len(values)} {what} for {len(names)} ({', '.join(names)})")
+        found = {n: v for n, v in zip(names, values) if v is not None}
+    missing = [n for n in names if n not in found]
+    if needed and missing:
+        raise AttributeValueError(f"bind: no {what} given for {', '.join(map(repr, missing))}")
+    return found
+
+
+def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
+    if isinstance(grad_req, Mapping):
+        return {n: grad_req.get(n, "null") for n in names}
+    given = [grad_req] * len(names) if isinstance(grad_req, str) else list(grad_req)
+    if len(given) != len(names):
+        raise AttributeValueError(f"grad_req: {len(given)} for {len(names)} arguments ({', '.join(names)})")
+    return dict(zip(names, given))
+
+
+def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: Any = None, grad_req: Any = "write", aux_states: Any = None, **_: Any) -> Executor:
+    """An executor on given arrays: lists in the order of list_arguments(), or dicts by name."""
+    names, states = self.list_arguments(), self.list_auxiliary_states()
+    arrays = _by_name("arrays", names, args, True)
+    aux = _by_name("auxiliary states", states, aux_states, True)
+    return Executor(self, ctx or current_context(), arrays, _by_name("gradients", names, args_grad, False), _requests(names, grad_req), aux)
+
+
+def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write", type_dict: Mapping[str, Any] | None = None, **shapes: Any) -> Executor:
+    """An executor on new zero arrays, whose shapes are found out from those of the inputs: ``simple_bind(cpu(), data=(2, 3))``."""
+    ctx = ctx or current_context()
+    shapes = {k: v for k, v in shapes.items() if k in self.list_inputs()}
+    found = self.infer_shape(**shapes)
+    if found[0] is None:
+        partly = dict(zip(self.list_arguments(), self.infer_shape_partial(**shapes)[0]))
+        raise ShapeError(f"simple_bind: the shapes {shapes} do not tell the shape of {', '.join(n for n, s in partly.items() if not s or 0 in s)}")
+    types = self._types(**(type_dict or {}))
+    float32 = np.dtype("float32")
+
+    def blank(shape: Any, dtype: Any) -> NDArray:
+        return wrap(array_module(ctx).zeros(shape, dtype), ctx)
+    names, states = self.list_arguments(), self.list_auxiliary_states()
+    args = {n: blank(s, t) for n, s, t in zip(names, found[0], types[0] or [float32] * len(names))}
+    aux = {n: blank(s, t) for n, s, t in zip(states, found[2], types[2] or [float32] * len(states))}
+    reqs = _requests(names, grad_req)
+    return Executor(self, ctx, args, {n: full_like(x, 0) for n, x in args.items() if reqs[n] != "null"}, reqs, aux)
+
+
+def evaluate(self: Symbol, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:
+    """The outputs for arrays by variable name: ``(a + b).eval(a=x, b=y)``."""
+    states = set(self.list_auxiliary_states())
+    ctx = ctx or next((v._ctx for v in kwargs.values()), None)          # where the arrays are
+    return bind(self, ctx, {k: v for k, v in kwargs.items() if k not in states}, aux_states={k: v for k, v in kwargs.items() if k in states}, grad_req="null").forward()
+
+
+def optimize_for(self: Symbol, backend: str, args: Any = None, aux: Any = None, ctx: Any = None, **options: Any) -> Symbol:
+    """The Symbol itself: there is one compiler here, and it needs no preparation. backend: an unknown one is left out, as MXNet does."""
+    return self
+
+
+def get_backend_symbol(self: Symbol, backend: str) -> Symbol:
+    """Always an error: there are no backends to partition a graph for."""
+    raise HybridError(f"backend {backend!r} is not there: one compiler compiles every graph here; bind() or SymbolBlock run the Symbol as it is")
+
+
+Symbol.optimize_for, Symbol.get_backend_symbol = optimize_for, get_backend_symbol        # type: ignore[attr-defined]
+Symbol.bind = Symbol._bind = bind                     # type: ignore[attr-defined]
+Symbol.simple_bind = Symbol._simple_bind = simple_bind                # type: ignore[attr-defined]
+Symbol.eval = evaluate                                # type: ignore[attr-defined]

@@ -1,0 +1,276 @@
+"""MXNet's ``profiler``: times of eager operators, tasks, frames, events, counters and markers, as a table or a file for chrome://tracing.
+
+What happens inside a compiled program is in ``net.report()``.
+"""
+from __future__ import annotations
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from typing import Any, Iterator
+
+from ..autograd import dispatch
+from ..base.errors import AttributeValueError
+from ..base.atomic import write_bytes
+
+_OPTIONS = {"profile_all", "profile_symbolic", "profile_imperative", "profile_memory", "profile_api", "contiguous_pid", "filename", "continuous_dump",
+            "dump_period", "aggregate_stats", "profile_process", "profile_python"}
+_SORTS = {"total": 1, "avg": 4, "min": 2, "max": 3, "count": 0}
+
+
+class _Log:
+    """What has been seen: events for the file, and durations (ms) by category and name."""
+
+    def __init__(self) -> None:
+        self.filename, self.running, self.paused = "profile.json", False, False
+        self.options: dict[str, Any] = {}
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self.events: list[dict[str, Any]] = []
+        self.times: dict[str, dict[str, list[float]]] = {}
+
+    @property
+    def active(self) -> bool:
+        """Whether something is noted now."""
+        return self.running and not self.paused
+
+    def span(self, name: str, category: str, begin: float, end: float) -> None:
+        """Something that took from begin to end (seconds)."""
+        self.times.setdefault(category, {}).setdefault(name, []).append((end - begin) * 1e3)
+        self._note(name, category, "X", begin, dur=(end - begin) * 1e6)
+
+    def point(self, name: str, category: str, kind: str, **more: Any) -> None:
+        """Something that happened now."""
+        self._note(name, category, kind, time.perf_counter(), **more)
+
+    def _note(self, name: str, category: str, kind: str, at: float, **more: Any) -> None:
+        self.events.append({"name": name, "cat": category, "ph": kind, "ts": at * 1e6, "pid": 0, "tid": threading.get_ident(), **more})
+
+
+_log = _Log()
+
+
+def _timed(call: Any, d: Any, args: Any) -> Any:
+    begin = time.perf_counter()
+    try:
+        return call(d, *args)
+    finally:
+        _log.span(d.name, "operator", begin, time.perf_counter())
+
+
+def _watch() -> None:
+    dispatch.TIMERS[:] = [_timed] if _log.active else []
+
+
+# ---- settings
+def set_config(**kwargs: Any) -> None:
+    """Settings: ``filename`` is where ``dump`` writes; ``profile_all`` and MXNet's others are accepted (everything eager is timed)."""
+    unknown = sorted(set(kwargs) - _OPTIONS)
+    if unknown:
+        raise AttributeValueError(f"profiler.set_config: unknown {', '.join(unknown)}; known: {', '.join(sorted(_OPTIONS))}")
+    _log.options.update(kwargs)
+    _log.filename = kwargs.get("filename", _log.filename)
+
+
+def set_state(state: str = "stop", profile_process: str = "worker") -> None:
+    """``run`` or ``stop``. KeyError for anything else, as in MXNet."""
+    _log.running, _log.paused = {"run": True, "stop": False}[state], False
+    _watch()
+
+
+def pause(profile_process: str = "worker") -> None:
+    """Note nothing until ``resume``."""
+    _log.paused = True
+    _watch()
+
+
+def resume(profile_process: str = "worker") -> None:
+    """Go on after ``pause``."""
+    _log.paused = False
+    _watch()
+
+
+def state() -> str:
+    """``run`` or ``stop``."""
+    return "run" if _log.running else "stop"
+
+
+# ---- results
+def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False) -> str:  # noqa: A002  MXNet's name
+    """Counts and times (ms) by category, as a table or as JSON; forgotten afterwards with ``reset``."""
+    assert format in ("table", "json"), f"format must be table or json, got {format!r}"
+    assert sort_by in _SORTS, f"sort_by must be one of {', '.join(_SORTS)}, got {sort_by!r}"
+    found = {category: dict(sorted(((n, _sums(t)) for n, t in rows.items()), key=lambda r: r[1][_SORTS[sort_by]], reverse=not ascending))
+             for category, rows in _log.times.items()}
+    out = _as_json(found) if format == "json" else _as_table(found)
+    if reset:
+        _log.clear()
+    return out
+
+
+def _sums(times: list[float]) -> tuple[int, float, float, float, float]:
+    return len(times), sum(times), min(times), max(times), sum(times) / len(times)
+
+
+def _as_json(found: dict[str, Any]) -> str:
+    fields = ("Count", "Total", "Min", "Max", "Avg")
+    return json.dumps({"Time": {c: {n: dict(zip(fields, row)) for n, row in rows.items()} for c, rows in found.items()}, "Memory": {},
+                       "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
+
+
+def _as_table(found: dict[str, Any]) -> str:
+    lines = ["", "Profile Statistics:"]
+    for category, rows in found.items():
+        lines += [category, "=" * 17]
+        lines.append(f"{'Name':<26}{'Total Count':>15}" + "".join(f"{t:>17}" for t in ("Time (ms)", "Min Time (ms)", "Max Time (ms)", "Avg Time (ms)")))
+        lines += [f"{n:<26}{row[0]:>15}" + "".join(f"{v:>17.4f}" for v in row[1:]) for n, row in rows.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def dump(finished: bool = True, profile_process: str = "worker") -> None:
+    """Write the file that was named in ``set_config``; open it with chrome://tracing. Stops unless ``finished`` is False."""
+    write_bytes(_log.filename, json.dumps({"traceEvents": _log.events, "displayTimeUnit": "ms"}).encode())
+    if finished:
+        set_state("stop")
+
+
+def profiler_set_config(mode: str = "symbolic", filename: str = "profile.json") -> None:
+    """MXNet's older ``set_config``."""
+    set_config(filename=filename)
+
+
+profiler_set_state, dump_profile = set_state, dump
+
+
+# ---- what users note themselves
+class Domain:
+    """Groups what is noted."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def new_task(self, name: str) -> "Task":
+        """A task of this domain."""
+        return Task(self, name)
+
+    def new_frame(self, name: str) -> "Frame":
+        """A frame of this domain."""
+        return Frame(self, name)
+
+    def new_counter(self, name: str, value: float | None = None) -> "Counter":
+        """A counter of this domain."""
+        return Counter(self, name, value)
+
+    def new_marker(self, name: str) -> "Marker":
+        """A marker of this domain."""
+        return Marker(self, name)
+
+
+class _Span:
+    """Something with a start and a stop; also a ``with`` block."""
+
+    def __init__(self, domain: Domain, name: str):
+        self.domain, self.name = domain, name
+        self._begin: float | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def start(self) -> None:
+        """It begins."""
+        self._begin = time.perf_counter()
+
+    def stop(self) -> None:
+        """It ends."""
+        if self._begin is not None and _log.active:
+            _log.span(self.name, self.domain.name, self._begin, time.perf_counter())
+        self._begin = None
+
+    def __enter__(self) -> Any:
+        self.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+
+class Task(_Span):
+    """A piece of work: ``start()``, ``stop()``."""
+
+
+class Frame(_Span):
+    """A piece of work that comes again and again: ``start()``, ``stop()``."""
+
+
+class Event(_Span):
+    """A piece of work without a domain: ``start()``, ``stop()``."""
+
+    def __init__(self, name: str):
+        super().__init__(Domain("event"), name)
+
+
+class Counter:
+    """A number that changes: ``set_value``, ``increment``, ``decrement``, ``+=``, ``-=``."""
+
+    def __init__(self, domain: Domain, name: str, value: float | None = None):
+        self.domain, self.name, self._value = domain, name, 0.0
+        if value is not None:
+            self.set_value(value)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def set_value(self, value: float) -> None:
+        """The number is this now."""
+        self._value = value
+        if _log.active:
+            _log.point(self.name, self.domain.name, "C", args={self.name: value})
+
+    def increment(self, delta: float = 1) -> None:
+        """More."""
+        self.set_value(self._value + delta)
+
+    def decrement(self, delta: float = 1) -> None:
+        """Less."""
+        self.set_value(self._value - delta)
+
+    def __iadd__(self, value: float) -> "Counter":
+        self.increment(value)
+        return self
+
+    def __isub__(self, value: float) -> "Counter":
+        self.decrement(value)
+        return self
+
+
+class Marker:
+    """A moment: ``mark()``."""
+
+    def __init__(self, domain: Domain, name: str):
+        self.domain, self.name = domain, name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def mark(self, scope: str = "process") -> None:
+        """It is now, for the process, thread, global, task or marker."""
+        if _log.active:
+            _log.point(self.name, self.domain.name, "i", s={"global": "g", "process": "p"}.get(scope, "t"))
+
+
+@contextmanager
+def scope(name: str = "<unk>:", append_mode: bool = True) -> Iterator[None]:
+    """A named part of the program, noted as a task."""
+    with Task(Domain("scope"), name):
+        yield
+
+
+__all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps", "pause", "profiler_set_config", "profiler_set_state",
+           "resume", "scope", "set_config", "set_state", "state"]

@@ -1,0 +1,179 @@
+"""Functions of the namespaces nd, sym, np and npx, made from the registry: nothing is listed twice."""
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+from types import ModuleType
+from typing import Any, Callable
+
+from ..graph import symbol
+from ..buffers.array import CONVERT, NP_CLASS, NDArray
+from ..autograd.dispatch import invoke
+from ..base.errors import AttributeValueError
+from ..ops import registry
+from ..ops.attributes import REQUIRED
+from ..ops.registry import OpDef
+from ..base.scope import SCOPE
+
+
+def array_like(x: Any) -> bool:
+    """Whether a positional argument is an input and not an attribute."""
+    return isinstance(x, (NDArray, symbol.Symbol)) or hasattr(x, "__array_interface__") and getattr(x, "ndim", 0) > 0
+
+
+def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
+    """The function of an operator. Inputs come first, then attributes in order; inputs may be given by name."""
+    hint = public.rsplit(".", 1)[-1].lower()
+    attr_names = list(d.attrs)
+
+    def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
+        if "attr" in kwargs and space != "sym" and not SCOPE.symbolic:
+            del kwargs["attr"]                              # notes are for Symbols
+        if not attr_names and space in ("nd", "sym"):
+            for idle in ("dtype", "axis"):                  # MXNet's operators without attributes ignore them: programs write
+                kwargs.pop(idle, None)                      # zeros_like(x, dtype=…) and log(x, axis=…)
+        inputs, rest = _split_inputs(d, args, kwargs)
+        for key, value in zip(attr_names if not d.variadic else [n for n in attr_names if n != d.arity_attr], rest):
+            if key in kwargs:
+                raise AttributeValueError(f"{public}: {key} was given twice")
+            kwargs[key] = value
+        if space != "sym":
+            return invoke(d, inputs, kwargs, out, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None, hint)
+        old, SCOPE.symbolic = SCOPE.symbolic, True          # also without inputs, which become variables
+        try:
+            return invoke(d, inputs, kwargs, out, name, None, hint)
+        finally:
+            SCOPE.symbolic = old
+    function.__name__ = function.__qualname__ = public.rsplit(".", 1)[-1]
+    function.__doc__ = d.__doc__
+    function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
+    return function
+
+
+def _split_inputs(d: OpDef, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
+    if d.variadic:
+        if args and isinstance(args[0], (list, tuple)):
+            return list(args[0]), list(args[1:])
+        if not args and d.inputs[0] in kwargs:
+            given = kwargs.pop(d.inputs[0])
+            return list(given) if isinstance(given, (list, tuple)) else [given], []
+        n = next((i for i, x in enumerate(args) if not array_like(x)), len(args))
+        return list(args[:n]), list(args[n:])
+    inputs: list[Any] = []
+    at = 0
+    for i, name in enumerate(d.inputs):
+        if name in kwargs:
+            inputs.append(kwargs.pop(name))
+        elif at < len(args) and (i < len(d.inputs) - len(d.optional) or args[at] is None or array_like(args[at])):
+            inputs.append(args[at])
+            at += 1
+        else:
+            inputs.append(None)
+    while inputs and inputs[-1] is None:
+        inputs.pop()
+    return inputs, list(args[at:])
+
+
+def _signature(d: OpDef) -> inspect.Signature:
+    kinds = inspect.Parameter
+    parts = []
+    if d.variadic:
+        parts.append(kinds(d.inputs[0], kinds.VAR_POSITIONAL))
+    else:
+        parts += [kinds(n, kinds.POSITIONAL_OR_KEYWORD, default=None if n in d.optional else kinds.empty) for n in d.inputs]
+    after = kinds.KEYWORD_ONLY
+    parts += [kinds(n, after, default=kinds.empty if a.default is REQUIRED else a.default) for n, a in d.attrs.items() if n not in d.inputs]
+    parts += [kinds("name", after, default=None), kinds("out", after, default=None)]
+    return inspect.Signature(parts)
+
+
+LAZY = {**{f"contrib.{name}": "hybrid.nd.control_flow" for name in ("foreach", "while_loop", "cond")},      # functions that are no operators: where they are
+        "cast_storage": "hybrid.sparse", "contrib.getnnz": "hybrid.sparse.contrib", "contrib.SparseEmbedding": "hybrid.sparse.contrib",
+        "CachedOp": "hybrid.gluon.cached_op", "contrib.boolean_mask": "hybrid.nd.dynamic", "contrib.rand_zipfian": "hybrid.nd.updates", "nag_mom_update": "hybrid.nd.updates",
+        **{f"contrib.multi_{name}_update": "hybrid.nd.updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}
+_cache: dict[tuple[str, str], Any] = {}
+_seen = [-1]
+
+
+class Space(ModuleType):
+    """A sub-namespace such as nd.contrib."""
+
+    def __init__(self, space: str, prefix: str):
+        super().__init__(f"hybrid.{space}.{prefix}")
+        self._space, self._prefix = space, prefix
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return resolve(self._space, f"{self._prefix}.{name}")
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *(n.split(".", 1)[1] for n in registry.namespace(_table(self._space)) if n.startswith(self._prefix + "."))]
+
+
+class Internal(ModuleType):
+    """nd._internal and nd.op: every operator under every name, those of files too."""
+
+    def __init__(self, space: str, name: str):
+        super().__init__(f"hybrid.{space}.{name}")
+        self._space = space
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return resolve(self._space, name)
+
+
+def _table(space: str) -> str:
+    return "nd" if space == "sym" else space
+
+
+def resolve(space: str, name: str) -> Any:
+    """A function of a namespace by (dotted) name; AttributeError that names near ones otherwise."""
+    if _seen[0] != registry.VERSION[0]:
+        _cache.clear()
+        _seen[0] = registry.VERSION[0]
+    key = (space, name)
+    if key not in _cache:
+        _cache[key] = _find(space, name)
+    return _cache[key]
+
+
+def _find(space: str, name: str) -> Any:
+    table = registry.namespace(_table(space))
+    if name in LAZY and not (name == "cast_storage" and space == "sym"):
+        return getattr(importlib.import_module(LAZY[name]), name.rsplit(".", 1)[-1])
+    if name in table:
+        return make_function(table[name], name, space)
+    if space == "npx" and name.startswith("image.") and hasattr(importlib.import_module("hybrid.image"), name[6:]):
+        return getattr(importlib.import_module("hybrid.image"), name[6:])                  # npx.image has what mx.image has
+    if any(n.startswith(name + ".") for n in table):
+        return Space(space, name)
+    if name in ("_internal", "op") and space in ("nd", "sym"):
+        return Internal(space, name)
+    if name in registry.OPS and space in ("nd", "sym"):
+        return make_function(registry.OPS[name], name, space)
+
+    if name == "sparse" and space in ("nd", "sym"):                     # of Symbols: the operators, which are dense in a graph
+        return importlib.import_module("hybrid.sparse") if space == "nd" else Internal(space, name)
+    if name.startswith("sparse.") and space in ("nd", "sym"):
+        return getattr(_find(space, "sparse"), name[len("sparse."):])
+    near = [n for n in table if n.endswith("." + name)] or ([f"contrib.{name}"] if "." not in name and hasattr(Space(space, "contrib"), name) else []) \
+        or difflib.get_close_matches(name, table, 3)
+    raise AttributeError(f"hybrid.{space} has no {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
+
+
+def has(space: str, name: str) -> bool:
+    """Whether a namespace has a function or a sub-namespace of that name."""
+    table = registry.namespace(_table(space))
+    return name in table or any(n.startswith(name + ".") for n in table)
+
+
+def listing(space: str) -> list[str]:
+    """Names of a namespace, for dir()."""
+    return sorted({n.split(".")[0] for n in registry.namespace(_table(space))})
+
+
+symbol.RESOLVE += [resolve, listing]
+CONVERT.append(lambda x, stype: resolve("nd", "sparse.convert")(x, stype))

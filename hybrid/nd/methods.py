@@ -1,0 +1,374 @@
+"""Operators (+, <, []) and fluent methods of NDArray and Symbol, attached from one table each."""
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, Callable
+
+import numpy as np
+
+from . import copies, functions
+from ..base import indexing
+from ..autograd import traced_grad
+from ..buffers.array import NDArray, wrap
+from ..autograd.dispatch import invoke
+from ..base.dtype import as_dtype
+from ..base.errors import DeviceError, HybridError, ShapeError
+from ..ops.registry import OPS
+from ..ops.shape import mx_reshape
+from ..base.scope import SCOPE
+from ..graph.symbol import ALIAS, Symbol
+from .traced_indexing import NUMBERS, advanced_item, assign, basic_item, is_np, set_item, symbol_item, updated
+
+# Python operator: (array operator, scalar operator, reversed scalar operator, hints, NumPy's name)
+BINARY: dict[str, tuple[str, str, str, str, str]] = {
+    "add": ("elemwise_add", "_plus_scalar", "_plus_scalar", "_plus", "add"),
+    "sub": ("elemwise_sub", "_minus_scalar", "_rminus_scalar", "_minus", "subtract"),
+    "mul": ("elemwise_mul", "_mul_scalar", "_mul_scalar", "_mul", "multiply"),
+    "truediv": ("elemwise_div", "_div_scalar", "_rdiv_scalar", "_div", "true_divide"),
+    "floordiv": ("_npi_floor_divide", "_npi_floor_divide_scalar", "_npi_rfloor_divide_scalar", "_floordiv", "floor_divide"),
+    "mod": ("_mod", "_mod_scalar", "_rmod_scalar", "_mod", "mod"),
+    "pow": ("_power", "_power_scalar", "_rpower_scalar", "_power", "power"),
+    "eq": ("_equal", "_equal_scalar", "_equal_scalar", "_equal", "equal"),
+    "ne": ("_not_equal", "_not_equal_scalar", "_not_equal_scalar", "_not_equal", "not_equal"),
+    "gt": ("_greater", "_greater_scalar", "_lesser_scalar", "_greater", "greater"),
+    "ge": ("_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar", "_greater_equal", "greater_equal"),
+    "lt": ("_lesser", "_lesser_scalar", "_greater_scalar", "_lesser", "less"),
+    "le": ("_lesser_equal", "_lesser_equal_scalar", "_greater_equal_scalar", "_lesser_equal", "less_equal"),
+    "and": ("_npi_bitwise_and", "_npi_bitwise_and_scalar", "_npi_bitwise_and_scalar", "_and", "bitwise_and"),
+    "or": ("_npi_bitwise_or", "_npi_bitwise_or_scalar", "_npi_bitwise_or_scalar", "_or", "bitwise_or"),
+    "xor": ("_npi_bitwise_xor", "_npi_bitwise_xor_scalar", "_npi_bitwise_xor_scalar", "_xor", "bitwise_xor"),
+}
+# nd functions of two values, either of which may be a number: nd.add(x, 2), nd.maximum(0, x)
+TWO = {"add": "add", "pow": "pow", "subtract": "sub", "multiply": "mul", "divide": "truediv", "modulo": "mod", "power": "pow", "equal": "eq", "not_equal": "ne",
+       "greater": "gt", "greater_equal": "ge", "lesser": "lt", "lesser_equal": "le", "true_divide": "truediv"}
+EXTRA_TWO = {"maximum": ("_maximum", "_maximum_scalar", "_maximum_scalar", "_maximum", "maximum"),
+             "minimum": ("_minimum", "_minimum_scalar", "_minimum_scalar", "_minimum", "minimum"),
+             "logical_and": ("_logical_and", "_logical_and_scalar", "_logical_and_scalar", "_logical_and", "logical_and"),
+             "logical_or": ("_logical_or", "_logical_or_scalar", "_logical_or_scalar", "_logical_or", "logical_or"),
+             "logical_xor": ("_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar", "_logical_xor", "logical_xor"),
+             "hypot": ("_hypot", "_hypot_scalar", "_hypot_scalar", "_hypot", "hypot")}
+def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hint: str | None = None) -> Any:
+    """An operation on two values, at least one of them an array; NotImplemented for what is neither array nor number."""
+    array_op, scalar_op, reversed_op, hint, np_name = row
+    if is_np(lhs) or is_np(rhs):
+        array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
+    tail = "scalar" if hint in ("_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum", "_hypot") else "_scalar"
+    if isinstance(rhs, NUMBERS):
+        return invoke(OPS[scalar_op], [lhs], {"scalar": _python(rhs, lhs)}, hint=hint + tail)
+    if isinstance(lhs, NUMBERS):
+        back = "_r" + hint[1:] if reversed_op.startswith("_r") else hint
+        return invoke(OPS[reversed_op], [rhs], {"scalar": _python(lhs, rhs)}, hint=reversed_hint or back + tail)
+    if not isinstance(lhs, (NDArray, Symbol, np.ndarray)) or not isinstance(rhs, (NDArray, Symbol, np.ndarray)):
+        return NotImplemented
+    return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
+
+
+def _python(x: Any, other: Any = None) -> Any:
+    x = x.item() if isinstance(x, np.generic) else x
+    return int(x) if isinstance(x, bool) and isinstance(other, Symbol) else x          # MXNet's files know no scalar True
+
+
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "true_divide": operator.truediv, "mod": operator.mod,
+                                               "power": operator.pow, "maximum": max, "minimum": min, "hypot": math.hypot}
+
+
+def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
+    """``binary`` for functions, where strangers are an error; of two Python numbers a number."""
+    if isinstance(lhs, (int, float)) and isinstance(rhs, (int, float)):
+        name = row[4]
+        found = PLAIN[name](lhs, rhs) if name in PLAIN else getattr(np, name)(lhs, rhs).item()
+        return int(found) if isinstance(found, bool) else found
+    out = binary(row, lhs, rhs)
+    if out is NotImplemented:
+        raise TypeError(f"arrays or numbers are needed, got {type(lhs).__name__} and {type(rhs).__name__}")
+    return out
+
+
+def _attach_operators(cls: type) -> None:
+    for name, row in BINARY.items():
+        setattr(cls, f"__{name}__", (lambda r: lambda self, other: binary(r, self, other))(row))
+        if name not in ("eq", "ne", "gt", "ge", "lt", "le"):
+            setattr(cls, f"__r{name}__", (lambda r, h: lambda self, other: binary(r, other, self, h))(row, "_rpower_scalar" if name == "pow" else None))
+            setattr(cls, f"__i{name}__", (lambda r: lambda self, other: _in_place(r, self, other))(row))
+    setattr(cls, "__neg__", lambda self: invoke(OPS["_mul_scalar" if isinstance(self, Symbol) and not is_np(self) else "negative"], [self],
+                                                {"scalar": -1.0} if isinstance(self, Symbol) and not is_np(self) else {}, hint="_mulscalar"))
+    setattr(cls, "__pos__", lambda self: self)
+    setattr(cls, "__abs__", lambda self: invoke(OPS["abs"], [self], {}, hint="abs"))
+    setattr(cls, "__invert__", lambda self: invoke(OPS["_npi_bitwise_not"], [self], {}, hint="invert"))
+    setattr(cls, "__matmul__", lambda self, other: invoke(OPS["_npi_matmul"], [self, other], {}, hint="matmul"))
+
+
+def _in_place(row: Any, self: Any, other: Any) -> Any:
+    source = _snapshot(self) if SCOPE.recording and isinstance(self, NDArray) and (self._ag is not None or getattr(other, "_ag", None) is not None) else self
+    new = binary(row, source, other)
+    if new is NotImplemented:
+        return new
+    if isinstance(self, Symbol):
+        assign(self, new)
+        return self
+    if isinstance(new, Symbol):                       # an array from outside, changed by traced code: written back
+        assign(SCOPE.traces[-1].capture(self), new)
+        return self
+    if SCOPE.recording and _collects(self):
+        return new                                    # the array keeps what gradients are taken for
+    if new.shape != self.shape:
+        raise ShapeError(f"in-place change of an array of shape {self.shape} by one of shape {getattr(other, 'shape', ())}: the result has shape {new.shape}; "
+                         "write x = x + y instead")
+    if SCOPE.recording and new._ag is not None:
+        return _rewrite(self, new)
+    self._write(new._data.astype(self._data.dtype, copy=False))
+    return self
+
+
+def _snapshot(x: NDArray) -> NDArray:
+    """The array as it is now: the tape keeps this one when x gets another value. What is not on the tape is written over: a copy stays."""
+    return wrap(x._data if x._ag is not None else x._data.copy(), x._ctx, type(x), x)
+
+
+def _collects(x: NDArray) -> bool:
+    return x._ag is not None and x._ag.entry is None
+
+
+def _rewrite(self: NDArray, new: NDArray) -> NDArray:
+    """x += y and x[key] = y while recording: the same object, a new value on the tape."""
+    if new._data.dtype != self._data.dtype:
+        new = new.astype(self._data.dtype)
+    if self._ag is None:
+        self._write(new._data)                        # nothing on the tape needs the old value: the same buffer
+    else:
+        self._rebind(new._data)
+    self._ag = new._ag
+    return self
+
+
+# ---- brackets
+def array_item(self: NDArray, key: Any) -> Any:
+    """Basic indices of one range of memory give views (copies on the tape while recording), others copies."""
+    if isinstance(key, Symbol):
+        return invoke(OPS["take"], [self, key], {"axis": 0, "mode": "wrap"}, hint="take")
+    if SCOPE.traces:
+        return symbol_item(SCOPE.traces[-1].capture(self), key)
+    if indexing.is_basic(key):
+        if SCOPE.recording and self._ag is not None:
+            return basic_item(self, key)
+        try:
+            view = self._data[key]
+        except IndexError as err:
+            raise IndexError(f"index {key!r} of an array of shape {self.shape}: {err}") from None
+        if getattr(view, "flags", None) is not None and not view.flags.c_contiguous:
+            view = view.copy()                       # MXNet's views are ranges of memory; other parts are copies
+        return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx, type(self)) \
+            if hasattr(view, "reshape") and not isinstance(view, np.generic) else _scalar(self, key)
+    key = indexing.check_key(key, self.shape)
+    if SCOPE.recording and self._ag is not None:
+        return advanced_item(self, key)
+    try:
+        raw = self._data[indexing.plain_key(key)]            # a number where the key is one element of a vector
+        return wrap(np.asarray(raw) if isinstance(raw, np.generic) else raw, self._ctx, type(self))
+    except (IndexError, ValueError) as err:
+        raise IndexError(f"index of an array of shape {self.shape}: {err}") from None
+
+
+def _scalar(self: NDArray, key: Any) -> Any:
+    """An element as an array that shares memory: of shape (1,), or () under NumPy's rules."""
+    if isinstance(key, tuple) and not key:                   # x[()] of an array without axes: itself
+        return wrap(self._data.view(), self._ctx, type(self))
+    parts = tuple(int(k) for k in (key if isinstance(key, tuple) else (key,)))
+    last = parts[-1] % self.shape[-1]
+    view = self._data[parts[:-1] + (slice(last, last + 1),)]
+    return wrap(view.reshape(()) if is_np(self) else view, self._ctx, type(self))
+
+
+# ---- fluent methods
+FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax_channel broadcast_like broadcast_axes broadcast_to cbrt ceil cos cosh "
+          "degrees depth_to_space diag exp expand_dims expm1 fix flatten flip floor log log10 log1p log2 log_softmax max mean min nanprod nansum norm "
+          "one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array "
+          "slice slice_axis slice_like softmax softmin space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile transpose "
+          "trunc zeros_like sort argsort topk dot batch_dot cumsum").split()
+NP_FLUENT = ("round argmax argmin argsort dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
+
+
+def _method(name: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        space = "np" if is_np(self) and name in NP_FLUENT else "nd"
+        for unset in ("dtype", "out"):                       # NumPy's functions pass them on: np.mean(x, axis=0)
+            if unset in kwargs and kwargs[unset] is None:
+                del kwargs[unset]
+        return functions.resolve(space, name)(self, *args, **kwargs)
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"``nd.{name}`` of this array."
+    return method
+
+
+def _view(self: NDArray, name: str, *args: Any) -> Any:
+    """The result of an operator that only renames axes, as a view of the array's memory; recorded and traced as ``reshape`` is."""
+    if not isinstance(self, NDArray) or SCOPE.recording or SCOPE.traces:
+        out = functions.resolve("nd", name)(self, *args)
+        known = isinstance(self, NDArray) or SCOPE.traces
+        return reshape(self, shape=out.shape) if known and 0 not in out.shape else out
+    shape = functions.resolve("nd", name)(self, *args).shape
+    return wrap(self._data.reshape(shape), self._ctx, type(self))
+
+
+def expand_dims(self: Any, axis: int, inplace: bool = False) -> Any:
+    """With a new axis of length 1. inplace: a view that shares the memory."""
+    return _view(self, "expand_dims", axis) if inplace else functions.resolve("np" if is_np(self) else "nd", "expand_dims")(self, axis)
+
+
+def squeeze(self: Any, axis: Any = None, inplace: bool = False) -> Any:
+    """Without axes of length 1 (all of them, or those given). inplace: a view that shares the memory."""
+    if inplace:
+        return _view(self, "squeeze", axis)
+    return functions.resolve("np" if is_np(self) else "nd", "squeeze")(self, axis=axis)
+
+
+def clip(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Values limited to a range: ``x.clip(a_min, a_max)``, under NumPy's rules also ``x.clip(min=0)``."""
+    if is_np(self):
+        bounds = {"a_min": None, "a_max": None, **{{"min": "a_min", "max": "a_max"}.get(k, k): v for k, v in kwargs.items()}}
+        bounds.update(zip(("a_min", "a_max", "out"), args))
+        if bounds["a_min"] is None and bounds["a_max"] is None:
+            raise ValueError("clip: a least or a greatest value must be given")
+        return functions.resolve("np", "clip")(self, **bounds)
+    return functions.resolve("nd", "clip")(self, *args, **kwargs)
+
+
+def flatten(self: Any, order: str = "C", inplace: bool = False) -> Any:
+    """All axes but the first as one; under NumPy's rules all of them. inplace: a view that shares the memory."""
+    if inplace:
+        return _view(self, "flatten")
+    if order != "C":
+        raise ValueError("flatten: only order='C' is supported")
+    return functions.resolve("np", "reshape")(self, newshape=(-1,)) if is_np(self) else functions.resolve("nd", "flatten")(self)
+
+
+def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
+    """Another shape: x.reshape((2, -1)), x.reshape(2, -1), with MXNet's codes. An array shares its memory with the result."""
+    given = kwargs.pop("shape", None)
+    order = kwargs.pop("order", "C")
+    new = given if given is not None else shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape
+    if new is None or isinstance(new, tuple) and not new and given is None and not shape:
+        raise ShapeError("reshape needs a shape, as in x.reshape((2, -1))")
+    new = type(new)(int(s) for s in new) if isinstance(new, (list, tuple)) else (int(new),)
+    if order != "C":
+        raise ValueError("reshape: only order='C' is supported")
+    if is_np(self):
+        return functions.resolve("np", "reshape")(self, newshape=new)
+    reverse = bool(kwargs.pop("reverse", False))
+    if kwargs:
+        raise TypeError(f"reshape has no {', '.join(map(repr, kwargs))}; it has shape and reverse")
+    if isinstance(self, NDArray) and not (SCOPE.recording and self._ag is not None) and not SCOPE.traces and self._data.flags.c_contiguous:
+        return wrap(self._data.reshape(mx_reshape(self.shape, new, reverse)), self._ctx, type(self))
+    out = functions.resolve("nd", "reshape")(self, shape=new, **({"reverse": True} if reverse else {}))
+    if isinstance(out, Symbol) and SCOPE.traces:              # as eagerly: a change of the result is a change of the source
+        out._view_of(self if isinstance(self, Symbol) else SCOPE.traces[-1].capture(self), ALIAS)
+    return out
+
+
+def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
+    """Axes in another order."""
+    given = kwargs.get("axes", axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (list, tuple))) else axes or None)
+    return functions.resolve("nd", "transpose")(self, **({"axes": given} if given else {}))
+
+
+def _attach(cls: type) -> None:
+    _attach_operators(cls)
+    for name in FLUENT:
+        if name not in cls.__dict__:
+            setattr(cls, name, _method(name))
+    setattr(cls, "squeeze", squeeze)
+    setattr(cls, "clip", clip)
+    setattr(cls, "expand_dims", expand_dims)
+    setattr(cls, "flatten", flatten)
+    setattr(cls, "reshape", reshape)
+    setattr(cls, "transpose", transpose)
+    setattr(cls, "T", property(lambda self: functions.resolve("nd", "transpose")(self)))
+    setattr(cls, "cast", lambda self, dtype: functions.resolve("nd", "cast")(self, dtype=as_dtype(dtype).name))
+    for name in ("all", "any", "std", "var"):
+        setattr(cls, name, (lambda n: lambda self, *a, **k: functions.resolve("np", n)(self, *a, **k))(name))
+
+
+def _backward(self: Any, out_grad: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:
+    """Gradients of this array into the arrays with ``attach_grad``."""
+    BACKWARD[0](self, out_grad, retain_graph, train_mode)
+
+
+BACKWARD: list[Any] = []
+for _cls in (NDArray, Symbol):
+    _attach(_cls)
+
+
+def _symbol_astype(self: Symbol, dtype: Any, copy: bool = True, **_: Any) -> Symbol:
+    """Another dtype; itself when copy is False and nothing changes."""
+    return self if not copy and self.dtype is not None and np.dtype(self.dtype) == as_dtype(dtype) else self.cast(dtype)    # type: ignore[attr-defined]
+
+
+def _symbol_tostype(self: Symbol, stype: str) -> Symbol:
+    """A copy, in traced code; of a graph the value itself. Everything in both is dense: other storage types are an error."""
+    if stype != "default":
+        return functions.resolve("nd", "sparse.convert")(self, stype)
+    return self.copy() if SCOPE.traces else self             # type: ignore[attr-defined]
+
+
+Symbol.tostype = _symbol_tostype                                     # type: ignore[attr-defined]
+Symbol.astype = _symbol_astype                                       # type: ignore[attr-defined]
+Symbol.copyto = copies.symbol_copyto                                 # type: ignore[attr-defined]
+Symbol.copy = lambda self: invoke(OPS["_copy"], [self], {}, hint="_copy")      # type: ignore[attr-defined]
+Symbol.__getitem__ = symbol_item                                     # type: ignore[attr-defined]
+Symbol.__setitem__ = set_item                                        # type: ignore[attr-defined]
+Symbol.as_nd_ndarray = Symbol.as_np_ndarray = lambda self: self      # type: ignore[attr-defined]
+NDArray.copy, NDArray.copyto = copies.copy, copies.copyto            # type: ignore[method-assign]
+NDArray.__getitem__ = array_item                                     # type: ignore[attr-defined]
+NDArray._at = array_item                                             # type: ignore[attr-defined]
+NDArray._slice = lambda self, start, stop: self[start:stop]          # type: ignore[attr-defined]
+NDArray.__iter__ = lambda self: (self[i] for i in range(len(self)))  # type: ignore[attr-defined]
+_plain_setitem = NDArray.__setitem__
+
+
+def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
+    """x[key] = value; inside a trace the array is captured and written back after the call, while recording it goes on the tape."""
+    if SCOPE.traces:
+        set_item(SCOPE.traces[-1].capture(self), key, value)
+        return
+    tracked = isinstance(value, NDArray) and value._ag is not None
+    if SCOPE.recording and _collects(self) and tracked:
+        raise HybridError("a recorded value cannot be assigned into an array with attach_grad(), whose gradient would be of the old value: assign into a copy of it")
+    if SCOPE.recording and not _collects(self) and (tracked or self._ag is not None):
+        if isinstance(value, NDArray) and value._ctx != self._ctx:
+            raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
+        _rewrite(self, updated(_snapshot(self), key, value))
+    else:
+        _plain_setitem(self, key, value)
+
+
+NDArray.__setitem__ = _array_setitem                                 # type: ignore[method-assign]
+NDArray.backward = Symbol.backward = _backward                       # type: ignore[attr-defined]
+Symbol.attach_grad = traced_grad.attach_grad                         # type: ignore[attr-defined]
+Symbol.grad = property(traced_grad.collected)                        # type: ignore[attr-defined]
+
+
+def _slice_assign(self: NDArray, rhs: Any, begin: Any, end: Any, step: Any = None) -> Any:
+    """Put rhs into the range from begin to end (see ``slice``); returns the array."""
+    _put(self, invoke(OPS["_slice_assign"], [self, rhs], {"begin": begin, "end": end, "step": step or ()}))
+    return self
+
+
+def _slice_assign_scalar(self: NDArray, value: Any, begin: Any, end: Any, step: Any = None) -> Any:
+    """Put a number into every place from begin to end (see ``slice``); returns the array."""
+    _put(self, invoke(OPS["_slice_assign_scalar"], [self], {"scalar": value, "begin": begin, "end": end, "step": step or ()}))
+    return self
+
+
+def _put(self: Any, new: Any) -> None:
+    if isinstance(self, Symbol):
+        assign(self, new)
+    elif SCOPE.recording and new._ag is not None:
+        _rewrite(self, new)
+    else:
+        self._write(new._data)
+
+
+for _cls in (NDArray, Symbol):
+    setattr(_cls, "slice_assign", _slice_assign)
+    setattr(_cls, "slice_assign_scalar", _slice_assign_scalar)

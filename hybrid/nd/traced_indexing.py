@@ -1,0 +1,308 @@
+"""Brackets on traced values, and on arrays that record: every index that NumPy knows, as operators with a gradient.
+
+Basic keys become ``slice`` and ``_slice_assign`` and give views (a change of ``x[1:3]`` is a change of ``x``). Advanced keys
+become one ``take`` from, or one ``_scatter_set_nd`` into, the flattened array. Index arrays may be traced values themselves;
+masks may not where they would decide a shape.
+"""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..base import indexing
+from ..buffers.array import NDArray, array
+from ..autograd.dispatch import TRACED_OUT, invoke
+from ..base.errors import AttributeValueError, KeyKindError, ShapeError, TraceError, user_location
+from ..ops.registry import OPS, OpDef
+from ..base.scope import SCOPE
+from ..graph.symbol import ALIAS, REREAD, Symbol
+
+NUMBERS = (int, float, bool, np.number, np.bool_)
+ARRAYS = (NDArray, Symbol)
+
+
+def is_np(x: Any) -> bool:
+    """Whether a value follows NumPy's rules (hybrid.np.ndarray, or a Symbol under npx.set_np or in a trace of such arrays)."""
+    return getattr(x, "np_semantics", False) or isinstance(x, Symbol) and (SCOPE.np_array or bool(SCOPE.traces) and SCOPE.traces[-1].np_semantics)
+
+
+# ---- reading
+def symbol_item(self: Symbol, key: Any) -> Any:
+    """s[0] of several outputs; x[1:3], x[0], x[..., None], x[index], x[:, [0, 2]] of a value."""
+    if len(self.entries) > 1 or isinstance(key, str) and key in self.list_outputs():
+        return _output(self, key)
+    if self.shape is None and isinstance(key, (*ARRAYS, np.ndarray, list)):
+        return _rows(self, key)
+    if isinstance(key, str):
+        raise KeyKindError(f"Cannot find output that matches name {key!r}, and it is no index; there is {self.list_outputs()[0]}")
+    if self.shape is None and (isinstance(key, int) or isinstance(key, slice) and not SCOPE.traces):
+        if key in (0, -1, slice(0, 1), slice(None)):
+            return self                                       # MXNet: the only output of an untyped symbol
+        raise IndexError(f"output {key} of a Symbol with one output")
+    key = indexing.check_key(key, self.shape)
+    indexing.check_traced(key, self.shape)
+    if not indexing.is_basic(key):
+        return advanced_item(self, key)
+    out = basic_item(self, key)
+    return out._view_of(self, key) if indexing.one_range(key, self.shape) else out
+
+
+def _read_again(view: Symbol) -> None:
+    """The view's value, from what it is a view of and how that is now."""
+    parent, key = view._base
+    shape = tuple(view._entries[0][0].info[view._entries[0][1]][0])
+    fresh = invoke(OPS["Reshape"], [parent], {"shape": shape}) if key is ALIAS else basic_item(parent, key)
+    view._entries, view._seen = fresh._entries, parent.entries
+
+
+REREAD.append(_read_again)
+
+
+def _output(self: Symbol, key: Any) -> Symbol:
+    """An output of several by number, name or slice."""
+    names = self.list_outputs()
+    if isinstance(key, slice):
+        return Symbol(self.entries[key])
+    if isinstance(key, str):
+        if names.count(key) != 1:
+            raise ValueError(f"{names.count(key)} outputs are named {key!r}; there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
+        return Symbol([self.entries[names.index(key)]])
+    if not isinstance(key, (int, np.integer)) or not -len(names) <= key < len(names):
+        raise IndexError(f"output {key!r} of a Symbol with {len(names)} outputs: {', '.join(names[:8])}")
+    return Symbol([self.entries[key]])
+
+
+def basic_item(x: Any, key: Any) -> Any:
+    """A basic index by slice, squeeze and expand_dims, which every MXNet can load."""
+    parts = indexing.expand_key(key, len(x.shape))
+    ranges, _ = indexing.basic_ranges(key, tuple(x.shape))
+    whole = [r == (None, None, None) or r[:2] in ((None, None), (0, None)) and r[2] in (None, 1) for r in ranges]
+    if not all(whole):
+        x = invoke(OPS["slice"], [x], _slice_attrs(ranges, whole), hint="slice")
+    real = [p for p in parts if p is not None]
+    axes = [k for k, p in enumerate(real) if not isinstance(p, slice)]
+    if axes and len(axes) == len(parts) and not is_np(x):     # an element of an nd array has shape (1,)
+        axes.pop()
+    if axes:
+        x = invoke(OPS["_np_squeeze" if is_np(x) else "squeeze"], [x], {"axis": tuple(axes)}, hint="squeeze")
+    for at, p in enumerate([p for p in parts if p is None or isinstance(p, slice)]):
+        if p is None:
+            x = invoke(OPS["expand_dims"], [x], {"axis": at}, hint="expand_dims")
+    return invoke(OPS["_copy"], [x], {}, hint="_copy") if all(whole) and not axes and None not in parts else x
+
+
+def _slice_attrs(ranges: list[Any], whole: list[bool]) -> dict[str, Any]:
+    n = max((i for i, w in enumerate(whole) if not w), default=0) + 1
+    attrs = {"begin": tuple(r[0] for r in ranges[:n]), "end": tuple(r[1] for r in ranges[:n])}
+    if any(r[2] not in (None, 1) for r in ranges[:n]):
+        attrs["step"] = tuple(r[2] for r in ranges[:n])
+    return attrs
+
+
+def _kind(part: Any) -> str:
+    return np.dtype(part.dtype).kind if getattr(part, "dtype", None) is not None else "f"
+
+
+def _is_mask(part: Any) -> bool:
+    return isinstance(part, ARRAYS) and _kind(part) == "b"
+
+
+def _rows(x: Any, index: Any) -> Any:
+    return invoke(OPS["take"], [x, index if isinstance(index, ARRAYS) else np.asarray(index)], {"axis": 0, "mode": "wrap"}, hint="take")
+
+
+def _static(part: Any) -> Any:
+    """An index whose values are known now, as NumPy has it: lists, NumPy arrays, and (outside of traces) masks."""
+    if isinstance(part, NDArray) and not SCOPE.traces and _is_mask(part):
+        return part.asnumpy()
+    if isinstance(part, (list, range)):
+        part = np.asarray(part, np.int64 if not len(part) else None)
+    if isinstance(part, np.ndarray) and part.dtype.kind == "f":
+        return part.astype(np.int64)
+    return part
+
+
+def _split(x: Any, key: Any) -> tuple[tuple[Any, ...], bool]:
+    """The key's parts with known ones as NumPy arrays, and whether all are known."""
+    parts = tuple(_static(p) for p in (key if isinstance(key, tuple) else (key,)))
+    dynamic = [p for p in parts if isinstance(p, ARRAYS)]
+    for p in dynamic:
+        if _is_mask(p):
+            raise TraceError(f"{user_location()}: how many elements a mask selects is known only when the program runs, so x[mask] has no shape; "
+                             "use F.where(mask, x, 0), or call the block without hybridize()")
+    return parts, not dynamic
+
+
+def advanced_item(x: Any, key: Any) -> Any:
+    """x[key] with index arrays: a copy."""
+    parts, known = _split(x, key)
+    if len(parts) == 1 and isinstance(parts[0], (*ARRAYS, np.ndarray)) and _kind(parts[0]) != "b":
+        if isinstance(parts[0], np.ndarray):
+            _check_range(parts[0], x.shape)
+        return _rows(x, parts[0])
+    return invoke(OPS["take"], [_flat(x), _places(x, parts, known)], {"axis": 0, "mode": "clip"}, hint="take")
+
+
+def _check_range(index: np.ndarray, shape: Any) -> None:
+    np.zeros((shape[0] if shape else 0,), np.bool_)[index]                     # IndexError as NumPy gives it
+
+
+def _flat(x: Any) -> Any:
+    return x if len(x.shape) == 1 else invoke(OPS["Reshape"], [x], {"shape": (-1,)}, hint="reshape")
+
+
+def _places(x: Any, parts: tuple[Any, ...], known: bool) -> Any:
+    """Where in the flattened array the elements of x[parts] are: a NumPy array when all is known, else a value."""
+    shape = tuple(x.shape)
+    if known:
+        return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)[parts]
+    parts = tuple(q for p in parts for q in (np.nonzero(p) if isinstance(p, np.ndarray) and p.dtype.kind == "b" else (p,)))
+    spread = indexing.expand_key(parts, len(shape))
+    chosen = [i for i, p in enumerate(spread) if p is not None and not isinstance(p, slice)]
+    block = np.broadcast_shapes(*(tuple(getattr(spread[i], "shape", ())) for i in chosen))
+    together = chosen == list(range(chosen[0], chosen[-1] + 1))
+    rest = [p for i, p in enumerate(spread) if i not in chosen]
+    first = sum(i not in chosen for i in range(chosen[0])) if together else 0   # NumPy: apart, the index axes come first
+    total = len(rest) + len(block)
+    fixed: Any = np.zeros((1,) * total, np.int64)
+    moving: Any = None
+    axis, free = 0, 0
+    for p in spread:
+        if p is None:
+            free += 1
+            continue
+        n, stride = shape[axis], math.prod(shape[axis + 1:])
+        axis += 1
+        if isinstance(p, slice):
+            at = free if free < first else free + len(block)
+            free += 1
+            fixed = fixed + np.arange(*p.indices(n), dtype=np.int64).reshape([-1 if k == at else 1 for k in range(total)]) * stride
+            continue
+        at_block = (1,) * first + (1,) * (len(block) - len(getattr(p, "shape", ()))) + tuple(getattr(p, "shape", ())) + (1,) * (total - first - len(block))
+        if isinstance(p, ARRAYS):
+            moving = _sum(moving, _scaled(p, n, stride, at_block))
+        else:
+            fixed = fixed + np.arange(n, dtype=np.int64)[p].reshape(at_block) * stride
+    return invoke(OPS["broadcast_add"], [moving, fixed], {}, hint="broadcast_add")
+
+
+def _sum(a: Any, b: Any) -> Any:
+    return b if a is None else invoke(OPS["broadcast_add"], [a, b], {}, hint="broadcast_add")
+
+
+def _scaled(index: Any, n: int, stride: int, shape: tuple[int, ...]) -> Any:
+    """Index values along an axis as distances in the flattened array; negative ones count from the end."""
+    index = invoke(OPS["_mod_scalar"], [invoke(OPS["Cast"], [index], {"dtype": "int64"}, hint="cast")], {"scalar": n}, hint="_modscalar")
+    return invoke(OPS["Reshape"], [invoke(OPS["_mul_scalar"], [index], {"scalar": stride}, hint="_mulscalar")], {"shape": shape}, hint="reshape")
+
+
+# ---- writing
+def assign(target: Symbol, new: Symbol) -> None:
+    """Give a traced handle a new value; a view hands it on to what it is a view of."""
+    if tuple(new.shape or ()) != tuple(target.shape or ()):
+        raise TraceError(f"{user_location()}: in-place change of shape {target.shape} to {new.shape}")
+    if new.dtype != target.dtype:
+        new = invoke(OPS["Cast"], [new], {"dtype": np.dtype(target.dtype).name})
+    target.entries = new.entries
+    target._seen = target._base and target._base[0].entries          # its value is the new one, not what is read from there
+    if target._base is not None:
+        parent, key = target._base
+        if key is ALIAS:
+            assign(parent, invoke(OPS["Reshape"], [target], {"shape": tuple(parent.shape)}))
+        else:
+            set_item(parent, key, target)
+        target._seen = parent.entries
+
+
+def set_item(self: Symbol, key: Any, value: Any) -> None:
+    """x[key] = value on a traced value: a new value of x, written back to the caller's array if x is one."""
+    assign(self, updated(self, key, value))
+
+
+def write_out(d: OpDef, made: Symbol, out: Any) -> Any:
+    """``out=`` of a traced operator: its results are new values of the arrays, the caller's among them."""
+    targets = list(out) if isinstance(out, (list, tuple)) else [out]
+    for k, t in enumerate(targets):
+        new = Symbol([made.entries[k]])
+        target = SCOPE.traces[-1].capture(t) if isinstance(t, NDArray) else t
+        if tuple(target.shape or ()) != tuple(new.shape or ()):
+            raise AttributeValueError(f"{user_location()}: operator {d.name}: out has shape {target.shape}, the result {new.shape}")
+        assign(target, new)
+    return out
+
+
+TRACED_OUT.append(write_out)
+
+
+def updated(self: Any, key: Any, value: Any) -> Any:
+    """What x is after x[key] = value, as a new value that a gradient flows through."""
+    shape = self.shape
+    key = indexing.check_key(key, shape)
+    indexing.check_traced(key, shape)
+    if value is None or isinstance(value, (str, bytes, dict)):
+        raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {value!r:.60}")
+    if not isinstance(value, ARRAYS):
+        where = {} if isinstance(self, Symbol) else {"ctx": self.context}        # a traced value is on the device of its trace
+        value = invoke(OPS["_full"], [], {"shape": (), "value": value.item() if isinstance(value, np.generic) else value, "dtype": np.dtype(self.dtype).name, **where}) \
+            if isinstance(value, NUMBERS) else np.asarray(value, self.dtype)
+        if isinstance(value, np.ndarray) and where:
+            value = array(value, self.context)
+    if indexing.is_basic(key):
+        new = _set_basic(self, key, value)
+    elif _is_mask(key) and SCOPE.traces:
+        new = _set_mask(self, key, value)
+    else:
+        parts, known = _split(self, key)
+        places = _places(self, parts, known)
+        wide = _fit(value, tuple(places.shape))
+        flat = invoke(OPS["_scatter_set_nd"], [_flat(self), _flat(wide), _one_row(places)], {})
+        new = invoke(OPS["Reshape"], [flat], {"shape": shape})
+    return new if np.dtype(new.dtype) == np.dtype(self.dtype) else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name})
+
+
+def _one_row(places: Any) -> Any:
+    return places.reshape(1, -1) if isinstance(places, np.ndarray) else invoke(OPS["Reshape"], [places], {"shape": (1, -1)})
+
+
+def _set_basic(x: Symbol, key: Any, value: Any) -> Any:
+    ranges, shape = indexing.basic_ranges(key, tuple(x.shape))
+    sizes = tuple(len(range(*slice(*r).indices(n))) for r, n in zip(ranges, x.shape))
+    wide = _fit(value, tuple(shape))
+    if tuple(wide.shape) != sizes:
+        wide = invoke(OPS["Reshape"], [wide], {"shape": sizes}) if 0 not in sizes else wide
+    if 0 in sizes:
+        return x
+    whole = [r[0] is None and r[1] is None and r[2] in (None, 1) for r in ranges]
+    return wide if not ranges or all(whole) else invoke(OPS["_slice_assign"], [x, wide], _slice_attrs(ranges, whole))
+
+
+def _set_mask(x: Symbol, mask: Any, value: Any) -> Any:
+    """x[mask] = value by where: the value is one number, or one for each of the axes behind the mask's."""
+    shape, over = tuple(x.shape), len(mask.shape)
+    if tuple(mask.shape) != shape[:over]:
+        raise IndexError(f"a mask of shape {tuple(mask.shape)} does not fit an array of shape {shape}")
+    if len(value.shape) > len(shape) - over and math.prod(value.shape) != 1:
+        raise TraceError(f"{user_location()}: how many elements the mask selects is known only when the program runs, so a value of shape "
+                         f"{tuple(value.shape)} cannot be spread over them; use F.where(mask, values, x)")
+    wide = _fit(value, shape[over:] if math.prod(value.shape) != 1 else ())
+    return invoke(OPS["_npi_where"], [invoke(OPS["Reshape"], [mask], {"shape": (*mask.shape, *(1,) * (len(shape) - over))}), wide, x], {})
+
+
+def _fit(value: Any, shape: tuple[int, ...]) -> Any:
+    """The value broadcast to a shape, with NumPy's leave to drop leading axes of length 1."""
+    own = tuple(value.shape)
+    while len(own) > len(shape) and own[0] == 1:
+        own = own[1:]
+    if own != tuple(value.shape):
+        value = value.reshape(own) if isinstance(value, np.ndarray) else invoke(OPS["Reshape"], [value], {"shape": own})
+    if own == shape:
+        return value
+    try:
+        fits = np.broadcast_shapes(own, shape) == shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"{user_location()}: a value of shape {tuple(value.shape)} does not fit the place of shape {shape} it is assigned to")
+    return np.broadcast_to(value, shape) if isinstance(value, np.ndarray) else invoke(OPS["broadcast_to"], [value], {"shape": shape})

@@ -1,0 +1,161 @@
+"""A batch in blocks: where values between the layers of a whole batch are too large for the caches, a program for some of its pictures
+runs once for each block of them. It needs less memory, too: that of one block.
+
+Taken where each result of a picture depends on that picture and on parameters alone, which is followed from node to node.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Callable
+
+from .. import ir
+from ..ir import Node, Program
+from ..ir.build import make
+from .axis_orders import same_axis
+
+CACHE = 1 << 23                  # bytes of a layer's data and results that stay in the last cache
+MOVED = ("window", "pad", "reshape", "permute", "slice", "detach", "with_grad")
+
+
+class Whole(Exception):
+    """A program that is not computed picture by picture."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """How many there are, and the inputs of which each has a part."""
+    count: int
+    inputs: frozenset[int]
+
+
+class Division:
+    """A program for ``size`` of the ``batch`` pictures. axis: where each value has them; nothing where it has none."""
+
+    def __init__(self, program: Program, lasting: frozenset[int], size: int):
+        self.size = size
+        self.given = [n for n in program.inputs if n.attrs["slot"] not in lasting and n.ndim]
+        found = {n.shape[0] for n in self.given}
+        if len(found) != 1 or program.updates:
+            raise Whole
+        self.batch = found.pop()
+        self.axis: dict[Node, int] = dict.fromkeys(self.given, 0)
+        self.new: dict[Node, Node] = {n: n for n in program.inputs}
+        self.new.update((n, ir.input(n.attrs["slot"], (size, *n.shape[1:]), n.dtype)) for n in self.given)
+        for n in program.order():
+            if n not in self.new:
+                self.new[n] = n
+                if any(a in self.axis for a in n.args):
+                    if n.prim not in RULES:
+                        raise Whole
+                    self.axis[n], self.new[n] = RULES[n.prim](self, n)
+        if any(self.axis.get(r) != 0 for r in program.roots):
+            raise Whole
+
+    def narrow(self, n: Node, axis: int) -> Node:
+        """A value of parameters that is the same for all pictures, for fewer of them."""
+        if n in self.axis:
+            if self.axis[n] != axis:
+                raise Whole
+            return self.new[n]
+        if n.prim == "expand" and n.args[0].shape[axis] == 1:
+            return ir.expand(n.args[0], self._resized(n.shape, axis))
+        if n.prim in ("map", "cast"):
+            return make(n.prim, tuple(self.narrow(a, axis) for a in n.args), **n.attrs)
+        raise Whole
+
+    def _resized(self, shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+        return (*shape[:axis], self.size, *shape[axis + 1:])
+
+    def elementwise(self, n: Node) -> tuple[int, Node]:
+        """Functions and casts, and what lies side by side along another axis."""
+        axis = next(self.axis[a] for a in n.args if a in self.axis)
+        if n.prim == "concat" and n.attrs["axis"] == axis:
+            raise Whole
+        return axis, make(n.prim, tuple(self.narrow(a, axis) for a in n.args), **n.attrs)
+
+    def moved(self, n: Node) -> tuple[int, Node]:
+        """Slices, borders and windows of other axes."""
+        axis, a = self.axis[n.args[0]], dict(n.attrs)
+        if n.prim == "window" and axis in a["axes"] or n.prim == "pad" and (a["lo"][axis] or a["hi"][axis]):
+            raise Whole
+        if n.prim == "slice":
+            if a["size"][axis] != self.batch or a["step"][axis] != 1:
+                raise Whole
+            a["size"] = self._resized(a["size"], axis)
+        return axis, make(n.prim, (self.new[n.args[0]],), **a)
+
+    def marked(self, n: Node) -> tuple[int, Node]:
+        """What speaks to gradients alone."""
+        if n.args[0] not in self.axis:
+            raise Whole
+        return self.axis[n.args[0]], self.new[n.args[0]]
+
+    def permuted(self, n: Node) -> tuple[int, Node]:
+        return n.attrs["axes"].index(self.axis[n.args[0]]), ir.permute(self.new[n.args[0]], n.attrs["axes"])
+
+    def reshaped(self, n: Node) -> tuple[int, Node]:
+        """The pictures' axis stays one."""
+        x = n.args[0]
+        axis = same_axis(x.shape, n.shape, self.axis[x])
+        if axis is None:
+            raise Whole
+        return axis, ir.reshape(self.new[x], self._resized(n.shape, axis))
+
+    def expanded(self, n: Node) -> tuple[int, Node]:
+        axis = self.axis[n.args[0]]
+        return axis, ir.expand(self.new[n.args[0]], self._resized(n.shape, axis))
+
+    def reduced(self, n: Node) -> tuple[int, Node]:
+        axis = self.axis[n.args[0]]
+        if axis in n.attrs["axes"]:
+            raise Whole
+        return axis - sum(a < axis for a in n.attrs["axes"]), make("reduce", (self.new[n.args[0]],), **n.attrs)
+
+    def product(self, n: Node) -> tuple[int, Node]:
+        """A product of pictures with parameters."""
+        side = int(n.args[1] in self.axis)
+        axis, (summed, shared) = self.axis[n.args[side]], (n.attrs["contract"], n.attrs["batch"])
+        if n.args[1 - side] in self.axis or axis in summed[side] or axis in shared[side]:
+            raise Whole
+        free = [a for a in range(n.args[side].ndim) if a not in summed[side] and a not in shared[side]]
+        first = len(shared[0]) + (n.args[0].ndim - len(summed[0]) - len(shared[0]) if side else 0)
+        return first + free.index(axis), make("dot", tuple(self.new[a] for a in n.args), **n.attrs)
+
+
+RULES: dict[str, Callable[[Division, Node], tuple[int, Node]]] = {
+    **dict.fromkeys(("map", "cast", "concat"), Division.elementwise), **dict.fromkeys(("slice", "pad", "window"), Division.moved),
+    **dict.fromkeys(("detach", "with_grad"), Division.marked),
+    "permute": Division.permuted, "reshape": Division.reshaped, "expand": Division.expanded, "reduce": Division.reduced, "dot": Division.product}
+
+
+def _source(n: Node) -> Node:
+    while n.prim in MOVED:
+        n = n.args[0]
+    return n
+
+
+def _size(program: Program, whole: Division, threads: int) -> int:
+    """Pictures of a block; all of them where that pays as well. Counted are bytes: of layers that do not stay in the cache, and of parameters that are read again."""
+    each = [(n.nbytes + _source(a).nbytes) / whole.batch for n in program.order() if n.prim == "dot" and n in whole.axis for a in n.args if a in whole.axis]
+    largest = max(each, default=0)
+    ways = [b for b in range(1, whole.batch) if whole.batch % b == 0 and (threads == 1 or whole.batch // b % threads == 0)]
+    size = max((b for b in ways if b * largest <= CACHE), default=min(ways, default=whole.batch))
+    saved = sum(whole.batch * s for s in each if whole.batch * s > CACHE)
+    parameters = sum(n.nbytes for n in program.inputs if n not in whole.axis)
+    return size if saved > parameters * (whole.batch // size - 1) else whole.batch
+
+
+def in_blocks(program: Program, lasting: frozenset[int], threads: int) -> Program | None:
+    """The program for one block, which says in ``memo["blocks"]`` how many there are; None where the whole batch is computed at once."""
+    batch = next((n.shape[0] for n in program.inputs if n.attrs["slot"] not in lasting and n.ndim), 1)
+    if batch < 2 or "blocks" in program.memo or not any(n.prim == "dot" for n in program.order()):
+        return None
+    try:
+        size = _size(program, Division(program, lasting, batch), threads)
+        if size == batch:
+            return None
+        d = Division(program, lasting, size)
+    except Whole:
+        return None
+    memo = {"lasting": lasting, "blocks": Blocks(batch // size, frozenset(n.attrs["slot"] for n in d.given))}
+    return Program(tuple(d.new[n] for n in program.inputs), tuple(d.new[r] for r in program.outputs), (), memo)
