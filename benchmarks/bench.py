@@ -1,10 +1,11 @@
-"""Latency beside the peers that are installed, taking turns in one run: medians, ratio to the best peer, share of what the
-machine can do. One thread unless HYBRID_NUM_THREADS says otherwise; then everyone is held to as many cores.
+"""Latency beside the peers that are installed, taking turns in one run: medians, ratio to the best peer, share of what
+the machine can do. One thread unless HYBRID_NUM_THREADS says otherwise; then everyone is held to as many cores.
 
-``make bench`` installs onnx, onnxruntime, openvino and matplotlib; torch and jax take part where they are installed (``pip
-install -e '.[peers]'``), MXNet where MXNET_PYTHON names a Python that has it. The last rows are first results, each in a process
-of its own, with all cores. Figures and a plot are kept (``--json``, ``--plot``). The share counts all products of a network, also those of
-zeros that are left out (docs/how-it-works.md) or saved by Winograd's form: it may pass 100 %.
+``make bench`` installs onnx, onnxruntime, openvino and matplotlib; torch and jax take part where they are installed
+(``pip install -e '.[peers]'``), MXNet where MXNET_PYTHON names a Python that has it. The last rows are first results,
+each in a process of its own, with all cores. Figures and a plot are kept (``--json``, ``--plot``). The share counts all
+products of a network, also those of zeros that are left out (docs/how-it-works.md) or saved by Winograd's form: it may
+pass 100 %.
 """
 from __future__ import annotations
 
@@ -54,13 +55,14 @@ def participants(work: Workload | Step, without: set[str]) -> dict[str, peers.Ti
             continue
         out[name], result = made
         if result is not None:
-            np.testing.assert_allclose(np.asarray(result()), expected, rtol=2e-3, atol=2e-3 * float(np.abs(expected).max()), err_msg=name)
+            np.testing.assert_allclose(np.asarray(result()), expected, rtol=2e-3,
+                                       atol=2e-3 * float(np.abs(expected).max()), err_msg=name)
     return out
 
 
 def measure(named: dict[str, peers.Timed], seconds: float) -> dict[str, float]:
-    """Median seconds a call, taking turns of 20 milliseconds. Calls that take long enough are timed one by one: what others
-    left in the caches is then the first call's alone.
+    """Median seconds a call, taking turns of 20 milliseconds. Calls that take long enough are timed one by one: what
+    others left in the caches is then the first call's alone.
     """
     for run in named.values():
         run(2)
@@ -85,13 +87,15 @@ def least(work: Workload | Step) -> float:
     out = traced(*xs)
     entry = list(traced._engine.entries.values())[-1]
     times = gradients(entry) if isinstance(work, Step) else {}
-    total = sum(2.0 * n.size * contracted(n) * times.get(n, 1) for n in entry.exe.planned.source.order() if n.prim == "dot")
+    total = sum(2.0 * n.size * contracted(n) * times.get(n, 1) for n in entry.exe.planned.source.order()
+                if n.prim == "dot")
     updates = weights if isinstance(work, Step) else 0
     return ceiling.least_seconds(total, weights + sum(x.size for x in xs) * 4, out.size * 4 + updates)
 
 
 def gradients(entry: Any) -> dict[Any, int]:
-    """How many products of its size each product of a network takes in training: itself, and one for each factor that depends on a parameter."""
+    """How many products of its size each product of a network takes in training: itself, and one for each factor that
+    depends on a parameter."""
     depends: dict[Any, bool] = {}
     for n in entry.exe.planned.source.order():
         depends[n] = n.attrs["slot"] >= entry.arguments if n.prim == "input" else any(depends[a] for a in n.args)
@@ -144,9 +148,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("words", nargs="*", help="only workloads whose title has one of these words")
     parser.add_argument("--seconds", type=float, default=3.0, help="per workload")
-    parser.add_argument("--without", action="append", default=[], metavar="PEER", help="leave a peer out, as it is named in the table")
+    parser.add_argument("--without", action="append", default=[], metavar="PEER",
+                        help="leave a peer out, as it is named in the table")
     parser.add_argument("--json", help="write the figures here", default="build/bench/bench.json")
-    parser.add_argument("--plot", help="draw the ratios here (PNG or SVG; needs matplotlib)", default="build/bench/bench.png")
+    parser.add_argument("--plot", help="draw the ratios here (PNG or SVG; needs matplotlib)",
+                        default="build/bench/bench.png")
     args = parser.parse_args()
 
     def wanted(title: str) -> bool:
@@ -154,12 +160,16 @@ def main() -> None:
     chosen = [w for w in nets.INFERENCE + nets.TRAINING if wanted(w.title)]
     first = [title for title in starts.WORKLOADS if wanted(f"first result, cached start, {title}")]
     if not chosen and not first:
-        parser.error(f"no workload has {' or '.join(args.words)} in its title; there are: " + "; ".join(w.title for w in nets.INFERENCE + nets.TRAINING)
+        parser.error(f"no workload has {' or '.join(args.words)} in its title; there are: "
+                     + "; ".join(w.title for w in nets.INFERENCE + nets.TRAINING)
                      + "; first result and cached start of " + "; ".join(starts.WORKLOADS))
     machine = f"{processor()}, {THREADS} thread(s), Python {platform.python_version()}, NumPy {np.__version__}"
-    print(f"{machine}\nMedian microseconds a call; ratio to the best peer's time (less is better); share of the ceiling "
-          f"({ceiling.flops() / 1e9:.0f} GFLOP/s and memory, one thread)\n{'':{WIDTH}s} {'hybrid':>9s} {'ratio':>6s} {'best peer':14s} {'share':>6s}   others")
-    launcher.load()                                      # else it is compiled in the background while the first rows are timed
+    print(f"{machine}\nMedian microseconds a call; ratio to the best peer's time (less is better); share of the "
+          f"ceiling "
+          f"({ceiling.flops() / 1e9:.0f} GFLOP/s and memory, one thread)\n{'':{WIDTH}s} {'hybrid':>9s} {'ratio':>6s} "
+          f"{'best peer':14s} {'share':>6s}   others")
+    # else it is compiled in the background while the first rows are timed
+    launcher.load()
     rows: dict[str, dict[str, Any]] = {}
     for work in chosen:
         rows[work.title] = row(work, args.seconds, set(args.without))

@@ -1,4 +1,5 @@
-"""What the machine can do: multiply-adds of one thread, reading and writing at a given footprint; measured, not looked up."""
+"""What the machine can do: multiply-adds of one thread, reading and writing at a given footprint; measured, not looked
+up."""
 from __future__ import annotations
 
 import functools
@@ -49,7 +50,8 @@ double write_loop(float *p, long n, long times) {
 @functools.lru_cache(None)
 def _library() -> tuple[Any, Any]:
     ffi = cffi.FFI()
-    ffi.cdef("double fma_loop(long); double read_loop(const float *, long, long); double write_loop(float *, long, long);")
+    ffi.cdef("double fma_loop(long); double read_loop(const float *, long, long); double write_loop(float *, long, "
+             "long);")
     so, _ = toolchain.build(SOURCE % toolchain.vector_bytes())
     return ffi, ffi.dlopen(str(so))
 
@@ -84,6 +86,7 @@ def bandwidth(footprint: int, kind: str) -> float:
 
 
 def least_seconds(operations: float, read: int, written: int) -> float:
-    """The least time of one thread: all multiply-adds at full speed, or all memory once at the speed of its footprint."""
+    """The least time of one thread: all multiply-adds at full speed, or all memory once at the speed of its
+    footprint."""
     footprint = 1 << max(14, min(28, (read + written - 1).bit_length()))
     return max(operations / flops(), read / bandwidth(footprint, "read") + written / bandwidth(footprint, "write"))

@@ -1,7 +1,9 @@
-"""Tracing, planning and compiling of large networks: seconds and memory, cold and from the disk cache; growth with the number of operators.
+"""Tracing, planning and compiling of large networks: seconds and memory, cold and from the disk cache; growth with the
+number of operators.
 
-``python benchmarks/compile_scale.py [words]`` prints the tables (of what the words occur in). Processor seconds of Python (tracing, passes, printing) and of the C compiler stand
-apart: the first must grow with the number of operators and not with its square, and stay under 1 s for 200 layers.
+``python benchmarks/compile_scale.py [words]`` prints the tables (of what the words occur in). Processor seconds of
+Python (tracing, passes, printing) and of the C compiler stand apart: the first must grow with the number of operators
+and not with its square, and stay under 1 s for 200 layers.
 """
 from __future__ import annotations
 
@@ -32,7 +34,8 @@ class Functions(nn.HybridBlock):
         self.kind, self.n = kind, n
         with self.name_scope():
             self.layers = nn.HybridSequential()
-            self.layers.add(*(nn.Dense(8, in_units=8, activation="relu") for _ in range(n // 2 if kind == "layers" else 0)))
+            self.layers.add(*(nn.Dense(8, in_units=8, activation="relu")
+                              for _ in range(n // 2 if kind == "layers" else 0)))
             self.cell = rnn.LSTMCell(8, input_size=8)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
@@ -40,7 +43,8 @@ class Functions(nn.HybridBlock):
             return self.layers(x)
         if self.kind == "unrolled cell":
             steps = self.n // 14
-            return self.cell.unroll(steps, F.broadcast_to(F.expand_dims(x, 1), (8, steps, 8)), layout="NTC", merge_outputs=True)[0]
+            return self.cell.unroll(steps, F.broadcast_to(F.expand_dims(x, 1), (8, steps, 8)), layout="NTC",
+                                    merge_outputs=True)[0]
         if self.kind == "branches":
             return F.add_n(*(F.softmax(x * (i + 1)) for i in range(self.n // 2)))
         for i in range(self.n // (1 if self.kind == "functions" else 4)):
@@ -80,8 +84,10 @@ def one(kind: str, size: str) -> None:
 def row(title: str, kind: str, size: str, cache: str) -> None:
     """Figures without and with the cached program."""
     for state in ("cold", "cached"):
-        run = subprocess.run([sys.executable, __file__, "--one", kind, size], env={**os.environ, "HYBRID_CACHE": cache}, capture_output=True, text=True, check=False)
-        print(f"{title:56s} {state:7s}", run.stdout.rstrip() if run.returncode == 0 else run.stderr.strip().splitlines()[-1][:100], flush=True)
+        run = subprocess.run([sys.executable, __file__, "--one", kind, size],
+                             env={**os.environ, "HYBRID_CACHE": cache}, capture_output=True, text=True, check=False)
+        print(f"{title:56s} {state:7s}", run.stdout.rstrip() if run.returncode == 0
+              else run.stderr.strip().splitlines()[-1][:100], flush=True)
 
 
 def main() -> None:
@@ -93,7 +99,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as cache:
         for name in (n for n in NETWORKS if all(w in n for w in words)):
             row(name, name, "0", f"{cache}/{name}")
-        for kind in (k for k in [kind + part for part in ("", GRADIENT) for kind in KINDS] if all(w in k for w in words)):
+        for kind in (k for k in [kind + part for part in ("", GRADIENT) for kind in KINDS]
+                     if all(w in k for w in words)):
             for n in (1000, 10000):
                 row(f"{kind}, {n} operators", kind, str(n), f"{cache}/{kind}{n}")
 

@@ -1,6 +1,6 @@
-"""What a call costs around its C code: a compiled network of 20 parameters on small arrays, timed as ``net(x)`` and as a loop in C
-over the same program, taking turns. Beside them stands an empty call of a Python function, as a measure of the machine. Below: whole
-calls of small functions.
+"""What a call costs around its C code: a compiled network of 20 parameters on small arrays, timed as ``net(x)`` and as
+a loop in C over the same program, taking turns. Beside them stands an empty call of a Python function, as a measure of
+the machine. Below: whole calls of small functions.
 
 python benchmarks/entry.py [--seconds 3]
 """
@@ -24,7 +24,8 @@ from hybrid.runtime import toolchain  # noqa: E402
 from hybrid.runtime.cpu import Bound  # noqa: E402
 
 CALLS = 4000
-LOOP = "typedef void (*Net)(void **); void repeat(void *net, void **table, long n) { for (long i = 0; i < n; i++) ((Net)net)(table); }"
+LOOP = ("typedef void (*Net)(void **); void repeat(void *net, void **table, long n) { for (long i = 0; i < n; i++) "
+        "((Net)net)(table); }")
 
 
 class Programs:
@@ -91,12 +92,14 @@ def main() -> None:
         turns.append((python(net), inside(), python(nothing)))
     for name, pick in (("medians", np.median), ("least", np.min)):
         call, code, empty = (float(pick([t[i] for t in turns])) * 1e6 for i in range(3))
-        print(f"{name:8} call {call:.3f} us, its C code {code:.3f} us, around it {call - code:.3f} us; an empty function {empty:.3f} us")
+        print(f"{name:8} call {call:.3f} us, its C code {code:.3f} us, around it {call - code:.3f} us; an empty "
+              f"function {empty:.3f} us")
     print(f"{len(net.collect_params())} parameters, {len(turns)} turns of {CALLS} calls")
     for name, function in (("x * x + 1", lambda x: x * x + 1), ("x * 2, x + 1", lambda x: (x * 2, x + 1))):
         compiled = mx.hybridize(function)
         python(compiled)
-        print(f"{name:14} {min(python(compiled) for _ in range(20)) * 1e6:.3f} us a call, NumPy {min(python_numpy(function, x) for _ in range(20)) * 1e6:.3f} us")
+        print(f"{name:14} {min(python(compiled) for _ in range(20)) * 1e6:.3f} us a call, NumPy "
+              f"{min(python_numpy(function, x) for _ in range(20)) * 1e6:.3f} us")
 
 
 def python_numpy(function: Callable[[Any], Any], x: Any) -> float:

@@ -18,12 +18,14 @@ def _pooling(a: Any, x: Any) -> Any:
     if a.global_pool:
         return (jnp.mean if a.pool_type == "avg" else jnp.max)(x, (2, 3), keepdims=True)
     start, reducer = (-jnp.inf, lax.max) if a.pool_type == "max" else (0.0, lax.add)
-    out = lax.reduce_window(x, start, reducer, (1, 1, *a.kernel), (1, 1, *a.stride), [(0, 0), (0, 0), *[(p, p) for p in a.pad]])
+    out = lax.reduce_window(x, start, reducer, (1, 1, *a.kernel), (1, 1, *a.stride),
+                            [(0, 0), (0, 0), *[(p, p) for p in a.pad]])
     return out if a.pool_type == "max" else out / (a.kernel[0] * a.kernel[1])
 
 
 def _convolution(a: Any, x: Any, w: Any, b: Any = None) -> Any:
-    out = lax.conv_general_dilated(x, w, tuple(a.stride), [(p, p) for p in a.pad], rhs_dilation=tuple(a.dilate), feature_group_count=a.num_group)
+    out = lax.conv_general_dilated(x, w, tuple(a.stride), [(p, p) for p in a.pad], rhs_dilation=tuple(a.dilate),
+                                   feature_group_count=a.num_group)
     return out if b is None else out + b[:, None, None]
 
 
@@ -38,11 +40,16 @@ def _layer_norm(a: Any, x: Any, gamma: Any, beta: Any) -> Any:
 
 
 OPERATORS: Table = {
-    "FullyConnected": _dense, "Pooling": _pooling, "Convolution": _convolution, "BatchNorm": _batch_norm, "LayerNorm": _layer_norm,
-    "Flatten": lambda a, x: x.reshape(x.shape[0], -1), "Activation": lambda a, x: {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}[a.act_type](x),
-    "softmax": lambda a, x: jax.nn.softmax(x, a.axis), "LeakyReLU": lambda a, x: jax.nn.gelu(x, approximate=False), "clip": lambda a, x: jnp.clip(x, a.a_min, a.a_max),
-    "tanh": lambda a, x: jnp.tanh(x), "elemwise_add": lambda a, x, y: x + y, "elemwise_mul": lambda a, x, y: x * y, "_plus_scalar": lambda a, x: x + a.scalar,
-    "_mul_scalar": lambda a, x: x * a.scalar, "dot": lambda a, x, y: x @ y, "batch_dot": lambda a, x, y: x @ (y.transpose(0, 2, 1) if a.transpose_b else y),
+    "FullyConnected": _dense, "Pooling": _pooling, "Convolution": _convolution, "BatchNorm": _batch_norm,
+    "LayerNorm": _layer_norm,
+    "Flatten": lambda a, x: x.reshape(x.shape[0], -1),
+    "Activation": lambda a, x: {"relu": jax.nn.relu, "tanh": jnp.tanh, "sigmoid": jax.nn.sigmoid}[a.act_type](x),
+    "softmax": lambda a, x: jax.nn.softmax(x, a.axis), "LeakyReLU": lambda a, x: jax.nn.gelu(x, approximate=False),
+    "clip": lambda a, x: jnp.clip(x, a.a_min, a.a_max),
+    "tanh": lambda a, x: jnp.tanh(x), "elemwise_add": lambda a, x, y: x + y, "elemwise_mul": lambda a, x, y: x * y,
+    "_plus_scalar": lambda a, x: x + a.scalar,
+    "_mul_scalar": lambda a, x: x * a.scalar, "dot": lambda a, x, y: x @ y,
+    "batch_dot": lambda a, x, y: x @ (y.transpose(0, 2, 1) if a.transpose_b else y),
     "transpose": lambda a, x: x.transpose(*a.axes), "Reshape": lambda a, x: x.reshape(sizes(x.shape, a.shape)),
 }
 

@@ -1,4 +1,5 @@
-"""Run by a Python that has MXNet 1.9.1: times the Gluon networks of nets.py on request, so that it takes turns with the others.
+"""Run by a Python that has MXNet 1.9.1: times the Gluon networks of nets.py on request, so that it takes turns with the
+others.
 
 Each line read is JSON: {"title": ..., "file": parameters} builds a workload, answered by {"out": file} for networks;
 {"calls": n} times n calls, answered by {"seconds": s}.
@@ -28,7 +29,8 @@ def prepare(title, file):
     if isinstance(work, nets.Step):
         net.load_parameters(file)
         net.hybridize(static_alloc=True, static_shape=True)
-        step, x, y = nets.gluon_step(net, work), mx.nd.array(rng.rand(*work.shape)), mx.nd.array(rng.randint(0, 10, work.shape[0]))
+        step, x, y = (nets.gluon_step(net, work), mx.nd.array(rng.rand(*work.shape)),
+                      mx.nd.array(rng.randint(0, 10, work.shape[0])))
 
         def call():
             step(x, y)

@@ -31,7 +31,8 @@ class Graph:
 
 
 def _convolution(g: Graph, a: Any, *xs: str) -> str:
-    return g.add("Conv", *xs, kernel_shape=list(a.kernel), strides=list(a.stride) or [1, 1], pads=list(a.pad) * 2 or [0] * 4, group=a.num_group)
+    return g.add("Conv", *xs, kernel_shape=list(a.kernel), strides=list(a.stride) or [1, 1],
+                 pads=list(a.pad) * 2 or [0] * 4, group=a.num_group)
 
 
 def _batch_norm(g: Graph, a: Any, *xs: str) -> str:
@@ -42,7 +43,8 @@ def _pooling(g: Graph, a: Any, x: str) -> str:
     if a.global_pool:
         return g.add("GlobalAveragePool" if a.pool_type == "avg" else "GlobalMaxPool", x)
     extra = {} if a.pool_type == "max" else {"count_include_pad": 1}
-    return g.add("MaxPool" if a.pool_type == "max" else "AveragePool", x, kernel_shape=list(a.kernel), strides=list(a.stride) or [1, 1], pads=list(a.pad) * 2 or [0] * 4, **extra)
+    return g.add("MaxPool" if a.pool_type == "max" else "AveragePool", x, kernel_shape=list(a.kernel),
+                 strides=list(a.stride) or [1, 1], pads=list(a.pad) * 2 or [0] * 4, **extra)
 
 
 def _dense(g: Graph, a: Any, x: str, *rest: str) -> str:
@@ -61,15 +63,21 @@ def _batch_dot(g: Graph, a: Any, x: str, y: str) -> str:
 
 
 OPERATORS: dict[str, Callable[..., str]] = {
-    "Convolution": _convolution, "BatchNorm": _batch_norm, "Pooling": _pooling, "FullyConnected": _dense, "Activation": _activation,
-    "Flatten": lambda g, a, x: g.add("Flatten", x), "elemwise_add": lambda g, a, x, y: g.add("Add", x, y), "broadcast_add": lambda g, a, x, y: g.add("Add", x, y),
+    "Convolution": _convolution, "BatchNorm": _batch_norm, "Pooling": _pooling, "FullyConnected": _dense,
+    "Activation": _activation,
+    "Flatten": lambda g, a, x: g.add("Flatten", x), "elemwise_add": lambda g, a, x, y: g.add("Add", x, y),
+    "broadcast_add": lambda g, a, x, y: g.add("Add", x, y),
     "clip": lambda g, a, x: g.add("Clip", x, g.weight(np.float32(a.a_min)), g.weight(np.float32(a.a_max))),
-    "softmax": lambda g, a, x: g.add("Softmax", x, axis=a.axis), "log_softmax": lambda g, a, x: g.add("LogSoftmax", x, axis=a.axis),
+    "softmax": lambda g, a, x: g.add("Softmax", x, axis=a.axis),
+    "log_softmax": lambda g, a, x: g.add("LogSoftmax", x, axis=a.axis),
     "LayerNorm": lambda g, a, *xs: g.add("LayerNormalization", *xs, axis=a.axis, epsilon=a.eps),
-    "LeakyReLU": lambda g, a, x: g.add("Gelu", x), "transpose": lambda g, a, x: g.add("Transpose", x, perm=list(a.axes)),
-    "Reshape": lambda g, a, x: g.add("Reshape", x, g.weight(np.array(a.shape, np.int64))), "dot": lambda g, a, x, y: g.add("MatMul", x, y),
+    "LeakyReLU": lambda g, a, x: g.add("Gelu", x),
+    "transpose": lambda g, a, x: g.add("Transpose", x, perm=list(a.axes)),
+    "Reshape": lambda g, a, x: g.add("Reshape", x, g.weight(np.array(a.shape, np.int64))),
+    "dot": lambda g, a, x, y: g.add("MatMul", x, y),
     "batch_dot": _batch_dot, "_mul_scalar": lambda g, a, x: g.add("Mul", x, g.weight(np.float32(a.scalar))),
-    "_plus_scalar": lambda g, a, x: g.add("Add", x, g.weight(np.float32(a.scalar))), "elemwise_mul": lambda g, a, x, y: g.add("Mul", x, y),
+    "_plus_scalar": lambda g, a, x: g.add("Add", x, g.weight(np.float32(a.scalar))),
+    "elemwise_mul": lambda g, a, x, y: g.add("Mul", x, y),
     "Concat": lambda g, a, *xs: g.add("Concat", *xs, axis=a.dim), "Dropout": lambda g, a, x: x,
 }
 
@@ -83,7 +91,8 @@ def to_onnx(net: Any, shapes: Sequence[tuple[int, ...]]) -> bytes:
     else:
         values = {**{n: n for n in names}, **{name: g.weight(w, name) for name, w in weights_of(net).items()}}
         last = run(symbol, {name: partial(form, g) for name, form in OPERATORS.items()}, values)
-    graph = helper.make_graph(g.nodes, "net", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in zip(names, shapes)],
+    graph = helper.make_graph(g.nodes, "net", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n,
+                                               s in zip(names, shapes)],
                               [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)], g.weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     return model.SerializeToString()

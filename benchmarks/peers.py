@@ -99,12 +99,14 @@ def numpy(work: Workload) -> Made | None:
     net, xs = network(work), data(work)
     kind, x = type(net), xs[0]
     forms: dict[Any, Call] = {
-        nets.Product: lambda: xs[0] @ xs[1], nets.Elementwise: lambda: x * x + np.float32(1), nets.Softmax: lambda: _softmax(x), nets.Gelu: lambda: _gelu(x)}
+        nets.Product: lambda: xs[0] @ xs[1], nets.Elementwise: lambda: x * x + np.float32(1),
+        nets.Softmax: lambda: _softmax(x), nets.Gelu: lambda: _gelu(x)}
     call: Call | None = forms.get(kind)
     if kind.__name__ == "LayerNorm":
         call = functools.partial(_layer_norm, x, net.gamma.data().asnumpy(), net.beta.data().asnumpy())
     elif work.make is nets.mlp:
-        call = functools.partial(_perceptron, x, [(np.ascontiguousarray(d.weight.data().asnumpy().T), d.bias.data().asnumpy()) for d in net])
+        call = functools.partial(_perceptron, x, [(np.ascontiguousarray(d.weight.data().asnumpy().T),
+                                                   d.bias.data().asnumpy()) for d in net])
     return call and (timed(call), call)
 
 
@@ -155,7 +157,8 @@ def openvino(work: Workload) -> Made | None:
     from onnx_models import to_onnx
     core = ov.Core()
     model = core.compile_model(core.read_model(to_onnx(network(work), work.shapes)), "CPU",
-                               {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1})
+                               {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY",
+                                "INFERENCE_PRECISION_HINT": "f32", "NUM_STREAMS": 1})
     request, xs = model.create_infer_request(), data(work)
 
     def call() -> Any:
@@ -194,7 +197,8 @@ class MXNet:
 
     def __init__(self, python: str):
         env = {**os.environ, "OMP_NUM_THREADS": str(THREADS)}
-        self.process = subprocess.Popen([python, str(Path(__file__).with_name("mxnet_server.py"))], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([python, str(Path(__file__).with_name("mxnet_server.py"))],
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True, env=env)
 
     def ask(self, **fields: Any) -> Any:
@@ -204,13 +208,14 @@ class MXNet:
         self.process.stdin.flush()
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError("the process that times MXNet ended; run benchmarks/mxnet_server.py with MXNET_PYTHON to see why")
+            raise RuntimeError("the process that times MXNet ended; run benchmarks/mxnet_server.py with MXNET_PYTHON "
+                               "to see why")
         return json.loads(line)
 
     def __call__(self, work: Workload | Step) -> Made:
         file = saved(work)
         self.ask(title=work.title, file=file)
-        return (lambda n: self.ask(calls=n)["seconds"]), (lambda: np.load(file + ".npy")) if isinstance(work, Workload) else None
+        return (lambda n: self.ask(calls=n)["seconds"]), (lambda: np.load(file + ".npy")) if isinstance(work, Workload) else None  # noqa: E501
 
 
 # ---- training
@@ -254,11 +259,14 @@ def _mxnet() -> MXNet | None:
 def makers(work: Workload | Step) -> Iterator[tuple[str, Callable[[], Made | None]]]:
     """Everyone who could take part in a workload, by name."""
     if isinstance(work, Step):
-        yield from (("hybrid", lambda: hybrid_step(work)), ("hybrid eager", lambda: hybrid_step(work, False)), ("torch", lambda: torch_step(work)),
+        yield from (("hybrid", lambda: hybrid_step(work)), ("hybrid eager", lambda: hybrid_step(work, False)),
+                    ("torch", lambda: torch_step(work)),
                     ("torch.compile", lambda: torch_step(work, True)), ("JAX", lambda: jax_step(work)))
     else:
-        yield from (("hybrid", lambda: hybridized(work)), ("hybrid eager", lambda: eager(work)), ("NumPy", lambda: numpy(work)),
-                    ("ONNX Runtime", lambda: onnxruntime(work)), ("OpenVINO", lambda: openvino(work)), ("torch", lambda: torch(work)),
+        yield from (("hybrid", lambda: hybridized(work)), ("hybrid eager", lambda: eager(work)),
+                    ("NumPy", lambda: numpy(work)),
+                    ("ONNX Runtime", lambda: onnxruntime(work)), ("OpenVINO", lambda: openvino(work)),
+                    ("torch", lambda: torch(work)),
                     ("torch.compile", lambda: torch(work, True)), ("JAX", lambda: jax(work)))
     server = _mxnet()
     if server is not None:

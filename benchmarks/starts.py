@@ -1,6 +1,8 @@
-"""From nothing to the first result, and again with what was cached on disk: each in a fresh process, medians of a few rounds in turns.
+"""From nothing to the first result, and again with what was cached on disk: each in a fresh process, medians of a few
+rounds in turns.
 
-``make bench`` has these as rows; ``python benchmarks/starts.py`` prints them alone, with the imports, which are not counted.
+``make bench`` has these as rows; ``python benchmarks/starts.py`` prints them alone, with the imports, which are not
+counted.
 """
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def one(peer: str, title: str) -> dict[str, float]:
     import nets
     import peers
     work: Any = next(w for w in nets.INFERENCE + nets.TRAINING if w.title == title)
-    for module in {"ONNX Runtime": ("onnxruntime", "onnx"), "OpenVINO": ("openvino", "onnx"), "torch.compile": ("torch", "torch_models"),
+    for module in {"ONNX Runtime": ("onnxruntime", "onnx"), "OpenVINO": ("openvino", "onnx"),
+                   "torch.compile": ("torch", "torch_models"),
                    "JAX": ("jax", "jax_models")}.get(peer, ()):
         __import__(module)
     imported = time.perf_counter() - begin
@@ -40,16 +43,19 @@ def one(peer: str, title: str) -> dict[str, float]:
 
 def fresh(peer: str, title: str, cache: str) -> dict[str, float]:
     """The figures of a process that keeps what it caches in a folder."""
-    env = {**os.environ, "HYBRID_CACHE": f"{cache}/hybrid", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/torch", "JAX_COMPILATION_CACHE_DIR": f"{cache}/jax",
+    env = {**os.environ, "HYBRID_CACHE": f"{cache}/hybrid", "TORCHINDUCTOR_CACHE_DIR": f"{cache}/torch",
+           "JAX_COMPILATION_CACHE_DIR": f"{cache}/jax",
            "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     env.pop("MXNET_PYTHON", None)
-    run = subprocess.run([sys.executable, __file__, "--one", peer, title], env=env, capture_output=True, text=True, cwd=Path(__file__).parent, check=False)
+    run = subprocess.run([sys.executable, __file__, "--one", peer, title], env=env, capture_output=True, text=True,
+                         cwd=Path(__file__).parent, check=False)
     lines = run.stdout.splitlines()
     return json.loads(lines[-1]) if run.returncode == 0 and lines else {}
 
 
 def measured(title: str, rounds: int, without: Iterable[str] = ()) -> dict[str, dict[str, float]]:
-    """Median seconds of every participant: with nothing cached ("first"), with a warm cache ("cached"), and of its imports."""
+    """Median seconds of every participant: with nothing cached ("first"), with a warm cache ("cached"), and of its
+    imports."""
     samples: dict[str, list[tuple[float, float, float]]] = {}
     missing = set(without)
     for _ in range(rounds):
@@ -63,14 +69,16 @@ def measured(title: str, rounds: int, without: Iterable[str] = ()) -> dict[str, 
                 samples.setdefault(peer, []).append((cold["first"], warm["first"], warm["import"]))
             else:
                 missing.add(peer)
-    return {peer: dict(zip(("first", "cached", "import"), map(statistics.median, zip(*found)))) for peer, found in samples.items()}
+    return {peer: dict(zip(("first", "cached", "import"), map(statistics.median, zip(*found)))) for peer,
+            found in samples.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--one", nargs=2, metavar=("PEER", "TITLE"), help=argparse.SUPPRESS)
     parser.add_argument("--rounds", type=int, default=3, help="processes of each kind")
-    parser.add_argument("--without", action="append", default=[], metavar="PEER", help="leave a peer out, as it is named in the table")
+    parser.add_argument("--without", action="append", default=[], metavar="PEER",
+                        help="leave a peer out, as it is named in the table")
     args = parser.parse_args()
     if args.one:
         print(json.dumps(one(*args.one)))
@@ -78,7 +86,8 @@ def main() -> None:
     print(f"{'seconds to the first result':36s} {'peer':14s} {'nothing cached':>14s} {'cached':>8s} {'import':>8s}")
     for title in WORKLOADS:
         for peer, took in measured(title, args.rounds, args.without).items():
-            print(f"{title:36s} {peer:14s} {took['first']:14.3f} {took['cached']:8.3f} {took['import']:8.2f}", flush=True)
+            print(f"{title:36s} {peer:14s} {took['first']:14.3f} {took['cached']:8.3f} {took['import']:8.2f}",
+                  flush=True)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,8 @@ def run(symbol: Any, table: Table, values: Mapping[str, Any]) -> Any:
     """The value of a Symbol's output. values: of its variables."""
     made: dict[int, Any] = {}
     for n in symbol.nodes():
-        made[id(n)] = values[n.name] if n.opdef is None else table[n.opdef.name](n.attrs, *(made[id(m)] for m, _ in n.inputs))
+        made[id(n)] = (values[n.name] if n.opdef is None
+                       else table[n.opdef.name](n.attrs, *(made[id(m)] for m, _ in n.inputs)))
     return made[id(symbol.entries[0][0])]
 
 

@@ -1,6 +1,6 @@
-"""What threads bring: a call with one, a call with several, and several threads of Python that each call the same network with
-one. All take turns in one run, so that a busy machine is busy for everyone; the last column is what the machine gives at
-that time: programs that share nothing could not be faster together.
+"""What threads bring: a call with one, a call with several, and several threads of Python that each call the same
+network with one. All take turns in one run, so that a busy machine is busy for everyone; the last column is what the
+machine gives at that time: programs that share nothing could not be faster together.
 
 python benchmarks/threads.py [words of titles] [--seconds 4] [--threads 2]
 """
@@ -63,8 +63,10 @@ def beside(call: Callable[[], Any], times: int, count: int) -> float:
     return (time.perf_counter() - begin) / times / count
 
 
-def measure(work: nets.Workload | nets.Step, programs: Programs, count: int, seconds: float) -> tuple[list[float], list[float], list[float]]:
-    """Seconds a call: one thread, several, several of Python (an empty list for training steps, which change what they share)."""
+def measure(work: nets.Workload | nets.Step, programs: Programs, count: int,
+            seconds: float) -> tuple[list[float], list[float], list[float]]:
+    """Seconds a call: one thread, several, several of Python (an empty list for training steps, which change what they
+    share)."""
     programs.loaded.clear()
     programs.use(count)
     made = peers.hybridized(work) if isinstance(work, nets.Workload) else peers.hybrid_step(work)
@@ -101,7 +103,8 @@ def main() -> None:
             continue
         one, several, together = measure(work, programs, count, given.seconds)
         beside_ = f"{np.median(one) / np.median(together):12.2f}" if together else " " * 12
-        print(f"{work.title:40} {np.median(one) * 1e3:9.3f} {np.median(several) * 1e3:9.3f} {np.median(one) / np.median(several):6.2f} "
+        print(f"{work.title:40} {np.median(one) * 1e3:9.3f} {np.median(several) * 1e3:9.3f} "
+              f"{np.median(one) / np.median(several):6.2f} "
               f"{min(one) / min(several):12.2f} {beside_}", flush=True)
 
 

@@ -20,12 +20,17 @@ def _pooling(a: Any, x: Any) -> Any:
 
 
 OPERATORS: Table = {
-    "FullyConnected": _dense, "Pooling": _pooling, "Flatten": lambda a, x: x.flatten(1), "Activation": lambda a, x: getattr(torch, a.act_type)(x),
-    "Convolution": lambda a, x, w, b=None: f.conv2d(x, w, b, tuple(a.stride), tuple(a.pad), tuple(a.dilate), a.num_group),
+    "FullyConnected": _dense, "Pooling": _pooling, "Flatten": lambda a, x: x.flatten(1),
+    "Activation": lambda a, x: getattr(torch, a.act_type)(x),
+    "Convolution": lambda a, x, w, b=None: f.conv2d(x, w, b, tuple(a.stride), tuple(a.pad), tuple(a.dilate),
+                                                    a.num_group),
     "BatchNorm": lambda a, x, gamma, beta, mean, var: f.batch_norm(x, mean, var, gamma, beta, eps=a.eps),
-    "LayerNorm": lambda a, x, gamma, beta: f.layer_norm(x, gamma.shape, gamma, beta, a.eps), "softmax": lambda a, x: torch.softmax(x, a.axis),
-    "LeakyReLU": lambda a, x: f.gelu(x), "clip": lambda a, x: x.clamp(a.a_min, a.a_max), "tanh": lambda a, x: torch.tanh(x),
-    "elemwise_add": lambda a, x, y: x + y, "elemwise_mul": lambda a, x, y: x * y, "_plus_scalar": lambda a, x: x + a.scalar, "_mul_scalar": lambda a, x: x * a.scalar,
+    "LayerNorm": lambda a, x, gamma, beta: f.layer_norm(x, gamma.shape, gamma, beta, a.eps),
+    "softmax": lambda a, x: torch.softmax(x, a.axis),
+    "LeakyReLU": lambda a, x: f.gelu(x), "clip": lambda a, x: x.clamp(a.a_min, a.a_max),
+    "tanh": lambda a, x: torch.tanh(x),
+    "elemwise_add": lambda a, x, y: x + y, "elemwise_mul": lambda a, x, y: x * y,
+    "_plus_scalar": lambda a, x: x + a.scalar, "_mul_scalar": lambda a, x: x * a.scalar,
     "dot": lambda a, x, y: x @ y, "batch_dot": lambda a, x, y: x @ (y.transpose(1, 2) if a.transpose_b else y),
     "transpose": lambda a, x: x.permute(*a.axes), "Reshape": lambda a, x: x.reshape(sizes(x.shape, a.shape)),
 }
@@ -41,8 +46,8 @@ def to_torch(net: Any, inputs: int) -> Callable[..., Any]:
 
 
 def whole(function: Callable[..., Any]) -> Callable[..., Any]:
-    """torch.compile of a function, all of it or an error. All nets share the code of one function, of which torch compiles eight
-    forms and runs further ones eagerly without a word: it forgets those of earlier workloads first.
+    """torch.compile of a function, all of it or an error. All nets share the code of one function, of which torch
+    compiles eight forms and runs further ones eagerly without a word: it forgets those of earlier workloads first.
     """
     torch._dynamo.reset()
     return torch.compile(function, fullgraph=True)

@@ -1,4 +1,5 @@
-"""What printers of a kernel around one product or reduction share: its parts, and the C names of what it reads and writes."""
+"""What printers of a kernel around one product or reduction share: its parts, and the C names of what it reads and
+writes."""
 from __future__ import annotations
 
 from hybrid.ir import Node
@@ -19,7 +20,8 @@ class Anchored:
         self.lanes = target.lanes(F32)
         self.args, self.names = pointer_names(k)
         self.reads = {n: p for n, p in self.names.items() if n not in k.stores}
-        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
+        self.pointers = ", ".join(f"{'' if i < len(k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
+                                  n in enumerate(self.args))
         self.passed = ", ".join(f"p{i}" for i in range(len(self.args)))
         self.scratch = 0
 

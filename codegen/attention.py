@@ -1,8 +1,9 @@
 """Attention in C: softmax(f(Q Kᵀ)) V in one kernel, tile by tile; the matrix of weights is never whole.
 
-For each batch and group of query tiles, blocks of keys and values are packed; for each tile a block of scores is computed in registers, then turned
-into exponentials under a running maximum, whose sums and products with V are scaled again when the maximum grows (Milakov and Gimelshein,
-Online normalizer calculation for softmax, 2018; Dao et al., FlashAttention, 2022). Masks and scales are printed into the loop over a block of scores.
+For each batch and group of query tiles, blocks of keys and values are packed; for each tile a block of scores is
+computed in registers, then turned into exponentials under a running maximum, whose sums and products with V are scaled
+again when the maximum grows (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018; Dao et al.,
+FlashAttention, 2022). Masks and scales are printed into the loop over a block of scores.
 """
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ class _Attention:
         self.mr = -(-self.row.extent // self.tiles)
         self.nk, self.nc = (2 if n > self.lanes else 1 for n in (self.key.extent, self.column.extent))
         self._places()
-        self.across, self.along = self.nc * self.lanes, self.nk * self.lanes           # columns of a panel of values, keys of one of keys
+        # columns of a panel of values, keys of one of keys
+        self.across, self.along = self.nc * self.lanes, self.nk * self.lanes
         self.columns = _up(self.column.extent, self.across)
         fits = max(BYTES // 4 // max(self.depth.extent, self.columns), self.along)
         most_keys = min(KEYS, fits) // self.along * self.along
@@ -79,7 +81,8 @@ class _Attention:
 
     @property
     def replaced(self) -> bool:
-        """Whether weights are replaced before the second product: a row of zeros in place of weights that are none is zero."""
+        """Whether weights are replaced before the second product: a row of zeros in place of weights that are none is
+        zero."""
         return self.found.given is not self.found.weights
 
     def _groups(self) -> None:
@@ -112,16 +115,20 @@ class _Attention:
         return f"({self.reads[o.base]} + ({text(substitute(o.address, {v: Ix() for v in zero}))}))"
 
     # ---- products
-    def _micro(self, suffix: str, vectors: int, a_row: int, a_depth: int, b_row: int, c_row: int, depth: str, scaled: bool) -> list[str]:
+    def _micro(self, suffix: str, vectors: int, a_row: int, a_depth: int, b_row: int, c_row: int, depth: str,
+               scaled: bool) -> list[str]:
         """The function of a tile: C = A B, or C = f C + A B."""
         L, ij = self.lanes, [(i, j) for i in range(self.mr) for j in range(vectors)]
         more = (", const float *f" if scaled else "") + (", long n" if depth == "n" else "")
         start = (lambda i, j: f"HYV_LOAD(C + {i * c_row + j * L}) * HYV_B(f[{i}])") if scaled else (lambda i, j: "{0}")
-        out = [f"static __attribute__((noinline)) void {self.name}_{suffix}(const float *A, const float *B, float *C{more}) {{",
-               "  " + " ".join(f"hy_v c{i}_{j} = {start(i, j)};" for i, j in ij), f"  for (long k = 0; k < {depth}; k++, B += {b_row}) {{",
+        out = [f"static __attribute__((noinline)) void {self.name}_{suffix}(const float *A, const float *B, float "
+               f"*C{more}) {{",
+               "  " + " ".join(f"hy_v c{i}_{j} = {start(i, j)};" for i, j in ij),
+               f"  for (long k = 0; k < {depth}; k++, B += {b_row}) {{",
                "    " + " ".join(f"const hy_v b{j} = HYV_LOAD(B + {j * L});" for j in range(vectors))]
         for i in range(self.mr):
-            out.append(f"    {{ const hy_v a = HYV_B(A[{i * a_row}l + k * {a_depth}l]); " + " ".join(f"c{i}_{j} += a * b{j};" for j in range(vectors)) + " }")
+            out.append(f"    {{ const hy_v a = HYV_B(A[{i * a_row}l + k * {a_depth}l]); "
+                       + " ".join(f"c{i}_{j} += a * b{j};" for j in range(vectors)) + " }")
         return [*out, "  }", "  " + " ".join(f"HYV_STORE(C + {i * c_row + j * L}, c{i}_{j});" for i, j in ij), "}"]
 
     # ---- packing
@@ -129,14 +136,19 @@ class _Attention:
         """Statements for a group, the address of a tile, and its strides: read in place where that can be."""
         o = self._operand(0)
         strides = o.stride(self.row), o.stride(self.depth)
-        if o.base is not None and o.base.dtype == F32 and None not in strides and (self.key_step is None or strides[1] == 1):
-            return [], f"{self._base(o, self.row, self.depth)} + q0 * {strides[0]}l", strides[0], strides[1]          # type: ignore[return-value]
+        if o.base is not None and o.base.dtype == F32 and None not in strides and (self.key_step is None
+                or strides[1] == 1):
+            return [], f"{self._base(o, self.row, self.depth)} + q0 * {strides[0]}l", strides[0], strides[
+                    1]          # type: ignore[return-value]
         rows = min(self.together * self.mr, self.row.extent)
-        body = ["const long row = first + i;", *self._element(o, (self.row, self.depth), f"Qs[i * {self.depth.extent} + depth]", [self.depth])]
+        body = ["const long row = first + i;", *self._element(o, (self.row, self.depth),
+                                                              f"Qs[i * {self.depth.extent} + depth]", [self.depth])]
         return [f"float Qs[{rows * self.depth.extent}] __attribute__((aligned(64)));",
-                "for (long i = 0; i < last - first; i++) {", *("  " + s for s in body), "}"], f"Qs + (q0 - first) * {self.depth.extent}l", self.depth.extent, 1
+                "for (long i = 0; i < last - first; i++) {", *("  " + s for s in body),
+                "}"], f"Qs + (q0 - first) * {self.depth.extent}l", self.depth.extent, 1
 
-    def _element(self, o: Operand, loops: tuple[Var, Var], cell: str, inside: list[Var], head: "list[str] | None" = None) -> list[str]:
+    def _element(self, o: Operand, loops: tuple[Var, Var], cell: str, inside: list[Var],
+                 head: "list[str] | None" = None) -> list[str]:
         """Loops that store an operand's elements; of ``loops``, those not ``inside`` are open already."""
         e = Emitter(C, self.reads, count=1000)
         outer = Block(None, frozenset(self.found.batch) | (frozenset(loops) - frozenset(inside)))
@@ -151,7 +163,8 @@ class _Attention:
             return [f"Kp = {self._base(self._operand(1), self.key, self.depth)} + begin * {self.key_step}l;"]
         o, L, W, D = self._operand(1), self.lanes, self.along, self.depth.extent
         stride = o.stride(self.key)
-        zero = [f"if (keys % {W}) for (long z = 0; z < {D}; z++) for (long c = keys % {W}; c < {W}; c++) Kp[keys / {W} * {W * D} + z * {W} + c] = 0;"]
+        zero = [f"if (keys % {W}) for (long z = 0; z < {D}; z++) for (long c = keys % {W}; c < {W}; c++) Kp[keys / "
+                f"{W} * {W * D} + z * {W} + c] = 0;"]
         if o.base is None or o.base.dtype != F32 or stride is None or o.stride(self.depth) != 1:
             cell = f"Kp[c / {W} * {W * D} + depth * {W} + c % {W}]"
             body = ["const long key = begin + c;", *self._element(o, (self.key, self.depth), cell, [self.depth])]
@@ -160,34 +173,45 @@ class _Attention:
         whole = D // L * L
         out = [*zero, f"const float *from = {self._base(o, self.key, self.depth)} + begin * {stride}l;", "long c = 0;"]
         if whole:
-            out += [f"for (; c + {L} <= keys; c += {L}) {{", f"  for (long d = 0; d < {whole}; d += {L}) turn_{vector}({to} + d * {W}l, {W}, from + c * {stride}l + d, {stride}l);"]
+            out += [f"for (; c + {L} <= keys; c += {L}) {{",
+                    f"  for (long d = 0; d < {whole}; d += {L}) turn_{vector}({to} + d * {W}l, {W}, from + c * "
+                    f"{stride}l + d, {stride}l);"]
             if whole < D:
-                out.append(f"  for (long d = {whole}; d < {D}; d++) for (long i = 0; i < {L}; i++) ({to})[d * {W} + i] = from[(c + i) * {stride}l + d];")
+                out.append(f"  for (long d = {whole}; d < {D}; d++) for (long i = 0; i < {L}; i++) ({to})[d * {W} + "
+                           f"i] = from[(c + i) * {stride}l + d];")
             out.append("}")
-        return [*out, f"for (; c < keys; c++) for (long d = 0; d < {D}; d++) ({to})[d * {W}] = from[c * {stride}l + d];"]
+        return [*out,
+                f"for (; c < keys; c++) for (long d = 0; d < {D}; d++) ({to})[d * {W}] = from[c * {stride}l + d];"]
 
     def _values(self) -> list[str]:
         """The block's values in panels (keys, columns)."""
         if self.value_step is not None:
             return [f"Vp = {self._base(self._operand(2), self.key, self.column)} + begin * {self.value_step}l;"]
         o, W, E, B = self._operand(2), self.across, self.column.extent, self.block
-        zero = [] if E % W == 0 else [f"for (long c = 0; c < keys; c++) for (long z = {E % W}; z < {W}; z++) Vp[{E // W * W * B} + c * {W} + z] = 0;"]
+        zero = [] if E % W == 0 else [f"for (long c = 0; c < keys; c++) for (long z = {E % W}; z < {W}; z++) "
+                                      f"Vp[{E // W * W * B} + c * {W} + z] = 0;"]
         out = [*zero, "for (long c = 0; c < keys; c++) {", "  const long key = begin + c;"]
         for first in range(0, E, W):
             part, count = Var("z", min(W, E - first)), min(W, E - first)
             moved = Operand(o.node, tuple(substitute(i, {self.column: var(part) + first}) for i in o.index), None, None)
-            out += ["  {", *("    " + s for s in self._element(moved, (self.key, part), f"Vp[{first * B} + c * {W} + {'z' if count > 1 else '0'}]", [part])), "  }"]
+            out += ["  {",
+                    *("    " + s for s in self._element(moved, (self.key, part),
+                                                        f"Vp[{first * B} + c * {W} + {'z' if count > 1 else '0'}]",
+                                                        [part])), "  }"]
         return [*out, "}"]
 
     # ---- softmax of a block of scores
-    def _function(self, top: Node, at: Index, bottom: Node, start: int) -> "tuple[list[str], list[str], list[str], str] | None":
-        """Statements of a block of keys, a row, a vector ``x@``, and the resulting vector, for what is between two nodes; None where there are no vectors of it."""
+    def _function(self, top: Node, at: Index, bottom: Node,
+                  start: int) -> "tuple[list[str], list[str], list[str], str] | None":
+        """Statements of a block of keys, a row, a vector ``x@``, and the resulting vector, for what is between two
+        nodes; None where there are no vectors of it."""
         first, lane = Var("begin", max(self.key.extent, 2)), Var("c_", max(self.block, 2))
         e = VectorEmitter(C, self.reads, given={bottom: lambda idx: "x@"}, count=start, width=self.lanes, lanes={lane})
         e.kind["x@"] = "v"
         blocks = self._blocks(first, lane)
         try:
-            value = e.floats(e.value(top, tuple(substitute(i, {self.key: var(first) + var(lane)}) for i in at), blocks[2]))
+            value = e.floats(e.value(top, tuple(substitute(i, {self.key: var(first) + var(lane)}) for i in at),
+                                     blocks[2]))
         except Refused:
             return None
         return blocks[0].lines, blocks[1].lines, blocks[2].lines, value
@@ -209,8 +233,10 @@ class _Attention:
         """A loop over the vectors of a row of the block."""
         L = self.lanes
         whole = [f"for (; c_ + {L} <= keys; c_ += {L}) {{", *("  " + s for s in copies(lines, 0)), "}"]
-        rest = ["if (c_ < keys) { const hy_m mk = HYV_FIRST((int)(keys - c_));", *("  " + s for s in masked(lines)), "}"]
-        return ["{ long c_ = 0;", *("  " + s for s in [*whole, *([] if self.key.extent % L == 0 and self.block % L == 0 else rest)]), "}"]
+        rest = ["if (c_ < keys) { const hy_m mk = HYV_FIRST((int)(keys - c_));", *("  " + s for s in masked(lines)),
+                "}"]
+        return ["{ long c_ = 0;", *("  " + s for s in [*whole, *([] if self.key.extent % L == 0 and self.block % L == 0
+                                                                 else rest)]), "}"]
 
     def _softmax(self) -> tuple[list[str], list[str]]:
         """Statements of a block of keys, and of a tile: its scores become exponentials, whose weights are in S."""
@@ -223,14 +249,18 @@ class _Attention:
         weights = after or ([], [], [], "x@")
         body = ["const long row = q0 + i;", f"float *sp = S + i * {self.block};", f"hy_v most = HYV_B({low});",
                 *(self._one_by_one(f.logits, f.weights_at, f.scores, 5000) if before is None else logits[1]),
-                *self._over(["const hy_v x@ = HYV_LOAD(sp + c_);", *logits[2], f"const hy_v y@ = HYV_KEEP@({logits[3]}, HYV_B({low}));",
+                *self._over(["const hy_v x@ = HYV_LOAD(sp + c_);", *logits[2],
+                             f"const hy_v y@ = HYV_KEEP@({logits[3]}, HYV_B({low}));",
                              "HYV_STORE(sp + c_, y@);", "most = HYV_MAX(most, y@);"]),
-                f"const float peak = hyv_max(most), old = M[i], m = old > peak ? old : peak, by = {'m' if self.one and self.replaced else 'm == -__builtin_inff() ? 0.0f : m'};",
+                f"const float peak = hyv_max(most), old = M[i], m = old > peak ? old : peak, by = "
+                f"{'m' if self.one and self.replaced else 'm == -__builtin_inff() ? 0.0f : m'};",
                 "hy_v sum = {0};", *(weights[1] if after else []),
-                *self._over(["const hy_v x@ = HYV_KEEP@(hyv_exp_below(HYV_LOAD(sp + c_) - HYV_B(by)), (hy_v){0});", "sum += x@;", *weights[2],
+                *self._over(["const hy_v x@ = HYV_KEEP@(hyv_exp_below(HYV_LOAD(sp + c_) - HYV_B(by)), (hy_v){0});",
+                             "sum += x@;", *weights[2],
                              f"HYV_STORE(sp + c_, {weights[3]});"]),
                 *(self._one_by_one(f.given, f.given_at, f.weights, 6000) if after is None else []),
-                *([] if self.one else ["f[i] = hy_expf(old - by);"]), f"M[i] = m; T[i] = {'' if self.one else 'T[i] * f[i] + '}hyv_sum(sum);"]
+                *([] if self.one else ["f[i] = hy_expf(old - by);"]),
+                f"M[i] = m; T[i] = {'' if self.one else 'T[i] * f[i] + '}hyv_sum(sum);"]
         return outer, [f"for (long i = 0; i < {self.mr}; i++) {{", *("  " + s for s in body), "}"]
 
     # ---- results
@@ -240,7 +270,8 @@ class _Attention:
         lane = Var("c_", self.column.extent)
         name = self.column.name
         try:
-            e: Emitter = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=7000,
+            e: Emitter = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"},
+                                       extra={n: self.names[n] for n in self.k.extra}, count=7000,
                                        width=self.lanes, lanes={lane})
             e.kind["sum@"] = "v"                             # type: ignore[attr-defined]
             if lane.extent < 2 or self.k.root.dtype != F32:
@@ -250,16 +281,21 @@ class _Attention:
             out = f"HYV_SELECT(HYV_EQ(total@, (hy_v){{}}), total@, {out})" if self.replaced else out
             body = [f"const hy_v total@ = {total}, sum@ = {out};", *blocks[2].lines]
             whole, rest, L = self.column.extent // self.lanes * self.lanes, self.column.extent % self.lanes, self.lanes
-            loop = [f"for (long c_ = 0; c_ < {whole}; c_ += {L}) {{", *("  " + s for s in copies(body, 0)), "}"] if whole else []
-            loop += [f"{{ const long c_ = {whole}; const hy_m mk = HYV_FIRST({rest});", *("  " + s for s in masked(body)), "}"] if rest else []
+            loop = [f"for (long c_ = 0; c_ < {whole}; c_ += {L}) {{", *("  " + s for s in copies(body, 0)),
+                    "}"] if whole else []
+            loop += [f"{{ const long c_ = {whole}; const hy_m mk = HYV_FIRST({rest});",
+                     *("  " + s for s in masked(body)), "}"] if rest else []
         except Refused:
             i = "i" if self.row.extent > 1 else "0"          # what is of one row may stand before the loop over rows
             total = f"O[{i} * {self.columns} + {name if self.column.extent > 1 else 0}]"
             cell = f"({total} == 0 ? {total} : {total} / T[{i}])" if self.replaced else f"({total} / T[{i}])"
-            e = Emitter(C, self.reads, given={self.dot: lambda idx: cell}, extra={n: self.names[n] for n in self.k.extra}, count=7000)
+            e = Emitter(C, self.reads, given={self.dot: lambda idx: cell},
+                        extra={n: self.names[n] for n in self.k.extra}, count=7000)
             blocks = self._stored(e, at, self.column)
-            loop = [f"for (long {name} = 0; {name} < {self.column.extent}; {name}++) {{", *("  " + s for s in blocks[2].lines), "}"]
-        return [*blocks[0].lines, f"for (long i = 0; i < {self.mr}; i++) {{", "  const long row = q0 + i;", *("  " + s for s in [*blocks[1].lines, *loop]), "}"]
+            loop = [f"for (long {name} = 0; {name} < {self.column.extent}; {name}++) {{",
+                    *("  " + s for s in blocks[2].lines), "}"]
+        return [*blocks[0].lines, f"for (long i = 0; i < {self.mr}; i++) {{", "  const long row = q0 + i;",
+                *("  " + s for s in [*blocks[1].lines, *loop]), "}"]
 
     def _stored(self, e: Emitter, at: Index, lane: Var) -> list[Block]:
         blocks = self._blocks(lane)
@@ -271,17 +307,23 @@ class _Attention:
     def print(self) -> Printed:
         """Its text: units of work are batches and, in each, groups of query tiles."""
         pack, place, a_row, a_depth = self._queries()
-        micros = [*(self._micro("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False) if self.key_step is None else
-                    score_function(f"{self.name}_qk", self.mr, self.depth.extent, self.lanes, a_row, self.key_step, self.block)),
-                  *self._micro("pv", self.nc, self.block, 1, self.value_step or self.across, self.columns, "n", not self.one)]
-        pointers = ", ".join(f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args))
+        micros = [*(self._micro("qk", self.nk, a_row, a_depth, self.along, self.block, str(self.depth.extent), False)
+                    if self.key_step is None else
+                    score_function(f"{self.name}_qk", self.mr, self.depth.extent, self.lanes, a_row, self.key_step,
+                                   self.block)),
+                  *self._micro("pv", self.nc, self.block, 1, self.value_step or self.across, self.columns, "n",
+                               not self.one)]
+        pointers = ", ".join(f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
+                             n in enumerate(self.args))
         batch = list(self.found.batch)
         count = math.prod(v.extent for v in batch)
         work = count * self.row.extent * self.key.extent * (self.depth.extent + self.column.extent)
         parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and count * self.groups > 1 else []
         body = [f"const long g = u % {self.groups}; u /= {self.groups};", *decode("u", batch),
-                f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};", *self._unit(pack, place)]
-        lines = [*micros, f"static void {self.name}({pointers}) {{", *parallel, f"  for (long unit = 0; unit < {count * self.groups}; unit++) {{",
+                f"const long t0 = g * {self.tiles} / {self.groups}, t1 = (g + 1) * {self.tiles} / {self.groups};",
+                *self._unit(pack, place)]
+        lines = [*micros, f"static void {self.name}({pointers}) {{", *parallel,
+                 f"  for (long unit = 0; unit < {count * self.groups}; unit++) {{",
                  "    long u = unit;", *("    " + s for s in body), "  }", "}"]
         return Printed(self.name, "\n".join(lines), self.args, "attention", vectors=True)
 
@@ -289,19 +331,28 @@ class _Attention:
         """Tiles t0 ... t1 - 1 of a batch over all blocks of keys, then their results."""
         mr, rows, keys, n = self.mr, self.row.extent, self.key.extent, self.together * self.mr
         outer, softmax = self._softmax()
-        span = [f"const long first = t0 * {mr} < {rows - mr} ? t0 * {mr} : {rows - mr}, last = t1 * {mr} < {rows} ? t1 * {mr} : {rows};"] if pack else []
-        where = [f"const long q0 = t * {mr} < {rows - mr} ? t * {mr} : {rows - mr};", f"float *O = sums + (t - t0) * {mr * self.columns}, *T = totals + (t - t0) * {mr};"]
+        span = [f"const long first = t0 * {mr} < {rows - mr} ? t0 * {mr} : {rows - mr}, last = t1 * {mr} < {rows} ? "
+                f"t1 * {mr} : {rows};"] if pack else []
+        where = [f"const long q0 = t * {mr} < {rows - mr} ? t * {mr} : {rows - mr};",
+                 f"float *O = sums + (t - t0) * {mr * self.columns}, *T = totals + (t - t0) * {mr};"]
         tile = [*where, f"float *M = peaks + (t - t0) * {mr};", f"const float *A = {place};",
-                f"for (long c = 0; c < keys; c += {self.along}) {self.name}_qk(A, Kp + c * {self.depth.extent}l, S + c);" if self.key_step is None else
+                f"for (long c = 0; c < keys; c += {self.along}) {self.name}_qk(A, Kp + c * {self.depth.extent}l, S + "
+                f"c);" if self.key_step is None else
                 f"{self.name}_qk(A, Kp, S, keys);", *softmax,
-                f"for (long c = 0; c < {self.columns}; c += {self.across}) {self.name}_pv(S, Vp + c * {self.block if self.value_step is None else 1}l, "
+                f"for (long c = 0; c < {self.columns}; c += {self.across}) {self.name}_pv(S, Vp + c * "
+                f"{self.block if self.value_step is None else 1}l, "
                 f"O + c{'' if self.one else ', f'}, keys);"]
-        block = ["{", *self._keys(), "}", "{", *self._values(), "}", *outer, "for (long t = t0; t < t1; t++) {", *("  " + s for s in tile), "}"]
-        packed = {"Kp": self.block * self.depth.extent if self.key_step is None else 0, "Vp": self.block * self.columns if self.value_step is None else 0}
+        block = ["{", *self._keys(), "}", "{", *self._values(), "}", *outer, "for (long t = t0; t < t1; t++) {",
+                 *("  " + s for s in tile), "}"]
+        packed = {"Kp": self.block * self.depth.extent if self.key_step is None else 0,
+                  "Vp": self.block * self.columns if self.value_step is None else 0}
         sizes = {**packed, "S": mr * self.block, "sums": n * self.columns}
-        return [*span, *pack, *(f"float {name}[{size}] __attribute__((aligned(64)));" if size else f"const float *{name};" for name, size in sizes.items()),
+        return [*span, *pack, *(f"float {name}[{size}] __attribute__((aligned(64)));" if size
+                                else f"const float *{name};" for name, size in sizes.items()),
                 f"float peaks[{n}], totals[{n}]{'' if self.one else f', f[{mr}]'};",
-                f"for (long i = 0; i < {n}; i++) {{ peaks[i] = -__builtin_inff(); totals[i] = 0; }}", *([] if self.one else ["__builtin_memset(sums, 0, sizeof sums);"]),
+                f"for (long i = 0; i < {n}; i++) {{ peaks[i] = -__builtin_inff(); totals[i] = 0; }}",
+                *([] if self.one else ["__builtin_memset(sums, 0, sizeof sums);"]),
                 f"for (long begin = 0; begin < {keys}; begin += {self.block}) {{",
-                f"  const long keys = {keys} - begin < {self.block} ? {keys} - begin : {self.block};", *("  " + s for s in block), "}",
+                f"  const long keys = {keys} - begin < {self.block} ? {keys} - begin : {self.block};",
+                *("  " + s for s in block), "}",
                 "for (long t = t0; t < t1; t++) {", *("  " + s for s in [*where, *self._results()]), "}"]

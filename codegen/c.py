@@ -27,7 +27,8 @@ from .emit import Block, Emitter, loop_nest
 from .lanes import F32
 from .lanes import support as vector_support
 from .lazy_import import Later
-from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, group_loops, loop_pragma, merged_axes, pointer_names, rename,
+from .loops import (PARALLEL_WORK, SINGLE, Printed, chain, close, close_blocks, crosses, down_columns, group_loops,
+                    loop_pragma, merged_axes, pointer_names, rename,
                     signature, store_side, work_of)
 
 if TYPE_CHECKING:
@@ -36,10 +37,13 @@ if TYPE_CHECKING:
         rowcall, rows, cumulate as running, scan, sort,
     )
 else:
-    across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort = map(Later, (
-        "across", "attention", "concat", "convolution", "packed", "packed_pool", "pairs", "pool", "rowcall", "rows", "running", "scan", "sort"))
+    across, attention, concat, convolution, packed, packed_pool, pairs, pool, rowcall, rows, running, scan, sort = map(
+            Later, (
+        "across", "attention", "concat", "convolution", "packed", "packed_pool", "pairs", "pool", "rowcall", "rows",
+        "running", "scan", "sort"))
 
-_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"), ("c", "pool.h"))
+_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"),
+            ("c", "pool.h"))
 
 
 def prelude() -> str:
@@ -51,11 +55,12 @@ _PARALLEL = "#pragma omp parallel"
 _REDUCTION = """#ifdef _OPENMP
 #pragma omp declare reduction({name}:float:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inff())
 #pragma omp declare reduction({name}:double:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inf())
-#endif"""
+#endif"""  # noqa: E501
 
 
 def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
-    """elementwise, reduction and row kernels. team: for threads that are all in the function already, and do not wait for each other."""
+    """elementwise, reduction and row kernels. team: for threads that are all in the function already, and do not wait
+    for each other."""
     args, names = pointer_names(k)
     root, extents = k.root, k.root.shape
     rows = k.rows or frozenset()
@@ -83,7 +88,9 @@ def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:
     groups = merged_axes(sizes, probe, len(first)) if len(sizes) > 1 else [[i] for i in range(len(sizes))]
     _, blocks, loops, idx = build(groups)
     pragma = loop_pragma(loops, work_of(k), team)
-    body = close_blocks(blocks, loops, pragma) if crosses(k, loops, idx) else close(blocks, loops, pragma, down_columns(k, loops, idx, blocks[-1].lines))
+    body = close_blocks(blocks, loops, pragma) if crosses(k, loops,
+                                                          idx) else close(blocks, loops, pragma,
+            down_columns(k, loops, idx, blocks[-1].lines))
     if team and (not loops or loops[0].extent == 1):
         body = [SINGLE, "{", *body, "}"]
     stores = len(k.stores)
@@ -146,7 +153,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if supported(k):
         def gathered() -> Printed:
             return print_contraction(k, name, target)
-        found = convolution.print_convolution(k, name, target, gathered, lambda p: _alone(k, p, target)) if _has_windows(k) else None
+        found = convolution.print_convolution(k, name, target, gathered,
+                                              lambda p: _alone(k, p, target)) if _has_windows(k) else None
         return found or gathered()
     kind = k.kind
     if kind == "concat":
@@ -164,7 +172,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     lanes = target.vector // 4
     return (packed_pool.print_pool(k, name, target) or pool.print_pool(k, name, lanes) or
-            pairs.print_pairs(k, name, lanes) or across.print_across(k, name, lanes) or rows.print_rows(k, name, lanes) or print_loops(k, name))
+            pairs.print_pairs(k, name, lanes) or across.print_across(k, name, lanes) or rows.print_rows(k, name, lanes)
+            or print_loops(k, name))
 
 
 def _has_windows(k: Kernel) -> bool:
@@ -187,7 +196,10 @@ def joins(k: Kernel) -> bool:
 def print_in_team(k: Kernel, name: str, target: Target) -> Printed:
     """C of one of the kernels that a team of threads runs."""
     lanes = target.vector // 4
-    return pairs.print_pairs(k, name, lanes, True) or across.print_across(k, name, lanes, True) or rows.print_rows(k, name, lanes, True) or print_loops(k, name, True)
+    return pairs.print_pairs(k, name, lanes,
+                             True) or across.print_across(k, name, lanes,
+                                                          True) or rows.print_rows(k, name, lanes,
+            True) or print_loops(k, name, True)
 
 
 def in_team(g: Group) -> bool:
@@ -195,17 +207,19 @@ def in_team(g: Group) -> bool:
     return len(g.kernels) > 1 and sum(work_of(k) for k in g.kernels) >= PARALLEL_WORK
 
 
-def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
+def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str],
+              scratch: Callable[[int, int], str],
               optional: bool = False) -> str:
-    """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored value's address.
-    optional: kernels for which an array is missing (a null pointer) are left out.
+    """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored
+    value's address. optional: kernels for which an array is missing (a null pointer) are left out.
     """
     def guard(p: Printed) -> str:
         found = [text for n in p.args if (text := pointer(n)).startswith("b[")]
         return f"if ({' && '.join(found)}) " if optional and found else ""
     lines = []
     for i, (team, kernels) in enumerate(groups):
-        calls = [f"  {guard(p)}{p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *p.numbers])});"
+        calls = [f"  "
+                 f"{guard(p)}{p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *p.numbers])});"  # noqa: E501
                  for p in kernels]
         lines += ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
     return "\n".join(["void net(void **b) {", *lines, "}"])
@@ -223,7 +237,8 @@ def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: b
         dtypes = [*dtypes, F32]
     parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
              vector_support(target.vector // 4, [program]) if vectors else "", _rare(program)]
-    parts += [_REDUCTION.format(name=name, sign=sign) for name, sign in (("hy_max", "-"), ("hy_min", "")) if f"({name}:" in program]
+    parts += [_REDUCTION.format(name=name, sign=sign) for name,
+              sign in (("hy_max", "-"), ("hy_min", "")) if f"({name}:" in program]
     return needed("\n".join(parts), program) + "\n"
 
 
@@ -231,28 +246,38 @@ def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
     """A printed product as a program of its own; the kernel's name does not matter."""
     assert k.dot is not None
     own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
-    program = "\n".join([own.source, print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]", lambda group, nbytes: f"b[{len(p.args)}]")])
-    return Alone(_before(program, [sum_dtype(k.dot)], target, p.vectors) + program, tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
+    program = "\n".join([own.source, print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]",
+                                               lambda group, nbytes: f"b[{len(p.args)}]")])
+    return Alone(_before(program, [sum_dtype(k.dot)], target, p.vectors) + program,
+                 tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
 
 
 @collector.waits
-def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str], vector_bytes: int,
-                  choose: Choose | None = None, optional: bool = False, around: Callable[[str], str] = str) -> tuple[str, int]:
-    """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of such memory,
-    from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in ``print_net``.
-    around: what the function that runs all kernels becomes.
+def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
+                  vector_bytes: int,
+                  choose: Choose | None = None, optional: bool = False,
+                  around: Callable[[str], str] = str) -> tuple[str, int]:
+    """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
+    such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
+    ``print_net``. around: what the function that runs all kernels becomes.
     """
     target = Target(vector_bytes, choose)
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
     teams = [in_team(g) for g in groups]
-    shared, printed = share_helpers(share([print_in_team(k, f"k{k.number}", target) if team else print_kernel(k, f"k{k.number}", target)
+    shared, printed = share_helpers(share([print_in_team(k, f"k{k.number}", target) if team
+                                           else print_kernel(k, f"k{k.number}", target)
                                            for team, g in zip(teams, groups) for k in g.kernels]))
     kernels = list(every([k for g in groups for k in g.kernels]))
     own = [k for k in kernels if k.root.prim == "rows"]
     rest = iter(printed)
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
-    dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution" and supported(k)}, key=str)
+    dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
+                     and supported(k)}, key=str)
     net = around(print_net(calls, pointer, scratch, optional))
     large = sum(len(p.source) for p in (*shared, *printed)) + len(net) >= LARGE
-    program = "\n".join([rowcall.support(own, C) if own else "", *([units([*shared, *printed], net)] if large else [*(p.source for p in (*shared, *printed) if p.source), net])])
-    return _before(program, dtypes, target, any(p.vectors for p in printed)) + program, max((p.scratch for p in printed), default=0)
+    program = "\n".join([rowcall.support(own, C) if own else "",
+                         *([units([*shared, *printed], net)] if large
+                           else [*(p.source for p in (*shared, *printed) if p.source), net])])
+    return _before(program, dtypes, target, any(p.vectors
+                                                for p in printed)) + program, max((p.scratch for p in printed),
+            default=0)

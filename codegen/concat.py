@@ -1,4 +1,5 @@
-"""Concatenation in C: line by line, every part of a line after the other. Parts that are in memory are copied, others computed in loops."""
+"""Concatenation in C: line by line, every part of a line after the other. Parts that are in memory are copied, others
+computed in loops."""
 from __future__ import annotations
 
 import math
@@ -12,7 +13,9 @@ from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .loops import PARALLEL_WORK, Printed, close, group_loops, loop_pragma, merged_axes, pointer_names, signature
 
-COPIED = 1 << 16               # bytes of a line's part from which on the C library copies it: for shorter ones it takes up to five times as long as a loop
+# bytes of a line's part from which on the C library copies it: for shorter ones it takes up to five times as long as a
+# loop
+COPIED = 1 << 16
 PIECE = 1 << 18                # bytes that are copied at once where threads share a copy
 
 
@@ -55,7 +58,8 @@ class _Concat:
             v = self.outer[depth]
             nest = [*blocks[depth + 1].lines, *nest]
             simd = " simd" if single and v is self.outer[-1] else ""
-            pragma = PARALLEL.replace(" for", f" for{simd}") if parallel and v is first else f"#pragma omp{simd}" if simd else ""
+            pragma = PARALLEL.replace(" for",
+                                      f" for{simd}") if parallel and v is first else f"#pragma omp{simd}" if simd else ""  # noqa: E501
             nest = [*([pragma] if pragma else []), *loop_nest([v], nest)]
         return [*blocks[0].lines, *nest]
 
@@ -80,7 +84,8 @@ class _Concat:
         return [f"hy_copy({self.names[self.root]} + {text(self._target(at))}, {p} + {text(source)}, {run * size});"]
 
     def _within(self, part: Node, at: int, around: list[Block], number: int) -> list[str]:
-        """Loops over a part of a line. around: blocks of the outer loops, where stands what does not depend on the place within the line."""
+        """Loops over a part of a line. around: blocks of the outer loops, where stands what does not depend on the
+        place within the line."""
         groups = [[a] for a in range(self.axis)] + [g for g in self._groups(part, at, self.axis) if g[0] >= self.axis]
         _, blocks, loops = self._build(part, at, groups, around, 1000 * (number + 1))
         if self._run(part) == 1:
@@ -95,7 +100,8 @@ class _Concat:
         fewest = self._build(part, at, plain)[0].divisions
         return merged_axes(part.shape, lambda g: self._build(part, at, g)[0].divisions <= fewest, barrier)
 
-    def _build(self, part: Node, at: int, groups: list[list[int]], around: Sequence[Block] = (), count: int = 0) -> tuple[Emitter, list[Block], list[Var]]:
+    def _build(self, part: Node, at: int, groups: list[list[int]], around: Sequence[Block] = (),
+               count: int = 0) -> tuple[Emitter, list[Block], list[Var]]:
         """A part's statements, the blocks of its own loops, and all loops."""
         loops, idx = group_loops(part.shape, groups)
         e = Emitter(C, {n: p for n, p in self.names.items() if n is not self.root}, count=count)
@@ -115,6 +121,8 @@ class _Concat:
             if part.size * 2 < PARALLEL_WORK:
                 return [f"hy_copy({target}, {p}, {nbytes});"]
             left = f"{nbytes} - c < {PIECE} ? {nbytes} - c : {PIECE}"
-            return [PARALLEL, f"for (long c = 0; c < {nbytes}; c += {PIECE}) hy_copy((char *)({target}) + c, (const char *){p} + c, {left});"]
+            return [PARALLEL,
+                    f"for (long c = 0; c < {nbytes}; c += {PIECE}) hy_copy((char *)({target}) + c, (const char *){p} "
+                    f"+ c, {left});"]
         _, blocks, loops = self._build(part, at, self._groups(part, at, -1))
         return ["{", *("  " + line for line in close(blocks, loops, loop_pragma(loops, part.size * 2))), "}"]

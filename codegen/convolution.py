@@ -1,4 +1,5 @@
-"""Convolutions in C: the form that takes least by a count of operations, or by measurement where the counts are near each other."""
+"""Convolutions in C: the form that takes least by a count of operations, or by measurement where the counts are near
+each other."""
 from __future__ import annotations
 
 import math
@@ -18,7 +19,8 @@ from .lanes import F32, Refused
 NEAR = 3.0                      # times the least count: forms beyond it are not worth a measurement
 
 
-def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[], Printed], alone: Callable[[Printed], Alone]) -> Printed | None:
+def print_convolution(k: Kernel, name: str, target: Target, gathered: Callable[[], Printed],
+                      alone: Callable[[Printed], Alone]) -> Printed | None:
     """C of a convolution; None where it is none, or tiles of gathered windows take less.
 
     gathered: prints those. alone: a kernel as a program of its own, to be measured.
@@ -69,7 +71,8 @@ def _name(p: Direct) -> str:
     return type(p).__name__.lower()
 
 
-def _measured(k: Kernel, target: Target, forms: list[Direct], rule: str, printed: Printed | None, gathered: Callable[[], Printed],
+def _measured(k: Kernel, target: Target, forms: list[Direct], rule: str, printed: Printed | None,
+              gathered: Callable[[], Printed],
               alone: Callable[[Printed], Alone]) -> Printed | None:
     """The form that was fastest."""
     assert k.dot is not None and target.choose is not None
@@ -93,5 +96,6 @@ def _measured(k: Kernel, target: Target, forms: list[Direct], rule: str, printed
         p = made(form)
         return alone(p) if p is not None else None
     work = k.dot.size * math.prod(k.dot.args[0].shape[a] for a in k.dot.attrs["contract"][0])
-    form, _ = target.choose(rule, alone(made(rule)).source, {f: partial(program, f) for f in near}, work)              # type: ignore[arg-type]
+    form, _ = target.choose(rule, alone(made(rule)).source, {f: partial(program, f) for f in near},
+                            work)              # type: ignore[arg-type]
     return made(form)

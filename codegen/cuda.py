@@ -63,15 +63,19 @@ def joins(k: Kernel) -> bool:
 
 
 def turns(dot: Node, which: int, steps: int) -> bool:
-    """Whether a product in a loop reads its matrix faster transposed: with few rows along the depth, with more along the columns."""
+    """Whether a product in a loop reads its matrix faster transposed: with few rows along the depth, with more along
+    the columns."""
     axis, w = dot.attrs["contract"][which][0], dot.args[which]
     return (axis == 1) == (dot.size // max(w.shape[1 - axis], 1) > FEW)
 
 
 def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = ()) -> CudaText:
-    """The module of some kernels, each group one launch. moves: values that are copied into other arrays at the end, as (from, to)."""
+    """The module of some kernels, each group one launch. moves: values that are copied into other arrays at the end, as
+    (from, to)."""
     kernels = [k for g in groups for k in g.kernels]
-    printed = [_print_group([k for k in g.kernels if k.root.size]) for g in groups if any(k.root.size for k in g.kernels)]
+    printed = [_print_group([k for k in g.kernels if k.root.size]) for g in groups
+               if any(k.root.size for k in g.kernels)]
     printed += print_moves(moves)
-    return CudaText(HEADER + rowcall.support(list(every(kernels)), CUDA) + "\n".join(p.source for p in printed), [launch for p in printed for launch in p.launches],
+    return CudaText(HEADER + rowcall.support(list(every(kernels)), CUDA) + "\n".join(p.source for p in printed),
+                    [launch for p in printed for launch in p.launches],
                     max((p.scratch for p in printed), default=0))

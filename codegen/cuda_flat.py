@@ -1,5 +1,5 @@
-"""CUDA kernels in which a thread computes a few neighbouring elements by itself: elementwise, short reductions, concatenation,
-copies.
+"""CUDA kernels in which a thread computes a few neighbouring elements by itself: elementwise, short reductions,
+concatenation, copies.
 """
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from hybrid.ir.index import Ix, Var, unlinear
 from hybrid.ir.kernel import Kernel
 
 from . import cuda_pieces
-from .cuda_pieces import SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda, Scratch, emitter, function, index_type, joined, names_of, widths
+from .cuda_pieces import (SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda, Scratch, emitter, function, index_type,
+                          joined, names_of, widths)
 from .emit import Block, Reducer
 
 MOST_NODES = 512                # nodes times elements a thread takes: registers
@@ -19,11 +20,14 @@ MOVES = 100                     # copies in one launch
 
 def thread_number(kind: str, count: int) -> list[str]:
     """A number for each thread; those beyond the count leave."""
-    return [f"{kind} t = ({kind})blockIdx.x * {THREADS} + ({kind})threadIdx.x;", f"if (t >= {count}) return;", "HY_ASSUME(t >= 0);"]
+    return [f"{kind} t = ({kind})blockIdx.x * {THREADS} + ({kind})threadIdx.x;", f"if (t >= {count}) return;",
+            "HY_ASSUME(t >= 0);"]
 
 
-def _emit(k: Kernel, e: CudaEmitter, names: dict[Node, str], n: Node, q: Var, at: Ix, lift: tuple[int, int]) -> list[str]:
-    """Statements for the elements that one thread owns of node n; lift: (axis, offset) of the part in a concatenation."""
+def _emit(k: Kernel, e: CudaEmitter, names: dict[Node, str], n: Node, q: Var, at: Ix,
+          lift: tuple[int, int]) -> list[str]:
+    """Statements for the elements that one thread owns of node n; lift: (axis, offset) of the part in a
+    concatenation."""
     outer = Block(None, frozenset([q]))
     inner = outer.child([e.lane]) if e.lane else outer
     idx = tuple(unlinear(at, n.shape))
@@ -34,7 +38,8 @@ def _emit(k: Kernel, e: CudaEmitter, names: dict[Node, str], n: Node, q: Var, at
     return [*outer.lines, *e.lanes(inner.lines)] if e.lane else inner.lines
 
 
-def elements(k: Kernel, names: dict[Node, str], n: Node, reducer: Reducer | None = None, lift: tuple[int, int] = (0, 0)) -> tuple[int, list[str]]:
+def elements(k: Kernel, names: dict[Node, str], n: Node, reducer: Reducer | None = None,
+             lift: tuple[int, int] = (0, 0)) -> tuple[int, list[str]]:
     """Threads wanted, and the statements of thread t, for node n stored in the kernel's root."""
     lanes = [1]
     if n.size >= cuda_pieces.VECTOR_FROM and k.kind in ("elementwise", "concat"):
@@ -59,7 +64,8 @@ def print_flat(k: Kernel, name: str, reducer: Reducer | None = None, scratch: st
     count, lines = elements(k, names, k.root, reducer)
     body = [*thread_number(index_type(k), count), *lines]
     given: list[Node | Scratch] = [*args, *([SCRATCH] if scratch else [])]
-    return PrintedCuda(function(name, args, len(k.stores), body, scratch=scratch), [Launch(name, -(-count // THREADS), THREADS, given)])
+    return PrintedCuda(function(name, args, len(k.stores), body, scratch=scratch),
+                       [Launch(name, -(-count // THREADS), THREADS, given)])
 
 
 def print_concat(k: Kernel, name: str) -> PrintedCuda:
@@ -71,7 +77,8 @@ def print_concat(k: Kernel, name: str) -> PrintedCuda:
         if part.size:
             count, lines = elements(k, names, part, lift=(axis, at))
             own = -(-count // THREADS)
-            body += [f"if (b < {own}u) {{", f"  {kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;", f"  if (t >= {count}) return;",
+            body += [f"if (b < {own}u) {{", f"  {kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;",
+                     f"  if (t >= {count}) return;",
                      "  HY_ASSUME(t >= 0);", *("  " + s for s in lines), "  return;", "}", f"b -= {own}u;"]
             blocks += own
         at += part.shape[axis]

@@ -1,5 +1,5 @@
-"""Independent elementwise kernels in one launch, each with a range of blocks of its own: the update of all parameters of a
-network is one launch, not one a parameter.
+"""Independent elementwise kernels in one launch, each with a range of blocks of its own: the update of all parameters
+of a network is one launch, not one a parameter.
 """
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def print_many(kernels: Sequence[Kernel], name: str) -> PrintedCuda:
     for k in kernels:
         count, lines = elements(k, {n: names[n] for n in (*k.stores, *k.reads)}, k.root)
         kind = index_type(k)
-        parts.append((-(-count // THREADS), [f"{kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;", f"if (t >= {count}) return;",
+        parts.append((-(-count // THREADS), [f"{kind} t = ({kind})b * {THREADS} + ({kind})threadIdx.x;",
+                                             f"if (t >= {count}) return;",
                                              "HY_ASSUME(t >= 0);", *lines]))
     body = _choose(parts, 0, "blockIdx.x")
-    return PrintedCuda(function(name, args, len(stores), body), [Launch(name, sum(count for count, _ in parts), THREADS, args)])
+    return PrintedCuda(function(name, args, len(stores), body),
+                       [Launch(name, sum(count for count, _ in parts), THREADS, args)])

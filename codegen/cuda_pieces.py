@@ -1,4 +1,5 @@
-"""Pieces that all CUDA kernels share: arguments, functions, launches, and an emitter that moves several elements at once."""
+"""Pieces that all CUDA kernels share: arguments, functions, launches, and an emitter that moves several elements at
+once."""
 from __future__ import annotations
 
 from contextlib import contextmanager
@@ -30,7 +31,8 @@ class Raw(Dialect):
         return self.storage(d)
 
 
-RAW = Raw(**{**vars(CUDA), "half_load": {"float16": "{0}", "bfloat16": "{0}"}, "half_store": {"float16": "{0}", "bfloat16": "{0}"}})
+RAW = Raw(**{**vars(CUDA), "half_load": {"float16": "{0}", "bfloat16": "{0}"},
+             "half_store": {"float16": "{0}", "bfloat16": "{0}"}})
 
 
 class Scratch:
@@ -77,7 +79,8 @@ def index_type(k: Kernel) -> str:
     return "long long" if any(n.size >= WIDE for n in values) else "int"
 
 
-def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], threads: int = THREADS, scratch: str = "") -> str:
+def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], threads: int = THREADS,
+             scratch: str = "") -> str:
     """Text of a __global__ function. scratch: C type of its working memory, the last parameter."""
     parts = [f"{'' if i < stores else 'const '}{CUDA.storage(n.dtype)} *p{i}" for i, n in enumerate(args)]
     parts += [f"{scratch} *scratch"] if scratch else []
@@ -171,7 +174,8 @@ class CudaEmitter(Emitter):
             before.append(f"{T} {name};")
             after.append(f"*({T} *)({pointer} + {text(start)}) = {name};")
         self.out = {}
-        return [*before, "#pragma unroll", f"for (int {self.lane.name} = 0; {self.lane.name} < {self.lane.extent}; {self.lane.name}++) {{",
+        return [*before, "#pragma unroll",
+                f"for (int {self.lane.name} = 0; {self.lane.name} < {self.lane.extent}; {self.lane.name}++) {{",
                 *("  " + s for s in lines), "}", *after]
 
     def _random(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -186,7 +190,8 @@ class CudaEmitter(Emitter):
         if b is None:
             seed, call = (self.value(n.args[0], (Ix(w),), block) for w in (0, 1))
             home.memo[key] = self.name("w")
-            home.lines.append(f"hy_words {home.memo[key]} = hy_philox({seed}, {call}, {n.attrs['stream']}u, (unsigned long long)({text(number)}));")
+            home.lines.append(f"hy_words {home.memo[key]} = hy_philox({seed}, {call}, {n.attrs['stream']}u, (unsigned "
+                              f"long long)({text(number)}));")
             b = home
         return self.let(block, n.dtype, f"hy_word({b.memo[key]}, {text(word)})")
 
@@ -194,7 +199,8 @@ class CudaEmitter(Emitter):
 def emitter(k: Kernel, names: dict[Node, str], reducer: Reducer | None = None, lane: Var | None = None) -> CudaEmitter:
     """An emitter for a kernel: what it reads is in memory, what it stores on the way is written."""
     stores = set(k.stores)
-    return CudaEmitter(CUDA, {n: p for n, p in names.items() if n not in stores}, reducer=reducer, extra={n: names[n] for n in k.extra},
+    return CudaEmitter(CUDA, {n: p for n, p in names.items() if n not in stores}, reducer=reducer,
+                       extra={n: names[n] for n in k.extra},
                        index=index_type(k), lane=lane if lane is not None and lane.extent > 1 else None)
 
 
@@ -209,7 +215,8 @@ def decode(name: str, vs: Sequence[Var], kind: str) -> list[str]:
     out, stride = [], 1
     for i, v in reversed(list(enumerate(vs))):
         if v.extent > 1:
-            out.append(f"{kind} {v.name} = {name}{f' / {stride}' if stride > 1 else ''}{'' if i == 0 else f' % {v.extent}'};")
+            out.append(f"{kind} {v.name} = "
+                       f"{name}{f' / {stride}' if stride > 1 else ''}{'' if i == 0 else f' % {v.extent}'};")
         stride *= v.extent
     return out[::-1]
 

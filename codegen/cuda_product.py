@@ -1,4 +1,5 @@
-"""What the CUDA kernels of a contraction share: operands as elements, the epilogue, and sums that several blocks share."""
+"""What the CUDA kernels of a contraction share: operands as elements, the epilogue, and sums that several blocks
+share."""
 from __future__ import annotations
 
 import math
@@ -21,7 +22,8 @@ from .operand import Matmul, Operand, matmul, root_index
 
 @dataclass
 class Element:
-    """Statements that give an element of an operand: common to all lanes, of one lane; its name; whether lanes load as one."""
+    """Statements that give an element of an operand: common to all lanes, of one lane; its name; whether lanes load as
+    one."""
     common: list[str]
     own: list[str]
     value: str
@@ -66,7 +68,8 @@ class Product:
         """Whether an operand's neighbours in memory are neighbours along the depth."""
         return bool(self.m.depth) and self.operand(side).stride(self.m.depth[-1]) == 1
 
-    def element(self, side: str, known: frozenset[Var], lane: Var | None = None, names: dict[Var, Ix] | None = None, raw: bool = False) -> Element:
+    def element(self, side: str, known: frozenset[Var], lane: Var | None = None, names: dict[Var, Ix] | None = None,
+                raw: bool = False) -> Element:
         """One element of an operand, or of each lane, where the variables ``known`` are. raw: half types as 16 bits."""
         o = self.operand(side)
         e = emitter(self.k, self.names, None, lane)
@@ -91,7 +94,8 @@ class Product:
     def keep(self, cell: str, part: str) -> list[str]:
         """A part of a sum into working memory, where the contraction's own result would lie."""
         e = emitter(self.k, self.names)
-        return [f"scratch[{part} * ({self.kind}){self.dot.size} + {e.address(self.dot.shape, self.m.dot_index)}] = {cell};"]
+        return [f"scratch[{part} * ({self.kind}){self.dot.size} + {e.address(self.dot.shape, self.m.dot_index)}] = "
+                f"{cell};"]
 
     def rounded(self, value: str) -> str:
         """A sum at the precision of the contraction's dtype."""
@@ -106,15 +110,18 @@ class Product:
         done = self.finish("sum") if part is None else self.keep("sum", part)
         value = self.rounded(cell) if part is None else cell
         return [f"if ({row} < {self.rows} && {column} < {self.columns}) {{",
-                *("  " + s for s in [*self.decode(row, self.m.rows), *self.decode(column, self.m.columns), f"{self.T} sum = {value};", *done]), "}"]
+                *("  " + s for s in [*self.decode(row, self.m.rows), *self.decode(column, self.m.columns),
+                                     f"{self.T} sum = {value};", *done]), "}"]
 
     def printed(self, body: list[str], blocks: int, threads: int, parts: int = 1) -> PrintedCuda:
         """The kernel; with parts, also the launch that puts the parts of each sum together and does the epilogue."""
         if parts == 1:
-            return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, threads), [Launch(self.name, blocks, threads, self.args)])
+            return PrintedCuda(function(self.name, self.args, len(self.k.stores), body, threads),
+                               [Launch(self.name, blocks, threads, self.args)])
         first = function(f"{self.name}_parts", self.args, 0, body, threads, self.T)
         last = print_flat(self.k, self.name, self._sum_of(parts), self.T)
-        return PrintedCuda(f"{first}\n{last.source}", [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH]), *last.launches],
+        return PrintedCuda(f"{first}\n{last.source}",
+                           [Launch(f"{self.name}_parts", blocks, threads, [*self.args, SCRATCH]), *last.launches],
                            parts * self.dot.size * max(4, self.sum_dtype.itemsize))
 
     def _sum_of(self, parts: int):                                            # type: ignore[no-untyped-def]
@@ -123,7 +130,8 @@ class Product:
                 return serial_reduce(e, n, idx, guard, block)
             at = e.address(n.shape, idx)
             acc = e.let(block, self.sum_dtype, f"scratch[{at}]", "a")
-            block.lines.append(f"for (int part = 1; part < {parts}; part++) {acc} += scratch[part * ({e.index}){n.size} + {at}];")
+            block.lines.append(f"for (int part = 1; part < {parts}; part++) {acc} += scratch[part * "
+                               f"({e.index}){n.size} + {at}];")
             return e.let(block, n.dtype, self.rounded(acc)) if is_half(n.dtype) else acc
         return finish
 

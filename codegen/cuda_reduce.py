@@ -1,6 +1,7 @@
-"""CUDA of long reductions. A team of threads takes each result where the reduced elements are neighbours in memory; where
-neighbouring results are, 32 lanes take 32 results and the warps of the block share the elements. Where there are few results,
-many blocks reduce a part each into working memory and a second launch puts the parts together, always in the same order.
+"""CUDA of long reductions. A team of threads takes each result where the reduced elements are neighbours in memory;
+where neighbouring results are, 32 lanes take 32 results and the warps of the block share the elements. Where there are
+few results, many blocks reduce a part each into working memory and a second launch puts the parts together, always in
+the same order.
 """
 from __future__ import annotations
 
@@ -30,7 +31,9 @@ def print_reduction(k: Kernel, name: str) -> PrintedCuda:
     if across and count >= PROCESSORS * 1024:                 # enough threads without sharing
         return print_flat(k, name)
     if len(long) != 1 or long[0].prim != "reduce":
-        return print_flat(k, name) if across and count >= 8 * THREADS else print_rows(k, name, [v for v in k.loops if v.extent > 1])
+        return print_flat(k,
+                          name) if across and count >= 8 * THREADS else print_rows(k, name,
+                [v for v in k.loops if v.extent > 1])
     length = long[0].args[0].size // long[0].size
     blocks = -(-count // 32) if across else count
     parts = 1
@@ -56,8 +59,10 @@ def _along(k: Kernel, name: str, n: Node, length: int, parts: int) -> PrintedCud
     block = Block(None, frozenset([t]))
     zero, op = identity(e, n.attrs["op"], n.args[0].dtype), f"hy_{n.attrs['op']}_op()"
     lines = accumulator_loop(e, n, _index_of(k, n, t), (), block, team, "acc", ("low", "high"))
-    body = [f"{kind} t = ({kind})(blockIdx.x / {parts}), lane = ({kind})threadIdx.x, low = ({kind})(blockIdx.x % {parts}) * {step};",
-            f"{kind} high = low + {step} < {length} ? low + {step} : {length};", "HY_ASSUME(t >= 0 && lane >= 0 && low >= 0);",
+    body = [f"{kind} t = ({kind})(blockIdx.x / {parts}), lane = ({kind})threadIdx.x, low = ({kind})(blockIdx.x % "
+            f"{parts}) * {step};",
+            f"{kind} high = low + {step} < {length} ? low + {step} : {length};",
+            "HY_ASSUME(t >= 0 && lane >= 0 && low >= 0);",
             *block.lines, f"{T} acc = {zero};", *lines,
             f"__shared__ {T} shared[32];", f"acc = hy_block_reduce(acc, {op}, ({T}){zero}, shared);",
             f"if (lane == 0) scratch[blockIdx.x % {parts} * ({kind}){count} + t] = acc;"]
@@ -78,16 +83,23 @@ def _across(k: Kernel, name: str, n: Node, length: int, parts: int) -> PrintedCu
     q = Var("q", length)
     inner = block.child([q])
     value = e.value(x, reduced_index(x, axes, _index_of(k, n, t), unlinear(var(q), [x.shape[a] for a in axes])), inner)
-    body = [f"{kind} lane = ({kind})(threadIdx.x % 32), warp = ({kind})(threadIdx.x / 32), t = ({kind})(blockIdx.x % {groups}u) * 32 + lane;",
-            f"{kind} low = ({kind})(blockIdx.x / {groups}u) * {step}, high = low + {step} < {length} ? low + {step} : {length};",
-            f"bool inside = t < {count};", f"if (!inside) t = {count - 1};", "HY_ASSUME(t >= 0 && warp >= 0 && low >= 0);",
+    body = [f"{kind} lane = ({kind})(threadIdx.x % 32), warp = ({kind})(threadIdx.x / 32), t = ({kind})(blockIdx.x % "
+            f"{groups}u) * 32 + lane;",
+            f"{kind} low = ({kind})(blockIdx.x / {groups}u) * {step}, high = low + {step} < {length} ? low + {step} : "
+            f"{length};",
+            f"bool inside = t < {count};", f"if (!inside) t = {count - 1};",
+            "HY_ASSUME(t >= 0 && warp >= 0 && low >= 0);",
             *block.lines, f"{T} acc = {zero};",
-            "#pragma unroll 4", f"for ({kind} q = low + warp; q < high; q += {WARPS}) {{", *("  " + s for s in inner.lines), f"  acc = {op}(acc, {value});", "}",
-            f"__shared__ {T} shared[{WARPS}][32];", "shared[warp][lane] = acc;", "__syncthreads();", "if (warp || !inside) return;",
+            "#pragma unroll 4", f"for ({kind} q = low + warp; q < high; q += {WARPS}) {{",
+            *("  " + s for s in inner.lines), f"  acc = {op}(acc, {value});", "}",
+            f"__shared__ {T} shared[{WARPS}][32];", "shared[warp][lane] = acc;", "__syncthreads();",
+            "if (warp || !inside) return;",
             "#pragma unroll", f"for (int w = 1; w < {WARPS}; w++) acc = {op}(acc, shared[w][lane]);"]
     if parts > 1:
-        return _with_parts(k, name, n, parts, [*body, f"scratch[blockIdx.x / {groups}u * ({kind}){count} + t] = acc;"], groups * parts, args)
-    rest = emitter(k, names, lambda e, m, idx, guard, b: rounded(e, n, "acc", b) if m is n else serial_reduce(e, m, idx, guard, b))
+        return _with_parts(k, name, n, parts, [*body, f"scratch[blockIdx.x / {groups}u * ({kind}){count} + t] = acc;"],
+                           groups * parts, args)
+    rest = emitter(k, names, lambda e, m, idx, guard, b: rounded(e, n, "acc", b) if m is n
+                   else serial_reduce(e, m, idx, guard, b))
     rest.count = 1000
     idx = tuple(unlinear(var(t), k.root.shape))
     end = Block(None, frozenset([t]))
@@ -102,7 +114,8 @@ def _index_of(k: Kernel, n: Node, t: Var) -> Index:
     return tuple(substitute(i, at) for i in k.members[n][0].idx)
 
 
-def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], blocks: int, args: list[Node]) -> PrintedCuda:
+def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], blocks: int,
+                args: list[Node]) -> PrintedCuda:
     """A launch that leaves parts in working memory, and one that puts them together."""
     T, op = CUDA.compute(n.args[0].dtype), f"hy_{n.attrs['op']}_op()"
     first = function(f"{name}_parts", args, 0, body, scratch=T)
@@ -111,7 +124,8 @@ def _with_parts(k: Kernel, name: str, n: Node, parts: int, body: list[str], bloc
         if m is not n:
             return serial_reduce(e, m, idx, guard, block)
         acc = e.let(block, n.args[0].dtype, "scratch[t]", "a")
-        block.lines.append(f"for (int part = 1; part < {parts}; part++) {acc} = {op}({acc}, scratch[part * ({e.index}){k.root.size} + t]);")
+        block.lines.append(f"for (int part = 1; part < {parts}; part++) {acc} = {op}({acc}, scratch[part * "
+                           f"({e.index}){k.root.size} + t]);")
         return rounded(e, n, acc, block)
     last = print_flat(k, name, finish, T)
     launches = [Launch(f"{name}_parts", blocks, THREADS, [*args, SCRATCH]), *last.launches]

@@ -1,5 +1,5 @@
-"""CUDA row kernels: softmax, LayerNorm and the like. The threads that share a row reduce together; a warp takes a short row,
-a block a long one. Where neighbouring rows are neighbours in memory, a thread takes a row by itself.
+"""CUDA row kernels: softmax, LayerNorm and the like. The threads that share a row reduce together; a warp takes a short
+row, a block a long one. Where neighbouring rows are neighbours in memory, a thread takes a row by itself.
 """
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, text, unlinear, var, v
 from hybrid.ir.kernel import Kernel
 
 from .cuda_flat import thread_number
-from .cuda_pieces import PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type, joined, names_of, widths
+from .cuda_pieces import (PROCESSORS, THREADS, CudaEmitter, Launch, PrintedCuda, decode, emitter, function, index_type,
+                          joined, names_of, widths)
 from .dialect import CUDA
 from .emit import Block, Emitter, Reducer, identity, loop_nest, serial_reduce
 from .reductions import rounded
@@ -31,12 +32,14 @@ class Team:
 
     def reduce(self, value: str, op: str, start: str, shared: str) -> str:
         """C text of a reduction over the team."""
-        return f"hy_warp_reduce({value}, {op})" if self.width == 32 else f"hy_block_reduce({value}, {op}, {start}, {shared})"
+        return (f"hy_warp_reduce({value}, {op})" if self.width == 32
+                else f"hy_block_reduce({value}, {op}, {start}, {shared})")
 
     def head(self, rows: int, kind: str) -> list[str]:
         """Statements that define row and lane."""
         if self.width == 32:
-            return [f"{kind} row = ({kind})blockIdx.x * {self.threads // 32} + ({kind})(threadIdx.x / 32), lane = ({kind})(threadIdx.x % 32);",
+            return [f"{kind} row = ({kind})blockIdx.x * {self.threads // 32} + ({kind})(threadIdx.x / 32), lane = "
+                    f"({kind})(threadIdx.x % 32);",
                     f"if (row >= {rows}) return;", "HY_ASSUME(row >= 0 && lane >= 0);"]
         return [f"{kind} row = ({kind})blockIdx.x, lane = ({kind})threadIdx.x;", "HY_ASSUME(row >= 0 && lane >= 0);"]
 
@@ -55,10 +58,12 @@ def choose_team(rows: int, work: int) -> Team:
     return Team(width, width)
 
 
-def team_loop(e: CudaEmitter, outer: Block, vs: Sequence[Var], team: Team, items: Sequence[int], body: Callable[[CudaEmitter, Block, dict[Var, Ix]], None],
+def team_loop(e: CudaEmitter, outer: Block, vs: Sequence[Var], team: Team, items: Sequence[int],
+              body: Callable[[CudaEmitter, Block, dict[Var, Ix]], None],
               part: tuple[str, str] | None = None) -> list[str]:
-    """A loop of a team over all positions of some variables: neighbouring threads at neighbouring elements, whole vectors
-    where every access allows it. part: C text of the first position and the one after the last (multiples of 8, or the end).
+    """A loop of a team over all positions of some variables: neighbouring threads at neighbouring elements, whole
+    vectors where every access allows it. part: C text of the first position and the one after the last (multiples of 8,
+    or the end).
     """
     total = math.prod(v.extent for v in vs)
     for w in [*(w for w in widths(total, *items) if total // w >= team.width // 2), 1]:
@@ -78,8 +83,12 @@ def team_loop(e: CudaEmitter, outer: Block, vs: Sequence[Var], team: Team, items
             if trial.loose or not trial.packed:
                 continue
         lines = emit(e, outer)
-        first, last = ("lane", str(q.extent)) if part is None else (f"{part[0]} + lane", part[1]) if w == 1 else (f"{part[0]} / {w} + lane", f"{part[1]} / {w}")
-        return ["#pragma unroll 4", f"for ({e.index} {counter} = {first}; {counter} < {last}; {counter} += {team.width}) {{", *("  " + s for s in lines), "}"]
+        first, last = ("lane", str(q.extent)) if part is None else (f"{part[0]} + lane",
+                                                                    part[1]) if w == 1 else (f"{part[0]} / {w} + lane",
+                f"{part[1]} / {w}")
+        return ["#pragma unroll 4",
+                f"for ({e.index} {counter} = {first}; {counter} < {last}; {counter} += {team.width}) {{",
+                *("  " + s for s in lines), "}"]
     raise AssertionError("one element at a time always fits")
 
 
@@ -88,10 +97,12 @@ def team_reducer(team: Team) -> Reducer:
     def reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         at = {v for i in idx for v in variables(i)}
         x = n.args[0]
-        if (block.parent is not None or n.prim not in ("reduce", "argreduce") or not at <= block.vars or x.size // max(n.size, 1) <= ALONE
+        if (block.parent is not None or n.prim not in ("reduce", "argreduce") or not at <= block.vars
+            or x.size // max(n.size, 1) <= ALONE
                 or not isinstance(e, CudaEmitter)):
             return serial_reduce(e, n, idx, guard, block)
-        return _team_arg(e, team, n, idx, guard, block) if n.prim == "argreduce" else _team_reduce(e, team, n, idx, guard, block)
+        return _team_arg(e, team, n, idx, guard,
+                         block) if n.prim == "argreduce" else _team_reduce(e, team, n, idx, guard, block)
     return reduce
 
 
@@ -170,7 +181,8 @@ def print_rows(k: Kernel, name: str, rows: list[Var]) -> PrintedCuda:
     if count >= 8 * THREADS and lies_across(k, rows):
         return _print_alone(k, name, rows, rest, count)
     args, names = names_of(k)
-    work = max([math.prod(v.extent for v in rest), *(m.args[0].size // max(m.size, 1) for m in k.members if m.prim in ("reduce", "argreduce"))])
+    work = max([math.prod(v.extent for v in rest),
+                *(m.args[0].size // max(m.size, 1) for m in k.members if m.prim in ("reduce", "argreduce"))])
     team = choose_team(count, work)
     e = emitter(k, names, team_reducer(team))
     block = Block(None, frozenset(rows))
@@ -191,7 +203,8 @@ def print_rows(k: Kernel, name: str, rows: list[Var]) -> PrintedCuda:
     kind = index_type(k)
     text_ = [*team.head(count, kind), *decode("row", rows, kind), *block.lines,
              *(f"if (lane == 0) {{ {e.store(names[n], n, at, v)} }}" for n, at, v in sides), *tail]
-    return PrintedCuda(function(name, args, len(k.stores), text_, team.threads), [Launch(name, team.blocks(count), team.threads, args)])
+    return PrintedCuda(function(name, args, len(k.stores), text_, team.threads),
+                       [Launch(name, team.blocks(count), team.threads, args)])
 
 
 def _print_alone(k: Kernel, name: str, rows: list[Var], rest: list[Var], count: int) -> PrintedCuda:
@@ -205,5 +218,6 @@ def _print_alone(k: Kernel, name: str, rows: list[Var], rest: list[Var], count: 
     value = e.value(k.root, idx, inner)
     store = e.store(names[k.root], k.root, idx, value)
     tail = loop_nest(rest, [*inner.lines, store], "", kind) if rest else [store]
-    body = [*thread_number(kind, count), *decode("t", rows, kind), *block.lines, *(e.store(names[n], n, at, v) for n, at, v in sides), *tail]
+    body = [*thread_number(kind, count), *decode("t", rows, kind), *block.lines,
+            *(e.store(names[n], n, at, v) for n, at, v in sides), *tail]
     return PrintedCuda(function(name, args, len(k.stores), body), [Launch(name, -(-count // THREADS), THREADS, args)])

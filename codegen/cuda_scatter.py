@@ -26,8 +26,8 @@ def accumulate(e: CudaEmitter, pointer: str, n: Node, idx: Index, value: str) ->
 
 
 def print_scatter(k: Kernel, name: str) -> PrintedCuda:
-    """A warp owns 32 neighbouring lines and every ``share``-th place along the scattered axis. It looks at 32 indices at once
-    and adds those that are its own, in order.
+    """A warp owns 32 neighbouring lines and every ``share``-th place along the scattered axis. It looks at 32 indices
+    at once and adds those that are its own, in order.
     """
     args, names = names_of(k)
     root, kind = k.root, index_type(k)
@@ -57,11 +57,13 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
     body = [
         f"{kind} w = ({kind})blockIdx.x * {WARPS} + ({kind})(threadIdx.x / 32), lane = ({kind})(threadIdx.x % 32);",
         f"if (w >= ({kind}){groups} * {share}) return;",
-        f"{kind} t = w % {groups} * 32 + lane, own = w / {groups};", f"bool inside = t < {lines};", f"if (!inside) t = {lines - 1};",
+        f"{kind} t = w % {groups} * 32 + lane, own = w / {groups};", f"bool inside = t < {lines};",
+        f"if (!inside) t = {lines - 1};",
         f"for ({kind} z = own; inside && z < {extent}; z += {share}) {zero}",
         f"for ({kind} first = 0; first < {count}; first += 32) {{",
         f"  {kind} s = first + lane; long long place = -1;",
-        f"  if (s < {count}) {{", *("    " + line for line in where_block.lines), f"    place = hy_clamp({where}, {extent - 1});", "  }",
+        f"  if (s < {count}) {{", *("    " + line for line in where_block.lines),
+        f"    place = hy_clamp({where}, {extent - 1});", "  }",
         f"  unsigned hits = __ballot_sync(0xffffffffu, place >= 0 && place % {share} == own);",
         "  while (hits) {", "    int bit = __ffs((int)hits) - 1;", "    hits &= hits - 1;",
         f"    {kind} u = first + bit, g = ({kind})__shfl_sync(0xffffffffu, place, bit);",

@@ -16,11 +16,13 @@ def tile_cost(p: Product, rows: int, columns: int, work: float) -> float:
     blocks = p.batch * -(-p.rows // rows) * -(-p.columns // columns)
     parts = share_depth(blocks, p.depth, 256)
     turns = -(-blocks * parts // PROCESSORS)
-    return turns * (work * p.depth / parts + rows * columns / THREADS * (40 if parts > 1 else 10)) + (LAUNCH if parts > 1 else 0)
+    return turns * (work * p.depth / parts
+                    + rows * columns / THREADS * (40 if parts > 1 else 10)) + (LAUNCH if parts > 1 else 0)
 
 
 class Fill:
-    """How 256 threads bring a slice (``size`` rows or columns, ``bk`` deep) of an operand from memory through registers.
+    """How 256 threads bring a slice (``size`` rows or columns, ``bk`` deep) of an operand from memory through
+    registers.
 
     Threads take neighbours in memory, along the depth or along the side, several at once where they load as one.
     """
@@ -57,14 +59,16 @@ class Fill:
             place = f"int d = e % {self.bk // w} * {w}, s = e / {self.bk // w};"
         else:
             place = f"int s = e % {self.size // w} * {w}, d = e / {self.size // w};"
-        return ["#pragma unroll", f"for (int i = 0; i < {self.each // w}; i++) {{", f"  int e = (int)threadIdx.x + i * {THREADS};", f"  {place}"]
+        return ["#pragma unroll", f"for (int i = 0; i < {self.each // w}; i++) {{",
+                f"  int e = (int)threadIdx.x + i * {THREADS};", f"  {place}"]
 
     def load(self, high: str) -> list[str]:
         """Statements that load the slice that begins at depth k0 into registers, zero outside."""
         p, w, r = self.p, self.width, self.register
         start, extent = ("r0", p.rows) if self.side == "a" else ("c0", p.columns)
         group, depth = p.group(self.side), p.m.depth
-        decoded = [*([] if w > 1 and not self.by_depth else p.decode("at", group)), *([] if w > 1 and self.by_depth else p.decode("kk", depth))]
+        decoded = [*([] if w > 1 and not self.by_depth else p.decode("at", group)),
+                   *([] if w > 1 and self.by_depth else p.decode("kk", depth))]
         if w > 1:
             decoded.append(f"{p.kind} step = {'kk' if self.by_depth else 'at'} / {w};")
         value = self.element.value
@@ -74,13 +78,15 @@ class Fill:
         lanes = ["#pragma unroll", f"for (int j = 0; j < {w}; j++) {{", *("  " + s for s in one), "}"]
         return [*self._walk(), f"  {p.kind} at = {start} + s, kk = k0 + d;", "  HY_ASSUME(at >= 0 && kk >= 0);",
                 "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {r}[i * {w} + j] = 0;",
-                f"  if (at < {extent} && kk < {high}) {{", *("    " + s for s in [*decoded, *self.element.common, *lanes]), "  }", "}"]
+                f"  if (at < {extent} && kk < {high}) {{",
+                *("    " + s for s in [*decoded, *self.element.common, *lanes]), "  }", "}"]
 
     def keep_by_depth(self, to: str) -> list[str]:
         """Statements that write the registers to shared memory as [depth][side]."""
         w = self.width
         cell = f"{to}[d + j][s]" if self.by_depth else f"{to}[d][s + j]"
-        return [*self._walk(), "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {cell} = {self.register}[i * {w} + j];", "}"]
+        return [*self._walk(), "  #pragma unroll",
+                f"  for (int j = 0; j < {w}; j++) {cell} = {self.register}[i * {w} + j];", "}"]
 
     def keep_by_side(self, to: str) -> list[str]:
         """The same as [side][depth]."""

@@ -1,5 +1,6 @@
-"""Running sums in C (``cumulate``). Along the innermost axis a vector's own sums are made in log2(lanes) steps, and one addition goes from
-vector to vector; types without vectors do the same with four elements. Along other axes lanes are columns, whose sums go from line to line.
+"""Running sums in C (``cumulate``). Along the innermost axis a vector's own sums are made in log2(lanes) steps, and one
+addition goes from vector to vector; types without vectors do the same with four elements. Along other axes lanes are
+columns, whose sums go from line to line.
 """
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ class _Running:
                 body, vectors = self._vectors(), True
             except Refused:
                 body = self._fours()
-        source = "\n".join([signature(self.name, self.args, len(self.k.stores)), *("  " + line for line in self._around(body)), "}"])
+        source = "\n".join([signature(self.name, self.args, len(self.k.stores)),
+                            *("  " + line for line in self._around(body)), "}"])
         return Printed(self.name, source, self.args, self.k.kind, vectors=vectors)
 
     def _around(self, body: list[str]) -> list[str]:
@@ -56,7 +58,8 @@ class _Running:
         return [*([PARALLEL] if parallel else []), *loop_nest(loops[:1], nest)] if loops else nest
 
     def _emitter(self, make: type[Emitter], **more: object) -> Emitter:
-        return make(C, {n: p for n, p in self.names.items() if n not in self.k.stores}, extra={n: self.names[n] for n in self.k.extra}, **more)       # type: ignore[arg-type]
+        return make(C, {n: p for n, p in self.names.items() if n not in self.k.stores},
+                    extra={n: self.names[n] for n in self.k.extra}, **more)       # type: ignore[arg-type]
 
     def _index(self, at: Ix) -> tuple[Ix, ...]:
         place = at if not self.reverse else Ix(self.along.extent - 1) + at * -1
@@ -75,7 +78,8 @@ class _Running:
         value = e.floats(e.value(root.args[0], at, block))
         store = f"HYV_STORE@({self.names[root]} + {text(linear(root.shape, at))}, sums@ + before);"
         lines = [*block.lines, f"const hy_v sums@ = hyv_running({value});", store, "before += hyv_last(sums@);"]
-        return [*before.lines, "hy_v before = HYV_B(-0.0f);", *lane_loop(v, lines, lanes, 4 if v.extent >= 16 * lanes else 1)]
+        return [*before.lines, "hy_v before = HYV_B(-0.0f);",
+                *lane_loop(v, lines, lanes, 4 if v.extent >= 16 * lanes else 1)]
 
     def _fours(self) -> list[str]:
         """Elements one by one, four of them together: the sum that goes on to the next four is one addition away."""
@@ -95,15 +99,18 @@ class _Running:
         T, t = self._type(), var(self.along)
         values = [self._value(e, block, t + j) for j in range(FOUR)]
         sums = {"a": ("x0", "x1"), "b": ("a", "x2"), "c": ("x2", "x3"), "d": ("a", "c")}
-        return [*block.lines, f"const {T} {', '.join(f'x{j} = {value}' for j, value in enumerate(values))};", *(f"const {T} {n} = {self._add(*pair)};" for n, pair in sums.items()),
-                *(self._store(e, t + j, self._add("before", n)) for j, n in enumerate(("x0", "a", "b", "d"))), f"before = {self._add('before', 'd')};"]
+        return [*block.lines, f"const {T} {', '.join(f'x{j} = {value}' for j, value in enumerate(values))};",
+                *(f"const {T} {n} = {self._add(*pair)};" for n, pair in sums.items()),
+                *(self._store(e, t + j, self._add("before", n)) for j, n in enumerate(("x0", "a", "b", "d"))),
+                f"before = {self._add('before', 'd')};"]
 
     def _one(self, e: Emitter, block: Block) -> list[str]:
         value = self._value(e, block, var(self.along))
         return [*block.lines, f"before = {self._add('before', value)};", self._store(e, var(self.along), "before")]
 
     def _value(self, e: Emitter, block: Block, at: Ix) -> str:
-        e.written.clear()                                    # values that are results as well are stored for each element
+        # values that are results as well are stored for each element
+        e.written.clear()
         return e.value(self.k.root.args[0], self._index(at), block)
 
     def _store(self, e: Emitter, at: Ix, value: str) -> str:
@@ -137,7 +144,9 @@ class _Running:
         body = [*column.lines, f"{acc} = {self._add(acc, value)};", e.store(self.names[root], root, idx, acc)]
         n = self.across
         end = f"(b + {COLUMNS} < {n} ? b + {COLUMNS} : {n})" if n % COLUMNS else f"b + {COLUMNS}"
-        return [*before.lines, f"for (long b = 0; b < {n}; b += {COLUMNS}) {{", f"  const long end = {end};", f"  {T} before[{COLUMNS}];",
+        return [*before.lines, f"for (long b = 0; b < {n}; b += {COLUMNS}) {{", f"  const long end = {end};",
+                f"  {T} before[{COLUMNS}];",
                 f"  for (long q = 0; q < {COLUMNS}; q++) before[q] = {self._nothing()};",
-                f"  for (long t = 0; t < {self.along.extent}; t++) {{", *("    " + s for s in line.lines), *([] if half else ["    #pragma omp simd"]),
+                f"  for (long t = 0; t < {self.along.extent}; t++) {{", *("    " + s for s in line.lines),
+                *([] if half else ["    #pragma omp simd"]),
                 "    for (long q = b; q < end; q++) {", *("      " + s for s in body), "    }", "  }", "}"]

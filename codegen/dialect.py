@@ -8,7 +8,8 @@ import numpy as np
 
 from hybrid.base import dtype as dt
 
-PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"          # what stands before a loop that threads share
+# what stands before a loop that threads share
+PARALLEL = "#pragma omp parallel for schedule(static) num_threads(hy_threads)"
 
 
 @dataclass(frozen=True)
@@ -62,14 +63,17 @@ def _name(d: np.dtype) -> str:
     return d.name                                          # NumPy makes the text anew each time
 
 
-_INTS = {"int8": "signed char", "int16": "short", "int32": "int", "int64": "long", "uint8": "unsigned char", "uint16": "unsigned short",
-         "uint32": "unsigned", "uint64": "unsigned long", "bool": "unsigned char", "float32": "float", "float64": "double"}
+_INTS = {"int8": "signed char", "int16": "short", "int32": "int", "int64": "long", "uint8": "unsigned char",
+         "uint16": "unsigned short",
+         "uint32": "unsigned", "uint64": "unsigned long", "bool": "unsigned char", "float32": "float",
+         "float64": "double"}
 
 C = Dialect("c", {**_INTS, "float16": "hy_half", "bfloat16": "hy_bf16"},
             {"float16": "hy_load_half({0})", "bfloat16": "hy_load_bf16({0})"},
             {"float16": "hy_store_half({0})", "bfloat16": "hy_store_bf16({0})"},
             "__builtin_inf()", "HY_NAN", "philox4x32")
-CUDA = Dialect("cuda", {**_INTS, "int64": "long long", "uint64": "unsigned long long", "float16": "hy_half", "bfloat16": "hy_bf16"},
+CUDA = Dialect("cuda", {**_INTS, "int64": "long long", "uint64": "unsigned long long", "float16": "hy_half",
+                        "bfloat16": "hy_bf16"},
                {"float16": "hy_load_half({0})", "bfloat16": "hy_load_bf16({0})"},
                {"float16": "hy_store_half({0})", "bfloat16": "hy_store_bf16({0})"},
                "HY_INF", "HY_NAN", "philox4x32")

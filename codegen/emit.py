@@ -20,14 +20,17 @@ from .reductions import Reduction, combine, identity, plan_reduction, serial_red
 
 Reducer = Callable[["Emitter", Node, Index, Guard, "Block"], str]
 # Functions of halves whose results are halves: nothing is to be rounded
-EXACT = {"relu", "neg", "abs", "sign", "floor", "ceil", "rint", "round", "trunc", "fix", "maximum", "minimum", "where", "copysign"}
+EXACT = {"relu", "neg", "abs", "sign", "floor", "ceil", "rint", "round", "trunc", "fix", "maximum", "minimum", "where",
+         "copysign"}
 
-DEEP = 50                                  # calls within each other after which what is below is emitted first, in a loop
+# calls within each other after which what is below is emitted first, in a loop
+DEEP = 50
 
 
 @dataclass
 class Emitter:
-    """Emits values of one kernel. ``stored`` maps nodes in memory to C pointer names; ``given`` nodes to ready values."""
+    """Emits values of one kernel. ``stored`` maps nodes in memory to C pointer names; ``given`` nodes to ready
+    values."""
     d: Dialect
     stored: dict[Node, str]
     given: dict[Node, Callable[[Index], str]] = field(default_factory=dict)
@@ -97,7 +100,8 @@ class Emitter:
         return out
 
     def _from_below(self, n: Node, idx: Index, block: Block, guard: Guard) -> None:
-        """Values of all that node n is made of, operands first: a long chain of functions must not become a deep recursion."""
+        """Values of all that node n is made of, operands first: a long chain of functions must not become a deep
+        recursion."""
         todo, seen = [(n, idx, False)], set()
         while todo:
             m, at, ready = todo.pop()
@@ -113,7 +117,8 @@ class Emitter:
 
     def _is_leaf(self, n: Node, idx: Index, block: Block, guard: Guard) -> bool:
         """Whether a value is there already, or is read from memory."""
-        return n in self.given or n in self.stored or n.prim == "const" or (n, idx, guard) in self._home(idx, guard, block).memo
+        return n in self.given or n in self.stored or n.prim == "const" or (n, idx, guard) in self._home(idx, guard,
+                block).memo
 
     def _home(self, idx: Index, guard: Guard, block: Block) -> Block:
         needed = {v for i in idx for v in variables(i)} | {v for _, x, _ in guard for v in variables(x)}
@@ -158,7 +163,8 @@ class Emitter:
         raise NotImplementedError(f"{n.prim} inside a kernel")
 
     def _rounded(self, n: Node, value: str) -> str:
-        """A half value as it would be read back from memory: one kernel may store what another computes again, and both must see the same."""
+        """A half value as it would be read back from memory: one kernel may store what another computes again, and both
+        must see the same."""
         return value if n.attrs["fn"] in EXACT else self.d.rounded(n.dtype, value)
 
     def _spell(self, row: object, d: np.dtype, args: list[str]) -> str:
@@ -180,7 +186,8 @@ class Emitter:
             return self.d.rounded(n.dtype, f"(float){value}")
         if src.kind == "b" and dt.is_float(n.dtype):       # a choice, of which compilers make a mask
             return f"({value} ? {self.d.literal(1.0, n.dtype)} : {self.d.literal(0.0, n.dtype)})"
-        if dt.is_float(src) and n.dtype.kind in "iu" and n.dtype.name != "int32":  # C leaves out-of-range conversions open; processors have those to 32 and 64 bits
+        # C leaves out-of-range conversions open; processors have those to 32 and 64 bits
+        if dt.is_float(src) and n.dtype.kind in "iu" and n.dtype.name != "int32":
             return f"({self.d.compute(n.dtype)})({'unsigned long' if n.dtype.name == 'uint64' else 'long'})({value})"
         return f"({self.d.compute(n.dtype)})({value})"
 
@@ -194,17 +201,20 @@ class Emitter:
         inner, own = pull(n, idx)
         if not own:
             return self.value(n.args[0], inner, block, guard)
-        if any(x.is_const for _, x, _ in own):                                   # beyond the border, wherever the loops are
+        # beyond the border, wherever the loops are
+        if any(x.is_const for _, x, _ in own):
             return self.d.literal(n.attrs["value"], n.dtype)
         value = self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard))
-        return self.let(block, n.dtype, f"{self.condition(own)} ? {value} : {self.d.literal(n.attrs['value'], n.dtype)}")
+        return self.let(block, n.dtype,
+                        f"{self.condition(own)} ? {value} : {self.d.literal(n.attrs['value'], n.dtype)}")
 
     def _gather(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         x, i = n.args
         axis = n.attrs["axis"]
         at = self.value(i, idx[axis:axis + i.ndim], block, guard)
         home = self._home(idx[axis:axis + i.ndim], guard, block)
-        v = Val(self.let(home, np.dtype(np.int64), f"hy_clamp({at}, {max(x.shape[axis] - 1, 0)})", "g"), max(x.shape[axis], 2))
+        v = Val(self.let(home, np.dtype(np.int64), f"hy_clamp({at}, {max(x.shape[axis] - 1, 0)})", "g"),
+                max(x.shape[axis], 2))
         inside: Block | None = block
         while inside is not None and inside is not home.parent:                 # known from there on inwards
             inside.vars = inside.vars | {v}
@@ -215,7 +225,8 @@ class Emitter:
         key = n.args[0]
         seed, call = (self.value(key, (Ix(w),), block) for w in (0, 1))
         offset = self.address(n.shape, idx)
-        return self.let(block, n.dtype, f"{self.d.philox}({seed}, {call}, {n.attrs['stream']}u, (unsigned long long)({offset}))")
+        return self.let(block, n.dtype,
+                        f"{self.d.philox}({seed}, {call}, {n.attrs['stream']}u, (unsigned long long)({offset}))")
 
     # ---- memory
     def store(self, pointer: str, n: Node, idx: Index, value: str) -> str:
@@ -225,4 +236,5 @@ class Emitter:
         return f"{pointer}[{self.address(n.shape, idx)}] = {value};"
 
 
-__all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "loop_nest", "plan_reduction", "serial_reduce", "try_merged"]
+__all__ = ["Block", "Emitter", "Key", "Reduction", "combine", "identity", "loop_nest", "plan_reduction",
+           "serial_reduce", "try_merged"]

@@ -13,7 +13,8 @@ from .tiling import PARALLEL_WORK, Target, inner_name
 
 MOST_ROWS = 14                  # of a tile of dot products
 MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
-FAR = 256 << 10                 # bytes of columns that do not stay in the second cache: asked for AHEAD bytes before they are read
+# bytes of columns that do not stay in the second cache: asked for AHEAD bytes before they are read
+FAR = 256 << 10
 AHEAD = 8 << 10
 FINISH = 5                      # cycles from a vector of sums to a stored result
 
@@ -32,7 +33,8 @@ class Dots(Panels):
     def _dots_cost(self, m: Matmul) -> float | None:
         """Cycles of dot products; None where they are not possible."""
         rows, columns, depth = m.sizes
-        if not (rows <= MOST_ROWS and (columns > 1 or rows == 1) and depth >= self.lanes and len(m.depth) == 1 and len(m.columns) <= 1 and len(m.rows) <= 1
+        if not (rows <= MOST_ROWS and (columns > 1 or rows == 1) and depth >= self.lanes and len(m.depth) == 1
+                and len(m.columns) <= 1 and len(m.rows) <= 1
                 and m.b.stride(m.depth[0]) == 1 and (not m.columns or m.b.stride(m.columns[0]) is not None)):
             return None
         if m.a.address is None or m.a.stride(m.depth[0]) is None or m.rows and m.a.stride(m.rows[0]) is None:
@@ -42,7 +44,8 @@ class Dots(Panels):
             return None
         unroll = self._dots_tile(m)
         step = max(rows * unroll / 2, (rows + unroll) / 2, 4)
-        return -(-columns // unroll) * (-(-depth // self.lanes) * step + rows * unroll * FINISH) + (rows * depth if copied else 0)
+        return -(-columns // unroll) * (-(-depth // self.lanes) * step
+                                        + rows * unroll * FINISH) + (rows * depth if copied else 0)
 
     def _dots(self, m: Matmul) -> str:
         rows, columns, depth = m.sizes
@@ -72,7 +75,8 @@ class Dots(Panels):
         if sk == 1:
             return [f"  const {self.T} *A = {base};"]
         return ["  " + local.array(self.T, "A", rows * depth, self.d.itemsize),
-                f"  {{ const {self.T} *a = {base}; for (long k = 0; k < {depth}; k++) for (long i = 0; i < {rows}; i++) A[i * {depth} + k] = a[k * {sk}l + i * {sm}l]; }}"]
+                f"  {{ const {self.T} *a = {base}; for (long k = 0; k < {depth}; k++) for (long i = 0; i < {rows}; "
+                f"i++) A[i * {depth} + k] = a[k * {sk}l + i * {sm}l]; }}"]
 
     def _dot_body(self, m: Matmul, row: Var, n: Var, rows: int, unroll: int, depth: int) -> list[str]:
         k, L = m.depth[0], self.lanes
@@ -80,13 +84,15 @@ class Dots(Panels):
         sn = m.b.stride(n) or 0
         cells = [(i, j) for i in range(rows) for j in range(unroll)]
         out = [f"const {self.T} *B = {self._base(m.b, {row: Ix(), n: Ix()}, m)} + nb * {sn}l;",
-               " ".join(f"{self.V} s{i}_{j} = {{0}};" for i, j in cells), f"for (long k = 0; k < {depth - depth % L}; k += {L}) {{"]
+               " ".join(f"{self.V} s{i}_{j} = {{0}};" for i, j in cells),
+               f"for (long k = 0; k < {depth - depth % L}; k += {L}) {{"]
         if rows > 1 and n.extent * depth * self.d.itemsize > FAR:
             ahead = max(unroll * sn, AHEAD // self.d.itemsize if sn == depth else 0)
             out.append("  " + " ".join(f"__builtin_prefetch(B + {j * sn + ahead}l + k);" for j in range(unroll)))
         out += ["  " + line for line in self._dot_step(rows, unroll, sm, sn, "")]
         out.append("}")
-        if depth % L:                                      # the last vector overlaps the one before it, whose part counts as zero
+        # the last vector overlaps the one before it, whose part counts as zero
+        if depth % L:
             some = ", ".join("0" if i < L - depth % L else "-1" for i in range(L))
             out += [f"{{ const long k = {depth - L}; const m{self.V[1:]} some = {{{some}}};",
                     *("  " + line for line in self._dot_step(rows, unroll, sm, sn, "some")), "}"]
@@ -95,7 +101,8 @@ class Dots(Panels):
         else:
             for at in range(0, len(cells), L):
                 group = [f"s{i}_{j}" for i, j in cells[at:at + L]]
-                out.append(f"*({self.U} *)(acc + {at}) = sums_{self.V}({', '.join(group + [f'({self.V}){{0}}'] * (L - len(group)))});")
+                out.append(f"*({self.U} *)(acc + {at}) = "
+                           f"sums_{self.V}({', '.join(group + [f'({self.V}){{0}}'] * (L - len(group)))});")
         return out
 
     def _dot_step(self, rows: int, unroll: int, sm: int, sn: int, mask: str) -> list[str]:
@@ -104,4 +111,5 @@ class Dots(Panels):
             read = f"*(const {self.U} *)({at})"
             return f"({self.V})((m{self.V[1:]}){read} & {mask})" if mask else read
         out = [f"{self.V} x{i} = {load(f'A + {i * sm} + k')};" for i in range(rows)]
-        return out + [f"{{ {self.V} w = {load(f'B + {j * sn}l + k')}; {' '.join(f's{i}_{j} += x{i} * w;' for i in range(rows))} }}" for j in range(unroll)]
+        return out + [f"{{ {self.V} w = {load(f'B + {j * sn}l + k')}; "
+                      f"{' '.join(f's{i}_{j} += x{i} * w;' for i in range(rows))} }}" for j in range(unroll)]

@@ -1,5 +1,6 @@
-"""Long functions that kernels call, as those that transform tiles of a convolution: where they differ in sizes alone, kernels share one, which
-gets the sizes as arguments. Networks whose layers all differ in width are compiled in a third of the time.
+"""Long functions that kernels call, as those that transform tiles of a convolution: where they differ in sizes alone,
+kernels share one, which gets the sizes as arguments. Networks whose layers all differ in width are compiled in a third
+of the time.
 """
 from __future__ import annotations
 
@@ -11,19 +12,22 @@ from .loops import Printed
 from .kernel_deduplication import filled
 
 MANY = 6                        # kernels that share a function
-LONG = 3000                     # characters of one: short ones are the inner loops, whose strides had better be constants
+# characters of one: short ones are the inner loops, whose strides had better be constants
+LONG = 3000
 MOST_NUMBERS = 48               # arguments for what differs
 
 _HEAD = re.compile(r"^static __attribute__\(\(noinline\)\) void (k[0-9]+_\w+)\((.*)\) \{$", re.MULTILINE)
 _KERNEL = re.compile(r"\bk[0-9]+_|^#", re.MULTILINE)
 # whole numbers; constants of float and double, which are printed in base 16, are none
 _NUMBER = re.compile(r"0x[0-9a-f]\.[0-9a-f]+p[+-][0-9]+f?|(?<![\w.])([0-9]+)l?(?![\w.])")
-_FREE = re.compile(r"^(?!.*(?:\[[0-9]+\]|__builtin_|_Pragma)).+", re.MULTILINE)              # lines of which no number has to be a constant
+# lines of which no number has to be a constant
+_FREE = re.compile(r"^(?!.*(?:\[[0-9]+\]|__builtin_|_Pragma)).+", re.MULTILINE)
 
 
 @dataclass
 class _Helper:
-    """A function in a kernel's text: where it stands, its text as a template, and the numbers that a template leaves open."""
+    """A function in a kernel's text: where it stands, its text as a template, and the numbers that a template leaves
+    open."""
     kernel: int
     name: str
     text: str
@@ -38,7 +42,8 @@ def _found(kernel: int, p: Printed) -> list[_Helper]:
         general = text.replace(m[1], "@")
         if len(text) < LONG or _KERNEL.search(general):
             continue                                             # it calls others
-        numbers = [n for line in _FREE.finditer(general, general.index("\n")) for n in _NUMBER.finditer(general, line.start(), line.end()) if n[1]]
+        numbers = [n for line in _FREE.finditer(general, general.index("\n"))
+                   for n in _NUMBER.finditer(general, line.start(), line.end()) if n[1]]
         out.append(_Helper(kernel, m[1], general, filled(general, numbers, ["\x00"] * len(numbers)), numbers))
     return out
 

@@ -40,7 +40,8 @@ class PairEmitter(VectorEmitter):
         key = (n, at + -odd, guard)
         if key not in self.pairs:
             where = f"{self.stored[n]} + {text(key[1])}"
-            self.pairs[key] = self.bind(block, "v", f"HYV_PAIR@_FIRST({where})"), self.bind(block, "v", f"HYV_PAIR@_LAST({where})")
+            self.pairs[key] = self.bind(block, "v",
+                                        f"HYV_PAIR@_FIRST({where})"), self.bind(block, "v", f"HYV_PAIR@_LAST({where})")
         return self.bind(block, "v", "HYV_{}({}, {})".format("ODD" if odd else "EVEN", *self.pairs[key]))
 
     def _compute(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
@@ -57,14 +58,16 @@ class PairEmitter(VectorEmitter):
         total = ""
         for spot in np.ndindex(*sizes):
             free, fixed = iter(idx), dict(zip(axes, spot))
-            value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free) for a in range(x.ndim)), block, guard))
+            value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free)
+                                                    for a in range(x.ndim)), block, guard))
             step = {"sum": "({} + {})", "prod": "({} * {})", "max": "HYV_MAXN({}, {})", "min": "HYV_MINN({}, {})"}[op]
             total = self.bind(block, "v", step.format(total, value)) if total else value
         return total
 
 
 def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
-    """C of a kernel whose results come in blocks; None where they do not. team: for threads that are all in the function already."""
+    """C of a kernel whose results come in blocks; None where they do not. team: for threads that are all in the
+    function already."""
     if k.kind not in ("reduction", "elementwise", "row") or any(n.prim != "argreduce" for n in k.hoisted):
         return None
     if k.root.dtype != F32 or k.extra or k.sides or width < 4 or not k.root.shape:
@@ -81,15 +84,20 @@ class _Blocks:
         self.args, self.names = pointer_names(k)
         self.sizes = [self._size(v) for v in k.loops]
         self.loops = [Var(f"i{a}", v.extent // s) for a, (v, s) in enumerate(zip(k.loops, self.sizes))]
-        self.across = len(k.loops) - 1                   # the axis whose elements lie in lanes; all after it are written out
+        # the axis whose elements lie in lanes; all after it are written out
+        self.across = len(k.loops) - 1
         if self.across and self.loops[-1].extent == 1:
             self.across -= 1
-        if not k.loops or self.sizes[-1] != 2 or math.prod(self.sizes[self.across:]) != 2 or math.prod(self.sizes) > WRITTEN_OUT or self.loops[self.across].extent < 2:
+        if (not k.loops or self.sizes[-1] != 2 or math.prod(self.sizes[self.across:]) != 2
+            or math.prod(self.sizes) > WRITTEN_OUT or self.loops[self.across].extent < 2):
             raise Refused("no blocks, large ones, or other ones than pairs")
 
     def _size(self, v: Var) -> int:
-        """By how much the index of a loop is divided everywhere, or all of a short loop around a search; 1 where neither is."""
-        if 1 < v.extent <= SHORT and any(n.prim == "argreduce" and all(v not in variables(i) for u in uses for i in u.idx) for n, uses in self.k.members.items()):
+        """By how much the index of a loop is divided everywhere, or all of a short loop around a search; 1 where
+        neither is."""
+        if 1 < v.extent <= SHORT and any(n.prim == "argreduce"
+                                         and all(v not in variables(i) for u in uses for i in u.idx) for n,
+                                         uses in self.k.members.items()):
             return v.extent
         found: set[int] = set()
         stack = [i for uses in self.k.members.values() for u in uses for i in u.idx]
@@ -115,9 +123,11 @@ class _Blocks:
         for v in loops[:self.across + 1]:
             blocks.append(blocks[-1].child([v]))
         for at in np.ndindex(*self.sizes[:-1]):
-            first, second = (tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last))) for last in (0, 1))
+            first, second = (tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last)))
+                             for last in (0, 1))
             pair = [e.floats(e.value(root, idx, blocks[-1])) for idx in (first, second)]
-            blocks[-1].lines.append(f"HYV_PAIR@_STORE({self.names[root]} + {text(linear(root.shape, first))}, {pair[0]}, {pair[1]});")
+            blocks[-1].lines.append(f"HYV_PAIR@_STORE({self.names[root]} + {text(linear(root.shape, first))}, "
+                                    f"{pair[0]}, {pair[1]});")
         body = [*blocks[-2].lines, *self._lanes(lane, blocks[-1].lines)]
         around = loops[:self.across]
         parallel = next((v for v in around if v.extent > 1), None)
@@ -135,9 +145,12 @@ class _Blocks:
         whole, out = v.extent // self.width * self.width, []
         if whole:
             full = copies([s.replace("HYV_PAIR@", "HYV_PAIR") for s in lines], 0)
-            out += [f"for (long {v.name} = 0; {v.name} < {whole}; {v.name} += {self.width}) {{", *("  " + s for s in full), "}"]
+            out += [f"for (long {v.name} = 0; {v.name} < {whole}; {v.name} += {self.width}) {{",
+                    *("  " + s for s in full), "}"]
         rest = v.extent - whole
         if rest:
-            mask = f"const hy_m mk = HYV_FIRST({rest}), mk_a = HYV_FIRST({min(2 * rest, self.width)}), mk_b = HYV_FIRST({max(2 * rest - self.width, 0)});"
-            out += ["{", f"  const long {v.name} = {whole}; {mask}", *("  " + s for s in masked([s.replace("HYV_PAIR@", "HYV_PAIRM") for s in lines])), "}"]
+            mask = (f"const hy_m mk = HYV_FIRST({rest}), mk_a = HYV_FIRST({min(2 * rest, self.width)}), mk_b = "
+                    f"HYV_FIRST({max(2 * rest - self.width, 0)});")
+            out += ["{", f"  const long {v.name} = {whole}; {mask}",
+                    *("  " + s for s in masked([s.replace("HYV_PAIR@", "HYV_PAIRM") for s in lines])), "}"]
         return out

@@ -1,9 +1,10 @@
-"""Kernels of one program that do the same: one function, called with other pointers and numbers, so that it is compiled once.
+"""Kernels of one program that do the same: one function, called with other pointers and numbers, so that it is compiled
+once.
 
-Unrolled loops and repeated layers make hundreds of kernels that differ in their name, or in the offset of a slice, or in a
-constant. A number that differs becomes an argument of the function where at least ``MANY`` kernels share it: fewer keep
-theirs, which the compiler can then calculate with. Elementwise kernels that are like no other one share a function with those that differ
-in sizes: layers of many widths, updates of many parameters.
+Unrolled loops and repeated layers make hundreds of kernels that differ in their name, or in the offset of a slice, or
+in a constant. A number that differs becomes an argument of the function where at least ``MANY`` kernels share it: fewer
+keep theirs, which the compiler can then calculate with. Elementwise kernels that are like no other one share a function
+with those that differ in sizes: layers of many widths, updates of many parameters.
 """
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from typing import Iterable, Sequence
 from .loops import Printed
 
 MANY = 4
-LARGE = 40_000                  # characters of kernels that are compiled in several units: they take the compiler about a quarter of a second
+# characters of kernels that are compiled in several units: they take the compiler about a quarter of a second
+LARGE = 40_000
 MOST_NUMBERS = 64               # arguments for what differs
 
 UNITS = "#if HY_UNIT == HY_UNITS - 1"          # a line of every text that can be compiled in units
@@ -24,7 +26,8 @@ _KERNEL = re.compile(r"\bk[0-9]+")
 _NUMBER = re.compile(r"(?<=\+ )[0-9]+(?=[\])])|(?<=\+ \()[0-9]+(?=\))|0x[0-9a-f]\.[0-9a-f]+p[+-][0-9]+f?")
 # and whole numbers anywhere but behind a division, which takes longer by a number that the compiler does not know
 _SIZE = re.compile(_NUMBER.pattern + r"|(?<![\w./%])(?<![/%] )[0-9]+l?(?![\w.])")
-_FIXED = re.compile(r"\[[0-9]+\]|^\s*#|\bstatic\b|__builtin_prefetch|_Pragma", re.MULTILINE)          # of a line: its numbers may have to be constants
+# of a line: its numbers may have to be constants
+_FIXED = re.compile(r"\[[0-9]+\]|^\s*#|\bstatic\b|__builtin_prefetch|_Pragma", re.MULTILINE)
 
 
 def _general(p: Printed) -> str:
@@ -46,7 +49,8 @@ def _numbers(text: str, kind: re.Pattern[str] = _NUMBER) -> list[re.Match[str]]:
 
 def _template(text: str, numbers: Sequence[re.Match[str]]) -> str:
     """The text with each number's kind in its place."""
-    return filled(text, numbers, ("\x00f" if m[0].endswith("f") else "\x00d" if m[0].startswith("0x") else "\x00l" for m in numbers))
+    return filled(text, numbers, ("\x00f" if m[0].endswith("f") else "\x00d" if m[0].startswith("0x") else "\x00l"
+                                  for m in numbers))
 
 
 def filled(text: str, numbers: Sequence[re.Match[str]], new: Iterable[str]) -> str:
@@ -65,7 +69,8 @@ def _kind(number: str) -> str:
     return ("f" if number.endswith("f") else "d") if number.startswith("0x") else "l"
 
 
-def _with_arguments(p: Printed, text: str, numbers: Sequence[re.Match[str]], columns: Sequence[tuple[str, ...]]) -> str | None:
+def _with_arguments(p: Printed, text: str, numbers: Sequence[re.Match[str]],
+                    columns: Sequence[tuple[str, ...]]) -> str | None:
     """The function with arguments in place of the numbers that differ. columns: each number's values in all kernels."""
     names: dict[tuple[str, ...], str] = {}
     for column in columns:
@@ -87,7 +92,8 @@ def _joined(kernels: list[Printed], texts: list[str], numbers: list[list[re.Matc
         return kernels
     differing = list(dict.fromkeys(c for c in columns if len(set(c)) > 1))
     first = kernels[0]
-    return [replace(p, name=first.name, source=source if p is first else "", numbers=tuple(c[i] for c in differing)) for i, p in enumerate(kernels)]
+    return [replace(p, name=first.name, source=source if p is first else "", numbers=tuple(c[i] for c in differing))
+            for i, p in enumerate(kernels)]
 
 
 def _declared(p: Printed) -> str:
@@ -103,9 +109,11 @@ def _apart(p: Printed) -> Printed:
 
 
 def units(kernels: Sequence[Printed], net: str) -> str:
-    """The kernels and the function that runs them, so that they can be compiled in several units at the same time (pool.h)."""
+    """The kernels and the function that runs them, so that they can be compiled in several units at the same time
+    (pool.h)."""
     heads, bodies = [], []
-    for i, p in enumerate(sorted((p for p in kernels if p.source), key=lambda p: -len(p.source))):         # the longest ones in different units
+    # the longest ones in different units
+    for i, p in enumerate(sorted((p for p in kernels if p.source), key=lambda p: -len(p.source))):
         own = f"HY_KERNEL void {p.name}("
         heads.append(_declared(p).replace(f"static void {p.name}(", own) + ";")
         bodies += [f"#if HY_HAS({i})", p.source.replace(f"static void {p.name}(", own), "#endif"]
@@ -149,4 +157,5 @@ def _of_many_sizes(kernels: list[Printed], calls: Counter[str]) -> list[Printed]
             members, texts, numbers_of = (list(x) for x in zip(*group))
             joined = _joined(members, texts, numbers_of)
             new.update((p.name, _apart(q) if q.source and q.numbers else q) for p, q in zip(members, joined))
-    return [replace(p, name=q.name, source=q.source if p.source else "", numbers=q.numbers) if (q := new.get(p.name)) is not None else p for p in kernels]
+    return [replace(p, name=q.name, source=q.source if p.source else "", numbers=q.numbers)
+            if (q := new.get(p.name)) is not None else p for p in kernels]

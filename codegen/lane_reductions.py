@@ -1,4 +1,5 @@
-"""Reductions whose results lie in lanes: each lane has a sum, product, greatest or least element, or a place of its own."""
+"""Reductions whose results lie in lanes: each lane has a sum, product, greatest or least element, or a place of its
+own."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -39,7 +40,8 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     while chain[0].parent is not block:
         chain.insert(0, chain[0].parent)                     # type: ignore[arg-type]
     value = e.floats(r.element(inner))
-    inner.lines.append({"sum": f"{acc} += {value};", "prod": f"{acc} *= {value};", "max": f"{acc} = HYV_MAXN({acc}, {value});",
+    inner.lines.append({"sum": f"{acc} += {value};", "prod": f"{acc} *= {value};",
+                        "max": f"{acc} = HYV_MAXN({acc}, {value});",
                         "min": f"{acc} = HYV_MINN({acc}, {value});"}[r.op])
     body = inner.lines
     for depth in reversed(range(len(r.loops))):
@@ -63,7 +65,8 @@ def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block)
         (v,) = r.loops
         inner = block.child([v])
         value = e.floats(r.element(inner))
-        loop = loop_nest([v], [*inner.lines, better(n, best, where, value, f"HYV_IB((int)({text(r.position or Ix())}))")])
+        loop = loop_nest([v], [*inner.lines, better(n, best, where, value,
+                                                    f"HYV_IB((int)({text(r.position or Ix())}))")])
         block.lines += [f"hy_v {best} = HYV_B({identity(e, r.op[3:], e.type)});", f"hy_vi {where} = {{0}};", *loop]
         return where
     spots = [(*idx[:axis], Ix(i), *idx[axis:]) for i in range(x.shape[axis])]
@@ -74,7 +77,10 @@ def arg_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Block)
 
 
 def better(n: Node, best: str, where: str, value: str, place: str) -> str:
-    """A statement of a search: values that are beyond the best so far, or the first that is no number, with their places."""
+    """A statement of a search: values that are beyond the best so far, or the first that is no number, with their
+    places."""
     beyond = "LE" if n.attrs["op"] == "argmax" else "GE"
-    return (f"{{ const hy_v x_ = {value}; const hy_m m_ = (hy_m)(HYV_NOT(HYV_{beyond}(x_, {best})) & HYV_EQ({best}, {best})); "
-            f"{best} = HYV_SELECT(m_, x_, {best}); {where} = HYV_BITS(HYV_SELECT(m_, HYV_FLOAT({place}), HYV_FLOAT({where}))); }}")
+    return (f"{{ const hy_v x_ = {value}; const hy_m m_ = (hy_m)(HYV_NOT(HYV_{beyond}(x_, {best})) & HYV_EQ({best}, "
+            f"{best})); "
+            f"{best} = HYV_SELECT(m_, x_, {best}); {where} = HYV_BITS(HYV_SELECT(m_, HYV_FLOAT({place}), "
+            f"HYV_FLOAT({where}))); }}")

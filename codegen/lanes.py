@@ -1,5 +1,5 @@
-"""How a vector loop's body, printed once as a template, becomes C: ``@`` in a name stands for the number of an unrolled copy, and
-``HYV_LOAD@(``, ``HYV_STORE@(``, ``HYV_KEEP@(`` become masked forms in the last turn.
+"""How a vector loop's body, printed once as a template, becomes C: ``@`` in a name stands for the number of an unrolled
+copy, and ``HYV_LOAD@(``, ``HYV_STORE@(``, ``HYV_KEEP@(`` become masked forms in the last turn.
 """
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}       # ends of names of macr
 # texts that only programs with these words need
 RARE = {"power.h": ("hyv_pow(",), "random.h": ("hyv_philox(",), "vector_double.h": ("HYD_",),
         "half.h": tuple(f"{kind}(" for kind in HALVES.values()),
-        "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(", "hyv_tan(")}
+        "functions.h": ("hyv_expm1(", "hyv_log1p(", "hyv_softplus(", "hyv_log2(", "hyv_log10(", "hyv_sin(", "hyv_cos(",
+                        "hyv_tan(")}
 
 
 @lru_cache
@@ -47,9 +48,11 @@ class LaneLoop:
 
 def support(lanes: int, sources: Sequence[str] = ()) -> str:
     """The text that vector kernels need; sources: of the kernels."""
-    wide = _constants("D", lanes // 2, "double", "hy_dv", "long", "hy_di") if _has(sources, RARE["vector_double.h"]) else []
+    wide = _constants("D", lanes // 2, "double", "hy_dv", "long",
+                      "hy_di") if _has(sources, RARE["vector_double.h"]) else []
     return "\n".join([f"#define HYV_BYTES {lanes * 4}", *_constants("V", lanes, "float", "hy_v", "int", "hy_vi"), *wide,
-                      *(_header(name) for name in ["vector.h", *(n for n, words in RARE.items() if _has(sources, words))])])
+                      *(_header(name) for name in ["vector.h",
+                                                   *(n for n, words in RARE.items() if _has(sources, words))])])
 
 
 def _header(name: str) -> str:
@@ -62,21 +65,25 @@ def _header(name: str) -> str:
 def _constants(letter: str, lanes: int, real: str, reals: str, whole: str, wholes: str) -> list[str]:
     """Macros for vectors of equal elements, and of 0, 1, 2 …"""
     same = ", ".join(["x_"] * lanes)
-    return [f"#define HY{letter}_B(x) ({{ {real} x_ = (x); ({reals}){{{same}}}; }})", f"#define HY{letter}_IB(x) ({{ {whole} x_ = (x); ({wholes}){{{same}}}; }})",
+    return [f"#define HY{letter}_B(x) ({{ {real} x_ = (x); ({reals}){{{same}}}; }})",
+            f"#define HY{letter}_IB(x) ({{ {whole} x_ = (x); ({wholes}){{{same}}}; }})",
             f"#define HY{letter}_COUNT (({wholes}){{{', '.join(map(str, range(lanes)))}}})"]
 
 
 def in_doubles(text: str) -> str:
     """Statements that are printed for vectors of float32, for those of float64."""
-    return re.sub(r"\bhy_(v|m|vi|vu)\b", lambda m: f"hy_d{m[1][-1]}", text.replace("HYV_", "HYD_").replace("hyv_", "hyd_").replace("hy_scale(", "hyd_scale("))
+    return re.sub(r"\bhy_(v|m|vi|vu)\b", lambda m: f"hy_d{m[1][-1]}",
+                  text.replace("HYV_", "HYD_").replace("hyv_", "hyd_").replace("hy_scale(", "hyd_scale("))
 
 
 def _has(sources: Iterable[str], words: Iterable[str]) -> bool:
     return any(w in s for w in words for s in sources)
 
 
-_WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(", "HYV_KEEP@(": "HYV_FIRSTARG("}
-_MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ", "HYV_KEEP@(": "HYV_SELECT(mk, "}
+_WHOLE = {"HYV_LOAD@(": "HYV_LOAD(", "HYV_STORE@(": "HYV_STORE(", "HYV_STREAM@(": "HYV_STREAM(",
+          "HYV_KEEP@(": "HYV_FIRSTARG("}
+_MASKED = {"HYV_LOAD@(": "HYV_LOADM(mk, ", "HYV_STORE@(": "HYV_STOREM(mk, ", "HYV_STREAM@(": "HYV_STOREM(mk, ",
+           "HYV_KEEP@(": "HYV_SELECT(mk, "}
 for _do, _kind in itertools.product(("LOAD", "STORE"), HALVES.values()):
     _WHOLE[f"HYV_{_do}{_kind}@("], _MASKED[f"HYV_{_do}{_kind}@("] = f"HYV_{_do}{_kind}(", f"HYV_{_do}M{_kind}(mk, "
 
@@ -98,7 +105,8 @@ def _filled(line: str, words: dict[str, str], q: int) -> str:
 
 
 def beside(v: Var, lines: list[str], lanes: int, unroll: int) -> list[str] | None:
-    """Statements with loops in them for ``unroll`` vectors that go through the loops together; None where they cannot."""
+    """Statements with loops in them for ``unroll`` vectors that go through the loops together; None where they
+    cannot."""
     own = set(re.findall(r"\bhy_(?:v|m|vi) (\w+)", " ".join(lines)))
     names = re.compile(r"\b(" + "|".join(sorted(own)) + r")\b") if own else None
     where = re.compile(rf"\b{v.name}\b")
@@ -111,30 +119,41 @@ def beside(v: Var, lines: list[str], lanes: int, unroll: int) -> list[str] | Non
             continue
         if "for (" in line:
             return None
-        turns = [_filled(where.sub(f"({v.name} + {q * lanes})" if q else v.name, names.sub(rf"\g<1>_{q}", line) if names else line), _WHOLE, q) for q in range(unroll)]
+        turns = [_filled(where.sub(f"({v.name} + {q * lanes})" if q else v.name, names.sub(rf"\g<1>_{q}", line)
+                                   if names else line), _WHOLE, q) for q in range(unroll)]
         out += list(dict.fromkeys(turns))
     return out
 
 
-def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "", start: int = 0) -> list[str]:
-    """All turns of a lane variable from ``start`` on: whole groups of vectors, then single vectors, then what is left; once: pragma of what is left."""
+def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "",
+              start: int = 0) -> list[str]:
+    """All turns of a lane variable from ``start`` on: whole groups of vectors, then single vectors, then what is left;
+    once: pragma of what is left."""
     step = lanes * unroll
     whole, n = v.extent // step * step, v.extent
     out: list[str] = []
     together = beside(v, lines, lanes, unroll) if whole > start and any("for (" in line for line in lines) else None
     if together is not None:
-        out += [*([pragma] if pragma else []), f"for (long {v.name} = {start}; {v.name} < {whole}; {v.name} += {step}) {{", *("  " + s for s in together), "}"]
+        out += [*([pragma] if pragma else []),
+                f"for (long {v.name} = {start}; {v.name} < {whole}; {v.name} += {step}) {{",
+                *("  " + s for s in together), "}"]
     elif whole > start:
-        out += [*([pragma] if pragma else []), f"for (long {v.name}_b = {start}; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
+        out += [*([pragma] if pragma else []),
+                f"for (long {v.name}_b = {start}; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
         for q in range(unroll):
-            out += [f"  {{ const long {v.name} = {v.name}_b + {q * lanes};", *("    " + s for s in copies(lines, q)), "  }"]
+            out += [f"  {{ const long {v.name} = {v.name}_b + {q * lanes};", *("    " + s for s in copies(lines, q)),
+                    "  }"]
         out.append("}")
     vectors = (n - whole) // lanes * lanes
     rest = beside(v, lines, lanes, vectors // lanes) if together is not None and vectors else None
     if rest is not None:
         out += [*([once] if once else []), f"{{ const long {v.name} = {whole};", *("  " + s for s in rest), "}"]
     elif vectors:
-        out += [*([once] if once else []), f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{", *("  " + s for s in copies(lines, 0)), "}"]
+        out += [*([once] if once else []),
+                f"for (long {v.name} = {whole}; {v.name} < {whole + vectors}; {v.name} += {lanes}) {{",
+                *("  " + s for s in copies(lines, 0)), "}"]
     if n % lanes:
-        out += [*([once] if once else []), f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});", *("  " + s for s in masked(lines)), "}"]
+        out += [*([once] if once else []),
+                f"{{ const long {v.name} = {n - n % lanes}; const hy_m mk = HYV_FIRST({n % lanes});",
+                *("  " + s for s in masked(lines)), "}"]
     return out

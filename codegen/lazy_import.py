@@ -1,5 +1,5 @@
-"""Printers that most programs do not need: they load when the first kernel asks for them, since all together are half of the memory that compiling
-a small network takes.
+"""Printers that most programs do not need: they load when the first kernel asks for them, since all together are half
+of the memory that compiling a small network takes.
 """
 from __future__ import annotations
 

@@ -82,8 +82,10 @@ def chain(loops: Sequence[Var]) -> list[Block]:
     return blocks
 
 
-def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str], columns: bool = False) -> list[str]:
-    """Statements of nested blocks with their loops around them. columns: the turns of the innermost loop are done side by side, if they can be."""
+def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list[str]], str],
+          columns: bool = False) -> list[str]:
+    """Statements of nested blocks with their loops around them. columns: the turns of the innermost loop are done side
+    by side, if they can be."""
     body = blocks[-1].lines
     for depth in reversed(range(len(loops))):
         beside = side_by_side(loops[depth], body) if columns and depth == len(loops) - 1 else None
@@ -96,15 +98,16 @@ def close(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[int, list
 
 
 def crosses(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix]) -> bool:
-    """Whether a large array is read across (neighbours of it in turns of the last loop but one) in more cache lines than stay
-    near, or in lines that take one another's place. idx: the result's index by axis.
+    """Whether a large array is read across (neighbours of it in turns of the last loop but one) in more cache lines
+    than stay near, or in lines that take one another's place. idx: the result's index by axis.
     """
     if k.kind != "elementwise" or len(loops) < 2 or loops[-2].extent < TALL or loops[-1].extent < WIDE:
         return False
     for n, uses in k.reads.items():
         for at in (linear(n.shape, rename(u.idx, k.loops, idx)) for u in uses if n.nbytes >= NEAR):
             step = coefficient(at, loops[-1])
-            if step and coefficient(at, loops[-2]) == 1 and (loops[-1].extent > LINES or step * n.dtype.itemsize % 2048 == 0):
+            if step and coefficient(at, loops[-2]) == 1 and (loops[-1].extent > LINES
+                                                             or step * n.dtype.itemsize % 2048 == 0):
                 return True
     return False
 
@@ -115,11 +118,14 @@ def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[in
     depth = len(loops) - 1
 
     def steps(x: Var, size: int, body: list[str]) -> list[str]:
-        return [f"for (long {x.name}_b = 0; {x.name}_b < {x.extent}; {x.name}_b += {size}) {{", *("  " + line for line in body), "}"]
+        return [f"for (long {x.name}_b = 0; {x.name}_b < {x.extent}; {x.name}_b += {size}) {{",
+                *("  " + line for line in body), "}"]
 
     def part(x: Var, size: int, body: list[str]) -> list[str]:
-        end = f"{x.name}_b + {size}" if x.extent % size == 0 else f"({x.name}_b + {size} < {x.extent} ? {x.name}_b + {size} : {x.extent})"
-        return [f"for (long {x.name} = {x.name}_b; {x.name} < {end}; {x.name}++) {{", *("  " + line for line in body), "}"]
+        end = (f"{x.name}_b + {size}" if x.extent % size == 0
+               else f"({x.name}_b + {size} < {x.extent} ? {x.name}_b + {size} : {x.extent})")
+        return [f"for (long {x.name} = {x.name}_b; {x.name} < {end}; {x.name}++) {{", *("  " + line for line in body),
+                "}"]
     lanes = pragma(depth, blocks[-1].lines)
     block = part(u, TALL, [*blocks[depth].lines, *([lanes] if lanes else []), *part(v, WIDE, blocks[-1].lines)])
     body = steps(u, TALL, steps(v, WIDE, block))
@@ -132,7 +138,8 @@ def close_blocks(blocks: list[Block], loops: Sequence[Var], pragma: Callable[[in
 
 def work_of(k: Kernel) -> int:
     """Rough additions a kernel does."""
-    n = max((m.size if m.prim != "dot" else m.size * m.args[0].size // max(_free_size(m), 1) for m in k.members), default=0)
+    n = max((m.size if m.prim != "dot" else m.size * m.args[0].size // max(_free_size(m), 1) for m in k.members),
+            default=0)
     n = max([n] + [m.args[0].size for m in k.members if m.prim in ("reduce", "argreduce")])
     return n * (2 + len(k.members) // 2)
 
@@ -144,7 +151,8 @@ def _free_size(dot: Node) -> int:
 
 
 def loop_pragma(loops: Sequence[Var], work: int, team: bool = False) -> Callable[[int, list[str]], str]:
-    """Where threads and vector lanes go: the outermost loop, the innermost loop. team: whether all threads are here already."""
+    """Where threads and vector lanes go: the outermost loop, the innermost loop. team: whether all threads are here
+    already."""
     def choose(depth: int, body: list[str]) -> str:
         parallel = depth == 0 and (team or work >= PARALLEL_WORK) and loops[0].extent > 1
         simd = depth == len(loops) - 1 and loops[depth].extent >= 4 and not any("#pragma" in line for line in body)
@@ -160,14 +168,15 @@ def down_columns(k: Kernel, loops: Sequence[Var], idx: Sequence[Ix], body: list[
     """Whether a reduction's results are neighbours where they are read, and its loop goes from line to line."""
     if k.kind != "reduction" or not loops or loops[-1].extent < WIDE or not any("for (" in line for line in body):
         return False
-    steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside]) for n, uses in k.reads.items() for u in uses if u.inside
+    steps = [(coefficient(at, loops[-1]), [coefficient(at, v) for v in u.inside]) for n,
+             uses in k.reads.items() for u in uses if u.inside
              for at in [linear(n.shape, rename(u.idx, k.loops, idx))]]
     return any(step == 1 for step, _ in steps) and all(1 not in inside for _, inside in steps)
 
 
 def side_by_side(v: Var, body: list[str]) -> list[str] | None:
-    """The turns of an innermost loop with loops in it, ``COLUMNS`` of them beside each other in each turn of those: what lives from one
-    loop to another is kept in small arrays. None where a statement is of another form.
+    """The turns of an innermost loop with loops in it, ``COLUMNS`` of them beside each other in each turn of those:
+    what lives from one loop to another is kept in small arrays. None where a statement is of another form.
     """
     runs: list[list[str]] = [[]]
     frame: list[str | int] = [0]                     # structure, and the numbers of runs of statements within it
@@ -183,15 +192,19 @@ def side_by_side(v: Var, body: list[str]) -> list[str] | None:
         else:
             runs[-1].append(text_)
     made = {m[2]: (i, m[1]) for i, run in enumerate(runs) for line in run if (m := DEFINED.match(line))}
-    kept = {name: kind for name, (at, kind) in made.items() if any(re.search(rf"\b{name}\b", line) for i, run in enumerate(runs) if i != at for line in run)}
-    out = [f"const long {v.name}_n = {v.extent} - {v.name}_b < {COLUMNS} ? {v.extent} - {v.name}_b : {COLUMNS};", *(f"{kind} {name}[{COLUMNS}];" for name, kind in kept.items())]
+    kept = {name: kind for name, (at, kind) in made.items() if any(re.search(rf"\b{name}\b", line) for i,
+                                                                   run in enumerate(runs) if i != at for line in run)}
+    out = [f"const long {v.name}_n = {v.extent} - {v.name}_b < {COLUMNS} ? {v.extent} - {v.name}_b : {COLUMNS};",
+           *(f"{kind} {name}[{COLUMNS}];" for name, kind in kept.items())]
     for part in frame:
         if isinstance(part, str):
             out.append(part)
         elif runs[part]:
-            out += ["#pragma omp simd", f"for (long {v.name}_j = 0; {v.name}_j < {v.name}_n; {v.name}_j++) {{", f"  const long {v.name} = {v.name}_b + {v.name}_j;",
+            out += ["#pragma omp simd", f"for (long {v.name}_j = 0; {v.name}_j < {v.name}_n; {v.name}_j++) {{",
+                    f"  const long {v.name} = {v.name}_b + {v.name}_j;",
                     *("  " + _kept(line, kept, f"{v.name}_j") for line in runs[part]), "}"]
-    return [f"for (long {v.name}_b = 0; {v.name}_b < {v.extent}; {v.name}_b += {COLUMNS}) {{", *("  " + line for line in out), "}"]
+    return [f"for (long {v.name}_b = 0; {v.name}_b < {v.extent}; {v.name}_b += {COLUMNS}) {{",
+            *("  " + line for line in out), "}"]
 
 
 def _kept(line: str, kept: dict[str, str], at: str) -> str:

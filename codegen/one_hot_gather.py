@@ -1,4 +1,5 @@
-"""Sums that are one element: sum over an axis of where(place == i, x, 0), as ``pick`` and ``gather`` along an axis are said, reads x at i alone."""
+"""Sums that are one element: sum over an axis of where(place == i, x, 0), as ``pick`` and ``gather`` along an axis are
+said, reads x at i alone."""
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
@@ -25,7 +26,8 @@ def picked(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> str |
     full = (*idx[:axis], var(r), *idx[axis:])
     for place, wanted in (chosen.args[0].args, chosen.args[0].args[::-1]):
         iota, at = _below(e, place, full)
-        if iota.prim == "iota" and at == (var(r),) and wanted.dtype.kind in "iu" and not any(r in variables(i) for i in _below(e, wanted, full)[1]):
+        if (iota.prim == "iota" and at == (var(r),) and wanted.dtype.kind in "iu"
+            and not any(r in variables(i) for i in _below(e, wanted, full)[1])):
             i = e.value(wanted, full, block, guard)
             v = Val(e.let(block, iota.dtype, f"hy_clamp({i}, {max(r.extent - 1, 0)})", "g"), max(r.extent, 2))
             block.vars = block.vars | {v}

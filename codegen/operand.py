@@ -13,7 +13,8 @@ from hybrid.ir.kernel import Kernel
 
 @dataclass
 class Operand:
-    """One side of a contraction. ``address`` is its offset in ``base`` when it is read straight from memory, else None."""
+    """One side of a contraction. ``address`` is its offset in ``base`` when it is read straight from memory, else
+    None."""
     node: Node
     index: Index
     base: Node | None
@@ -38,7 +39,8 @@ class Matmul:
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Rows, columns, depth."""
-        return tuple(math.prod(v.extent for v in g) for g in (self.rows, self.columns, self.depth))      # type: ignore[return-value]
+        return tuple(math.prod(v.extent for v in g)
+                     for g in (self.rows, self.columns, self.depth))      # type: ignore[return-value]
 
 
 def operand(node: Node, index: Index, stored: Mapping[Node, str]) -> Operand:
@@ -61,7 +63,8 @@ def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[li
     groups: list[list[tuple[int | None, int | None]]] = [
         list(zip(ba, bb)), [(i, None) for i in range(a.ndim) if i not in ca + ba],
         [(None, j) for j in range(b.ndim) if j not in cb + bb], list(zip(ca, cb))]
-    return groups, [[a.shape[i] if i is not None else b.shape[j] for i, j in g] for g in groups]     # type: ignore[index]
+    return groups, [[a.shape[i] if i is not None else b.shape[j] for i, j in g]
+                    for g in groups]     # type: ignore[index]
 
 
 def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False) -> Matmul:
@@ -99,7 +102,8 @@ def _divides(x: Ix) -> bool:
     return any(not isinstance(a, Var) for a, _ in x.terms)
 
 
-def _assemble(dot: Node, groups: list, extents: list[list[int]], parts: list[list[list[int]]], stored: Mapping[Node, str], swap: bool) -> Matmul:
+def _assemble(dot: Node, groups: list, extents: list[list[int]], parts: list[list[list[int]]],
+              stored: Mapping[Node, str], swap: bool) -> Matmul:
     a, b = dot.args
     ia: list[Ix] = [Ix()] * a.ndim
     ib: list[Ix] = [Ix()] * b.ndim

@@ -25,8 +25,10 @@ else:
         "packed_depthwise", "packed_images", "packed_pictures", "packed_winograd", "packed_zeros"))
 
 FORMS: dict[str, Callable[[], type[Packed]]] = {
-    "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd, "winograd4": lambda: packed_winograd.Winograd,
-    "depthwise": lambda: packed_depthwise.Depthwise, "pictures": lambda: packed_pictures.Pictures, "pictures_winograd": lambda: packed_pictures.Pictures}
+    "direct": lambda: Direct, "winograd": lambda: packed_winograd.Winograd,
+    "winograd4": lambda: packed_winograd.Winograd,
+    "depthwise": lambda: packed_depthwise.Depthwise, "pictures": lambda: packed_pictures.Pictures,
+    "pictures_winograd": lambda: packed_pictures.Pictures}
 FEW = 16                        # lines and columns of results, above which few taps are beyond a picture
 SUMS = (10, 24)                 # of pictures, in registers: few registers, many
 

@@ -1,9 +1,9 @@
-"""Convolutions and dense layers in C over blocks of pictures (hybrid/ir/batch_in_lanes.py): a vector holds one pixel of several
-pictures, weights are broadcast from memory.
+"""Convolutions and dense layers in C over blocks of pictures (hybrid/ir/batch_in_lanes.py): a vector holds one pixel of
+several pictures, weights are broadcast from memory.
 
 The lines that a tile of results reads stand in a ring: transformed for F(m, r) along lines
-(hybrid/ir/winograd.py), or copied with their border, or, without a border, where they are. A tile is some filters times some
-pixels; its sums go through a small buffer to the epilogue, which transforms back and takes the greatest of a pool.
+(hybrid/ir/winograd.py), or copied with their border, or, without a border, where they are. A tile is some filters times
+some pixels; its sums go through a small buffer to the epilogue, which transforms back and takes the greatest of a pool.
 """
 from __future__ import annotations
 
@@ -57,18 +57,22 @@ class Pictures(Packed):
         self.ring = bool(self.points) or self.bordered
         L = self.lanes
         self.slot = self.c * L * (self.points * self.across if self.points else self.line)
-        self.step = L * (self.across if self.points else self.line if self.ring else self.h * self.wide)   # from channel to channel
-        self.sums = self.r * (self.points or self.tx)                                         # vectors of a filter in a tile
+        # from channel to channel
+        self.step = L * (self.across if self.points else self.line if self.ring else self.h * self.wide)
+        # vectors of a filter in a tile
+        self.sums = self.r * (self.points or self.tx)
 
     def epilogue(self) -> tuple[list[str], list[str], list[str]]:
-        """Statements for the kernel, for filter ``ch``, and for a result of all pictures of block ``bk`` at ``oy``, ``ox`` from the sums ``sum@``."""
+        """Statements for the kernel, for filter ``ch``, and for a result of all pictures of block ``bk`` at ``oy``,
+        ``ox`` from the sums ``sum@``."""
         b, f, *out, lanes = self.dot.shape
         lane = Var("l", lanes)
 
         def at(name: str, extent: int) -> Ix:
             return var(Var(name, extent)) if extent > 1 else Ix()
         idx = (at("bk", b), at("ch", f), at("oy", out[0]), at("ox", out[1]), var(lane))
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000,
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"},
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000,
                           width=self.lanes, lanes={lane}, of_halves=True)
         e.kind["sum@"] = "v"
         outer = Block(None, frozenset())
@@ -91,13 +95,15 @@ class Pictures(Packed):
         """A line of all channels with its border."""
         return [f"static void {self.name}_row(const float *X, long y, float *to) {{",
                 f"  if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {self.slot * 4}); return; }}",
-                f"  for (long c = 0; c < {self.c}; c++, to += {self.step}) {{", *("    " + s for s in self._with_border("to")), "  }", "}"]
+                f"  for (long c = 0; c < {self.c}; c++, to += {self.step}) {{",
+                *("    " + s for s in self._with_border("to")), "  }", "}"]
 
     def _with_border(self, to: str) -> list[str]:
         L, inside = self.lanes, max(min(self.wide, self.need - self.px), 0)
         rest = self.need - self.px - inside
         return [*([f"__builtin_memset({to}, 0, {min(self.px, self.need) * L * 4});"] if self.px else []),
-                *([f"__builtin_memcpy({to} + {self.px * L}, X + (c * {self.h} + y) * {self.wide * L}, {inside * L * 4});"] if inside else []),
+                *([f"__builtin_memcpy({to} + {self.px * L}, X + (c * {self.h} + y) * {self.wide * L}, "
+                   f"{inside * L * 4});"] if inside else []),
                 *([f"__builtin_memset({to} + {(self.px + inside) * L}, 0, {rest * L * 4});"] if rest > 0 else [])]
 
     def row_transformed(self) -> list[str]:
@@ -108,96 +114,123 @@ class Pictures(Packed):
                f"  if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, 0, {self.slot * 4}); return; }}"]
         if self.bordered:
             out.append("  " + local.array("float", "line", self.need * L))
-        out += [f"  for (long c = 0; c < {self.c}; c++) {{", *("    " + s for s in (self._with_border("line") if self.bordered else []))]
+        out += [f"  for (long c = 0; c < {self.c}; c++) {{",
+                *("    " + s for s in (self._with_border("line") if self.bordered else []))]
         base = "line" if self.bordered else f"X + (c * {self.h} + y) * {self.wide * L}"
-        out += [f"    for (long t = 0; t < {T}; t++) {{", f"      const float *x = {base} + {self._first('t', self.tx, self.ow)} * {L};",
-                *(f"      const hy_v d{q} = HYV_LOAD(x + {q * L});" for q in range(n)), *("      " + s for s in forward(bt)),
-                *(f"      HYV_STORE(to + ({p * self.c * T} + c * {T} + t) * {L}, v{p});" for p in range(n)), "    }", "  }", "}"]
+        out += [f"    for (long t = 0; t < {T}; t++) {{",
+                f"      const float *x = {base} + {self._first('t', self.tx, self.ow)} * {L};",
+                *(f"      const hy_v d{q} = HYV_LOAD(x + {q * L});" for q in range(n)),
+                *("      " + s for s in forward(bt)),
+                *(f"      HYV_STORE(to + ({p * self.c * T} + c * {T} + t) * {L}, v{p});" for p in range(n)), "    }",
+                "  }", "}"]
         return out
 
     @staticmethod
     def _first(tile: str, size: int, extent: int) -> str:
         """The first of a tile's results; the last tile overlaps the one before."""
-        return f"({tile} * {size})" if extent % size == 0 else f"({tile} * {size} < {extent - size} ? {tile} * {size} : {extent - size})"
+        return (f"({tile} * {size})" if extent % size == 0
+                else f"({tile} * {size} < {extent - size} ? {tile} * {size} : {extent - size})")
 
     # ---- a tile
     def multiply(self) -> list[str]:
         """Sums of a group of filters at the pixels (or points) of a tile."""
         L, R, g = self.lanes, range(self.r), range(self.g)
         columns = range(1 if self.points else self.tx)
-        out = [f"static __attribute__((noinline)) void {self.name}_sums(const float *const *row, long at, const float *W, float *to) {{"]
+        out = [f"static __attribute__((noinline)) void {self.name}_sums(const float *const *row, long at, const float "
+               f"*W, float *to) {{"]
         if self.points:
             out.append(f"  for (long p = 0; p < {self.points}; p++, at += {self.c * self.across * L}, to += {L}) {{")
-        out += ["  " + " ".join(f"hy_v s{f}_{r}_{t} = {{0}};" for f in g for r in R for t in columns), f"  for (long i = 0; i < {self.kh}; i++) {{",
+        out += ["  " + " ".join(f"hy_v s{f}_{r}_{t} = {{0}};" for f in g for r in R for t in columns),
+                f"  for (long i = 0; i < {self.kh}; i++) {{",
                 "    " + " ".join(f"const float *x{r} = row[i * {self.dy} + {r * self.sy}] + at;" for r in R),
                 f"    for (long c = 0; c < {self.c}; c++, {', '.join(f'x{r} += {self.step}' for r in R)}) {{"]
         taps = 1 if self.points else self.kw
         if taps > UNROLLED:
-            out += [f"      for (long j = 0; j < {taps}; j++, W += {self.g}) {{", *self._step(f" + j * {self.dx * L}"), "      }"]
+            out += [f"      for (long j = 0; j < {taps}; j++, W += {self.g}) {{", *self._step(f" + j * {self.dx * L}"),
+                    "      }"]
         else:
             for j in range(taps):
                 out += ["      {", *self._step(f" + {j * self.dx * L}"), f"      W += {self.g}; }}"]
         size = self.points or 1
-        out += ["    }", "  }", "  " + " ".join(f"HYV_STORE(to + {((f * self.r + r) * len(columns) + t) * size * L}, s{f}_{r}_{t});" for f in g for r in R for t in columns)]
+        out += ["    }", "  }",
+                "  " + " ".join(f"HYV_STORE(to + {((f * self.r + r) * len(columns) + t) * size * L}, s{f}_{r}_{t});"
+                                for f in g for r in R for t in columns)]
         return [*out, *(["  }"] if self.points else []), "}"]
 
     def _step(self, tap: str) -> list[str]:
         """One number of each filter against the tile's vectors."""
         L, R, columns = self.lanes, range(self.r), range(1 if self.points else self.tx)
-        out = ["        " + " ".join(f"const hy_v v{r}_{t} = HYV_LOAD(x{r}{tap} + {t * self.sx * L});" for r in R for t in columns)]
-        return [*out, *(f"        {{ const hy_v w = HYV_B(W[{f}]); {' '.join(f's{f}_{r}_{t} += v{r}_{t} * w;' for r in R for t in columns)} }}" for f in range(self.g))]
+        out = ["        " + " ".join(f"const hy_v v{r}_{t} = HYV_LOAD(x{r}{tap} + {t * self.sx * L});" for r in R
+                                     for t in columns)]
+        return [*out,
+                *(f"        {{ const hy_v w = HYV_B(W[{f}]); "
+                  f"{' '.join(f's{f}_{r}_{t} += v{r}_{t} * w;' for r in R for t in columns)} }}"
+                  for f in range(self.g))]
 
     def finish(self) -> list[str]:
         """The epilogue of a tile: filters ch0 … of block bk at the tile's first result."""
         L, n = self.lanes, self.points
         outer, filters, last = (copies(part, 0) for part in self.parts)
-        out = [f"static __attribute__((noinline)) void {self.name}_out(const float *m, long bk, long ch0, long count, long oy0, long ox0, {self.pointers}) {{",
-               "  const long l = 0;", *("  " + s for s in outer), f"  for (long ch = ch0; ch < ch0 + count; ch++, m += {self.sums * L}) {{", *("    " + s for s in filters)]
+        out = [f"static __attribute__((noinline)) void {self.name}_out(const float *m, long bk, long ch0, long count, "
+               f"long oy0, long ox0, {self.pointers}) {{",
+               "  const long l = 0;", *("  " + s for s in outer),
+               f"  for (long ch = ch0; ch < ch0 + count; ch++, m += {self.sums * L}) {{",
+               *("    " + s for s in filters)]
         for r in range(self.r):
             if n:
                 out += [f"    hy_v {', '.join(f'y{r}_{q}' for q in range(self.tx))}; {{",
                         "      " + " ".join(f"const hy_v m{p} = HYV_LOAD(m + {(r * n + p) * L});" for p in range(n)),
-                        *("      " + s for s in backward(matrices(self.tx, self.kw)[0])), "      " + " ".join(f"y{r}_{q} = z{q};" for q in range(self.tx)), "    }"]
+                        *("      " + s for s in backward(matrices(self.tx, self.kw)[0])),
+                        "      " + " ".join(f"y{r}_{q} = z{q};" for q in range(self.tx)), "    }"]
             else:
-                out.append("    const hy_v " + ", ".join(f"y{r}_{q} = HYV_LOAD(m + {(r * self.tx + q) * L})" for q in range(self.tx)) + ";")
+                out.append("    const hy_v " + ", ".join(f"y{r}_{q} = HYV_LOAD(m + {(r * self.tx + q) * L})"
+                                                         for q in range(self.tx)) + ";")
         for i in range(0, self.r, self.ph):
             for j in range(0, self.tx, self.pw):
                 value = "{}"
                 for r, q in ((i + a, j + b) for a in range(self.ph) for b in range(self.pw)):
                     value = value.format(f"y{r}_{q}") if value == "{}" else f"HYV_MAXN({value}, y{r}_{q})"
-                out += [f"    {{ const long oy = oy0 + {i // self.ph}, ox = ox0 + {j // self.pw}; const hy_v sum_0 = {value};", *("      " + s for s in last), "    }"]
+                out += [f"    {{ const long oy = oy0 + {i // self.ph}, ox = ox0 + {j // self.pw}; const hy_v sum_0 = "
+                        f"{value};", *("      " + s for s in last), "    }"]
         return [*out, "  }", "}"]
 
     # ---- all tiles
     def body(self) -> list[str]:
-        """Blocks, or parts of them for threads; lines of tiles; groups of filters; tiles. The last line of tiles may write results of
-        the one before again, so they are of one part.
+        """Blocks, or parts of them for threads; lines of tiles; groups of filters; tiles. The last line of tiles may
+        write results of the one before again, so they are of one part.
         """
         L = self.lanes
         apart = self.down - (self.oh % self.r > 0) if self.down > 1 else 1
         parallel = self.dot.size * self.ph * self.pw * self.kh * self.kw * self.c >= PARALLEL_WORK
-        parts = f"hy_threads > 1 && {self.batch} < 4 * hy_threads ? ({apart} < 2 * hy_threads ? {apart} : 2 * hy_threads) : 1" if parallel else "1"
-        pitch = self.kh * self.c * self.g * (self.points or self.kw)                       # numbers of a group of filters
+        parts = (f"hy_threads > 1 && {self.batch} < 4 * hy_threads ? ({apart} < 2 * hy_threads ? {apart} : 2 * "
+                 f"hy_threads) : 1" if parallel else "1")
+        # numbers of a group of filters
+        pitch = self.kh * self.c * self.g * (self.points or self.kw)
         top = f"{self._first('ty', self.r, self.oh)}"
         out = [f"  const long parts = {parts};",
                *(["  " + PARALLEL] if parallel else []),
                f"  for (long u = 0; u < {self.batch} * parts; u++) {{",
-               f"    const long bk = u / parts, part = u % parts, begin = part * {apart} / parts, end = part + 1 == parts ? {self.down} : (part + 1) * {apart} / parts;",
+               f"    const long bk = u / parts, part = u % parts, begin = part * {apart} / parts, end = part + 1 == "
+               f"parts ? {self.down} : (part + 1) * {apart} / parts;",
                f"    const float *X = {self.x} + bk * {self.c * self.h * self.wide * L}l, *row[{self.span}];",
                "    " + local.array("float", "sums", self.g * self.sums * L),
-               *(["    " + local.array("float", "ring", self.span * self.slot), "    long have = 0;"] if self.ring else []),
+               *(["    " + local.array("float", "ring", self.span * self.slot), "    long have = 0;"] if self.ring
+                 else []),
                "    for (long ty = begin; ty < end; ty++) {", f"      const long y = {top}, first = y * {self.sy};"]
         if self.ring:
-            out += [f"      for (long i = have > first ? have : first; i < first + {self.span}; i++) {self.name}_row(X, i - {self.py}, ring + i % {self.span} * {self.slot});",
+            out += [f"      for (long i = have > first ? have : first; i < first + {self.span}; i++) "
+                    f"{self.name}_row(X, i - {self.py}, ring + i % {self.span} * {self.slot});",
                     f"      have = first + {self.span};",
-                    f"      for (long i = 0; i < {self.span}; i++) row[i] = ring + (first + i) % {self.span} * {self.slot};"]
+                    f"      for (long i = 0; i < {self.span}; i++) row[i] = ring + (first + i) % {self.span} * "
+                    f"{self.slot};"]
         else:
             out.append(f"      for (long i = 0; i < {self.span}; i++) row[i] = X + (first + i) * {self.wide * L};")
         at = f"t * {L}" if self.points else f"x * {self.sx * L}"
         out += [f"      for (long o = 0; o < {self.filter_groups}; o++) for (long t = 0; t < {self.across}; t++) {{",
                 f"        const long x = {self._first('t', self.tx, self.ow)}, left = {self.filters} - o * {self.g};",
                 f"        {self.name}_sums(row, {at}, {self.w} + o * {pitch}l, sums);",
-                f"        {self.name}_out(sums, bk, o * {self.g}, left < {self.g} ? left : {self.g}, y / {self.ph}, x / {self.pw}, {self.passed});",
+                f"        {self.name}_out(sums, bk, o * {self.g}, left < {self.g} ? left : {self.g}, y / {self.ph}, x "
+                f"/ {self.pw}, {self.passed});",
                 "      }", "    }", "  }"]
         return out
 

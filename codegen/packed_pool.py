@@ -1,4 +1,5 @@
-"""Pooling of channels-last data (N, H, W, C) or (N, D, H, W, C) in C: a vector holds channels; what lies beyond the border is read from a line of the padding value."""
+"""Pooling of channels-last data (N, H, W, C) or (N, D, H, W, C) in C: a vector holds channels; what lies beyond the
+border is read from a line of the padding value."""
 from __future__ import annotations
 
 import math
@@ -29,10 +30,12 @@ class Pool(Packed):
     def _windows(self, reduce: Node) -> None:
         n = reduce.args[0]
         rank = reduce.ndim - 2
-        if n.prim == "slice" and not any(n.attrs["begin"]) and set(n.attrs["step"]) == {1} and n.attrs["size"][2 + rank:] == n.args[0].shape[2 + rank:]:
+        if (n.prim == "slice" and not any(n.attrs["begin"]) and set(n.attrs["step"]) == {1}
+            and n.attrs["size"][2 + rank:] == n.args[0].shape[2 + rank:]):
             n = n.args[0]
         spatial, inner = tuple(range(1, 1 + rank)), tuple(range(2 + rank, 2 + 2 * rank))
-        if n.prim != "window" or n.ndim != 2 + 2 * rank or n.attrs["axes"] != spatial or reduce.attrs["axes"] != inner or math.prod(n.shape[2 + rank:]) > TAPS:
+        if (n.prim != "window" or n.ndim != 2 + 2 * rank or n.attrs["axes"] != spatial or reduce.attrs["axes"] != inner
+            or math.prod(n.shape[2 + rank:]) > TAPS):
             raise Refused("no windows of channels-last data")
         self.fill, pads, x = identity_of(reduce), (0,) * rank, n.args[0]
         if x.prim == "pad" and x not in self.names:
@@ -54,14 +57,19 @@ class Pool(Packed):
         omp = PARALLEL if self.dot.size * taps >= PARALLEL_WORK else ""
         row, deep, inside, plane = f"i / {self.kw}", "", "", "b"
         if self.volume:
-            row, inside, plane = f"i / {self.kw} % {self.kh}", f"z >= 0 && z < {self.layers} && ", f"(b / {self.planes} * {self.layers} + z)"
+            row, inside, plane = (f"i / {self.kw} % {self.kh}", f"z >= 0 && z < {self.layers} && ",
+                                  f"(b / {self.planes} * {self.layers} + z)")
             deep = f", z = b % {self.planes} * {self.sz} - {self.pz} + i / {self.kw * self.kh} * {self.dz}"
-        body = [f"  float *beyond = (float *)scratch; for (long i = 0; i < {line}; i++) beyond[i] = {self.fill};", *([omp] if omp else []),
+        body = [f"  float *beyond = (float *)scratch; for (long i = 0; i < {line}; i++) beyond[i] = {self.fill};",
+                *([omp] if omp else []),
                 f"  for (long u = 0; u < {self.batch * self.oh * self.ow}; u++) {{",
-                f"    const long ox = u % {self.ow}, oy = u / {self.ow} % {self.oh}, b = u / {self.ow * self.oh};", f"    const float *s[{taps}];",
+                f"    const long ox = u % {self.ow}, oy = u / {self.ow} % {self.oh}, b = u / {self.ow * self.oh};",
+                f"    const float *s[{taps}];",
                 f"    for (long i = 0; i < {taps}; i++) {{",
-                f"      const long y = oy * {self.sy} - {self.py} + {row} * {self.dy}, x = ox * {self.sx} - {self.px} + i % {self.kw} * {self.dx}{deep};",
-                f"      s[i] = {inside}y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + (({plane} * {self.h} + y) * {self.wide} + x) * {self.c} : beyond;",
+                f"      const long y = oy * {self.sy} - {self.py} + {row} * {self.dy}, x = ox * {self.sx} - {self.px} "
+                f"+ i % {self.kw} * {self.dx}{deep};",
+                f"      s[i] = {inside}y >= 0 && y < {self.h} && x >= 0 && x < {self.wide} ? {self.x} + (({plane} * "
+                f"{self.h} + y) * {self.wide} + x) * {self.c} : beyond;",
                 "    }", f"    {self.name}_at(s, u, {self.passed});", "  }"]
         return self.printed([*self.micro(), self.head(), *body, "}"])
 
@@ -74,9 +82,12 @@ class Pool(Packed):
         op = self.dot.attrs["op"]
 
         def block(load: str, partial: int) -> list[str]:
-            out = [f"hy_v s0 = {load.format(0)};", *(f"{{ const hy_v a = {load.format(i)}; {STEP[op].format('a')} }}" for i in range(1, self.kd * self.kh * self.kw))]
+            out = [f"hy_v s0 = {load.format(0)};",
+                   *(f"{{ const hy_v a = {load.format(i)}; {STEP[op].format('a')} }}"
+                     for i in range(1, self.kd * self.kh * self.kw))]
             return [*out, *self.finished(0, [("px0_", "s0")], partial)]
-        out = [f"static inline __attribute__((always_inline)) void {self.name}_at(const float *const *s, long px0_, {self.pointers}) {{"]
+        out = [f"static inline __attribute__((always_inline)) void {self.name}_at(const float *const *s, long px0_, "
+               f"{self.pointers}) {{"]
         return [*out, *self.over_channels(block), "}"]
 
 
@@ -92,7 +103,8 @@ def print_pool(k: Kernel, name: str, target: Target) -> Printed | None:
     found = [n for n in k.members if n.prim == "reduce"]
     if len(found) != 1 or found[0].ndim not in (4, 5) or found[0].size != k.root.size or found[0].dtype != F32:
         return None
-    if any(u.idx != k.members[k.root][0].idx or u.inside for u in k.members[found[0]]) or found[0].shape != k.root.shape:
+    if any(u.idx != k.members[k.root][0].idx or u.inside
+           for u in k.members[found[0]]) or found[0].shape != k.root.shape:
         return None
     try:
         return Pool(k, found[0], name, target).print()

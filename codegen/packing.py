@@ -29,42 +29,53 @@ class Panels(Epilogue):
     steps: int
     fetched: bool
 
-    def _micros(self, t: Tile, depth: int | None, strides: tuple[int, int], direct: int | None, out: int, packs: int | None) -> str:
+    def _micros(self, t: Tile, depth: int | None, strides: tuple[int, int], direct: int | None, out: int,
+                packs: int | None) -> str:
         """The functions of a tile: of all its rows, of one row less, and the one that packs the columns that it reads.
 
-        depth: steps that are summed; None: some, of a greater depth, and sums are added to those that are there already. strides: (row,
-        depth) of the rows. direct: elements from one step of the depth to the next in columns that are read in place; None: they are
-        packed. out: from row to row in the result. packs: the same as ``direct`` for the function that packs, None where there is none.
+        depth: steps that are summed; None: some, of a greater depth, and sums are added to those that are there
+        already. strides: (row, depth) of the rows. direct: elements from one step of the depth to the next in columns
+        that are read in place; None: they are packed. out: from row to row in the result. packs: the same as ``direct``
+        for the function that packs, None where there is none.
         """
         whole = [j * self.lanes for j in range(t.nv)]
         # the last vector of columns that are no whole vectors overlaps the one before it
         at = whole if direct is None and packs is None else [min(j, t.c - self.lanes) for j in whole]
-        texts = [self._micro("tile", t.mr, depth, strides, (direct or 0, at) if direct is not None else (t.nv * self.lanes, whole), out, at)]
+        texts = [self._micro("tile", t.mr, depth, strides,
+                             (direct or 0, at) if direct is not None else (t.nv * self.lanes, whole), out, at)]
         if t.uneven:
-            texts.append(self._micro("less", t.mr - 1, depth, strides, (direct or 0, at) if direct is not None else (t.nv * self.lanes, whole), out, at))
+            texts.append(self._micro("less", t.mr - 1, depth, strides,
+                                     (direct or 0, at) if direct is not None else (t.nv * self.lanes, whole), out, at))
         if packs is not None:
             texts.append(self._micro("first", t.mr, depth, strides, (packs, at), out, at, True))
         return "\n".join(texts)
 
-    def _micro(self, suffix: str, rows: int, depth: int | None, strides: tuple[int, int], columns: tuple[int, list[int]], to: int, at: list[int], packs: bool = False) -> str:
-        """Sums of a tile. A, B: its rows and columns; C: where its sums go; P: where the columns are packed. columns: elements to the next
-        step of the depth, and where its vectors begin; at: where they go.
+    def _micro(self, suffix: str, rows: int, depth: int | None, strides: tuple[int, int],
+               columns: tuple[int, list[int]], to: int, at: list[int], packs: bool = False) -> str:
+        """Sums of a tile. A, B: its rows and columns; C: where its sums go; P: where the columns are packed. columns:
+        elements to the next step of the depth, and where its vectors begin; at: where they go.
         """
         (sm, sk), (ldb, vectors), nv = strides, columns, len(at)
         ij = [(i, j) for i in range(rows) for j in range(nv)]
         steps = depth or self.steps
-        more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}" for i in range(len(self.asked))] + ["long n", "long more", "long apart"] * (depth is None)
-        out = [f"static __attribute__((noinline)) void {self.name}_{suffix}({', '.join([f'const {self.T} *A', f'const {self.T} *B', f'{self.T} *C', *more])}) {{",
-               "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij), f"  for (long k = 0; k < {depth or 'n'}; k++) {{",
-               "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {v});" for j, v in enumerate(vectors))]
+        more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}"
+                                           for i in range(len(self.asked))] + ["long n", "long more", "long apart"] * (depth is None)  # noqa: E501
+        out = [f"static __attribute__((noinline)) void "
+               f"{self.name}_{suffix}({', '.join([f'const {self.T} *A', f'const {self.T} *B', f'{self.T} *C', *more])}) {{",  # noqa: E501
+               "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij),
+               f"  for (long k = 0; k < {depth or 'n'}; k++) {{",
+               "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {v});" for j,
+                                 v in enumerate(vectors))]
         if packs:
-            out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j};" for j in range(nv)))
+            out.append("    " + " ".join(f"*({self.U} *)(P + k * {nv * self.lanes} + {j * self.lanes}) = b{j};"
+                                         for j in range(nv)))
         if packs or ldb == nv * self.lanes and steps * ldb * self.d.itemsize > FIRST:
             out.append("    " + " ".join(f"__builtin_prefetch(B + (k + {AHEAD}) * {ldb}l + {v});" for v in vectors))
         if self.asked:
             each = 1 << max(0, (steps * 3 // 4 // rows).bit_length() - 1)             # steps from one row's to the next
-            lines = [f"__builtin_prefetch(E{i} + k / {each} * {step}l + {v});" for i, (_, step) in enumerate(self.asked) for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
-            out.append(f"    if (k < {rows * each}{f' && k % {each} == 0' if each > 1 else ''}) {{ {' '.join(lines)} }}")
+            lines = [f"__builtin_prefetch(E{i} + k / {each} * {step}l + {v});" for i,
+                     (_, step) in enumerate(self.asked) for v in range(0, nv * self.lanes, 64 // self.d.itemsize)]
+            out.append(f"    if (k < {rows * each}{f' && k % {each} == 0' if each > 1 else ''}) {{ {' '.join(lines)} }}")  # noqa: E501
         if sk * self.d.itemsize >= APART:
             out.append(f"    __builtin_prefetch(A + (k + {AHEAD}) * {sk}l);")
         if self.fetched:
@@ -72,14 +83,18 @@ class Panels(Epilogue):
             out.append(f"    __builtin_prefetch(A + {rows * sm}l + (k & {line - 1}) * {sm}l + (k & -{line}), 0, 2);")
         for i in range(rows):
             copies = ", ".join(["a"] * self.lanes)
-            out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; " + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
+            out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; "
+                       + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
         def store(op: str) -> str:
-            return " ".join(f"*({self.U} *)(C + {f'{i} * apart + {at[j]}' if depth is None else f'{i * to + at[j]}l'}) {op} c{i}_{j};" for i, j in ij)
-        return "\n".join([*out, "  }", f"  {store('=')}" if depth else f"  if (more) {{ {store('+=')} }} else {{ {store('=')} }}", "}"])
+            return " ".join(f"*({self.U} *)(C + "
+                            f"{f'{i} * apart + {at[j]}' if depth is None else f'{i * to + at[j]}l'}) {op} c{i}_{j};"
+                            for i, j in ij)
+        return "\n".join([*out, "  }", f"  {store('=')}" if depth
+                          else f"  if (more) {{ {store('+=')} }} else {{ {store('=')} }}", "}"])
 
     def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
-        """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their order along the
-        depth, which is copied faster than turned, and begin at different places of the first cache.
+        """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their
+        order along the depth, which is copied faster than turned, and begin at different places of the first cache.
         """
         line = 64 // self.d.itemsize
         return (1, t.mr) if self._rows_are_neighbours(m) else ((-(-self.steps // line) | 1) * line, 1)
@@ -96,7 +111,8 @@ class Panels(Epilogue):
         number = f"(({text(flat(m.batch))}) * {t.tiles} + rt)" if m.batch else f"(rt - {first})"
         outer, mid, nest = self._row_packing(m, t, number)
         parallel = t.tiles > 1 and m.sizes[0] * m.sizes[2] * COPY >= PARALLEL_WORK
-        loop = [*([PARALLEL] if parallel else []), f"for (long rt = {first}; rt < {last}; rt++) {{", *("  " + s for s in nest), "}"]
+        loop = [*([PARALLEL] if parallel else []), f"for (long rt = {first}; rt < {last}; rt++) {{",
+                *("  " + s for s in nest), "}"]
         return [f"{self.T} *Ap = ({self.T} *)scratch;", *outer, *loop_nest(m.batch, [*mid, *loop])]
 
     def _row_packing(self, m: Matmul, t: Tile, number: str) -> tuple[list[str], list[str], list[str]]:
@@ -109,8 +125,9 @@ class Panels(Epilogue):
         mid = outer.child([*m.batch])
         inner = mid.child([*m.rows, *m.depth])
         value = e.value(m.a.node, m.a.index, inner)
-        inner.lines.append(f"Ap[{number} * {self._packed_size(m, t)} + ({self._step(m)}) * {sk} + ri * {sm}] = {value};")
-        body = [f"long rr = {t.first(rows)};", *([f"if (rr > {rows - t.mr}) rr = {rows - t.mr};"] if t.uneven else []), "rr += ri;", *decode("rr", m.rows)]
+        inner.lines.append(f"Ap[{number} * {self._packed_size(m, t)} + ({self._step(m)}) * {sk} + ri * {sm}] = {value};")  # noqa: E501
+        body = [f"long rr = {t.first(rows)};", *([f"if (rr > {rows - t.mr}) rr = {rows - t.mr};"] if t.uneven else []),
+                "rr += ri;", *decode("rr", m.rows)]
         row = Var("ri", t.mr)
         if self._rows_are_neighbours(m):
             return outer.lines, mid.lines, self._along_depth(m, loop_nest([row], body + inner.lines))
@@ -122,14 +139,16 @@ class Panels(Epilogue):
         if self.steps == m.sizes[2]:
             return loop_nest(m.depth, body, pragma)
         k = m.depth[0].name
-        return [*([pragma] if pragma else []), f"for (long {k} = kb; {k} < kb + kn; {k}++) {{", *("  " + s for s in body), "}"]
+        return [*([pragma] if pragma else []), f"for (long {k} = kb; {k} < kb + kn; {k}++) {{",
+                *("  " + s for s in body), "}"]
 
     def _depth_loop(self, m: Matmul, lines: list[str]) -> list[str]:
         """Lines for all steps of the depth, some at a time."""
         depth = m.sizes[2]
         if self.steps == depth:
             return lines
-        return [f"for (long kb = 0; kb < {depth}; kb += {self.steps}) {{", f"  const long kn = kb + {self.steps} < {depth} ? {self.steps} : {depth} - kb;",
+        return [f"for (long kb = 0; kb < {depth}; kb += {self.steps}) {{",
+                f"  const long kn = kb + {self.steps} < {depth} ? {self.steps} : {depth} - kb;",
                 *("  " + s for s in lines), "}"]
 
     def _step(self, m: Matmul) -> str:
@@ -143,8 +162,10 @@ class Panels(Epilogue):
     def _copy_columns(self, m: Matmul, t: Tile, source: str, step: int) -> list[str]:
         """Packs columns that are neighbours in memory for tiles of which none packs them: those of the smaller size."""
         width, lanes = t.nv * self.lanes, self.lanes
-        copies = " ".join(f"*({self.U} *)(Bp + k * {width} + {j}) = *(const {self.U} *)(from + k * {step}l + {min(j, t.c - lanes)});" for j in range(0, width, lanes))
-        return [f"if (first >= {t.full}) {{", f"  const {self.T} *from = {source};", f"  for (long k = 0; k < {self._count(m)}; k++) {{ {copies} }}", "}"]
+        copies = " ".join(f"*({self.U} *)(Bp + k * {width} + {j}) = *(const {self.U} *)(from + k * {step}l + "
+                          f"{min(j, t.c - lanes)});" for j in range(0, width, lanes))
+        return [f"if (first >= {t.full}) {{", f"  const {self.T} *from = {source};",
+                f"  for (long k = 0; k < {self._count(m)}; k++) {{ {copies} }}", "}"]
 
     def _pack_columns(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]], pragma: str = "") -> list[str]:
         """The tile's columns, depth by depth, lanes beyond the tile zero. pragma: of the loop over the depth."""
@@ -152,7 +173,8 @@ class Panels(Epilogue):
         e = Emitter(C, self.reads, count=2000)
         blocks = [Block(None, frozenset(), [])]
         blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
-        across = m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1 and m.b.stride(list(spans)[0]) != 1
+        across = (m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1
+                  and m.b.stride(list(spans)[0]) != 1)
         if across:
             return self._pack_across(m, t, spans, pragma)
         for vs in [m.depth, *([v] for v in spans)]:
@@ -166,22 +188,27 @@ class Panels(Epilogue):
 
     def _zeros(self, m: Matmul, count: int, width: int) -> list[str]:
         """Zeros beyond the columns of a panel."""
-        return [] if count == width else [f"for (long zk = 0; zk < {self._count(m)}; zk++) for (long z = {count}; z < {width}; z++) Bp[zk * {width} + z] = 0;"]
+        return [] if count == width else [f"for (long zk = 0; zk < {self._count(m)}; zk++) for (long z = {count}; z < "
+                                          f"{width}; z++) Bp[zk * {width} + z] = 0;"]
 
     def _pack_across(self, m: Matmul, t: Tile, spans: dict[Var, tuple[int, str]], pragma: str) -> list[str]:
         """Columns that lie along the depth in memory: read in short runs, written across the panel."""
         depth, width, run = self._count(m), t.nv * self.lanes, self.lanes
         (x, (count, start)) = next(iter(spans.items()))
         step, blocks = m.b.stride(x), count // run * run
-        out = [f"const {self.T} *from = {self._base(m.b, {x: Ix()}, m)} + {start} * {step}l;", *self._zeros(m, count, width),
+        out = [f"const {self.T} *from = {self._base(m.b, {x: Ix()}, m)} + {start} * {step}l;",
+               *self._zeros(m, count, width),
                *([pragma] if pragma else []), f"for (long kr = 0; kr < {depth} - {run - 1}; kr += {run}) {{"]
         if blocks:
-            out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kr * {width}l + c, {width}, from + c * {step}l + kr, {step}l);")
+            out.append(f"  for (long c = 0; c < {blocks}; c += {run}) turn_{self.V}(Bp + kr * {width}l + c, {width}, "
+                       f"from + c * {step}l + kr, {step}l);")
         if blocks < count:
-            out += [f"  for (long c = {blocks}; c < {count}; c++)", f"    for (long q = 0; q < {run}; q++) Bp[(kr + q) * {width} + c] = from[c * {step}l + kr + q];"]
+            out += [f"  for (long c = {blocks}; c < {count}; c++)",
+                    f"    for (long q = 0; q < {run}; q++) Bp[(kr + q) * {width} + c] = from[c * {step}l + kr + q];"]
         out.append("}")
         if m.sizes[2] % run:
-            out.append(f"for (long q = {depth} - {depth} % {run}; q < {depth}; q++) for (long c = 0; c < {count}; c++) Bp[q * {width} + c] = from[c * {step}l + q];")
+            out.append(f"for (long q = {depth} - {depth} % {run}; q < {depth}; q++) for (long c = 0; c < {count}; "
+                       f"c++) Bp[q * {width} + c] = from[c * {step}l + q];")
         return out
 
     def _base(self, o: Operand, names: dict[Var, Ix], m: Matmul) -> str:
@@ -191,7 +218,8 @@ class Panels(Epilogue):
         return f"({self.reads[o.base]} + ({at}){f' + kb * {o.stride(m.depth[0])}l' if self.steps < m.sizes[2] else ''})"
 
     def _head(self) -> str:
-        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i, n in enumerate(self.args)]
+        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(n.dtype)} *p{i}" for i,
+                 n in enumerate(self.args)]
         return f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{"
 
     def _batch_open(self, m: Matmul, work: int) -> list[str]:

@@ -1,5 +1,5 @@
-"""Operands of contractions that are not read from memory as they are: padded pictures and values computed on the way are
-written to working memory once, so that windows of them are addresses without conditions.
+"""Operands of contractions that are not read from memory as they are: padded pictures and values computed on the way
+are written to working memory once, so that windows of them are addresses without conditions.
 """
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ SLACK = 128                     # bytes after an image that a vector may read be
 
 
 def unread(node: Node, stored: Mapping[Node, str]) -> Node | None:
-    """The value below an operand's movement that has to be written to working memory; None where memory holds it already."""
+    """The value below an operand's movement that has to be written to working memory; None where memory holds it
+    already."""
     n = node
     while n not in stored:
         if n.prim == "pad" or n.prim not in MOVEMENT:
@@ -64,12 +65,15 @@ class Image:
 def image(node: Node, at: Index, outer: frozenset[Var]) -> Image:
     """The image whose leading axes have indices that depend on ``outer`` loops only."""
     fixed = 0
-    while fixed < node.ndim and variables(at[fixed]) <= outer and not (node.prim == "pad" and (node.attrs["lo"][fixed] or node.attrs["hi"][fixed])):
+    while fixed < node.ndim and variables(at[fixed]) <= outer and not (node.prim == "pad"
+                                                                       and (node.attrs["lo"][fixed]
+            or node.attrs["hi"][fixed])):
         fixed += 1
     return Image(node, fixed, at)
 
 
-def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: frozenset[Var], pragma: str = "") -> tuple[list[str], list[str]]:
+def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: frozenset[Var],
+         pragma: str = "") -> tuple[list[str], list[str]]:
     """Statements that write the border once, and those that write the inside for one position of the outer loops."""
     n = img.node
     border: list[str] = []
@@ -86,12 +90,15 @@ def fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: fr
         return border, _fill(img, name, reads, width, outer, loops, idx, lo, pragma, False)
 
 
-def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: frozenset[Var], loops: list[Var], idx: Index, lo: tuple[int, ...],
+def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: frozenset[Var], loops: list[Var],
+          idx: Index, lo: tuple[int, ...],
           pragma: str, vectors: bool) -> list[str]:
     source = img.node.args[0] if img.node.prim == "pad" and img.node not in reads else img.node
     last = loops[-1] if loops else None
-    vectors = vectors and last is not None and img.node.dtype == np.float32 and width >= 4 and (last.extent >= width or width == 16)
-    e: Emitter = VectorEmitter(C, dict(reads), width=width, lanes={last}, count=5000) if vectors and last else Emitter(C, dict(reads), count=5000)
+    vectors = vectors and last is not None and img.node.dtype == np.float32 and width >= 4 and (last.extent >= width
+            or width == 16)
+    e: Emitter = VectorEmitter(C, dict(reads), width=width, lanes={last},
+                               count=5000) if vectors and last else Emitter(C, dict(reads), count=5000)
     top = Block(None, frozenset(outer))
     blocks = [top]
     for v in loops:
@@ -99,7 +106,8 @@ def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: f
     value = e.value(source, idx, blocks[-1])
     shape = img.shape
     target = tuple(i + p for i, p in zip(idx[img.fixed:], lo[img.fixed:]))
-    cell = ir_input(0, shape, img.node.dtype)                # stands for the working memory: a store needs shape and dtype
+    # stands for the working memory: a store needs shape and dtype
+    cell = ir_input(0, shape, img.node.dtype)
     blocks[-1].lines.append(e.store(name, cell, target, value))
     body = blocks[-1].lines
     for depth in reversed(range(len(loops))):
@@ -107,7 +115,8 @@ def _fill(img: Image, name: str, reads: Mapping[Node, str], width: int, outer: f
         if depth == len(loops) - 1 and vectors:
             body = lane_loop(v, body, width, 1)
         else:
-            simd = ["#pragma omp simd"] if depth == len(loops) - 1 and v.extent >= 4 and not any("for (" in s for s in body) else []
+            simd = (["#pragma omp simd"] if depth == len(loops) - 1 and v.extent >= 4
+                    and not any("for (" in s for s in body) else [])
             body = [*([pragma] if pragma and depth == 0 else simd), *loop_nest([v], body)]
         body = [*blocks[depth].lines, *body]
     return body

@@ -1,4 +1,5 @@
-"""Convolutions in C without gathering windows: tiles of filters times neighbouring pixels, which are read where they are.
+"""Convolutions in C without gathering windows: tiles of filters times neighbouring pixels, which are read where they
+are.
 
 A vector holds neighbouring pixels of a line; filters are broadcast from memory. The picture is padded in working memory
 first. Depthwise convolutions, few channels and filters of one pixel are this form too.
@@ -78,7 +79,8 @@ class Direct(Anchored):
             img = None
             if below is not None:
                 at = padded_operand.index_of(m.b.node, m.b.index, below)
-                img = padded_operand.image(below, at, frozenset([*m.batch, *m.columns[:-2 if len(m.columns) > 2 else -1]]))
+                img = padded_operand.image(below, at,
+                                           frozenset([*m.batch, *m.columns[:-2 if len(m.columns) > 2 else -1]]))
             return m, img
         raise Refused("no windows")
 
@@ -98,7 +100,8 @@ class Direct(Anchored):
         if len(m.rows) > 1 or coefficient(linear(self.k.root.shape, at), self.x) != 1:
             raise Refused("filters of several axes, or pixels that are no neighbours in the result")
         step = m.b.stride(self.x)
-        if step not in (1, 2) or any(m.b.stride(v) is None or m.a.stride(v) is None for v in [*m.depth]) or m.a.stride(self.rows) is None:
+        if step not in (1, 2) or any(m.b.stride(v) is None or m.a.stride(v) is None
+                                     for v in [*m.depth]) or m.a.stride(self.rows) is None:
             raise Refused("steps that are no constants")
         if self.y is not None and m.b.stride(self.y) is None:
             raise Refused("lines that are no constant apart")
@@ -112,7 +115,8 @@ class Direct(Anchored):
     def choose(self) -> Any:
         """The cheapest tile by a count of vector operations."""
         rows, xs, ys = self.rows.extent, self.x.extent, self.y.extent if self.y else 1
-        most = min(self.target.accumulators, max(128 // self.depth, 4) if self.straight else 99)       # long straight code is slow to compile
+        # long straight code is slow to compile
+        most = min(self.target.accumulators, max(128 // self.depth, 4) if self.straight else 99)
         best: Tile | None = None
         for nv in range(1, min(4, -(-xs // self.lanes)) + 1):
             c = nv * self.lanes
@@ -143,7 +147,8 @@ class Direct(Anchored):
         rows, pixels = self.rows.extent, self.x.extent * (self.y.extent if self.y else 1)
         vectors = pixels / self.lanes
         gather = 4 if self.step == 1 and self.x.extent >= self.lanes else 10
-        if self.image is None and self.step == 1 and self.x.extent < self.lanes and rows >= 8:         # short lines without a border: copied as they are
+        # short lines without a border: copied as they are
+        if self.image is None and self.step == 1 and self.x.extent < self.lanes and rows >= 8:
             return self.depth * vectors * (rows * 1.05 + 8) + rows * vectors * 6
         return self.depth * vectors * (max(rows, 4) * (1.35 if rows >= 8 else 2) + gather) + rows * vectors * 6
 
@@ -163,8 +168,10 @@ class Direct(Anchored):
             for v in m.depth:
                 out.append(f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++)")
             a, b = (" + ".join(f"{v.name} * {s}l" for v, s in zip(m.depth, strides)) for strides in (sa, sb))
-            out += ["  {", f"    const float *a_ = A + {a}, *b_ = B + {b};", *("    " + s for s in self._step("a_", "b_")), "  }"]
-        out += ["  " + " ".join(f"HYV_STORE(to + {((i * t.r + line) * t.nv + j) * L}, c{i}_{line}_{j});" for i, line, j in acc), "}"]
+            out += ["  {", f"    const float *a_ = A + {a}, *b_ = B + {b};",
+                    *("    " + s for s in self._step("a_", "b_")), "  }"]
+        out += ["  " + " ".join(f"HYV_STORE(to + {((i * t.r + line) * t.nv + j) * L}, c{i}_{line}_{j});" for i, line,
+                                j in acc), "}"]
         return "\n".join(out)
 
     def _step(self, a: str, b: str) -> list[str]:
@@ -176,7 +183,8 @@ class Direct(Anchored):
             for j in range(t.nv):
                 at = f"{b} + {line * lines + j * L * self.step}"
                 partial = self.image is None and t.c < (j + 1) * L
-                load = f"HYV_LOADM(HYV_FIRST({t.c - j * L}), {at})" if partial else f"HYV_LOAD({at})" if self.step == 1 else f"HYV_EVEN(HYV_LOAD({at}), HYV_LOAD({at} + {L}))"
+                load = (f"HYV_LOADM(HYV_FIRST({t.c - j * L}), {at})" if partial else f"HYV_LOAD({at})"
+                        if self.step == 1 else f"HYV_EVEN(HYV_LOAD({at}), HYV_LOAD({at} + {L}))")
                 out.append(f"const hy_v x{line}_{j} = {load};")
         sm = self.m.a.stride(self.rows) or 0
         for i in range(t.mr):
@@ -186,9 +194,12 @@ class Direct(Anchored):
 
     def body(self) -> list[str]:
         count = math.prod(v.extent for v in self.outer)
-        work = count * math.prod(v.extent for v in self.rest) * self.rows.extent * self.x.extent * (self.y.extent if self.y else 1) * self.depth
+        work = count * math.prod(v.extent
+                                 for v in self.rest) * self.rows.extent * self.x.extent * (self.y.extent if self.y
+                else 1) * self.depth
         parallel = work >= PARALLEL_WORK
-        own = parallel and count > 1 and (self.image is None or self.image.nbytes <= OWN_IMAGE)      # each thread its own pictures
+        # each thread its own pictures
+        own = parallel and count > 1 and (self.image is None or self.image.nbytes <= OWN_IMAGE)
         head = [self.head()]
         loop, before = self._outer_loops(own)
         filled: list[str] = []
@@ -207,10 +218,12 @@ class Direct(Anchored):
         if count == 1:
             return [], []
         self.closing = 1
-        out = [f"for (long g = 0; g < {count}; g++) {{", *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1]))]
+        out = [f"for (long g = 0; g < {count}; g++) {{",
+               *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1]))]
         if parallel:
             self.closing = 2
-            return ["#pragma omp for schedule(static) nowait", *out], ["#pragma omp parallel num_threads(hy_threads)", "{"]
+            return ["#pragma omp for schedule(static) nowait", *out], ["#pragma omp parallel num_threads(hy_threads)",
+                                                                       "{"]
         return out, []
 
     def _memory(self, before: list[str], border: list[str]) -> list[str]:
@@ -229,7 +242,8 @@ class Direct(Anchored):
         """Address of the first pixel of a picture."""
         img, m = self.image, self.m
         assert m.b.address is not None and m.b.base is not None
-        return self.base(linear(img.shape, img.at[img.fixed:]), "image", zero) if img is not None else self.base(m.b.address, self.reads[m.b.base], zero)
+        return self.base(linear(img.shape, img.at[img.fixed:]), "image",
+                         zero) if img is not None else self.base(m.b.address, self.reads[m.b.base], zero)
 
     def tiles(self, parallel: bool) -> list[str]:
         """All tiles of a picture."""
@@ -242,9 +256,11 @@ class Direct(Anchored):
         sx, sy, sm = m.b.stride(self.x) or 0, (m.b.stride(self.y) or 0) if self.y else 0, m.a.stride(self.rows) or 0
         rest = math.prod(v.extent for v in self.rest)
         out = [PARALLEL] if parallel and rest * rt * yt * xt > 1 else []
-        out += [f"for (long u = 0; u < {rest * rt * yt * xt}; u++) {{", f"  const long rt = u % {rt}, xt = u / {rt} % {xt}, yt = u / {rt * xt} % {yt};",
+        out += [f"for (long u = 0; u < {rest * rt * yt * xt}; u++) {{",
+                f"  const long rt = u % {rt}, xt = u / {rt} % {xt}, yt = u / {rt * xt} % {yt};",
                 *(f"  {s}" for s in decode(f"(u / {rt * xt * yt})", [v for v in self.rest if v.extent > 1])),
-                f"  const long m0_ = {start('rt', t.mr, self.rows.extent)}, x0 = {start('xt', t.c, self.x.extent)}, y0 = {start('yt', t.r, self.y.extent if self.y else 1)};",
+                f"  const long m0_ = {start('rt', t.mr, self.rows.extent)}, x0 = {start('xt', t.c, self.x.extent)}, "
+                f"y0 = {start('yt', t.r, self.y.extent if self.y else 1)};",
                 f"  float acc[{t.mr * t.r * t.nv * L}] __attribute__((aligned(64)));",
                 f"  {self.name}_tile({a} + m0_ * {sm}l, {b} + y0 * {sy}l + x0 * {sx}l, acc);"]
         epilogue = self._epilogue()
@@ -255,7 +271,8 @@ class Direct(Anchored):
         t, L, m = self.tile, self.lanes, self.m
         q = Var("q_", t.c)
         ym = self.y
-        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000, width=L, lanes={q})
+        e = VectorEmitter(C, self.reads, given={self.dot: lambda idx: "sum@"},
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=L, lanes={q})
         e.kind["sum@"] = "v"
         outer = Block(None, frozenset([*self.outer, *self.rest]))
         blocks = [outer, outer.child([self.rows])]
@@ -270,7 +287,8 @@ class Direct(Anchored):
         where = f"acc + (i_m * {t.r} + {'i_y' if ym else '0'}) * {t.nv * L} + q_"
         body = lane_loop(q, [f"const hy_v sum@ = HYV_LOAD({where});", *last.lines], L, 1)
         head = [f"const long {ym.name} = y0 + i_y;"] if ym and ym.extent > 1 else []
-        body = [f"for (long i_y = 0; i_y < {t.r}; i_y++) {{", *("  " + s for s in [*head, *blocks[2].lines, *body]), "}"] if ym else [*blocks[2].lines, *body]
+        body = [f"for (long i_y = 0; i_y < {t.r}; i_y++) {{", *("  " + s for s in [*head, *blocks[2].lines, *body]),
+                "}"] if ym else [*blocks[2].lines, *body]
         body = self.filter_loop(str(t.mr), blocks[1].lines, body)
         return [*outer.lines, *body]
 
@@ -284,7 +302,8 @@ class Direct(Anchored):
             inside = " ".join(body)
             used = [n for n in made if re.search(rf"\b{n}\b", inside)]
             self.before = [f"float {', '.join(f'{n}_of[{self.rows.extent}]' for n in used)};",
-                           f"for (long {name} = 0; {name} < {self.rows.extent}; {name}++) {{", *("  " + s for s in lines),
+                           f"for (long {name} = 0; {name} < {self.rows.extent}; {name}++) {{",
+                           *("  " + s for s in lines),
                            *(f"  {n}_of[{name}] = {n};" for n in used), "}"]
             lines = [f"const float {n} = {n}_of[{name}];" for n in used]
         return [f"for (long i_m = 0; i_m < {count}; i_m++) {{", *("  " + s for s in [*head, *lines, *body]), "}"]
@@ -301,7 +320,8 @@ def _windows(n: Node) -> bool:
 
 def start(tile: str, size: int, extent: int) -> str:
     """First element of a tile; the last tile overlaps the one before."""
-    return f"{tile} * {size}" if extent % size == 0 else f"({tile} * {size} < {extent - size} ? {tile} * {size} : {extent - size})"
+    return (f"{tile} * {size}" if extent % size == 0
+            else f"({tile} * {size} < {extent - size} ? {tile} * {size} : {extent - size})")
 
 
 def _positions(extents: list[int]) -> list[tuple[int, ...]]:

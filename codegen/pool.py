@@ -40,7 +40,8 @@ def print_pool(k: Kernel, name: str, width: int) -> Printed | None:
 def _elementwise(k: Kernel, reduce: Node) -> bool:
     """Whether all above the reduction is a function of it, element by element."""
     uses = k.members[reduce]
-    return all(u.idx == k.members[k.root][0].idx and not u.inside for u in uses) and (k.root is reduce or k.root.prim in ELEMENTWISE)
+    return all(u.idx == k.members[k.root][0].idx and not u.inside
+               for u in uses) and (k.root is reduce or k.root.prim in ELEMENTWISE)
 
 
 class _Pool:
@@ -69,7 +70,8 @@ class _Pool:
         self.outer = [v for v in self.loops if v in {u for i in at[:self.image.fixed] for u in variables(i)}]
         self.inner = [v for v in self.loops if v not in self.outer and (v.extent > 1 or v is self.loops[-1])]
         self.step = coefficient(self.address, self.loops[-1])
-        if self.step not in (1, 2) or len(self.inner) > 2 or self.loops[-1] not in self.inner or self.image.nbytes > OWN_IMAGE:
+        if (self.step not in (1, 2) or len(self.inner) > 2 or self.loops[-1] not in self.inner
+            or self.image.nbytes > OWN_IMAGE):
             raise Refused("other steps than one and two, or a large picture")
         if any(coefficient(self.address, v) is None for v in [*self.inner, *self.taps]):
             raise Refused("steps that are no constants")
@@ -78,7 +80,8 @@ class _Pool:
         """The kernel."""
         count = math.prod(v.extent for v in self.outer)
         border, inside = padded_operand.fill(self.image, "image", self.reads, self.width, frozenset(self.outer))
-        body = ["#pragma omp for schedule(static) nowait", f"for (long g = 0; g < {count}; g++) {{", *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
+        body = ["#pragma omp for schedule(static) nowait", f"for (long g = 0; g < {count}; g++) {{",
+                *("  " + s for s in decode("g", [v for v in self.outer if v.extent > 1])),
                 *("  " + s for s in inside), *("  " + s for s in self._lines()), "}"]
         own = local.array("float", "image", self.image.nbytes // 4)
         threads = "hy_threads" if work_of(self.k) >= PARALLEL_WORK and count > 1 else "1"
@@ -92,7 +95,8 @@ class _Pool:
         c = min(x.extent, self.width)
         q = Var("q_", c)
         first = Var("x0", max(x.extent, 2))
-        e = VectorEmitter(C, self.reads, given={self.reduce: lambda idx: "acc"}, count=3000, width=self.width, lanes={q})
+        e = VectorEmitter(C, self.reads, given={self.reduce: lambda idx: "acc"}, count=3000, width=self.width,
+                          lanes={q})
         e.kind["acc"] = "v"
         outer = Block(None, frozenset(self.outer) | {first})
         line = outer.child([v for v in self.inner if v is not x])
@@ -102,7 +106,8 @@ class _Pool:
         last.lines.append(e.store(self.names[self.k.root], self.k.root, place, root))
         body = [*self._sum(first), *lane_loop(q, last.lines, self.width, 1)]
         tiles = -(-x.extent // c)
-        body = [*line.lines, f"for (long xt = 0; xt < {tiles}; xt++) {{", f"  const long x0 = {start('xt', c, x.extent)};", *("  " + s for s in body), "}"]
+        body = [*line.lines, f"for (long xt = 0; xt < {tiles}; xt++) {{",
+                f"  const long x0 = {start('xt', c, x.extent)};", *("  " + s for s in body), "}"]
         for v in self.inner[:-1]:
             body = [f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++) {{", *("  " + s for s in body), "}"]
         return [*outer.lines, *body]
@@ -111,11 +116,13 @@ class _Pool:
         """The reduced windows of one vector of results."""
         e = VectorEmitter(C, {})
         op = self.reduce.attrs["op"]
-        step = {"sum": "(acc + {0})", "prod": "(acc * {0})", "max": "HYV_MAXN(acc, {0})", "min": "HYV_MINN(acc, {0})"}[op]
+        step = {"sum": "(acc + {0})", "prod": "(acc * {0})", "max": "HYV_MAXN(acc, {0})",
+                "min": "HYV_MINN(acc, {0})"}[op]
         out = [f"hy_v acc = HYV_B({identity(e, op, F32)});"]
         for at in np.ndindex(*(v.extent for v in self.taps)):
             names = {**{v: Ix(int(i)) for v, i in zip(self.taps, at)}, self.loops[-1]: var(first)}
             where = f"image + ({text(substitute(self.address, names))})"
-            load = f"HYV_LOAD({where})" if self.step == 1 else f"HYV_EVEN(HYV_LOAD({where}), HYV_LOAD({where} + {self.width}))"
+            load = (f"HYV_LOAD({where})" if self.step == 1
+                    else f"HYV_EVEN(HYV_LOAD({where}), HYV_LOAD({where} + {self.width}))")
             out.append(f"acc = {step.format(load)};")
         return out

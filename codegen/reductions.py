@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 def identity(e: Emitter, op: str, d: np.dtype) -> str:
     """Literal of a reduction's identity."""
-    return e.d.literal(reduce_identity(op, np.dtype(np.float32) if is_half(d) else d), np.dtype(np.float32) if is_half(d) else d)
+    return e.d.literal(reduce_identity(op, np.dtype(np.float32) if is_half(d) else d),
+                       np.dtype(np.float32) if is_half(d) else d)
 
 
 def combine(op: str, d: np.dtype, a: str, b: str) -> str:
@@ -97,7 +98,8 @@ def _plan_dot(e: Emitter, n: Node, idx: Index, guard: Guard, merge: bool) -> Red
     for v, i, j in zip(at, ca, cb):
         ia[i] = ib[j] = v
     wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
-    return Reduction("sum", wide, loops, lambda block: f"{e.value(a, tuple(ia), block, guard)} * {e.value(b, tuple(ib), block, guard)}")
+    return Reduction("sum", wide, loops,
+                     lambda block: f"{e.value(a, tuple(ia), block, guard)} * {e.value(b, tuple(ib), block, guard)}")
 
 
 def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var], list[Ix]]:
@@ -112,7 +114,8 @@ def reduce_vars(e: Emitter, sizes: Iterable[int], merge: bool) -> tuple[list[Var
 
 
 def try_merged(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> bool:
-    """Whether neighbouring reduced axes are one loop without divisions: tried on a copy, where reductions within are plain loops."""
+    """Whether neighbouring reduced axes are one loop without divisions: tried on a copy, where reductions within are
+    plain loops."""
     probe = e.probe()
     r = plan_reduction(probe, n, idx, guard, True)
     if n.prim == "dot" and len(r.loops) != 1:

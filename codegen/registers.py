@@ -12,7 +12,8 @@ def vector_type(d: np.dtype, lanes: int) -> str:
     c = C.storage(d)
     return (f"typedef {c} v{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));\n"
             f"typedef {c} u{c}{lanes} __attribute__((vector_size({lanes * d.itemsize}), aligned({d.itemsize})));\n"
-            f"typedef {'int' if d.itemsize == 4 else 'long'} m{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));\n")
+            f"typedef {'int' if d.itemsize == 4 else 'long'} m{c}{lanes} "
+            f"__attribute__((vector_size({lanes * d.itemsize})));\n")
 
 
 def hsum(d: np.dtype, lanes: int) -> str:
@@ -20,13 +21,14 @@ def hsum(d: np.dtype, lanes: int) -> str:
     c = C.storage(d)
     v, m = f"v{c}{lanes}", f"m{c}{lanes}"
     halves = [h for h in (8, 4, 2, 1) if h < lanes]
-    shuffles = " ".join(f"v += HY_SHUFFLE(v, v, (({m}){{{order}}}), {order});" for h in halves for order in [", ".join(str(i ^ h) for i in range(lanes))])
+    shuffles = " ".join(f"v += HY_SHUFFLE(v, v, (({m}){{{order}}}), {order});" for h in halves
+                        for order in [", ".join(str(i ^ h) for i in range(lanes))])
     return f"HY_FN {c} hsum_{v}({v} v) {{ {shuffles} return v[0]; }}\n"
 
 
 def turn(d: np.dtype, lanes: int) -> str:
-    """A square block of as many rows as a vector has elements, transposed in registers: in each round, rows that lie ``half``
-    apart exchange the halves of their groups.
+    """A square block of as many rows as a vector has elements, transposed in registers: in each round, rows that lie
+    ``half`` apart exchange the halves of their groups.
     """
     c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
     out = [f"HY_FN void turn_{v}({c} *to, long step, const {c} *from, long stride) {{",
@@ -36,16 +38,18 @@ def turn(d: np.dtype, lanes: int) -> str:
         low = ", ".join(str(i if not i & half else lanes + i - half) for i in range(lanes))
         high = ", ".join(str(i + half if not i & half else lanes + i) for i in range(lanes))
         out.append("  { " + f"const m{c}{lanes} low = {{{low}}}, high = {{{high}}}; {v} t;")
-        out += [f"    t = HY_SHUFFLE(r{i}, r{i + half}, low, {low}); r{i + half} = HY_SHUFFLE(r{i}, r{i + half}, high, {high}); r{i} = t;"
+        out += [f"    t = HY_SHUFFLE(r{i}, r{i + half}, low, {low}); r{i + half} = HY_SHUFFLE(r{i}, r{i + half}, "
+                f"high, {high}); r{i} = t;"
                 for i in range(lanes) if not i & half]
         out.append("  }")
         half //= 2
-    return "\n".join([*out, "  " + " ".join(f"*(u{c}{lanes} *)(to + {i} * step) = r{i};" for i in range(lanes)), "}", ""])
+    return "\n".join([*out, "  " + " ".join(f"*(u{c}{lanes} *)(to + {i} * step) = r{i};" for i in range(lanes)), "}",
+                      ""])
 
 
 def sums(d: np.dtype, lanes: int) -> str:
-    """The horizontal sums of as many vectors as one has elements, as one vector: in each round, vectors that lie ``half`` apart become
-    one, which has the sums of their halves' groups.
+    """The horizontal sums of as many vectors as one has elements, as one vector: in each round, vectors that lie
+    ``half`` apart become one, which has the sums of their halves' groups.
     """
     c, v = C.storage(d), f"v{C.storage(d)}{lanes}"
     out = [f"HY_FN {v} sums_{v}({', '.join(f'{v} r{i}' for i in range(lanes))}) {{"]
@@ -54,7 +58,8 @@ def sums(d: np.dtype, lanes: int) -> str:
         low = ", ".join(str(i if not i & half else lanes + i - half) for i in range(lanes))
         high = ", ".join(str(i + half if not i & half else lanes + i) for i in range(lanes))
         out.append("  { " + f"const m{c}{lanes} low = {{{low}}}, high = {{{high}}};")
-        out += [f"    r{i} = HY_SHUFFLE(r{i}, r{i + half}, low, {low}) + HY_SHUFFLE(r{i}, r{i + half}, high, {high});" for i in range(half)]
+        out += [f"    r{i} = HY_SHUFFLE(r{i}, r{i + half}, low, {low}) + HY_SHUFFLE(r{i}, r{i + half}, high, {high});"
+                for i in range(half)]
         out.append("  }")
         half //= 2
     return "\n".join([*out, "  return r0;", "}", ""])

@@ -1,4 +1,5 @@
-"""Reductions along the innermost axis to one number, with vectors of partial results: sums, products, greatest, least and their places."""
+"""Reductions along the innermost axis to one number, with vectors of partial results: sums, products, greatest, least
+and their places."""
 from __future__ import annotations
 
 from hybrid.ir import Node
@@ -20,7 +21,8 @@ def reduce_row(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> s
     if n.prim == "reduce" and e.holds(n.dtype) and e.holds(n.args[0].dtype) and not guard:
         try:
             return rounded(e, n, _reduce_vectors(e, n, idx, block), block)
-        except Refused:                                      # lines that were placed further out stay: they are right, perhaps used
+        except Refused:
+            # lines that were placed further out stay: they are right, perhaps used
             pass
     if n.prim == "argreduce" and e.holds(n.args[0].dtype) and not guard:
         try:
@@ -74,10 +76,13 @@ def _arg_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     name, word = e.name("a"), r.op[3:]
     worst = f"HYV_B({identity(e, word, e.type)})"
     unroll = 1 if lane.extent < 4 * e.width or len(inner.lines) > 8 else 2 if lane.extent < 16 * e.width else 4
-    inner.lines.append(better(n, f"{name}@", f"{name}w@", f"HYV_KEEP@({value}, {worst})", f"HYV_COUNT + HYV_IB((int)({text(r.position or Ix())}))"))
-    block.lines += [f"hy_v {', '.join(f'{name}_{q} = {worst}' for q in range(unroll))};", f"hy_vi {', '.join(f'{name}w_{q} = {{0}}' for q in range(unroll))};",
+    inner.lines.append(better(n, f"{name}@", f"{name}w@", f"HYV_KEEP@({value}, {worst})",
+                              f"HYV_COUNT + HYV_IB((int)({text(r.position or Ix())}))"))
+    block.lines += [f"hy_v {', '.join(f'{name}_{q} = {worst}' for q in range(unroll))};",
+                    f"hy_vi {', '.join(f'{name}w_{q} = {{0}}' for q in range(unroll))};",
                     *lane_loop(lane, inner.lines, e.width, unroll),
-                    *(f"hyv_first_of(&{name}_0, &{name}w_0, {name}_{q}, {name}w_{q}, {int(word == 'min')});" for q in range(1, unroll)),
+                    *(f"hyv_first_of(&{name}_0, &{name}w_0, {name}_{q}, {name}w_{q}, {int(word == 'min')});"
+                      for q in range(1, unroll)),
                     f"const long {name} = hyv_first({name}_0, {name}w_0, {int(word == 'min')});"]
     e.defined[name] = block
     return name
@@ -93,10 +98,12 @@ def _accumulate(e: VectorEmitter, r: Reduction, name: str, value: str) -> list[s
 
 def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]:
     out, left = [], unroll
-    sign = {"sum": "{0} += {1};", "prod": "{0} *= {1};", "max": "{0} = HYV_MAX({0}, {1}); {2} |= {3};", "min": "{0} = HYV_MIN({0}, {1}); {2} |= {3};"}[r.op]
+    sign = {"sum": "{0} += {1};", "prod": "{0} *= {1};", "max": "{0} = HYV_MAX({0}, {1}); {2} |= {3};",
+            "min": "{0} = HYV_MIN({0}, {1}); {2} |= {3};"}[r.op]
     while left > 1:
         left //= 2
-        out += [sign.format(f"{name}_{q}", f"{name}_{q + left}", f"{name}n_{q}", f"{name}n_{q + left}") for q in range(left)]
+        out += [sign.format(f"{name}_{q}", f"{name}_{q + left}", f"{name}n_{q}", f"{name}n_{q + left}")
+                for q in range(left)]
     whole = f"hyv_{r.op}({name}_0)"
     if r.op in ("max", "min"):
         whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"

@@ -1,4 +1,5 @@
-"""Calls of row kernels: their text with the element type written in, and a loop over rows (C) or a block a row (CUDA)."""
+"""Calls of row kernels: their text with the element type written in, and a loop over rows (C) or a block a row
+(CUDA)."""
 from __future__ import annotations
 
 import math
@@ -47,8 +48,9 @@ def call(root: Node, names: dict[Node, str], d: Dialect, row: str) -> str:
     own = own_shapes(kernel, [a.shape for a in root.args])
     mine = root.shape[len(root.args[0].shape) - len(own[0]):]
     pointers = [f"{names[strip_reshape(a)]} + {row} * {math.prod(s)}" for a, s in zip(root.args, own)]
-    numbers = [d.literal(v, root.dtype) if isinstance(v, float) else str(int(v)) for v in kernel.params(own, root.attrs["params"])]
-    return f"hy_{kernel.name}_{d.storage(root.dtype)}({', '.join([f'{names[root]} + {row} * {math.prod(mine)}', *pointers, *numbers])});"
+    numbers = [d.literal(v, root.dtype) if isinstance(v, float) else str(int(v))
+               for v in kernel.params(own, root.attrs["params"])]
+    return (f"hy_{kernel.name}_{d.storage(root.dtype)}({', '.join([f'{names[root]} + {row} * {math.prod(mine)}', *pointers, *numbers])});")  # noqa: E501
 
 
 def _rows(root: Node) -> int:

@@ -11,18 +11,21 @@ from hybrid.ir.kernel import Kernel
 
 from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
-from .loops import PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, merged_axes, pointer_names, rename, signature, work_of
+from .loops import (PARALLEL_WORK, SINGLE, TEAM, Printed, chain, group_loops, merged_axes, pointer_names, rename,
+                    signature, work_of)
 from .lanes import F32, F64, LaneLoop, Refused, in_doubles, lane_loop
 from .row_reductions import reduce_row
 from .software_pipelining import in_stages
 from .vector import FAR, NEAR, VectorEmitter
 from .vector_forms import ANGLES, heavy, one_plus
 
-STREAM = 1 << 23                # bytes of a result of the program that are written past the caches, to be read from memory anyway
+# bytes of a result of the program that are written past the caches, to be read from memory anyway
+STREAM = 1 << 23
 
 
 def print_rows(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
-    """C of an elementwise, reduction or row kernel as vectors of ``width`` floats; None where plain loops do as well or it cannot be.
+    """C of an elementwise, reduction or row kernel as vectors of ``width`` floats; None where plain loops do as well or
+    it cannot be.
 
     team: for threads that are all in the function already, and do not wait for each other.
     """
@@ -89,21 +92,25 @@ class _Rows:
         lane = None if self.single else self._lane(place, loops, rows)
         if self.single:
             rows = frozenset(loops)
-        e = VectorEmitter(C, {n: p for n, p in names.items() if n not in k.stores}, extra={n: names[n] for n in k.extra}, width=self.width,
-                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row, one_plus=one_plus(k) if self.kind == F32 else {}, type=self.kind,
+        e = VectorEmitter(C, {n: p for n, p in names.items() if n not in k.stores},
+                          extra={n: names[n] for n in k.extra}, width=self.width,
+                          lanes=set() if lane is None else {lane}, rows=rows, reducer=reduce_row,
+                          one_plus=one_plus(k) if self.kind == F32 else {}, type=self.kind,
                           of_halves=self.kind == F32)
         e.keep = self._keep(place) if lane is not None and lane not in rows else {}
         blocks = chain(loops)
         for n in reversed(k.hoisted):
             e.value(n, rename(k.members[n][0].idx, k.loops, idx), blocks[-1])
         store = e.store(names[k.root], k.root, place, e.value(k.root, place, blocks[-1]))
-        blocks[-1].lines.append(store.replace("HYV_STORE@(", "HYV_STREAM@(") if self.stream and self._on_lines(place, lane) else store)
+        blocks[-1].lines.append(store.replace("HYV_STORE@(", "HYV_STREAM@(") if self.stream
+                                and self._on_lines(place, lane) else store)
         for n, spot in k.sides:
             self._side(e, n, rename(spot, k.loops, idx), blocks)
         return e, blocks, loops
 
     def _lane(self, place: Index, loops: list[Var], rows: frozenset[Var]) -> Var:
-        """The loop whose turns are neighbours in the result: the innermost, or rows themselves where rows lie across."""
+        """The loop whose turns are neighbours in the result: the innermost, or rows themselves where rows lie
+        across."""
         at = linear(self.k.root.shape, place)
         found = [v for v in loops if v.extent > 1 and coefficient(at, v) == 1]
         if not found or found[0].extent < (4 if self.width == 16 or self.kind == F64 else self.width):
@@ -113,7 +120,8 @@ class _Rows:
         return found[0]
 
     def _keep(self, place: Index) -> dict[Node, str]:
-        """Heavy values that several loops of a row need, with where they are kept: their own array, the result's row, a buffer."""
+        """Heavy values that several loops of a row need, with where they are kept: their own array, the result's row, a
+        buffer."""
         out: dict[Node, str] = {}
         free = self.k.root.dtype == self.kind and not self.k.sides and not self.stream
         for m, uses in self.k.members.items():
@@ -121,7 +129,8 @@ class _Rows:
                 continue
             if m in self.k.extra:
                 out[m] = self.names[m]
-            elif free and m.shape == self.k.root.shape and any(u.idx == self.k.members[self.k.root][0].idx for u in uses):
+            elif free and m.shape == self.k.root.shape and any(u.idx == self.k.members[self.k.root][0].idx
+                                                               for u in uses):
                 out[m], free = self.names[self.k.root], False
             else:
                 out[m] = ""
@@ -145,7 +154,8 @@ class _Rows:
             if v is lane:
                 last = self._last(v, body)
                 fetch = self._fetch(e, v, loops[depth + 1:]) if depth else ""
-                before = [f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name} += {self.line}) {fetch}"] if fetch else []
+                before = ([f"for (long {v.name} = 0; {v.name} < {v.extent}; {v.name} += {self.line}) {fetch}"] if fetch
+                          else [])
                 body = before + lane_loop(v, body, self.width, last.unroll, pragma, SINGLE if pragma == TEAM else "")
             else:
                 body = [*([pragma] if pragma else []), *loop_nest([v], body)]
@@ -155,24 +165,28 @@ class _Rows:
         return body
 
     def _pragma(self, v: Var, depth: int, work: int) -> str:
-        return TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1 else ""
+        return (TEAM if self.team and depth == 0 else PARALLEL if depth == 0 and work >= PARALLEL_WORK and v.extent > 1
+                else "")
 
     def _last(self, lane: Var, body: list[str]) -> LaneLoop:
         return LaneLoop(lane, body, self._copies(lane, body))
 
-    def _staged(self, e: VectorEmitter, blocks: list[Block], loops: list[Var], lane: Var | None, work: int) -> list[str] | None:
+    def _staged(self, e: VectorEmitter, blocks: list[Block], loops: list[Var], lane: Var | None,
+                work: int) -> list[str] | None:
         """The loop over rows with several under way; None where a row's loops are not of that form."""
         depth = len(loops) - (1 if lane is None else 2)
         if depth < 0 or lane is not None and (lane is not loops[-1] or lane in e.rows) or loops[depth] not in e.rows:
             return None
         row, block = loops[depth], blocks[depth + 1]
         filled = self.k.root.nbytes >= FAR and not any("HYV_STREAM@(" in line for line in blocks[-1].lines)
-        if filled and self.k.root.nbytes > STREAM * 3 // 2:              # memory is the limit, and works best row by row
+        # memory is the limit, and works best row by row
+        if filled and self.k.root.nbytes > STREAM * 3 // 2:
             return None
         last = None if lane is None else self._last(lane, blocks[-1].lines)
         own = [(begin, end, loop) for at, begin, end, loop in e.loops if at is block]
         fetch = self._fetch(e, lane, []) if lane is not None else ""
-        return in_stages(row, block.lines, own, last, self.width, fetch, self._pragma(row, depth, work), self.kind.itemsize, any(n.nbytes >= FAR for n in self.args), filled)
+        return in_stages(row, block.lines, own, last, self.width, fetch, self._pragma(row, depth, work),
+                         self.kind.itemsize, any(n.nbytes >= FAR for n in self.args), filled)
 
     def _copies(self, lane: Var, body: list[str]) -> int:
         """Vectors that are computed in one turn: two, or as many as go down the columns of a reduction together."""
@@ -182,7 +196,8 @@ class _Rows:
         return 1 if lane.extent < 2 * self.width or len(body) > 60 else 2
 
     def _past(self) -> str:
-        """Whether to write past the caches is known when the arrays are: beside loads that cross cache lines it takes twice as long."""
+        """Whether to write past the caches is known when the arrays are: beside loads that cross cache lines it takes
+        twice as long."""
         far = [self.names[n] for n in self.args if n is self.k.root or n.nbytes >= FAR]
         return f"const int past = !(({' | '.join(f'(unsigned long){p}' for p in far)}) % 64);"
 
@@ -190,14 +205,16 @@ class _Rows:
         """Whether every vector of the result is a cache line of it."""
         at = linear(self.k.root.shape, place)
         n = self.line
-        return lane is not None and lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n for atom, c in at.terms)
+        return lane is not None and lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n
+                for atom, c in at.terms)
 
     def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> str:
-        """A statement that asks for a cache line of a row of a large result that nothing was written to while the row was read: all at once
-        they come sooner than one by one (LayerNorm: 0.7 of the time).
+        """A statement that asks for a cache line of a row of a large result that nothing was written to while the row
+        was read: all at once they come sooner than one by one (LayerNorm: 0.7 of the time).
         """
         root = self.k.root
-        if (not self.k.hoisted or root.nbytes < FAR or not 2 * 64 <= lane.extent * self.kind.itemsize <= NEAR or self.names[root] in e.keep.values()
+        if (not self.k.hoisted or root.nbytes < FAR or not 2 * 64 <= lane.extent * self.kind.itemsize <= NEAR
+            or self.names[root] in e.keep.values()
                 or self.stream and self._on_lines(self.place, lane)):
             return ""
         place = linear(root.shape, self.place)
@@ -213,7 +230,8 @@ def _type(k: Kernel) -> np.dtype:
 
 
 def _halves(k: Kernel) -> bool:
-    """Whether half types are among its values: processors with vectors of 32 bytes convert those by an instruction that compilers do not think of."""
+    """Whether half types are among its values: processors with vectors of 32 bytes convert those by an instruction that
+    compilers do not think of."""
     return any(is_half(n.dtype) for n in (*k.members, *k.reads))
 
 
@@ -221,7 +239,8 @@ def _pays(k: Kernel) -> bool:
     """Whether explicit vectors are better than what a compiler makes of plain loops."""
     if _halves(k):
         return True
-    if _type(k) == F64 and not k.hoisted and k.kind != "reduction":          # the compiler makes vectors of the other functions
+    # the compiler makes vectors of the other functions
+    if _type(k) == F64 and not k.hoisted and k.kind != "reduction":
         return any(m.prim == "map" and m.attrs["fn"] in ANGLES for m in k.members)
     return bool(k.hoisted) or k.kind == "reduction" or any(heavy(m) or m.prim == "random_bits" for m in k.members)
 

@@ -1,4 +1,5 @@
-"""Loops over time in C: the kernels of the body are functions, called step after step with pointers to each step's values.
+"""Loops over time in C: the kernels of the body are functions, called step after step with pointers to each step's
+values.
 
 A carried value goes back and forth between two places, so that a step may read the old one while it writes the new one;
 one of the two is the result's own memory, where the last step writes.
@@ -56,7 +57,8 @@ class Loop:
 
     def stack_of(self, n: Node) -> int | None:
         """The stacked result into which a value is written at once."""
-        return self.stacks.index(n) if n in self.stacks and self.leaf(n) is None and self.carries + self.stacks.index(n) in self.items else None
+        return (self.stacks.index(n) if n in self.stacks and self.leaf(n) is None
+                and self.carries + self.stacks.index(n) in self.items else None)
 
 
 class _CLoop(Loop):
@@ -66,9 +68,11 @@ class _CLoop(Loop):
         super().__init__(k)
         self.name = name
         self.args, self.names = pointer_names(k)
-        self.parts = [print_kernel(inner, f"{name}_{inner.number}") for inner in k.inner.fused.kernels if inner.root.size]
+        self.parts = [print_kernel(inner, f"{name}_{inner.number}") for inner in k.inner.fused.kernels
+                      if inner.root.size]
         self.spots: dict[Node, int] = {}
-        self.owner: dict[Node, int] = {}                        # computed value -> the carried value whose two places it takes
+        # computed value -> the carried value whose two places it takes
+        self.owner: dict[Node, int] = {}
         for i, n in enumerate(self.next):
             if self.leaf(n) is None and n.prim != "data" and self.stack_of(n) is None:
                 self.owner.setdefault(n, i)
@@ -78,7 +82,8 @@ class _CLoop(Loop):
         """C text of the address of a value of the body in this step."""
         slot = self.leaf(n)
         if slot is not None:
-            return f"c{slot}" if slot < self.carries else f"x{slot}" if slot < self.carries + self.slices else self.names[self.arg(slot)]
+            return (f"c{slot}" if slot < self.carries else f"x{slot}" if slot < self.carries + self.slices
+                    else self.names[self.arg(slot)])
         if n in self.names:                                     # an embedded constant
             return self.names[n]
         stack = self.stack_of(n)
@@ -105,13 +110,15 @@ class _CLoop(Loop):
             given = [self.pointer(n) for n in p.args] + ([f"(void *)(arena + {self.work})"] if p.takes_scratch else [])
             calls.append(f"{p.name}({', '.join(given)});")
         head = signature(self.name, self.args, len(self.kernel.stores)).replace(") {", ", char *scratch) {")
-        body = self._in_parts(calls) if self._apart() else ["char *arena = scratch;", *self._begin(), *self._loop(calls), *self._end()]
+        body = self._in_parts(calls) if self._apart() else ["char *arena = scratch;", *self._begin(),
+                                                            *self._loop(calls), *self._end()]
         return "\n".join([*(p.source for p in self.parts), head, *("  " + line for line in body), "}"])
 
     def _apart(self) -> bool:
         """Whether threads may do different steps: none needs another one, and there is enough to do in each."""
         work = sum(work_of(k) for k in every(self.plan.fused.kernels) if k.kind != "loop")
-        return not self.carries and not self.dynamic and self.length > 1 and STEPS not in self.items and work >= PARALLEL_WORK
+        return (not self.carries and not self.dynamic and self.length > 1 and STEPS not in self.items
+                and work >= PARALLEL_WORK)
 
     def _in_parts(self, calls: list[str]) -> list[str]:
         """The steps in as many parts as there is memory for."""
@@ -119,7 +126,8 @@ class _CLoop(Loop):
         size, parts = self.scratch, min(self.length, PARTS)
         self.scratch = size * parts
         return [self._steps(), f"const long parts = hy_threads > 1 ? {parts} : 1;", PARALLEL,
-                "for (long u = 0; u < parts; u++) {", f"  char *arena = scratch + u * {size}l;", "  long s = u * n / parts; const long end = (u + 1) * n / parts;",
+                "for (long u = 0; u < parts; u++) {", f"  char *arena = scratch + u * {size}l;",
+                "  long s = u * n / parts; const long end = (u + 1) * n / parts;",
                 *("  " + line for line in [loop[0].replace("s < n", "s < end"), *loop[1:]]), "}"]
 
     # ---- statements
@@ -135,7 +143,8 @@ class _CLoop(Loop):
             leaf = self.body.inputs[i]
             T = C.storage(leaf.dtype)
             last = self.names[self.items[i]] if i in self.items else f"({T} *)(arena + {self.take(leaf.nbytes)})"
-            out.append(f"{T} *a{i} = ({T} *)(arena + {self.take(leaf.nbytes)}), *b{i} = {last}; const {T} *c{i} = {self.names[self.arg(i)]};")
+            out.append(f"{T} *a{i} = ({T} *)(arena + {self.take(leaf.nbytes)}), *b{i} = {last}; const {T} *c{i} = "
+                       f"{self.names[self.arg(i)]};")
         return [*out, "long s = 0;"]
 
     def _loop(self, calls: list[str]) -> list[str]:
@@ -145,7 +154,7 @@ class _CLoop(Loop):
             out.append(f"  const {C.storage(leaf.dtype)} *x{j} = {self.names[self.arg(j)]} + t * {leaf.size}l;")
         for j, n in enumerate(self.stacks):
             if self.carries + j in self.items:
-                out.append(f"  {C.storage(n.dtype)} *y{j} = {self.names[self.items[self.carries + j]]} + t * {n.size}l;")
+                out.append(f"  {C.storage(n.dtype)} *y{j} = {self.names[self.items[self.carries + j]]} + t * {n.size}l;")  # noqa: E501
         for i in range(self.carries):
             out.append(f"  {C.storage(self.body.inputs[i].dtype)} *n{i} = (n - 1 - s) & 1 ? a{i} : b{i};")
         out += ["  " + line for line in calls]
@@ -178,7 +187,8 @@ class _CLoop(Loop):
             if index == STEPS:
                 out.append(f"*{p} = s;")
             elif index < self.carries:
-                out.append(f"if ((const void *)c{index} != (const void *){p}) __builtin_memcpy({p}, c{index}, {n.nbytes});")
+                out.append(f"if ((const void *)c{index} != (const void *){p}) __builtin_memcpy({p}, c{index}, "
+                           f"{n.nbytes});")
             elif self.dynamic:
                 row = n.nbytes // max(self.length, 1)
                 out.append(f"__builtin_memset((char *){p} + s * {row}l, 0, ({self.length} - s) * {row}l);")

@@ -29,7 +29,8 @@ class _CudaLoop(Loop):
     def __init__(self, k: Kernel, name: str, print_kernel: Callable[[Kernel, str], PrintedCuda]):
         super().__init__(k)
         self.name = name
-        self.parts = [print_kernel(inner, f"{name}_{inner.number}") for inner in k.inner.fused.kernels if inner.root.size]
+        self.parts = [print_kernel(inner, f"{name}_{inner.number}") for inner in k.inner.fused.kernels
+                      if inner.root.size]
         self.launches: list[Launch] = []
         self.helpers: dict[str, str] = {}
         self.spots: dict[Node, int] = {}
@@ -98,21 +99,25 @@ class _CudaLoop(Loop):
         name = f"{self.name}_{'take' if live else 'copy'}{nbytes}"
         flag = "const int *live, " if live else ""
         guard = "*live && " if live else ""
-        self.helpers[name] = (f'extern "C" __global__ void __launch_bounds__({THREADS}) {name}({flag}{kind} *to, const {kind} *from) {{\n'
-                              f"  long long i = blockIdx.x * {THREADS}ll + threadIdx.x;\n  if ({guard}i < {count}) to[i] = from[i];\n}}")
+        self.helpers[name] = (f'extern "C" __global__ void __launch_bounds__({THREADS}) {name}({flag}{kind} *to, '
+                              f'const {kind} *from) {{\n'
+                              f"  long long i = blockIdx.x * {THREADS}ll + threadIdx.x;\n  if ({guard}i < {count}) "
+                              f"to[i] = from[i];\n}}")
         self._launch(name, -(-count // THREADS), [*([live] if live else []), to, source])
 
     def _fill(self, to: At, nbytes: int) -> None:
         name = f"{self.name}_zero{nbytes}"
         self.helpers[name] = (f'extern "C" __global__ void __launch_bounds__({THREADS}) {name}(char *to) {{\n'
-                              f"  long long i = blockIdx.x * {THREADS}ll + threadIdx.x;\n  if (i < {nbytes}) to[i] = 0;\n}}")
+                              f"  long long i = blockIdx.x * {THREADS}ll + threadIdx.x;\n  if (i < {nbytes}) to[i] = "
+                              f"0;\n}}")
         if nbytes:
             self._launch(name, -(-nbytes // THREADS), [to])
 
     def _one(self, what: str, parameters: str, body: str, args: Sequence[At]) -> None:
         """A launch of one thread."""
         name = f"{self.name}_{what}"
-        self.helpers[name] = f'extern "C" __global__ void __launch_bounds__(32) {name}({parameters}) {{\n  if (threadIdx.x) return;\n  {body}\n}}'
+        self.helpers[name] = (f'extern "C" __global__ void __launch_bounds__(32) {name}({parameters}) {{\n  if '
+                              f'(threadIdx.x) return;\n  {body}\n}}')
         self._launch(name, 1, args, 32)
 
     def _step(self, now: list[At], s: int) -> list[At]:
@@ -125,13 +130,15 @@ class _CudaLoop(Loop):
         for p in self.parts:
             for launch in p.launches:
                 args = [self._own(self.work) if a is SCRATCH else self._inner(a, now, t) for a in launch.args]
-                self.launches.append(Launch(launch.name, launch.blocks, launch.threads, [*([live] if live else []), *args], launch.shared))
+                self.launches.append(Launch(launch.name, launch.blocks, launch.threads,
+                                            [*([live] if live else []), *args], launch.shared))
         for j, n in enumerate(self.stacks):
             if self.carries + j in self.items and self._direct(n) != j:
                 self._copy(self._at(self.items[self.carries + j], t * n.nbytes), self._place(n, now, t), n.nbytes, live)
         after = self._commit(now, t, live) if live is not None else self._moved(now, t)
         if self.flag is not None:
-            self._one("stop", "int *live, const unsigned char *go", "live[1] = live[1] && live[0] && *go;", [live, self._place(self.flag, now, t)])  # type: ignore[list-item]
+            self._one("stop", "int *live, const unsigned char *go", "live[1] = live[1] && live[0] && *go;",
+                      [live, self._place(self.flag, now, t)])  # type: ignore[list-item]
         return after
 
     def _inner(self, a: object, now: Sequence[At], t: int) -> At:
@@ -147,7 +154,8 @@ class _CudaLoop(Loop):
         after = []
         for i, n in enumerate(self.next):
             slot = self.leaf(n)
-            if slot is not None and slot < self.carries and slot != i:         # its place is written again two steps later
+            # its place is written again two steps later
+            if slot is not None and slot < self.carries and slot != i:
                 self._copy(self._free(i, now), now[slot], n.nbytes)
                 after.append(self._free(i, now))
             elif slot in self.aligned:                          # its place is written again in the next step
@@ -187,7 +195,8 @@ class _CudaLoop(Loop):
         t = f"{self.length} - 1 - s" if self.reverse else "s"
         given = [self._at(self.arg(len(self.body.inputs)))] if self.count is not None else []
         self._one("begin", f"int *live{', const long long *count' if given else ''}",
-                  f"for (int s = 0; s <= {self.length}; s++) live[s] = s < {self.length}{f' && {t} < *count' if given else ''};", [self._own(self.flags), *given])
+                  f"for (int s = 0; s <= {self.length}; s++) live[s] = s < "
+                  f"{self.length}{f' && {t} < *count' if given else ''};", [self._own(self.flags), *given])
         places = [self._own(first) for first, _ in self.buffers]
         for i, (place, begin) in enumerate(zip(places, now)):
             self._copy(place, begin, self.body.inputs[i].nbytes)
@@ -201,7 +210,8 @@ class _CudaLoop(Loop):
             if 0 <= index < self.carries:
                 self._copy(self._at(n), now[index], n.nbytes)
             elif index == STEPS and self.dynamic:
-                self._one("steps", "const int *live, long long *steps", f"long long n = 0; for (int s = 0; s < {self.length}; s++) n += live[s]; *steps = n;",
+                self._one("steps", "const int *live, long long *steps",
+                          f"long long n = 0; for (int s = 0; s < {self.length}; s++) n += live[s]; *steps = n;",
                           [self._own(self.flags), self._at(n)])
             elif index == STEPS:
                 self._one("steps", "long long *steps", f"*steps = {self.length};", [self._at(n)])
@@ -209,4 +219,5 @@ class _CudaLoop(Loop):
 
 def guarded(source: str, flag: str) -> str:
     """Kernels that do nothing where a flag, their first argument, is 0."""
-    return _HEAD.sub(lambda m: f"{m[1]}(const int *{flag}{', ' if m[2] else ''}{m[2]}) {{\n  if (!*{flag}) return;", source)
+    return _HEAD.sub(lambda m: f"{m[1]}(const int *{flag}{', ' if m[2] else ''}{m[2]}) {{\n  if (!*{flag}) return;",
+                     source)

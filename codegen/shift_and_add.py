@@ -1,8 +1,8 @@
-"""Convolutions of padded pictures in C without multiplying the padding: each pixel's products with all filters are added
-where they belong (the data gradient of a convolution, small pictures with a border).
+"""Convolutions of padded pictures in C without multiplying the padding: each pixel's products with all filters are
+added where they belong (the data gradient of a convolution, small pictures with a border).
 
-Vectors hold pixels of the picture, numbered through; a tile is the filters of one line of the kernel. Its sums are moved
-by 0, 1, … places and added to the lines of the result, which stays in a thread's memory until it is whole.
+Vectors hold pixels of the picture, numbered through; a tile is the filters of one line of the kernel. Its sums are
+moved by 0, 1, … places and added to the lines of the result, which stays in a thread's memory until it is whole.
 """
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class SpreadTile:
 
 @dataclass
 class Axis:
-    """A spatial axis: the loop over results, the kernel's loop, sizes of picture, kernel, result; how results are shifted."""
+    """A spatial axis: the loop over results, the kernel's loop, sizes of picture, kernel, result; how results are
+    shifted."""
     out: Var | None
     tap: Var | None
     source: int
@@ -82,11 +83,13 @@ class Spread(Direct):
                 continue
             name = "x" if self.x in found else "y"
             rest = [(v, c) for v, c in x.terms if v not in found]
-            if len(found) > 1 or name in self.spatial or x.const or dict(x.terms).get(next(iter(found))) != 1 or len(rest) > 1 or any(v not in self.m.depth for v, _ in rest):
+            if len(found) > 1 or name in self.spatial or x.const or dict(x.terms).get(next(iter(found))) != 1 or len(
+                    rest) > 1 or any(v not in self.m.depth for v, _ in rest):
                 raise Refused("pixels that are no sum of a place and a place in the kernel")
             tap, dilation = rest[0] if rest else (None, 1)
             count = tap.extent if isinstance(tap, Var) else 1
-            self.spatial[name] = Axis(next(iter(found)), tap if isinstance(tap, Var) else None, self.source.shape[a], count, dilation, (count - 1) * dilation - lo)
+            self.spatial[name] = Axis(next(iter(found)), tap if isinstance(tap, Var) else None, self.source.shape[a],
+                                      count, dilation, (count - 1) * dilation - lo)
             taps |= {tap}
             self.at[a] = var(Var(f"s{name}", self.source.shape[a]))
         if "x" not in self.spatial:
@@ -109,7 +112,8 @@ class Spread(Direct):
                 continue
             g = groups[-1]
             each, lines = x.taps * g * nv, -(-x.results // self.lanes)
-            cost = rows // g * y.taps * (tiles * (depth * max(each, nv * 2 + x.taps * g / 2, 8) + each * 2 + 20) + g * y.source * lines * (x.taps * 1.5 + 3))
+            cost = rows // g * y.taps * (tiles * (depth * max(each, nv * 2 + x.taps * g / 2, 8) + each * 2
+                                                  + 20) + g * y.source * lines * (x.taps * 1.5 + 3))
             cost += rows * y.results * lines * 3 + depth * vectors * 3
             if best is None or cost < best.cost:
                 best = SpreadTile(g, nv, tiles, cost)
@@ -136,11 +140,14 @@ class Spread(Direct):
         out += [f"  for (long {v.name} = 0; {v.name} < {v.extent}; {v.name}++)" for v in self.channels]
         a = " + ".join(["A", *(f"{v.name} * {self._stride(v)}l" for v in self.channels)])
         b = " + ".join(["B", *(f"{v.name} * {s}l" for v, s in zip(self.channels, steps))])
-        out += ["  {", f"    const float *a = {a}, *b = {b};", "    " + " ".join(f"const hy_v x{j} = HYV_LOAD(b + {j * L});" for j in range(t.nv))]
+        out += ["  {", f"    const float *a = {a}, *b = {b};",
+                "    " + " ".join(f"const hy_v x{j} = HYV_LOAD(b + {j * L});" for j in range(t.nv))]
         for r, (g, tap) in enumerate(rows):
             at = g * self._stride(self.rows) + (x.taps - 1 - tap) * self._stride(x.tap)
-            out.append(f"    {{ const hy_v w = HYV_B(a[{at}]); " + " ".join(f"c{r}_{j} += w * x{j};" for j in range(t.nv)) + " }")
-        return "\n".join([*out, "  }", "  " + " ".join(f"HYV_STORE(to + {r * self.panel + j * L}, c{r}_{j});" for r, j in acc), "}"])
+            out.append(f"    {{ const hy_v w = HYV_B(a[{at}]); "
+                       + " ".join(f"c{r}_{j} += w * x{j};" for j in range(t.nv)) + " }")
+        return "\n".join([*out, "  }", "  " + " ".join(f"HYV_STORE(to + {r * self.panel + j * L}, c{r}_{j});" for r,
+                                                       j in acc), "}"])
 
     def _in_place(self) -> Ix | None:
         """The address of the picture's elements where a channel's pixels are read in memory as they are."""
@@ -149,14 +156,16 @@ class Spread(Direct):
         at = linear(self.source.shape, self.at)
         sizes = [self.spatial[n].source for n in "yx"]
         ones = [dict(at.terms).get(Var(f"s{n}", d)) for n, d in zip("yx", sizes)]
-        plain = math.prod(sizes) == self.panel and (sizes[0] == 1 or ones[0] == sizes[1]) and (sizes[1] == 1 or ones[1] == 1)
+        plain = math.prod(sizes) == self.panel and (sizes[0] == 1
+                                                    or ones[0] == sizes[1]) and (sizes[1] == 1 or ones[1] == 1)
         return at if plain and all(isinstance(v, Var) for v, _ in at.terms) else None
 
     def _pixel_steps(self) -> list[int]:
         at = self._in_place()
         if at is not None:
             return [dict(at.terms).get(v, 0) for v in self.channels]
-        return [flat(self.channels).terms and dict(flat(self.channels).terms).get(v, 0) * self.panel for v in self.channels]      # type: ignore[misc]
+        return [flat(self.channels).terms and dict(flat(self.channels).terms).get(v, 0) * self.panel
+                for v in self.channels]      # type: ignore[misc]
 
     def _pixels(self) -> tuple[list[str], str]:
         """Statements that put the picture's pixels together, and where they are."""
@@ -168,7 +177,8 @@ class Spread(Direct):
         sizes, depth = [self.spatial[n].source for n in "yx"], math.prod(v.extent for v in self.channels)
         out = [local.array("float", "panel", depth * self.panel)]
         if math.prod(sizes) < self.panel:
-            out.append(f"for (long c = 0; c < {depth}; c++) for (long z = {math.prod(sizes)}; z < {self.panel}; z++) panel[c * {self.panel} + z] = 0;")
+            out.append(f"for (long c = 0; c < {depth}; c++) for (long z = {math.prod(sizes)}; z < {self.panel}; z++) "
+                       f"panel[c * {self.panel} + z] = 0;")
         sy, sx = (Var(f"s{n}", d) for n, d in zip("yx", sizes))
         to = f"panel + {text(flat(self.channels) * self.panel + var(sy) * sizes[1] + var(sx))}"
         try:
@@ -185,7 +195,9 @@ class Spread(Direct):
             body = loop_nest([sx], blocks[-1].lines)
         loops = [*self.channels, sy]
         for depth_, v in reversed(list(enumerate(loops))):
-            body = [*blocks[depth_].lines, *loop_nest([v], [*(blocks[depth_ + 1].lines if depth_ == len(loops) - 1 else []), *body])]
+            body = [*blocks[depth_].lines, *loop_nest([v],
+                                                      [*(blocks[depth_ + 1].lines if depth_ == len(loops) - 1 else []),
+                                                       *body])]
         return [*out, *body], "panel"
 
     def _read(self, e: Emitter, sy: Var, sx: Var) -> tuple[list[Block], str]:
@@ -206,20 +218,25 @@ class Spread(Direct):
         inner = [local.array("float", "sums", size), f"for (long z = 0; z < {size}; z++) sums[z] = 0;", *fill,
                  f"for (long mb = 0; mb < {rows}; mb += {t.group}) for (long i = 0; i < {y.taps}; i++) {{",
                  "  " + local.array("float", "acc", x.taps * t.group * self.panel),
-                 f"  const float *A = {weights} + mb * {self._stride(self.rows)}l + ({y.taps - 1} - i) * {self._stride(y.tap)}l;",
-                 f"  for (long t = 0; t < {self.panel}; t += {t.nv * self.lanes}) {self.name}_tile(A, {pixels} + t, acc + t);",
+                 f"  const float *A = {weights} + mb * {self._stride(self.rows)}l + ({y.taps - 1} - i) * "
+                 f"{self._stride(y.tap)}l;",
+                 f"  for (long t = 0; t < {self.panel}; t += {t.nv * self.lanes}) {self.name}_tile(A, {pixels} + t, "
+                 f"acc + t);",
                  *("  " + s for s in self._add()), "}", *self._root()]
         parallel = ["  " + PARALLEL] if work >= PARALLEL_WORK and count > 1 else []
         head = [self.head(), *parallel, f"  for (long g = 0; g < {count}; g++) {{"]
-        return [*head, *("    " + s for s in [*decode("g", [v for v in self.around if v.extent > 1]), *inner]), "  }", "}"]
+        return [*head, *("    " + s for s in [*decode("g", [v for v in self.around if v.extent > 1]), *inner]), "  }",
+                "}"]
 
     def _add(self) -> list[str]:
         """The tile's sums, moved, added to the lines of the result."""
         t, x, y, L = self.tile, self.spatial["x"], self.spatial["y"], self.lanes
         shift = f"i * {y.dilation} - ({y.shift})"
-        out = [f"const long dy = {shift}, first = dy < 0 ? -dy : 0, last = {y.results} - dy < {y.source} ? {y.results} - dy : {y.source};",
+        out = [f"const long dy = {shift}, first = dy < 0 ? -dy : 0, last = {y.results} - dy < {y.source} ? "
+               f"{y.results} - dy : {y.source};",
                f"for (long f = 0; f < {t.group}; f++) for (long s = first; s < last; s++) {{",
-               f"  float *to = sums + ((mb + f) * {y.results} + s + dy) * {self.line}; const float *a = acc + f * {x.taps * self.panel} + s * {x.source};"]
+               f"  float *to = sums + ((mb + f) * {y.results} + s + dy) * {self.line}; const float *a = acc + f * "
+               f"{x.taps * self.panel} + s * {x.source};"]
         for at in range(0, self.line, L):
             parts = []
             for tap in range(x.taps):
@@ -235,7 +252,8 @@ class Spread(Direct):
         """The kernel's root from the whole sums."""
         x, y = self.spatial["x"].out, self.spatial["y"].out
         assert x is not None
-        e = VectorEmitter(self.d, self.reads, given={self.dot: lambda idx: "sum@"}, extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={x})
+        e = VectorEmitter(self.d, self.reads, given={self.dot: lambda idx: "sum@"},
+                          extra={n: self.names[n] for n in self.k.extra}, count=3000, width=self.lanes, lanes={x})
         e.kind["sum@"] = "v"
         blocks = [Block(None, frozenset(self.around))]
         for v in (self.rows, y, x):
@@ -244,6 +262,8 @@ class Spread(Direct):
         value = e.value(self.k.root, at, blocks[-1])
         blocks[-1].lines.append(e.store(self.names[self.k.root], self.k.root, at, value))
         line = text(var(self.rows) * self.spatial["y"].results + (var(y) if y else Ix()))
-        body = [*blocks[2].lines, *lane_loop(x, [f"const hy_v sum@ = HYV_LOAD(sums + ({line}) * {self.line} + {x.name});", *blocks[-1].lines], self.lanes, 1)]
+        body = [*blocks[2].lines,
+                *lane_loop(x, [f"const hy_v sum@ = HYV_LOAD(sums + ({line}) * {self.line} + {x.name});",
+                               *blocks[-1].lines], self.lanes, 1)]
         body = [*blocks[1].lines, *(loop_nest([y], body) if y else body)]
         return [*blocks[0].lines, *loop_nest([self.rows], body)]

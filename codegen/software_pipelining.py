@@ -1,8 +1,10 @@
-"""Row kernels with several rows under way: while one row is summed, the next is searched for its greatest element and the one before is stored.
+"""Row kernels with several rows under way: while one row is summed, the next is searched for its greatest element and
+the one before is stored.
 
-A row's loops wait for each other, and each leaves much of a core idle: the first reads memory, the second calculates, the last writes. Here turn t of
-the loop over rows does the first loop of row t, the second of row t - 1 and so on, all in one loop over their elements (softmax: 0.75 of the time). What
-lives from one loop to a later one is kept for as many rows as lie between them.
+A row's loops wait for each other, and each leaves much of a core idle: the first reads memory, the second calculates,
+the last writes. Here turn t of the loop over rows does the first loop of row t, the second of row t - 1 and so on, all
+in one loop over their elements (softmax: 0.75 of the time). What lives from one loop to a later one is kept for as many
+rows as lie between them.
 """
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _CHANGED = re.compile(rf"({_NAME} (?:[-+*|]?=) .*|__builtin_prefetch.*|p\d+\[.*\
 
 @dataclass
 class _Value:
-    """A name that lives from its stage on: its C type, of an array its length and attributes, and how many stages later it is last used."""
+    """A name that lives from its stage on: its C type, of an array its length and attributes, and how many stages later
+    it is last used."""
     kind: str
     stage: int
     array: str = ""
@@ -36,17 +39,21 @@ class _Value:
     age: int = 0
 
 
-def in_stages(row: Var, lines: Sequence[str], loops: Sequence[tuple[int, int, LaneLoop]], last: LaneLoop | None, width: int, fetch: str,
+def in_stages(row: Var, lines: Sequence[str], loops: Sequence[tuple[int, int, LaneLoop]], last: LaneLoop | None,
+              width: int, fetch: str,
               pragma: str, item: int, far: bool, filled: bool) -> list[str] | None:
-    """The loop over rows; None where its statements are of another form. lines: a row's statements; loops: the loops among them (where they begin
-    and end, and of what); last: the loop behind them. fetch: a statement that asks for what the last loop will write. pragma: of threads that share
-    the rows. item: bytes of an element; far: whether the arrays do not stay in the caches; filled: whether the result's lines come from afar before they are written.
+    """The loop over rows; None where its statements are of another form. lines: a row's statements; loops: the loops
+    among them (where they begin and end, and of what); last: the loop behind them. fetch: a statement that asks for
+    what the last loop will write. pragma: of threads that share the rows. item: bytes of an element; far: whether the
+    arrays do not stay in the caches; filled: whether the result's lines come from afar before they are written.
     """
-    stages = [LaneLoop(s.lane, [_asked(line) for line in s.lines], s.unroll) for s in (*(loop for _, _, loop in loops), *([last] if last else []))]
+    stages = [LaneLoop(s.lane, [_asked(line) for line in s.lines], s.unroll)
+              for s in (*(loop for _, _, loop in loops), *([last] if last else []))]
     if row.extent < ROWS or len(stages) < 2 or len({s.lane.extent for s in stages}) > 1:
         return None
     heavy = any("hyv_" in line for s in stages for line in s.lines)
-    if stages[0].lane.extent * item * len(stages) > (NEAR if heavy else FIRST * 2 // 3 if filled else FIRST) or far and not heavy and len(stages) == 2:
+    if stages[0].lane.extent * item * len(stages) > (NEAR if heavy else FIRST * 2 // 3 if filled
+                                                     else FIRST) or far and not heavy and len(stages) == 2:
         return None
     ends = [0, *(end for _, end, _ in loops)]
     begins = [*(begin for begin, _, _ in loops), len(lines)]
@@ -59,7 +66,8 @@ def in_stages(row: Var, lines: Sequence[str], loops: Sequence[tuple[int, int, La
 
 
 def _asked(line: str) -> str:
-    """A row that a later turn reads is asked for sooner, as the first stage reads one that is further than the statement's own, and into the second cache."""
+    """A row that a later turn reads is asked for sooner, as the first stage reads one that is further than the
+    statement's own, and into the second cache."""
     found = _ASKED.match(line)
     return f"__builtin_prefetch({found[1]} + {found[2]} * {max(3, AHEAD // int(found[2]))}, 0, 2);" if found else line
 
@@ -95,8 +103,10 @@ def _parts(text: str) -> list[str]:
 
 
 class _Stages:
-    def __init__(self, row: Var, parts: list[list[str]], stages: list[LaneLoop], values: dict[str, _Value], width: int, fetch: str):
-        self.row, self.parts, self.stages, self.values, self.width, self.fetch = row, parts, stages, values, width, fetch
+    def __init__(self, row: Var, parts: list[list[str]], stages: list[LaneLoop], values: dict[str, _Value], width: int,
+                 fetch: str):
+        self.row, self.parts, self.stages, self.values, self.width, self.fetch = (row, parts, stages, values, width,
+                fetch)
         self.words = re.compile(rf"\b({'|'.join(values)})\b") if values else None
         self.turns = max(s.unroll for s in stages)
         self.whole = stages[0].lane.extent // (self.turns * width) * self.turns * width
@@ -117,12 +127,15 @@ class _Stages:
 
     def print(self, pragma: str) -> list[str]:
         """The loop over rows, in as many parts as threads may take."""
-        body = [*self._kept(), f"for (long t_ = from_; t_ < to_ + {len(self.parts) - 1}; t_++) {{", *("  " + s for s in self._turn()), "}"]
+        body = [*self._kept(), f"for (long t_ = from_; t_ < to_ + {len(self.parts) - 1}; t_++) {{",
+                *("  " + s for s in self._turn()), "}"]
         n = self.row.extent
         if not pragma:
             return [f"{{ const long from_ = 0, to_ = {n};", *("  " + s for s in body), "}"]
-        return [f"const long parts_ = hy_threads < {n // ROWS} ? hy_threads : {n // ROWS};", pragma, "for (long part_ = 0; part_ < parts_; part_++) {",
-                f"  const long from_ = {n} * part_ / parts_, to_ = {n} * (part_ + 1) / parts_;", *("  " + s for s in body), "}"]
+        return [f"const long parts_ = hy_threads < {n // ROWS} ? hy_threads : {n // ROWS};", pragma,
+                "for (long part_ = 0; part_ < parts_; part_++) {",
+                f"  const long from_ = {n} * part_ / parts_, to_ = {n} * (part_ + 1) / parts_;",
+                *("  " + s for s in body), "}"]
 
     def _kept(self) -> list[str]:
         out = []
@@ -147,9 +160,13 @@ class _Stages:
         for u, part in enumerate(self.parts):
             if part:
                 out += [f"if ({active[u]})", *self._of_row(u, part)]
-        out += [f"if (t_ >= from_ + {len(self.stages) - 1} && t_ < to_) {{", *("  " + s for s in self._together()), "} else {"]
+        out += [f"if (t_ >= from_ + {len(self.stages) - 1} && t_ < to_) {{", *("  " + s for s in self._together()),
+                "} else {"]
         for u, stage in enumerate(self.stages):
-            out += [f"  if ({active[u]})", *("  " + s for s in self._of_row(u, lane_loop(stage.lane, stage.lines, self.width, stage.unroll)))]
+            out += [f"  if ({active[u]})", *("  " + s
+                                             for s in self._of_row(u,
+                                                                   lane_loop(stage.lane, stage.lines, self.width,
+                    stage.unroll)))]
         return [*out, "}"]
 
     def _together(self) -> list[str]:
@@ -165,12 +182,14 @@ class _Stages:
                     out += ["  " + s for s in self._at(u, stage, copies(stage.lines, q % stage.unroll), q)]
             out.append("}")
         for u, stage in enumerate(self.stages):
-            rest = lane_loop(stage.lane, stage.lines, self.width, stage.unroll, start=self.whole) if self.whole < stage.lane.extent else []
+            rest = lane_loop(stage.lane, stage.lines, self.width, stage.unroll,
+                             start=self.whole) if self.whole < stage.lane.extent else []
             out += self._of_row(u, rest) if rest else []
         return out
 
     def _at(self, u: int, stage: LaneLoop, lines: Sequence[str], q: int) -> list[str]:
-        return [f"{{ const long {self.row.name} = t_ - {u}, {stage.lane.name} = b_ + {q * self.width};", *("  " + s for s in self._older(u, lines)), "}"]
+        return [f"{{ const long {self.row.name} = t_ - {u}, {stage.lane.name} = b_ + {q * self.width};",
+                *("  " + s for s in self._older(u, lines)), "}"]
 
 
 def _aged(name: str, age: int) -> str:

@@ -1,10 +1,11 @@
-"""Products with an operand of which about half is zero, as what comes out of a ReLU or goes back through one: the steps of a row whose
-factor is zero are left out.
+"""Products with an operand of which about half is zero, as what comes out of a ReLU or goes back through one: the steps
+of a row whose factor is zero are left out.
 
-Each row has a bit for each of 64 steps, and goes from one set bit to the next: the step's factor is broadcast, times some vectors of the
-other operand, whose lines stay in a first cache. Which form runs is seen at run time: the tiles of all steps take over where too few
-factors are zero. Zero times an infinity or a NaN is NaN: 64 lines in which there is one have all bits set. Steps are added in the order of
-the depth, and zeros change no sum: it has the bits of a tile's, if that sums the whole depth at once.
+Each row has a bit for each of 64 steps, and goes from one set bit to the next: the step's factor is broadcast, times
+some vectors of the other operand, whose lines stay in a first cache. Which form runs is seen at run time: the tiles of
+all steps take over where too few factors are zero. Zero times an infinity or a NaN is NaN: 64 lines in which there is
+one have all bits set. Steps are added in the order of the depth, and zeros change no sum: it has the bits of a tile's,
+if that sums the whole depth at once.
 """
 from __future__ import annotations
 
@@ -56,13 +57,15 @@ def often_zero(n: Node) -> bool:
         return often_zero(args[0])
     if fn == "where" and any(map(often_zero, args[1:])):
         return True
-    return fn == "relu" or fn in ("where", "maximum") and any((c := constant(a)) is not None and float(c) == 0 for a in args[-2:])
+    return fn == "relu" or fn in ("where", "maximum") and any((c := constant(a)) is not None and float(c) == 0
+                                                              for a in args[-2:])
 
 
 @dataclass
 class Skipping:
-    """A product with zeros left out. factors: elements from row to row and from step to step of the operand with the zeros; line: from
-    step to step of the other one's lines, None where they are packed first; part: of the factors, that may be other than zero.
+    """A product with zeros left out. factors: elements from row to row and from step to step of the operand with the
+    zeros; line: from step to step of the other one's lines, None where they are packed first; part: of the factors,
+    that may be other than zero.
     """
     m: Matmul
     tile: Tile
@@ -78,9 +81,11 @@ def widest(target: Target, depth: int) -> int:
     return min(target.accumulators - 2, LINES // (min(depth, STEPS) * target.lanes(F32) * 4))
 
 
-def pays(depth: int, nv: int, vectors: float, panels: int, rows: int, turned: bool = False, packed: bool = False) -> float:
-    """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps, for blocks of so many rows.
-    vectors: of all columns; turned: whether factors are; packed: whether lines are packed at each call.
+def pays(depth: int, nv: int, vectors: float, panels: int, rows: int, turned: bool = False,
+         packed: bool = False) -> float:
+    """The part of the factors up to which panels of ``nv`` vectors take less time than the tiles of all steps, for
+    blocks of so many rows. vectors: of all columns; turned: whether factors are; packed: whether lines are packed at
+    each call.
     """
     steps = depth / -(-depth // STEPS)                     # of a word
     beside = BEGUN + nv + BITS[turned] / panels + LINE[packed] * steps * nv / rows
@@ -91,29 +96,33 @@ def bits(rows: str, depth: int, values: str, apart: int) -> list[str]:
     """Lines that set the bits of some rows, in ``some``."""
     words, whole = -(-depth // STEPS), depth // STEPS * STEPS
     count = STEPS if whole == depth else f"w < {depth // STEPS} ? {STEPS} : {depth - whole}"
-    return [f"for (long i = 0; i < {rows}; i++) for (long w = 0; w < {words}; w++) some[i * {words} + w] = hy_nonzero({values} + i * {apart}l + w * {STEPS}, {count});"]
+    return [f"for (long i = 0; i < {rows}; i++) for (long w = 0; w < {words}; w++) some[i * {words} + w] = "
+            f"hy_nonzero({values} + i * {apart}l + w * {STEPS}, {count});"]
 
 
 def sums(name: str, lanes: int, at: list[int], to: list[int], line: int, more: bool, asked: list[str]) -> str:
-    """The function of a row: the sums of a panel over the set bits. A: the row's factors; B: the panel's first line; C: where sums go.
-    at: where the vectors are in a line; to: in the sums; more: whether it adds to sums. asked: pointers to lines of vectors that are asked for.
+    """The function of a row: the sums of a panel over the set bits. A: the row's factors; B: the panel's first line; C:
+    where sums go. at: where the vectors are in a line; to: in the sums; more: whether it adds to sums. asked: pointers
+    to lines of vectors that are asked for.
     """
     V, U = f"vfloat{lanes}", f"ufloat{lanes}"
-    arguments = ["const float *A", "unsigned long some", "const float *B", "float *C", *["long more"] * more, *(f"const float *{e}" for e in asked)]
+    arguments = ["const float *A", "unsigned long some", "const float *B", "float *C", *["long more"] * more,
+                 *(f"const float *{e}" for e in asked)]
     out = [f"static __attribute__((noinline)) void {name}_sums({', '.join(arguments)}) {{",
            *("  " + " ".join(f"__builtin_prefetch({e} + {v});" for v in range(0, to[-1] + lanes, 16)) for e in asked),
            "  " + " ".join(f"{V} c{j} = {{0}};" for j in range(len(at)))]
     if more:
         out.append(f"  if (more) {{ {' '.join(f'c{j} = *({U} *)(C + {v});' for j, v in enumerate(to))} }}")
     copies = ", ".join(["a"] * lanes)
-    out += ["  for (; some; some &= some - 1) {", "    const long k = __builtin_ctzl(some);", f"    const float a = A[k], *b = B + k * {line}l; const {V} w = {{{copies}}};",
+    out += ["  for (; some; some &= some - 1) {", "    const long k = __builtin_ctzl(some);",
+            f"    const float a = A[k], *b = B + k * {line}l; const {V} w = {{{copies}}};",
             "    " + " ".join(f"c{j} += w * *(const {U} *)(b + {v});" for j, v in enumerate(at)), "  }"]
     return "\n".join([*out, "  " + " ".join(f"*({U} *)(C + {v}) = c{j};" for j, v in enumerate(to)), "}"])
 
 
 def looks(factors: str, part: float, count: int, run: int, step: int) -> str:
-    """Whether enough factors are zero, in C. part: of the factors, that may be other than zero; count, run, step: they are so many runs,
-    of which some are looked at.
+    """Whether enough factors are zero, in C. part: of the factors, that may be other than zero; count, run, step: they
+    are so many runs, of which some are looked at.
     """
     every = max(1, count // SEEN)
     count //= every
@@ -121,13 +130,15 @@ def looks(factors: str, part: float, count: int, run: int, step: int) -> str:
 
 
 def every_step(lines: str, steps: str | int) -> str:
-    """The bits of all steps where a line of theirs is not finite, else none, as ``all``. lines: arguments of hy_finite."""
+    """The bits of all steps where a line of theirs is not finite, else none, as ``all``. lines: arguments of
+    hy_finite."""
     return f"const unsigned long all = hy_finite({lines}) ? 0 : ~0ul >> ({STEPS} - {steps});"
 
 
 def parts(least: int, most: int) -> str:
     """How many parts of the rows there are: ``least``, or more for more threads, up to ``most``."""
-    return f"const long parts = hy_threads < 2 || 2 * hy_threads < {least} ? {least} : 2 * hy_threads < {most} ? 2 * hy_threads : {most};"
+    return (f"const long parts = hy_threads < 2 || 2 * hy_threads < {least} ? {least} : 2 * hy_threads < {most} ? 2 * "
+            f"hy_threads : {most};")
 
 
 class Zeros(Dots):
@@ -136,26 +147,33 @@ class Zeros(Dots):
 
     def _plans(self) -> list[Matmul]:
         """The product with one operand's rows, and with the other's."""
-        straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}           # halves are converted on the way into a panel
+        # halves are converted on the way into a panel
+        straight = {n: p for n, p in self.reads.items() if not is_half(n.dtype)}
         return [matmul(self.dot, straight, swap) for swap in (False, True)]
 
     def _skipping(self) -> Skipping | None:
         """How zeros can be left out; None where they are few, or where it does not pay."""
         if self.d != F32 or self.dot.dtype != F32 or self.lanes < 8 or not any(map(often_zero, self.dot.args)):
             return None
-        return next((s for m in self._plans() if m.a.base is not None and often_zero(m.a.base) and (s := self._skipped(m)) is not None), None)
+        return next((s for m in self._plans() if m.a.base is not None and often_zero(m.a.base)
+                     and (s := self._skipped(m)) is not None), None)
 
     def _skipped(self, m: Matmul) -> Skipping | None:
         rows, columns, depth = m.sizes
-        if m.batch or not len(m.rows) == len(m.columns) == len(m.depth) == 1 or rows < LEAST_ROWS or not self.lanes <= depth <= MOST_DEPTH or columns < self.lanes:
+        if (m.batch or not len(m.rows) == len(m.columns) == len(m.depth) == 1 or rows < LEAST_ROWS
+            or not self.lanes <= depth <= MOST_DEPTH or columns < self.lanes):
             return None
         factors = m.a.stride(m.rows[0]), m.a.stride(m.depth[0])
         lines = m.b.stride(m.depth[0]), m.b.stride(m.columns[0])
-        if None in (*factors, *lines) or 1 not in factors or 1 not in lines or not self._in_vectors() or coefficient(self._stored_at(m), m.columns[0]) != 1:
+        if None in (*factors,
+                    *lines) or 1 not in factors or 1 not in lines or not self._in_vectors() or coefficient(
+                self._stored_at(m), m.columns[0]) != 1:
             return None
         def packs(nv: int) -> bool:
-            return lines[1] != 1 or in_one_set(min(depth, STEPS), lines[0] * 4, min(nv * self.lanes, columns) * 4) > WAYS     # type: ignore[operator]
-        part, nv = max((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows, factors[1] != 1, packs(nv)), nv)
+            return lines[1] != 1 or in_one_set(min(depth, STEPS), lines[0] * 4,
+                                               min(nv * self.lanes, columns) * 4) > WAYS     # type: ignore[operator]
+        part, nv = max((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows, factors[1] != 1,
+                             packs(nv)), nv)
                        for nv in range(1, max(1, widest(self.target, depth)) + 1))
         if part < HOPED:
             return None
@@ -176,8 +194,10 @@ class Zeros(Dots):
         m, (rows, _, depth) = s.m, s.m.sizes
         (count, run), step = ((depth, rows), s.factors[1]) if s.factors[0] == 1 else ((rows, depth), s.factors[0])
         arguments = ", ".join([*(f"p{i}" for i in range(len(self.args))), "scratch"])
-        body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)};", f"if (!{looks('A', s.part, count, run, step)}) {{", f"  {name}_dense({arguments});", "  return;", "}",
-                *([] if s.line is None else [f"const float *B = {self._base(m.b, {m.columns[0]: Ix()}, m)};"]), *self._blocks(s)]
+        body = [f"const float *A = {self._base(m.a, {m.rows[0]: Ix()}, m)};",
+                f"if (!{looks('A', s.part, count, run, step)}) {{", f"  {name}_dense({arguments});", "  return;", "}",
+                *([] if s.line is None else [f"const float *B = {self._base(m.b, {m.columns[0]: Ix()}, m)};"]),
+                *self._blocks(s)]
         at, line = self._places(s), s.line or s.tile.nv * self.lanes
         row = sums(name, self.lanes, at, at, line, depth > STEPS, [f"E{i}" for i in range(len(s.asked))])
         return "\n".join([full, row, self._head(), *("  " + line for line in body), "}"])
@@ -188,7 +208,8 @@ class Zeros(Dots):
         return [j * self.lanes if s.line is None else min(j * self.lanes, last) for j in range(s.tile.nv)]
 
     def _after(self, m: Matmul, t: Tile) -> list[str]:
-        """What follows the sums of m_rows rows from m_first on, which are in acc; nothing where it cannot be vectors along the columns."""
+        """What follows the sums of m_rows rows from m_first on, which are in acc; nothing where it cannot be vectors
+        along the columns."""
         (x,) = m.columns
         self.begin = {x: f"xt * {t.c} - x0"} if self.k.once and x.extent % t.c else {}
         lines = self._vector_epilogue(m, t, x, None, t.nv * self.lanes)
@@ -200,10 +221,12 @@ class Zeros(Dots):
         rows, columns, depth = s.m.sizes
         lanes, turned, width = self.lanes, s.factors[1] != 1, s.tile.nv * self.lanes
         padded, words = -(-depth // lanes) * lanes, -(-depth // STEPS)
-        most = max(lanes, min(VALUES // 4 // (padded if turned else 1), SUMS // 4 // width if words > 1 else MOST_ROWS) // lanes * lanes)
+        most = max(lanes, min(VALUES // 4 // (padded if turned else 1),
+                              SUMS // 4 // width if words > 1 else MOST_ROWS) // lanes * lanes)
         least = min(-(-rows // most), rows // lanes)
         block, apart = -(-rows // least), padded if turned else s.factors[0]
-        body = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;", local.array("unsigned long", "some", block * words, 8)]
+        body = [f"const long rb = {rows} * part / parts, rows = {rows} * (part + 1) / parts - rb;",
+                local.array("unsigned long", "some", block * words, 8)]
         if turned:
             body += [local.array("float", "values", block * padded), *self._turned(s, padded)]
         else:
@@ -214,9 +237,11 @@ class Zeros(Dots):
         if s.line is None:
             body.append(local.array("float", "Bp", min(depth, STEPS) * width))
         x = f"const long x0 = xt * {s.tile.c} < {columns - s.tile.c} ? xt * {s.tile.c} : {columns - s.tile.c};"
-        body += [f"for (long xt = 0; xt < {-(-columns // s.tile.c)}; xt++) {{", f"  {x}", *("  " + line for line in self._panel(s, apart, words)), "}"]
+        body += [f"for (long xt = 0; xt < {-(-columns // s.tile.c)}; xt++) {{", f"  {x}",
+                 *("  " + line for line in self._panel(s, apart, words)), "}"]
         shared = [PARALLEL] if rows * columns * depth >= PARALLEL_WORK else []
-        return [parts(least, rows // lanes), *shared, "for (long part = 0; part < parts; part++) {", *("  " + line for line in body), "}"]
+        return [parts(least, rows // lanes), *shared, "for (long part = 0; part < parts; part++) {",
+                *("  " + line for line in body), "}"]
 
     def _panel(self, s: Skipping, apart: int, words: int) -> list[str]:
         """A panel of a block of rows: its lines packed if need be, sums, and what follows from them."""
@@ -228,16 +253,21 @@ class Zeros(Dots):
         steps = str(s.m.sizes[2]) if words == 1 else "kn"
         packs.append(every_step(f"{first}, {steps}, {s.tile.c}, {s.line or width}l", steps))
         if words > 1:
-            call = f"{self.name}_sums(values + i * {apart}l + kb, some[i * {words} + kb / {STEPS}] | all, {first}, sums + i * {width}, kb{asked});"
-            return [*self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"]), "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *s.after]
+            call = (f"{self.name}_sums(values + i * {apart}l + kb, some[i * {words} + kb / {STEPS}] | all, {first}, "
+                    f"sums + i * {width}, kb{asked});")
+            return [*self._depth_loop(s.m, [*packs, f"for (long i = 0; i < rows; i++) {call}"]),
+                    "const long m_first = rb, m_rows = rows;", "const float *acc = sums;", *s.after]
         call = f"{self.name}_sums(values + i * {apart}l, some[i] | all, {first}, acc + (i - ib) * {width}{asked});"
         return [*packs, f"for (long ib = 0; ib < rows; ib += {TOGETHER}) {{",
                 f"  const long m_first = rb + ib, m_rows = rows - ib < {TOGETHER} ? rows - ib : {TOGETHER};",
-                f"  float acc[{TOGETHER * width}] __attribute__((aligned(64)));", f"  for (long i = ib; i < ib + m_rows; i++) {call}", *("  " + line for line in s.after), "}"]
+                f"  float acc[{TOGETHER * width}] __attribute__((aligned(64)));",
+                f"  for (long i = ib; i < ib + m_rows; i++) {call}", *("  " + line for line in s.after), "}"]
 
     def _turned(self, s: Skipping, padded: int) -> list[str]:
-        """Copies factors that are neighbours from row to row so that they are from step to step. Blocks at the ends overlap those before."""
+        """Copies factors that are neighbours from row to row so that they are from step to step. Blocks at the ends
+        overlap those before."""
         L, depth = self.lanes, s.m.sizes[2]
         return [f"for (long it = 0; it < rows; it += {L}) for (long kt = 0; kt < {depth}; kt += {L}) {{",
                 f"  const long i = it < rows - {L} ? it : rows - {L}, k = kt < {depth - L} ? kt : {depth - L};",
-                f"  turn_{self.V}(values + i * {padded} + k, {padded}, A + rb + i + k * {s.factors[1]}l, {s.factors[1]}l);", "}"]
+                f"  turn_{self.V}(values + i * {padded} + k, {padded}, A + rb + i + k * {s.factors[1]}l, "
+                f"{s.factors[1]}l);", "}"]

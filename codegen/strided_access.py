@@ -1,5 +1,6 @@
-"""Elementwise kernels of float32 that read an array across, as a transpose does: square tiles of it are turned in registers, so that all
-arrays are read and written by whole cache lines. The rest of the kernel is printed as vectors along the result.
+"""Elementwise kernels of float32 that read an array across, as a transpose does: square tiles of it are turned in
+registers, so that all arrays are read and written by whole cache lines. The rest of the kernel is printed as vectors
+along the result.
 """
 from __future__ import annotations
 
@@ -13,31 +14,38 @@ from hybrid.ir.kernel import Kernel
 from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
 from .lanes import F32, Refused, copies, masked
-from .loops import NEAR, PARALLEL_WORK, TEAM, Printed, group_loops, merged_axes, pointer_names, rename, signature, work_of
+from .loops import (NEAR, PARALLEL_WORK, TEAM, Printed, group_loops, merged_axes, pointer_names, rename, signature,
+                    work_of)
 from .vector import FAR, VectorEmitter
 
 LINE = 16                      # floats of a cache line: the least side of a tile
-BLOCK = 64                     # sides of blocks of tiles, where arrays come from afar: neighbouring lines are read soon after each other
+# sides of blocks of tiles, where arrays come from afar: neighbouring lines are read soon after each other
+BLOCK = 64
 
 
 @dataclass
 class TileEmitter(VectorEmitter):
-    """``other``: the loop along which the arrays that are read across have their neighbours. ``tiles``: address and step of the lines of each."""
+    """``other``: the loop along which the arrays that are read across have their neighbours. ``tiles``: address and
+    step of the lines of each."""
     side: int = LINE
     other: Var = field(default_factory=lambda: Var("o", 2))
     tiles: dict[tuple[Node, Ix], str] = field(default_factory=dict)
 
     def _load(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         lane, at = self.lane(idx, guard), linear(n.shape, idx)
-        if lane is None or n.dtype != F32 or guard or coefficient(at, lane) in (1, None) or coefficient(at, self.other) != 1 or any(isinstance(u, Val) for u in variables(at)):
+        if lane is None or n.dtype != F32 or guard or coefficient(at,
+                                                                  lane) in (1, None) or coefficient(at,
+                self.other) != 1 or any(isinstance(u, Val) for u in variables(at)):
             return super()._load(n, idx, guard, block)
         name = self.tiles.setdefault((n, at), f"tile{len(self.tiles)}")
         return self.bind(block, "v", f"HYV_LOAD@({name} + ({self.other.name} - w0) * {self.side} + {lane.name} - v0)")
 
 
 def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
-    """C of a kernel that reads large arrays across; None where it does not, or cannot be printed so. team: for threads that are all in the function already."""
-    if k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8, 16) or len(k.root.shape) < 2:
+    """C of a kernel that reads large arrays across; None where it does not, or cannot be printed so. team: for threads
+    that are all in the function already."""
+    if k.kind != "elementwise" or k.root.dtype != F32 or k.extra or k.sides or width not in (4, 8,
+            16) or len(k.root.shape) < 2:
         return None
     if not any(n.nbytes >= NEAR for n in k.reads):
         return None
@@ -48,7 +56,8 @@ def print_across(k: Kernel, name: str, width: int, team: bool = False) -> Printe
 
 
 class _Across:
-    """v: the result's innermost loop; w: the one along which arrays that are read across are contiguous; rest: the other loops."""
+    """v: the result's innermost loop; w: the one along which arrays that are read across are contiguous; rest: the
+    other loops."""
 
     def __init__(self, k: Kernel, name: str, width: int):
         self.k, self.name, self.width = k, name, width
@@ -84,14 +93,16 @@ class _Across:
     def print(self, team: bool) -> Printed:
         """The kernel; Refused where it cannot be."""
         k, v, w = self.k, self.v, self.w
-        e = TileEmitter(C, {n: p for n, p in self.names.items() if n is not k.root}, width=self.width, lanes={v}, other=w, side=self.side)
+        e = TileEmitter(C, {n: p for n, p in self.names.items() if n is not k.root}, width=self.width, lanes={v},
+                        other=w, side=self.side)
         outer = Block(None, frozenset(self.rest))
         line = outer.child([w])
         block = line.child([v])
         store = e.store(self.names[k.root], k.root, self.idx, e.value(k.root, self.idx, block))
         if not e.tiles:
             raise Refused("nothing is read across")
-        tile = [*self._begin(w, "w"), *self._begin(v, "v"), *self._tiles(e), *self._rows(line.lines, [*block.lines, store])]
+        tile = [*self._begin(w, "w"), *self._begin(v, "v"), *self._tiles(e),
+                *self._rows(line.lines, [*block.lines, store])]
         if self.blocked:
             nest = self._blocks(w, self._blocks(v, self._steps(v, self._steps(w, tile))))
         else:
@@ -102,20 +113,23 @@ class _Across:
         return Printed(self.name, source, self.args, k.kind, vectors=True)
 
     def _blocks(self, u: Var, body: list[str]) -> list[str]:
-        return [f"for (long {u.name}_b = 0; {u.name}_b < {u.extent}; {u.name}_b += {BLOCK}) {{", *("  " + s for s in body), "}"]
+        return [f"for (long {u.name}_b = 0; {u.name}_b < {u.extent}; {u.name}_b += {BLOCK}) {{",
+                *("  " + s for s in body), "}"]
 
     def _steps(self, u: Var, body: list[str]) -> list[str]:
         """The loop over tiles, within a block where there are some."""
         t, first, end = f"{u.name}_t", "0", str(u.extent)
         if self.blocked:
             first = f"{u.name}_b"
-            end = f"{first} + {BLOCK}" if u.extent % BLOCK == 0 else f"({first} + {BLOCK} < {u.extent} ? {first} + {BLOCK} : {u.extent})"
+            end = (f"{first} + {BLOCK}" if u.extent % BLOCK == 0
+                   else f"({first} + {BLOCK} < {u.extent} ? {first} + {BLOCK} : {u.extent})")
         return [f"for (long {t} = {first}; {t} < {end}; {t} += {self.side}) {{", *("  " + s for s in body), "}"]
 
     def _begin(self, u: Var, name: str) -> list[str]:
         """Where a tile begins: the last one overlaps the one before it, of which nothing is done twice."""
         last = u.extent - self.side
-        return [f"const long {name}0 = {u.name}_t" + (f" < {last} ? {u.name}_t : {last};" if u.extent % self.side else ";")]
+        return [f"const long {name}0 = {u.name}_t" + (f" < {last} ? {u.name}_t : {last};" if u.extent % self.side
+                                                      else ";")]
 
     def _tiles(self, e: TileEmitter) -> list[str]:
         """Statements that turn the tiles."""
@@ -125,17 +139,22 @@ class _Across:
             step = coefficient(at, v)
             base = text(substitute(at, {v: var(Var("v0", v.extent)), w: var(Var("w0", w.extent))}))
             spots = [(r, c) for r in range(0, side, width) for c in range(0, side, width)]
-            out += [f"float {name}[{side * side}] __attribute__((aligned(64)));", f"{{ const float *from = {e.stored[n]} + {base};",
-                    *(f"  turn_vfloat{width}({name} + {r * side + c}, {side}, from + {c} * {step}l + {r}, {step}l);" for r, c in spots), "}"]
+            out += [f"float {name}[{side * side}] __attribute__((aligned(64)));",
+                    f"{{ const float *from = {e.stored[n]} + {base};",
+                    *(f"  turn_vfloat{width}({name} + {r * side + c}, {side}, from + {c} * {step}l + {r}, {step}l);"
+                      for r, c in spots), "}"]
         return out
 
     def _rows(self, before: list[str], body: list[str]) -> list[str]:
         """The lines of a tile: whole vectors, then what is left."""
         v, w, width, side = self.v, self.w, self.width, self.side
-        ends = [f"{u.name}_t + {side}" if u.extent % side == 0 else f"({u.name}_t + {side} < {u.extent} ? {u.name}_t + {side} : {u.extent})" for u in (v, w)]
+        ends = [f"{u.name}_t + {side}" if u.extent % side == 0
+                else f"({u.name}_t + {side} < {u.extent} ? {u.name}_t + {side} : {u.extent})" for u in (v, w)]
         vectors = f"long {v.name} = {v.name}_t; for (; {v.name} + {width} <= end; {v.name} += {width}) {{"
-        out = [f"const long end = {ends[0]};", f"for (long {w.name} = {w.name}_t; {w.name} < {ends[1]}; {w.name}++) {{", *("  " + s for s in before),
+        out = [f"const long end = {ends[0]};",
+               f"for (long {w.name} = {w.name}_t; {w.name} < {ends[1]}; {w.name}++) {{", *("  " + s for s in before),
                "  " + vectors, *("    " + s for s in copies(body, 0)), "  }"]
         if v.extent % width:
-            out += [f"  if ({v.name} < end) {{ const hy_m mk = HYV_FIRST((int)(end - {v.name}));", *("    " + s for s in masked(body)), "  }"]
+            out += [f"  if ({v.name} < end) {{ const hy_m mk = HYV_FIRST((int)(end - {v.name}));",
+                    *("    " + s for s in masked(body)), "  }"]
         return [*out, "}"]

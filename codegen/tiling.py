@@ -19,13 +19,15 @@ FEW = 4                            # rows up to which a tile may be wider than 4
 
 @dataclass(frozen=True)
 class Alone:
-    """A kernel as a program of its own, to be measured: C text, shapes and dtypes of the arrays in its pointer table, bytes of the memory after them."""
+    """A kernel as a program of its own, to be measured: C text, shapes and dtypes of the arrays in its pointer table,
+    bytes of the memory after them."""
     source: str
     arrays: tuple[tuple[tuple[int, ...], np.dtype], ...]
     arena: int
 
 
-Choose = Callable[[str, str, Mapping[str, "Callable[[], Alone | None]"], int], "tuple[str, str]"]      # hybrid/runtime/tune.py
+# hybrid/runtime/tune.py
+Choose = Callable[[str, str, Mapping[str, "Callable[[], Alone | None]"], int], "tuple[str, str]"]
 
 
 @dataclass
@@ -46,8 +48,9 @@ class Target:
 
 @dataclass(frozen=True)
 class Tile:
-    """mr rows; r lines of c columns in nv vectors. There are ``tiles`` of them along the rows; those after the first ``full`` have one
-    row less, or, where all have mr rows (``full`` is ``tiles``), the last one overlaps the one before.
+    """mr rows; r lines of c columns in nv vectors. There are ``tiles`` of them along the rows; those after the first
+    ``full`` have one row less, or, where all have mr rows (``full`` is ``tiles``), the last one overlaps the one
+    before.
     """
     mr: int
     nv: int
@@ -71,13 +74,14 @@ class Tile:
         """The first row of tile ``rt``, of so many rows in all."""
         if self.uneven:
             return f"rt * {self.mr - 1} + (rt < {self.full} ? rt : {self.full})"
-        return f"rt * {self.mr}" if rows == self.tiles * self.mr else f"rt * {self.mr} < {rows - self.mr} ? rt * {self.mr} : {rows - self.mr}"
+        return (f"rt * {self.mr}" if rows == self.tiles * self.mr
+                else f"rt * {self.mr} < {rows - self.mr} ? rt * {self.mr} : {rows - self.mr}")
 
 
 @lru_cache(maxsize=4096)
 def choose_tile(rows: int, y: int, x: int, lanes: int, accumulators: int, uneven: bool = True, most: int = 14) -> Tile:
-    """The tile that wastes least: rows in tiles of equal sizes or, if ``uneven``, of two sizes; columns as whole lines where lines are short.
-    Tiles are wider than 4 vectors where rows are few. most: rows.
+    """The tile that wastes least: rows in tiles of equal sizes or, if ``uneven``, of two sizes; columns as whole lines
+    where lines are short. Tiles are wider than 4 vectors where rows are few. most: rows.
     """
     best, found = math.inf, Tile(1, 1, 1, min(x, lanes))
     for mr_max in range(min(most, 14 if accumulators >= 28 else 6), 0, -1):
@@ -106,7 +110,8 @@ def _tile_cost(mr: int, nv: int) -> float:
 
 
 def in_one_set(count: int, step: int, nbytes: int = 64) -> int:
-    """The most lines of memory that fall into one of the 64 sets of a first cache, of so many pieces of ``nbytes`` that are ``step`` bytes apart."""
+    """The most lines of memory that fall into one of the 64 sets of a first cache, of so many pieces of ``nbytes`` that
+    are ``step`` bytes apart."""
     return max(Counter((i * step // 64 + j) % 64 for i in range(count) for j in range(-(-nbytes // 64))).values())
 
 

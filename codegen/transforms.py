@@ -1,4 +1,5 @@
-"""C of the transforms of fast convolutions (hybrid/ir/winograd.py): lines of a vector each, from named vectors to named vectors."""
+"""C of the transforms of fast convolutions (hybrid/ir/winograd.py): lines of a vector each, from named vectors to named
+vectors."""
 from __future__ import annotations
 
 from fractions import Fraction
@@ -18,7 +19,8 @@ def forward(bt: Rows) -> tuple[str, ...]:
         if i + 1 < n - 1 and all(a in (b, -b) for a, b in zip(bt[i], bt[i + 1])):
             even = [(a, f"d{q}") for q, (a, b) in enumerate(zip(bt[i], bt[i + 1])) if a == b]
             odd = [(a, f"d{q}") for q, (a, b) in enumerate(zip(bt[i], bt[i + 1])) if a != b]
-            out.append(f"const hy_v e{i} = {_sum(even)}, o{i} = {_sum(odd)}, v{i} = e{i} + o{i}, v{i + 1} = e{i} - o{i};")
+            out.append(f"const hy_v e{i} = {_sum(even)}, o{i} = {_sum(odd)}, v{i} = e{i} + o{i}, v{i + 1} = e{i} - "
+                       f"o{i};")
             i += 2
         else:
             out.append(f"const hy_v v{i} = {_sum([(c, f'd{q}') for q, c in enumerate(bt[i])])};")

@@ -1,5 +1,5 @@
-"""What a program uses of the texts in kernels/: functions and macros that it does not name are left out. The compiler would read all of them
-for every program, which takes it longer than to compile a small kernel.
+"""What a program uses of the texts in kernels/: functions and macros that it does not name are left out. The compiler
+would read all of them for every program, which takes it longer than to compile a small kernel.
 """
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _ELSE = ("#else", "#elif")
 
 
 class _Piece(NamedTuple):
-    """Some lines, the name that they give a meaning (None: they stay), and the other pieces' names in them; comments before them go where they go."""
+    """Some lines, the name that they give a meaning (None: they stay), and the other pieces' names in them; comments
+    before them go where they go."""
     text: str
     name: str | None
     uses: tuple[str, ...]
@@ -75,14 +76,16 @@ def needed(text: str, program: str) -> str:
     """Those lines of ``text``, which stands before a program, that the program uses."""
     pieces = _pieces(text)
     names = {p.name for p in pieces if p.name is not None}
-    wanted = {name for name in names if name in program}         # more than are used, where one name is the beginning of another
+    # more than are used, where one name is the beginning of another
+    wanted = {name for name in names if name in program}
     fresh = wanted.union(*(p.uses for p in pieces if p.name is None))
     wanted |= fresh
     while fresh:
         used = set().union(*(p.uses for p in pieces if p.name in fresh))
         fresh = used - wanted
         wanted |= fresh
-    return "\n".join(_without_empty([p.text for p in pieces if (p.name is None or p.name in wanted) and p.text.strip()]))
+    return "\n".join(_without_empty([p.text for p in pieces if (p.name is None or p.name in wanted)
+                                     and p.text.strip()]))
 
 
 def _without_empty(texts: list[str]) -> list[str]:

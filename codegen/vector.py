@@ -1,4 +1,5 @@
-"""Elementwise, reduction and row kernels in C as explicit vectors of float32 (GCC's vector extension, kernels/c/vector.h).
+"""Elementwise, reduction and row kernels in C as explicit vectors of float32 (GCC's vector extension,
+kernels/c/vector.h).
 
 A loop over a *lane variable* does ``lanes`` turns at once. Its body is printed once, as a template, and used for each
 unrolled copy and for the last, masked turn: ``@`` in a name stands for the number of the copy, and ``HYV_LOAD@(``,
@@ -22,7 +23,8 @@ from .lane_reductions import arg_lanes, reduce_lanes
 from .lanes import F32, F64, LaneLoop, Refused, half
 from .vector_forms import COMPARE, LOGIC, at_least_one, below_its_maximum, common, limited, scaled, shifted, spelling
 
-FAR = 1 << 20                   # bytes of an array whose cache lines are not in a core's own caches when they are read or written
+# bytes of an array whose cache lines are not in a core's own caches when they are read or written
+FAR = 1 << 20
 NEAR = 1 << 14                  # bytes of one row of it that are fetched beforehand
 KEEP_BYTES = 1 << 15            # a row of kept values on the stack
 
@@ -43,7 +45,8 @@ class VectorEmitter(Emitter):
     """
     width: int = 16
     type: np.dtype = F32                   # of a vector's elements; those of float64 are named by lanes.in_doubles
-    of_halves: bool = False                 # whether arrays of half types may be read and written; not by printers that count on elements of four bytes
+    # whether arrays of half types may be read and written; not by printers that count on elements of four bytes
+    of_halves: bool = False
     lanes: set[Var] = field(default_factory=set)
     rows: frozenset[Var] = frozenset()
     keep: dict[Node, str] = field(default_factory=dict)
@@ -52,11 +55,13 @@ class VectorEmitter(Emitter):
     kind: dict[str, str] = field(default_factory=dict)          # name of a vector -> v (floats), m (mask), i (integers)
     defined: dict[str, Block] = field(default_factory=dict)     # where a scalar stands
     inverse: dict[str, str] = field(default_factory=dict)       # scalars that are divided by
-    exact: dict[str, str] = field(default_factory=dict)         # vectors rounded to a half type -> what they were: a store rounds it itself
+    # vectors rounded to a half type -> what they were: a store rounds it itself
+    exact: dict[str, str] = field(default_factory=dict)
     one_plus: dict[Node, tuple[Node | None, Node]] = field(default_factory=dict)        # vector_forms.one_plus
     read_in: dict[Node, set[Var]] = field(default_factory=dict)  # loops of a row in which an array in memory is read
     loads: list[tuple[Node, Ix]] = field(default_factory=list)   # every vector read from memory, and where
-    loops: list[tuple[Block, int, int, LaneLoop]] = field(default_factory=list)    # loops of reductions to one number, and their lines in a block
+    # loops of reductions to one number, and their lines in a block
+    loops: list[tuple[Block, int, int, LaneLoop]] = field(default_factory=list)
 
     @property
     def real(self) -> str:
@@ -89,7 +94,8 @@ class VectorEmitter(Emitter):
         return name
 
     def ratio(self, a: str, by: str, block: Block, plain: bool = False) -> str:
-        """a / by, one rounding more: a product where ``by`` is one number for many elements. plain: whether 1 / by is a normal number."""
+        """a / by, one rounding more: a product where ``by`` is one number for many elements. plain: whether 1 / by is a
+        normal number."""
         home = self.defined.get(by)
         if home is None or by in self.kind or home is block:
             return f"({self.floats(a)} / {self.floats(by)})"
@@ -154,7 +160,9 @@ class VectorEmitter(Emitter):
         pointer = self.keep[n]
         spot = self._spot(n, idx)
         lane = self.lane(idx)
-        if spot is None or lane is None or not pointer and math.prod(n.shape[a] for a in spot[1]) * self.type.itemsize > KEEP_BYTES:
+        if spot is None or lane is None or not pointer and math.prod(n.shape[a]
+                                                                     for a in spot[
+                1]) * self.type.itemsize > KEEP_BYTES:
             return
         where = linear(n.shape, idx) if pointer else spot[2]
         if coefficient(where, lane) != 1:
@@ -162,7 +170,8 @@ class VectorEmitter(Emitter):
         kept = Kept(pointer, bool(pointer), spot[0], spot[1])
         if not pointer:
             kept.pointer = self.name("row")
-            row.lines.append(f"{self.real} {kept.pointer}[{math.prod(n.shape[a] for a in spot[1])}] __attribute__((aligned(64)));")
+            row.lines.append(f"{self.real} {kept.pointer}[{math.prod(n.shape[a] for a in spot[1])}] "
+                             f"__attribute__((aligned(64)));")
         self.kept[n] = kept
         home.lines.append(f"HYV_STORE@({kept.pointer} + {text(where)}, {name});")
 
@@ -183,11 +192,13 @@ class VectorEmitter(Emitter):
         return self.bind(block, "v", load)
 
     def _ask_for_the_next_row(self, n: Node, at: Ix, lane: Var, block: Block) -> None:
-        """The second loop over a row of a large array finds it in the cache: meanwhile the next row, or the one after it, comes from memory (softmax: 0.92 of the time)."""
+        """The second loop over a row of a large array finds it in the cache: meanwhile the next row, or the one after
+        it, comes from memory (softmax: 0.92 of the time)."""
         loops = self.read_in.setdefault(n, set())
         step = max((coefficient(at, v) or 0 for v in self.rows), default=0)
         if len(loops) == 1 and lane not in loops and n.nbytes >= FAR and 128 <= step * n.dtype.itemsize <= NEAR:
-            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step} * {2 if step * n.dtype.itemsize <= NEAR // 2 else 1});")
+            block.lines.append(f"__builtin_prefetch({self.stored[n]} + {text(at)} + {step} * "
+                               f"{2 if step * n.dtype.itemsize <= NEAR // 2 else 1});")
         loops.add(lane)
 
     def _uniform(self, guard: Guard) -> None:
@@ -233,7 +244,8 @@ class VectorEmitter(Emitter):
             return super()._pad(n, idx, guard, block)
         self._uniform(own)
         value = self.floats(self.value(n.args[0], inner, block, guard + tuple(g for g in own if g not in guard)))
-        return self.bind(block, "v", f"({self.condition(own)}) ? {value} : {self.floats(self.d.literal(n.attrs['value'], n.dtype))}")
+        return self.bind(block, "v",
+                         f"({self.condition(own)}) ? {value} : {self.floats(self.d.literal(n.attrs['value'], n.dtype))}")  # noqa: E501
 
     def _gather(self, n: Node, idx: Index, guard: Guard, block: Block) -> str:
         axis, count = n.attrs["axis"], n.args[1].ndim
@@ -259,7 +271,9 @@ class VectorEmitter(Emitter):
         if n in self.one_plus:
             return self._one_plus(*self.one_plus[n], idx, guard, block)
         if fn == "where" and self.holds(n.dtype) and n.args[0] not in self.extra and (limit := limited(n)) is not None:
-            return self.bind(block, "v", f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, {self.floats(self.value(n.args[2], idx, block, guard))})")
+            return self.bind(block, "v",
+                             f"{limit}({self.floats(self.value(n.args[1], idx, block, guard))}, "
+                             f"{self.floats(self.value(n.args[2], idx, block, guard))})")
         args = [self.value(a, idx, block, guard) for a in n.args]
         if fn in COMPARE:
             return self._compared(n, fn, args, block)
@@ -279,7 +293,8 @@ class VectorEmitter(Emitter):
         return self.near(n, spelled.format(*(self.floats(a) for a in args)), block)
 
     def near(self, n: Node, value: str, block: Block) -> str:
-        """The name of a vector that is computed; of a half type as it would be read back from memory (Emitter._rounded)."""
+        """The name of a vector that is computed; of a half type as it would be read back from memory
+        (Emitter._rounded)."""
         name = self.bind(block, "v", value)
         if not is_half(n.dtype) or n.prim == "map" and n.attrs["fn"] in EXACT:
             return name
@@ -288,7 +303,8 @@ class VectorEmitter(Emitter):
         return rounded
 
     def _one_plus(self, factor: Node | None, f: Node, idx: Index, guard: Guard, block: Block) -> str:
-        """1 + erf(y); a * (1 + tanh(y)), which is 2 a / (1 + 2^(-2 y log2 e)) and keeps its digits where tanh(y) is near -1."""
+        """1 + erf(y); a * (1 + tanh(y)), which is 2 a / (1 + 2^(-2 y log2 e)) and keeps its digits where tanh(y) is
+        near -1."""
         if f.attrs["fn"] == "erf":
             return self.bind(block, "v", f"hyv_erf1({self.floats(self.value(f.args[0], idx, block, guard))})")
         y, by = scaled(f.args[0], -2 / math.log(2), self.extra)
@@ -301,7 +317,8 @@ class VectorEmitter(Emitter):
         if found is None:
             return f"{self.floats(self.value(n, idx, block, guard))} * HYV_B({self.d.literal(by, F32)})"
         x, *rest = (self.floats(self.value(a, idx, block, guard)) for a in (found[0], *found[1]))
-        return f"{x} * ({' * '.join(rest)} * HYV_B({self.d.literal(by * found[2], F32)}) + HYV_B({self.d.literal(by, F32)}))"
+        return (f"{x} * ({' * '.join(rest)} * HYV_B({self.d.literal(by * found[2], F32)}) + "
+                f"HYV_B({self.d.literal(by, F32)}))")
 
     def _twice(self, n: Node | None, idx: Index, guard: Guard, block: Block) -> str:
         """2 n, which is x where n is x / 2; 2 for None."""
@@ -322,7 +339,8 @@ class VectorEmitter(Emitter):
 
     def _compared(self, n: Node, fn: str, args: list[str], block: Block) -> str:
         kinds = [self.kind.get(a) for a in args]
-        if "i" in kinds:                                     # a count with an integer: one outside of its range stays outside
+        # a count with an integer: one outside of its range stays outside
+        if "i" in kinds:
             if kinds[0] != "i" or kinds[1] is not None or n.args[0].dtype.kind != "i":
                 raise Refused("integers")
             return self.bind(block, "m", f"HYV_I{COMPARE[fn]}({args[0]}, HYV_IB(hy_int({args[1]})))")

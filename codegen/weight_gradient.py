@@ -1,7 +1,7 @@
 """Weight gradients of convolutions in C: sums over pictures, lines and pixels of a gradient times the picture, moved by
-the place in the kernel. Nothing is packed and no border is stored: vectors hold neighbouring pixels of a line, lanes beyond
-the picture are masked, and a tile of sums (filters times channels times places of a kernel's line) is kept in vectors until
-all pictures are done; then the lanes are added up and the kernel's root is computed.
+the place in the kernel. Nothing is packed and no border is stored: vectors hold neighbouring pixels of a line, lanes
+beyond the picture are masked, and a tile of sums (filters times channels times places of a kernel's line) is kept in
+vectors until all pictures are done; then the lanes are added up and the kernel's root is computed.
 """
 from __future__ import annotations
 
@@ -83,7 +83,8 @@ class Correlation:
             if below is not None and (below.prim != "pad" or below.attrs["value"] or below.args[0] not in self.reads):
                 continue
             m = matmul(self.dot, self.reads if below is None else {**self.reads, below: "image"}, swap)
-            if m.a.address is None or m.b.address is None or m.a.base is below or m.b.base is None or m.a.base is None or not m.depth:
+            if (m.a.address is None or m.b.address is None or m.a.base is below or m.b.base is None or m.a.base is None
+                or not m.depth):
                 continue
             wide: Node = m.b.base
             self.at = padded_operand.index_of(m.b.node, m.b.index, wide)
@@ -103,7 +104,9 @@ class Correlation:
         if line is None:
             raise Refused("no kernel along the lines")
         self.x = line
-        if self.x.pixel != m.depth[-1] or self.x.stride not in (1, 2) or self.x.taps == 1 or -(-self.x.pixels // self.lanes) > LINE:
+        if self.x.pixel != m.depth[-1] or self.x.stride not in (1,
+                                                                2) or self.x.taps == 1 or -(
+                -self.x.pixels // self.lanes) > LINE:
             raise Refused("no kernel along the lines, or long ones")
         if self.x.pixels < self.x.taps:
             raise Refused("a kernel larger than the picture: the other way round it is a convolution of pictures")
@@ -120,7 +123,8 @@ class Correlation:
         self.channel = columns[-1] if columns else Var("c_", 1)
         self.around = [*m.batch, *columns[:-1]]
         self.row = m.rows[0] if m.rows else Var("m_", 1)
-        if any(v not in [*m.depth] for v in (self.x.pixel, self.y.pixel) if v) or any(v not in m.columns for v in (self.x.tap, self.y.tap) if v):
+        if any(v not in [*m.depth] for v in (self.x.pixel, self.y.pixel)
+               if v) or any(v not in m.columns for v in (self.x.tap, self.y.tap) if v):
             raise Refused("other roles of the axes")
         if any(m.a.stride(v) is None for v in [*m.depth, self.row]):
             raise Refused("steps that are no constants")
@@ -130,7 +134,8 @@ class Correlation:
         x, depth, columns = self.at[a], set(self.m.depth), set(self.m.columns)
         pixel = [(v, c) for v, c in x.terms if v in depth]
         tap = [(v, c) for v, c in x.terms if v in columns]
-        if len(pixel) > 1 or len(tap) > 1 or len(pixel) + len(tap) != len(x.terms) or x.const or not pixel or any(c < 1 for _, c in x.terms):
+        if (len(pixel) > 1 or len(tap) > 1 or len(pixel) + len(tap) != len(x.terms) or x.const or not pixel
+            or any(c < 1 for _, c in x.terms)):
             return None
         (p, s), (t, d) = pixel[0], tap[0] if tap else (None, 1)
         if not tap and not (self.lo[a] or self.hi[a]):
@@ -141,7 +146,8 @@ class Correlation:
     def _choose(self) -> None:
         """Filters times channels: as many sums as the registers hold."""
         rows, channels, taps = self.row.extent, self.channel.extent, self.x.taps
-        whole = self.y.pixel is not None and self.m.a.stride(self.y.pixel) == self.x.pixels                # lines that follow each other
+        # lines that follow each other
+        whole = self.y.pixel is not None and self.m.a.stride(self.y.pixel) == self.x.pixels
         self.lines = min(LINES, self.lanes // self.x.pixels or 1) if whole and self.x.stride == 1 else 1
         best = math.inf
         for mr in range(1, min(rows, 8) + 1):
@@ -150,7 +156,8 @@ class Correlation:
                 if sums > self.accumulators or sums + mr + 1 > 32:
                     break
                 loads = mr + cg * taps * (self.lines if self.x.stride == 1 else 2.5)
-                cost = -(-rows // mr) * -(-channels // cg) * (max(sums, 2 * loads, 8) + 0.3 * loads)          # most loads cross a line of the cache
+                # most loads cross a line of the cache
+                cost = -(-rows // mr) * -(-channels // cg) * (max(sums, 2 * loads, 8) + 0.3 * loads)
                 if cost < best:
                     best, self.mr, self.cg = cost, mr, cg
         if best == math.inf:
@@ -164,16 +171,20 @@ class Correlation:
         self.count = copies * self.row_tiles * self.channel_tiles * self.y.taps
         pictures, steps = math.prod(v.extent for v in self.pictures), -(-self.y.pixels // self.lines) * self.vectors
         self.block = max(1, min(self.pictures[-1].extent if self.pictures else 1, -(-STEPS // steps)))
-        height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)           # lines that stay in the first cache
-        self.height = min(self.y.pixels, max(height, -(-STEPS // self.vectors)) // self.lines * self.lines) if self.block == 1 else self.y.pixels
+        # lines that stay in the first cache
+        height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)
+        self.height = min(self.y.pixels, max(height,
+                                             -(-STEPS // self.vectors)) // self.lines * self.lines) if self.block == 1 else self.y.pixels  # noqa: E501
         if self.count * self.tile * self.lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
-        self.cost = copies * self.y.taps * pictures * (steps * best + self.row_tiles * self.channel_tiles * self.tile * 2 / self.block)
+        self.cost = copies * self.y.taps * pictures * (steps * best
+                                                       + self.row_tiles * self.channel_tiles * self.tile * 2 / self.block)  # noqa: E501
 
     # ---- text
     def _address(self, o: Operand, keep: set[Var]) -> Ix:
         assert o.address is not None
-        return substitute(o.address, {v: Ix() for v in variables(o.address) if v not in keep})          # type: ignore[misc]
+        return substitute(o.address, {v: Ix() for v in variables(o.address)
+                                      if v not in keep})          # type: ignore[misc]
 
     def micro(self) -> str:
         """The tile: lines first to last of some pictures."""
@@ -181,28 +192,36 @@ class Correlation:
         sums = [(i, c, t) for i in range(self.mr) for c in range(self.cg) for t in range(x.taps)]
         a_row, b_channel = self._steps(self.m.a.address, self.row), self._steps(self.place, self.channel)
         n, y = self.pictures[-1] if self.pictures else None, self.y.pixel
-        out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *A, const float *B, float *sums, long pictures, long first, long last) {{",
-               "  " + " ".join(f"hy_v s{i}_{c}_{t} = HYV_LOAD(sums + {((i * self.cg + c) * x.taps + t) * L});" for i, c, t in sums),
+        out = [f"static __attribute__((noinline)) void {self.name}_tile(const float *A, const float *B, float *sums, "
+               f"long pictures, long first, long last) {{",
+               "  " + " ".join(f"hy_v s{i}_{c}_{t} = HYV_LOAD(sums + {((i * self.cg + c) * x.taps + t) * L});" for i,
+                               c, t in sums),
                f"  for (long n = 0; n < pictures; n++) for (long y = first; y < last; y += {self.lines}) {{",
-               f"    const float *a = A + n * {self._steps(self.m.a.address, n)}l + y * {self._steps(self.m.a.address, y)}l;",
+               f"    const float *a = A + n * {self._steps(self.m.a.address, n)}l + y * "
+               f"{self._steps(self.m.a.address, y)}l;",
                f"    const float *b = B + n * {self._steps(self.place, n)}l + y * {self._steps(self.place, y)}l;"]
         out += ["    " + s for s in self._masks()]
         for x0 in range(0, pixels, L):
-            mask = "HYV_LOADM(mk, {})" if self.lines > 1 else f"HYV_LOADM(HYV_FIRST({pixels - x0}), {{}})" if x0 + L > pixels else "HYV_LOAD({})"
-            out.append("    { " + " ".join(f"const hy_v a{i} = {mask.format(f'a + {i * a_row + x0}')};" for i in range(self.mr)))
+            mask = ("HYV_LOADM(mk, {})" if self.lines > 1 else f"HYV_LOADM(HYV_FIRST({pixels - x0}), {{}})"
+                    if x0 + L > pixels else "HYV_LOAD({})")
+            out.append("    { " + " ".join(f"const hy_v a{i} = {mask.format(f'a + {i * a_row + x0}')};"
+                                           for i in range(self.mr)))
             for c in range(self.cg):
                 for t in range(x.taps):
                     products = " ".join(f"s{i}_{c}_{t} += a{i} * v;" for i in range(self.mr))
                     out.append(f"      {{ const hy_v v = {self._pixels(c * b_channel, t, x0)}; {products} }}")
             out.append("    }")
-        return "\n".join([*out, "  }", "  " + " ".join(f"HYV_STORE(sums + {((i * self.cg + c) * x.taps + t) * L}, s{i}_{c}_{t});" for i, c, t in sums), "}"])
+        return "\n".join([*out, "  }",
+                          "  " + " ".join(f"HYV_STORE(sums + {((i * self.cg + c) * x.taps + t) * L}, s{i}_{c}_{t});"
+                                          for i, c, t in sums), "}"])
 
     def _masks(self) -> list[str]:
         """Which lanes count where a vector holds several lines, of which the last ones may be beyond the end."""
         x = self.x
         if self.lines == 1:
             return []
-        out = [f"const long lines = last - y < {self.lines} ? last - y : {self.lines}; const hy_m mk = HYV_RANGE(0, lines * {x.pixels});"]
+        out = [f"const long lines = last - y < {self.lines} ? last - y : {self.lines}; const hy_m mk = HYV_RANGE(0, "
+               f"lines * {x.pixels});"]
         for line in range(self.lines):
             for tap in range(x.taps):
                 first, last = (line * x.pixels + v for v in x.range(tap))
@@ -228,7 +247,8 @@ class Correlation:
             low, high = first * x.stride - part * L, (last - 1) * x.stride + 1 - part * L
             low, high = max(low, 0), min(high, L)
             where = f"b + ({move + part * L})"
-            parts.append("(hy_v){}" if low >= high else f"HYV_LOAD({where})" if (low, high) == (0, L) else f"HYV_LOADM(HYV_RANGE({low}, {high}), {where})")
+            parts.append("(hy_v){}" if low >= high else f"HYV_LOAD({where})" if (low, high) == (0, L)
+                         else f"HYV_LOADM(HYV_RANGE({low}, {high}), {where})")
         return parts[0] if x.stride == 1 else f"HYV_EVEN({parts[0]}, {parts[1]})"
 
     @staticmethod
@@ -238,9 +258,11 @@ class Correlation:
     def print(self) -> Printed:
         """The kernel."""
         at = [substitute(i, {self.x.tap: Ix()} if self.x.tap else {}) for i in self.at]
-        self.place = linear(self.picture.shape, at)              # of the border's first pixel; the tile adds the place in the line
+        # of the border's first pixel; the tile adds the place in the line
+        self.place = linear(self.picture.shape, at)
         source = "\n".join([self.micro(), *self.body()])
-        return Printed(self.name, source, self.args, "contraction", self.count * self.tile * self.lanes * 4 + self.dot.size * 4, True, vectors=True)
+        return Printed(self.name, source, self.args, "contraction",
+                       self.count * self.tile * self.lanes * 4 + self.dot.size * 4, True, vectors=True)
 
     def body(self) -> list[str]:
         """Blocks of pictures, tiles; then all sums of lanes; then the root."""
@@ -262,37 +284,50 @@ class Correlation:
             first, last = y.range(tap)
             move = (tap * y.dilation - y.border) * line
             if self.height < y.pixels:
-                first, last = f"low > {first} ? low : {first}", f"high < {last} ? high : {last}"          # type: ignore[assignment]
+                first, last = (f"low > {first} ? low : {first}",
+                               f"high < {last} ? high : {last}")          # type: ignore[assignment]
             to = f"sums + ((t * {self.channel_tiles} + ct) * {y.taps} + {tap}) * {tile}l"
-            inner.append(f"{self.name}_tile(pa, pb + c * {self._steps(self.place, self.channel)}l + ({move}l), {to}, pictures, {first}, {last});")
+            inner.append(f"{self.name}_tile(pa, pb + c * {self._steps(self.place, self.channel)}l + ({move}l), {to}, "
+                         f"pictures, {first}, {last});")
         channels = [f"for (long ct = 0; ct < {self.channel_tiles}; ct++) {{", *("  " + s for s in inner), "}"]
         if self.height < y.pixels:
-            channels = [f"for (long low = 0; low < {y.pixels}; low += {self.height}) {{", f"  const long high = low + {self.height};", *("  " + s for s in channels), "}"]
+            channels = [f"for (long low = 0; low < {y.pixels}; low += {self.height}) {{",
+                        f"  const long high = low + {self.height};", *("  " + s for s in channels), "}"]
         body = ["#pragma omp for schedule(static) nowait", f"for (long t = 0; t < {tiles}; t++) {{",
                 f"  const long rt = t % {self.row_tiles}, r = {start('rt', self.mr, self.row.extent)};",
                 *("  " + s for s in decode(f"(t / {self.row_tiles})", [v for v in self.around if v.extent > 1])),
-                f"  const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * {self._steps(m.a.address, self.row)}l + first * {self._steps(m.a.address, n)}l;",
-                f"  const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * {self._steps(self.place, n)}l;",
+                f"  const float *pa = {self.reads[m.a.base]} + ({text(a)}) + r * "
+                f"{self._steps(m.a.address, self.row)}l + first * {self._steps(m.a.address, n)}l;",
+                f"  const float *pb = {self.reads[self.picture]} + ({text(b)}) + first * {self._steps(self.place, n)}l;",  # noqa: E501
                 *("  " + s for s in channels), "}"]
-        head = [f"const long first = block % {blocks} * {self.block}, pictures = {n.extent if n else 1} - first < {self.block} ? {n.extent if n else 1} - first : {self.block};",
+        head = [f"const long first = block % {blocks} * {self.block}, pictures = {n.extent if n else 1} - first < "
+                f"{self.block} ? {n.extent if n else 1} - first : {self.block};",
                 *decode(f"(block / {blocks})", [v for v in outer if v.extent > 1])]
-        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(arg.dtype)} *p{i}" for i, arg in enumerate(self.args)]
-        return [f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{", f"  float *sums = scratch, *whole = sums + {self.count * tile}l;",
-                f"  for (long z = 0; z < {self.count * tile}l; z++) sums[z] = 0;", f"  #pragma omp parallel num_threads({threads})",
-                f"  for (long block = 0; block < {groups * blocks}; block++) {{", *("    " + s for s in [*head, *body]), "  }",
+        parts = [f"{'' if i < len(self.k.stores) else 'const '}{C.storage(arg.dtype)} *p{i}" for i,
+                 arg in enumerate(self.args)]
+        return [f"static void {self.name}({', '.join([*parts, 'void *scratch'])}) {{",
+                f"  float *sums = scratch, *whole = sums + {self.count * tile}l;",
+                f"  for (long z = 0; z < {self.count * tile}l; z++) sums[z] = 0;",
+                f"  #pragma omp parallel num_threads({threads})",
+                f"  for (long block = 0; block < {groups * blocks}; block++) {{",
+                *("    " + s for s in [*head, *body]), "  }",
                 *("  " + s for s in [*self._joined(), *self._root()]), "}"]
 
     def _joined(self) -> list[str]:
         """The lanes of all sums added up, into the contraction's own order."""
         y, x, r, c = self.y, self.x, self.row, self.channel
-        loops = [*self.around, Var("rt", self.row_tiles), Var("ct", self.channel_tiles), Var("ky", y.taps), Var("i", self.mr), Var("j", self.cg), Var("kx", x.taps)]
-        names = {r: var(Var("row", max(r.extent, 2))) if r.extent > 1 else Ix(), c: var(Var("chan", max(c.extent, 2))) if c.extent > 1 else Ix()}
+        loops = [*self.around, Var("rt", self.row_tiles), Var("ct", self.channel_tiles), Var("ky", y.taps),
+                 Var("i", self.mr), Var("j", self.cg), Var("kx", x.taps)]
+        names = {r: var(Var("row", max(r.extent, 2))) if r.extent > 1 else Ix(),
+                 c: var(Var("chan", max(c.extent, 2))) if c.extent > 1 else Ix()}
         for axis, tap in ((y, "ky"), (x, "kx")):
             if axis.tap is not None:
                 names[axis.tap] = var(Var(tap, axis.taps))
         to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
-        return loop_nest(loops, [f"const long row = {start('rt', self.mr, r.extent)} + i, chan = {start('ct', self.cg, c.extent)} + j;",
-                                 f"whole[{text(to)}] = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * {self.lanes}));"])
+        return loop_nest(loops,
+                         [f"const long row = {start('rt', self.mr, r.extent)} + i, chan = "
+                          f"{start('ct', self.cg, c.extent)} + j;",
+                                 f"whole[{text(to)}] = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * {self.lanes}));"])  # noqa: E501
 
     def _root(self) -> list[str]:
         """The kernel's root from the contraction."""

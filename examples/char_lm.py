@@ -1,7 +1,9 @@
-"""A small character language model: embeddings, causal self-attention, one compiled program a step. It prints what it writes.
+"""A small character language model: embeddings, causal self-attention, one compiled program a step. It prints what it
+writes.
 
-``python examples/char_lm.py`` learns nine of Shakespeare's sonnets (examples/data/sonnets.txt, public domain). Six thousand letters
-are little: the model soon knows them by heart, and the loss on the lines it has not seen goes up again. Both are shown.
+``python examples/char_lm.py`` learns nine of Shakespeare's sonnets (examples/data/sonnets.txt, public domain). Six
+thousand letters are little: the model soon knows them by heart, and the loss on the lines it has not seen goes up
+again. Both are shown.
 """
 from __future__ import annotations
 
@@ -23,13 +25,16 @@ class Attention(nn.HybridBlock):
     def __init__(self, units: int, heads: int, length: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.heads, self.size = heads, units // heads
-        self.into, self.out = nn.Dense(3 * units, flatten=False, in_units=units), nn.Dense(units, flatten=False, in_units=units)
+        self.into, self.out = nn.Dense(3 * units, flatten=False,
+                                       in_units=units), nn.Dense(units, flatten=False, in_units=units)
         self.later = self.params.get_constant("later", onp.triu(onp.full((1, length, length), -1e9, "float32"), 1))
 
     def hybrid_forward(self, F: Any, x: Any, later: Any) -> Any:  # noqa: N803
         """x: (batch, length, units); the same shape comes out."""
-        parts = F.reshape(self.into(x), (0, 0, 3 * self.heads, -1)).transpose((0, 2, 1, 3))      # (batch, 3 heads, length, size)
-        query, key, value = (F.reshape(p, (-3, 0, 0)) for p in F.split(parts, 3, axis=1))         # (batch heads, length, size)
+        # (batch, 3 heads, length, size)
+        parts = F.reshape(self.into(x), (0, 0, 3 * self.heads, -1)).transpose((0, 2, 1, 3))
+        # (batch heads, length, size)
+        query, key, value = (F.reshape(p, (-3, 0, 0)) for p in F.split(parts, 3, axis=1))
         scores = F.batch_dot(query, key, transpose_b=True) / self.size ** 0.5
         mixed = F.batch_dot(F.softmax(F.broadcast_add(scores, later)), value)
         return self.out(F.reshape(F.reshape(mixed, (-4, -1, self.heads, 0, 0)).transpose((0, 2, 1, 3)), (0, 0, -3)))
@@ -42,7 +47,8 @@ class Layer(nn.HybridBlock):
         super().__init__(**kwargs)
         self.before, self.between = nn.LayerNorm(in_channels=units), nn.LayerNorm(in_channels=units)
         self.attention = Attention(units, heads, length)
-        self.wide, self.narrow = nn.Dense(4 * units, activation="relu", flatten=False, in_units=units), nn.Dense(units, flatten=False, in_units=4 * units)
+        self.wide, self.narrow = nn.Dense(4 * units, activation="relu", flatten=False,
+                                          in_units=units), nn.Dense(units, flatten=False, in_units=4 * units)
         self.drop = nn.Dropout(dropout)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
@@ -61,7 +67,8 @@ class Writer(nn.HybridBlock):
         self.layers = nn.HybridSequential()
         for _ in range(args.layers):
             self.layers.add(Layer(args.units, args.heads, args.length, args.dropout))
-        self.last, self.scores = nn.LayerNorm(in_channels=args.units), nn.Dense(letters, flatten=False, in_units=args.units)
+        self.last, self.scores = nn.LayerNorm(in_channels=args.units), nn.Dense(letters, flatten=False,
+                in_units=args.units)
 
     def hybrid_forward(self, F: Any, x: Any, position: Any) -> Any:  # noqa: N803
         """x: (batch, length) numbers of letters; (batch, length, letters) scores."""
@@ -77,13 +84,15 @@ class Text:
         numbers = onp.array([self.letters.index(c) for c in text], "float32")
         cut = len(numbers) * 9 // 10
         if cut <= length + 1 or len(numbers) - cut <= length + 1:
-            raise SystemExit(f"{path} has {len(numbers)} letters, too few for --length {length}: a tenth of them must be longer than that")
+            raise SystemExit(f"{path} has {len(numbers)} letters, too few for --length {length}: a tenth of them must "
+                             f"be longer than that")
         self.seen, self.kept = numbers[:cut], numbers[cut:]
         self.length, self.batch, self.random = length, batch, onp.random.RandomState(seed)
 
     def pieces(self, numbers: onp.ndarray, starts: Any) -> tuple[Any, Any]:
         """Pieces of text and, letter for letter, what comes next."""
-        return tuple(nd.array(onp.stack([numbers[s + k:s + k + self.length] for s in starts])) for k in (0, 1))       # type: ignore[return-value]
+        return tuple(nd.array(onp.stack([numbers[s + k:s + k + self.length] for s in starts]))
+                     for k in (0, 1))       # type: ignore[return-value]
 
     def epoch(self) -> Any:
         """As many letters as the text has, in batches of pieces that begin anywhere."""
@@ -100,7 +109,8 @@ def write(net: Writer, text: Text, begin: str, count: int, heat: float) -> str:
     found = [text.letters.index(c) for c in begin if c in text.letters] or [0]
     for _ in range(count):
         window = found[-text.length:]
-        padded = onp.array([window + [0] * (text.length - len(window))], "float32")      # what comes after is not looked at
+        # what comes after is not looked at
+        padded = onp.array([window + [0] * (text.length - len(window))], "float32")
         scores = net(nd.array(padded)).asnumpy()[0, len(window) - 1] / heat
         chances = onp.exp(scores - scores.max())
         found.append(int(text.random.choice(len(chances), p=chances / chances.sum())))
@@ -140,8 +150,10 @@ def train(net: Writer, text: Text, args: argparse.Namespace) -> None:
     """Train, print losses and samples on the way."""
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     steps = args.epochs * len(list(text.epoch()))
-    schedule = mx.lr_scheduler.CosineScheduler(steps, base_lr=args.lr, final_lr=args.lr / 20, warmup_steps=min(20, steps // 10))
-    trainer = gluon.Trainer(net.collect_params(), "adamw", {"learning_rate": args.lr, "lr_scheduler": schedule, "wd": 0.01})
+    schedule = mx.lr_scheduler.CosineScheduler(steps, base_lr=args.lr, final_lr=args.lr / 20,
+                                               warmup_steps=min(20, steps // 10))
+    trainer = gluon.Trainer(net.collect_params(), "adamw",
+                            {"learning_rate": args.lr, "lr_scheduler": schedule, "wd": 0.01})
     step = mx.hybridize(training_step(net, loss_of, trainer))
     print(f"{len(text.seen)} letters to learn from, {len(text.letters)} different ones")
     print(f"(a guess among all letters alike has a loss of {onp.log(len(text.letters)):.3f})")
@@ -151,7 +163,8 @@ def train(net: Writer, text: Text, args: argparse.Namespace) -> None:
         losses = [float(step(x, y).mean().asscalar()) for x, y in text.epoch()]
         if epoch in (1, args.epochs) or epoch % max(1, args.epochs // 6) == 0:
             x, y = text.test()
-            rows.append((str(epoch), f"{onp.mean(losses):.3f}", f"{float(loss_of(net(x), y).mean().asscalar()):.3f}", line(net, text, args)))
+            rows.append((str(epoch), f"{onp.mean(losses):.3f}", f"{float(loss_of(net(x), y).mean().asscalar()):.3f}",
+                         line(net, text, args)))
             note(bar, loss=rows[-1][1])
     table(("times read", "loss", "on unseen lines", "it writes".ljust(48)), rows)
     print("Trained, it writes")

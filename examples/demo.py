@@ -58,11 +58,14 @@ def digits() -> None:
 
     print("LeNet, trained and exported by MXNet 1.9.1, on 360 real handwritten digits")
     print(f"  right                             {int((logits.argmax(1) == labels).sum())} of {len(labels)}")
-    print(f"  largest difference from MXNet     {abs(logits - expected).max():.1e} hybridized, {abs(eager - expected).max():.1e} eager")
+    print(f"  largest difference from MXNet     {abs(logits - expected).max():.1e} hybridized, "
+          f"{abs(eager - expected).max():.1e} eager")
     print(f"  first hybridized call             {first:.2f} s (compiling, or reading the cache)")
-    print(f"  a batch of 16                     {eager_time:.0f} us eager, {hybrid_time:.0f} us hybridized ({eager_time / hybrid_time:.1f} times faster)")
+    print(f"  a batch of 16                     {eager_time:.0f} us eager, {hybrid_time:.0f} us hybridized "
+          f"({eager_time / hybrid_time:.1f} times faster)")
     print(f"  kernels                           {report.eager_kernels} before fusion, {len(report.kernels)} after")
-    print(f"  bytes for a batch of 16           {report.eager_bytes} eager, {report.planned_bytes} planned, {report.bound_bytes} liveness bound")
+    print(f"  bytes for a batch of 16           {report.eager_bytes} eager, {report.planned_bytes} planned, "
+          f"{report.bound_bytes} liveness bound")
     print(f"  generated source                  {report.source_path}")
 
 

@@ -1,6 +1,7 @@
 """A denoising autoencoder: it learns to take noise off handwritten digits by squeezing each one through a few numbers.
 
-``python examples/denoise.py`` prints errors before and after, and saves a picture of digits that it has not seen. Data: examples/data.
+``python examples/denoise.py`` prints errors before and after, and saves a picture of digits that it has not seen. Data:
+examples/data.
 """
 from __future__ import annotations
 
@@ -22,11 +23,15 @@ class Autoencoder(nn.HybridBlock):
     def __init__(self, code: int, channels: int, **kwargs: Any):
         super().__init__(**kwargs)
         self.encode, self.decode = nn.HybridSequential(), nn.HybridSequential()
-        self.encode.add(nn.Conv2D(channels, 3, padding=1, activation="relu", in_channels=1), nn.BatchNorm(in_channels=channels),
-                        nn.Conv2D(2 * channels, 3, strides=2, padding=1, activation="relu", in_channels=channels), nn.Flatten(),
+        self.encode.add(nn.Conv2D(channels, 3, padding=1, activation="relu", in_channels=1),
+                        nn.BatchNorm(in_channels=channels),
+                        nn.Conv2D(2 * channels, 3, strides=2, padding=1, activation="relu", in_channels=channels),
+                        nn.Flatten(),
                         nn.Dense(code, in_units=32 * channels))
-        self.decode.add(nn.Dense(32 * channels, activation="relu", in_units=code), nn.HybridLambda(lambda F, x: F.reshape(x, (0, -1, 4, 4))),
-                        nn.Conv2DTranspose(channels, 4, strides=2, padding=1, activation="relu", in_channels=2 * channels),
+        self.decode.add(nn.Dense(32 * channels, activation="relu", in_units=code),
+                        nn.HybridLambda(lambda F, x: F.reshape(x, (0, -1, 4, 4))),
+                        nn.Conv2DTranspose(channels, 4, strides=2, padding=1, activation="relu",
+                                           in_channels=2 * channels),
                         nn.Conv2D(1, 3, padding=1, activation="sigmoid", in_channels=channels))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
@@ -90,7 +95,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--lr", type=float, default=0.003)
     parser.add_argument("--noise", type=float, default=0.3, help="deviation of the noise; pixels are from 0 to 1 (0.3)")
     parser.add_argument("--lost", type=float, default=0.2, help="share of the pixels that are lost (0.2)")
-    parser.add_argument("--code", type=int, default=24, help="numbers that a picture of 64 pixels is squeezed through (24)")
+    parser.add_argument("--code", type=int, default=24,
+                        help="numbers that a picture of 64 pixels is squeezed through (24)")
     parser.add_argument("--channels", type=int, default=16)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--picture", type=Path, default=Path("out/denoise.png"))
@@ -105,9 +111,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     losses = train(net, images[:-TEST], args)
     after = net(nd.array(before)).asnumpy()
     rows = [("clean", clean), ("noisy", before), ("smoothed", smoothed(before)), ("network", after)]
-    print(f"{len(images) - TEST} digits to learn from, {args.epochs} epochs, loss {losses[0]:.4f} in the first and {losses[-1]:.4f} in the last")
+    print(f"{len(images) - TEST} digits to learn from, {args.epochs} epochs, loss {losses[0]:.4f} in the first and "
+          f"{losses[-1]:.4f} in the last")
     print(f"The last {TEST} digits, with noise of {args.noise} and {args.lost:.0%} of the pixels lost")
-    table(("", "root mean square error", "dB"), [(n, f"{onp.sqrt(onp.square(x - clean).mean()):.3f}", f"{decibels(x, clean):.1f}") for n, x in rows[1:]])
+    table(("", "root mean square error", "dB"), [(n, f"{onp.sqrt(onp.square(x - clean).mean()):.3f}",
+                                                  f"{decibels(x, clean):.1f}") for n, x in rows[1:]])
     draw(args.picture, rows, args.seed)
 
 

@@ -1,5 +1,6 @@
-"""What the training examples share: the digits, a progress bar, tables, pictures, timing. tqdm and matplotlib are optional
-(``pip install 'hybridize[examples]'``); without them an example prints its numbers and says that it drew nothing.
+"""What the training examples share: the digits, a progress bar, tables, pictures, timing. tqdm and matplotlib are
+optional (``pip install 'hybridize[examples]'``); without them an example prints its numbers and says that it drew
+nothing.
 """
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ import numpy as onp
 from hybrid import autograd, gluon, nd
 from hybrid.gluon import nn
 
-os.environ.setdefault("HYBRID_NUM_THREADS", "1")            # nets as small as these gain little from threads, and lose much where other work waits
+# nets as small as these gain little from threads, and lose much where other work waits
+os.environ.setdefault("HYBRID_NUM_THREADS", "1")
 DATA = Path(__file__).resolve().parent / "data"
 TEST = 360                                     # the last digits of the file, by other writers than the first
 COLORS = ("#1f6f8b", "#e07a1f", "#7a9e3b", "#8c3b5e")
@@ -31,7 +33,8 @@ def digits() -> tuple[onp.ndarray, onp.ndarray]:
 
 
 def training_step(net: Any, loss_of: Any, trainer: gluon.Trainer) -> Callable[[Any, Any], Any]:
-    """A function of inputs and labels that does one step and gives the losses. ``hybridize`` makes one program of all of it."""
+    """A function of inputs and labels that does one step and gives the losses. ``hybridize`` makes one program of all
+    of it."""
     def step(x: Any, y: Any) -> Any:
         with autograd.record():
             loss = loss_of(net(x), y)
@@ -44,7 +47,8 @@ def training_step(net: Any, loss_of: Any, trainer: gluon.Trainer) -> Callable[[A
 def lenet() -> nn.HybridSequential:
     """LeNet-5 with ReLU and max pooling: 44,426 parameters."""
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(6, 5, activation="relu"), nn.MaxPool2D(), nn.Conv2D(16, 5, activation="relu"), nn.MaxPool2D(), nn.Flatten(),
+    net.add(nn.Conv2D(6, 5, activation="relu"), nn.MaxPool2D(), nn.Conv2D(16, 5, activation="relu"), nn.MaxPool2D(),
+            nn.Flatten(),
             nn.Dense(120, activation="relu"), nn.Dense(84, activation="relu"), nn.Dense(10))
     return net
 
@@ -66,7 +70,8 @@ def note(bar: Any, **values: Any) -> None:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Print columns, numbers to the right."""
-    text = [[cell if isinstance(cell, str) else f"{cell:.4g}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
+    text = [[cell if isinstance(cell, str) else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+             for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in [list(head), *text]) for i in range(len(head))]
     for row in [list(head), *text]:
         print("  " + "  ".join(row[i].ljust(w) if i == 0 else row[i].rjust(w) for i, w in enumerate(widths)))
@@ -92,7 +97,8 @@ def canvas(width: float, height: float) -> Any:
         return None
     matplotlib.use("Agg")
     from matplotlib import pyplot  # noqa: PLC0415
-    pyplot.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
+    pyplot.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
+                            "grid.alpha": 0.25,
                             "axes.titleweight": "bold", "axes.titlelocation": "left"})
     return pyplot.figure(figsize=(width, height), layout="constrained")
 
@@ -112,7 +118,8 @@ def picture(ax: Any, image: onp.ndarray, title: str = "") -> None:
 def save(figure: Any, path: Path) -> None:
     """Write the figure and say where it is."""
     if figure is None:
-        print("  picture                           none: matplotlib is not installed (pip install 'hybridize[examples]')")
+        print("  picture                           none: matplotlib is not installed (pip install "
+              "'hybridize[examples]')")
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)

@@ -1,8 +1,10 @@
-"""Regression on a table: a small network against the mean and against linear least squares, and which columns matter to it.
+"""Regression on a table: a small network against the mean and against linear least squares, and which columns matter to
+it.
 
 ``python examples/tabular.py``. The table is Friedman's (1991, Multivariate adaptive regression splines, equation 61):
-y = 10 sin(pi x0 x1) + 20 (x2 - 1/2)^2 + 10 x3 + 5 x4 + noise, with five columns more that mean nothing. No model can come
-below the noise. ``--csv table.csv`` takes a table of one's own instead: numbers with a line of names, the last column to be told.
+y = 10 sin(pi x0 x1) + 20 (x2 - 1/2)^2 + 10 x3 + 5 x4 + noise, with five columns more that mean nothing. No model can
+come below the noise. ``--csv table.csv`` takes a table of one's own instead: numbers with a line of names, the last
+column to be told.
 """
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def friedman(rows: int, seed: int) -> tuple[list[str], onp.ndarray, onp.ndarray]
     """Names of the columns, the columns (rows, 10) and what is to be told (rows,)."""
     random = onp.random.RandomState(seed)
     x = random.rand(rows, 10)
-    y = 10 * onp.sin(onp.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4] + NOISE * random.randn(rows)
+    y = 10 * onp.sin(onp.pi * x[:, 0] * x[:, 1]) + 20 * (x[:,
+                                                           2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:,
+            4] + NOISE * random.randn(rows)
     return [f"x{i}" for i in range(10)], x, y
 
 
@@ -36,7 +40,8 @@ def read(path: Path) -> tuple[list[str], onp.ndarray, onp.ndarray]:
     try:
         numbers = onp.array(lines[1:], float)
     except ValueError as err:
-        raise SystemExit(f"{path}: below the line of names there must be numbers alone, equally many in each line ({err})") from None
+        raise SystemExit(f"{path}: below the line of names there must be numbers alone, equally many in each line "
+                         f"({err})") from None
     if numbers.ndim != 2 or numbers.shape[0] < 20 or numbers.shape[1] < 2:
         raise SystemExit(f"{path}: needs 20 lines and 2 columns or more, has {numbers.shape}")
     return lines[0][:-1], numbers[:, :-1], numbers[:, -1]
@@ -69,7 +74,8 @@ class Table:
 def perceptron(units: int, columns: int) -> nn.HybridSequential:
     """Two hidden layers."""
     net = nn.HybridSequential()
-    net.add(nn.Dense(units, activation="softrelu", in_units=columns), nn.Dense(units, activation="softrelu", in_units=units), nn.Dense(1, in_units=units))
+    net.add(nn.Dense(units, activation="softrelu", in_units=columns),
+            nn.Dense(units, activation="softrelu", in_units=units), nn.Dense(1, in_units=units))
     net.initialize(mx.init.Xavier())
     net.hybridize()
     return net
@@ -83,9 +89,11 @@ def tell(net: Any, data: Table, x: onp.ndarray) -> onp.ndarray:
 def train(net: Any, data: Table, args: argparse.Namespace) -> list[tuple[float, float]]:
     """Train; gives (loss, error on the second part) of each epoch."""
     loss_of = gluon.loss.L2Loss()
-    loader = gluon.data.DataLoader(gluon.data.ArrayDataset(data.x, data.y), args.batch, shuffle=True, last_batch="discard")
+    loader = gluon.data.DataLoader(gluon.data.ArrayDataset(data.x, data.y), args.batch, shuffle=True,
+                                   last_batch="discard")
     schedule = mx.lr_scheduler.CosineScheduler(args.epochs * len(loader), base_lr=args.lr)
-    trainer = gluon.Trainer(net.collect_params(), "adamw", {"learning_rate": args.lr, "lr_scheduler": schedule, "wd": args.wd})
+    trainer = gluon.Trainer(net.collect_params(), "adamw",
+                            {"learning_rate": args.lr, "lr_scheduler": schedule, "wd": args.wd})
     step = mx.hybridize(training_step(net, loss_of, trainer))
     history = []
     bar = progress(range(args.epochs), "epochs")
@@ -141,14 +149,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     onp.random.seed(args.seed)                                   # the order of the rows
     net = perceptron(args.units, len(data.names))
     history = train(net, data, args)
-    rows = [("mean of the rows seen", data.error(onp.full(len(data.test_y), data.shift))), ("linear least squares", data.error(data.least_squares())),
+    rows = [("mean of the rows seen", data.error(onp.full(len(data.test_y), data.shift))),
+            ("linear least squares", data.error(data.least_squares())),
             (f"network, after {args.epochs} epochs", history[-1][1])]
     print(f"{len(data.y)} rows to learn from, {len(data.test_y)} others to test, {len(data.names)} columns")
-    table(("", "root mean square error"), [(n, f"{v:.3f}") for n, v in rows + ([] if args.csv else [("noise: the least possible", NOISE)])])
+    table(("", "root mean square error"), [(n, f"{v:.3f}") for n,
+                                           v in rows + ([] if args.csv else [("noise: the least possible", NOISE)])])
     columns = importance(net, data, args.seed)
     print("Growth of the error when a column is shuffled")
     widest = max(columns[0][1], 1e-9)
-    table(("column", "growth", "".ljust(30)), [(n, f"{v:.3f}", ("#" * max(0, round(30 * v / widest))).ljust(30)) for n, v in columns])
+    table(("column", "growth", "".ljust(30)), [(n, f"{v:.3f}", ("#" * max(0, round(30 * v / widest))).ljust(30)) for n,
+                                               v in columns])
     draw(args.picture, data, net, columns)
 
 

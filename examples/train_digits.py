@@ -100,7 +100,8 @@ def train(args: argparse.Namespace) -> tuple[Training, list[tuple[float, float]]
     seconds = time.perf_counter() - begin
     print(f"{args.epochs} epochs with Adam, hybridized, {seconds:.1f} s")
     shown = sorted({0, 1, 2, 4, 9, 14, 19, args.epochs - 1} & set(range(args.epochs)))
-    table(("epoch", "loss", "test accuracy"), [(str(i + 1), f"{history[i][0]:.4f}", f"{history[i][1]:.4f}") for i in shown])
+    table(("epoch", "loss", "test accuracy"), [(str(i + 1), f"{history[i][0]:.4f}", f"{history[i][1]:.4f}")
+                                               for i in shown])
     return training, history
 
 
@@ -110,12 +111,14 @@ def by_digit(training: Training) -> list[tuple[int, int]]:
     right = [int(((labels == d) & (found == d)).sum()) for d in range(10)]
     every = [int((labels == d).sum()) for d in range(10)]
     table(("digit", *map(str, range(10)), "all"), [("right", *right, sum(right)), ("of", *every, sum(every)),
-                                                   ("percent", *(f"{100 * r / n:.0f}" for r, n in zip(right, every)), f"{100 * accuracy:.1f}")])
+                                                   ("percent", *(f"{100 * r / n:.0f}" for r, n in zip(right, every)),
+                                                    f"{100 * accuracy:.1f}")])
     print(f"  test accuracy                     {accuracy:.4f} on the last {TEST} digits")
     return [(i, int(found[i])) for i in onp.flatnonzero(labels != found)]
 
 
-def draw(path: Path, eager: Training, hybridized: Training, training: Training, history: list[tuple[float, float]], wrong: list[tuple[int, int]]) -> None:
+def draw(path: Path, eager: Training, hybridized: Training, training: Training, history: list[tuple[float, float]],
+         wrong: list[tuple[int, int]]) -> None:
     """Curves above, the digits that were misread below."""
     figure = canvas(10, 5)
     if figure is None:
@@ -143,7 +146,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--compare", type=int, default=100, help="steps trained both eagerly and hybridized (100)")
     parser.add_argument("--batch", type=int, default=64, help="digits a step (64)")
     parser.add_argument("--lr", type=float, default=0.002, help="learning rate of Adam (0.002)")
-    parser.add_argument("--amp", choices=("float16", "bfloat16"), help="mixed precision: products and convolutions in this type")
+    parser.add_argument("--amp", choices=("float16", "bfloat16"),
+                        help="mixed precision: products and convolutions in this type")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--picture", type=Path, default=Path("out/train_digits.png"), help="where to save the curves")
     args = parser.parse_args(argv)

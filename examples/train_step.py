@@ -1,6 +1,8 @@
-"""A whole training step (forward, loss, backward, update) three ways: eagerly, with the net hybridized, and as one program.
+"""A whole training step (forward, loss, backward, update) three ways: eagerly, with the net hybridized, and as one
+program.
 
-``python examples/train_step.py``. In one program the gradients go straight into the update: they are never written to memory.
+``python examples/train_step.py``. In one program the gradients go straight into the update: they are never written to
+memory.
 """
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def make(args: argparse.Namespace, way: str) -> tuple[Any, Callable[[Any, Any], 
     """A net and its training step, made in one of three ways from the same seed."""
     mx.random.seed(args.seed)
     net = nn.HybridSequential()
-    net.add(nn.Dense(256, activation="relu", in_units=784), nn.Dense(128, activation="relu", in_units=256), nn.Dense(10, in_units=128))
+    net.add(nn.Dense(256, activation="relu", in_units=784), nn.Dense(128, activation="relu", in_units=256),
+            nn.Dense(10, in_units=128))
     net.initialize(mx.init.Xavier())
     trainer = gluon.Trainer(net.collect_params(), args.optimizer, {"learning_rate": args.lr})
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
@@ -65,15 +68,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         time = milliseconds(lambda step=step: step(*batches[0]), 50)
         rows.append((way, f"{losses[-1][-1]:.4f}", f"{time:.2f}", f"{float(rows[0][2]) / time if rows else 1:.1f}"))
         notes.append((way, gradient(net)))
-    print(f"MLP 784-256-128-10, batch {args.batch}, {args.optimizer}: {len(losses[0])} steps from the same seed, then timed")
+    print(f"MLP 784-256-128-10, batch {args.batch}, {args.optimizer}: {len(losses[0])} steps from the same seed, then "
+          f"timed")
     table(("a step", "last loss", "ms", "times faster"), rows)
-    print(f"  largest difference of the losses  {max(onp.abs(onp.subtract(losses[0], other)).max() for other in losses[1:]):.1e}")
+    print(f"  largest difference of the losses  "
+          f"{max(onp.abs(onp.subtract(losses[0], other)).max() for other in losses[1:]):.1e}")
     print(f"  largest difference of a weight    {max(onp.abs(weights[0] - other).max() for other in weights[1:]):.1e}")
     for way, text in notes:
         print(f"  gradients, {way:<22} {text}")
     report = step.report()                                       # type: ignore[attr-defined]
     print(f"  kernels of the one program        {report.eager_kernels} before fusion, {len(report.kernels)} after")
-    print(f"  bytes                             {report.eager_bytes} eager, {report.planned_bytes} planned, {report.bound_bytes} liveness bound")
+    print(f"  bytes                             {report.eager_bytes} eager, {report.planned_bytes} planned, "
+          f"{report.bound_bytes} liveness bound")
     print(f"  generated source                  {report.source_path}")
 
 

@@ -9,8 +9,10 @@ import importlib
 import os
 from typing import Any
 
-# A checkout that is imported from its own folder, not installed: codegen and kernels lie beside this package, not in it.
-if not os.path.isdir(os.path.join(__path__[0], "kernels")) and os.path.isfile(os.path.join(__path__[0], "..", "kernels", "__init__.py")):
+# A checkout that is imported from its own folder, not installed: codegen and kernels lie beside this package, not in
+# it.
+if not os.path.isdir(os.path.join(__path__[0],
+                                  "kernels")) and os.path.isfile(os.path.join(__path__[0], "..", "kernels", "__init__.py")):  # noqa: E501
     __path__.append(os.path.dirname(__path__[0]))
 
 from .base import errors
@@ -45,19 +47,25 @@ symbol.FUNCTIONS.update(ndarray.symbol_functions())
 symbol.FUNCTIONS["Custom"], ndarray.Custom = custom.symbolic_custom, custom.Custom       # type: ignore[attr-defined]
 symbol.attach_files(serialize.symbol_json)
 ndarray.attach_files(serialize)
-ndarray.np, symbol.np = numpy, SymbolSpace("hybrid.sym.np", numpy)                       # F.np and F.npx in hybrid_forward
+# F.np and F.npx in hybrid_forward
+ndarray.np, symbol.np = numpy, SymbolSpace("hybrid.sym.np", numpy)
 ndarray.npx, symbol.npx = extension, SymbolSpace("hybrid.sym.npx", extension)
 __version__ = "0.1.0"
 
-__all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base", "context", "cpu", "cpu_pinned",
-           "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info", "hybridize", "init", "initializer", "is_np_array", "is_np_shape", "name", "nd",
-           "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy", "numpy_extension", "operator", "random", "set_np_shape", "sym", "symbol",
+__all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base",
+           "context", "cpu", "cpu_pinned",
+           "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info", "hybridize", "init",
+           "initializer", "is_np_array", "is_np_shape", "name", "nd",
+           "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy", "numpy_extension", "operator",
+           "random", "set_np_shape", "sym", "symbol",
            "use_np", "use_np_array", "use_np_shape", "util", "waitall"]
 
 # modules that are loaded when they are asked for
-_LAZY = ("as_mxnet", "callback", "contrib", "engine", "features", "gluon", "image", "io", "kvstore", "libinfo", "log", "lr_scheduler", "metric", "model", "module",
+_LAZY = ("as_mxnet", "callback", "contrib", "engine", "features", "gluon", "image", "io", "kvstore", "libinfo", "log",
+         "lr_scheduler", "metric", "model", "module",
          "monitor", "onnx", "optimizer", "profiler", "recordio", "registry", "rnn", "test_utils", "viz")
-_SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz", "kv": "kvstore", "rnd": "random", "img": "image", "runtime": "features"}
+_SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz", "kv": "kvstore", "rnd": "random", "img": "image",
+          "runtime": "features"}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,4 +1,5 @@
-"""The C kernels on another machine: programs cross-compiled for aarch64 and run by qemu, their results compared with float64 (test_aarch64.py)."""
+"""The C kernels on another machine: programs cross-compiled for aarch64 and run by qemu, their results compared with
+float64 (test_aarch64.py)."""
 from __future__ import annotations
 
 import json
@@ -37,7 +38,7 @@ int main(int n, char **names) {                /* the number of slots, their siz
   for (long i = 0; i < count - 1; i++) if (fwrite(slot[i], 1, size[i], f) != (size_t)size[i]) return 3;
   return fclose(f);
 }
-"""
+"""  # noqa: E501
 
 
 def built(exe: cpu.CpuProgram, folder: Path) -> Path:
@@ -45,7 +46,8 @@ def built(exe: cpu.CpuProgram, folder: Path) -> Path:
     source = Path(exe.report.source_path)
     made = folder / f"{source.stem}.exe"
     flags = [f for f in toolchain.FLAGS if f.startswith("-f") and f != "-fPIC"]
-    subprocess.run([COMPILER, *flags, "-O1", str(source), str(folder / "main.c"), "-o", str(made), "-lm", "-static"], check=True)
+    subprocess.run([COMPILER, *flags, "-O1", str(source), str(folder / "main.c"), "-o", str(made), "-lm", "-static"],
+                   check=True)
     return made
 
 
@@ -56,7 +58,9 @@ def run(exe: cpu.CpuProgram, arrays: Sequence[np.ndarray], folder: Path) -> tupl
     sizes = [*(a.nbytes for a in slots), exe._arena_bytes]
     made = built(exe, folder)
     given, out = made.with_suffix(".in"), made.with_suffix(".out")
-    given.write_bytes(struct.pack(f"<{len(sizes) + 1}q", len(sizes), *sizes) + b"".join(np.ascontiguousarray(a).tobytes() for a in slots) + b"\xff" * sizes[-1])
+    given.write_bytes(struct.pack(f"<{len(sizes) + 1}q", len(sizes),
+                                  *sizes) + b"".join(np.ascontiguousarray(a).tobytes()
+                                                     for a in slots) + b"\xff" * sizes[-1])
     subprocess.run([EMULATOR, str(made), str(given), str(out)], check=True)
     raw, at = out.read_bytes(), np.cumsum([0, *sizes])
     new = [np.frombuffer(raw[at[i]:at[i + 1]], a.dtype).reshape(a.shape) for i, a in enumerate(slots)]

@@ -1,5 +1,5 @@
-"""Every test run has a compile cache of its own and checks graphs between passes. Every CUDA text it makes is compiled for
-GPUs, where NVRTC is installed.
+"""Every test run has a compile cache of its own and checks graphs between passes. Every CUDA text it makes is compiled
+for GPUs, where NVRTC is installed.
 """
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ _cache = tempfile.TemporaryDirectory(prefix="hybrid-tests-")
 os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")
 os.environ.setdefault("HYBRID_TUNE", "0")                   # the same kernels in every run; test_tune.py measures
-os.environ.setdefault("HYBRID_SIGNATURES", "0")             # every call of a loop over shapes is compiled; test_first_sight.py sets its own
+# every call of a loop over shapes is compiled; test_first_sight.py sets its own
+os.environ.setdefault("HYBRID_SIGNATURES", "0")
 
 from .cuda_tools import check_new_kernels, cuda_device  # noqa: E402, F401  after the settings
 
 
 @pytest.fixture(scope="session", autouse=True)
 def generated_cuda_compiles() -> Iterator[None]:
-    """What is run in the emulator must also be CUDA: NVRTC compiles it for sm_80 or sm_90, and no register is spilled."""
+    """What is run in the emulator must also be CUDA: NVRTC compiles it for sm_80 or sm_90, and no register is
+    spilled."""
     from hybrid.codegen import cuda  # noqa: PLC0415  only where tests run
     from hybrid.runtime.cuda import nvrtc  # noqa: PLC0415
 

@@ -1,5 +1,5 @@
-"""Programs with every kind of C kernel at odd sizes; a program of its own, under AddressSanitizer and UndefinedBehaviorSanitizer,
-whose arrays begin anywhere and end where their memory ends.
+"""Programs with every kind of C kernel at odd sizes; a program of its own, under AddressSanitizer and
+UndefinedBehaviorSanitizer, whose arrays begin anywhere and end where their memory ends.
 """
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from hybrid.passes.differentiate import vjp_program
 from hybrid.runtime import toolchain
 from hybrid.runtime.cpu import CpuProgram
 
-# Each array lies at the very end of its own block and begins one element off, so that reading or writing beyond it is seen.
+# Each array lies at the very end of its own block and begins one element off, so that reading or writing beyond it is
+# seen.
 HARNESS = r"""
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,8 +78,10 @@ def program(outputs: Any, *arrays: np.ndarray) -> tuple[Program, list[np.ndarray
 def rows(n: int) -> tuple[Program, list[np.ndarray]]:
     """Row, reduction and elementwise kernels."""
     def outputs(x: Node, y: Node) -> list[Node]:
-        return [softmax(x, 1), softmax(x, 0), layer_norm(x), ir.map("tanh", x) + 1, ir.map("erf", x) * x, ir.map("sigmoid", x - y), ir.map("log", x * x + 1),
-                ir.reduce("sum", x, (0,)), ir.reduce("sum", x * y, (0, 1)), ir.reduce("max", x, (1,)), ir.argreduce("argmax", x, 1), ir.argsort(x),
+        return [softmax(x, 1), softmax(x, 0), layer_norm(x), ir.map("tanh", x) + 1, ir.map("erf", x) * x,
+                ir.map("sigmoid", x - y), ir.map("log", x * x + 1),
+                ir.reduce("sum", x, (0,)), ir.reduce("sum", x * y, (0, 1)), ir.reduce("max", x, (1,)),
+                ir.argreduce("argmax", x, 1), ir.argsort(x),
                 ir.concat([x, ir.map("exp", y)], 1), ir.permute(x, (1, 0)) * 2]
     return program(outputs, random(5, n), random(5, n))
 
@@ -87,7 +90,8 @@ def products(n: int) -> tuple[Program, list[np.ndarray]]:
     """Products of every layout, with plain and costly epilogues."""
     def outputs(a: Node, b: Node, c: Node, v: Node) -> list[Node]:
         ab, abt = ir.dot(a, b, ((1,), (0,))), ir.dot(a, c, ((1,), (1,)))
-        return [ab + v, ir.map("tanh", abt), ir.permute(ab, (1, 0)), ir.map("erf", ir.permute(abt, (1, 0))) + 1, ir.dot(a, a, ((0,), (0,))), ir.dot(a, v, ((1,), (0,))),
+        return [ab + v, ir.map("tanh", abt), ir.permute(ab, (1, 0)), ir.map("erf", ir.permute(abt, (1, 0))) + 1,
+                ir.dot(a, a, ((0,), (0,))), ir.dot(a, v, ((1,), (0,))),
                 ir.dot(ir.reshape(v, (1, n)), c, ((1,), (1,)))]
     return program(outputs, random(23, n), random(n, n), random(n, n), random(n))
 
@@ -96,8 +100,10 @@ def convolutions(n: int) -> tuple[Program, list[np.ndarray]]:
     """Dense, strided, grouped, depthwise, pointwise, pooling; lines of n pixels."""
     def outputs(x: Node, w: Node, deep: Node, point: Node) -> list[Node]:
         y = conv(x, w, 1)
-        pooled = ir.reduce("max", ir.window(ir.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), -np.inf), (2, 3), (3, 3), (2, 2), (1, 1)), (4, 5))
-        return [ir.map("relu", y), conv(x, w, 1, 2), ir.map("tanh", conv(x, deep, 1, 1, 4)), conv(x, deep, 1, 2, 4), conv(x, point), pooled,
+        pooled = ir.reduce("max", ir.window(ir.pad(x, (0, 0, 1, 1), (0, 0, 1, 1), -np.inf), (2, 3), (3, 3), (2, 2),
+                                            (1, 1)), (4, 5))
+        return [ir.map("relu", y), conv(x, w, 1, 2), ir.map("tanh", conv(x, deep, 1, 1, 4)), conv(x, deep, 1, 2, 4),
+                conv(x, point), pooled,
                 conv(x, ir.slice(w, (0, 0, 0, 0), (18, 2, 3, 3)), 1, 1, 2)]
     return program(outputs, random(2, 4, 9, n), random(18, 4, 3, 3), random(4, 1, 3, 3), random(33, 4, 1, 1))
 
@@ -127,7 +133,8 @@ def without_sanitizers(folder: Path) -> str | None:
     if cc is None:
         return "no C compiler"
     (folder / "probe.c").write_text("int main(void) { return 0; }")
-    built = subprocess.run([cc, *SANITIZE, str(folder / "probe.c"), "-o", str(folder / "probe")], capture_output=True, text=True, check=False)
+    built = subprocess.run([cc, *SANITIZE, str(folder / "probe.c"), "-o", str(folder / "probe")], capture_output=True,
+                           text=True, check=False)
     if built.returncode:
         return "no sanitizer library"
     ran = subprocess.run([str(folder / "probe")], capture_output=True, text=True, check=False)
@@ -141,7 +148,8 @@ def run_sanitized(exe: CpuProgram, arrays: list[np.ndarray], folder: Path) -> li
     (folder / "net.c").write_text(exe.report.source)
     (folder / "main.c").write_text(HARNESS)
     flags = [f for f in (*toolchain.FLAGS, *toolchain.machine_flags(cc)) if f not in ("-shared", "-fPIC", "-O2")]
-    built = subprocess.run([cc, "-O1", *flags, *SANITIZE, str(folder / "net.c"), str(folder / "main.c"), "-o", str(folder / "net"), "-lm"],
+    built = subprocess.run([cc, "-O1", *flags, *SANITIZE, str(folder / "net.c"), str(folder / "main.c"), "-o",
+                            str(folder / "net"), "-lm"],
                            capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr[-3000:]
     prepared = exe.prepare([arrays[s] for s in exe.planned.slots]) if exe.prepare is not None else []
@@ -149,8 +157,10 @@ def run_sanitized(exe: CpuProgram, arrays: list[np.ndarray], folder: Path) -> li
     (folder / "in").write_bytes(b"".join(np.ascontiguousarray(a).tobytes() for a in given))
     fresh = [np.empty(shape, dtype) for shape, dtype in exe._new]
     sizes = [f"{a.nbytes}:{a.dtype.itemsize}" for a in (*given, *fresh)] + [f"{exe._arena_bytes}:1"]
-    ran = subprocess.run([str(folder / "net"), str(folder / "in"), str(folder / "out"), str(len(given)), *sizes], capture_output=True, text=True, check=False,
-                         env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})                # the harness frees nothing
+    ran = subprocess.run([str(folder / "net"), str(folder / "in"), str(folder / "out"), str(len(given)), *sizes],
+                         capture_output=True, text=True, check=False,
+                         # the harness frees nothing
+                         env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
     assert ran.returncode == 0, ran.stderr[-3000:]
     raw, at, stored = (folder / "out").read_bytes(), 0, []
     for n in fresh:

@@ -95,7 +95,7 @@ matmul(const float *__restrict__ A, const float *__restrict__ B, const float *__
             if (m < M && n < N) C[m * N + n] = fmaxf(acc[i][j] + bias[n], 0.f);
         }
 }
-"""
+"""  # noqa: E501
 
 HALF = r"""
 #include "hybrid_cuda.cuh"
@@ -120,7 +120,7 @@ extern "C" __global__ void scatter(const int *at, const float *x, float *f, doub
     hy_atomic_add_bf16(b + at[i], x[i]);
     hy_atomic_add(c + at[i], (signed char)x[i]);
 }
-"""
+"""  # noqa: E501
 
 # A whole MLP in one cooperative launch, a warp an output; the barrier of a real GPU spins
 PERSISTENT = r"""
@@ -161,7 +161,7 @@ extern "C" __global__ void spin(int *x, unsigned *bar) {
     grid_sync(bar);
     x[256 + i] = *(volatile int *)(x + 255 - i);
 }
-"""
+"""  # noqa: E501
 
 # Misuse, and the right way beside it
 MISUSE = r"""

@@ -1,4 +1,5 @@
-"""For tests of CUDA sources: compile for real GPUs, run in the emulator in every order of threads, and on a GPU if any."""
+"""For tests of CUDA sources: compile for real GPUs, run in the emulator in every order of threads, and on a GPU if
+any."""
 from __future__ import annotations
 
 import re
@@ -19,7 +20,8 @@ ARCHS = ("sm_80", "sm_90")
 ORDERS = (("forward", 1), ("reverse", 1), ("random", 1), ("random", 2))     # of threads, in the emulator
 PLACES = ORDERS + ((("gpu", 0),) if find_cupy() is not None else ())
 THREE = ("forward", "reverse", "random:3") if find_cupy() is None else ("gpu",)    # what whole programs run in
-SAVED = 64                                                                  # bytes that a kernel may put by around calls, of a division say
+# bytes that a kernel may put by around calls, of a division say
+SAVED = 64
 GUARD = 256                                                                 # bytes before and after each array
 
 
@@ -38,7 +40,9 @@ def check_cuda_source(source: str, kernels: Sequence[str], archs: Sequence[str] 
         assert not missing, f"{arch}: no kernel {', '.join(missing)} in {compiled.source_path}"
         for name in kernels:
             r = compiled.resources[name]
-            assert r.spill_stores <= (max(spills, SAVED) if r.registers <= 128 else spills), (f"{arch}: {name} spills {r.spill_stores} bytes with {r.registers} registers; "
+            assert r.spill_stores <= (max(spills, SAVED) if r.registers <= 128
+                                      else spills), (f"{arch}: {name} spills {r.spill_stores} bytes with "
+                                                     f"{r.registers} registers; "
                                               f"source {compiled.source_path}")
         found[arch] = compiled.resources
     return found
@@ -49,8 +53,8 @@ _checked: set[str] = set()
 
 
 def check_new_kernels(source: str) -> None:
-    """``check_cuda_source`` for those kernels of a generated source that no other test has brought under whatever name, on one
-    of the architectures in turn: with thousands of kernels each form meets both.
+    """``check_cuda_source`` for those kernels of a generated source that no other test has brought under whatever name,
+    on one of the architectures in turn: with thousands of kernels each form meets both.
     """
     head, *texts = source.split(_BEGIN)
     new, names = [], []
@@ -84,8 +88,10 @@ def run_cuda(source: str, launches: Sequence[Sequence[object]], arrays: Sequence
     driver.synchronize()
     host = [m if order != "gpu" else m.get() for m in memory]
     for i, (h, a) in enumerate(zip(host, arrays)):
-        assert (h[:GUARD] == 0xFF).all() and (h[GUARD + a.nbytes:] == 0xFF).all(), f"array {i} was written outside its bounds"
-    return [np.frombuffer(h[GUARD:GUARD + a.nbytes].tobytes(), a.dtype).reshape(a.shape).copy() for h, a in zip(host, arrays)]
+        assert (h[:GUARD] == 0xFF).all() and (h[GUARD
+                                                + a.nbytes:] == 0xFF).all(), f"array {i} was written outside its bounds"
+    return [np.frombuffer(h[GUARD:GUARD + a.nbytes].tobytes(), a.dtype).reshape(a.shape).copy() for h,
+            a in zip(host, arrays)]
 
 
 @pytest.fixture
@@ -110,7 +116,7 @@ def host(a: Any) -> np.ndarray:
     return a if isinstance(a, np.ndarray) else a.get()
 
 
-def run_program(program: ir.Program, arrays: Sequence[np.ndarray]) -> Iterator[tuple[str, list[np.ndarray], list[np.ndarray]]]:
+def run_program(program: ir.Program, arrays: Sequence[np.ndarray]) -> Iterator[tuple[str, list[np.ndarray], list[np.ndarray]]]:  # noqa: E501
     """Compile for gpu(0) and run in every order: (order, outputs, inputs afterwards)."""
     xp = array_module(gpu(0))
     executable = runtime.compile(program, gpu(0))

@@ -1,5 +1,5 @@
-"""Slopes of functions by differences, to both sides of a point: where they differ there is a kink, and a gradient must lie
-between them.
+"""Slopes of functions by differences, to both sides of a point: where they differ there is a kink, and a gradient must
+lie between them.
 """
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 STEP = 1e-5
 
 
-def sides(f: Callable[[Sequence[np.ndarray]], float], xs: Sequence[np.ndarray], here: float, moves: dict[int, np.ndarray]) -> tuple[float, float]:
+def sides(f: Callable[[Sequence[np.ndarray]], float], xs: Sequence[np.ndarray], here: float,
+          moves: dict[int, np.ndarray]) -> tuple[float, float]:
     """Slopes to the right and to the left when inputs move along directions, by differences of second order."""
     def at(h: float) -> float:
         return f([x + h * moves[k] if k in moves else x for k, x in enumerate(xs)])

@@ -1,8 +1,9 @@
-"""A stand-in for CuPy where there is no GPU: its arrays, functions, streams, graphs and launches, over NumPy and the emulator.
+"""A stand-in for CuPy where there is no GPU: its arrays, functions, streams, graphs and launches, over NumPy and the
+emulator.
 
 It is as strict as CuPy: only names and parameters that CuPy has (recorded in tests/data/cupy_names.json by
-tests/oracle/record_cupy.py), no NumPy array where CuPy takes none, no conversion to NumPy but by ``get``, results of reductions
-are arrays, ``empty`` holds garbage, and what is captured for a graph is not run.
+tests/oracle/record_cupy.py), no NumPy array where CuPy takes none, no conversion to NumPy but by ``get``, results of
+reductions are arrays, ``empty`` holds garbage, and what is captured for a graph is not run.
 """
 from __future__ import annotations
 
@@ -57,13 +58,15 @@ def _bound(name: str, fn: Any, parameters: str | None) -> Any:
         given = {k: _in(v, convert) for k, v in kwargs.items()}
         result = fn(*(_in(a, convert) for a in args), **given)
         if name in ("empty", "empty_like"):
-            result.view(np.uint8 if result.flags.c_contiguous and result.ndim else result.dtype)[...] = 0xFF if result.dtype != bool else 1
+            result.view(np.uint8 if result.flags.c_contiguous and result.ndim
+                        else result.dtype)[...] = 0xFF if result.dtype != bool else 1
         return _out(result)
     call.__name__ = name
     return call
 
 
-ADDED = ("float32", "float64", "int32", "uint32", "uint64", "complex64", "complex128", "float16")      # what CuPy adds at places
+# what CuPy adds at places
+ADDED = ("float32", "float64", "int32", "uint32", "uint64", "complex64", "complex128", "float16")
 
 
 class Ufunc:
@@ -71,14 +74,16 @@ class Ufunc:
 
     def __init__(self, fn: np.ufunc):
         self._fn, self.__name__, self.nin, self.nout = fn, fn.__name__, fn.nin, fn.nout
-        self.reduce, self.accumulate, self.outer = (_bound(fn.__name__, getattr(fn, m), None) for m in ("reduce", "accumulate", "outer"))
+        self.reduce, self.accumulate, self.outer = (_bound(fn.__name__, getattr(fn, m), None)
+                                                    for m in ("reduce", "accumulate", "outer"))
         self._call = _bound(fn.__name__, fn, None)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(*args, **kwargs)
 
     def at(self, a: Any, indices: Any, b: Any = None) -> None:
-        if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor") or a.dtype.name not in ADDED:
+        if self.__name__ not in ("add", "subtract", "maximum", "minimum", "bitwise_and", "bitwise_or",
+                                 "bitwise_xor") or a.dtype.name not in ADDED:
             raise TypeError(f"cupy.{self.__name__}.at does not take {a.dtype}")
         self._fn.at(_in(a), _in(indices), _in(b))
 
@@ -94,7 +99,8 @@ def _on_device(capsule: Any, kind: int) -> Any:
 def _from_dlpack(source: Any) -> Any:
     assert source.__dlpack_device__()[0] == 2, "not on a GPU"
     shared = np.from_dlpack(HostView(_on_device(source.__dlpack__(), 1)))
-    interface = {**shared.__array_interface__, "data": (shared.ctypes.data, False)}      # NumPy takes such capsules for read-only
+    # NumPy takes such capsules for read-only
+    interface = {**shared.__array_interface__, "data": (shared.ctypes.data, False)}
     return ndarray(np.asarray(SimpleNamespace(__array_interface__=interface, keep=shared)))
 
 
@@ -123,7 +129,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
             raise AttributeError(f"cupy.ndarray has no attribute {name!r}")
         value = getattr(self._a, name)
         if callable(value):
-            return lambda *args, **kwargs: _out(value(*(_in(v) for v in args), **{k: _in(v) for k, v in kwargs.items()}))
+            return lambda *args, **kwargs: _out(value(*(_in(v) for v in args),
+                                                      **{k: _in(v) for k, v in kwargs.items()}))
         return value if name in ("shape", "strides", "dtype", "size", "ndim", "itemsize", "nbytes") else _out(value)
 
     @property
@@ -157,7 +164,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return 2, self._home
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
-        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a NumPy array explicitly.")
+        raise TypeError("Implicit conversion to a NumPy array is not allowed. Please use `.get()` to construct a "
+                        "NumPy array explicitly.")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if ufunc.__name__ not in NAMES["cupy"]:
@@ -165,7 +173,8 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         out = kwargs.pop("out", None)
         if out is not None:
             kwargs["out"] = tuple(_in(o) for o in out)
-        result = getattr(ufunc, method)(*(_in(x) for x in inputs), **{k: _in(v) if k != "out" else v for k, v in kwargs.items()})
+        result = getattr(ufunc, method)(*(_in(x) for x in inputs),
+                                        **{k: _in(v) if k != "out" else v for k, v in kwargs.items()})
         return out[0] if out is not None and len(out) == 1 else _out(result)
 
     def __array_function__(self, fn: Any, kinds: Any, args: Any, kwargs: Any) -> Any:
@@ -280,7 +289,8 @@ class Module:
 FUNCTIONS: list[tuple[Any, str, int]] = []
 
 
-def _launch(function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int, extra: int = 0) -> None:
+def _launch(function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int,
+            extra: int = 0) -> None:
     module, name, count = FUNCTIONS[function]
     slots = (ctypes.c_uint64 * count).from_address(params)
     args = [ctypes.c_uint64.from_address(s).value for s in slots]                # copied now, as the driver does
@@ -312,18 +322,23 @@ class FakeCuPy(types.ModuleType):
         value = getattr(np, name)
         if inspect.isclass(value) or not callable(value):
             return value
-        return Ufunc(value) if name in NAMES["ufuncs"] and isinstance(value, np.ufunc) else _bound(name, value, NAMES["cupy"][name])
+        return Ufunc(value) if name in NAMES["ufuncs"] and isinstance(value,
+                                                                      np.ufunc) else _bound(name, value,
+                NAMES["cupy"][name])
 
 
 CUPY = FakeCuPy("cupy")
 CUPY.asnumpy = lambda a: a.get() if isinstance(a, ndarray) else np.asarray(a)
 CUPY.from_dlpack = _from_dlpack
 CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
-CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n, p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
+CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n,
+                                 p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
 CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
-    n: _bound(n, getattr(np.lib.stride_tricks, n), p) for n, p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
+    n: _bound(n, getattr(np.lib.stride_tricks, n), p) for n,
+    p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
 CUPY.cuda = SimpleNamespace(
     Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
     driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None),
-    runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device, free=lambda p: STATE.contexts.add(STATE.device)))
+    runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
+                            free=lambda p: STATE.contexts.add(STATE.device)))
 STATE.stream = Stream(null=True)

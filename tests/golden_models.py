@@ -21,7 +21,8 @@ def load(model: str, ctx: mx.Context) -> tuple[gluon.SymbolBlock, list[nd.NDArra
     folder = ZOO / model
     meta = json.loads((folder / "meta.json").read_text())
     names = meta["input_names"]
-    net = gluon.SymbolBlock.imports(str(folder / "model-symbol.json"), names, str(folder / "model-0000.params"), ctx=ctx)
+    net = gluon.SymbolBlock.imports(str(folder / "model-symbol.json"), names, str(folder / "model-0000.params"),
+                                    ctx=ctx)
     inputs = [nd.array(np.load(folder / f"input_{k}.npy"), ctx=ctx) for k in range(len(names))]
     outputs = [np.load(folder / f"output_{k}.npy") for k in range(len(meta["outputs"]))]
     return net, inputs, outputs, meta
@@ -42,7 +43,8 @@ def lenet(ctx: mx.Context) -> tuple[gluon.SymbolBlock, nd.NDArray, np.ndarray, n
     with np.load(DATA / "digits.npz") as digits:
         pixels, labels = digits["images"].reshape(-1, 8, 8)[-360:].astype("float32") / 16, digits["labels"][-360:]
     pixels = np.pad(pixels.repeat(3, axis=1).repeat(3, axis=2), ((0, 0), (2, 2), (2, 2)))[:, None]
-    net = gluon.SymbolBlock.imports(str(DATA / "lenet_digits-symbol.json"), ["data"], str(DATA / "lenet_digits-0025.params"), ctx=ctx)
+    net = gluon.SymbolBlock.imports(str(DATA / "lenet_digits-symbol.json"), ["data"],
+                                    str(DATA / "lenet_digits-0025.params"), ctx=ctx)
     return net, nd.array(pixels, ctx=ctx), labels, np.load(DATA / "lenet_digits.test_logits.npy")
 
 

@@ -29,7 +29,8 @@ for _module in pkgutil.iter_modules(ops.__path__):      # each registers its ope
     importlib.import_module(f"hybrid.ops.{_module.name}")
 
 ORACLE = Path(__file__).parent / "oracle"
-LONG = {"RNN"}                          # recorded rows that take minutes to differentiate twice; op_cases_gradient.py has short ones
+# recorded rows that take minutes to differentiate twice; op_cases_gradient.py has short ones
+LONG = {"RNN"}
 FRONTENDS = {"split_v2"}                # functions of nd that rename attributes before they call the operator
 
 
@@ -48,11 +49,13 @@ class Row:
 
     @cached_property
     def wrt(self) -> tuple[int, ...]:
-        """Inputs that gradients are taken of: floats that the outputs depend on, not as indices and not as running statistics."""
+        """Inputs that gradients are taken of: floats that the outputs depend on, not as indices and not as running
+        statistics."""
         order = ir.toposort(self.program.outputs)
         used = ir.node.users(order)
         return tuple(k for k, leaf in enumerate(self.program.inputs)
-                     if dt.is_float(leaf.dtype) and leaf in used and k not in self.fixed and not _index_only(leaf, used))
+                     if dt.is_float(leaf.dtype) and leaf in used and k not in self.fixed
+                     and not _index_only(leaf, used))
 
     @cached_property
     def heads(self) -> list[np.ndarray]:
@@ -85,11 +88,13 @@ class Row:
 
 def _index_only(x: ir.Node, used: dict[ir.Node, list[ir.Node]]) -> bool:
     """Whether a float is only ever rounded to an index."""
-    return bool(used[x]) and all(u.prim == "cast" and not dt.is_float(u.dtype) or u.prim in MOVEMENT and _index_only(u, used) or
+    return bool(used[x]) and all(u.prim == "cast" and not dt.is_float(u.dtype) or u.prim in MOVEMENT
+                                 and _index_only(u, used) or
                u.prim == "with_grad" and u.args[0] is not x and u.attrs["name"] in INDEX_LABELS for u in used[x])
 
 
-DETACHED = {"_contrib_ROIAlign": ("rois",), "_contrib_RROIAlign": ("rois",), "ROIPooling": ("rois",), "_contrib_PSROIPooling": ("rois",),
+DETACHED = {"_contrib_ROIAlign": ("rois",), "_contrib_RROIAlign": ("rois",), "ROIPooling": ("rois",),
+            "_contrib_PSROIPooling": ("rois",),
             "_contrib_DeformablePSROIPooling": ("rois",)}        # MXNet gives these no gradient
 INDEX_LABELS = {"SoftmaxOutput", "SVMOutput"}       # their labels are class numbers in floats
 
@@ -97,12 +102,14 @@ INDEX_LABELS = {"SoftmaxOutput", "SVMOutput"}       # their labels are class num
 def _row(name: str, d: registry.OpDef, attrs: dict[str, Any], inputs: Any, train: bool) -> Row:
     xs = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
     given = {**attrs, **({d.arity_attr: len(xs)} if d.arity_attr and d.arity_attr not in attrs else {})}
-    given = {k: "float64" if k in ("dtype", "out_dtype") and str(v).startswith("float") else v for k, v in given.items()}
+    given = {k: "float64" if k in ("dtype", "out_dtype") and str(v).startswith("float") else v for k,
+             v in given.items()}
     missing = [] if d.variadic else [None] * (len(d.inputs) - len(xs))
     a = d.parse(given)
     program = d.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, a, train)
     keys = [np.array([5, 7], np.uint32)] * (len(program.inputs) - len(xs))
-    return Row(name, program, tuple(xs + keys), d.name in SPECIAL, frozenset(k for k, n in enumerate(d.inputs) if n in d.aux or n in DETACHED.get(d.name, ())),
+    return Row(name, program, tuple(xs + keys), d.name in SPECIAL,
+               frozenset(k for k, n in enumerate(d.inputs) if n in d.aux or n in DETACHED.get(d.name, ())),
                1e-6 if keys else 1e-8, d, given, train)
 
 
@@ -125,7 +132,8 @@ def rows() -> Iterator[tuple[registry.OpDef, Row]]:
             if not all(np.isfinite(arrays[f"{k}.grad{i}"]).all() for i in line["grads"]):
                 continue                                # infinitely steep there
             attrs = {key: tuple(v) if isinstance(v, list) else v for key, v in line["attrs"].items()}
-            found.append((known[line["op"]], attrs, [arrays[f"{k}.in{i}"] for i in range(line["inputs"])], line.get("train", False)))
+            found.append((known[line["op"]], attrs, [arrays[f"{k}.in{i}"] for i in range(line["inputs"])],
+                          line.get("train", False)))
     seen = set()
     for d, attrs, inputs, train in found:
         key = (d.name, repr(attrs), tuple(x.shape for x in inputs), tuple(x.dtype.kind for x in inputs), train)
@@ -139,7 +147,8 @@ def rows() -> Iterator[tuple[registry.OpDef, Row]]:
 
 # MXNet defines the gradient of these, and it is not the derivative: the recorded rows of tests/oracle check it
 SPECIAL = {
-    "SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput", "MakeLoss", "make_loss", "SVMOutput", "BlockGrad",
+    "SoftmaxOutput", "LinearRegressionOutput", "LogisticRegressionOutput", "MAERegressionOutput", "MakeLoss",
+    "make_loss", "SVMOutput", "BlockGrad",
 }
 
 def _names(text: str, reason: str) -> dict[str, str]:
@@ -155,20 +164,24 @@ NO_GRADIENT: dict[str, str] = {
     **_names("sign floor ceil rint round fix trunc _npi_around", "piecewise constant"),
     **_names("shape_array size_array", "depends on the shape alone"),
     **_names("zeros_like ones_like _full_like _contrib_arange_like", "a constant of the input's shape"),
-    **_names("_npi_svd _npi_eig _npi_eigvals _npi_pinv _npi_pinv_scalar_rcond", "a call of the array library, checked in test_np_gradients.py"),
+    **_names("_npi_svd _npi_eig _npi_eigvals _npi_pinv _npi_pinv_scalar_rcond",
+             "a call of the array library, checked in test_np_gradients.py"),
     **_names("_npi_diag_indices_from _npi_share_memory _npi_full_like", "a constant of the input's shape"),
     **_names("_npi_where_scalar2", "its input is a condition"),
     **_names("_npi_hanning _npi_hamming _npi_blackman", "no input"),
     **_names("_npi_uniform _npi_normal", "drawn in float32, checked in test_np_gradients.py"),
     **_names("_npi_lcm _npi_lcm_scalar", "integers"),
     **_names("_zeros _ones _full _arange _linspace _eye _npi_identity _npi_indices _npi_logspace", "no input"),
-    **_names("_random_uniform _random_normal _random_exponential _random_randint _random_bernoulli", "no input but the key"),
+    **_names("_random_uniform _random_normal _random_exponential _random_randint _random_bernoulli",
+             "no input but the key"),
     **{f"_random_{n}": "no input but the key" for n in _DISTRIBUTIONS},
     **{f"_random_{n}_like": "the input gives its shape alone" for n in _DISTRIBUTIONS},
     **{f"_sample_{n}": "accepted or refused: no path from the parameters" for n in _DISTRIBUTIONS},
     **_names("_random_uniform_like _random_normal_like _random_exponential_like", "the input gives its shape alone"),
-    **_names("_contrib_bipartite_matching argmax argmin argmax_channel _npi_argmax _npi_argmin argsort _npi_argsort one_hot _ravel_multi_index _unravel_index", "indices"),
-    **_names("_np_all _np_any _npi_isnan _npi_isinf _npi_isfinite _npi_isposinf _npi_isneginf _npi_logical_not", "a truth value"),
+    **_names("_contrib_bipartite_matching argmax argmin argmax_channel _npi_argmax _npi_argmin argsort _npi_argsort "
+             "one_hot _ravel_multi_index _unravel_index", "indices"),
+    **_names("_np_all _np_any _npi_isnan _npi_isinf _npi_isfinite _npi_isposinf _npi_isneginf _npi_logical_not",
+             "a truth value"),
     **_names("_contrib_isnan _contrib_isinf _contrib_isfinite", "a truth value"),
     **{f"_npi_{n}{kind}": "a truth value" for n in _COMPARED for kind in ("", "_scalar")},
     **{f"_npi_{n}{kind}": "integers alone" for n in _BITS for kind in ("", "_scalar")},
@@ -176,14 +189,21 @@ NO_GRADIENT: dict[str, str] = {
     **_names("_image_to_tensor", "its result is float32, too coarse for differences; a quotient by 255"),
     **_names("Custom", "Python code of the user's own; test_custom.py checks how gradients pass through it"),
     **_names("_contrib_MultiBoxPrior _contrib_index_array", "depends on the shape alone"),
-    **_names("_contrib_MultiBoxTarget _contrib_MultiBoxDetection _contrib_box_iou _contrib_box_encode _contrib_box_decode", "as in MXNet no gradient flows through them"),
+    **_names("_contrib_MultiBoxTarget _contrib_MultiBoxDetection _contrib_box_iou _contrib_box_encode "
+             "_contrib_box_decode", "as in MXNet no gradient flows through them"),
     **_names("_npi_bitwise_not _npi_rleft_shift_scalar _npi_rright_shift_scalar", "integers alone"),
-    **_names("_adamw_update _contrib_group_adagrad_update _mp_adamw_update _multi_adamw_update _multi_lamb_update", "an optimizer's update"),
-    **_names("_multi_mp_adamw_update _multi_mp_lamb_update adam_update ftml_update ftrl_update lamb_update_phase1 lamb_update_phase2", "an optimizer's update"),
-    **_names("mp_lamb_update_phase1 mp_lamb_update_phase2 mp_nag_mom_update mp_sgd_mom_update mp_sgd_update multi_all_finite", "an optimizer's update"),
-    **_names("multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update multi_sgd_mom_update multi_sgd_update multi_sum_sq nag_mom_update", "an optimizer's update"),
-    **_names("preloaded_multi_mp_sgd_mom_update preloaded_multi_mp_sgd_update preloaded_multi_sgd_mom_update", "an optimizer's update"),
-    **_names("preloaded_multi_sgd_update reset_arrays rmsprop_update rmspropalex_update sgd_mom_update sgd_update signsgd_update", "an optimizer's update"),
+    **_names("_adamw_update _contrib_group_adagrad_update _mp_adamw_update _multi_adamw_update _multi_lamb_update",
+             "an optimizer's update"),
+    **_names("_multi_mp_adamw_update _multi_mp_lamb_update adam_update ftml_update ftrl_update lamb_update_phase1 "
+             "lamb_update_phase2", "an optimizer's update"),
+    **_names("mp_lamb_update_phase1 mp_lamb_update_phase2 mp_nag_mom_update mp_sgd_mom_update mp_sgd_update "
+             "multi_all_finite", "an optimizer's update"),
+    **_names("multi_lars multi_mp_sgd_mom_update multi_mp_sgd_update multi_sgd_mom_update multi_sgd_update "
+             "multi_sum_sq nag_mom_update", "an optimizer's update"),
+    **_names("preloaded_multi_mp_sgd_mom_update preloaded_multi_mp_sgd_update preloaded_multi_sgd_mom_update",
+             "an optimizer's update"),
+    **_names("preloaded_multi_sgd_update reset_arrays rmsprop_update rmspropalex_update sgd_mom_update sgd_update "
+             "signsgd_update", "an optimizer's update"),
     **_names("signum_update", "an optimizer's update"),
     **_names("_contrib_allclose _histogram all_finite", "a truth value or counts"),
     **_names("_contrib_Proposal _contrib_MultiProposal _onehot_encode", "as in MXNet no gradient flows through them"),

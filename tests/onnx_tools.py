@@ -18,8 +18,10 @@ def run(path: Any, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return session.run(None, {i.name: x for i, x in zip(session.get_inputs(), inputs)})
 
 
-def exported(net: Any, data: np.ndarray, folder: Path, traced: bool = False, **more: Any) -> tuple[str, list[np.ndarray]]:
-    """The path of the ONNX file of a network with one input, and the network's own results. traced: by the files of ``net.export``."""
+def exported(net: Any, data: np.ndarray, folder: Path, traced: bool = False,
+             **more: Any) -> tuple[str, list[np.ndarray]]:
+    """The path of the ONNX file of a network with one input, and the network's own results. traced: by the files of
+    ``net.export``."""
     if traced:
         net.hybridize()
     out = net(mx.nd.array(data, dtype=data.dtype))
@@ -38,4 +40,5 @@ def close(found: Sequence[Any], wanted: Sequence[Any], tolerance: float = 1e-4) 
     for a, b in zip(found, wanted):
         a, b = (np.asarray(x.asnumpy() if hasattr(x, "asnumpy") else x) for x in (a, b))
         assert (a.shape, a.dtype) == (b.shape, b.dtype)
-        np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(np.nan_to_num(b)).max(initial=0))))
+        np.testing.assert_allclose(a.astype(np.float64), b.astype(np.float64), rtol=tolerance,
+                                   atol=tolerance * max(1.0, float(np.abs(np.nan_to_num(b)).max(initial=0))))

@@ -50,8 +50,10 @@ case("softmax", [f(3, 4), np.array([2, 4, 1], np.int32)], use_length=True)
 case("log_softmax", [f(3, 4)], temperature=0.5)
 case("UpSampling", [f(1, 2, 3, 3), f(1, 1, 6, 6)], scale=2, sample_type="nearest", num_args=2)
 for _mode in ("size", "like", "to_even_up"):
-    case("_contrib_BilinearResize2D", [f(1, 2, 3, 5)] + ([f(1, 1, 4, 7)] if _mode == "like" else []), mode=_mode, height=5, width=4, align_corners=False)
-case("BatchNorm", [f(3, 2, 4), f(2, low=0.5), f(2), f(2), f(2, low=0.5)], fix_gamma=False, output_mean_var=True, train=True)
+    case("_contrib_BilinearResize2D", [f(1, 2, 3, 5)] + ([f(1, 1, 4, 7)] if _mode == "like" else []), mode=_mode,
+         height=5, width=4, align_corners=False)
+case("BatchNorm", [f(3, 2, 4), f(2, low=0.5), f(2), f(2), f(2, low=0.5)], fix_gamma=False, output_mean_var=True,
+     train=True)
 case("CTCLoss", [f(5, 2, 4), i(2, 2, low=1, high=4, dtype="float32")])
 case("gamma", [np.array([-0.5, -1.7, 0.3, 4.2])])
 case("gammaln", [np.array([-0.5, -1.7, 0.3, 4.2])])
@@ -91,7 +93,8 @@ for _ratio in (2, -1):
     case("_contrib_ROIAlign", [f(2, 2, 7, 8), _rois], pooled_size=(2, 3), spatial_scale=0.8, sample_ratio=_ratio)
 case("ROIPooling", [f(2, 2, 7, 8), _rois], pooled_size=(2, 3), spatial_scale=0.8)
 case("BilinearSampler", [f(1, 2, 4, 5), f(1, 2, 3, 2, low=-1.2, high=1.2)])
-case("SpatialTransformer", [f(1, 2, 4, 5), f(1, 6, low=-0.7, high=0.7)], target_shape=(3, 2), transform_type="affine", sampler_type="bilinear")
+case("SpatialTransformer", [f(1, 2, 4, 5), f(1, 6, low=-0.7, high=0.7)], target_shape=(3, 2), transform_type="affine",
+     sampler_type="bilinear")
 
 case("_sample_exponential", [f(3, low=0.5)], shape=(2,))
 case("_sample_multinomial", [np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])], shape=4, get_prob=True)
@@ -99,13 +102,16 @@ case("_contrib_SyncBatchNorm", [f(3, 2, 4), f(2, low=0.5), f(2), f(2), f(2, low=
 
 for _mode, _gates in (("rnn_relu", 1), ("rnn_tanh", 1), ("lstm", 4), ("gru", 3)):
     _states = [f(2, 1, 2) for _ in range(2 if _mode == "lstm" else 1)]
-    case("RNN", [f(2, 1, 2), f(2 * _gates * 2 * 6) / 2, *_states], mode=_mode, state_size=2, num_layers=1, bidirectional=True, state_outputs=True)
+    case("RNN", [f(2, 1, 2), f(2 * _gates * 2 * 6) / 2, *_states], mode=_mode, state_size=2, num_layers=1,
+         bidirectional=True, state_outputs=True)
 case("_rnn_param_concat", [f(6), f(4)], dim=0)
 
 # ---- deformable convolutions: places between the pixels, some beyond the picture
 _offset = _rng.uniform(0.1, 0.9, (1, 16, 3, 3)) + _rng.integers(-2, 2, (1, 16, 3, 3))
-case("_contrib_DeformableConvolution", [f(1, 2, 4, 4), _offset, f(2, 2, 2, 2), f(2)], kernel=(2, 2), num_filter=2, num_deformable_group=2)
-case("_contrib_ModulatedDeformableConvolution", [f(1, 2, 4, 4), _offset, f(1, 8, 3, 3), f(2, 1, 2, 2), f(2)], kernel=(2, 2), num_filter=2, num_deformable_group=2, num_group=2)
+case("_contrib_DeformableConvolution", [f(1, 2, 4, 4), _offset, f(2, 2, 2, 2), f(2)], kernel=(2, 2), num_filter=2,
+     num_deformable_group=2)
+case("_contrib_ModulatedDeformableConvolution", [f(1, 2, 4, 4), _offset, f(1, 8, 3, 3), f(2, 1, 2, 2), f(2)],
+     kernel=(2, 2), num_filter=2, num_deformable_group=2, num_group=2)
 case("_np_squeeze", [f(1, 3, 1)], axis=(0,))
 case("_np_diagflat", [f(2, 2)], k=-1)
 case("_npi_delete", [f(3, 4)], int_ind=1, axis=1)
@@ -125,15 +131,18 @@ case("_npi_tensorsolve", [_spd.reshape(-1, *_spd.shape[-2:])[0], f(_spd.shape[-1
 
 # ---- moved and multiplied patches, pooled positions, densities, streams of events
 for _is_multiply in (True, False):
-    case("Correlation", [f(1, 2, 4, 5), f(1, 2, 4, 5) + 4.0], kernel_size=1, max_displacement=1, pad_size=1, is_multiply=_is_multiply)
+    case("Correlation", [f(1, 2, 4, 5), f(1, 2, 4, 5) + 4.0], kernel_size=1, max_displacement=1, pad_size=1,
+         is_multiply=_is_multiply)
 case("Crop", [f(1, 2, 5, 6)], num_args=1, offset=(1, 2), h_w=(3, 3))
 case("im2col", [f(1, 2, 4, 5)], kernel=(2, 3), stride=(2, 1), dilate=(1, 1), pad=(1, 0))
 case("col2im", [f(1, 12, 4)], output_size=(3, 4), kernel=(2, 3), stride=(1, 1), pad=(0, 0))
 case("_contrib_BatchNormWithReLU", [f(3, 2, 4), f(2, low=0.5), f(2), f(2), f(2, low=0.5)], fix_gamma=False, train=True)
 case("_contrib_PSROIPooling", [f(2, 8, 6, 7), _rois], spatial_scale=0.8, output_dim=2, pooled_size=2)
-case("_contrib_DeformablePSROIPooling", [f(2, 8, 6, 7), _rois, f(3, 2, 2, 2) / 10], spatial_scale=0.8, output_dim=2, group_size=2, pooled_size=2, part_size=2,
+case("_contrib_DeformablePSROIPooling", [f(2, 8, 6, 7), _rois, f(3, 2, 2, 2) / 10], spatial_scale=0.8, output_dim=2,
+     group_size=2, pooled_size=2, part_size=2,
      sample_per_part=2, trans_std=0.1)
-case("_contrib_RROIAlign", [f(2, 2, 6, 7), np.array([[0, 3.1, 2.9, 3.3, 2.2, 20.0], [1, 2.7, 3.4, 4.1, 2.6, -35.0]])], pooled_size=(2, 3), spatial_scale=0.9, sampling_ratio=2)
+case("_contrib_RROIAlign", [f(2, 2, 6, 7), np.array([[0, 3.1, 2.9, 3.3, 2.2, 20.0], [1, 2.7, 3.4, 4.1, 2.6, -35.0]])],
+     pooled_size=(2, 3), spatial_scale=0.9, sampling_ratio=2)
 case("_contrib_count_sketch", [f(3, 5), np.array([[0.0, 2, 1, 2, 0]]), np.array([[1.0, -1, 1, 1, -1]])], out_dim=3)
 case("_contrib_fft", [f(3, 5)])
 case("_contrib_ifft", [f(3, 8)])
@@ -153,8 +162,11 @@ for _is_log in (False, True):
     case("_random_pdf_exponential", [_positive, f(2, low=0.5)], is_log=_is_log)
     case("_random_pdf_gamma", [_positive, f(2, low=0.5), f(2, low=0.5)], is_log=_is_log)
     case("_random_pdf_poisson", [i(2, 4, low=0, high=5, dtype="float64"), f(2, low=0.5)], is_log=_is_log)
-    case("_random_pdf_negative_binomial", [i(2, 4, low=0, high=5, dtype="float64"), f(2, low=1.5, high=4.0), f(2, low=0.3, high=0.7)], is_log=_is_log)
-    case("_random_pdf_generalized_negative_binomial", [i(2, 4, low=0, high=5, dtype="float64"), f(2, low=0.5), f(2, low=0.5)], is_log=_is_log)
+    case("_random_pdf_negative_binomial", [i(2, 4, low=0, high=5, dtype="float64"), f(2, low=1.5, high=4.0),
+                                           f(2, low=0.3, high=0.7)], is_log=_is_log)
+    case("_random_pdf_generalized_negative_binomial",
+         [i(2, 4, low=0, high=5, dtype="float64"), f(2, low=0.5), f(2, low=0.5)], is_log=_is_log)
     case("_random_pdf_dirichlet", [np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]), f(2, 3, low=0.5)], is_log=_is_log)
-case("_contrib_hawkesll", [f(2, 3, low=0.5), f(3, low=0.2), f(3, low=0.5), f(2, 3, low=0.1), np.abs(f(2, 4)) + 0.1, i(2, 4, low=0, high=3, dtype="int32"),
+case("_contrib_hawkesll", [f(2, 3, low=0.5), f(3, low=0.2), f(3, low=0.5), f(2, 3, low=0.1), np.abs(f(2, 4)) + 0.1,
+                           i(2, 4, low=0, high=3, dtype="int32"),
                            np.array([4.0, 3.0]), np.array([9.0, 8.0])])

@@ -1,5 +1,5 @@
-"""Many small arrays in one file: one long array for each dtype, and where in it each array lies. An .npz with an entry for
-each of thousands of small arrays is mostly headers."""
+"""Many small arrays in one file: one long array for each dtype, and where in it each array lies. An .npz with an entry
+for each of thousands of small arrays is mostly headers."""
 from __future__ import annotations
 
 import math
@@ -14,7 +14,8 @@ def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
     for a in arrays.values():
         pieces.setdefault(a.dtype.name, []).append(a.ravel())
     table = [f"{name} {a.dtype.name} {','.join(map(str, a.shape))}" for name, a in arrays.items()]
-    np.savez_compressed(path, table=np.frombuffer("\n".join(table).encode(), np.uint8), **{f"all_{d}": np.concatenate(p) for d, p in pieces.items()})
+    np.savez_compressed(path, table=np.frombuffer("\n".join(table).encode(), np.uint8),
+                        **{f"all_{d}": np.concatenate(p) for d, p in pieces.items()})
 
 
 def load(path: Path) -> dict[str, np.ndarray]:

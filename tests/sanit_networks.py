@@ -18,13 +18,14 @@ def array(*shape: int) -> Any:
 
 def close(a: Any, b: Any, tol: float = 2e-5) -> None:
     x, y = a.asnumpy(), b.asnumpy()
-    assert x.shape == y.shape and np.abs(x - y).max(initial=0) <= tol * max(np.abs(y).max(initial=0), 1e-3), np.abs(x - y).max()
+    assert (x.shape == y.shape and np.abs(x - y).max(initial=0) <= tol * max(np.abs(y).max(initial=0), 1e-3)), np.abs(x - y).max()  # noqa: E501
 
 
 def convolutional() -> Any:
     net = nn.HybridSequential()
     relu = "relu"
-    net.add(nn.Conv2D(7, 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation(relu), nn.MaxPool2D(2), nn.Conv2D(19, 3, strides=2), nn.Activation(relu),
+    net.add(nn.Conv2D(7, 3, padding=1, use_bias=False), nn.BatchNorm(), nn.Activation(relu), nn.MaxPool2D(2),
+            nn.Conv2D(19, 3, strides=2), nn.Activation(relu),
             nn.GlobalAvgPool2D(), nn.Flatten(), nn.Dropout(0.3), nn.Dense(5))
     net.initialize(mx.init.Xavier())
     return net
@@ -67,7 +68,7 @@ def inference() -> None:
     for bad in (array(2, 4, 11, 9), np.zeros((2, 3, 11, 9)), None, "x"):
         try:
             net(bad)
-        except Exception:                                        # noqa: S110  any error; what counts is that memory is whole
+        except Exception:                                        # noqa: E501, S110  any error; what counts is that memory is whole
             pass
     kept = [net(x) for _ in range(8)]
     del net

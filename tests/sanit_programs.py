@@ -10,7 +10,8 @@ from hybrid import ir
 from hybrid.ir import Node, Program
 from hybrid.passes.differentiate import vjp_program
 
-from . import cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_packed_volumes, test_pictures, test_together, test_zeros
+from . import (cuda_forms, programs, cpu_kernels, test_packed_convolutions, test_packed_products, test_packed_volumes,
+               test_pictures, test_together, test_zeros)
 from .cpu_kernels import conv, layer_norm, program, random, softmax
 
 Case = tuple[Program, list[np.ndarray]]
@@ -27,9 +28,11 @@ def _pools(x: Node) -> list[Node]:
     """Windows of two and three, with and without a step, a border, a function after them or before."""
     def pool(op: str, k: int, s: int, p: int) -> Node:
         fill = -np.inf if op == "max" else 0.0
-        return ir.reduce(op, ir.window(ir.pad(x, (0, 0, p, p), (0, 0, p, p), fill), (2, 3), (k, k), (s, s), (1, 1)), (4, 5))
+        return ir.reduce(op, ir.window(ir.pad(x, (0, 0, p, p), (0, 0, p, p), fill), (2, 3), (k, k), (s, s), (1, 1)),
+                         (4, 5))
     computed = ir.reduce("max", ir.window(ir.map("tanh", x), (2, 3), (2, 2), (2, 2), (1, 1)), (4, 5))
-    return [pool("max", 2, 2, 0) * 2, pool("sum", 3, 1, 1) / 9, pool("max", 3, 2, 1), ir.map("relu", pool("sum", 2, 2, 1)), computed]
+    return [pool("max", 2, 2, 0) * 2, pool("sum", 3, 1, 1) / 9, pool("max", 3, 2, 1),
+            ir.map("relu", pool("sum", 2, 2, 1)), computed]
 
 
 def flat(n: int) -> Case:
@@ -38,71 +41,100 @@ def flat(n: int) -> Case:
         kept = ir.map("lt", ir.random_bits(key, x.shape, 1), ir.const(2**31, "uint32"))
         drawn = ir.cast(ir.map("shr", ir.random_bits(key, x.shape, 2), 8), "float32") * 2.0**-24
         even = ir.cast(ir.map("shr", ir.random_bits(key, (4, n, 16), 3), 8), "float32") * 2.0**-24
-        return [x * y + v, ir.map("erf", x) * ir.map("tanh", y), ir.map("where", ir.map("gt", x, 0), x, y), ir.map("gt", x, y), ir.map("tanh", h) * 2 + h, ir.map("exp", b),
-                ir.cast(i, "float32") / 3 + v, i * i - 3, ir.map("exp", d) * d, ir.permute(x, (1, 0)), ir.pad(x, (1, 2), (2, 1), 0.5) + 1, ir.slice(x, (4, 0), (3, n), (-2, 1)),
-                ir.concat([x * 2, ir.map("exp", y), ir.pad(x, (0, 3), (0, 0))], 1), ir.map("where", kept, x, 0), ir.cast(x, "float16"), ir.cast(h, "bfloat16"),
-                ir.cast(ir.reduce("max", ir.window(h, (0, 1), (2, 1), (1, 1), (1, 1)), (2, 3)), "float32"), ir.cast(h, "float32") * x + 1, ir.map("relu", h) * h,
-                ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y), ir.map("log1p", ir.map("abs", x)),
+        return [x * y + v, ir.map("erf", x) * ir.map("tanh", y), ir.map("where", ir.map("gt", x, 0), x, y),
+                ir.map("gt", x, y), ir.map("tanh", h) * 2 + h, ir.map("exp", b),
+                ir.cast(i, "float32") / 3 + v, i * i - 3, ir.map("exp", d) * d, ir.permute(x, (1, 0)),
+                ir.pad(x, (1, 2), (2, 1), 0.5) + 1, ir.slice(x, (4, 0), (3, n), (-2, 1)),
+                ir.concat([x * 2, ir.map("exp", y), ir.pad(x, (0, 3), (0, 0))], 1), ir.map("where", kept, x, 0),
+                ir.cast(x, "float16"), ir.cast(h, "bfloat16"),
+                ir.cast(ir.reduce("max", ir.window(h, (0, 1), (2, 1), (1, 1), (1, 1)), (2, 3)), "float32"),
+                ir.cast(h, "float32") * x + 1, ir.map("relu", h) * h,
+                ir.map("sin", x) + ir.map("cos", y), ir.map("pow", ir.map("abs", x) + 0.5, y),
+                ir.map("log1p", ir.map("abs", x)),
                 ir.map("arctan2", x, y), y * (ir.map("tanh", (x + x * x * x * 0.044) * 0.8) + 1.0),
                 drawn * x, even, ir.map("expm1", x) + ir.map("softplus", y) + ir.map("log2", ir.map("abs", x) + 0.1),
-                ir.map("floor", x * 3) + ir.map("exp", ir.map("sign", y) + ir.map("rint", y)) + ir.map("ceil", x) * ir.map("trunc", y), ir.map("sqrt", x * x) / (y * y + 1),
-                ir.map("minimum", ir.map("maximum", x, -0.5), 0.5), ir.map("floor", x * 3), ir.gather(x, ir.const(2, "int64"), 0)]
+                ir.map("floor", x * 3) + ir.map("exp",
+                                                ir.map("sign",
+                                                       y) + ir.map("rint",
+                                                                   y)) + ir.map("ceil", x) * ir.map("trunc", y),
+                                                                   ir.map("sqrt", x * x) / (y * y + 1),
+                ir.map("minimum", ir.map("maximum", x, -0.5), 0.5), ir.map("floor", x * 3),
+                ir.gather(x, ir.const(2, "int64"), 0)]
     rng = np.random.default_rng(n)
-    return program(outputs, random(5, n), random(5, n) * 0.7, random(5, n).astype("float16"), random(5, n).astype(dt.as_dtype("bfloat16")),
-                   rng.integers(-9, 9, (5, n)).astype("int32"), random(5, n).astype("float64"), random(n), np.array([3, 9], "uint32"))
+    return program(outputs, random(5, n), random(5, n) * 0.7, random(5, n).astype("float16"),
+                   random(5, n).astype(dt.as_dtype("bfloat16")),
+                   rng.integers(-9, 9, (5, n)).astype("int32"), random(5, n).astype("float64"), random(n),
+                   np.array([3, 9], "uint32"))
 
 
 def lanes(n: int) -> Case:
-    """What is known only lane by lane: the place of the greatest of a few, counts, rows chosen by an index; slices that differ in their offset alone."""
+    """What is known only lane by lane: the place of the greatest of a few, counts, rows chosen by an index; slices that
+    differ in their offset alone."""
     def outputs(x: Node, y: Node, table: Node, at: Node) -> list[Node]:
         place = ir.argreduce("argmax", ir.reshape(x, (3, 4, n)), 1)
         chosen = ir.map("exp", ir.gather(table, at, 0))
-        return [ir.cast(place, "float32") * ir.map("exp", y), ir.map("where", ir.map("lt", ir.iota(n), max(n - 2, 1)), ir.map("tanh", y), 0), chosen * 2,
+        return [ir.cast(place, "float32") * ir.map("exp", y),
+                ir.map("where", ir.map("lt", ir.iota(n), max(n - 2, 1)), ir.map("tanh", y), 0), chosen * 2,
                 ir.bitcast(x, "int32") * 2, *(ir.map("tanh", ir.slice(x, (i, 0), (2, n), (1, 1))) for i in range(6))]
     return program(outputs, random(12, n), random(3, n), random(5, n), np.array([3, 0, 4, 4, 1, 2, 0]))
 
 
 def running(x: Node, y: Node, h: Node, d: Node, i: Node) -> list[Node]:
     """Running sums along and across, from either end, of several types."""
-    return [ir.cumulate(ir.map("tanh", x), 1), ir.cumulate(x, 0), ir.cumulate(x, 1, True), *(ir.cumulate(y * 2, axis, axis == 1) for axis in range(3)),
+    return [ir.cumulate(ir.map("tanh", x), 1), ir.cumulate(x, 0), ir.cumulate(x, 1, True),
+            *(ir.cumulate(y * 2, axis, axis == 1) for axis in range(3)),
             *(ir.cumulate(a, axis) for a in (h, d, i) for axis in (0, 1))]
 
 
 def reductions(n: int) -> Case:
     """Sums, products, extremes and their places, along, across, between and of all, of many columns; other types."""
     def outputs(x: Node, y: Node, h: Node, d: Node, i: Node, many: Node) -> list[Node]:
-        across = [ir.reduce("sum", many, (0,)), ir.reduce("max", many * 2, (0,)), ir.map("exp", ir.reduce("min", many, (0,))), softmax(many, 0)]
-        each = [ir.reduce(op, a, axes) for op in ("sum", "max", "min") for a, axes in ((x, (1,)), (x, (0,)), (y, (0, 2)), (y, (1,)), (y, (0, 1, 2)))]
+        across = [ir.reduce("sum", many, (0,)), ir.reduce("max", many * 2, (0,)),
+                  ir.map("exp", ir.reduce("min", many, (0,))), softmax(many, 0)]
+        each = [ir.reduce(op, a, axes) for op in ("sum", "max", "min") for a,
+                axes in ((x, (1,)), (x, (0,)), (y, (0, 2)), (y, (1,)), (y, (0, 1, 2)))]
         places = [ir.argreduce(op, a, axis) for op in ("argmax", "argmin") for a, axis in ((x, 0), (x, 1), (y, 1))]
         mean = ir.reduce("sum", y, (0, 2)) / (y.shape[0] * n)
-        return [*across, *each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)), ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)),
-                ir.reduce("max", d, (0,)), softmax(d, 1), softmax(d * 2, 0), layer_norm(d), ir.argsort(d), ir.argsort(i, True),
+        return [*across, *each, *places, ir.reduce("prod", 1 + x * 0.01, (1,)),
+                ir.map("log", ir.reduce("sum", ir.map("exp", x), (1,))), ir.reduce("sum", h, (1,)),
+                ir.reduce("max", d, (0,)), softmax(d, 1), softmax(d * 2, 0), layer_norm(d), ir.argsort(d),
+                ir.argsort(i, True),
                 ir.argreduce("argmin", d, 1), ir.argreduce("argmax", d, 0),
-                ir.reduce("max", ir.map("tanh", d), (1,)), ir.reduce("sum", i, (1,)), ir.reduce("max", i, (0,)), mean, y - ir.reshape(mean, (1, 3, 1)),
+                ir.reduce("max", ir.map("tanh", d), (1,)), ir.reduce("sum", i, (1,)), ir.reduce("max", i, (0,)), mean,
+                y - ir.reshape(mean, (1, 3, 1)),
                 ir.map("exp", ir.reduce("sum", x, (0,)) * 0.1), *running(x, y, h, d, i)]
-    return program(outputs, random(7, n), random(4, 3, n), random(3, n).astype("float16"), random(5, n).astype("float64"),
+    return program(outputs, random(7, n), random(4, 3, n), random(3, n).astype("float16"),
+                   random(5, n).astype("float64"),
                    np.random.default_rng(n).integers(-99, 99, (4, n)).astype("int64"), random(6, 5 * n + 29))
 
 
 def attention(n: int) -> Case:
     """softmax(Q Kᵀ + mask) V of several heads, and a layer normalisation of it with a residual."""
     def outputs(q: Node, k: Node, v: Node, mask: Node, x: Node) -> list[Node]:
-        weights = softmax(ir.dot(q, k, ((2,), (2,)), ((0,), (0,))) * 0.3 + ir.expand(ir.reshape(mask, (1, 1, n)), (3, 9, n)), 2)
+        weights = softmax(ir.dot(q, k, ((2,), (2,)),
+                                 ((0,), (0,))) * 0.3 + ir.expand(ir.reshape(mask, (1, 1, n)), (3, 9, n)), 2)
         y = ir.dot(weights, v, ((2,), (1,)), ((0,), (0,)))
-        few = ir.dot(softmax(ir.dot(ir.slice(q, (0, 0, 0), (3, 2, 7), (1, 1, 1)), k, ((2,), (2,)), ((0,), (0,))), 2), v, ((2,), (1,)), ((0,), (0,)))
-        return [y, few, layer_norm(ir.reshape(y, (9, 21)) + x), softmax(ir.dot(q + 1, k, ((2,), (2,)), ((0,), (0,))), 1)]
-    return program(outputs, random(3, 9, 7), random(3, n, 7), random(3, n, 7), np.where(np.arange(n) < max(n - 2, 1), 0, -1e9).astype("float32"), random(9, 21))
+        few = ir.dot(softmax(ir.dot(ir.slice(q, (0, 0, 0), (3, 2, 7), (1, 1, 1)), k, ((2,), (2,)), ((0,), (0,))), 2),
+                     v, ((2,), (1,)), ((0,), (0,)))
+        return [y, few, layer_norm(ir.reshape(y, (9, 21)) + x),
+                softmax(ir.dot(q + 1, k, ((2,), (2,)), ((0,), (0,))), 1)]
+    return program(outputs, random(3, 9, 7), random(3, n, 7), random(3, n, 7),
+                   np.where(np.arange(n) < max(n - 2, 1), 0, -1e9).astype("float32"), random(9, 21))
 
 
 def scans(n: int) -> Case:
-    """Loops over steps of a recurrent layer of n units, forwards and backwards, and one whose steps need nothing of each other."""
+    """Loops over steps of a recurrent layer of n units, forwards and backwards, and one whose steps need nothing of
+    each other."""
     def outputs(x: Node, w: Node, b: Node, start: Node) -> list[Node]:
         def step(carries: Any, slices: Any, constants: Any) -> Any:
             h = ir.map("tanh", ir.dot(carries[0], constants[0], ((1,), (1,))) * 0.3 + slices[0] + constants[1])
             return [h], [h * 2]
         down, stacked = ir.loop(step, [start], [x], [w, b])
         up, _ = ir.loop(step, [start], [x], [w, b], reverse=True)
-        _, apart = ir.loop(lambda carries, slices, constants: ([], [ir.map("exp", ir.dot(slices[0], constants[0], ((1,), (0,))) * 0.1) + 1]), [], [x], [w])
+        _, apart = ir.loop(lambda carries, slices, constants: ([],
+                                                               [ir.map("exp",
+                                                                       ir.dot(slices[0], constants[0],
+                ((1,), (0,))) * 0.1) + 1]), [], [x], [w])
         return [down[0], stacked[0], up[0], apart[0]]
     return program(outputs, random(4, 2, n), random(n, n), random(n), random(2, n))
 
@@ -112,14 +144,20 @@ def order(n: int) -> Case:
     def outputs(x: Node, i: Node, d: Node, at: Node, wide: Node, tall: Node, cube: Node) -> list[Node]:
         turned = ir.permute(tall, (1, 0))
         flat = ir.slice(ir.reshape(cube, (131, 16 * (n + 9))), (0, 0), (131, n + 130), (1, 1))
-        across = [turned * 2, ir.map("tanh", turned) + flat, *(ir.permute(cube, axes) + 1 for axes in ((2, 1, 0), (0, 2, 1))),
-                  ir.cast(ir.permute(ir.reshape(cube, (16 * (n + 9), 131)), (1, 0)), "float64") * 2]                # other types: in blocks
-        first = [ir.cast(ir.slice(ir.argsort(a, down), (0, 0), (a.shape[0], min(2, n)), (1, 1)), "float32") for a, down in ((x, True), (i, False), (d, True))]
+        across = [turned * 2, ir.map("tanh", turned) + flat,
+                  *(ir.permute(cube, axes) + 1 for axes in ((2, 1, 0), (0, 2, 1))),
+                  # other types: in blocks
+                  ir.cast(ir.permute(ir.reshape(cube, (16 * (n + 9), 131)), (1, 0)), "float64") * 2]
+        first = [ir.cast(ir.slice(ir.argsort(a, down), (0, 0), (a.shape[0], min(2, n)), (1, 1)), "float32") for a,
+                 down in ((x, True), (i, False), (d, True))]
         return [*first, *across,
-                ir.argsort(x), ir.argsort(x, True), ir.argsort(ir.permute(x, (1, 0))), ir.argsort(i), ir.argsort(d, True), ir.gather(x, at, 1), ir.gather(wide, at, 0),
-                ir.scatter_add(at, wide, 0, 5), ir.scatter_add(at, ir.map("exp", x), 1, n), ir.gather(ir.map("exp", x), at, 1) * 2]
+                ir.argsort(x), ir.argsort(x, True), ir.argsort(ir.permute(x, (1, 0))), ir.argsort(i),
+                ir.argsort(d, True), ir.gather(x, at, 1), ir.gather(wide, at, 0),
+                ir.scatter_add(at, wide, 0, 5), ir.scatter_add(at, ir.map("exp", x), 1, n),
+                ir.gather(ir.map("exp", x), at, 1) * 2]
     rng = np.random.default_rng(n)
-    return program(outputs, random(4, n), rng.integers(0, 5, (3, n)).astype("int32"), random(2, n).astype("float64"), rng.integers(0, n, n) % 5, random(n, n + 2),
+    return program(outputs, random(4, n), rng.integers(0, 5, (3, n)).astype("int32"), random(2, n).astype("float64"),
+                   rng.integers(0, n, n) % 5, random(n, n + 2),
                    random(n + 130, 131), random(131, 16, n + 9))
 
 
@@ -137,7 +175,8 @@ def enlarged(n: int) -> Case:
 
 
 def training(n: int) -> Case:
-    """Gradients of a small network of convolutions and pools for pictures n pixels wide: of pictures, filters and factors."""
+    """Gradients of a small network of convolutions and pools for pictures n pixels wide: of pictures, filters and
+    factors."""
     n = max(n, 3)
 
     def outputs(x: Node, first: Node, second: Node, scale: Node) -> list[Node]:
@@ -176,25 +215,32 @@ def products(n: int) -> Case:
         small = ir.dot(ir.cast(p, "int32"), ir.cast(q, "int32"), ((1,), (0,)))
         return [ir.cast(small, "float32") * 0.25, ir.dot(p, q, ((1,), (0,))), ir.dot(a, b, ((1,), (0,))),
                 ir.dot(h, g, ((1,), (1,))), ir.dot(ir.map("tanh", x), y, ((2,), (1,)), ((0,), (0,))) + 1,
-                ir.map("sigmoid", ir.dot(x, x, ((1,), (1,)), ((0,), (0,)))), ir.dot(i, i, ((0,), (0,))), ir.dot(ir.slice(a, (0, 0), (1, n), (1, 1)), b, ((1,), (0,)))]
-    return program(outputs, random(9, n).astype("float64"), random(n, n).astype("float64"), random(7, n).astype("float16"), random(5, n).astype("float16"),
+                ir.map("sigmoid", ir.dot(x, x, ((1,), (1,)), ((0,), (0,)))), ir.dot(i, i, ((0,), (0,))),
+                ir.dot(ir.slice(a, (0, 0), (1, n), (1, 1)), b, ((1,), (0,)))]
+    return program(outputs, random(9, n).astype("float64"), random(n, n).astype("float64"),
+                   random(7, n).astype("float16"), random(5, n).astype("float16"),
                    random(3, 11, n), random(3, n, 13), np.random.default_rng(n).integers(-9, 9, (4, n)).astype("int32"),
                    *(np.random.default_rng(n).integers(-128, 127, s).astype("int8") for s in ((7, n), (n, 11))))
 
 
 def behind_relu(n: int) -> Case:
-    """Products with what is half zero: of rows and of columns, with lines in place and turned, of one word of steps and of several."""
+    """Products with what is half zero: of rows and of columns, with lines in place and turned, of one word of steps and
+    of several."""
     rows, depth, columns, few = 96 + n, 117 + n % 11, 112 + n % 17, 53 + n % 11
 
     def outputs(x: Node, y: Node, tall: Node, wide: Node, deep: Node) -> list[Node]:
         a, b = ir.map("relu", x), ir.map("relu", y)
-        return [a, b, ir.dot(b, tall, ((0,), (0,))), ir.map("tanh", ir.dot(a, wide, ((1,), (0,))) * 0.1), ir.dot(a, deep, ((1,), (1,)))]
-    return program(outputs, random(rows, depth), random(few, rows), random(few, columns), random(depth, columns), random(columns, depth))
+        return [a, b, ir.dot(b, tall, ((0,), (0,))), ir.map("tanh", ir.dot(a, wide, ((1,), (0,))) * 0.1),
+                ir.dot(a, deep, ((1,), (1,)))]
+    return program(outputs, random(rows, depth), random(few, rows), random(few, columns), random(depth, columns),
+                   random(columns, depth))
 
 
 SIZED: dict[str, Callable[[int], Case]] = {
-    **cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention, "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
-    "training": training, "strided": strided, "updates": updates, "other products": products, "behind relu": behind_relu,
+    **cpu_kernels.KINDS, "flat": flat, "lanes": lanes, "reductions": reductions, "attention": attention,
+    "scans": scans, "order": order, "pools": pools, "enlarged": enlarged,
+    "training": training, "strided": strided, "updates": updates, "other products": products,
+    "behind relu": behind_relu,
     "pools' gradients": lambda n: _backward(pools(n)), "attention's gradients": lambda n: _backward(attention(n)),
 }
 
@@ -219,11 +265,13 @@ def joined(cases: Sequence[Case]) -> Case:
 
 def _cases() -> Iterator[tuple[str, Case, float]]:
     """The programs that every backend must compute."""
-    halves = {name: any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in p.order()) for name, (p, _) in programs.CASES.items()}
+    halves = {name: any(dt.is_float(n.dtype) and n.dtype.itemsize == 2 for n in p.order()) for name,
+              (p, _) in programs.CASES.items()}
     for tol, of_halves in ((4e-3, True), (1e-5, False)):
         names = [name for name, is_half in halves.items() if is_half == of_halves]
         for at in range(0, len(names), 20):
-            yield f"programs to {tol:g}, from {names[at]}", joined([programs.CASES[name] for name in names[at:at + 20]]), tol
+            yield f"programs to {tol:g}, from {names[at]}", joined([programs.CASES[name]
+                                                                    for name in names[at:at + 20]]), tol
 
 
 def _forms() -> Iterator[tuple[str, Case, float]]:
@@ -246,7 +294,8 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     """Convolutions, channels last."""
     for name in test_packed_convolutions.SHAPES:
         yield f"packed {name}", test_packed_convolutions.program(name), 1e-5
-    for name in ("3x3x3_odd", "3x3x3_far", "two_planes", "beyond", "strided", "stem", "grouped", "column", "depthwise_strided"):
+    for name in ("3x3x3_odd", "3x3x3_far", "two_planes", "beyond", "strided", "stem", "grouped", "column",
+                 "depthwise_strided"):
         yield f"packed volume {name}", test_packed_volumes.program(name), 1e-5
     for form in test_packed_products.FORMS:
         for name in ("one_row", "row_in_parts", "63_65", "shallow"):
@@ -258,13 +307,16 @@ def _packed() -> Iterator[tuple[str, Case, float]]:
     arrays = [random(2, 20, 15, 17), random(37, 20, 3, 3), random(33, 37, 1, 1)]
     x, first, second = (ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays))
     y = ir.map("relu", conv(x, first, 1))
-    y = ir.reduce("max", ir.window(ir.pad(y, (0, 0, 1, 1), (0, 0, 1, 1), -np.inf), (2, 3), (3, 3), (2, 2), (1, 1)), (4, 5))
+    y = ir.reduce("max", ir.window(ir.pad(y, (0, 0, 1, 1), (0, 0, 1, 1), -np.inf), (2, 3), (3, 3), (2, 2), (1, 1)),
+                  (4, 5))
     y = ir.map("tanh", ir.reduce("sum", ir.window(conv(y, second), (2, 3), (2, 2), (2, 2), (1, 1)), (4, 5)))
     chain = Program((x, first, second), (ir.reduce("sum", y, (2, 3)),))
     chain.memo["lasting"] = frozenset({1, 2})
     yield "packed chain with pools", (chain, arrays), 3e-5           # Winograd's rounding, and sums of both signs
-    yield "packed nothing, short lines", program(lambda x, w: [ir.map("relu", conv(x, w, 1))], random(1, 64, 7, 7), random(48, 64, 3, 3)), 1e-5
-    yield "packed nothing, large", program(lambda a, b: [ir.dot(a, b, ((1,), (0,)))], random(131, 1021), random(1021, 140)), 1e-5
+    yield "packed nothing, short lines", program(lambda x, w: [ir.map("relu", conv(x, w, 1))], random(1, 64, 7, 7),
+                                                 random(48, 64, 3, 3)), 1e-5
+    yield "packed nothing, large", program(lambda a, b: [ir.dot(a, b, ((1,), (0,)))], random(131, 1021),
+                                           random(1021, 140)), 1e-5
 
 
 def _pictures() -> Iterator[tuple[str, Case, float]]:
@@ -273,7 +325,9 @@ def _pictures() -> Iterator[tuple[str, Case, float]]:
         yield f"pictures {name}", test_pictures.program(name), 1e-5
 
 
-FIXED: dict[str, Callable[[], Iterator[tuple[str, Case, float]]]] = {"programs": _cases, "forms": _forms, "together": _together, "packed": _packed, "pictures": _pictures}
+FIXED: dict[str, Callable[[], Iterator[tuple[str, Case, float]]]] = {"programs": _cases, "forms": _forms,
+                                                                     "together": _together, "packed": _packed,
+                                                                     "pictures": _pictures}
 
 
 def sized(sizes: tuple[int, ...]) -> Iterator[tuple[str, Case, float]]:
@@ -287,7 +341,8 @@ def sized(sizes: tuple[int, ...]) -> Iterator[tuple[str, Case, float]]:
 def widened(p: Program) -> Program | None:
     """The program with float64 in place of float32; None where it has other floating types or bits of numbers in it."""
     floats = {n.dtype for n in p.order() if dt.is_float(n.dtype)}
-    if floats != {np.dtype(np.float32)} or any(n.prim in ("bitcast", "data", "scan", "item", "rows") for n in p.order()):
+    if floats != {np.dtype(np.float32)} or any(n.prim in ("bitcast", "data", "scan", "item", "rows")
+                                               for n in p.order()):
         return None
     new: dict[Node, Node] = {}
     for n in dict.fromkeys([*p.inputs, *p.order()]):
@@ -298,4 +353,5 @@ def widened(p: Program) -> Program | None:
             new[n] = ir.const(n.attrs["value"], np.float64 if n.dtype == np.float32 else n.dtype)
         else:
             new[n] = ir.make(n.prim, tuple(new[a] for a in n.args), **attrs)
-    return Program(tuple(new[i] for i in p.inputs), tuple(new[o] for o in p.outputs), tuple((s, new[u]) for s, u in p.updates))
+    return Program(tuple(new[i] for i in p.inputs), tuple(new[o] for o in p.outputs),
+                   tuple((s, new[u]) for s, u in p.updates))

@@ -1,8 +1,9 @@
-"""Runs the programs of sanit_programs.py in this process, whose compiled code has sanitizers: started by test_sanitized.py as
-``python -c "from tests import sanit_worker; sanit_worker.main()" configuration``, with the sanitizer's library preloaded.
+"""Runs the programs of sanit_programs.py in this process, whose compiled code has sanitizers: started by
+test_sanitized.py as ``python -c "from tests import sanit_worker; sanit_worker.main()" configuration``, with the
+sanitizer's library preloaded.
 
-Each array lies at the very end of a block of its own and begins one element off; values between kernels lie apart, and what is
-between them is forbidden ground. Results are compared with float64. A line of JSON says how each program went.
+Each array lies at the very end of a block of its own and begins one element off; values between kernels lie apart, and
+what is between them is forbidden ground. Results are compared with float64. A line of JSON says how each program went.
 """
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ from . import sanit_programs
 
 MEMORY = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1")
 RACES = ("-fsanitize=thread", "-g1")
-CALLED = "-DHY_FN=static __attribute__((unused, noinline))"         # functions of vectors stay functions: the compiler has less to watch
+# functions of vectors stay functions: the compiler has less to watch
+CALLED = "-DHY_FN=static __attribute__((unused, noinline))"
 SPACE = 64                                # bytes between values in the arena
 
 
@@ -47,13 +49,17 @@ class Configuration:
     fixed: tuple[str, ...] = ("packed", "pictures")   # groups of programs of one size
 
 
-# Masked loads of AVX-512 are one instruction, which no sanitizer looks into: "masks" compiles the same text for a machine without them.
+# Masked loads of AVX-512 are one instruction, which no sanitizer looks into: "masks" compiles the same text for a
+# machine without them.
 CONFIGURATIONS = {
-    "avx512": Configuration(64, ("-march=native", "-fopenmp"), MEMORY, (17, 65), "-O1", threads=True, fixed=("together",)),
-    "masks": Configuration(64, ("-march=native", "-mno-avx512f", "-fopenmp"), MEMORY, (1, 3, 63), fixed=tuple(sanit_programs.FIXED)),
+    "avx512": Configuration(64, ("-march=native", "-fopenmp"), MEMORY, (17, 65), "-O1", threads=True,
+                            fixed=("together",)),
+    "masks": Configuration(64, ("-march=native", "-mno-avx512f", "-fopenmp"), MEMORY, (1, 3, 63),
+                           fixed=tuple(sanit_programs.FIXED)),
     "avx2": Configuration(32, ("-mavx2", "-mfma", "-fopenmp"), MEMORY, (7, 31)),
     "plain": Configuration(16, ("-fopenmp",), MEMORY, (13,)),
-    "races": Configuration(64, ("-march=native", "-fopenmp"), RACES, (17,), threads=True, fixed=("packed", "pictures", "together")),
+    "races": Configuration(64, ("-march=native", "-fopenmp"), RACES, (17,), threads=True,
+                           fixed=("packed", "pictures", "together")),
 }
 
 
@@ -126,10 +132,12 @@ def arena(exe: cpu.CpuProgram, planned: Planned | None) -> tuple[np.ndarray, int
     return raw, start
 
 
-def run(exe: cpu.CpuProgram, arrays: Sequence[np.ndarray], planned: Planned | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
+def run(exe: cpu.CpuProgram, arrays: Sequence[np.ndarray],
+        planned: Planned | None = None) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Outputs and the inputs' new values."""
     given = [copied(a) for a in arrays]
-    prepared = [copied(a) for a in run(exe.prepare, [given[s] for s in exe.slots])[0]] if exe.prepare is not None else []
+    prepared = [copied(a) for a in run(exe.prepare,
+                                       [given[s] for s in exe.slots])[0]] if exe.prepare is not None else []
     fresh = [block(np.empty(shape, dtype)) for shape, dtype in exe._new]
     slots = [*given, *prepared, *exe._constants, *fresh]
     memory, start = arena(exe, planned)
@@ -211,7 +219,8 @@ def main() -> None:
 
 
 def networks() -> None:
-    """Small networks as users have them: training, inference, several threads of Python, arrays that are dropped meanwhile."""
+    """Small networks as users have them: training, inference, several threads of Python, arrays that are dropped
+    meanwhile."""
     prepare(CONFIGURATIONS[sys.argv[1]])
     from . import sanit_networks  # noqa: PLC0415  after the code generator is that of the configuration
     for function in sanit_networks.ALL:

@@ -1,4 +1,5 @@
-"""The C kernels on aarch64, where a cross compiler and an emulator are installed (Debian: gcc-aarch64-linux-gnu, libc6-dev-arm64-cross, qemu-user-static)."""
+"""The C kernels on aarch64, where a cross compiler and an emulator are installed (Debian: gcc-aarch64-linux-gnu,
+libc6-dev-arm64-cross, qemu-user-static)."""
 from __future__ import annotations
 
 import json
@@ -15,10 +16,12 @@ from .arm_worker import COMPILER, EMULATOR
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.skipif(shutil.which(COMPILER) is None or shutil.which(EMULATOR) is None, reason=f"needs {COMPILER} and {EMULATOR}")
+@pytest.mark.skipif(shutil.which(COMPILER) is None or shutil.which(EMULATOR) is None,
+                    reason=f"needs {COMPILER} and {EMULATOR}")
 def test_every_program(tmp_path: Path) -> None:
     code = f"import sys; sys.path.append({str(ROOT)!r}); from tests import arm_worker; arm_worker.main()"
-    ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)], env={**os.environ, "HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_VERIFY": "0"},
+    ran = subprocess.run([sys.executable, "-c", code, str(tmp_path)],
+                         env={**os.environ, "HYBRID_CACHE": str(tmp_path / "cache"), "HYBRID_VERIFY": "0"},
                          capture_output=True, text=True, check=False, timeout=1800)
     said = [json.loads(line) for line in ran.stdout.splitlines()]
     assert ran.returncode == 0 and len(said) > 60, ran.stderr[-2000:]

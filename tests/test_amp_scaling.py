@@ -1,4 +1,5 @@
-"""Loss scaling of mixed precision: overflows leave a step out and halve the scale, steps without one double it; NaN is an error."""
+"""Loss scaling of mixed precision: overflows leave a step out and halve the scale, steps without one double it; NaN is
+an error."""
 from __future__ import annotations
 
 import warnings
@@ -126,7 +127,8 @@ def test_a_nan_loss_is_an_error_and_no_step() -> None:
                 s.backward()
             trainer.step(1)                                  # on a GPU here, where gradients are looked at anyway
     assert isinstance(caught.value, (errors.HybridError, FloatingPointError))
-    assert all((a == b).all() for a, b in zip(before, weights(net))) and trainer._amp_loss_scaler.loss_scale == 2.0 ** 16
+    assert all((a == b).all() for a, b in zip(before,
+                                              weights(net))) and trainer._amp_loss_scaler.loss_scale == 2.0 ** 16
     backward(net, trainer, x)                                # and training goes on
     trainer.step(1)
 
@@ -140,7 +142,8 @@ def test_an_infinite_loss_is_an_overflow() -> None:
             s.backward()
     assert np.isinf(loss.asscalar())
     trainer.step(1)
-    assert trainer._amp_loss_scaler.loss_scale == 2.0 ** 15 and all((a == b).all() for a, b in zip(before, weights(net)))
+    assert trainer._amp_loss_scaler.loss_scale == 2.0 ** 15 and all((a == b).all() for a,
+                                                                    b in zip(before, weights(net)))
 
 
 def test_a_scale_below_one_warns_once() -> None:
@@ -152,7 +155,8 @@ def test_a_scale_below_one_warns_once() -> None:
             backward(net, trainer, nd.ones((1, 4)))
             net.weight.grad()[:] = np.inf
             trainer.step(1)
-    assert [str(w.message)[:55] for w in seen if "overflow even" in str(w.message)] == ["gradients overflow even with a loss scale of 1: every s"]
+    assert [str(w.message)[:55] for w in seen if "overflow even" in str(w.message)] == ["gradients overflow even with "
+            "a loss scale of 1: every s"]
 
 
 def test_lists_of_losses_and_unscale() -> None:
@@ -161,7 +165,8 @@ def test_lists_of_losses_and_unscale() -> None:
     with autograd.record():
         losses = [net(x).sum(), net(x).sum() * 2]
         with amp.scale_loss(losses, trainer) as several:
-            assert isinstance(several, list) and [float((s / v).asscalar()) for s, v in zip(several, losses)] == [64.0, 64.0]
+            assert isinstance(several, list) and [float((s / v).asscalar()) for s,
+                                                  v in zip(several, losses)] == [64.0, 64.0]
             autograd.backward(several)
     assert net.bias.grad().asnumpy().tolist() == [64.0 * 6] * 3
     amp.unscale(trainer)
@@ -205,7 +210,8 @@ def test_a_whole_step_as_one_program_leaves_out_the_same_steps(name: str, argume
         net = nn.HybridSequential()
         net.add(nn.Dense(8, activation="relu", in_units=4), nn.Dense(3, in_units=8))
         net.initialize(mx.init.Xavier())
-        trainer = scaled(net, name, 2.0 ** 22, lr_scheduler=mx.lr_scheduler.FactorScheduler(5, 0.5, base_lr=0.1), **arguments)
+        trainer = scaled(net, name, 2.0 ** 22, lr_scheduler=mx.lr_scheduler.FactorScheduler(5, 0.5, base_lr=0.1),
+                         **arguments)
         trainer._amp_loss_scaler._scale_seq_len = 7            # so that it overflows again and again
         loss_of, random, rows = gluon.loss.L2Loss(), np.random.RandomState(0), []
 
@@ -219,7 +225,8 @@ def test_a_whole_step_as_one_program_leaves_out_the_same_steps(name: str, argume
         call = mx.hybridize(step) if compiled else step
         for _ in range(30):
             loss = call(nd.array(random.randn(16, 4)), nd.array(random.randn(16, 3)))
-            rows.append((float(loss.asscalar()), trainer._amp_loss_scaler.loss_scale, trainer.optimizer.num_update, trainer.learning_rate))
+            rows.append((float(loss.asscalar()), trainer._amp_loss_scaler.loss_scale, trainer.optimizer.num_update,
+                         trainer.learning_rate))
         found.append(rows)
         if compiled:
             assert call.cache_misses == ["first call"]
@@ -240,7 +247,8 @@ def test_a_nan_loss_in_one_program_is_an_error_and_no_step() -> None:
         trainer.step(1)
     with pytest.raises(amp.NaNLossError, match="loss is NaN somewhere"):
         step(nd.ones((2, 4)) * np.nan)
-    assert all((a == b).all() for a, b in zip(before, weights(net))) and trainer._amp_loss_scaler.loss_scale == 2.0 ** 16
+    assert all((a == b).all() for a, b in zip(before,
+                                              weights(net))) and trainer._amp_loss_scaler.loss_scale == 2.0 ** 16
     trainer._amp_loss_scaler._set(4.0)
     step(nd.ones((2, 4)))
     assert any((a != b).any() for a, b in zip(before, weights(net))) and trainer.optimizer.num_update == 1
@@ -321,7 +329,8 @@ def _training(hybridized: bool) -> Any:
 
 @pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "one-program"])
 def test_the_scale_is_saved_with_the_states(hybridized: bool, tmp_path: Any) -> None:
-    """Overflows, then steps that double the scale: stopped in the middle and resumed, everything goes on bit for bit."""
+    """Overflows, then steps that double the scale: stopped in the middle and resumed, everything goes on bit for
+    bit."""
     amp.init("float16")
     try:
         batches = [nd.array(np.random.RandomState(k).rand(5, 3)) for k in range(12)]
@@ -368,7 +377,8 @@ def test_states_with_and_without_a_scale_are_exchanged(tmp_path: Any) -> None:
         amp.off()
 
 
-@pytest.mark.parametrize("state", [{}, {"loss_scale": -1, "steps": 0}, {"loss_scale": "x", "steps": 0}, {"loss_scale": 2.0, "steps": -3}, [1]],
+@pytest.mark.parametrize("state", [{}, {"loss_scale": -1, "steps": 0}, {"loss_scale": "x", "steps": 0},
+                                   {"loss_scale": 2.0, "steps": -3}, [1]],
                          ids=["empty", "negative", "text", "steps", "list"])
 def test_a_damaged_scale_is_an_error(state: Any) -> None:
     with pytest.raises(mx.errors.FileFormatError, match="the loss scale of the states is damaged"):

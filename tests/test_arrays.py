@@ -1,4 +1,5 @@
-"""Arrays against what MXNet 1.9.1 gives (data/arrays.json, written by oracle/record_arrays.py), and the same inside hybridized code."""
+"""Arrays against what MXNet 1.9.1 gives (data/arrays.json, written by oracle/record_arrays.py), and the same inside
+hybridized code."""
 from __future__ import annotations
 
 import importlib.util
@@ -41,14 +42,21 @@ def function(line):
     return space["f"]
 
 
-MORE = ["y = x.reshape((2, 6))[1]; y += 5; x", "y = x[0].reshape((2, 2)); y[1] = 9; x", "y = x[1:]; z = y[1]; z[:] = 7; y", "y = x[:, 1:3]; y *= 2; x",
-        "y = x[0]; x[:] = 5; y", "y = x.reshape((12,)); x[0] = -1; y", "y = x[1:]; z = y[0]; x[1] = 8; z + y[0]", "y = x[0]; z = x[0]; y[1] = 7; z",
-        "y = x[::-1]; y += 100; x", "y = x[None]; y += 1; x", "y = x[:, None]; y[0] = 1; x", "x[nd.array([0, 2, 0])] = nd.array([[1], [2], [3]]); x",
-        "x[[0, 1, 0], [1, 1, 1]] = nd.array([1, 2, 3]); x", "x[onp.array([True, False, True])] = 4; x", "x[[True, False, True]]", "x[:, onp.array([True, False, True, True])]",
-        "x[nd.array([0, 1]), :, None]", "x[:, None, nd.array([0, 1])]", "x[nd.array([[0], [2]]), nd.array([1, -1])]", "x[nd.array([0, 2]), 1] = -1; x",
+MORE = ["y = x.reshape((2, 6))[1]; y += 5; x", "y = x[0].reshape((2, 2)); y[1] = 9; x",
+        "y = x[1:]; z = y[1]; z[:] = 7; y", "y = x[:, 1:3]; y *= 2; x",
+        "y = x[0]; x[:] = 5; y", "y = x.reshape((12,)); x[0] = -1; y", "y = x[1:]; z = y[0]; x[1] = 8; z + y[0]",
+        "y = x[0]; z = x[0]; y[1] = 7; z",
+        "y = x[::-1]; y += 100; x", "y = x[None]; y += 1; x", "y = x[:, None]; y[0] = 1; x",
+        "x[nd.array([0, 2, 0])] = nd.array([[1], [2], [3]]); x",
+        "x[[0, 1, 0], [1, 1, 1]] = nd.array([1, 2, 3]); x", "x[onp.array([True, False, True])] = 4; x",
+        "x[[True, False, True]]", "x[:, onp.array([True, False, True, True])]",
+        "x[nd.array([0, 1]), :, None]", "x[:, None, nd.array([0, 1])]", "x[nd.array([[0], [2]]), nd.array([1, -1])]",
+        "x[nd.array([0, 2]), 1] = -1; x",
         "y = nd.zeros((3, 4)); y[1:, ::2] = x[:2, 1::2]; y", "y = nd.zeros((5,)); y[3] = x[2, 1]; y",
-        "x[(x > 5).astype('bool')] = 0; x", "x[(x[:, 0] > 3).astype('bool')] = nd.array([1, 2, 3, 4]); x", "nd.array([x[0], x[1]])", "x[-1, -1]"]
-TRACED = [t for t in [*lines.GET, *lines.SET, *lines.VIEWS, *lines.INPLACE, *MORE] if "is x" not in t and "y is" not in t]
+        "x[(x > 5).astype('bool')] = 0; x", "x[(x[:, 0] > 3).astype('bool')] = nd.array([1, 2, 3, 4]); x",
+        "nd.array([x[0], x[1]])", "x[-1, -1]"]
+TRACED = [t for t in [*lines.GET, *lines.SET, *lines.VIEWS, *lines.INPLACE, *MORE] if "is x" not in t
+          and "y is" not in t]
 
 
 @pytest.mark.parametrize("line", TRACED, ids=ids(TRACED))
@@ -61,7 +69,8 @@ def test_line_hybridized_as_eagerly(line):
     assert x.asnumpy().tolist() == again.asnumpy().tolist() == eager_x.asnumpy().tolist()
 
 
-KEYS = ["0", "0, 1", "1:3", "::-1", ":, ::2", "..., None", "[0, 2, 0]", ":, [0, 1]", "[0, 2], [1, 3]", "nd.array([0, 2]), 1", "onp.array([True, False, True])"]
+KEYS = ["0", "0, 1", "1:3", "::-1", ":, ::2", "..., None", "[0, 2, 0]", ":, [0, 1]", "[0, 2], [1, 3]",
+        "nd.array([0, 2]), 1", "onp.array([True, False, True])"]
 
 
 @pytest.mark.parametrize("key", KEYS, ids=ids(KEYS))
@@ -74,7 +83,8 @@ def test_gradient_of_indices(key, hybridized):
         out = (mx.hybridize(f) if hybridized else f)(x)
     out.backward()
     counts = onp.zeros((3, 4))
-    onp.add.at(counts, eval(f"onp.s_[{key}]", {"onp": onp, "nd": type("nd", (), {"array": staticmethod(onp.array)})}), 1)        # noqa: S307
+    onp.add.at(counts, eval(f"onp.s_[{key}]", {"onp": onp, "nd": type("nd", (), {"array": staticmethod(onp.array)})}),
+               1)        # noqa: S307
     onp.testing.assert_allclose(x.grad.asnumpy(), 2 * counts * onp.arange(12).reshape(3, 4))
 
 
@@ -138,7 +148,8 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("call", "error", "text"), [row[1:] for row in BAD], ids=[row[0].replace(" ", "-") for row in BAD])
+@pytest.mark.parametrize(("call", "error", "text"), [row[1:] for row in BAD],
+                         ids=[row[0].replace(" ", "-") for row in BAD])
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call()
@@ -150,14 +161,16 @@ BAD_TRACED = [
     ("key", lambda x: x["a"], IndexError, "no index"),
     ("range", lambda x: x[3], IndexError, "out of range for axis 0 with length 3"),
     ("known index", lambda x: x[[7]], IndexError, "out of bounds"),
-    ("value", lambda x: x.__setitem__(0, nd.ones((3,))), ValueError, r"test_arrays.py:\d+: a value of shape \(3,\) does not fit the place of shape \(4,\)"),
+    ("value", lambda x: x.__setitem__(0, nd.ones((3,))), ValueError,
+     r"test_arrays.py:\d+: a value of shape \(3,\) does not fit the place of shape \(4,\)"),
     ("nothing", lambda x: x.__setitem__(0, None), TypeError, "got None"),
     ("copyto", lambda x: x.copyto(3), TypeError, "array or a device"),
     ("different shapes", lambda x: nd.array([x, x[0]]), ValueError, "different shapes"),
 ]
 
 
-@pytest.mark.parametrize(("f", "error", "text"), [row[1:] for row in BAD_TRACED], ids=[row[0].replace(" ", "-") for row in BAD_TRACED])
+@pytest.mark.parametrize(("f", "error", "text"), [row[1:] for row in BAD_TRACED],
+                         ids=[row[0].replace(" ", "-") for row in BAD_TRACED])
 def test_errors_in_hybridized_code(f, error, text):
     with pytest.raises(error, match=text):
         mx.hybridize(lambda x: (f(x), x * 2)[1])(nd.arange(12).reshape((3, 4)))
@@ -165,8 +178,11 @@ def test_errors_in_hybridized_code(f, error, text):
 
 # ---- other libraries
 def test_numpy_takes_our_arrays():
-    assert onp.asarray(X, dtype="float64").dtype == onp.float64 and onp.sum(X).asscalar() == 66 and onp.mean(X, axis=0).asnumpy().tolist() == [4, 5, 6, 7]
-    assert isinstance(onp.ones((3, 4), "float32") * X, nd.NDArray) and (onp.float32(2) * X).asnumpy().tolist() == (2 * X.asnumpy()).tolist()
+    assert onp.asarray(X,
+                       dtype="float64").dtype == onp.float64 and onp.sum(X).asscalar() == 66 and onp.mean(X,
+            axis=0).asnumpy().tolist() == [4, 5, 6, 7]
+    assert isinstance(onp.ones((3, 4), "float32") * X,
+                      nd.NDArray) and (onp.float32(2) * X).asnumpy().tolist() == (2 * X.asnumpy()).tolist()
     onp.testing.assert_array_equal(onp.array([1, 2, 3, 4]) < X, onp.array([1, 2, 3, 4]) < X.asnumpy())
 
 
@@ -175,7 +191,8 @@ def test_dlpack_both_ways(dtype):
     if dtype == "bool" and onp.lib.NumpyVersion(onp.__version__) < "1.25.0":
         pytest.skip("NumPy exports booleans by DLPack since 1.25")
     x = nd.array([[1, 0, 1]], dtype=dtype)
-    for shared in (nd.from_dlpack(x), nd.from_dlpack(nd.to_dlpack_for_write(x)), nd.from_dlpack(x.to_dlpack_for_read())):
+    for shared in (nd.from_dlpack(x), nd.from_dlpack(nd.to_dlpack_for_write(x)),
+                   nd.from_dlpack(x.to_dlpack_for_read())):
         shared[0, 1] = 1
         assert x.asnumpy().tolist() == [[1, 1, 1]] and shared.dtype == x.dtype
         x[0, 1] = 0
@@ -197,9 +214,12 @@ def test_a_dlpack_capsule_is_used_once_and_keeps_the_memory():
 
 def test_random_functions_take_mxnets_parameters():
     mx.random.seed(3)
-    assert nd.random.exponential(100.0, shape=(2000,)).mean().asscalar() == pytest.approx(100, rel=0.1)      # the mean, not the rate
-    assert nd.random.uniform(2, 3, (4,)).shape == (4,) and nd.random_uniform(2, 3, (4,)).shape == (4,) and nd.uniform(shape=(3,)).shape == (3,)
-    assert nd.random.normal(nd.array([0, 100]), nd.array([1, 1]), shape=3).shape == (2, 3) and nd.random.randn(2, 3).shape == (2, 3)
+    # the mean, not the rate
+    assert nd.random.exponential(100.0, shape=(2000,)).mean().asscalar() == pytest.approx(100, rel=0.1)
+    assert (nd.random.uniform(2, 3, (4,)).shape == (4,) and nd.random_uniform(2, 3, (4,)).shape == (4,)
+            and nd.uniform(shape=(3,)).shape == (3,))
+    assert nd.random.normal(nd.array([0, 100]), nd.array([1, 1]),
+                            shape=3).shape == (2, 3) and nd.random.randn(2, 3).shape == (2, 3)
     out = nd.zeros((5,))
     assert nd.random.uniform(5, 6, out=out) is out and (out.asnumpy() >= 5).all()
     assert nd.random.uniform().shape == (1,) and nd.random.randint(0, 5, shape=(2,)).dtype == onp.int32
@@ -212,8 +232,10 @@ def test_random_functions_take_mxnets_parameters():
 # ---- changes in place while recording
 RECORDED_CHANGES = {
     "add and multiply": lambda x: _then(x * x, lambda y: y.__iadd__(x), lambda y: y.__imul__(y)),
-    "set into zeros": lambda x: _then(nd.zeros((3,), dtype="float64"), lambda y: y.__setitem__(0, x[1] * 2), lambda y: y.__setitem__(slice(1, None), x[:2] * x[1:])),
-    "set by array": lambda x: _then(x * 1, lambda y: y.__setitem__(nd.array([0, 2]), x[1]), lambda y: y.__setitem__(1, y[1] + x[0])),
+    "set into zeros": lambda x: _then(nd.zeros((3,), dtype="float64"), lambda y: y.__setitem__(0, x[1] * 2),
+                                      lambda y: y.__setitem__(slice(1, None), x[:2] * x[1:])),
+    "set by array": lambda x: _then(x * 1, lambda y: y.__setitem__(nd.array([0, 2]), x[1]),
+                                    lambda y: y.__setitem__(1, y[1] + x[0])),
     "set by mask": lambda x: _then(x * x, lambda y: y.__setitem__((y > 3).astype("bool"), x[0] * 2)),
     "set all": lambda x: _then(x * x, lambda y: y.__setitem__(slice(None), 7)),
     "used before": lambda x: _used_before(x),
@@ -244,7 +266,7 @@ def test_gradients_after_changes_in_place(change, hybridized):
     with autograd.record():
         out = (mx.hybridize(f) if hybridized else f)(x)
     out.backward()
-    sides = [f(nd.array(x.asnumpy() + e * 1e-5, dtype="float64")).asscalar() - f(nd.array(x.asnumpy() - e * 1e-5, dtype="float64")).asscalar() for e in onp.eye(3)]
+    sides = [f(nd.array(x.asnumpy() + e * 1e-5, dtype="float64")).asscalar() - f(nd.array(x.asnumpy() - e * 1e-5, dtype="float64")).asscalar() for e in onp.eye(3)]  # noqa: E501
     onp.testing.assert_allclose(x.grad.asnumpy(), onp.array(sides) / 2e-5, rtol=1e-6, atol=1e-6)
 
 
@@ -267,7 +289,8 @@ def test_views_see_a_change_in_place_while_recording():
 
 
 # ---- what shares memory
-SHARES = {"x[1]": True, "x[1:3]": True, "x[0:1, 1:3]": True, "x[None]": True, "x[2, 3]": True, "x[:, 1]": False, "x[:, 1:3]": False, "x[::2]": False, "x[::-1]": False}
+SHARES = {"x[1]": True, "x[1:3]": True, "x[0:1, 1:3]": True, "x[None]": True, "x[2, 3]": True, "x[:, 1]": False,
+          "x[:, 1:3]": False, "x[::2]": False, "x[::-1]": False}
 
 
 @pytest.mark.parametrize("text", SHARES, ids=ids(SHARES))
@@ -282,7 +305,9 @@ def test_only_ranges_of_memory_are_shared(text, hybridized):
 
 def test_an_array_names_its_dtype() -> None:
     x, half = nd.arange(6), nd.ones((2,), dtype="float16")
-    assert x.astype(half).dtype == nd.cast(x, half).dtype == nd.zeros((2,), dtype=half).dtype == x.astype(half.asnumpy()).dtype == onp.float16
+    assert x.astype(half).dtype == nd.cast(x, half).dtype == nd.zeros((2,),
+                                                                      dtype=half).dtype == x.astype(
+            half.asnumpy()).dtype == onp.float16
     assert mx.hybridize(lambda a, b: a.astype(b, copy=False) * 2)(x, half).dtype == onp.float16
     with pytest.raises(mx.errors.DTypeError, match="names no dtype"):
         x.astype(object())

@@ -1,4 +1,5 @@
-"""``import mxnet`` as this library: in this process, in scripts, in child processes; what is missing is named; --check."""
+"""``import mxnet`` as this library: in this process, in scripts, in child processes; what is missing is named;
+--check."""
 from __future__ import annotations
 
 import subprocess
@@ -47,7 +48,7 @@ def test_modules_are_the_librarys_own() -> None:
         net.initialize(mx.init.One(), ctx=mx.cpu())
         net.hybridize()
         print(net(mx.nd.ones((1, 3), ctx=mx.cpu())).asnumpy().tolist())
-    """
+    """  # noqa: E501
     assert alias(code) == "[[3.0, 3.0]]"
 
 
@@ -60,7 +61,7 @@ def test_star_imports() -> None:
             found = {}
             exec(f"from {module} import *", found)
             print([n for n in wanted.split() if n not in found])
-    """
+    """  # noqa: E501
     assert set(alias(code).splitlines()) == {"[]"}
 
 
@@ -103,14 +104,16 @@ def test_names_that_numpy_had_are_there_under_the_alias_alone() -> None:
         kept = {k: vars(np)[k] is v for k, v in before.items() if not k.startswith("__") and k not in ("percentile", "quantile")}
         hybrid.alias.remove()
         print(all(kept.values()), set(vars(np)) == set(before), all(vars(np)[k] is before[k] for k in ("percentile", "quantile")))
-    """
-    assert run("-c", textwrap.dedent(code)).stdout.splitlines() == ["[0, 1, 2] float64 6 inf True", "1 [False  True]", "True True True"]
+    """  # noqa: E501
+    assert run("-c", textwrap.dedent(code)).stdout.splitlines() == ["[0, 1, 2] float64 6 inf True", "1 [False  True]",
+                                                                    "True True True"]
 
 
 def test_script_with_arguments(tmp_path: Path) -> None:
     (tmp_path / "helper.py").write_text("import mxnet as mx\nvalue = mx.nd.ones((2,)) * 2\n")
     script = tmp_path / "script.py"
-    script.write_text("import sys, helper\nif __name__ == '__main__':\n    print(sys.argv[1:], helper.value.asnumpy().tolist(), __file__)\n    sys.exit(3)\n")
+    script.write_text("import sys, helper\nif __name__ == '__main__':\n    print(sys.argv[1:], "
+                      "helper.value.asnumpy().tolist(), __file__)\n    sys.exit(3)\n")
     done = run("-m", "hybrid.as_mxnet", str(script), "--lr", "0.1", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, f"['--lr', '0.1'] [2.0, 2.0] {script}\n"), done.stderr
 
@@ -141,7 +144,8 @@ def test_child_processes(method: str, tmp_path: Path) -> None:
 def test_what_programs_find_around_an_import(tmp_path: Path) -> None:
     """sys.modules has mxnet when a program imported it, not before; multiprocessing has its pool."""
     script = tmp_path / "around.py"
-    script.write_text("import multiprocessing, sys\nbefore = 'mxnet' in sys.modules\nimport mxnet\nprint(before, 'mxnet' in sys.modules, multiprocessing.pool.__name__)\n")
+    script.write_text("import multiprocessing, sys\nbefore = 'mxnet' in sys.modules\nimport mxnet\nprint(before, "
+                      "'mxnet' in sys.modules, multiprocessing.pool.__name__)\n")
     assert run("-m", "hybrid.as_mxnet", str(script), cwd=tmp_path).stdout == "False True multiprocessing.pool\n"
 
 
@@ -179,7 +183,7 @@ REAL = {
         print([n for n in sys.modules if n.split('.')[0] == 'mxnet'], (set(vars(np)), sys.path, sys.meta_path) == before)
         import mxnet, mxnet.gluon
         print(mxnet.name, mxnet.gluon.name)
-        """, ["1.9.1 True True", "mxnet.only_there is not in hybrid, which stands for mxnet here", "[] True", "real mxnet", "real gluon", "the real one the real gluon"]),
+        """, ["1.9.1 True True", "mxnet.only_there is not in hybrid, which stands for mxnet here", "[] True", "real mxnet", "real gluon", "the real one the real gluon"]),  # noqa: E501
     "alias too late": ("""
         import sys, mxnet.gluon, hybrid, numpy as np
         before = set(vars(np)), list(sys.path), list(sys.meta_path), dict(sys.modules)
@@ -189,7 +193,7 @@ REAL = {
             print('imported already, from' in str(err))
         import mxnet.only_there
         print(mxnet.name, mxnet.gluon.name, (set(vars(np)), sys.path, sys.meta_path) == before[:3], sys.modules['mxnet'] is before[3]['mxnet'])
-        """, ["real mxnet", "real gluon", "True", "real part", "the real one the real gluon True True"]),
+        """, ["real mxnet", "real gluon", "True", "real part", "the real one the real gluon True True"]),  # noqa: E501
 }
 
 
@@ -203,7 +207,8 @@ def test_a_real_mxnet_is_left_alone(case: str, real: Path) -> None:
 
 
 def test_the_command_line_prefers_this_library_to_a_real_mxnet(real: Path) -> None:
-    (real / "script.py").write_text("import mxnet as mx\nfrom mxnet import gluon\nprint(mx.__version__, gluon.__name__)\n")
+    (real / "script.py").write_text("import mxnet as mx\nfrom mxnet import gluon\nprint(mx.__version__, "
+                                    "gluon.__name__)\n")
     for arguments in (["script.py"], ["-m", "script"], ["-c", (real / "script.py").read_text()]):
         done = run("-B", "-m", "hybrid.as_mxnet", *arguments, cwd=real)
         assert done.stdout == "1.9.1 hybrid.gluon\n", done.stderr
@@ -245,7 +250,8 @@ mx.nd.sparse.csr_matrix((2, 3)) + a.tostype('csr')
 def test_check_names_what_is_missing_by_line() -> None:
     found = {f.line: f.text for f in check_source(PROGRAM, "net.py")}
     assert sorted(found) == [4, 5, 11, 12, 18, 19, 20]
-    assert "mxnet.gluon.nothing" in found[4] and "int8" in found[5] and "no_such_operator" in found[11] and "takes no colour" in found[12]
+    assert ("mxnet.gluon.nothing" in found[4] and "int8" in found[5] and "no_such_operator" in found[11]
+            and "takes no colour" in found[12])
     assert "NoLayer" in found[18] and "takes no colour" in found[19] and "no_such" in found[20]
 
 

@@ -1,4 +1,5 @@
-"""Attention as one kernel: values against float64 at odd sizes, masks, infinities, threads, narrow vectors, sanitizers, and when it is not one kernel."""
+"""Attention as one kernel: values against float64 at odd sizes, masks, infinities, threads, narrow vectors, sanitizers,
+and when it is not one kernel."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -65,7 +66,8 @@ def scaled_query(q: Node, k: Node, v: Node, mask: Node) -> Node:
 def chosen(q: Node, k: Node, v: Node, mask: Node) -> Node:
     """Keys up to the query's own place, by comparing counts; -inf elsewhere."""
     s = product(q, k)
-    rows, keys = (ir.expand(ir.reshape(ir.iota(s.shape[a]), tuple(d if i == a else 1 for i, d in enumerate(s.shape))), s.shape) for a in (1, 2))
+    rows, keys = (ir.expand(ir.reshape(ir.iota(s.shape[a]), tuple(d if i == a else 1 for i, d in enumerate(s.shape))),
+                            s.shape) for a in (1, 2))
     return weighted(softmax(ir.map("where", ir.map("le", keys, rows), s * 0.3, -np.inf)), v)
 
 
@@ -86,8 +88,10 @@ def headed(q: Node, k: Node, v: Node, mask: Node) -> Node:
 
 
 def turned(q: Node, k: Node, v: Node, mask: Node) -> Node:
-    """Keys are the first operand; values and queries lie the other way round in memory; columns are not neighbours in the result."""
-    k, v, q = (ir.permute(a, (0, 2, 1)) for a in (ir.reshape(k, (k.shape[0], k.shape[2], k.shape[1])), ir.reshape(v, (v.shape[0], v.shape[2], v.shape[1])),
+    """Keys are the first operand; values and queries lie the other way round in memory; columns are not neighbours in
+    the result."""
+    k, v, q = (ir.permute(a, (0, 2, 1)) for a in (ir.reshape(k, (k.shape[0], k.shape[2], k.shape[1])),
+                                                  ir.reshape(v, (v.shape[0], v.shape[2], v.shape[1])),
                                                  ir.reshape(q, (q.shape[0], q.shape[2], q.shape[1]))))
     return ir.permute(weighted(softmax(ir.permute(product(k, q), (0, 2, 1)) * 0.3), v), (0, 2, 1))
 
@@ -142,7 +146,8 @@ def test_sanitized(form: str, shape: str, tmp_path: Path) -> None:
 # ---- numbers that are none
 @pytest.mark.parametrize("n", (17, 300), ids=str)
 def test_infinities(n: int) -> None:
-    """Rows without any key are NaN, as softmax is; blocks without one, and NaN or infinite scores, give what the formula gives."""
+    """Rows without any key are NaN, as softmax is; blocks without one, and NaN or infinite scores, give what the
+    formula gives."""
     leaves = [ir.input(i, s, np.float32) for i, s in enumerate(((1, 8, 4), (1, n, 4), (1, n, 5), (8, n)))]
     p = Program(tuple(leaves), (added(*leaves),))
     arrays = [random(1, 8, 4), random(1, n, 4), random(1, n, 5), np.zeros((8, n), np.float32)]
@@ -175,7 +180,8 @@ def kinds(f: Any) -> list[str]:
 
 
 def test_interleaved_operators() -> None:
-    x, lengths = nd.array(random(13, 3, 2 * 3 * 5)), nd.array(np.random.default_rng(0).integers(1, 14, (6, 13)), dtype="int32")
+    x, lengths = nd.array(random(13, 3, 2 * 3 * 5)), nd.array(np.random.default_rng(0).integers(1, 14, (6, 13)),
+                                                              dtype="int32")
     want = encoder(nd, x, lengths).asnumpy()
     f = mx.hybridize(lambda x, n: encoder(nd, x, n))
     np.testing.assert_allclose(f(x, lengths).asnumpy(), want, rtol=1e-5, atol=1e-6)
@@ -185,7 +191,7 @@ def test_interleaved_operators() -> None:
 def test_within_a_loop() -> None:
     """Steps of a loop have the kernel too."""
     def f(x: Any) -> Any:
-        return nd.contrib.foreach(lambda row, state: (nd.batch_dot(nd.softmax(nd.batch_dot(row + state, row, transpose_b=True)), row), state + 1), x, nd.zeros((1,)))[0]
+        return nd.contrib.foreach(lambda row, state: (nd.batch_dot(nd.softmax(nd.batch_dot(row + state, row, transpose_b=True)), row), state + 1), x, nd.zeros((1,)))[0]  # noqa: E501
     x = nd.array(random(3, 2, 9, 4))
     g = mx.hybridize(f)
     np.testing.assert_allclose(g(x).asnumpy(), f(x).asnumpy(), rtol=1e-5, atol=1e-6)
@@ -238,7 +244,8 @@ def test_results_for_the_next_product() -> None:
     """What heads give is stored as the output projection reads it: no copy, and its rows are plain."""
     def f(q: Any, w: Any) -> Any:
         y = nd.reshape(dense_attention(q, q, q)[0], shape=(2, 3, 9, 4))
-        return nd.FullyConnected(nd.reshape(nd.transpose(y, axes=(0, 2, 1, 3)), shape=(18, 12)), w, num_hidden=7, no_bias=True)
+        return nd.FullyConnected(nd.reshape(nd.transpose(y, axes=(0, 2, 1, 3)), shape=(18, 12)), w, num_hidden=7,
+                                 no_bias=True)
     q, w = nd.array(random(6, 9, 4)), nd.array(random(7, 12))
     g = mx.hybridize(f)
     np.testing.assert_allclose(g(q, w).asnumpy(), f(q, w).asnumpy(), rtol=1e-5, atol=1e-5)
@@ -249,8 +256,12 @@ def test_results_for_the_next_product() -> None:
 
 UNFIT: dict[str, tuple[Callable[[Node, Node, Node], Node], int]] = {
     "two_products": (lambda q, k, v: weighted(softmax(product(q, k)), v) + weighted(softmax(product(q, k)), v * v), 9),
-    "no_shift": (lambda q, k, v: weighted(ir.map("exp", product(q, k)) / ir.reduce("sum", ir.map("exp", product(q, k)), (2,), True), v), 9),
-    "other_axis": (lambda q, k, v: weighted(ir.permute(softmax(ir.permute(product(q, k), (0, 2, 1))), (0, 2, 1)), v), 9),
+    "no_shift": (lambda q, k, v: weighted(ir.map("exp",
+                                                 product(q,
+                                                         k)) / ir.reduce("sum", ir.map("exp", product(q, k)), (2,),
+        True), v), 9),
+    "other_axis": (lambda q, k, v: weighted(ir.permute(softmax(ir.permute(product(q, k), (0, 2, 1))), (0, 2, 1)), v),
+                   9),
     "symmetric": (lambda q, k, v: weighted(softmax(product(q, q) + ir.permute(product(q, q), (0, 2, 1))), v), 9),
     "added_weights": (lambda q, k, v: weighted(softmax(product(q, k)) + 1.0, v), 9),
 }

@@ -1,4 +1,5 @@
-"""Gradients of attention computed block by block: the values of eager gradients, and no matrix of all weights in memory."""
+"""Gradients of attention computed block by block: the values of eager gradients, and no matrix of all weights in
+memory."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -29,7 +30,8 @@ def causal(q: Any, k: Any, v: Any, m: Any) -> Any:
     rows, keys = nd.arange(q.shape[1]), nd.arange(k.shape[1])
     seen = nd.broadcast_greater_equal(rows.reshape((1, -1, 1)), keys.reshape((1, 1, -1)))
     scores = nd.batch_dot(q, k, transpose_b=True) * 0.2
-    return nd.batch_dot(nd.softmax(nd.where(nd.broadcast_to(seen, scores.shape), scores, nd.ones_like(scores) * -1e9)), v)
+    return nd.batch_dot(nd.softmax(nd.where(nd.broadcast_to(seen, scores.shape), scores, nd.ones_like(scores) * -1e9)),
+                        v)
 
 
 def multiplied(q: Any, k: Any, v: Any, m: Any) -> Any:
@@ -47,7 +49,8 @@ def heads(q: Any, k: Any, v: Any, m: Any) -> Any:
 
 FORMS: dict[str, Net] = {f.__name__: f for f in (plain, added_mask, causal, multiplied, heads)}
 # heads, queries, keys, depth of queries, depth of values; bytes of a block of scores
-SIZES = {"rows": (2, 48, 33, 7, 5, 16 * 33 * 4), "heads": (6, 20, 31, 8, 8, 2 * 20 * 31 * 4), "prime": (4, 23, 65, 3, 17, 23 * 65 * 4), "wide": (2, 64, 16, 33, 40, 16 * 16 * 4)}
+SIZES = {"rows": (2, 48, 33, 7, 5, 16 * 33 * 4), "heads": (6, 20, 31, 8, 8, 2 * 20 * 31 * 4),
+         "prime": (4, 23, 65, 3, 17, 23 * 65 * 4), "wide": (2, 64, 16, 33, 40, 16 * 16 * 4)}
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -56,8 +59,10 @@ def test_values(form: str, size: str, monkeypatch: pytest.MonkeyPatch) -> None:
     n, rows, keys, depth, width, block = SIZES[size]
     monkeypatch.setattr(attention_gradient, "LEAST", 1)
     monkeypatch.setattr(attention_gradient, "BLOCK", block)
-    monkeypatch.setattr(scan, "PARALLEL_WORK", 1 if size in ("heads", "wide") else 1 << 30)        # whether threads do different steps
-    xs = [nd.array(a) for a in (random(n, rows, depth), random(n, keys, depth), random(n, keys, width), random(n, keys))]
+    # whether threads do different steps
+    monkeypatch.setattr(scan, "PARALLEL_WORK", 1 if size in ("heads", "wide") else 1 << 30)
+    xs = [nd.array(a) for a in (random(n, rows, depth), random(n, keys, depth), random(n, keys, width),
+                                random(n, keys))]
     head = nd.array(random(n, rows, width))
     net = mx.hybridize(FORMS[form])
     results = []

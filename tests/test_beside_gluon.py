@@ -31,7 +31,8 @@ class Doubled(_MultiWorkerIter):
     def _push_next(self) -> None:
         samples = next(self._iter, None)
         if samples is not None:
-            self._data_buffer[self._sent_idx] = self._worker_pool.apply_async(self._worker_fn, (samples, self._sent_idx))
+            self._data_buffer[self._sent_idx] = self._worker_pool.apply_async(self._worker_fn,
+                    (samples, self._sent_idx))
             self._sent_idx += 1
 
 
@@ -41,7 +42,8 @@ def _times(samples: list[int], number: int) -> bytes:
 
 def test_loaders_over_a_pool() -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
-        batches = [b.asnumpy().tolist() for b in Doubled(pool, None, [[1, 2], [3, 4], [5]], worker_fn=_times, prefetch=2)]
+        batches = [b.asnumpy().tolist() for b in Doubled(pool, None, [[1, 2], [3, 4], [5]], worker_fn=_times,
+                                                         prefetch=2)]
     assert batches == [[0, 0], [3, 4], [10]]
 
 
@@ -55,7 +57,8 @@ def test_a_constant_may_be_asked_for_again_in_another_dtype() -> None:
 
 
 def test_an_initializer_as_a_note_of_an_operator() -> None:
-    weight = mx.sym.Convolution(mx.sym.var("x"), num_filter=2, kernel=(1, 1), name="c", attr={"__init__": mx.init.Xavier(magnitude=2)})
+    weight = mx.sym.Convolution(mx.sym.var("x"), num_filter=2, kernel=(1, 1), name="c",
+                                attr={"__init__": mx.init.Xavier(magnitude=2)})
     assert weight.attr_dict()["c"]["__init__"] == mx.init.Xavier(magnitude=2).dumps()
 
 
@@ -78,7 +81,9 @@ def roi_align_by_hand(x: np.ndarray, roi: Any, size: int, ratio: int) -> np.ndar
                 y, z = np.clip(y, 0, x.shape[0] - 1), np.clip(z, 0, x.shape[1] - 1)
                 y0, z0 = min(int(y), x.shape[0] - 2), min(int(z), x.shape[1] - 2)
                 fy, fz = y - y0, z - z0
-                out[i, j] += (1 - fy) * (1 - fz) * x[y0, z0] + (1 - fy) * fz * x[y0, z0 + 1] + fy * (1 - fz) * x[y0 + 1, z0] + fy * fz * x[y0 + 1, z0 + 1]
+                out[i, j] += (1 - fy) * (1 - fz) * x[y0,
+                                                     z0] + (1 - fy) * fz * x[y0, z0 + 1] + fy * (1 - fz) * x[y0 + 1,
+                        z0] + fy * fz * x[y0 + 1, z0 + 1]
     return out / ratio ** 2
 
 

@@ -53,12 +53,17 @@ def after(*shapes: tuple[int, ...]) -> Callable[[Any], Any]:
 
 # what is wrong -> block, call, what the error says
 WRONG: dict[str, tuple[Callable[[], Any], Callable[[Any], Any], str]] = {
-    "another size": (lambda: nn.Dense(4), after((2, 3), (2, 5)), rf"weight must be \(4, 5\).*got \(4, 3\).*\[in Dense dense\d+, at {HERE}:\d+\]"),
-    "shapes of a product": (lambda: Computed(lambda F, x: F.dot(x, x)), after((2, 3)), rf"contracted axes differ.*\[in Computed computed\d+, at {HERE}:\d+\]"),
-    "unknown attribute": (lambda: Computed(lambda F, x: F.softmax(x, axes=1)), after((2, 3)), rf"no attribute 'axes'; it has axis.*\[in Computed .* at {HERE}:\d+\]"),
+    "another size": (lambda: nn.Dense(4), after((2, 3), (2, 5)),
+                     rf"weight must be \(4, 5\).*got \(4, 3\).*\[in Dense dense\d+, at {HERE}:\d+\]"),
+    "shapes of a product": (lambda: Computed(lambda F, x: F.dot(x, x)), after((2, 3)),
+                            rf"contracted axes differ.*\[in Computed computed\d+, at {HERE}:\d+\]"),
+    "unknown attribute": (lambda: Computed(lambda F, x: F.softmax(x, axes=1)), after((2, 3)),
+                          rf"no attribute 'axes'; it has axis.*\[in Computed .* at {HERE}:\d+\]"),
     "an axis too many": (lambda: nn.BatchNorm(axis=5), after((2, 3)), r"axis 5 .*\[in BatchNorm batchnorm\d+, at "),
-    "no F": (NoNamespace, after((2, 3)), r"takes 2 positional .*called with F, the input .*\(none\): def hybrid_forward\(self, F, x\)"),
-    "parameter of another name": (OtherName, after((2, 3)), r"argument 'w'.*by name \(w\): def hybrid_forward\(self, F, x, w\)"),
+    "no F": (NoNamespace, after((2, 3)),
+             r"takes 2 positional .*called with F, the input .*\(none\): def hybrid_forward\(self, F, x\)"),
+    "parameter of another name": (OtherName, after((2, 3)),
+                                  r"argument 'w'.*by name \(w\): def hybrid_forward\(self, F, x, w\)"),
 }
 
 
@@ -100,7 +105,8 @@ def saved(folder: Path) -> str:
 OTHERS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "device by name": (lambda _: nn.Dense(2).initialize(ctx="cpu"), r"a device such as hybrid.cpu\(\).*got 'cpu'"),
     "net to a trainer": (lambda _: gluon.Trainer(dense(), "sgd"), r"got Dense: give it net.collect_params\(\)"),
-    "not initialized": (lambda _: gluon.Trainer(nn.Dense(2).collect_params(), "sgd").step(1), r"call net.initialize\(\) first"),
+    "not initialized": (lambda _: gluon.Trainer(nn.Dense(2).collect_params(), "sgd").step(1),
+                        r"call net.initialize\(\) first"),
     "backward twice": (lambda _: twice(), "retain_graph=True"),
     "names of blocks": (lambda f: dense().collect_params().load(saved(f), mx.cpu()), "use net.load_parameters"),
     "more than there is": (lambda f: nn.HybridSequential().load_parameters(saved(f)), "it has none"),

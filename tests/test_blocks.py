@@ -1,4 +1,5 @@
-"""Batches computed in blocks (hybrid/passes/minibatch_tiling.py): values, threads, memory, sanitizers; and what is computed at once."""
+"""Batches computed in blocks (hybrid/passes/minibatch_tiling.py): values, threads, memory, sanitizers; and what is
+computed at once."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -17,7 +18,8 @@ from hybrid.runtime import threads as threads_of
 from .cpu_kernels import conv, random, run_sanitized, without_sanitizers
 from .exact_values import compare, exact
 
-INPUTS = ((6, 3, 9, 7), (17, 3, 3, 3), (17, 1, 1), (17, 17), (6, 3, 9, 7))         # data, filters, bias, matrix, more data
+# data, filters, bias, matrix, more data
+INPUTS = ((6, 3, 9, 7), (17, 3, 3, 3), (17, 1, 1), (17, 17), (6, 3, 9, 7))
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +67,8 @@ def of_parameters(x: Node, w: Node, b: Node, m: Node, z: Node) -> list[Node]:
 
 
 DIVIDED: dict[str, Callable[..., list[Node]]] = {f.__name__: f for f in (chain, several)}
-WHOLE: dict[str, Callable[..., list[Node]]] = {f.__name__: f for f in (over_the_batch, pictures_times_pictures, turned, numbered, of_parameters)}
+WHOLE: dict[str, Callable[..., list[Node]]] = {f.__name__: f for f in (over_the_batch, pictures_times_pictures, turned,
+                                                                       numbered, of_parameters)}
 
 
 def program(make: Callable[..., list[Node]]) -> tuple[Program, list[np.ndarray]]:
@@ -125,7 +128,8 @@ def test_blocks_are_as_large_as_the_cache(monkeypatch: pytest.MonkeyPatch) -> No
 def test_network() -> None:
     """A hybridized network in blocks: changed weights, other batch sizes, less memory."""
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(16, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2), nn.Conv2D(24, 3), nn.LeakyReLU(0.1), nn.GlobalAvgPool2D(), nn.Dense(10))
+    net.add(nn.Conv2D(16, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(2), nn.Conv2D(24, 3),
+            nn.LeakyReLU(0.1), nn.GlobalAvgPool2D(), nn.Dense(10))
     net.initialize()
     x = nd.array(random(8, 3, 16, 18))
     eager = net(x).asnumpy()

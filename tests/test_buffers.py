@@ -46,7 +46,8 @@ def test_small_arrays_and_objects_are_not_pooled() -> None:
 def test_arrays_that_live_together_are_apart() -> None:
     specs = [((3, 5), F32), ((0, 4), F32), (BIG, F32), ((7,), np.dtype("int8")), ((), np.dtype("float64"))]
     arrays = buffers.together(specs)
-    assert [(a.shape, a.dtype) for a in arrays] == specs and all(address(a) % 64 == 0 and a.flags.c_contiguous for a in arrays if a.size)
+    assert [(a.shape, a.dtype) for a in arrays] == specs and all(address(a) % 64 == 0 and a.flags.c_contiguous
+                                                                 for a in arrays if a.size)
     for i, a in enumerate(arrays):
         a[...] = i
     assert all((a == i).all() for i, a in enumerate(arrays)) and buffers.together([]) == []

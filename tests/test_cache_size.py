@@ -1,4 +1,5 @@
-"""The size of the disk cache: what was not used for longest goes first, nothing else is touched, and what goes is made again."""
+"""The size of the disk cache: what was not used for longest goes first, nothing else is touched, and what goes is made
+again."""
 from __future__ import annotations
 
 import os
@@ -50,7 +51,9 @@ def test_below_the_limit_all_stays(limit: int, tmp_path: Path) -> None:
 
 def test_files_of_others_are_never_touched(tmp_path: Path) -> None:
     """Someone may name a folder that holds more; of writes that were cut off, only old ones are."""
-    mine = [put(tmp_path, name, 10_000, 10_000).name for name in ("thesis.txt", "net.so", f"{1:032x}.so.backup2", f"{1:031x}.so", f"{1:032x}.params", f"copy {1:032x}.so")]
+    mine = [put(tmp_path, name, 10_000, 10_000).name for name in ("thesis.txt", "net.so", f"{1:032x}.so.backup2",
+                                                                  f"{1:031x}.so", f"{1:032x}.params",
+                                                                  f"copy {1:032x}.so")]
     (tmp_path / f"{3:032x}.so").mkdir()
     put(tmp_path, f"{1:032x}.so.abcd_123", 10, 25)
     put(tmp_path, f"{2:032x}.so.abcd_123", 10, 1)
@@ -58,7 +61,8 @@ def test_files_of_others_are_never_touched(tmp_path: Path) -> None:
     assert left(tmp_path) == {*mine, f"{2:032x}.so.abcd_123", f"{3:032x}.so"}
 
 
-@pytest.mark.parametrize("text, size", [("", 1 << 30), ("5", 5 << 20), ("0", 0), ("-3", 1 << 30), ("much", 1 << 30)], ids=["unset", "five", "none", "negative", "word"])
+@pytest.mark.parametrize("text, size", [("", 1 << 30), ("5", 5 << 20), ("0", 0), ("-3", 1 << 30), ("much", 1 << 30)],
+                         ids=["unset", "five", "none", "negative", "word"])
 def test_the_limit_is_a_setting(text: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_CACHE_SIZE", text)
     assert config.cache_bytes() == size
@@ -76,7 +80,8 @@ def test_a_process_looks_after_the_folder_once_a_day(tmp_path: Path) -> None:
     """At its end, and what it or another still needs is compiled again."""
     def run(number: int, **variables: Any) -> str:
         environment = {**os.environ, "HYBRID_CACHE": str(tmp_path), **variables}
-        return subprocess.run([sys.executable, "-c", PROGRAM.format(number)], env=environment, check=True, capture_output=True, text=True).stdout
+        return subprocess.run([sys.executable, "-c", PROGRAM.format(number)], env=environment, check=True,
+                              capture_output=True, text=True).stdout
     old = put(tmp_path, f"{7:032x}.so", 2 << 20, 100)
     assert run(1, HYBRID_CACHE_SIZE="1") == "[2.0, 2.0, 2.0]\n" and not old.exists()
     assert sum(p.suffix == ".so" for p in tmp_path.iterdir()) >= 1              # what was just made is below the limit

@@ -57,7 +57,8 @@ def test_killed_savers_leave_whole_files(tmp_path: Path) -> None:
     folder.mkdir()
     rng = random.Random(0)
     for _ in range(5):
-        saver = subprocess.Popen([sys.executable, str(script), str(folder)], stdout=subprocess.PIPE, text=True, env={**os.environ, "HYBRID_NUM_THREADS": "1"})
+        saver = subprocess.Popen([sys.executable, str(script), str(folder)], stdout=subprocess.PIPE, text=True,
+                                 env={**os.environ, "HYBRID_NUM_THREADS": "1"})
         assert saver.stdout is not None and saver.stdout.readline() == "ready\n"
         saver.stdout.readline()                          # everything was saved once
         time.sleep(rng.random() * 0.3)
@@ -67,7 +68,8 @@ def test_killed_savers_leave_whole_files(tmp_path: Path) -> None:
         net = nn.Dense(300, in_units=300)
         net.load_parameters(str(folder / "net.params"))
         one_value({k: p.data() for k, p in net.collect_params().items()})
-        again = gluon.SymbolBlock.imports(str(folder / "exported-symbol.json"), ["data"], str(folder / "exported-0000.params"))
+        again = gluon.SymbolBlock.imports(str(folder / "exported-symbol.json"), ["data"],
+                                          str(folder / "exported-0000.params"))
         assert np.isfinite(again(nd.ones((1, 300))).asnumpy()).all()
         trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1.0, "momentum": 0.5})
         trainer.load_states(str(folder / "states"))

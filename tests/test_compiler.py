@@ -58,8 +58,10 @@ def test_text_parses_back(name: str) -> None:
     assert again.outputs == program.outputs and again.updates == program.updates and again.inputs == program.inputs
 
 
-@pytest.mark.parametrize("name, kernels", [("chain", 1), ("softmax", 1), ("softmax 3d", 1), ("layer norm", 1), ("batch norm", 1), ("dense", 1),
-                                           ("dense wide", 1), ("swish", 1), ("conv pad stride", 1), ("conv residual", 1), ("conv pool", 2),
+@pytest.mark.parametrize("name, kernels", [("chain", 1), ("softmax", 1), ("softmax 3d", 1), ("layer norm", 1),
+                                           ("batch norm", 1), ("dense", 1),
+                                           ("dense wide", 1), ("swish", 1), ("conv pad stride", 1),
+                                           ("conv residual", 1), ("conv pool", 2),
                                            ("dense softmax", 2), ("dropout", 1), ("concat", 1), ("two results", 2)])
 def test_number_of_kernels(name: str, kernels: int) -> None:
     fused = plan(CASES[name][0]).fused

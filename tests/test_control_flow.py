@@ -1,4 +1,5 @@
-"""foreach, while_loop and cond: against MXNet 1.9.1's answers (data/control_flow.json), eager, compiled and in emulated CUDA; and the loop primitive."""
+"""foreach, while_loop and cond: against MXNet 1.9.1's answers (data/control_flow.json), eager, compiled and in emulated
+CUDA; and the loop primitive."""
 from __future__ import annotations
 
 import importlib.util
@@ -24,7 +25,8 @@ from hybrid.runtime import reference
 
 from .cuda_tools import run_program
 
-_spec = importlib.util.spec_from_file_location("record_control_flow", pathlib.Path(__file__).parent / "oracle" / "record_control_flow.py")
+_spec = importlib.util.spec_from_file_location("record_control_flow",
+                                               pathlib.Path(__file__).parent / "oracle" / "record_control_flow.py")
 oracle = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(oracle)
 STORED = json.loads(oracle.FILE.read_text())
@@ -82,7 +84,8 @@ def test_loaded_symbols_run() -> None:
 
 
 @pytest.mark.parametrize("change, words", [
-    (("in_data_locs", "[7]"), "lists of places"), (("num_outputs", "5"), "num_outputs=5"), (("remain_locs", "[]"), "lists of places"),
+    (("in_data_locs", "[7]"), "lists of places"), (("num_outputs", "5"), "num_outputs=5"),
+    (("remain_locs", "[]"), "lists of places"),
     (("in_state_locs", "x"), "in_state_locs"), (("subgraphs", []), "subgraphs"), (("subgraphs", [[]]), "subgraph"),
 ], ids=["place", "outputs", "missing", "text", "none", "list"])
 def test_damaged_files(change: tuple[str, Any], words: str) -> None:
@@ -129,7 +132,8 @@ def test_layers_in_loops(drop: float, norm: bool) -> None:
         loss.backward()
         after = nd.Dropout(nd.ones((8,)), mode="always")
         params = net.collect_params().values()
-        found.append([o.asnumpy() for o in (*outs, after)] + [(p.grad() if p.grad_req != "null" else p.data()).asnumpy() for p in params])
+        found.append([o.asnumpy() for o in (*outs, after)] + [(p.grad() if p.grad_req != "null"
+                                                               else p.data()).asnumpy() for p in params])
     for eager, fast in zip(*found):
         np.testing.assert_allclose(fast, eager, rtol=2e-4, atol=2e-5)
 
@@ -145,9 +149,11 @@ def test_dynamic_unroll() -> None:
         more = [] if valid is None else [valid]
 
         def run(F: Any, v: Any, *rest: Any) -> Any:
-            out, last = gluon.contrib.rnn.dynamic_unroll(cell, v, begin, layout="NTC", valid_length=rest[0].reshape((-1, 1)) if rest else None)
+            out, last = gluon.contrib.rnn.dynamic_unroll(cell, v, begin, layout="NTC",
+                                                         valid_length=rest[0].reshape((-1, 1)) if rest else None)
             return out, last[0]
-        if valid is None:                                # where() of MXNet takes lengths as a column, masks as a row: the plain form is compared
+        # where() of MXNet takes lengths as a column, masks as a row: the plain form is compared
+        if valid is None:
             for call in (lambda *a: run(nd, *a), hybridized(run)):
                 out, last = call(x, *more)
                 np.testing.assert_allclose(out.asnumpy(), want.asnumpy(), rtol=1e-5, atol=1e-6)
@@ -176,13 +182,15 @@ def test_loops_are_compiled_not_unrolled() -> None:
 
 
 @pytest.mark.parametrize("f, error, words", [
-    (lambda F, x: F.contrib.foreach(lambda d, s: (d, F.concat(s, s, dim=0)), x, x[0]), ShapeError, "shape and dtype must stay"),
+    (lambda F, x: F.contrib.foreach(lambda d, s: (d, F.concat(s, s, dim=0)), x, x[0]), ShapeError,
+     "shape and dtype must stay"),
     (lambda F, x: F.contrib.foreach(lambda d, s: (d, [s]), x, x[0]), HybridError, "structure of init_states"),
     (lambda F, x: F.contrib.foreach(lambda d, s: (d, s), [], x), AttributeValueError, "data is empty"),
     (lambda F, x: F.contrib.foreach(lambda d, s: (3, s), x, x), AttributeValueError, "foreach: an output"),
     (lambda F, x: F.contrib.while_loop(lambda v: v.sum() < 3, lambda v: (v, v), x), ValueError, "max_iterations"),
     (lambda F, x: F.contrib.while_loop(lambda v: v, lambda v: (v, v), x, 3), (ShapeError, ValueError), "number"),
-    (lambda F, x: F.contrib.while_loop(lambda v: v.sum() < 300, lambda v: (v, [v, v]), x, 3), ValueError, "as many loop_vars"),
+    (lambda F, x: F.contrib.while_loop(lambda v: v.sum() < 300, lambda v: (v, [v, v]), x, 3), ValueError,
+     "as many loop_vars"),
     (lambda F, x: F.contrib.cond(x, lambda: x, lambda: x), (ShapeError, ValueError), "one number"),
 ], ids=["state_shape", "structure", "no_data", "no_array", "no_limit", "condition", "variables", "pred"])
 def test_errors(f: Any, error: Any, words: str) -> None:
@@ -218,16 +226,19 @@ def test_changes_of_outer_arrays_are_refused() -> None:
 N, WIDTH, SIZE = 3, 2, 5
 
 
-def loop_program(steps: int, count: bool, reverse: bool, stops: bool, dtype: str = "float64", size: int = SIZE) -> tuple[Program, list[np.ndarray]]:
+def loop_program(steps: int, count: bool, reverse: bool, stops: bool, dtype: str = "float64",
+                 size: int = SIZE) -> tuple[Program, list[np.ndarray]]:
     """A recurrence with stacked outputs: the new state doubled, and the old one."""
     own = np.random.RandomState(2)
-    arrays = [own.uniform(-1, 1, s).astype(dtype) for s in ((N, size), (steps, N, WIDTH), (size, WIDTH), (size, size), (size,))]
+    arrays = [own.uniform(-1, 1, s).astype(dtype) for s in ((N, size), (steps, N, WIDTH), (size, WIDTH), (size, size),
+                                                            (size,))]
     outer = [ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
     h, x, w, u, b = (ir.input(i, a.shape[1:] if i == 1 else a.shape, a.dtype) for i, a in enumerate(arrays))
     new = ir.map("tanh", ir.dot(x, w, ((1,), (1,))) + ir.dot(h, u, ((1,), (1,))) + b)
     go = [ir.map("lt", ir.reduce("sum", new * new, (0, 1)), 0.3 * N * size)] if stops else []
     limit = [ir.input(len(outer), (), "int64")] if count else []
-    loop = ir.scan(Body((h, x, w, u, b), (new, *go, new * 2.0, h)), outer[:1], outer[1:2], outer[2:], steps, count=limit[0] if limit else None,
+    loop = ir.scan(Body((h, x, w, u, b), (new, *go, new * 2.0, h)), outer[:1], outer[1:2], outer[2:], steps,
+                   count=limit[0] if limit else None,
                    reverse=reverse, stops=stops)
     return Program((*outer, *limit), tuple(ir.item(loop, i) for i in range(3))), arrays
 
@@ -244,7 +255,8 @@ def by_hand(arrays: list[np.ndarray], order: list[int], stops: bool) -> list[np.
     return [h, doubled, old]
 
 
-KINDS = {"plain": (None, False, False), "backwards": (None, True, False), "count": (2, False, False), "none": (0, False, False),
+KINDS = {"plain": (None, False, False), "backwards": (None, True, False), "count": (2, False, False),
+         "none": (0, False, False),
          "count_backwards": (3, True, False), "stops": (None, False, True), "count_stops": (3, False, True)}
 
 
@@ -256,7 +268,8 @@ def test_loop_values(kind: str) -> None:
     steps = list(range(4 if count is None else count))
     want = by_hand(arrays, steps[::-1] if reverse else steps, stops)
     given = [*arrays, *([np.asarray(count)] if count is not None else [])]
-    for got in (reference.run(program, given, np)[0], reference.run(fold(tidy(program)), given, np)[0], runtime.compile(program, cpu())(given)):
+    for got in (reference.run(program, given, np)[0], reference.run(fold(tidy(program)), given, np)[0],
+                runtime.compile(program, cpu())(given)):
         for a, b in zip(got, want):
             np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-13)
 

@@ -1,4 +1,5 @@
-"""Copies onto arrays and devices carry gradients as in MXNet; copies and reads of arrays in hybridized code are never stale."""
+"""Copies onto arrays and devices carry gradients as in MXNet; copies and reads of arrays in hybridized code are never
+stale."""
 from __future__ import annotations
 
 import copy
@@ -29,7 +30,8 @@ def over_an_intermediate(x: Any) -> Any:
     return y
 
 
-@pytest.mark.parametrize(("function", "want"), [(onto_another, [3, 3, 3]), (onto_a_device, [3, 3, 3]), (there_and_back, [4, 4, 4]), (over_an_intermediate, [2, 4, 6])],
+@pytest.mark.parametrize(("function", "want"), [(onto_another, [3, 3, 3]), (onto_a_device, [3, 3, 3]),
+                                                (there_and_back, [4, 4, 4]), (over_an_intermediate, [2, 4, 6])],
                          ids=["array", "device", "there and back", "intermediate"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "hybridized"])
 def test_gradients_flow_through_copies(function: Callable[[Any], Any], want: list[float], compiled: bool) -> None:
@@ -60,8 +62,10 @@ def test_a_copy_over_an_array_that_collects_is_refused() -> None:
 
 
 READS = {
-    "copy": "x + W.copy()", "copyto device": "x + W.copyto(mx.cpu())", "copyto array": "x + W.copyto(V)", "copyto made": "x + W.copyto(nd.empty((3,)))",
-    "copyto argument": "W.copyto(x) * 2", "array": "x + nd.array(W)", "array of arrays": "x + nd.array([W, W])[1]", "tostype": "x + W.tostype('default')",
+    "copy": "x + W.copy()", "copyto device": "x + W.copyto(mx.cpu())", "copyto array": "x + W.copyto(V)",
+    "copyto made": "x + W.copyto(nd.empty((3,)))",
+    "copyto argument": "W.copyto(x) * 2", "array": "x + nd.array(W)", "array of arrays": "x + nd.array([W, W])[1]",
+    "tostype": "x + W.tostype('default')",
     "deepcopy": "x + copy.deepcopy(W)", "asnumpy": "x + W.asnumpy()", "array of numbers": "x + nd.array(W.asnumpy())",
     "float": "x * float(S)", "asscalar": "x * S.asscalar()", "truth": "x + 1 if S else x",
 }
@@ -98,7 +102,8 @@ def test_reads_that_do_not_change_compile_once() -> None:
     assert len(f.cache_misses) == 2
 
 
-@pytest.mark.parametrize("code", ["W.as_in_context(x.context)", "nd.array(W)", "W.copyto(x.context)"], ids=["as_in_context", "array", "copyto"])
+@pytest.mark.parametrize("code", ["W.as_in_context(x.context)", "nd.array(W)", "W.copyto(x.context)"],
+                         ids=["as_in_context", "array", "copyto"])
 def test_an_array_of_another_device_is_moved_at_every_change(code: str) -> None:
     space: dict[str, Any] = {"nd": nd, "W": nd.ones((3,), ctx=mx.cpu(1))}
     exec(f"def f(x):\n    w = {code}\n    w += 1\n    return x + w", space)

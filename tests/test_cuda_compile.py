@@ -72,7 +72,8 @@ def test_an_error_holds_the_log_and_the_path_of_the_source(cache_folder):
     assert path and "x[0] = y" in Path(path[1]).read_text()
 
 
-@pytest.mark.parametrize("arch, message", [("sm_20", "cannot compile for sm_20; it knows sm_"), ("gpu", "is no GPU architecture")])
+@pytest.mark.parametrize("arch, message", [("sm_20", "cannot compile for sm_20; it knows sm_"),
+                                           ("gpu", "is no GPU architecture")])
 def test_unknown_architectures(arch, message):
     with pytest.raises(CompileError, match=message):
         nvrtc.compile(ADD_ONE, arch)
@@ -132,8 +133,10 @@ def test_two_processes_fill_one_folder(cache_folder):
               f"text = {ADD_ONE!r}\n"
               "print(len(nvrtc.compile(text, 'sm_90').cubin)); emulator.EmulatorDriver().load(text, ['add_one'])")
     env = {**os.environ, "HYBRID_CACHE": str(cache_folder)}
-    runs = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=env, text=True) for _ in range(3)]
+    runs = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=env, text=True)
+            for _ in range(3)]
     sizes = {r.communicate()[0] for r in runs}
     assert len(sizes) == 1 and all(r.returncode == 0 for r in runs)
-    assert {p.suffix for p in cache_folder.iterdir() if p.name != ".tidied"} - {".txt"} == {".cpp", ".cu", ".cubin", ".log", ".so"}
+    assert {p.suffix for p in cache_folder.iterdir()
+            if p.name != ".tidied"} - {".txt"} == {".cpp", ".cu", ".cubin", ".log", ".so"}
     assert len(list(cache_folder.glob("*.cubin"))) == len(list(cache_folder.glob("*.so"))) == 1

@@ -1,5 +1,5 @@
-"""The GPU through CuPy, with a stand-in for CuPy (fake_cupy.py): eager operators, compiled programs and training take only what
-CuPy has. On a machine with a GPU the other test files run on the real one.
+"""The GPU through CuPy, with a stand-in for CuPy (fake_cupy.py): eager operators, compiled programs and training take
+only what CuPy has. On a machine with a GPU the other test files run on the real one.
 """
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def stand_in() -> Iterator[None]:
         yield
 
 
-EAGER = [pytest.param(k, id=f"{k}-{row['op']}") for k, row in enumerate(TABLE) if row and row["inputs"] and not row.get("skip")]
+EAGER = [pytest.param(k, id=f"{k}-{row['op']}") for k,
+         row in enumerate(TABLE) if row and row["inputs"] and not row.get("skip")]
 
 
 @pytest.mark.parametrize("number", EAGER)
@@ -66,7 +67,8 @@ def test_training(name: str) -> None:
     eager = train(name, False)
     assert fake_cupy.STATE.launches == before
     for k, (got, expected) in enumerate(zip(train(name, True), eager, strict=True)):
-        np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5 * max(1, np.abs(expected).max()), err_msg=f"value {k}")
+        np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5 * max(1, np.abs(expected).max()),
+                                   err_msg=f"value {k}")
     assert fake_cupy.STATE.launches > before
 
 
@@ -108,7 +110,8 @@ def test_results_are_on_the_device_of_the_arrays(monkeypatch: pytest.MonkeyPatch
 
 def _long_plan() -> tuple[cuda.Plan, list[np.ndarray]]:
     """Five launches in a row: x + 1 + 1 ..."""
-    text = '#include "hybrid_cuda.cuh"\nextern "C" __global__ void one(const float *x, float *y) { y[threadIdx.x] = x[threadIdx.x] + 1; }\n'
+    text = ('#include "hybrid_cuda.cuh"\nextern "C" __global__ void one(const float *x, float *y) { y[threadIdx.x] = '
+            'x[threadIdx.x] + 1; }\n')
     module = cuda.driver().load(text, ["one"])
     arrays = [np.zeros(32, np.float32) for _ in range(6)]
     return module.plan([("one", (1, 1, 1), (32, 1, 1), 0, (i, i + 1)) for i in range(5)]), arrays

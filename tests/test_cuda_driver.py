@@ -89,7 +89,8 @@ class FakeCuPy:
         self.cuda = SimpleNamespace(
             driver=SimpleNamespace(launchKernel=launch, launchCooperativeKernel=launch,
                                    funcSetAttribute=lambda *a: self.attributes.append(a)),
-            function=SimpleNamespace(Module=LoadedModule), runtime=SimpleNamespace(free=free, getDevice=lambda: self.device),
+            function=SimpleNamespace(Module=LoadedModule),
+            runtime=SimpleNamespace(free=free, getDevice=lambda: self.device),
             Stream=Stream, Device=Device, get_current_stream=lambda: self.stream)
 
 

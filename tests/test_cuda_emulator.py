@@ -29,7 +29,8 @@ def one(kernel: str, block: int, *args: int, grid: int = 1, **more: int) -> Laun
 @everywhere
 def test_elementwise(order, seed):
     a, b = normal(100003), normal(100003)[::-1].copy()
-    *_, o, o4 = run_cuda(texts.ELEMENTWISE, [one("fused", 256, 0, 1, 2, grid=391), one("fused4", 128, 0, 1, 3, grid=64)],
+    *_, o, o4 = run_cuda(texts.ELEMENTWISE, [one("fused", 256, 0, 1, 2, grid=391),
+                                             one("fused4", 128, 0, 1, 3, grid=64)],
                              [a, b, np.full_like(a, np.nan), np.zeros(100000, np.float32)], order, seed)
     v = np.maximum(a.astype(np.float64) * b + 1, 0)
     assert np.abs(o - np.tanh(v) * np.exp(-v)).max() < 1e-6
@@ -50,10 +51,12 @@ def test_block_reductions(order, seed):
     whole = (x * 1000).astype(np.int16)
     wide = np.round(x.astype(np.float64), 1)                # many equal values: the first must win
     wide[1, 4000] = wide[1, 77] = np.nan
-    launches = [one("block_sum", 256, 0, 1, grid=3), one("block_argmax", 512, 2, 3, grid=3), one("block_range", 96, 4, 5, grid=3),
+    launches = [one("block_sum", 256, 0, 1, grid=3), one("block_argmax", 512, 2, 3, grid=3),
+                one("block_range", 96, 4, 5, grid=3),
                 one("softmax", 1024, 0, 6, grid=3, shared=4 * 5000)]
     _, total, _, where, _, bounds, soft = run_cuda(
-        texts.REDUCE, launches, [x, np.zeros(3, np.float32), wide, np.zeros(3, np.int64), whole, np.zeros((3, 2), np.int16),
+        texts.REDUCE, launches, [x, np.zeros(3, np.float32), wide, np.zeros(3, np.int64), whole,
+                                 np.zeros((3, 2), np.int16),
                                  np.full_like(x, np.nan)], order, seed)
     assert np.abs(total - x.astype(np.float64).sum(1)).max() < 1e-3
     assert np.array_equal(where, wide.argmax(1)) and where[1] == 77
@@ -64,7 +67,8 @@ def test_block_reductions(order, seed):
 
 def test_reductions_are_the_same_bits_in_every_order():
     x = normal(3, 5000)
-    results = [run_cuda(texts.REDUCE, [one("block_sum", 256, 0, 1, grid=3)], [x, np.zeros(3, np.float32)], *o)[1] for o in PLACES]
+    results = [run_cuda(texts.REDUCE, [one("block_sum", 256, 0, 1, grid=3)], [x, np.zeros(3, np.float32)], *o)[1]
+               for o in PLACES]
     assert all(np.array_equal(results[0], r) for r in results)
 
 
@@ -109,19 +113,22 @@ def test_grid_sync_needs_a_cooperative_launch():
 def test_half_types_round_as_numpy_and_ml_dtypes(order, seed):
     bits = np.random.default_rng(3).integers(0, 2**32, 1 << 16, dtype=np.uint32)
     near = (np.arange(1 << 16, dtype=np.uint32) << 13) + 0x33000000           # all around the subnormals and half ways
-    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, 6e-8, 2.98e-8, 2.99e-8, 1e-40], np.float32)
+    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 65504, 65519.99, 65520, 6e-8, 2.98e-8, 2.99e-8, 1e-40],
+                       np.float32)
     x = np.concatenate([bits.view(np.float32), near.view(np.float32), special, normal((1 << 16) - special.size)])
     with np.errstate(over="ignore", invalid="ignore"):
         half, bf16 = x.astype(np.float16), x.astype(ml_dtypes.bfloat16)
     n = x.size
     _, h, b, back, back_b = run_cuda(texts.HALF, [one("to_half", 256, 0, 1, 2, 3, 4, grid=n // 256)],
-                                         [x, np.zeros(n, np.uint16), np.zeros(n, np.uint16), np.zeros_like(x), np.zeros_like(x)], order, seed)
+                                         [x, np.zeros(n, np.uint16), np.zeros(n, np.uint16), np.zeros_like(x),
+                                          np.zeros_like(x)], order, seed)
     good = ~np.isnan(x)
     assert np.array_equal(h[good], half.view(np.uint16)[good]) and np.array_equal(b[good], bf16.view(np.uint16)[good])
     assert np.array_equal(back, half.astype(np.float32), equal_nan=True)
     assert np.array_equal(back_b, bf16.astype(np.float32), equal_nan=True)
     every = np.arange(1 << 16, dtype=np.uint16)
-    _, out = run_cuda(texts.HALF, [one("from_half", 256, 0, 1, grid=256)], [every, np.zeros(1 << 16, np.float32)], order, seed)
+    _, out = run_cuda(texts.HALF, [one("from_half", 256, 0, 1, grid=256)], [every, np.zeros(1 << 16, np.float32)],
+                      order, seed)
     assert np.array_equal(out, every.view(np.float16).astype(np.float32), equal_nan=True)
 
 
@@ -130,7 +137,8 @@ def test_atomic_sums(order, seed):
     rng = np.random.default_rng(5)
     at, x = rng.integers(0, 9, 512).astype(np.int32), rng.integers(-2, 3, 512).astype(np.float32)
     kinds = [np.float32, np.float64, np.int64, np.float16, ml_dtypes.bfloat16, np.int8]
-    out = run_cuda(texts.HALF, [one("scatter", 128, *range(8), grid=4)], [at, x, *(np.zeros(12, k) for k in kinds)], order, seed)
+    out = run_cuda(texts.HALF, [one("scatter", 128, *range(8), grid=4)], [at, x, *(np.zeros(12, k) for k in kinds)],
+                   order, seed)
     expected = np.zeros(12)
     np.add.at(expected, at, x)
     for array in out[2:]:
@@ -140,7 +148,8 @@ def test_atomic_sums(order, seed):
 @everywhere
 def test_tensor_cores(order, seed):
     a, b = normal(32, 64).astype(ml_dtypes.bfloat16), normal(24, 64).astype(ml_dtypes.bfloat16)
-    c = run_cuda(texts.TENSOR_CORES, [Launch("mma", (3, 2, 1), (32, 1, 1), args=(0, 1, 2))], [a, b, np.zeros((32, 24), np.float32)],
+    c = run_cuda(texts.TENSOR_CORES, [Launch("mma", (3, 2, 1), (32, 1, 1), args=(0, 1, 2))],
+                 [a, b, np.zeros((32, 24), np.float32)],
                  order, seed)[2]
     assert np.abs(c - a.astype(np.float64) @ b.astype(np.float64).T).max() < 1e-4
 
@@ -211,7 +220,8 @@ def test_shared_memory_starts_as_nan():
 def test_order_of_threads_by_argument_and_environment(monkeypatch):
     def seen(driver: EmulatorDriver) -> list[int]:
         count, order = np.zeros(1, np.int32), np.zeros(256, np.int32)
-        driver.load(texts.MISUSE, ["arrivals"]).plan([one("arrivals", 256, 0, 1)]).run([driver.pointer(count), driver.pointer(order)])
+        driver.load(texts.MISUSE, ["arrivals"]).plan([one("arrivals", 256, 0,
+                                                          1)]).run([driver.pointer(count), driver.pointer(order)])
         assert sorted(order) == list(range(256))
         return order.tolist()
     assert seen(EmulatorDriver("forward")) == list(range(256))
@@ -235,7 +245,8 @@ def test_without_assembly(cooperative):
     for count in (1, 3):                                    # the second launch needs more stacks
         x = normal(count, 256)
         y = x.copy()
-        plan = driver.load(texts.MISUSE, ["reverse_rows"]).plan([one("reverse_rows", 256, 0, grid=count, cooperative=cooperative)])
+        plan = driver.load(texts.MISUSE, ["reverse_rows"]).plan([one("reverse_rows", 256, 0, grid=count,
+                                                                     cooperative=cooperative)])
         plan.run([driver.pointer(y)])
         assert np.array_equal(y, x[:, ::-1])
 

@@ -1,4 +1,5 @@
-"""Each form of CUDA kernel: what stands in its text, and that it computes what the reference does, in three orders of threads."""
+"""Each form of CUDA kernel: what stands in its text, and that it computes what the reference does, in three orders of
+threads."""
 from __future__ import annotations
 
 from typing import Any, Callable, Sequence
@@ -36,7 +37,8 @@ def same(got: np.ndarray, expected: np.ndarray, tol: float, what: str) -> None:
 def check(forms: Sequence[Form]) -> None:
     """Results and updated inputs are the reference's."""
     whole, arrays, of_outputs, of_updates = program(forms)
-    expected, updates = ([np.array(v) for v in values] for values in reference.run(whole, [np.array(a) for a in arrays], np))
+    expected, updates = ([np.array(v) for v in values]
+                         for values in reference.run(whole, [np.array(a) for a in arrays], np))
     for order, got, after in run_program(whole, arrays):
         for k, (g, e, tol) in enumerate(zip(got, expected, of_outputs, strict=True)):
             same(g, e, tol, f"{order}: result {k}")
@@ -67,7 +69,8 @@ def test_copies_at_the_end() -> None:
 
 def _product(rows: int, columns: int, depth: int, dtype: str) -> Form:
     tol = {"float32": 1e-5, "float64": 1e-12, "float16": 4e-3, "bfloat16": 2e-2}[dtype]
-    return Form(lambda x, y: ir.dot(x, y, ((1,), (1,))), [normal(rows, depth, dtype=dtype), normal(columns, depth, dtype=dtype)], tol=tol)
+    return Form(lambda x, y: ir.dot(x, y, ((1,), (1,))),
+                [normal(rows, depth, dtype=dtype), normal(columns, depth, dtype=dtype)], tol=tol)
 
 
 def test_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,15 +100,18 @@ def _printed(fn: Callable[..., ir.Node], *inputs: tuple[tuple[int, ...], str]) -
 
 @pytest.mark.parametrize("fn, shapes", [
     pytest.param(lambda x: x * 2, [((2**16, 2**16), "int8")], id="elements"),
-    pytest.param(lambda x, y: ir.reduce("max", ir.reshape(x, (70000, 1)) - ir.reshape(y, (1, 70000)), (0, 1)), [((70000,), "float32")] * 2, id="never stored"),
+    pytest.param(lambda x, y: ir.reduce("max", ir.reshape(x, (70000, 1)) - ir.reshape(y, (1, 70000)), (0, 1)),
+                 [((70000,), "float32")] * 2, id="never stored"),
     pytest.param(lambda x: ir.reduce("sum", x, (1,)), [((3, 2**31), "float32")], id="long rows"),
     pytest.param(lambda x: ir.reduce("sum", x, (0,)), [((2**31, 3), "float32")], id="long columns"),
     pytest.param(lambda x: x - ir.reduce("max", x, (1,), True), [((2**21, 2048), "float32")], id="rows"),
-    pytest.param(lambda x, w: ir.dot(x, w, ((1,), (1,))), [((2**17, 2**15), "float16"), ((64, 2**15), "float16")], id="product"),
+    pytest.param(lambda x, w: ir.dot(x, w, ((1,), (1,))), [((2**17, 2**15), "float16"), ((64, 2**15), "float16")],
+                 id="product"),
     pytest.param(lambda x, i: ir.gather(x, i, 0), [((2**24, 256), "float32"), ((10,), "int64")], id="gather"),
 ])
 def test_more_than_two_thousand_million_elements(fn: Callable[..., ir.Node], shapes: Any) -> None:
-    """Indices are 64 bits wide, also where only a value that is never stored is that large; and 32 bits where nothing is."""
+    """Indices are 64 bits wide, also where only a value that is never stored is that large; and 32 bits where nothing
+    is."""
     text = _printed(fn, *shapes)
     assert "long long" in text
     for word in ("int t =", "int row =", "int r0 =", "int at =", "int q = low", "for (int q"):

@@ -37,9 +37,11 @@ def test_a_kernel_goes_after_the_one_it_reads() -> None:
 
 
 def test_an_input_is_not_overwritten_beside_its_reader() -> None:
-    """The first kernel reads a, the last writes a's new value over it: b's and c's updates may go together, a's goes later."""
+    """The first kernel reads a, the last writes a's new value over it: b's and c's updates may go together, a's goes
+    later."""
     a, b, c = leaves((7,), (2, 7), (4,))
-    program = Program((a, b, c), (), ((1, b + ir.expand(a, (2, 7))), (2, c * 2.0), (0, ir.map("exp", ir.map("tanh", a)))))
+    program = Program((a, b, c), (), ((1, b + ir.expand(a, (2, 7))), (2, c * 2.0),
+                                      (0, ir.map("exp", ir.map("tanh", a)))))
     assert in_place_updates(plan(program).fused) and sorted(groups(program)) == [1, 2]
 
 

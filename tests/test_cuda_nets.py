@@ -1,4 +1,5 @@
-"""Whole nets on gpu(0): models that MXNet exported and nets in training, eagerly and hybridized, in three orders of threads."""
+"""Whole nets on gpu(0): models that MXNet exported and nets in training, eagerly and hybridized, in three orders of
+threads."""
 from __future__ import annotations
 
 from typing import Callable
@@ -48,19 +49,22 @@ def test_lenet_in_every_order() -> None:
     for order in orders():
         np.testing.assert_allclose(net(x).asnumpy(), logits[:6], atol=1e-4, err_msg=order)
         for name, found in gradients().items():
-            np.testing.assert_allclose(found, eager[name], rtol=1e-4, atol=1e-5 * np.abs(eager[name]).max(), err_msg=f"{order}: {name}")
+            np.testing.assert_allclose(found, eager[name], rtol=1e-4, atol=1e-5 * np.abs(eager[name]).max(),
+                                       err_msg=f"{order}: {name}")
 
 
 def conv_net() -> gluon.Block:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(6, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(), nn.Conv2D(8, 3, groups=2, strides=2), nn.LeakyReLU(0.1),
+    net.add(nn.Conv2D(6, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(),
+            nn.Conv2D(8, 3, groups=2, strides=2), nn.LeakyReLU(0.1),
             nn.BatchNorm(scale=False), nn.GlobalAvgPool2D(), nn.Flatten(), nn.Dense(5))
     return net
 
 
 def text_net() -> gluon.Block:
     net = nn.HybridSequential()
-    net.add(nn.Embedding(11, 12), nn.LayerNorm(), nn.Dense(16, flatten=False, activation="tanh"), nn.Dropout(0.4), nn.Dense(3))
+    net.add(nn.Embedding(11, 12), nn.LayerNorm(), nn.Dense(16, flatten=False, activation="tanh"), nn.Dropout(0.4),
+            nn.Dense(3))
     return net
 
 
@@ -70,7 +74,8 @@ def mlp() -> gluon.Block:
     return net
 
 
-NETS: dict[str, tuple[Callable[[], gluon.Block], tuple[int, ...]]] = {"conv": (conv_net, (4, 3, 10, 12)), "text": (text_net, (5, 7)), "mlp": (mlp, (9, 40))}
+NETS: dict[str, tuple[Callable[[], gluon.Block], tuple[int, ...]]] = {"conv": (conv_net, (4, 3, 10, 12)),
+                                                                      "text": (text_net, (5, 7)), "mlp": (mlp, (9, 40))}
 
 
 def train(name: str, hybridized: bool) -> list[np.ndarray]:
@@ -85,7 +90,8 @@ def train(name: str, hybridized: bool) -> list[np.ndarray]:
         net.hybridize()
     out = []
     for _ in range(3):
-        x = nd.array(rng.integers(0, 11, shape) if name == "text" else rng.standard_normal(shape), ctx=mx.gpu(0), dtype="float32")
+        x = nd.array(rng.integers(0, 11, shape) if name == "text" else rng.standard_normal(shape), ctx=mx.gpu(0),
+                     dtype="float32")
         with autograd.record():
             y = net(x)
             loss = (y * y).mean()
@@ -103,4 +109,5 @@ def test_training(name: str) -> None:
     eager = train(name, False)
     for order in orders():
         for k, (got, expected) in enumerate(zip(train(name, True), eager, strict=True)):
-            np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5 * max(1, np.abs(expected).max()), err_msg=f"{order}: value {k}")
+            np.testing.assert_allclose(got, expected, rtol=2e-4, atol=2e-5 * max(1, np.abs(expected).max()),
+                                       err_msg=f"{order}: value {k}")

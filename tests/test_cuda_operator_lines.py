@@ -1,4 +1,5 @@
-"""The operators that oracle/operator_lines.txt alone covers, as CUDA: what MXNet gave, in three orders of threads. Many lines are one program."""
+"""The operators that oracle/operator_lines.txt alone covers, as CUDA: what MXNet gave, in three orders of threads. Many
+lines are one program."""
 from __future__ import annotations
 
 import re
@@ -14,7 +15,7 @@ from .cuda_tools import orders
 from .test_operator_lines import NUMBERS, RECORDED, TOLERANCE, _skips, lines
 
 pytestmark = pytest.mark.usefixtures("cuda_device")
-NEW = re.compile(r"im2col|col2im|Correlation|random_pdf|allclose|_ste|trian|PSROI|Proposal|RROIAlign|group_adagrad|ft[mr]l_update|rmsprop|signum_update|"
+NEW = re.compile(r"im2col|col2im|Correlation|random_pdf|allclose|_ste|trian|PSROI|Proposal|RROIAlign|group_adagrad|ft[mr]l_update|rmsprop|signum_update|"  # noqa: E501
                  r"adam_update\(|lamb_update_phase1|multi_lars|all_finite|hawkesll|fill_element")
 FIRST: dict[str, int] = {}                              # the first two lines of each operator
 for _k in NUMBERS:
@@ -58,11 +59,13 @@ def test_hybridized(start: int) -> None:
                 if _skips(lines.LINES[k], name):
                     continue
                 kind, _, which = name.partition("_")
-                got = results[k][int(name[3:])] if name.startswith("out") else arrays[k][which].grad if kind == "grad" else arrays[k][which]
+                got = (results[k][int(name[3:])] if name.startswith("out") else arrays[k][which].grad if kind == "grad"
+                       else arrays[k][which])
                 assert got.context == mx.gpu(0)
                 tolerance = TOLERANCE.get(expected.dtype.name, 0)
                 what = f"{lines.LINES[k]} {name} {order}"
-                np.testing.assert_allclose(got.asnumpy().astype("float64"), expected.astype("float64"), rtol=tolerance, atol=tolerance, err_msg=what)
+                np.testing.assert_allclose(got.asnumpy().astype("float64"), expected.astype("float64"), rtol=tolerance,
+                                           atol=tolerance, err_msg=what)
 
 
 def test_there_are_enough() -> None:

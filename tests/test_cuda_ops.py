@@ -44,7 +44,8 @@ def joined(cases: Sequence[Case], wide: bool) -> tuple[ir.Program, list[np.ndarr
 
 def close(got: np.ndarray, expected: np.ndarray, tol: float, what: str) -> None:
     """Same shape and dtype; values within tol of each other, relative to the largest."""
-    assert got.shape == expected.shape and got.dtype == expected.dtype, f"{what}: {got.dtype}{got.shape}, not {expected.dtype}{expected.shape}"
+    assert (got.shape == expected.shape and got.dtype
+            == expected.dtype), f"{what}: {got.dtype}{got.shape}, not {expected.dtype}{expected.shape}"
     if not dt.is_float(expected.dtype):
         return np.testing.assert_array_equal(got, expected, err_msg=what)
     a, b = got.astype(np.float64), expected.astype(np.float64)
@@ -75,7 +76,8 @@ def test_gradients(start: int, wide: bool) -> None:
     wrt = tuple(k for k, x in enumerate(arrays) if dt.is_float(x.dtype))
     of = [number for number, c in enumerate(cases) for x in c.inputs if dt.is_float(x.dtype)]
     rng = np.random.default_rng(5)
-    heads = [np.asarray(rng.standard_normal(n.shape) if dt.is_float(n.dtype) else np.ones(n.shape)).astype(n.dtype) for n in program.outputs]
+    heads = [np.asarray(rng.standard_normal(n.shape) if dt.is_float(n.dtype) else np.ones(n.shape)).astype(n.dtype)
+             for n in program.outputs]
     back = vjp_program(program, wrt)
     with np.errstate(all="ignore"):
         expected = [np.asarray(e) for e in reference.run(back, [*arrays, *heads], np)[0]]

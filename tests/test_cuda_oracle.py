@@ -1,5 +1,6 @@
 """Every recorded row of tests/oracle on gpu(0): hybridized, what CUDA computes is what MXNet 1.9.1 gave, gradients and
-auxiliary states included. Rows are called together in one hybridized function, so that a compiler is started once for many.
+auxiliary states included. Rows are called together in one hybridized function, so that a compiler is started once for
+many.
 """
 from __future__ import annotations
 
@@ -21,8 +22,10 @@ def _parts() -> list[Any]:
     """Rows in parts of a size, those in training mode by themselves."""
     out = []
     for train in (False, True):
-        rows = [k for k, row in enumerate(TABLE) if row and row["inputs"] and not row.get("skip") and row.get("train", False) == train]
-        out += [pytest.param(rows[i:i + CHUNK], train, id=f"{'train' if train else 'predict'}-{rows[i]}") for i in range(0, len(rows), CHUNK)]
+        rows = [k for k, row in enumerate(TABLE) if row and row["inputs"] and not row.get("skip")
+                and row.get("train", False) == train]
+        out += [pytest.param(rows[i:i + CHUNK], train, id=f"{'train' if train else 'predict'}-{rows[i]}")
+                for i in range(0, len(rows), CHUNK)]
     return out
 
 
@@ -35,7 +38,8 @@ def _usable(number: int) -> Callable[..., Any] | None:
 
 
 def _inputs(number: int) -> list[nd.NDArray]:
-    xs = [nd.array(ARRAYS[f"{number}.in{k}"], dtype=ARRAYS[f"{number}.in{k}"].dtype, ctx=mx.gpu(0)) for k in range(TABLE[number]["inputs"])]
+    xs = [nd.array(ARRAYS[f"{number}.in{k}"], dtype=ARRAYS[f"{number}.in{k}"].dtype, ctx=mx.gpu(0))
+          for k in range(TABLE[number]["inputs"])]
     for k in TABLE[number]["grads"]:
         xs[k].attach_grad()
     return xs

@@ -43,10 +43,12 @@ def c_library(tmp_path_factory):
         '#include "philox.h"\n'
         "void block(unsigned *c, unsigned a, unsigned b) { philox4x32_block(c, a, b); }\n"
         "unsigned bits(unsigned s, unsigned c, unsigned t, unsigned long long i) { return philox4x32(s, c, t, i); }\n")
-    subprocess.run([gcc, "-O2", "-shared", "-fPIC", f"-I{sources.kernels_folder() / 'include'}", str(folder / "p.c"), "-o",
+    subprocess.run([gcc, "-O2", "-shared", "-fPIC", f"-I{sources.kernels_folder() / 'include'}", str(folder / "p.c"),
+                    "-o",
                     str(folder / "p.so")], check=True)
     ffi = cffi.FFI()
-    ffi.cdef("void block(unsigned *, unsigned, unsigned); unsigned bits(unsigned, unsigned, unsigned, unsigned long long);")
+    ffi.cdef("void block(unsigned *, unsigned, unsigned); unsigned bits(unsigned, unsigned, unsigned, unsigned long "
+             "long);")
     return ffi, ffi.dlopen(str(folder / "p.so"))
 
 

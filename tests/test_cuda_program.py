@@ -1,4 +1,5 @@
-"""Compiled programs on gpu(0) with every kind of input: views, odd addresses, no elements, no axes; updates; clear errors."""
+"""Compiled programs on gpu(0) with every kind of input: views, odd addresses, no elements, no axes; updates; clear
+errors."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -31,8 +32,10 @@ def run(program: ir.Program, arrays: list[Any]) -> list[np.ndarray]:
 
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
-    "as it is": lambda a: a, "every second": lambda a: a[::2], "backwards": lambda a: a[::-1], "transposed": lambda a: a.T, "a column": lambda a: a[:, 3],
-    "one element on": lambda a: a.reshape(-1)[1:33], "broadcast": lambda a: a[:1] * 1 + 0 * a[:1], "no rows": lambda a: a[:0], "no axes": lambda a: a[2, 3],
+    "as it is": lambda a: a, "every second": lambda a: a[::2], "backwards": lambda a: a[::-1],
+    "transposed": lambda a: a.T, "a column": lambda a: a[:, 3],
+    "one element on": lambda a: a.reshape(-1)[1:33], "broadcast": lambda a: a[:1] * 1 + 0 * a[:1],
+    "no rows": lambda a: a[:0], "no axes": lambda a: a[2, 3],
     "one element": lambda a: a[2:3, 3:4]}
 
 
@@ -42,7 +45,8 @@ def test_inputs(view: str, cuda_device: Any) -> None:
     xp = array_module(gpu(0))
     base = normal(8, 12)
     x = xp.asarray(VIEWS[view](xp.asarray(base)))
-    program = ir.Program((leaf(0, *x.shape),), (ir.map("exp", leaf(0, *x.shape)) + 1, ir.reduce("sum", leaf(0, *x.shape), tuple(range(x.ndim)))))
+    program = ir.Program((leaf(0, *x.shape),), (ir.map("exp", leaf(0, *x.shape)) + 1,
+                                                ir.reduce("sum", leaf(0, *x.shape), tuple(range(x.ndim)))))
     expected = reference.run(program, [host(x)], np)[0]
     for order in orders():
         for g, e in zip(run(program, [x]), expected, strict=True):
@@ -70,21 +74,25 @@ def test_updates_reach_the_callers_array(view: str, cuda_device: Any) -> None:
 def test_updates_and_results_in_any_combination(cuda_device: Any) -> None:
     """A new value may be an input, a result, a constant, or the old value; two inputs may change places."""
     x, y, z = leaf(0, 5), leaf(1, 5), leaf(2, 5)
-    programs = [ir.Program((x, y, z), (x, y * 2), ((0, y), (1, x))), ir.Program((x, y, z), (x + 1, x), ((0, x + 1), (2, x + 1))),
+    programs = [ir.Program((x, y, z), (x, y * 2), ((0, y), (1, x))),
+                ir.Program((x, y, z), (x + 1, x), ((0, x + 1), (2, x + 1))),
                 ir.Program((x, y, z), (x * 2, x * 2, ir.reshape(x * 2, (5, 1))), ((1, ir.full(7, (5,), "float32")),)),
                 ir.Program((x, y, z), (), ((0, x), (1, y * y + x), (2, ir.data(np.arange(5, dtype="float32"))))),
-                ir.Program((x, y, z), (ir.slice(x, (4,), (5,), (-1,)),), ((0, ir.slice(x, (4,), (5,), (-1,))), (1, z), (2, y + z)))]
+                ir.Program((x, y, z), (ir.slice(x, (4,), (5,), (-1,)),),
+                           ((0, ir.slice(x, (4,), (5,), (-1,))), (1, z), (2, y + z)))]
     xp = array_module(gpu(0))
     for program in programs:
         for order in orders():
             start = [normal(5) for _ in range(3)]
-            outputs, updates = ([np.array(v) for v in part] for part in reference.run(program, [a.copy() for a in start], np))
+            outputs, updates = ([np.array(v) for v in part]
+                                for part in reference.run(program, [a.copy() for a in start], np))
             given = [xp.asarray(a) for a in start]
             for g, e in zip(run(program, given), outputs, strict=True):
                 np.testing.assert_allclose(g, e, rtol=1e-6, err_msg=order)
             want = {slot: value for (slot, _), value in zip(program.updates, updates)}
             for slot, a in enumerate(given):
-                np.testing.assert_allclose(host(a), want.get(slot, start[slot]), rtol=1e-6, err_msg=f"{order}: input {slot}")
+                np.testing.assert_allclose(host(a), want.get(slot, start[slot]), rtol=1e-6,
+                                           err_msg=f"{order}: input {slot}")
 
 
 def test_results_are_new_arrays(cuda_device: Any) -> None:

@@ -1,4 +1,5 @@
-"""Every row of the scalar table as CUDA: compiled for GPUs, run in the emulator (or on a GPU), equal to the reference."""
+"""Every row of the scalar table as CUDA: compiled for GPUs, run in the emulator (or on a GPU), equal to the
+reference."""
 from __future__ import annotations
 
 import numpy as np
@@ -57,7 +58,8 @@ def same(name: str, expected: np.ndarray, got: np.ndarray, x: np.ndarray) -> boo
         keep = np.isfinite(x) & ((x > 0) | (x != np.floor(x)))
         expected, got = expected[keep], got[keep]
     tolerance = {2: 2e-2 if expected.dtype.name == "bfloat16" else 4e-3, 4: 4e-6, 8: 1e-11}[expected.dtype.itemsize]
-    return np.allclose(got.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance / 10, equal_nan=True)
+    return np.allclose(got.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance / 10,
+                       equal_nan=True)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -86,7 +86,8 @@ class ScaledPartsProp(mx.operator.CustomOpProp):
         return in_type, [in_type[0], np.int32], [np.float32]
 
     def create_operator(self, ctx, in_shapes, in_dtypes):
-        assert isinstance(ctx, mx.Context) and in_shapes == [[4, 3], [3], [1]] and in_dtypes == [0, 0, 0]         # as MXNet calls it
+        # as MXNet calls it
+        assert isinstance(ctx, mx.Context) and in_shapes == [[4, 3], [3], [1]] and in_dtypes == [0, 0, 0]
         return ScaledParts(self.scale)
 
 
@@ -243,7 +244,8 @@ def test_bad_input():
         nd.Custom(x, x, bias=x, op_type="test_softmax")
     with pytest.raises(ShapeError, match="infer_shape wants inputs of shapes"):
         nd.Custom(x, x, op_type="test_softmax")
-    for call in (lambda: nd.Custom(x, op_type="test_bad"), lambda: mx.hybridize(lambda v: nd.Custom(v, op_type="test_bad") + 1)(x)):
+    for call in (lambda: nd.Custom(x, op_type="test_bad"),
+                 lambda: mx.hybridize(lambda v: nd.Custom(v, op_type="test_bad") + 1)(x)):
         with pytest.raises(KeyError, match="the user's own error"):
             call()
     with pytest.raises(ShapeError, match="the target has shape"):
@@ -260,7 +262,8 @@ def test_the_report_says_where_the_program_is_cut():
     f = mx.hybridize(lambda x, label: nd.Custom(nd.tanh(x), label, op_type="test_softmax") * 2 + 1)
     f(nd.array(X), nd.array(LABEL))
     report = f.report()
-    assert len(report.kernels) == 2 and ("custom operator 'test_softmax'", "Python code, called between compiled parts") in report.refusals
+    assert len(report.kernels) == 2 and ("custom operator 'test_softmax'",
+                                         "Python code, called between compiled parts") in report.refusals
 
 
 class Squared(mx.operator.CustomOp):
@@ -281,7 +284,8 @@ def squared(x):
     return nd.Custom(x, op_type="test_squared")
 
 
-PROGRAMS = {"chain": lambda x: squared(squared(x) + 1) * 2, "twice": lambda x: squared(x) + squared(x), "alone": squared, "constant": lambda x: squared(nd.ones((3,)) * 2) + x,
+PROGRAMS = {"chain": lambda x: squared(squared(x) + 1) * 2, "twice": lambda x: squared(x) + squared(x),
+            "alone": squared, "constant": lambda x: squared(nd.ones((3,)) * 2) + x,
             "branches": lambda x: nd.exp(x).sum() * squared(nd.tanh(x)).sum() + squared(x).max()}
 
 
@@ -329,13 +333,15 @@ def test_whole_steps_exports_and_loops(tmp_path):
             loss = (net(data) * nd.array(X)).mean()
         loss.backward()
         trainer.step(4)
-    assert np.abs(net.norm.running_mean.data().asnumpy()).min() > 0 and np.abs(net.dense.weight.data().asnumpy() - before).max() > 1e-6
+    assert (np.abs(net.norm.running_mean.data().asnumpy()).min() > 0
+            and np.abs(net.dense.weight.data().asnumpy() - before).max() > 1e-6)
     want = net(data).asnumpy()
     net.export(str(tmp_path / "net"))
     again = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"], str(tmp_path / "net-0000.params"))
     np.testing.assert_allclose(again(data).asnumpy(), want, rtol=1e-5)
     with pytest.raises(HybridError, match="cannot be called from inside a compiled loop"):
-        mx.hybridize(lambda d: nd.contrib.foreach(lambda v, s: (squared(v) + s, s), d, nd.zeros((1,)))[0])(nd.ones((12, 1)))
+        mx.hybridize(lambda d: nd.contrib.foreach(lambda v, s: (squared(v) + s, s), d,
+                                                  nd.zeros((1,)))[0])(nd.ones((12, 1)))
 
 
 class Counting(mx.operator.CustomOp):

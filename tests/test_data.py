@@ -35,7 +35,8 @@ def test_batch_sampler() -> None:
     assert len(rolled) == 2 and list(rolled) == [[0, 1, 2], [3, 4, 5]]
     assert len(rolled) == 2 and list(rolled) == [[6, 0, 1], [2, 3, 4]]
     assert len(rolled) == 3 and list(rolled) == [[5, 6, 0], [1, 2, 3], [4, 5, 6]]
-    assert [len(BatchSampler(SequentialSampler(n), 3, how)) for how in ("keep", "discard") for n in (0, 3, 4)] == [0, 1, 2, 0, 1, 1]
+    assert [len(BatchSampler(SequentialSampler(n), 3, how)) for how in ("keep", "discard")
+            for n in (0, 3, 4)] == [0, 1, 2, 0, 1, 1]
     assert list(BatchSampler(SequentialSampler(0), 3)) == []
 
 
@@ -97,14 +98,17 @@ def test_batches(way: str) -> None:
 
 SAMPLES = {"int": ([1, 2], np.int64), "float": ([1.0, 2.0], np.float64), "bool": ([True, False], np.bool_),
            "float32": ([np.float32(1), np.float32(2)], np.float32),
-           "uint8": ([np.ones(3, np.uint8)] * 2, np.uint8), "list": ([[1, 2], [3, 4]], np.int64), "nd": ([nd.ones((2,), dtype="float16")] * 2, np.float16),
-           "int32": ([nd.ones((1, 2), dtype="int32")] * 2, np.int32), "scalar": ([nd.array(np.float32(3))] * 2, np.float32)}
+           "uint8": ([np.ones(3, np.uint8)] * 2, np.uint8), "list": ([[1, 2], [3, 4]], np.int64),
+           "nd": ([nd.ones((2,), dtype="float16")] * 2, np.float16),
+           "int32": ([nd.ones((1, 2), dtype="int32")] * 2, np.int32),
+           "scalar": ([nd.array(np.float32(3))] * 2, np.float32)}
 
 
 @pytest.mark.parametrize("name", list(SAMPLES), ids=list(SAMPLES))
 def test_batchify_keeps_dtypes(name: str) -> None:
     samples, dtype = SAMPLES[name]
-    for out in (data.default_batchify_fn(samples), data.default_mp_batchify_fn(samples), next(iter(DataLoader(SimpleDataset(samples), 2, num_workers=1)))):
+    for out in (data.default_batchify_fn(samples), data.default_mp_batchify_fn(samples),
+                next(iter(DataLoader(SimpleDataset(samples), 2, num_workers=1)))):
         assert out.dtype == dtype and out.shape[0] == 2
         np.testing.assert_array_equal(out.asnumpy(), np.stack([np.asarray(s) for s in samples]))
 
@@ -115,7 +119,8 @@ def test_nested_batches_and_np_arrays() -> None:
     mx.npx.set_np()
     try:
         for way in WAYS.values():
-            batch = next(iter(DataLoader(ArrayDataset(mx.np.ones((4, 2)), np.arange(4)), 2, **way)))     # type: ignore[arg-type]
+            batch = next(iter(DataLoader(ArrayDataset(mx.np.ones((4, 2)), np.arange(4)), 2,
+                                         **way)))     # type: ignore[arg-type]
             assert all(type(b) is mx.np.ndarray for b in batch)
     finally:
         mx.npx.reset_np()
@@ -135,10 +140,12 @@ def test_ragged_and_odd_samples() -> None:
 @ways
 def test_own_batchify(way: str) -> None:
     def batchify(samples: list[Any]) -> Any:
-        return {"sum": sum(samples), "names": [str(s) for s in samples], "x": (nd.array(samples), np.array(samples)), "none": None}
+        return {"sum": sum(samples), "names": [str(s) for s in samples], "x": (nd.array(samples), np.array(samples)),
+                "none": None}
     got = list(DataLoader(numbers(5), 2, batchify_fn=batchify, **WAYS[way]))
     assert [g["sum"] for g in got] == [1, 5, 4] and got[1]["names"] == ["2", "3"] and got[0]["none"] is None
-    assert isinstance(got[2]["x"], tuple) and isinstance(got[2]["x"][0], nd.NDArray) and isinstance(got[2]["x"][1], np.ndarray)
+    assert isinstance(got[2]["x"], tuple) and isinstance(got[2]["x"][0],
+                                                         nd.NDArray) and isinstance(got[2]["x"][1], np.ndarray)
 
 
 @ways
@@ -153,7 +160,8 @@ def test_sampling_arguments(way: str) -> None:
     assert plain(list(DataLoader(numbers(5), 3, last_batch="discard", **kw))) == [[0, 1, 2]]
     assert list(DataLoader(numbers(0), 3, **kw)) == []
     assert plain(list(DataLoader(numbers(4), 1, prefetch=0, **kw))) == [[0], [1], [2], [3]]
-    assert plain(list(DataLoader(numbers(4), 1, prefetch=50, pin_memory=True, auto_reload=True, **kw))) == [[0], [1], [2], [3]]
+    assert plain(list(DataLoader(numbers(4), 1, prefetch=50, pin_memory=True, auto_reload=True,
+                                 **kw))) == [[0], [1], [2], [3]]
 
 
 BAD = {"no size": (lambda: DataLoader(numbers()), ValueError, "batch_size is missing"),
@@ -162,9 +170,12 @@ BAD = {"no size": (lambda: DataLoader(numbers()), ValueError, "batch_size is mis
        "timeout": (lambda: DataLoader(numbers(), 2, timeout=0), ValueError, "timeout"),
        "last": (lambda: DataLoader(numbers(), 2, last_batch="pad"), ValueError, "keep, discard, rollover"),
        "size": (lambda: DataLoader(numbers(), 0), ValueError, "positive integer"),
-       "arrays": (lambda: ArrayDataset([1], [1, 2]), ShapeError, "array 0 has 1, array 1 has 2"), "none": (lambda: ArrayDataset(), HybridError, "at least one"),
-       "shard": (lambda: numbers().shard(2, 2), ValueError, "index=2, num_shards=2"), "take": (lambda: numbers().take(-1), ValueError, "-1"),
-       "sample": (lambda: numbers().sample([1]), TypeError, "gluon.data.Sampler"), "interval": (lambda: data.IntervalSampler(3, 4), ValueError, "got 4")}
+       "arrays": (lambda: ArrayDataset([1], [1, 2]), ShapeError, "array 0 has 1, array 1 has 2"),
+       "none": (lambda: ArrayDataset(), HybridError, "at least one"),
+       "shard": (lambda: numbers().shard(2, 2), ValueError, "index=2, num_shards=2"),
+       "take": (lambda: numbers().take(-1), ValueError, "-1"),
+       "sample": (lambda: numbers().sample([1]), TypeError, "gluon.data.Sampler"),
+       "interval": (lambda: data.IntervalSampler(3, 4), ValueError, "got 4")}
 
 
 @pytest.mark.parametrize("name", list(BAD), ids=list(BAD))
@@ -186,14 +197,17 @@ def test_draws_do_not_depend_on_the_number_of_workers() -> None:
         mx.random.seed(3)
         before = random.getstate(), np.random.get_state()[1].tolist(), mx.random.get_state()      # type: ignore[index]
         loader = DataLoader(numbers(12).transform(_draws), 3, num_workers=workers)
-        loader._number = 0                                        # each loader has streams of its own; here the same one twice
+        # each loader has streams of its own; here the same one twice
+        loader._number = 0
         out = [plain(list(loader)) for _ in range(2)]
-        assert before == (random.getstate(), np.random.get_state()[1].tolist(), mx.random.get_state())      # type: ignore[index]
+        assert before == (random.getstate(), np.random.get_state()[1].tolist(),
+                          mx.random.get_state())      # type: ignore[index]
         return out
     one, three = run(1), run(3)
     assert one == three
     drawn = np.array(one).reshape(-1, 4)[:, 1:]
-    assert len(np.unique(drawn)) == drawn.size                    # two epochs, all samples, three generators: never twice the same
+    # two epochs, all samples, three generators: never twice the same
+    assert len(np.unique(drawn)) == drawn.size
     mx.random.seed(4)
     assert run(2) == one
 
@@ -248,7 +262,8 @@ def test_keeping_all_batches_keeps_no_files_open() -> None:
 def test_record_datasets(tmp_path: Path) -> None:
     with mx.recordio.MXIndexedRecordIO(tmp_path / "p.idx", tmp_path / "p.rec", "w") as out:
         for i in range(6):
-            out.write_idx(i, mx.recordio.pack_img((0, i if i < 5 else [1.0, 2.0], i, 0), np.full((4, 5, 3), i * 40, np.uint8), 3, ".png"))
+            out.write_idx(i, mx.recordio.pack_img((0, i if i < 5 else [1.0, 2.0], i, 0),
+                                                  np.full((4, 5, 3), i * 40, np.uint8), 3, ".png"))
     raw = data.RecordFileDataset(str(tmp_path / "p.rec"))
     assert len(raw) == 6 and mx.recordio.unpack(raw[3])[0].label == 3
     d = data.vision.ImageRecordDataset(str(tmp_path / "p.rec"))
@@ -257,7 +272,8 @@ def test_record_datasets(tmp_path: Path) -> None:
             assert x.shape == (2, 4, 5, 3) and x.dtype == np.uint8
             np.testing.assert_array_equal(x.asnumpy()[:, 0, 0, 0], y.asnumpy() * 40)
     assert d[5][1].tolist() == [1, 2]
-    assert data.vision.ImageRecordDataset(str(tmp_path / "p.rec"), flag=0, transform=lambda x, y: (x.shape, y))[2] == ((4, 5, 1), 2)
+    assert data.vision.ImageRecordDataset(str(tmp_path / "p.rec"), flag=0,
+                                          transform=lambda x, y: (x.shape, y))[2] == ((4, 5, 1), 2)
     with pytest.raises(FileNotFoundError, match=r"p2\.rec is not there.*side by side"):
         data.RecordFileDataset(tmp_path / "p2.rec")
     (tmp_path / "p.idx").unlink()
@@ -270,4 +286,5 @@ def test_truncated_picture_in_records_names_the_record(tmp_path: Path) -> None:
         out.write_idx(7, mx.recordio.pack_img((0, 1, 0, 0), np.zeros((40, 50, 3), np.uint8))[:200])
     for way in WAYS.values():
         with pytest.raises(mx.errors.FileFormatError, match=r"record 7 of .*p\.rec: the picture cannot be decoded"):
-            list(DataLoader(data.vision.ImageRecordDataset(str(tmp_path / "p.rec")), 1, **way))      # type: ignore[arg-type]
+            list(DataLoader(data.vision.ImageRecordDataset(str(tmp_path / "p.rec")), 1,
+                            **way))      # type: ignore[arg-type]

@@ -21,7 +21,7 @@ import hybrid as mx
 from hybrid import gluon, nd
 from hybrid.gluon.data import DataLoader, SimpleDataset
 def numbers(n=10): return SimpleDataset(list(range(n)))
-"""
+"""  # noqa: E501
 
 
 def program(tmp_path: Path, code: str) -> Path:
@@ -31,7 +31,8 @@ def program(tmp_path: Path, code: str) -> Path:
 
 
 def run(tmp_path: Path, code: str, timeout: float = 120, **env: str) -> Any:
-    return subprocess.run([sys.executable, str(program(tmp_path, code))], capture_output=True, text=True, timeout=timeout, env={**os.environ, **env})
+    return subprocess.run([sys.executable, str(program(tmp_path, code))], capture_output=True, text=True,
+                          timeout=timeout, env={**os.environ, **env})
 
 
 def ok(tmp_path: Path, code: str, **env: str) -> str:
@@ -68,7 +69,8 @@ print(*loader._pool.pids, flush=True)
 
 
 def start(tmp_path: Path, code: str) -> tuple[subprocess.Popen[str], list[int]]:
-    process = subprocess.Popen([sys.executable, str(program(tmp_path, code))], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    process = subprocess.Popen([sys.executable, str(program(tmp_path, code))], stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True,
                                start_new_session=True)
     assert process.stdout is not None
     return process, [int(p) for p in process.stdout.readline().split()]
@@ -76,7 +78,8 @@ def start(tmp_path: Path, code: str) -> tuple[subprocess.Popen[str], list[int]]:
 
 @pytest.mark.parametrize("what", ["loading", "sleeping", "computing"])
 def test_ctrl_c(tmp_path: Path, what: str) -> None:
-    rest = {"loading": "for b in it: pass", "sleeping": "time.sleep(100)", "computing": "while True: np.ones((300, 300)) @ np.ones((300, 300))"}[what]
+    rest = {"loading": "for b in it: pass", "sleeping": "time.sleep(100)",
+            "computing": "while True: np.ones((300, 300)) @ np.ones((300, 300))"}[what]
     before = shared_memory()
     process, pids = start(tmp_path, ENDLESS + rest)
     time.sleep(0.5)
@@ -110,7 +113,8 @@ loader.close()
 assert not multiprocessing.active_children()
 print(interrupted)
 """
-    assert int(ok(tmp_path, code)) >= 23                          # Python itself loses one that comes inside a fork hook or a finalizer
+    # Python itself loses one that comes inside a fork hook or a finalizer
+    assert int(ok(tmp_path, code)) >= 23
 
 
 @pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM], ids=["kill", "term"])
@@ -138,7 +142,8 @@ time.sleep(100)
     assert gone(pids)
 
 
-@pytest.mark.parametrize("end", ["pass", "raise RuntimeError('user')", "sys.exit(3)", "del it, loader", "del loader"], ids=["end", "error", "exit",
+@pytest.mark.parametrize("end", ["pass", "raise RuntimeError('user')", "sys.exit(3)", "del it, loader", "del loader"],
+                         ids=["end", "error", "exit",
     "deleted", "iterator-left"])
 def test_end_of_the_program(tmp_path: Path, end: str) -> None:
     before = shared_memory()
@@ -148,7 +153,8 @@ def test_end_of_the_program(tmp_path: Path, end: str) -> None:
 
 
 def test_output_of_workers_arrives(tmp_path: Path) -> None:
-    out = ok(tmp_path, "list(DataLoader(numbers(4).transform(lambda i: print(f'sample {i}') or i), 2, num_workers=2))", PYTHONUNBUFFERED="")
+    out = ok(tmp_path, "list(DataLoader(numbers(4).transform(lambda i: print(f'sample {i}') or i), 2, num_workers=2))",
+             PYTHONUNBUFFERED="")
     assert sorted(out.split("\n")) == ["", *(f"sample {i}" for i in range(4))]
 
 
@@ -199,7 +205,8 @@ print('done')
 
 
 def test_forks_beside_busy_threads(tmp_path: Path) -> None:
-    """Threads that make graph nodes and draw random numbers all the time hold locks at any moment; a child gets them free."""
+    """Threads that make graph nodes and draw random numbers all the time hold locks at any moment; a child gets them
+    free."""
     out = ok(tmp_path, """
 import threading
 stop = threading.Event()
@@ -215,7 +222,7 @@ for attempt in range(12):
     assert len(batches) == 2
 stop.set()
 print('done')
-""", HYBRID_DEVICE="cpu")
+""", HYBRID_DEVICE="cpu")  # noqa: E501
     assert out == "done\n"
 
 
@@ -248,7 +255,9 @@ def test_start_methods(tmp_path: Path, method: str) -> None:
 
 
 def test_spawn_without_a_main_guard_is_a_clear_error(tmp_path: Path) -> None:
-    done = run(tmp_path, "multiprocessing.set_start_method('spawn', force=True)\nlist(DataLoader(numbers(), 2, num_workers=1))", HYBRID_DEVICE="cpu")
+    done = run(tmp_path,
+               "multiprocessing.set_start_method('spawn', force=True)\nlist(DataLoader(numbers(), 2, num_workers=1))",
+               HYBRID_DEVICE="cpu")
     assert done.returncode == 1 and "__name__" in done.stderr and "LoaderError" in done.stderr
 
 
@@ -262,5 +271,5 @@ for way in ({}, {'num_workers': 1}, {'num_workers': 1, 'thread_pool': True}):
     with mx.cpu():
         assert [b.ctx for b in DataLoader(numbers(4), 2, **way)] == [mx.cpu(0)] * 2
 print('done')
-""", HYBRID_DEVICE="gpu", HYBRID_CUDA="emulator")
+""", HYBRID_DEVICE="gpu", HYBRID_CUDA="emulator")  # noqa: E501
     assert out == "done\n"

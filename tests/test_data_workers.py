@@ -26,13 +26,16 @@ def _fails(kind: str) -> Any:
     def fail(x: int) -> Any:
         if x != 5:
             return x
-        raise {"value": lambda: ValueError("five is bad"), "key": lambda: KeyError("five"), "unpicklable": lambda: Unpicklable(5, 6),
+        raise {"value": lambda: ValueError("five is bad"), "key": lambda: KeyError("five"),
+               "unpicklable": lambda: Unpicklable(5, 6),
                "stop": lambda: StopIteration("early"), "exit": lambda: SystemExit(3)}[kind]()
     return fail
 
 
-@pytest.mark.parametrize(("kind", "error"), [("value", ValueError), ("key", KeyError), ("unpicklable", LoaderError), ("stop", LoaderError),
-                                             ("exit", LoaderError)], ids=["value", "key", "unpicklable", "stop", "exit"])
+@pytest.mark.parametrize(("kind", "error"), [("value", ValueError), ("key", KeyError), ("unpicklable", LoaderError),
+                                             ("stop", LoaderError),
+                                             ("exit", LoaderError)],
+                                             ids=["value", "key", "unpicklable", "stop", "exit"])
 def test_exception_in_a_worker(kind: str, error: type) -> None:
     loader = DataLoader(numbers().transform(_fails(kind)), 2, num_workers=2)
     got: list[Any] = []
@@ -119,7 +122,8 @@ def only_my_workers() -> None:
 
 
 def _shared_memory() -> list[str]:
-    return sorted(n for n in os.listdir("/dev/shm") if not n.startswith(("sem.", "pymp-")))      # semaphores of tests beside this one
+    # semaphores of tests beside this one
+    return sorted(n for n in os.listdir("/dev/shm") if not n.startswith(("sem.", "pymp-")))
 
 
 def _workers() -> list[Any]:

@@ -30,11 +30,13 @@ def test_levels(monkeypatch, capsys):
     text = run(0, monkeypatch, capsys, program)
     assert text == ""
     text = run(1, monkeypatch, capsys, program)
-    assert "compiled net in" in text and "fused" in text and "memory: eager" in text and "cache miss" not in text and "arena  " not in text
+    assert ("compiled net in" in text and "fused" in text and "memory: eager" in text and "cache miss" not in text
+            and "arena  " not in text)
     text = run(2, monkeypatch, capsys, program)
     assert "arena          0 …" in text and "static void" not in text
     text = run(3, monkeypatch, capsys, program)
-    assert ("static void k0" in text or "__global__" in text) and "cache miss" not in text and len(text.splitlines()) < 150
+    assert ("static void k0" in text
+            or "__global__" in text) and "cache miss" not in text and len(text.splitlines()) < 150
     text = run(4, monkeypatch, capsys, program)
     assert "hybrid: net: cache miss, first call" in text
 
@@ -48,7 +50,8 @@ def misses(f, *calls):
 def test_cache_misses_in_words():
     f = mx.hybridize(lambda x, k=1, **more: x * k)
     x = nd.ones((2, 3))
-    assert misses(f, ((x,), {}), ((nd.ones((4, 3)),), {}), ((nd.ones((2, 3), dtype="float64"),), {}), ((x, 5), {}), ((x,), {"k": 7}),
+    assert misses(f, ((x,), {}), ((nd.ones((4, 3)),), {}), ((nd.ones((2, 3), dtype="float64"),), {}), ((x, 5), {}),
+                  ((x,), {"k": 7}),
                   ((x,), {"other": {"a": x * 1}})) == [
         "arrays: input 0 float32(2, 3) -> float32(4, 3)",
         "arrays: input 0 float32(2, 3) -> float64(2, 3)",
@@ -73,7 +76,8 @@ def test_modes_and_attributes_in_words():
 
 def test_a_source_without_kernels_is_shown_whole():
     assert own_part("int x;\n") == "int x;\n"
-    assert own_part("a\nb\nstatic void k0(int *p) {\n}\n") == "  (2 lines of helper functions before this are in the source file)\nstatic void k0(int *p) {\n}\n"
+    assert (own_part("a\nb\nstatic void k0(int *p) {\n}\n") == "  (2 lines of helper functions before this are in the "
+                                                               "source file)\nstatic void k0(int *p) {\n}\n")
 
 
 @pytest.mark.parametrize("text", ["abc", "-1", ""])

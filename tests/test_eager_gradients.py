@@ -1,4 +1,5 @@
-"""Gradients of every operator as a user takes them: ``nd`` arrays in float64, recorded, ``autograd.grad`` and ``backward``.
+"""Gradients of every operator as a user takes them: ``nd`` arrays in float64, recorded, ``autograd.grad`` and
+``backward``.
 
 Differences of the eager operator along random directions say what the first gradient must be, differences of the first
 gradient what the second must be.
@@ -56,8 +57,10 @@ def _weights(row: Row, outputs: Sequence[Any]) -> list[np.ndarray]:
 def _gradients(row: Row, arrays: Sequence[Any], heads: Sequence[Any] | None = None, again: bool = False) -> list[Any]:
     with autograd.record(train_mode=row.train):
         outputs = _call(row, arrays)
-        heads = [nd.array(w, dtype=y.dtype) for w, y in zip(_weights(row, outputs), outputs)] if heads is None else heads
-        return autograd.grad(outputs, [arrays[k] for k in row.wrt], heads, create_graph=again, retain_graph=True, train_mode=row.train)
+        heads = [nd.array(w, dtype=y.dtype) for w,
+                 y in zip(_weights(row, outputs), outputs)] if heads is None else heads
+        return autograd.grad(outputs, [arrays[k] for k in row.wrt], heads, create_graph=again, retain_graph=True,
+                             train_mode=row.train)
 
 
 @pytest.mark.parametrize("row", [p for p in PARAMS if not p.values[0].special])
@@ -74,11 +77,13 @@ def test_first_order(row: Row) -> None:
     here, rng = f(xs), np.random.default_rng(5)
     for _ in range(3):
         moves = {slot: rng.standard_normal(g.shape) for slot, g in zip(row.wrt, grads)}
-        check(sum(float(np.sum(g * moves[slot])) for slot, g in zip(row.wrt, grads)), sides(f, xs, here, moves), 2e-6, "first order")
+        check(sum(float(np.sum(g * moves[slot])) for slot, g in zip(row.wrt, grads)), sides(f, xs, here, moves), 2e-6,
+              "first order")
 
 
 def _single(slots: Sequence[int], like: Sequence[Any]) -> Iterator[dict[int, np.ndarray]]:
-    """Directions that move one element each: at a kink the slopes to both sides bound the gradient of one element only."""
+    """Directions that move one element each: at a kink the slopes to both sides bound the gradient of one element
+    only."""
     for slot, g in zip(slots, like):
         for index in np.ndindex(*g.shape):
             move = np.zeros(g.shape)
@@ -104,7 +109,8 @@ def test_second_order(row: Row) -> None:
     first = _gradients(row, leaves[:n], leaves[n:], again=True)
     wanted = [leaves[k] for k in slots]
     flowing = [(g, nd.array(s, dtype=s.dtype)) for g, s in zip(first, seeds) if g._ag is not None]
-    second = autograd.grad([g for g, _ in flowing], wanted, [s for _, s in flowing]) if flowing else [nd.zeros_like(w) for w in wanted]
+    second = autograd.grad([g for g, _ in flowing], wanted,
+                           [s for _, s in flowing]) if flowing else [nd.zeros_like(w) for w in wanted]
     arrays = [*xs, *heads]
     here = f(arrays)
     moves_of = [{slot: rng.standard_normal(g.shape) for slot, g in zip(slots, second)} for _ in range(2)]
@@ -113,12 +119,14 @@ def test_second_order(row: Row) -> None:
         slopes = sides(f, arrays, here, moves)
         if max(map(abs, slopes)) > JUMP:
             pytest.skip("the gradient itself jumps at these inputs")
-        check(sum(float(np.sum(g.asnumpy() * moves[slot])) for slot, g in zip(slots, second) if slot in moves), slopes, 2e-5, "second order")
+        check(sum(float(np.sum(g.asnumpy() * moves[slot])) for slot, g in zip(slots, second) if slot in moves), slopes,
+              2e-5, "second order")
 
 
 @pytest.mark.parametrize("row", PARAMS)
 def test_added(row: Row) -> None:
-    """With ``grad_req='add'`` two backward passes give twice the gradient, added to what was there; with 'write' they give it once."""
+    """With ``grad_req='add'`` two backward passes give twice the gradient, added to what was there; with 'write' they
+    give it once."""
     xs = _inputs(row)
     found = {}
     for req in ("write", "add"):
@@ -128,7 +136,8 @@ def test_added(row: Row) -> None:
         for _ in range(2):
             with autograd.record(train_mode=row.train):
                 outputs = _call(row, leaves)
-            autograd.backward(outputs, [nd.array(w, dtype=y.dtype) for w, y in zip(_weights(row, outputs), outputs)], train_mode=row.train)
+            autograd.backward(outputs, [nd.array(w, dtype=y.dtype) for w, y in zip(_weights(row, outputs), outputs)],
+                              train_mode=row.train)
         found[req] = [leaves[k].grad.asnumpy() for k in row.wrt]
     for once, added in zip(found["write"], found["add"], strict=True):
         np.testing.assert_allclose(added, 1 + 2 * once, rtol=1e-12, atol=1e-12)

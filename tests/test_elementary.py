@@ -1,5 +1,5 @@
-"""exp, log, tanh, erf, sigmoid, sin, pow and others as the C kernels compute them, beside the C library's doubles: within 2 ulp, NaN and infinity where they belong;
-those of float64 within 2.5 ulp of long doubles.
+"""exp, log, tanh, erf, sigmoid, sin, pow and others as the C kernels compute them, beside the C library's doubles:
+within 2 ulp, NaN and infinity where they belong; those of float64 within 2.5 ulp of long doubles.
 
 A sweep over floats of every exponent; HYBRID_ALL_FLOATS=1 takes every float there is (some minutes for each width).
 """
@@ -20,7 +20,8 @@ from hybrid.ir import Program
 from hybrid.runtime import cpu, toolchain
 
 STEP = 1 if os.environ.get("HYBRID_ALL_FLOATS") == "1" else 4093
-POWERS = ("0.5f", "2.0f", "-1.5f", "3.0f", "0.1f", "1.0000001f", "0.0f", "-0.0f", "37.25f", "-101.0f", "1e30f", "16777217.0f", "__builtin_inff()", "-__builtin_inff()",
+POWERS = ("0.5f", "2.0f", "-1.5f", "3.0f", "0.1f", "1.0000001f", "0.0f", "-0.0f", "37.25f", "-101.0f", "1e30f",
+          "16777217.0f", "__builtin_inff()", "-__builtin_inff()",
           '__builtin_nanf("")')
 
 CHECK = r"""
@@ -68,7 +69,7 @@ int main(void) {
     for (int k = 0; k < (int)(sizeof powers / sizeof *powers); k++) { const float by = powers[k]; RUN("pow", POWER, EXACT_POWER) }
     return 0;
 }
-"""
+"""  # noqa: E501
 
 
 DOUBLES = r"""
@@ -102,14 +103,15 @@ int main(void) {
     RUN(hy_acosh, acoshl) RUN(hy_atanh, atanhl) RUN(hy_cbrt, cbrtl)
     return 0;
 }
-"""
+"""  # noqa: E501
 
 
 def _run(cc: str, text: str, folder: Path) -> list[list[str]]:
     """The words of every line that a C program prints."""
     (folder / "check.c").write_text(text)
     flags = [f for f in (*toolchain.FLAGS, *toolchain.machine_flags(cc)) if f not in ("-shared", "-fPIC")]
-    built = subprocess.run([cc, *flags, str(folder / "check.c"), "-o", str(folder / "check"), "-lm"], capture_output=True, text=True, check=False)
+    built = subprocess.run([cc, *flags, str(folder / "check.c"), "-o", str(folder / "check"), "-lm"],
+                           capture_output=True, text=True, check=False)
     assert built.returncode == 0, built.stderr[-3000:]
     ran = subprocess.run([str(folder / "check")], capture_output=True, text=True, check=True)
     return [line.split() for line in ran.stdout.splitlines()]
@@ -133,7 +135,8 @@ def test_angles_of_doubles(fn: str) -> None:
     """Within 4 ulp from 0 to where the C library does it, beside multiples of pi / 2 as well."""
     r = np.random.default_rng(3)
     turns = np.arange(1, 600000, 61) * np.pi / 2
-    x = np.concatenate([r.standard_normal(5000) * 3, r.uniform(-1.1e6, 1.1e6, 20001), turns, -np.nextafter(turns, 0), 10 ** r.uniform(-320, 22, 5000), [0.0, -0.0, np.inf, np.nan]])
+    x = np.concatenate([r.standard_normal(5000) * 3, r.uniform(-1.1e6, 1.1e6, 20001), turns, -np.nextafter(turns, 0),
+                        10 ** r.uniform(-320, 22, 5000), [0.0, -0.0, np.inf, np.nan]])
     exe = cpu.compiled(Program((leaf := ir.input(0, x.shape, x.dtype),), (ir.map(fn, leaf),)))
     assert toolchain.vector_bytes() < 32 or f"hyd_{fn}(" in exe.report.source.split("static void k0(")[1]
     got = exe([x])[0]
@@ -147,10 +150,13 @@ def test_angles_of_doubles(fn: str) -> None:
 def test_the_inverse_of_erf() -> None:
     """Values of 60 digits' arithmetic; infinity at the ends, no number beyond."""
     x = np.array([0.5, -0.1, 0.8427, 0.99, 0.999999, -(1 - 2.0 ** -40), 1 - 2.0 ** -53, 1e-200, 0.25, 0.9375])
-    want = np.array([0.4769362762044699, -0.08885599049425769, 0.9999980897762505, 1.8213863677184494, 3.458910737275499,
-                     -5.05125408524939, 5.8635847487551676, 8.86226925452758e-201, 0.2253120550121781, 1.3171503349861307])
+    want = np.array([0.4769362762044699, -0.08885599049425769, 0.9999980897762505, 1.8213863677184494,
+                     3.458910737275499,
+                     -5.05125408524939, 5.8635847487551676, 8.86226925452758e-201, 0.2253120550121781,
+                     1.3171503349861307])
     special = np.array([0.0, -0.0, 1, -1, 1.5, -np.inf, np.nan])
-    exe = cpu.compiled(Program((leaf := ir.input(0, (17,), np.float64),), (ir.map("erfinv", leaf), ir.map("erfinv", ir.cast(leaf, "float32")))))
+    exe = cpu.compiled(Program((leaf := ir.input(0, (17,), np.float64),),
+                               (ir.map("erfinv", leaf), ir.map("erfinv", ir.cast(leaf, "float32")))))
     got, narrow = exe([np.concatenate([x, special])])
     np.testing.assert_allclose(got[:10], want, rtol=6e-16)
     keep = np.abs(x.astype(np.float32)) < 0.99999
@@ -175,11 +181,13 @@ def test_every_exponent(width: int, tmp_path: Path) -> None:
 
 def test_powers_of_both_signs() -> None:
     """Bases and exponents where C's pow has rules of its own, in every pair; and that a kernel uses vectors for it."""
-    special = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 3e38, -3e38, 16777215, -16777217, 1e-30], np.float32)
+    special = np.array([0.0, -0.0, 1, -1, 2, -2, 0.5, -0.5, 3, -3, 2.5, -2.5, np.inf, -np.inf, np.nan, 1e-45, -1e-45,
+                        3e38, -3e38, 16777215, -16777217, 1e-30], np.float32)
     a, b = (np.ascontiguousarray(m).ravel() for m in np.meshgrid(special, special))
     leaves = ir.input(0, a.shape, a.dtype), ir.input(1, b.shape, b.dtype)
     exe = cpu.compiled(Program(leaves, (ir.map("pow", *leaves),)))
-    assert toolchain.vector_bytes() < 16 or "hyv_pow(" in exe.report.source.split("void net(")[0].split("static void k0(")[1]
+    assert toolchain.vector_bytes() < 16 or "hyv_pow(" in exe.report.source.split("void net(")[0].split(
+            "static void k0(")[1]
     with np.errstate(all="ignore"):
         want = np.power(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
     got = exe([a, b])[0]
@@ -194,7 +202,9 @@ def test_sigmoid_of_large_negative_numbers() -> None:
     x = np.array([-88.9, -95, -103, -110, 100, -np.inf, np.inf], np.float32)
     leaf = ir.input(0, x.shape, x.dtype)
     got = cpu.compiled(Program((leaf,), (ir.map("sigmoid", leaf),)))([x])[0]
-    np.testing.assert_allclose(got, (np.exp(np.minimum(x, 0).astype(np.float64)) / (1 + np.exp(-np.abs(x).astype(np.float64)))).astype(np.float32), rtol=2.5e-7, atol=1.5e-45)
+    np.testing.assert_allclose(got,
+                               (np.exp(np.minimum(x,
+                                                  0).astype(np.float64)) / (1 + np.exp(-np.abs(x).astype(np.float64)))).astype(np.float32), rtol=2.5e-7, atol=1.5e-45)  # noqa: E501
     assert got[0] > 0 and got[2] > 0 and got[3] == 0
 
 
@@ -214,8 +224,10 @@ def test_softmax_of_far_values(n: int) -> None:
 
 @pytest.mark.parametrize("fn", ("tanh", "erf"))
 def test_functions_plus_one(fn: str) -> None:
-    """1 + tanh and 1 + erf are functions of their own: no worse than the sum, better where it is near zero, NaN and infinity as the sum's."""
-    x = np.concatenate([np.linspace(-12, 12, 100001), [np.inf, -np.inf, np.nan, 1e30, -1e30, 0.0, -0.0]]).astype(np.float32)
+    """1 + tanh and 1 + erf are functions of their own: no worse than the sum, better where it is near zero, NaN and
+    infinity as the sum's."""
+    x = np.concatenate([np.linspace(-12, 12, 100001),
+                        [np.inf, -np.inf, np.nan, 1e30, -1e30, 0.0, -0.0]]).astype(np.float32)
     leaf = ir.input(0, x.shape, x.dtype)
     exe = cpu.compiled(Program((leaf,), (ir.map(fn, leaf) + 1.0,)))
     got, wide = exe([x])[0], x.astype(np.float64)

@@ -1,4 +1,5 @@
-"""Gradients where an axis has length 0: of the right shape, zero where they are sums over nothing, the same eagerly, in C and in CUDA."""
+"""Gradients where an axis has length 0: of the right shape, zero where they are sums over nothing, the same eagerly, in
+C and in CUDA."""
 from __future__ import annotations
 
 from typing import Iterator
@@ -19,13 +20,16 @@ CHUNK = 100
 
 
 def _empty() -> Iterator[Row]:
-    """Rows with one axis of the first input, and what has its length, cut to nothing; where an operator has no answer, left out."""
+    """Rows with one axis of the first input, and what has its length, cut to nothing; where an operator has no answer,
+    left out."""
     for _, row in rows():
         shape = row.inputs[0].shape
         for axis, n in enumerate(shape):
             try:
-                cut = cut_row(row, [np.take(x, [], axis) if x.shape[axis:axis + 1] == (n,) else x for x in _inputs(row)])
-            except HybridError:                          # a mean of nothing, a window larger than the picture: said clearly
+                cut = cut_row(row, [np.take(x, [], axis) if x.shape[axis:axis + 1] == (n,) else x
+                                    for x in _inputs(row)])
+            except HybridError:
+                # a mean of nothing, a window larger than the picture: said clearly
                 continue
             if cut.wrt:
                 yield cut

@@ -12,7 +12,8 @@ import pytest
 import hybrid as mx
 from hybrid import gluon
 from hybrid.gluon import nn
-from hybrid.gluon.contrib.estimator import (BatchEnd, CheckpointHandler, EarlyStoppingHandler, EpochEnd, Estimator, LoggingHandler, TrainBegin, TrainEnd,
+from hybrid.gluon.contrib.estimator import (BatchEnd, CheckpointHandler, EarlyStoppingHandler, EpochEnd, Estimator,
+                                            LoggingHandler, TrainBegin, TrainEnd,
                                             ValidationHandler)
 
 
@@ -28,7 +29,8 @@ def estimator(metric: Any = None, rate: float = 0.1, hybridize: bool = False) ->
     net.initialize(mx.init.One())
     if hybridize:
         net.hybridize()
-    return Estimator(net, gluon.loss.SoftmaxCrossEntropyLoss(), train_metrics=metric or mx.metric.Accuracy(), context=mx.cpu(),
+    return Estimator(net, gluon.loss.SoftmaxCrossEntropyLoss(), train_metrics=metric or mx.metric.Accuracy(),
+                     context=mx.cpu(),
                      trainer=gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": rate}))
 
 
@@ -46,9 +48,11 @@ def test_log_of_two_epochs_with_validation_is_mxnets() -> None:
     est = estimator()
     lines = logged(est)
     est.fit(data(), val_data=data(), epochs=2)
-    epoch = ["[Epoch {0}] Begin, current learning rate: #", "Validation Begin", "[Epoch 0] Finished in #s, validation accuracy: #",
+    epoch = ["[Epoch {0}] Begin, current learning rate: #", "Validation Begin",
+             "[Epoch 0] Finished in #s, validation accuracy: #",
              "[Epoch {0}] Finished in #s, training accuracy: #"]
-    assert lines == ["Training begin: using optimizer SGD with current learning rate # ", "Train for 2 epochs.", *(t.format(0) for t in epoch),
+    assert lines == ["Training begin: using optimizer SGD with current learning rate # ", "Train for 2 epochs.",
+                     *(t.format(0) for t in epoch),
                      *(t.format(1) for t in epoch), "Train finished using total #s with 2 epochs. training accuracy: #"]
 
 
@@ -56,7 +60,8 @@ def test_batches_and_interval() -> None:
     est = estimator()
     lines = logged(est)
     est.fit(data(), batches=3, event_handlers=[LoggingHandler(log_interval=2, metrics=est.train_metrics)])
-    assert [t.split(" time")[0] for t in lines if "Batch" in t] == ["[Epoch 0][Batch 0][Samples 5]", "[Epoch 0][Batch 2][Samples 15]"]
+    assert [t.split(" time")[0] for t in lines if "Batch" in t] == ["[Epoch 0][Batch 0][Samples 5]",
+                                                                    "[Epoch 0][Batch 2][Samples 15]"]
 
 
 def test_handlers_see_the_events_and_can_stop() -> None:
@@ -83,8 +88,10 @@ def test_checkpoints_are_kept_removed_and_resumed(tmp_path: Path) -> None:
     est = estimator(hybridize=True)
     lines = logged(est)
     acc = est.train_metrics[0]
-    est.fit(data(), epochs=4, event_handlers=[CheckpointHandler(tmp_path, "m", monitor=acc, save_best=True, max_checkpoints=2, verbose=1)])
-    names = ["m-best.params", "m-best.states", *(f"m-epoch{e}batch{4 * e + 4}.{end}" for e in (2, 3) for end in ("params", "states")), "m-symbol.json"]
+    est.fit(data(), epochs=4, event_handlers=[CheckpointHandler(tmp_path, "m", monitor=acc, save_best=True,
+                                                                max_checkpoints=2, verbose=1)])
+    names = ["m-best.params", "m-best.states", *(f"m-epoch{e}batch{4 * e + 4}.{end}" for e in (2, 3)
+                                                 for end in ("params", "states")), "m-symbol.json"]
     assert sorted(p.name for p in tmp_path.iterdir()) == names
     assert "improved from -inf to #" in next(t for t in lines if "improved" in t)
     weights = est.net[0].weight.data().asnumpy()
@@ -110,7 +117,8 @@ def test_early_stopping() -> None:
     lines = logged(est)
     stop = EarlyStoppingHandler(monitor=est.train_metrics[0], patience=2)
     est.fit(data(), epochs=10, event_handlers=[stop])
-    assert (stop.stopped_epoch, stop.current_epoch, stop.wait) == (2, 3, 2) and any("early stopping" in t for t in lines)
+    assert (stop.stopped_epoch, stop.current_epoch, stop.wait) == (2, 3,
+                                                                   2) and any("early stopping" in t for t in lines)
 
 
 def test_validation_by_batches() -> None:
@@ -131,7 +139,8 @@ BAD: list[tuple[str, Callable[[Estimator], Any], str]] = [
     ("context", lambda e: Estimator(e.net, e.loss, context="cpu"), "context must be"),
     ("monitor", lambda e: EarlyStoppingHandler(monitor="acc"), "monitor must be"),
     ("best", lambda e: CheckpointHandler("d", save_best=True), "monitor must be"),
-    ("foreign", lambda e: e.fit(data(), epochs=1, event_handlers=[EarlyStoppingHandler(mx.metric.Accuracy())]), "none of estimator.train_metrics"),
+    ("foreign", lambda e: e.fit(data(), epochs=1, event_handlers=[EarlyStoppingHandler(mx.metric.Accuracy())]),
+     "none of estimator.train_metrics"),
     ("interval", lambda e: LoggingHandler(log_interval="batch"), "log_interval must be"),
 ]
 

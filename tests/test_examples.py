@@ -17,7 +17,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the demo prints, run from another folder with a cache of its own."""
     elsewhere = tmp_path_factory.mktemp("demo")
     env = {**os.environ, "HYBRID_CACHE": str(elsewhere / "cache")}
-    done = subprocess.run([sys.executable, str(ROOT / "examples" / "demo.py")], cwd=elsewhere, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, str(ROOT / "examples" / "demo.py")], cwd=elsewhere, env=env,
+                          capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -46,7 +47,8 @@ def test_demo_runs_the_multilayer_perceptron_twice(demo: str) -> None:
     assert float(row(demo, "after hybridizing").split()[0]) > 0
 
 
-@pytest.mark.skipif(os.environ.get("HYBRID_DEVICE", "cpu") != "cpu" or os.environ.get("HYBRID_CC") == "none", reason="the source printed is C")
+@pytest.mark.skipif(os.environ.get("HYBRID_DEVICE", "cpu") != "cpu" or os.environ.get("HYBRID_CC") == "none",
+                    reason="the source printed is C")
 def test_demo_says_where_the_source_is(demo: str) -> None:
     assert row(demo, "generated source").endswith(".c")
 

@@ -17,7 +17,8 @@ DRAWS = importlib.util.find_spec("matplotlib") is not None
 def example(name: str, folder: Path, *args: str) -> str:
     """What an example prints, run in another folder."""
     env = {"HYBRID_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", **os.environ}                # tests run side by side
-    done = subprocess.run([sys.executable, str(EXAMPLES / f"{name}.py"), *args], cwd=folder, env=env, capture_output=True, text=True, timeout=600)
+    done = subprocess.run([sys.executable, str(EXAMPLES / f"{name}.py"), *args], cwd=folder, env=env,
+                          capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "Warning" not in done.stderr, done.stderr
     return done.stdout
@@ -41,10 +42,13 @@ def test_train_digits_reaches_the_accuracy_and_the_eager_losses(tmp_path: Path) 
     text = example("train_digits", tmp_path)
     assert number(text, "largest difference of the losses") < 1e-4
     assert number(text, "test accuracy") >= 0.93
-    epochs = [(int(m[1]), float(m[2]), float(m[3])) for m in re.finditer(r"^ +(\d+) +(\d\.\d+) +(\d\.\d+)$", text, re.M)]
+    epochs = [(int(m[1]), float(m[2]), float(m[3]))
+              for m in re.finditer(r"^ +(\d+) +(\d\.\d+) +(\d\.\d+)$", text, re.M)]
     assert epochs[0][0] == 1 and epochs[-1][0] == 25
     assert epochs[-1][1] < 0.05 < epochs[0][1] and epochs[0][2] < epochs[-1][2]
-    right, every = (list(map(int, re.findall(r"\d+", line))) for line in (re.search(r"right.*", text)[0], re.search(r" of  .*", text)[0]))   # type: ignore[index]
+    right, every = (list(map(int, re.findall(r"\d+", line)))
+                    for line in (re.search(r"right.*", text)[0],
+                                 re.search(r" of  .*", text)[0]))   # type: ignore[index]
     assert len(right) == 11 and sum(right[:10]) == right[10] and every[10] == sum(every[:10]) == 360
     assert right[10] / 360 == pytest.approx(number(text, "test accuracy"), abs=1e-4)
     check_picture(text, tmp_path / "out" / "train_digits.png")
@@ -56,7 +60,8 @@ def test_train_step_gives_the_same_three_ways(tmp_path: Path) -> None:
     assert number(text, "largest difference of a weight") < 1e-5
     assert "gradients, eager                  written: 802816 bytes" in text
     assert "gradients, one program            not written" in text
-    before, after = map(int, re.findall(r"\d+", re.search(r"kernels of the one program +(.*)", text)[1]))            # type: ignore[index]
+    before, after = map(int, re.findall(r"\d+", re.search(r"kernels of the one program +(.*)",
+                                                          text)[1]))            # type: ignore[index]
     assert after < before
 
 
@@ -76,7 +81,8 @@ def test_tabular_reads_a_table(tmp_path: Path) -> None:
     text = example("tabular", tmp_path, "--csv", "t.csv", "--epochs", "20", "--batch", "10", "--wd", "0")
     assert number(text, "network, after 20 epochs") < 0.5
     (tmp_path / "bad.csv").write_text("a,b\n1,x\n")
-    done = subprocess.run([sys.executable, str(EXAMPLES / "tabular.py"), "--csv", "bad.csv"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(EXAMPLES / "tabular.py"), "--csv", "bad.csv"], cwd=tmp_path,
+                          capture_output=True, text=True)
     assert done.returncode == 1 and "numbers alone" in done.stderr and "Traceback" not in done.stderr
 
 
@@ -88,7 +94,8 @@ def test_denoise_takes_noise_off(tmp_path: Path) -> None:
 
 def test_char_lm_learns_and_writes(tmp_path: Path) -> None:
     text = example("char_lm", tmp_path, "--epochs", "24", "--units", "32", "--layers", "1")
-    rows = [(int(m[1]), float(m[2]), float(m[3])) for m in re.finditer(r"^ +(\d+) +(\d\.\d{3}) +(\d\.\d{3})  Shall I ", text, re.M)]
+    rows = [(int(m[1]), float(m[2]), float(m[3])) for m in re.finditer(r"^ +(\d+) +(\d\.\d{3}) +(\d\.\d{3})  Shall I ",
+                                                                       text, re.M)]
     assert rows[0][0] == 1 and rows[-1][0] == 24
     assert rows[-1][1] < 2.4 < rows[0][1] and rows[-1][2] < rows[0][2]
     written = "\n".join(re.findall(r"^  \| (.*)$", text, re.M))
@@ -102,5 +109,6 @@ def test_help(name: str, tmp_path: Path) -> None:
 
 def test_short_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "t.txt").write_text("To be or not to be")
-    done = subprocess.run([sys.executable, str(EXAMPLES / "char_lm.py"), "--text", "t.txt"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, str(EXAMPLES / "char_lm.py"), "--text", "t.txt"], cwd=tmp_path,
+                          capture_output=True, text=True)
     assert done.returncode == 1 and "too few for --length" in done.stderr and "Traceback" not in done.stderr

@@ -1,4 +1,5 @@
-"""Models of many kinds that MXNet 1.9.1 exported: the same outputs eagerly, hybridized and through Module, the same files when written again.
+"""Models of many kinds that MXNet 1.9.1 exported: the same outputs eagerly, hybridized and through Module, the same
+files when written again.
 
 With HYBRID_MXNET_PYTHON (a Python that has MXNet 1.9.1) also the other way: MXNet loads what this library exports.
 """
@@ -66,7 +67,8 @@ class Model:
     def compare(self, found: Any) -> None:
         for mine, theirs in zip(flat(found), self.outputs, strict=True):
             assert mine.shape == theirs.shape and mine.asnumpy().dtype == theirs.dtype
-            np.testing.assert_allclose(mine.asnumpy(), theirs, rtol=1e-4, atol=1e-4 * max(np.abs(theirs).max(initial=0), 1e-3))
+            np.testing.assert_allclose(mine.asnumpy(), theirs, rtol=1e-4,
+                                       atol=1e-4 * max(np.abs(theirs).max(initial=0), 1e-3))
 
 
 @pytest.mark.parametrize("name", cases.CASES)
@@ -99,7 +101,9 @@ def test_mxnet_loads_what_is_exported_here(tmp_path: Path) -> None:
     for name, make in cases.CASES.items():
         (tmp_path / name).mkdir()
         cases.export(mx, make, tmp_path / name)
-    run = subprocess.run([PYTHON, str(HERE / "oracle" / "check_exported_models.py"), str(tmp_path)], capture_output=True, text=True, timeout=600,
+    run = subprocess.run([PYTHON, str(HERE / "oracle" / "check_exported_models.py"), str(tmp_path)],
+                         capture_output=True, text=True, timeout=600,
                          env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"})
     lines = run.stdout.splitlines()
-    assert [line for line in lines if not line.startswith("same")] == [] and len(lines) == len(cases.CASES), run.stderr[-2000:]
+    assert ([line for line in lines if not line.startswith("same")] == []
+            and len(lines) == len(cases.CASES)), run.stderr[-2000:]

@@ -1,4 +1,5 @@
-"""Iterators over tables, MNIST's files, record files and lists of pictures, against batches recorded from MXNet 1.9.1; damaged files."""
+"""Iterators over tables, MNIST's files, record files and lists of pictures, against batches recorded from MXNet 1.9.1;
+damaged files."""
 from __future__ import annotations
 
 import gzip
@@ -44,7 +45,8 @@ def test_as_mxnet(name: str, folder: Path) -> None:
 
 
 def test_random_crops_and_orders_follow_the_seed(folder: Path) -> None:
-    options = {"path_imgrec": str(folder / "p.rec"), "data_shape": (3, 16, 16), "batch_size": 7, "shuffle": True, "rand_crop": True, "rand_mirror": True}
+    options = {"path_imgrec": str(folder / "p.rec"), "data_shape": (3, 16, 16), "batch_size": 7, "shuffle": True,
+               "rand_crop": True, "rand_mirror": True}
     first, second, other = (next(mx.io.ImageRecordIter(**options, seed=s)) for s in (1, 1, 2))
     assert (first.data[0].asnumpy() == second.data[0].asnumpy()).all() and (first.index == second.index).all()
     assert not (first.data[0].asnumpy() == other.data[0].asnumpy()).all()
@@ -52,8 +54,10 @@ def test_random_crops_and_orders_follow_the_seed(folder: Path) -> None:
 
 
 def test_every_change_of_colours_and_parts_of_random_area(folder: Path) -> None:
-    it = mx.io.ImageRecordIter(path_imgrec=str(folder / "p.rec"), data_shape=(3, 16, 16), batch_size=3, random_resized_crop=True, min_random_area=0.3, max_aspect_ratio=1.3,
-                               min_aspect_ratio=0.7, brightness=0.2, contrast=0.2, saturation=0.2, pca_noise=0.1, max_random_contrast=0.1, max_random_illumination=3)
+    it = mx.io.ImageRecordIter(path_imgrec=str(folder / "p.rec"), data_shape=(3, 16, 16), batch_size=3,
+                               random_resized_crop=True, min_random_area=0.3, max_aspect_ratio=1.3,
+                               min_aspect_ratio=0.7, brightness=0.2, contrast=0.2, saturation=0.2, pca_noise=0.1,
+                               max_random_contrast=0.1, max_random_illumination=3)
     for batch in it:
         x = batch.data[0].asnumpy()
         assert x.shape == (3, 3, 16, 16) and np.isfinite(x).all() and x.std() > 1
@@ -62,9 +66,11 @@ def test_every_change_of_colours_and_parts_of_random_area(folder: Path) -> None:
 def test_random_turns_scales_and_ratios(folder: Path) -> None:
     options = {"path_imgrec": str(folder / "p.rec"), "data_shape": (3, 16, 16), "batch_size": 7, "fill_value": 0}
     plain = next(mx.io.ImageRecordIter(**options)).data[0].asnumpy()
-    for change in ({"max_rotate_angle": 40}, {"max_shear_ratio": 0.3}, {"max_random_scale": 1.5, "min_random_scale": 0.8}, {"max_aspect_ratio": 0.3},
+    for change in ({"max_rotate_angle": 40}, {"max_shear_ratio": 0.3},
+                   {"max_random_scale": 1.5, "min_random_scale": 0.8}, {"max_aspect_ratio": 0.3},
                    {"min_aspect_ratio": 0.5, "max_aspect_ratio": 2}):
-        first, same, other = (next(mx.io.ImageRecordIter(**options, **change, seed=s)).data[0].asnumpy() for s in (1, 1, 2))
+        first, same, other = (next(mx.io.ImageRecordIter(**options, **change, seed=s)).data[0].asnumpy()
+                              for s in (1, 1, 2))
         assert (first == same).all() and abs(first - other).mean() > 1 and abs(first - plain).mean() > 1
 
 
@@ -72,14 +78,16 @@ def test_mean_of_a_file(folder: Path) -> None:
     mean = np.random.RandomState(0).uniform(0, 99, (3, 16, 16)).astype("float32")
     mx.nd.save(str(folder / "mean.params"), {"mean_img": mx.nd.array(mean)})
     options = {"path_imgrec": str(folder / "p.rec"), "data_shape": (3, 16, 16), "batch_size": 2}
-    plain, less = (next(mx.io.ImageRecordIter(**options, **more)).data[0].asnumpy() for more in ({}, {"mean_img": str(folder / "mean.params")}))
+    plain, less = (next(mx.io.ImageRecordIter(**options, **more)).data[0].asnumpy()
+                   for more in ({}, {"mean_img": str(folder / "mean.params")}))
     np.testing.assert_allclose(plain - mean, less, atol=1e-4)
 
 
 def test_compressed_digits(folder: Path) -> None:
     for name in ("digits", "kinds"):
         (folder / f"{name}.gz").write_bytes(gzip.compress((folder / name).read_bytes()))
-    a = next(mx.io.MNISTIter(image=str(folder / "digits.gz"), label=str(folder / "kinds.gz"), batch_size=5, shuffle=False))
+    a = next(mx.io.MNISTIter(image=str(folder / "digits.gz"), label=str(folder / "kinds.gz"), batch_size=5,
+                             shuffle=False))
     b = next(mx.io.MNISTIter(image=str(folder / "digits"), label=str(folder / "kinds"), batch_size=5, shuffle=False))
     assert (a.data[0].asnumpy() == b.data[0].asnumpy()).all()
 
@@ -107,28 +115,39 @@ def test_crops_and_borders_keep_boxes_on_their_objects() -> None:
     image[15:30, 20:40] = 255
     label = np.array([[1, 0.25, 0.25, 0.5, 0.5]], "float32")
     random.seed(0)
-    augmenters = [mx.image.DetRandomCropAug(min_object_covered=0.95, area_range=(0.3, 0.9)), mx.image.DetRandomPadAug(area_range=(1.5, 3), pad_val=(0, 0, 0)),
+    augmenters = [mx.image.DetRandomCropAug(min_object_covered=0.95, area_range=(0.3, 0.9)),
+                  mx.image.DetRandomPadAug(area_range=(1.5, 3), pad_val=(0, 0, 0)),
                   mx.image.DetHorizontalFlipAug(1.0)]
     for augmenter in augmenters * 10:
         picture, box = augmenter(mx.nd.array(image, dtype="uint8"), label)
         rows, columns = np.nonzero(picture.asnumpy()[..., 0])
         h, w = picture.shape[:2]
-        np.testing.assert_allclose(box[0, 1:], [columns.min() / w, rows.min() / h, (columns.max() + 1) / w, (rows.max() + 1) / h], atol=0.03)
+        np.testing.assert_allclose(box[0, 1:], [columns.min() / w, rows.min() / h, (columns.max() + 1) / w,
+                                                (rows.max() + 1) / h], atol=0.03)
 
 
 BAD = {
-    "no file": (lambda d: mx.io.CSVIter(data_csv=str(d / "nowhere.csv"), data_shape=(4,)), FileNotFoundError, "nowhere"),
+    "no file": (lambda d: mx.io.CSVIter(data_csv=str(d / "nowhere.csv"), data_shape=(4,)), FileNotFoundError,
+                "nowhere"),
     "words": (lambda d: mx.io.CSVIter(data_csv=str(d / "p.lst"), data_shape=(4,)), FileFormatError, "comma-separated"),
     "line length": (lambda d: mx.io.CSVIter(data_csv=str(d / "data.csv"), data_shape=(5,)), ShapeError, "4 numbers"),
-    "unknown option": (lambda d: mx.io.CSVIter(data_csv=str(d / "data.csv"), data_shape=(4,), colour=1), AttributeValueError, "colour"),
-    "svm index": (lambda d: mx.io.LibSVMIter(data_libsvm=str(d / "rows.svm"), data_shape=(2,)), FileFormatError, "line 1"),
-    "no digits": (lambda d: mx.io.MNISTIter(image=str(d / "data.csv"), label=str(d / "kinds")), FileFormatError, "MNIST"),
+    "unknown option": (lambda d: mx.io.CSVIter(data_csv=str(d / "data.csv"), data_shape=(4,), colour=1),
+                       AttributeValueError, "colour"),
+    "svm index": (lambda d: mx.io.LibSVMIter(data_libsvm=str(d / "rows.svm"), data_shape=(2,)), FileFormatError,
+                  "line 1"),
+    "no digits": (lambda d: mx.io.MNISTIter(image=str(d / "data.csv"), label=str(d / "kinds")), FileFormatError,
+                  "MNIST"),
     "swapped": (lambda d: mx.io.MNISTIter(image=str(d / "kinds"), label=str(d / "digits")), FileFormatError, "0x801"),
-    "no records": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "data.csv"), data_shape=(3, 8, 8), batch_size=1), HybridError, "data.csv"),
-    "rotation": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "p.rec"), data_shape=(3, 8, 8), batch_size=1, rotate_list=(10, 20)), AttributeValueError, "ImageIter"),
-    "list": (lambda d: mx.image.ImageIter(1, (3, 8, 8), path_imglist=str(d / "data.csv"), path_root=str(d)), FileFormatError, "line 1"),
-    "no boxes": (lambda d: mx.image.ImageDetIter(1, (3, 8, 8), imglist=[[1.0, "0.png"]], path_root=str(d)), FileFormatError, "label"),
-    "shuffled without an index": (lambda d: mx.image.ImageIter(1, (3, 8, 8), path_imgrec=str(d / "p.rec"), shuffle=True), AttributeValueError, "path_imgidx"),
+    "no records": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "data.csv"), data_shape=(3, 8, 8),
+                                                   batch_size=1), HybridError, "data.csv"),
+    "rotation": (lambda d: mx.io.ImageRecordIter(path_imgrec=str(d / "p.rec"), data_shape=(3, 8, 8), batch_size=1,
+                                                 rotate_list=(10, 20)), AttributeValueError, "ImageIter"),
+    "list": (lambda d: mx.image.ImageIter(1, (3, 8, 8), path_imglist=str(d / "data.csv"), path_root=str(d)),
+             FileFormatError, "line 1"),
+    "no boxes": (lambda d: mx.image.ImageDetIter(1, (3, 8, 8), imglist=[[1.0, "0.png"]], path_root=str(d)),
+                 FileFormatError, "label"),
+    "shuffled without an index": (lambda d: mx.image.ImageIter(1, (3, 8, 8), path_imgrec=str(d / "p.rec"),
+                                                               shuffle=True), AttributeValueError, "path_imgidx"),
 }
 
 
@@ -148,7 +167,7 @@ mx.io.MNISTIter(image="x", silent=True, input_shape=(784,))
 mx.image.ImageIter(3, (3, 4, 4), path_imgrec="x", colour=1)
 mx.io.ImageDetRecordIter(path_imgrec="a", data_shape=(3, 4, 4), batch_size=1, rand_crop_prob=0.5, aug_seq="det_aug_default", label_pad_width=9)
 mx.io.ImageDetRecordIter(path_imgrec="a", rand_crop=0.5)
-"""
+"""  # noqa: E501
     first, second = check_source(text, "a.py")
     assert (first.line, second.line) == (6, 8) and "colour" in first.text and "rand_crop" in second.text
 
@@ -159,6 +178,7 @@ def test_a_damaged_picture(folder: Path, tmp_path: Path) -> None:
     at = data.index(b"IHDR", data.index(b"IHDR") + 4)                  # of the second one
     data[at:at + 8] = b"\0" * 8
     (tmp_path / "bad.rec").write_bytes(data)
-    assert sum(b.data[0].shape[0] for b in mx.image.ImageIter(2, (3, 16, 16), path_imgrec=str(tmp_path / "bad.rec"))) == 6
+    assert sum(b.data[0].shape[0] for b in mx.image.ImageIter(2, (3, 16, 16),
+                                                              path_imgrec=str(tmp_path / "bad.rec"))) == 6
     with pytest.raises(FileFormatError, match=r"bad\.rec: picture"):
         list(mx.io.ImageRecordIter(path_imgrec=str(tmp_path / "bad.rec"), data_shape=(3, 16, 16), batch_size=2))

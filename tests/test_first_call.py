@@ -1,4 +1,5 @@
-"""The first call of a compiled signature: the program runs once, and Python's collector waits only while it is traced and planned."""
+"""The first call of a compiled signature: the program runs once, and Python's collector waits only while it is traced
+and planned."""
 from __future__ import annotations
 
 import gc
@@ -76,7 +77,8 @@ def test_a_forked_process_collects() -> None:
 
 def test_no_thread_for_a_launcher_that_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread would hold the interpreter's lock while the first program is found."""
-    monkeypatch.setattr(launcher, "_loaded", [])                 # an earlier test may have loaded it from a cache of its own
+    # an earlier test may have loaded it from a cache of its own
+    monkeypatch.setattr(launcher, "_loaded", [])
     if launcher.load() is None:
         pytest.skip("no launcher here")
     assert plans.known("launcher") is not None and plans.known("no such library") is None
@@ -103,12 +105,15 @@ first.join()
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork") or os.environ.get("HYBRID_CC") == "none" or toolchain.compiler() is None, reason="needs fork and a compiler")
+@pytest.mark.skipif(not hasattr(os, "fork") or os.environ.get("HYBRID_CC") == "none" or toolchain.compiler() is None,
+                    reason="needs fork and a compiler")
 def test_a_fork_while_another_thread_compiles(tmp_path: Path) -> None:
     """The child compiles for itself: it does not wait for a thread that it has not."""
     slow = tmp_path / "slow"
-    slow.write_text(f"#!/bin/sh\ncase \"$*\" in *net.so*) touch {tmp_path}/started; sleep 1;; esac\nexec {toolchain.compiler()} \"$@\"\n")
+    slow.write_text(f"#!/bin/sh\ncase \"$*\" in *net.so*) touch {tmp_path}/started; sleep 1;; esac\nexec "
+                    f"{toolchain.compiler()} \"$@\"\n")
     slow.chmod(0o700)
-    env = {**os.environ, "HYBRID_CC": str(slow), "HYBRID_CACHE": str(tmp_path / "cache"), "STARTED": str(tmp_path / "started"), "HYBRID_DEVICE": "cpu"}
+    env = {**os.environ, "HYBRID_CC": str(slow), "HYBRID_CACHE": str(tmp_path / "cache"),
+           "STARTED": str(tmp_path / "started"), "HYBRID_DEVICE": "cpu"}
     done = subprocess.run([sys.executable, "-c", FORKS], env=env, capture_output=True, text=True, timeout=120)
     assert done.stdout == "0\n", done.stderr

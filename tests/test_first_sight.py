@@ -37,7 +37,8 @@ def test_a_size_is_compiled_when_it_comes_again() -> None:
     want = {n: block(rows(n)).asnumpy() for n in (1, 2)}
     for n in (3, 4, 5):
         want[n] = block(rows(n)).asnumpy()
-    assert len(block.cache_misses) == 2 and all(child._engine.entries == {} for child in block), "the others ran eagerly, layers within them too"
+    assert len(block.cache_misses) == 2 and all(child._engine.entries == {}
+                                                for child in block), "the others ran eagerly, layers within them too"
     for n in (4, 3):
         np.testing.assert_allclose(block(rows(n)).asnumpy(), want[n], rtol=1e-5, atol=1e-6)
     assert len(block.cache_misses) == 4
@@ -50,7 +51,8 @@ def test_programs_that_are_used_again_do_not_count() -> None:
     block = net()
     for n in range(1, 6):
         block(rows(n))
-        block(rows(1))                                  # another one between, or the same program is taken the shortest way
+        # another one between, or the same program is taken the shortest way
+        block(rows(1))
         block(rows(n))
     assert len(block.cache_misses) == 5
 
@@ -82,7 +84,8 @@ def test_gradients_and_statistics_move_in_both() -> None:
             with autograd.record():
                 loss = (block(rows(n)) ** 2).sum()
             loss.backward()
-        results.append([p.grad().asnumpy() if p.grad_req != "null" else p.data().asnumpy() for p in block.collect_params().values()])
+        results.append([p.grad().asnumpy() if p.grad_req != "null" else p.data().asnumpy()
+                        for p in block.collect_params().values()])
     for a, b in zip(*results):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
@@ -95,7 +98,8 @@ def test_functions_with_arguments_of_every_kind() -> None:
     for k in range(5):
         assert (scaled(rows(2), float(k))["y"] == rows(2) * k).asnumpy().all()
     for k in range(5):
-        assert (scaled(rows(2), float(k), more=np.float32(1) * np.ones((2, 3), "float32"))["y"] == rows(2) * k + 1).asnumpy().all()
+        assert (scaled(rows(2), float(k), more=np.float32(1) * np.ones((2, 3), "float32"))["y"] == rows(2) * k
+                + 1).asnumpy().all()
     assert len(scaled.cache_misses) == 2
 
 

@@ -1,4 +1,5 @@
-"""hybrid_forward as user code writes it: results and exported graphs against MXNet 1.9.1 (data/idioms.*, written by oracle/record_idioms.py)."""
+"""hybrid_forward as user code writes it: results and exported graphs against MXNet 1.9.1 (data/idioms.*, written by
+oracle/record_idioms.py)."""
 from __future__ import annotations
 
 import importlib.util
@@ -56,9 +57,14 @@ def test_what_broadcasts_is_exported_under_its_name(tmp_path):
     want = [o.asnumpy() for o in net([a, b], c)]
     net.export(str(tmp_path / "m"))
     nodes = json.loads((tmp_path / "m-symbol.json").read_text())["nodes"]
-    assert [n["op"] for n in nodes if n["op"].startswith(("broadcast", "elemwise"))] == ["broadcast_mul", "broadcast_add", "broadcast_sub", "elemwise_add"]
-    assert [n["name"] for n in nodes if n["op"] == "null"] == ["data0", "data1", "data2"] and all("attrs" not in n for n in nodes if n["op"] == "null")
-    back = gluon.SymbolBlock.imports(str(tmp_path / "m-symbol.json"), ["data0", "data1", "data2"], str(tmp_path / "m-0000.params"))
+    assert ([n["op"] for n in nodes
+             if n["op"].startswith(("broadcast", "elemwise"))] == ["broadcast_mul", "broadcast_add", "broadcast_sub",
+                                                                   "elemwise_add"])
+    assert [n["name"] for n in nodes if n["op"] == "null"] == ["data0", "data1",
+                                                               "data2"] and all("attrs" not in n for n in nodes
+            if n["op"] == "null")
+    back = gluon.SymbolBlock.imports(str(tmp_path / "m-symbol.json"), ["data0", "data1", "data2"],
+                                     str(tmp_path / "m-0000.params"))
     for x, y in zip(back(a, b, c), want):
         onp.testing.assert_array_equal(x.asnumpy(), y)
 

@@ -1,4 +1,5 @@
-"""Programs that a generator of random programs found: hybridized once more like eager, in float64 where that is exact."""
+"""Programs that a generator of random programs found: hybridized once more like eager, in float64 where that is
+exact."""
 from __future__ import annotations
 
 import random
@@ -44,7 +45,8 @@ def half_twice(x: Any, w: Any) -> Any:
 
 
 def attended(q: Any, k: Any, v: Any) -> Any:
-    return nd.log(nd.sum(nd.exp(nd.clip(nd.batch_dot(nd.softmax(nd.batch_dot(q, k, transpose_b=True)), v), -5, 3)), axis=1) + 1)
+    return nd.log(nd.sum(nd.exp(nd.clip(nd.batch_dot(nd.softmax(nd.batch_dot(q, k, transpose_b=True)), v), -5, 3)),
+                         axis=1) + 1)
 
 
 def pooled_and_filtered(x: Any, w: Any) -> Any:
@@ -57,7 +59,8 @@ def pooled_and_filtered(x: Any, w: Any) -> Any:
 CASES: dict[str, tuple[F, list[np.ndarray]]] = {
     "product of numbers and a vector": (lambda x, w: nd.dot(x, w), [some(33, 2, 1), some(1)]),
     "vector and a matrix of one row": (lambda x, w: nd.dot(x, w, transpose_b=True) * 0.5, [some(5), some(1, 5)]),
-    "clip behind a convolution keeps its masks": (lambda x, w: nd.clip(convolution(x, w), -0.5, 2), [some(2, 7, 9, 5), some(32, 7, 3, 3)]),
+    "clip behind a convolution keeps its masks": (lambda x, w: nd.clip(convolution(x, w), -0.5, 2),
+                                                  [some(2, 7, 9, 5), some(32, 7, 3, 3)]),
     "greatest of a softmax": (lambda x: nd.max(nd.softmax(x, axis=3, temperature=2.0), axis=1), [some(16, 3, 2, 31)]),
     "greatest of a scaled sum": (lambda x, y: nd.max(nd.sqrt(x * x + y * 0.7 + 9), axis=0), [some(9, 33), some(9, 33)]),
     "one query, one value, other types behind": (attended, [some(3, 1, 17), some(3, 33, 17), some(3, 33, 1)]),
@@ -119,7 +122,8 @@ def test_results_that_are_no_arrays_of_hybrid() -> None:
 
 
 def test_large_results_have_their_own_shape_at_every_call() -> None:
-    """Memory of large results is given by a pool; what is stored as (1024, 300) and returned as (307200,) is that at the second call too."""
+    """Memory of large results is given by a pool; what is stored as (1024, 300) and returned as (307200,) is that at
+    the second call too."""
     f = mx.hybridize(lambda x: nd.reshape(nd.sqrt(x) + 1, (-1,)))
     x = nd.array(np.arange(1024 * 300).reshape(1024, 300))
     for _ in range(3):
@@ -149,7 +153,8 @@ def test_numbers_drawn_outside_are_constants_and_that_is_said(draw: F) -> None:
 
 @pytest.mark.parametrize("rows", [3, 16])
 def test_products_too_deep_for_a_stack(rows: int) -> None:
-    """Panels of columns that a stack (8 MB) does not hold are elsewhere; a picture's worth of values ended the process."""
+    """Panels of columns that a stack (8 MB) does not hold are elsewhere; a picture's worth of values ended the
+    process."""
     depth = 150528
     x, w = (np.random.default_rng(n).standard_normal((n, depth)).astype(np.float32) for n in (rows, 17))
     f = mx.hybridize(lambda x, w: nd.relu(nd.FullyConnected(x, w, no_bias=True, num_hidden=17)))

@@ -1,4 +1,5 @@
-"""Layers, parameters, files of gluon; layers against what MXNet 1.9.1 gives (data/gluon_layers.npz, written by oracle/gluon_layers.py)."""
+"""Layers, parameters, files of gluon; layers against what MXNet 1.9.1 gives (data/gluon_layers.npz, written by
+oracle/gluon_layers.py)."""
 from __future__ import annotations
 
 import importlib.util
@@ -101,7 +102,9 @@ def test_shapes_are_found_at_the_first_call():
     with pytest.raises(mx.errors.DeferredInitializationError, match="shape is not known"):
         net[0].weight.data()
     net(X)
-    assert net[0].weight.shape == (4, 3) and net[1].weight.data().shape == (2, 4) and repr(net[0]) == "Dense(3 -> 4, linear)"
+    assert net[0].weight.shape == (4,
+                                   3) and net[1].weight.data().shape == (2,
+            4) and repr(net[0]) == "Dense(3 -> 4, linear)"
 
 
 def test_save_and_load(tmp_path):
@@ -192,7 +195,8 @@ def test_shared_parameters(tmp_path):
     loss.backward()
     w, b = first.weight.data().asnumpy(), first.bias.data().asnumpy()
     hidden = X.asnumpy() @ w.T + b
-    onp.testing.assert_allclose(first.weight.grad().asnumpy(), onp.ones((3, 1)) * hidden.sum(0) + w.sum(0)[:, None] * X.asnumpy().sum(0), rtol=1e-4)
+    onp.testing.assert_allclose(first.weight.grad().asnumpy(),
+                                onp.ones((3, 1)) * hidden.sum(0) + w.sum(0)[:, None] * X.asnumpy().sum(0), rtol=1e-4)
 
 
 @pytest.mark.parametrize("hybridized", [False, True])
@@ -278,7 +282,8 @@ def test_initializers():
     assert made(mx.init.Normal(0.5)).std() == pytest.approx(0.5, rel=0.02)
     bound = onp.sqrt(3 / 350)
     assert bound * 0.99 < abs(made(mx.init.Xavier())).max() <= bound
-    assert made(mx.init.Xavier(rnd_type="gaussian", factor_type="in", magnitude=2)).std() == pytest.approx(onp.sqrt(2 / 300), rel=0.02)
+    assert made(mx.init.Xavier(rnd_type="gaussian", factor_type="in",
+                               magnitude=2)).std() == pytest.approx(onp.sqrt(2 / 300), rel=0.02)
     assert made(mx.init.MSRAPrelu(slope=0)).std() == pytest.approx(onp.sqrt(2 / 350), rel=0.02)
     q = made(mx.init.Orthogonal(scale=1.0), (5, 8))
     onp.testing.assert_allclose(q @ q.T, onp.eye(5), atol=1e-5)
@@ -292,7 +297,8 @@ def test_initializers():
 
 def test_what_initializes_what():
     net = nn.HybridSequential()
-    net.add(nn.Dense(2, in_units=3, weight_initializer="ones", bias_initializer=mx.init.Constant(4)), nn.Dense(2, in_units=2), nn.BatchNorm(in_channels=2))
+    net.add(nn.Dense(2, in_units=3, weight_initializer="ones", bias_initializer=mx.init.Constant(4)),
+            nn.Dense(2, in_units=2), nn.BatchNorm(in_channels=2))
     net.initialize(mx.init.Constant(7))
     assert (net[0].weight.data().asnumpy() == 1).all() and (net[0].bias.data().asnumpy() == 4).all()
     assert (net[1].weight.data().asnumpy() == 7).all() and (net[1].bias.data().asnumpy() == 0).all()

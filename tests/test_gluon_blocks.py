@@ -37,7 +37,8 @@ def test_apply_and_children():
     net, names = mlp(4, 2, prefix="n_"), []
     assert net.apply(lambda b: names.append(b.name)) is net
     assert names == ["n_dense0", "n_dense1", "n"]
-    assert len(net) == 2 and [b.name for b in net] == names[:2] and net[-1].name == "n_dense1" and [b.name for b in net[:1]] == ["n_dense0"]
+    assert (len(net) == 2 and [b.name for b in net] == names[:2] and net[-1].name == "n_dense1"
+            and [b.name for b in net[:1]] == ["n_dense0"])
     assert list(net._children) == ["0", "1"]
 
 
@@ -63,7 +64,7 @@ REPR = """HybridSequential(
     (0): Dense(36 -> 5, linear)
   )
   (5): Dropout(p = 0.5, axes=())
-)"""
+)"""  # noqa: E501
 
 SUMMARY = """--------------------------------------------------------------------------------
         Layer (type)                                Output Shape         Param #
@@ -159,7 +160,8 @@ def test_dropout_trains_and_predicts():
 def test_symbols_through_layers():
     net = mlp(4, 2, prefix="net_")
     y = net(sym.var("data"))
-    assert y.list_arguments() == ["data", "net_dense0_weight", "net_dense0_bias", "net_dense1_weight", "net_dense1_bias"]
+    assert y.list_arguments() == ["data", "net_dense0_weight", "net_dense0_bias", "net_dense1_weight",
+                                  "net_dense1_bias"]
     assert y.infer_shape(data=(2, 3))[1] == [(2, 2)]
 
 

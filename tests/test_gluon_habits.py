@@ -1,4 +1,5 @@
-"""Small behaviours of Gluon, Symbols and Modules that programs and their tests rely on, against what MXNet 1.9.1 does."""
+"""Small behaviours of Gluon, Symbols and Modules that programs and their tests rely on, against what MXNet 1.9.1
+does."""
 from __future__ import annotations
 
 import importlib.util

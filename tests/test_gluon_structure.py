@@ -41,12 +41,14 @@ def test_op_hooks_see_what_mxnet_shows() -> None:
     with mx.name.NameManager():
         again = [row[:2] for row in seen]
     assert [op for _, op in again] == ["FullyConnected", "relu", "FullyConnected", "BatchNorm"]
-    assert [name.split("_", 1)[1] for name, _ in again] == ["dense0_fwd_output", "relu0_0", "dense1_fwd_output", "batchnorm0_fwd_output"]
+    assert [name.split("_", 1)[1] for name, _ in again] == ["dense0_fwd_output", "relu0_0", "dense1_fwd_output",
+                                                            "batchnorm0_fwd_output"]
     assert [shape for *_, shape in seen] == [(2, 5), (2, 5), (2, 2), (2, 2)]
     seen.clear()
     net.register_op_hook(lambda name, op, x: seen.append(name.decode()), monitor_all=True)
     net(x)
-    assert [n[2:] for n in seen[:6]] == ["dense0_fwd_data", "dense0_fwd_weight", "dense0_fwd_bias", "dense0_fwd_output", "relu0_input0", "relu0_0"]
+    assert [n[2:] for n in seen[:6]] == ["dense0_fwd_data", "dense0_fwd_weight", "dense0_fwd_bias",
+                                         "dense0_fwd_output", "relu0_input0", "relu0_0"]
 
 
 def test_gradients_flow_through_a_watched_call() -> None:
@@ -82,7 +84,8 @@ def test_save_and_load_of_structure(tmp_path: Path) -> None:
         Net().load(str(tmp_path / "m"))
 
 
-@pytest.mark.parametrize("layer", [lambda: nn.Embedding(5, 3, sparse_grad=True), lambda: gluon.contrib.nn.SparseEmbedding(5, 3)], ids=["embedding", "contrib"])
+@pytest.mark.parametrize("layer", [lambda: nn.Embedding(5, 3, sparse_grad=True),
+                                   lambda: gluon.contrib.nn.SparseEmbedding(5, 3)], ids=["embedding", "contrib"])
 def test_sparse_embeddings_train_densely(layer: Any) -> None:
     net = layer()
     net.initialize(mx.init.One())
@@ -110,7 +113,8 @@ def test_transposed_convolutions_are_named_conv() -> None:
 
 def test_repr_of_sync_batch_norm_and_relu() -> None:
     layer = gluon.contrib.nn.SyncBatchNorm(num_devices=2, prefix="s_", in_channels=3)
-    assert repr(layer) == "SyncBatchNorm(eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, ndev=2, key='s_', in_channels=3)"
+    assert (repr(layer) == "SyncBatchNorm(eps=1e-05, momentum=0.9, fix_gamma=False, use_global_stats=False, ndev=2, "
+                           "key='s_', in_channels=3)")
     net = nn.BatchNormReLU(in_channels=2)
     net.initialize()
     assert (net(nd.array([[-1.0, 2.0]])).asnumpy() >= 0).all()

@@ -27,13 +27,16 @@ def test_split_data() -> None:
     assert [p.shape for p in utils.split_data(x, 4, even_split=False)] == [(2, 4), (2, 4), (1, 4), (1, 4)]
     assert [p.shape for p in utils.split_data(x, 2, batch_axis=1)] == [(6, 2), (6, 2)]
     assert [p.shape for p in utils.split_data(x, 8, even_split=False)] == [(1, 4)] * 6 + [(0, 4)] * 2
-    np.testing.assert_array_equal(np.concatenate([p.asnumpy() for p in utils.split_data(x, 3, -1, False)], 1), x.asnumpy())
+    np.testing.assert_array_equal(np.concatenate([p.asnumpy() for p in utils.split_data(x, 3, -1, False)], 1),
+                                  x.asnumpy())
     assert isinstance(utils.split_data(mx.np.ones((4,)), 2)[0], mx.np.ndarray)
 
 
 def test_split_and_load() -> None:
     parts = utils.split_and_load(np.arange(6).reshape(3, 2), [mx.cpu(0), mx.cpu(1)], even_split=False)
-    assert [p.shape for p in parts] == [(2, 2), (1, 2)] and [p.ctx for p in parts] == [mx.cpu(0), mx.cpu(1)] and parts[0].dtype == np.float32
+    assert [p.shape for p in parts] == [(2, 2), (1, 2)] and [p.ctx
+                                                             for p in parts] == [mx.cpu(0),
+            mx.cpu(1)] and parts[0].dtype == np.float32
     x = nd.ones((3,), ctx=mx.cpu(0), dtype="int32")
     assert utils.split_and_load(x, [mx.cpu(0)]) == [x]
     assert gluon.utils.split_and_load([[1, 2], [3, 4]], ctx_list=[mx.cpu()])[0].asnumpy().tolist() == [[1, 2], [3, 4]]
@@ -94,7 +97,8 @@ def test_clip_gradients_of_a_net() -> None:
     grads = [p.grad() for p in net.collect_params().values()]
     before = float(np.sqrt(sum((g.asnumpy() ** 2).sum() for g in grads)))
     assert utils.clip_global_norm(grads, 1.0) == pytest.approx(before, rel=1e-5)
-    assert float(np.sqrt(sum((p.grad().asnumpy() ** 2).sum() for p in net.collect_params().values()))) == pytest.approx(1.0, rel=1e-5)
+    assert float(np.sqrt(sum((p.grad().asnumpy() ** 2).sum()
+                             for p in net.collect_params().values()))) == pytest.approx(1.0, rel=1e-5)
 
 
 # ---- files
@@ -141,14 +145,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_check_sha1(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(CONTENT)
-    assert utils.check_sha1(tmp_path / "f", SHA1) and utils.check_sha1(str(tmp_path / "f"), SHA1.upper()) and not utils.check_sha1(tmp_path / "f", "0" * 40)
+    assert utils.check_sha1(tmp_path / "f", SHA1) and utils.check_sha1(str(tmp_path / "f"),
+                                                                       SHA1.upper()) and not utils.check_sha1(
+            tmp_path / "f", "0" * 40)
 
 
 def test_download(server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = str(tmp_path / "deep" / "er" / "file.bin")
     assert utils.download(f"{server}/a/file.bin", target) == target and Path(target).read_bytes() == CONTENT
     asked = len(_Handler.asked)
-    assert utils.download(f"{server}/a/file.bin", target, sha1_hash=SHA1) == target and len(_Handler.asked) == asked       # it is there
+    # it is there
+    assert utils.download(f"{server}/a/file.bin", target, sha1_hash=SHA1) == target and len(_Handler.asked) == asked
     Path(target).write_bytes(b"other")
     assert utils.download(f"{server}/a/file.bin", target) == target and Path(target).read_bytes() == b"other"
     utils.download(f"{server}/a/file.bin", target, sha1_hash=SHA1)
@@ -170,13 +177,15 @@ def test_download_tries_again(server: str, tmp_path: Path, kind: str, capsys: py
 @pytest.mark.parametrize(("path", "sha1", "message", "requests"), [("missing", None, "404", 1), ("cut", None,
     "1000 of 300000 bytes|IncompleteRead", 3), ("wrong", "0" * 40, "SHA-1", 3)],
                          ids=["missing", "cut", "wrong-sum"])
-def test_failed_download_leaves_nothing(server: str, tmp_path: Path, path: str, sha1: str | None, message: str, requests: int) -> None:
+def test_failed_download_leaves_nothing(server: str, tmp_path: Path, path: str, sha1: str | None, message: str,
+                                        requests: int) -> None:
     target = tmp_path / "kept"
     target.write_bytes(b"old")
     before = len(_Handler.asked)
     with pytest.raises(HybridError, match=rf"could not be fetched into .*kept: .*({message})"):
         utils.download(f"{server}/{path}/x", target, overwrite=True, sha1_hash=sha1, retries=2)
-    assert target.read_bytes() == b"old" and os.listdir(tmp_path) == ["kept"] and len(_Handler.asked) - before == requests
+    assert (target.read_bytes() == b"old" and os.listdir(tmp_path) == ["kept"]
+            and len(_Handler.asked) - before == requests)
 
 
 def test_download_bad_arguments(tmp_path: Path) -> None:
@@ -197,7 +206,8 @@ def test_progress_bar(server: str, tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 def test_download_without_tqdm(server: str, tmp_path: Path) -> None:
-    code = f"import sys\nsys.modules['tqdm'] = None\nfrom hybrid.gluon import utils\nprint(utils.download({server + '/n.bin'!r}, {str(tmp_path)!r}))"
+    code = (f"import sys\nsys.modules['tqdm'] = None\nfrom hybrid.gluon import "
+            f"utils\nprint(utils.download({server + '/n.bin'!r}, {str(tmp_path)!r}))")
     env = {k: v for k, v in os.environ.items() if "proxy" not in k.lower()}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
     assert done.stdout.strip() == str(tmp_path / "n.bin") and (tmp_path / "n.bin").read_bytes() == CONTENT
@@ -215,7 +225,9 @@ def test_replace_file(tmp_path: Path) -> None:
 
 
 def test_shape_is_known() -> None:
-    assert utils.shape_is_known((1, 2)) and not utils.shape_is_known((1, 0)) and not utils.shape_is_known(None) and not utils.shape_is_known(())
+    assert utils.shape_is_known((1, 2)) and not utils.shape_is_known((1,
+                                                                      0)) and not utils.shape_is_known(
+            None) and not utils.shape_is_known(())
     with pytest.raises(ValueError, match="0 or more"):
         utils.shape_is_known((1, -1))
     mx.npx.set_np()

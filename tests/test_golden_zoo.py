@@ -1,6 +1,7 @@
 """Models that MXNet 1.9.1 exported, loaded and run: its own outputs, eagerly and as one compiled program.
 
-``HYBRID_GOLDEN_ZOO`` may name a folder with more models than the few in the repository, ``HYBRID_MXNET_PYTHON`` a Python that has MXNet 1.9.1:
+``HYBRID_GOLDEN_ZOO`` may name a folder with more models than the few in the repository, ``HYBRID_MXNET_PYTHON`` a
+Python that has MXNet 1.9.1:
 then it loads what this library exports of them.
 """
 from __future__ import annotations
@@ -42,8 +43,10 @@ def test_exported_again_it_is_the_same_graph(model: str, tmp_path: Path) -> None
     net(*inputs)
     net.export(str(tmp_path / "again"), epoch=3)
     for kind in ("symbol.json", "0000.params"):
-        assert (tmp_path / f"again-{kind.replace('0000', '0003')}").read_bytes() == (ZOO / model / f"model-{kind}").read_bytes(), kind
-    back = gluon.SymbolBlock.imports(str(tmp_path / "again-symbol.json"), meta["input_names"], str(tmp_path / "again-0003.params"), ctx=CPU)
+        assert (tmp_path / f"again-{kind.replace('0000', '0003')}").read_bytes() == (
+                ZOO / model / f"model-{kind}").read_bytes(), kind
+    back = gluon.SymbolBlock.imports(str(tmp_path / "again-symbol.json"), meta["input_names"],
+                                     str(tmp_path / "again-0003.params"), ctx=CPU)
     compare(back(*inputs), expected)
 
 
@@ -54,9 +57,11 @@ def test_mxnet_loads_what_is_exported_again(tmp_path: Path) -> None:
         net.hybridize()
         (tmp_path / model).mkdir()
         net.export(str(tmp_path / model / "m"))
-        arrays = {f"{kind}{k}": x for kind, xs in (("i", [x.asnumpy() for x in inputs]), ("o", expected)) for k, x in enumerate(xs)}
+        arrays = {f"{kind}{k}": x for kind, xs in (("i", [x.asnumpy() for x in inputs]), ("o", expected)) for k,
+                  x in enumerate(xs)}
         np.savez(tmp_path / model / "io.npz", numpy=False, **arrays)
-    run = subprocess.run([PYTHON, str(Path(__file__).parent / "oracle" / "check_exported_models.py"), str(tmp_path)], capture_output=True, text=True,
+    run = subprocess.run([PYTHON, str(Path(__file__).parent / "oracle" / "check_exported_models.py"), str(tmp_path)],
+                         capture_output=True, text=True,
                          timeout=600, env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"})
     assert run.stdout.splitlines() == [f"same {model}" for model in MODELS], run.stderr[-2000:]
 
@@ -76,4 +81,5 @@ def test_lenet_has_gradients() -> None:
         loss.backward()
         found.append({name: p.grad().asnumpy().copy() for name, p in net.collect_params().items()})
     for name, gradient in found[0].items():
-        np.testing.assert_allclose(found[1][name], gradient, rtol=1e-4, atol=1e-5 * np.abs(gradient).max(), err_msg=name)
+        np.testing.assert_allclose(found[1][name], gradient, rtol=1e-4, atol=1e-5 * np.abs(gradient).max(),
+                                   err_msg=name)

@@ -1,4 +1,5 @@
-"""Networks of half types: products with parameters are float32 ones, packed (hybrid/passes/half_promotion.py), and rounded where they were."""
+"""Networks of half types: products with parameters are float32 ones, packed (hybrid/passes/half_promotion.py), and
+rounded where they were."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -16,7 +17,8 @@ from hybrid.runtime import cpu, toolchain
 from hybrid.runtime.recipe import from_text, to_text
 from hybrid.buffers.evict import unpacked
 
-pytestmark = pytest.mark.skipif(toolchain.compiler() is None or toolchain.vector_bytes() < 16, reason="no C compiler, or no vectors")
+pytestmark = pytest.mark.skipif(toolchain.compiler() is None or toolchain.vector_bytes() < 16,
+                                reason="no C compiler, or no vectors")
 NEAR = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
@@ -65,20 +67,23 @@ def test_layers_are_the_nearest_halves(name: str, half: str) -> None:
         q.set_data(p.data().astype("float64"))
     want = wide(x.astype("float64")).asnumpy()
     assert got.dtype == dt.as_dtype(half)
-    np.testing.assert_allclose(got.astype("float64").asnumpy(), want, rtol=2.1 * NEAR[half], atol=NEAR[half] * np.abs(want).max())
+    np.testing.assert_allclose(got.astype("float64").asnumpy(), want, rtol=2.1 * NEAR[half],
+                               atol=NEAR[half] * np.abs(want).max())
     prepared = "packed as" in str(net.report())
     assert prepared or name in ("depthwise", "transposed", "grouped", "volume")
 
 
 def small() -> Any:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(32, 3, padding=1, in_channels=16), nn.BatchNorm(in_channels=32), nn.Activation("relu"), nn.Conv2D(64, 3, padding=1, in_channels=32),
+    net.add(nn.Conv2D(32, 3, padding=1, in_channels=16), nn.BatchNorm(in_channels=32), nn.Activation("relu"),
+            nn.Conv2D(64, 3, padding=1, in_channels=32),
             nn.GELU(), nn.MaxPool2D(2), nn.GlobalAvgPool2D(), nn.Dense(1000, in_units=64))
     return net
 
 
 def test_a_net_and_what_becomes_of_its_parameters(half: str, tmp_path: Path) -> None:
-    """Their buffers are given up for packed ones and come back with the same bits; files, changes and training see them."""
+    """Their buffers are given up for packed ones and come back with the same bits; files, changes and training see
+    them."""
     net = of(small(), half)
     x = nd.array(np.random.default_rng(2).standard_normal((2, 16, 14, 14)), dtype=half)
     eager = net(x).astype("float64").asnumpy()
@@ -113,7 +118,8 @@ def test_a_net_and_what_becomes_of_its_parameters(half: str, tmp_path: Path) -> 
     assert losses[2] < losses[1] < losses[0]
     trained = net(x).astype("float64").asnumpy()
     net.hybridize(False)
-    np.testing.assert_allclose(trained, net(x).astype("float64").asnumpy(), rtol=0, atol=6 * NEAR[half] * np.abs(trained).max())
+    np.testing.assert_allclose(trained, net(x).astype("float64").asnumpy(), rtol=0,
+                               atol=6 * NEAR[half] * np.abs(trained).max())
 
 
 def test_a_recipe_knows_the_way_back_to_halves() -> None:

@@ -1,5 +1,5 @@
-"""Kernels of float16 and bfloat16 as vectors (kernels/c/half.h): every number there is, floats of every exponent to their nearest ones, and
-functions whose every step is rounded, as NumPy rounds them.
+"""Kernels of float16 and bfloat16 as vectors (kernels/c/half.h): every number there is, floats of every exponent to
+their nearest ones, and functions whose every step is rounded, as NumPy rounds them.
 """
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from hybrid.runtime import toolchain
 from .cpu_kernels import vectors_of
 
 HALVES = {"float16": "_HALF(", "bfloat16": "_BF16("}
-EDGES = (0, 1, 0xfff, 0x1000, 0x1001, 0x1fff, 0x2000, 0x2001, 0x3000, 0x7fff, 0x8000, 0x8001, 0xffff, 0x10000, 0x17fff, 0x18000, 0x7fdfff, 0x7fe000, 0x7fffff)
+EDGES = (0, 1, 0xfff, 0x1000, 0x1001, 0x1fff, 0x2000, 0x2001, 0x3000, 0x7fff, 0x8000, 0x8001, 0xffff, 0x10000, 0x17fff,
+         0x18000, 0x7fdfff, 0x7fe000, 0x7fffff)
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="no C compiler")
 
 
@@ -73,7 +74,9 @@ def test_each_step_is_rounded(n: int, half: str, width: int) -> None:
     a, b = (rng.standard_normal((3, n)).astype(np.float32).astype(of) * of.type(3) for _ in range(2))
     a[0, 0], a[-1, -1], b[1, n // 2] = np.nan, np.inf, 0
     x, y = nd.array(a, dtype=half), nd.array(b, dtype=half)
-    got, source = compiled(lambda x, y: nd.relu(x * y + y) / (y * y + 1) - nd.where(x > y, x, nd.sqrt(nd.abs(y))) * (x != y), x, y)
+    got, source = compiled(lambda x, y: nd.relu(x * y + y) / (y * y
+                                                              + 1) - nd.where(x > y, x, nd.sqrt(nd.abs(y))) * (x != y),
+                                                              x, y)
     with np.errstate(all="ignore"):
         positive = np.where(np.isnan(a * b + b), a * b + b, np.maximum(a * b + b, of.type(0)))
         want = positive / (b * b + of.type(1)) - np.where(a > b, a, np.sqrt(np.abs(b))) * (a != b).astype(of)
@@ -92,7 +95,8 @@ def test_reductions_add_floats(shape: tuple[int, ...], half: str, width: int) ->
         np.testing.assert_allclose(got.astype(np.float64), wide.sum(axis), rtol=1.01 * near, atol=1e-5)
         for f, g in ((nd.max, np.max), (nd.min, np.min)):
             same(compiled(lambda x: f(x, axis=axis), x)[0], g(wide, axis).astype(of))          # noqa: B023
-        np.testing.assert_array_equal(compiled(lambda x: nd.argmax(x, axis=axis), x)[0], wide.argmax(axis))          # noqa: B023
+        np.testing.assert_array_equal(compiled(lambda x: nd.argmax(x, axis=axis), x)[0],
+                                      wide.argmax(axis))          # noqa: B023
     got, source = compiled(lambda x: nd.softmax(x), x)
     e = np.exp(wide - wide.max(-1, keepdims=True))
     np.testing.assert_allclose(got.astype(np.float64), e / e.sum(-1, keepdims=True), rtol=1.01 * near, atol=1e-7)
@@ -105,7 +109,8 @@ def test_reductions_add_floats(shape: tuple[int, ...], half: str, width: int) ->
 def test_another_half_type_is_rounded_once(width: int) -> None:
     pytest.importorskip("ml_dtypes")
     a = np.random.default_rng(1).standard_normal((7, 65)).astype(np.float16)
-    same(compiled(lambda x: x.astype("bfloat16"), nd.array(a, dtype="float16"))[0], a.astype(np.float32).astype(dt.as_dtype("bfloat16")))
+    same(compiled(lambda x: x.astype("bfloat16"), nd.array(a, dtype="float16"))[0],
+         a.astype(np.float32).astype(dt.as_dtype("bfloat16")))
     got, _ = compiled(lambda x: (x.astype("float32") * 3.0001).astype("float16"), nd.array(a, dtype="float16"))
     same(got, (a.astype(np.float32) * np.float32(3.0001)).astype(np.float16))
 
@@ -115,5 +120,6 @@ def test_another_half_type_is_rounded_once(width: int) -> None:
 def test_pools_whose_result_is_float32(shape: tuple[int, ...], pool: str, half: str, width: int) -> None:
     """Kernels of windows have pictures of float32 of their own: halves are not read into those."""
     x = nd.array(np.random.default_rng(3).standard_normal(shape), dtype=half)
-    f = lambda x: nd.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type=pool).astype("float32") * 2             # noqa: E731
+    f = lambda x: nd.Pooling(x, kernel=(2, 2), stride=(2, 2),
+                             pool_type=pool).astype("float32") * 2             # noqa: E731
     same(compiled(f, x)[0], f(x).asnumpy())

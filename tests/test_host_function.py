@@ -49,7 +49,8 @@ def gradients(net: Any) -> list[np.ndarray]:
     for x in xs:
         x.attach_grad()
     with autograd.record():
-        ys = [net(x) for x in xs]                        # both forward before the first backward: each keeps its own state
+        # both forward before the first backward: each keeps its own state
+        ys = [net(x) for x in xs]
     out = []
     for x, y in zip(xs, ys):
         y.backward()

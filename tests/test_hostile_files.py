@@ -1,4 +1,5 @@
-"""Damaged and hostile model files: a clear error that names the file and the place, never a crash or a blown-up memory."""
+"""Damaged and hostile model files: a clear error that names the file and the place, never a crash or a blown-up
+memory."""
 from __future__ import annotations
 
 import io
@@ -26,7 +27,8 @@ def header(count: int = 1) -> bytes:
 def record(shape: tuple[int, ...], rank: int | None = None, dtype: int = 0, magic: int = V2, device: int = 1) -> bytes:
     rank = len(shape) if rank is None else rank
     storage = struct.pack("<i", 0) if magic != V1 else b""
-    return struct.pack("<I", magic) + storage + struct.pack(f"<i{len(shape)}q", rank, *shape) + struct.pack("<iii", device, 0, dtype)
+    return struct.pack("<I", magic) + storage + struct.pack(f"<i{len(shape)}q", rank,
+                                                            *shape) + struct.pack("<iii", device, 0, dtype)
 
 
 def small_file() -> bytes:
@@ -209,11 +211,14 @@ def test_random_bytes_in_a_symbol_file() -> None:
 
 
 SIZES = [
-    ("elements", {"op": "_zeros", "name": "a", "attrs": {"shape": "(99999999999, 99999999)"}, "inputs": []}, "9999999899900000001 elements"),
+    ("elements", {"op": "_zeros", "name": "a", "attrs": {"shape": "(99999999999, 99999999)"}, "inputs": []},
+     "9999999899900000001 elements"),
     ("negative", {"op": "_zeros", "name": "a", "attrs": {"shape": "(-5,)"}, "inputs": []}, "negative size"),
     ("2-63", {"op": "_zeros", "name": "a", "attrs": {"shape": "(9223372036854775808,)"}, "inputs": []}, "64 bits"),
-    ("outputs", {"op": "SliceChannel", "name": "a", "attrs": {"num_outputs": "1000000000"}, "inputs": [[0, 0, 0]]}, "1000000000 outputs; 1 to 65536"),
-    ("no-outputs", {"op": "SliceChannel", "name": "a", "attrs": {"num_outputs": "-3"}, "inputs": [[0, 0, 0]]}, "-3 outputs"),
+    ("outputs", {"op": "SliceChannel", "name": "a", "attrs": {"num_outputs": "1000000000"}, "inputs": [[0, 0, 0]]},
+     "1000000000 outputs; 1 to 65536"),
+    ("no-outputs", {"op": "SliceChannel", "name": "a", "attrs": {"num_outputs": "-3"}, "inputs": [[0, 0, 0]]},
+     "-3 outputs"),
 ]
 
 
@@ -228,13 +233,15 @@ def test_sizes_that_no_array_has(node: dict, message: str) -> None:
 
 def test_a_graph_that_doubles_at_every_node() -> None:
     nodes = [{"op": "null", "name": "x", "inputs": []}]
-    nodes += [{"op": "Concat", "name": f"c{i}", "attrs": {"num_args": "2", "dim": "0"}, "inputs": [[i, 0, 0], [i, 0, 0]]} for i in range(80)]
+    nodes += [{"op": "Concat", "name": f"c{i}", "attrs": {"num_args": "2", "dim": "0"},
+               "inputs": [[i, 0, 0], [i, 0, 0]]} for i in range(80)]
     symbol = mx.sym.load_json(json.dumps({"nodes": nodes, "arg_nodes": [0], "heads": [[80, 0, 0]]}))
     with pytest.raises(mx.errors.ShapeError, match="elements"):
         symbol.infer_shape(x=(4,))
 
 
-OTHERS = {"npz": (b"PK\x03\x04" + bytes(60), "np.load"), "npy": (b"\x93NUMPY" + bytes(60), "np.load"), "pickle": (b"\x80\x04\x95" + bytes(60), "pickle"),
+OTHERS = {"npz": (b"PK\x03\x04" + bytes(60), "np.load"), "npy": (b"\x93NUMPY" + bytes(60), "np.load"),
+          "pickle": (b"\x80\x04\x95" + bytes(60), "pickle"),
           "json": (b'{"nodes": [], "heads": []}', "-symbol.json")}
 
 

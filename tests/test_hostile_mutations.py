@@ -1,4 +1,5 @@
-"""Files cut at every byte and damaged at random, through the functions that users call: an error of this library, or a value; never a crash or a hang."""
+"""Files cut at every byte and damaged at random, through the functions that users call: an error of this library, or a
+value; never a crash or a hang."""
 from __future__ import annotations
 
 import io
@@ -20,8 +21,10 @@ DATA = Path(__file__).parent / "data"
 SYMBOL = (DATA / "lenet_digits-symbol.json").read_text()
 SLOW = 20.0                                   # seconds: far more than a file of a few kilobytes may take
 NUMBERS = (0, 1, 2**31, 2**40, 2**63 - 1, 2**64 - 1)
-VALUES: list[Any] = [None, True, -1, 0, 10**30, 1.5, "", "x", "None", "-1", "(1,2)", "(99999999999,9)", "(-5,)", "1e400", "nan", "[" * 500, "[0, 99]", [], {}, [[]],
-                     [[0, 0, 0]], {"a": "b"}, "\0", [-1, 0, 0], "Custom", "_foreach", "Convolution", "1000000000", "9" * 50, "((1,),)"]
+VALUES: list[Any] = [None, True, -1, 0, 10**30, 1.5, "", "x", "None", "-1", "(1,2)", "(99999999999,9)", "(-5,)",
+                     "1e400", "nan", "[" * 500, "[0, 99]", [], {}, [[]],
+                     [[0, 0, 0]], {"a": "b"}, "\0", [-1, 0, 0], "Custom", "_foreach", "Convolution", "1000000000",
+                     "9" * 50, "((1,),)"]
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:
@@ -63,7 +66,8 @@ def attempts(count: int, act: Callable[[], Any]) -> int:
 
 def params_file() -> bytes:
     out = io.BytesIO()
-    write_params(out, [np.arange(6, dtype="float32").reshape(2, 3), np.ones((2, 2), "int8"), np.zeros((), "float32")], ["arg:weight", "aux:é", "x"])
+    write_params(out, [np.arange(6, dtype="float32").reshape(2, 3), np.ones((2, 2), "int8"), np.zeros((), "float32")],
+                 ["arg:weight", "aux:é", "x"])
     return out.getvalue()
 
 
@@ -114,7 +118,8 @@ def read_symbol(text: str | bytes) -> None:
 @pytest.mark.parametrize("name", ["lenet", "loop", "old"])
 def test_symbols(name: str) -> None:
     loops = json.loads((DATA / "control_flow.json").read_text())
-    text = {"lenet": SYMBOL, "loop": next((v["json"] for v in loops.values() if isinstance(v, dict) and "json" in v), SYMBOL),
+    text = {"lenet": SYMBOL, "loop": next((v["json"] for v in loops.values() if isinstance(v, dict) and "json" in v),
+                                          SYMBOL),
             "old": json.loads((DATA / "old_symbols.json").read_text())["mlp08"]["text"]}[name]
     rng, places = random.Random(12), paths(json.loads(text))
     assert attempts(2000, lambda: read_symbol(changed(text, places, rng))) > 10
@@ -147,7 +152,8 @@ def test_states_of_an_optimizer() -> None:
     updater = mx.optimizer.get_updater(mx.optimizer.create("adam"))
     updater([0, 1], [w * 1 for w in weights], weights)
     rng, wholes = random.Random(15), [updater.get_states(dump_optimizer=d) for d in (False, True)]
-    assert attempts(2000, lambda: mx.optimizer.get_updater(mx.optimizer.create("adam")).set_states(damaged(rng.choice(wholes), rng))) > 10
+    assert (attempts(2000,
+                     lambda: mx.optimizer.get_updater(mx.optimizer.create("adam")).set_states(damaged(rng.choice(wholes), rng))) > 10)  # noqa: E501
 
 
 def test_records(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Attributes and shapes of enormous size, as a damaged file may hold them: an error, or a shape inferred at once, with nothing of that size in memory."""
+"""Attributes and shapes of enormous size, as a damaged file may hold them: an error, or a shape inferred at once, with
+nothing of that size in memory."""
 from __future__ import annotations
 
 import json
@@ -40,10 +41,13 @@ def attempts(name: str) -> list[tuple[list[Any], list[Any], dict[str, Any]]]:
     for attrs, inputs in SAMPLES[name]:
         shapes, dtypes = [x.shape for x in inputs], [x.dtype for x in inputs]
         for key in OPS[name].attrs:
-            out += [(shapes, dtypes, {**attrs, key: value}) for value in (str(HUGE), f"({HUGE},)", f"({HUGE},{HUGE})", f"({HUGE},{HUGE},{HUGE})", str(-HUGE))]
+            out += [(shapes, dtypes, {**attrs, key: value})
+                    for value in (str(HUGE), f"({HUGE},)", f"({HUGE},{HUGE})", f"({HUGE},{HUGE},{HUGE})", str(-HUGE))]
         for k, shape in enumerate(shapes):
-            out += [([*shapes[:k], (*shape[:axis], HUGE, *shape[axis + 1:]), *shapes[k + 1:]], dtypes, attrs) for axis in range(len(shape))]
-        out += [([(*s[:axis], HUGE, *s[axis + 1:]) if axis < len(s) else s for s in shapes], dtypes, attrs) for axis in range(max(map(len, shapes), default=0))]
+            out += [([*shapes[:k], (*shape[:axis], HUGE, *shape[axis + 1:]), *shapes[k + 1:]], dtypes, attrs)
+                    for axis in range(len(shape))]
+        out += [([(*s[:axis], HUGE, *s[axis + 1:]) if axis < len(s) else s for s in shapes], dtypes, attrs)
+                for axis in range(max(map(len, shapes), default=0))]
     return out
 
 

@@ -18,8 +18,10 @@ from .hybridize_tools import ON_GPU, arr, both
 # ---- gradients and CUDA
 def _convnet() -> Any:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(4, 3, padding=1, in_channels=2), nn.BatchNorm(in_channels=4), nn.Activation("relu"), nn.MaxPool2D(2), nn.Flatten(),
-            nn.Dense(5, in_units=36, activation="tanh"), nn.Dropout(0.3), nn.LayerNorm(in_channels=5), nn.Dense(3, in_units=5))
+    net.add(nn.Conv2D(4, 3, padding=1, in_channels=2), nn.BatchNorm(in_channels=4), nn.Activation("relu"),
+            nn.MaxPool2D(2), nn.Flatten(),
+            nn.Dense(5, in_units=36, activation="tanh"), nn.Dropout(0.3), nn.LayerNorm(in_channels=5),
+            nn.Dense(3, in_units=5))
     return net
 
 
@@ -27,7 +29,7 @@ def _filled(net: Any, ctx: Any) -> Any:
     net.initialize(ctx=ctx)
     for i, p in enumerate(net.collect_params().values()):
         rng = onp.random.RandomState(i)
-        p.set_data(nd.array(rng.uniform(0.1, 0.5, p.shape).astype("float32") * (1 if "var" in p.name else rng.choice([-1, 1], p.shape)), ctx=ctx))
+        p.set_data(nd.array(rng.uniform(0.1, 0.5, p.shape).astype("float32") * (1 if "var" in p.name else rng.choice([-1, 1], p.shape)), ctx=ctx))  # noqa: E501
     return net
 
 

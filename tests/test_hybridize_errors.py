@@ -149,7 +149,8 @@ def test_data_dependent_code_names_the_line(as_block: bool) -> None:
 
     def to_numpy(x: Any) -> Any:
         return x + onp.sin(onp.asarray(x))  # mark-numpy
-    for fn, mark in ((branch, "# mark-" + "if"), (numbers, "# mark-" + "asnumpy"), (scalar, "# mark-" + "asscalar"), (to_numpy, "# mark-" + "numpy")):
+    for fn, mark in ((branch, "# mark-" + "if"), (numbers, "# mark-" + "asnumpy"), (scalar, "# mark-" + "asscalar"),
+                     (to_numpy, "# mark-" + "numpy")):
         if as_block:
             class Net(nn.HybridBlock):
                 def forward(self, x: Any) -> Any:
@@ -168,7 +169,8 @@ def test_data_dependent_code_names_the_line(as_block: bool) -> None:
 # ---- surroundings
 def _python(code: str, check: bool = True, **env: str) -> subprocess.CompletedProcess:
     full = {**os.environ, "PYTHONPATH": str(ROOT), **env}
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], env=full, capture_output=True, text=True,
+                          timeout=120, check=False)
     assert not check or done.returncode == 0, done.stderr
     return done
 
@@ -216,7 +218,8 @@ def test_unusable_cache_folder_warns_once(tmp_path: Path) -> None:
 @pytest.mark.skipif(ON_GPU, reason="a matter of the CPU")
 def test_two_processes_fill_one_cache(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "HYBRID_CACHE": str(tmp_path / "cache")}
-    started = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(PROGRAM)], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    started = [subprocess.Popen([sys.executable, "-c", textwrap.dedent(PROGRAM)], env=env, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
                for _ in range(3)]
     for p in started:
         out, err = p.communicate(timeout=120)
@@ -225,7 +228,8 @@ def test_two_processes_fill_one_cache(tmp_path: Path) -> None:
     assert files and all(f.endswith((".so", ".c", ".txt", ".tidied")) for f in files), files
 
 
-WRONG_INPUTS = {"None": (None, "None as its data"), "list": ([1], "list of 1"), "tuple": ((1, 1), "tuple of 2"), "dict": ({"a": 1}, "dict of 1")}
+WRONG_INPUTS = {"None": (None, "None as its data"), "list": ([1], "list of 1"), "tuple": ((1, 1), "tuple of 2"),
+                "dict": ({"a": 1}, "dict of 1")}
 
 
 @pytest.mark.parametrize(("given", "message"), WRONG_INPUTS.values(), ids=WRONG_INPUTS.keys())

@@ -51,7 +51,9 @@ def test_dropout_is_fresh_and_equal_to_eager() -> None:
 
 def test_random_operators_follow_the_seed() -> None:
     def f(x: Any) -> Any:
-        return x + nd.random.uniform(shape=(3, 4)), nd.random.normal(0, 1, shape=(3, 4)), nd.random.randint(0, 100, shape=(5,))
+        return x + nd.random.uniform(shape=(3, 4)), nd.random.normal(0, 1,
+                                                                     shape=(3, 4)), nd.random.randint(0, 100,
+                shape=(5,))
     g = mx.hybridize(f)
     x = nd.zeros((3, 4))
     mx.random.seed(3)
@@ -213,7 +215,8 @@ def test_strided_and_readonly_memory() -> None:
     base = onp.arange(48, dtype="float32").reshape(6, 8)
     frozen = base.copy()
     frozen.flags.writeable = False
-    for raw in (base.T, base[::2, 1::3], base[::-1], frozen, onp.broadcast_to(base[0], (3, 8)), onp.asfortranarray(base)):
+    for raw in (base.T, base[::2, 1::3], base[::-1], frozen, onp.broadcast_to(base[0], (3, 8)),
+                onp.asfortranarray(base)):
         if ON_GPU:
             continue
         x = mx.array.wrap(raw, mx.cpu()) if False else _wrap(raw)
@@ -248,7 +251,8 @@ def test_float64_and_integer_nets() -> None:
     assert got.dtype == onp.float64
     same(got, want, 1e-12)
     both(lambda i: (i * 3 - 1, i.sum(axis=1), i.max(), i // 2, i % 3), arr(4, 5, dtype="int32"))
-    both(lambda i: nd.Embedding(i, nd.array(onp.arange(20.0).reshape(10, 2)), input_dim=10, output_dim=2), arr(4, 5, dtype="int64"))
+    both(lambda i: nd.Embedding(i, nd.array(onp.arange(20.0).reshape(10, 2)), input_dim=10, output_dim=2),
+         arr(4, 5, dtype="int64"))
 
 
 def test_shape_and_dtype_retrace() -> None:

@@ -36,12 +36,14 @@ def test_imdecode(name: str) -> None:
     expected = ANSWERS[f"decode/{name}"].astype(int)
     out = mx.image.imdecode((DATA / "pictures" / file).read_bytes(), flag, rgb)
     assert out.dtype == np.uint8 and out.shape == expected.shape and out.ctx == mx.cpu()
-    assert np.abs(out.asnumpy().astype(int) - expected).max() <= 1      # nothing here; another libjpeg may round differently
+    # nothing here; another libjpeg may round differently
+    assert np.abs(out.asnumpy().astype(int) - expected).max() <= 1
 
 
 def test_imread_is_imdecode() -> None:
     path = DATA / "pictures" / "colour.png"
-    for source in (path.read_bytes(), bytearray(path.read_bytes()), np.fromfile(path, np.uint8), nd.array(np.fromfile(path, np.uint8), dtype="uint8")):
+    for source in (path.read_bytes(), bytearray(path.read_bytes()), np.fromfile(path, np.uint8),
+                   nd.array(np.fromfile(path, np.uint8), dtype="uint8")):
         np.testing.assert_array_equal(mx.image.imdecode(source).asnumpy(), mx.image.imread(str(path)).asnumpy())
     out = nd.zeros((17, 23, 3), dtype="uint8")
     assert mx.image.imread(path, out=out) is out and out.asnumpy().any()
@@ -85,7 +87,8 @@ def test_garbage_never_crashes() -> None:
 
 
 def test_without_pillow() -> None:
-    code = ("import sys\nsys.modules['PIL'] = None\nimport hybrid as mx\nprint(mx.image.imresize(mx.nd.ones((2, 2, 3)), 4, 4).shape)\n"
+    code = ("import sys\nsys.modules['PIL'] = None\nimport hybrid as mx\nprint(mx.image.imresize(mx.nd.ones((2, 2, "
+            "3)), 4, 4).shape)\n"
             "try: mx.image.imdecode(b'x')\nexcept mx.HybridError as e: print(e)")
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "(4, 4, 3)" in out and "pip install 'hybridize[image]'" in out
@@ -96,7 +99,8 @@ def test_without_pillow() -> None:
 def test_imresize(name: str) -> None:
     kind, h, w, nh, nw, interp = RESIZE[name]
     x, expected = resize_input(kind, h, w), ANSWERS[f"resize/{name}"]
-    for out in (mx.image.imresize(nd.array(x, dtype=x.dtype), nw, nh, interp), nd.image.resize(nd.array(x, dtype=x.dtype), (nw, nh), interp=interp)):
+    for out in (mx.image.imresize(nd.array(x, dtype=x.dtype), nw, nh, interp),
+                nd.image.resize(nd.array(x, dtype=x.dtype), (nw, nh), interp=interp)):
         assert out.dtype == expected.dtype and out.shape == expected.shape
         most = 1e-6 if kind == "float32" else 1 if interp == 2 else 0
         assert np.abs(out.asnumpy().astype(np.float64) - expected).max() <= most
@@ -128,10 +132,13 @@ def test_as_in_mxnet(name: str) -> None:
         np.testing.assert_array_equal(names[k].asnumpy(), v)      # nothing changes its input
 
 
-HYBRID = {"to_tensor": transforms.ToTensor(), "normalize": transforms.Normalize((1, 2, 3), (2, 3, 4)), "cast": transforms.Cast("float16"),
+HYBRID = {"to_tensor": transforms.ToTensor(), "normalize": transforms.Normalize((1, 2, 3), (2, 3, 4)),
+          "cast": transforms.Cast("float16"),
           "resize": transforms.Resize((5, 6)),
-          "crop_resize": transforms.CropResize(1, 1, 6, 5, (4, 4)), "flip": transforms.RandomFlipLeftRight(), "flip_tb": transforms.RandomFlipTopBottom(),
-          "brightness": transforms.RandomBrightness(0.5), "contrast": transforms.RandomContrast(0.5), "saturation": transforms.RandomSaturation(0.5),
+          "crop_resize": transforms.CropResize(1, 1, 6, 5, (4, 4)), "flip": transforms.RandomFlipLeftRight(),
+          "flip_tb": transforms.RandomFlipTopBottom(),
+          "brightness": transforms.RandomBrightness(0.5), "contrast": transforms.RandomContrast(0.5),
+          "saturation": transforms.RandomSaturation(0.5),
           "hue": transforms.RandomHue(0.3), "jitter": transforms.RandomColorJitter(0.4, 0.3, 0.2, 0.1),
           "jitter_linear": transforms.RandomColorJitter(0.4, 0.3, 0.2),
           "lighting": transforms.RandomLighting(0.1)}
@@ -173,7 +180,8 @@ def test_saturation_by_hand() -> None:
     gray = (x * np.array([0.299, 0.587, 0.114], np.float32)).sum(-1, keepdims=True)
     expected = np.clip(x * 1.3 - 0.3 * gray, 0, 255)
     assert np.abs(nd.image.random_saturation(picture(), 1.3, 1.3).asnumpy() - expected).max() <= 1.001
-    np.testing.assert_array_equal(nd.image.random_saturation(picture(4, 4, 1), 0.2, 0.2).asnumpy(), picture(4, 4, 1).asnumpy())
+    np.testing.assert_array_equal(nd.image.random_saturation(picture(4, 4, 1), 0.2, 0.2).asnumpy(),
+                                  picture(4, 4, 1).asnumpy())
 
 
 def test_flips_happen_half_of_the_time() -> None:
@@ -192,7 +200,8 @@ def test_jitter_takes_every_order() -> None:
     x = picture(6, 5, 3)
     results = set()
     factors = {"brightness": (1.5, 1.5), "contrast": (0.5, 0.5), "hue": (0.2, 0.2)}
-    for order in (("brightness", "contrast", "hue"), ("hue", "brightness", "contrast"), ("contrast", "hue", "brightness")):
+    for order in (("brightness", "contrast", "hue"), ("hue", "brightness", "contrast"),
+                  ("contrast", "hue", "brightness")):
         y = x
         for name in order:
             y = getattr(nd.image, f"random_{name}")(y, *factors[name])
@@ -208,7 +217,8 @@ def test_jitter_of_one_kind_is_that_operator() -> None:
     x = picture().astype("float32")
     for name in ("brightness", "contrast", "saturation"):
         mx.random.seed(1)
-        out = nd.image.random_color_jitter(x, **{k: 0.4 if k == name else 0.0 for k in ("brightness", "contrast", "saturation", "hue")}).asnumpy()
+        out = nd.image.random_color_jitter(x, **{k: 0.4 if k == name else 0.0
+                                                 for k in ("brightness", "contrast", "saturation", "hue")}).asnumpy()
         f = _factor(name, x.asnumpy(), out)
         assert 0.6 <= f <= 1.4
         np.testing.assert_allclose(getattr(nd.image, f"random_{name}")(x, f, f).asnumpy(), out, rtol=1e-4, atol=2e-2)
@@ -226,7 +236,8 @@ def test_random_ranges() -> None:
     seen = np.array([nd.image.random_brightness(x, 0.5, 1.5).asnumpy()[0, 0, 0] for _ in range(300)]) / 100
     assert 0.5 <= seen.min() < 0.55 and 1.45 < seen.max() <= 1.5
     noise = np.array([nd.image.random_lighting(x, 0.1).asnumpy()[0, 0] - 100 for _ in range(2000)])
-    directions = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]) * [55.46, 4.794, 1.148]
+    directions = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140],
+                           [-0.5836, -0.6948, 0.4203]]) * [55.46, 4.794, 1.148]
     np.testing.assert_allclose(np.cov(noise.T), 0.01 * directions @ directions.T, rtol=0.2)
 
 
@@ -250,7 +261,9 @@ def test_gray_and_apply() -> None:
     gray = transforms.RandomGray(1.0)(x)
     assert gray.dtype == np.uint8 and (gray.asnumpy() == gray.asnumpy()[..., :1]).all()
     assert transforms.RandomGray(0.0)(x) is x
-    assert transforms.RandomApply(transforms.Resize(3), 1.0)(x).shape == (3, 3, 3) and transforms.RandomApply([transforms.Resize(3)], 0.0)(x) is x
+    assert transforms.RandomApply(transforms.Resize(3),
+                                  1.0)(x).shape == (3, 3,
+                                                    3) and transforms.RandomApply([transforms.Resize(3)], 0.0)(x) is x
 
 
 def test_compose_takes_functions_and_np_arrays() -> None:
@@ -262,14 +275,16 @@ def test_compose_takes_functions_and_np_arrays() -> None:
     out = transforms.ToTensor()(mx.np.array(picture().asnumpy(), dtype="uint8"))
     assert isinstance(out, mx.np.ndarray)
     net = transforms.HybridCompose([transforms.Resize(4), transforms.ToTensor()])
-    np.testing.assert_allclose(net(picture()).asnumpy(), nd.image.to_tensor(nd.image.resize(picture(), 4)).asnumpy(), rtol=1e-6)
+    np.testing.assert_allclose(net(picture()).asnumpy(), nd.image.to_tensor(nd.image.resize(picture(), 4)).asnumpy(),
+                               rtol=1e-6)
 
 
 # ---- bad input
 BAD = {"ndim": (lambda: nd.image.to_tensor(nd.ones((2, 2))), ShapeError, "height, width, channels"),
        "channels": (lambda: nd.image.random_contrast(nd.ones((2, 2, 2)), 1, 1), ShapeError, "1 or 3 channels"),
        "factors": (lambda: nd.image.random_hue(picture(), 2, 1), AttributeValueError, "min_factor <= max_factor"),
-       "mean": (lambda: nd.image.normalize(nd.ones((3, 2, 2)), (1, 2), 1.0), AttributeValueError, "mean has one number"),
+       "mean": (lambda: nd.image.normalize(nd.ones((3, 2, 2)), (1, 2), 1.0), AttributeValueError,
+                "mean has one number"),
        "std": (lambda: nd.image.normalize(nd.ones((3, 2, 2)), 0.0, 0.0), AttributeValueError, "must not be 0"),
        "layout": (lambda: nd.image.normalize(nd.ones((8, 8, 3)), 0.0, 1.0), ShapeError, "as to_tensor gives it"),
        "crop": (lambda: nd.image.crop(picture(), 5, 0, 6, 2), ShapeError, "leaves the picture of 10 x 12"),
@@ -296,8 +311,10 @@ def test_bad_input(name: str) -> None:
 
 def test_augmenters_describe_themselves() -> None:
     assert mx.image.CastAug().dumps() == '["castaug", {"type": "float32"}]'
-    assert mx.image.ColorNormalizeAug(np.array([1.0, 2.0]), None).dumps() == '["colornormalizeaug", {"mean": [1.0, 2.0], "std": null}]'
-    assert mx.image.SequentialAug([mx.image.ResizeAug(3)]).dumps() == ["sequentialaug", ['["resizeaug", {"size": 3, "interp": 2}]']]
+    assert mx.image.ColorNormalizeAug(np.array([1.0, 2.0]),
+                                      None).dumps() == '["colornormalizeaug", {"mean": [1.0, 2.0], "std": null}]'
+    assert mx.image.SequentialAug([mx.image.ResizeAug(3)]).dumps() == ["sequentialaug",
+                                                                       ['["resizeaug", {"size": 3, "interp": 2}]']]
 
 
 def test_symbols_of_pictures() -> None:
@@ -308,8 +325,10 @@ def test_symbols_of_pictures() -> None:
 
 
 def test_compose_compiles_what_comes_often() -> None:
-    """The same numbers before and after: a run of transforms is compiled once a shape has come 32 times, the fifth shape never."""
-    net = transforms.Compose([transforms.RandomFlipLeftRight(), transforms.RandomBrightness(0.3), transforms.ToTensor(), transforms.Normalize(0.4, 0.2)])
+    """The same numbers before and after: a run of transforms is compiled once a shape has come 32 times, the fifth
+    shape never."""
+    net = transforms.Compose([transforms.RandomFlipLeftRight(), transforms.RandomBrightness(0.3),
+                              transforms.ToTensor(), transforms.Normalize(0.4, 0.2)])
     plain = transforms.Compose([*list(net._children.values())[0]._children.values()])
     plain.register_forward_hook(lambda *_: None)
     next(iter(plain._children.values())).register_forward_hook(lambda *_: None)      # a hook keeps a run eager

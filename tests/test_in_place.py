@@ -1,5 +1,5 @@
-"""An array that a recorded computation read may not be changed before its gradient is taken: through itself, a view of it, an
-array it is a view of; eagerly and hybridized; also where the gradient is to be differentiated again.
+"""An array that a recorded computation read may not be changed before its gradient is taken: through itself, a view of
+it, an array it is a view of; eagerly and hybridized; also where the gradient is to be differentiated again.
 """
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_a_view_that_was_recorded(hybridized: bool) -> None:
     net = _Square()
     if hybridized:
         net.hybridize()
-    for change, wrong in ((lambda: _set(whole[3:6]), False), (lambda: _set(whole[2:4]), True), (lambda: _set(whole), True)):
+    for change, wrong in ((lambda: _set(whole[3:6]), False), (lambda: _set(whole[2:4]), True),
+                          (lambda: _set(whole), True)):
         with autograd.record():
             y = net(part)
         change()
@@ -83,7 +84,8 @@ def test_a_view_that_was_recorded(hybridized: bool) -> None:
 
 
 def test_what_may_be_written() -> None:
-    """Another buffer (x += y while recording), results that no gradient needs again, gradients, arrays written before they are used."""
+    """Another buffer (x += y while recording), results that no gradient needs again, gradients, arrays written before
+    they are used."""
     x = _x()
     with autograd.record():
         x_sum = x + 1
@@ -122,7 +124,8 @@ def test_weights(how: str, hybridized: bool) -> None:
 
 
 def test_many_writes_of_parts_are_kept_apart() -> None:
-    """Stretches of one array's memory that are written one by one, more than are remembered: still an error, never a wrong number."""
+    """Stretches of one array's memory that are written one by one, more than are remembered: still an error, never a
+    wrong number."""
     whole = nd.zeros((400,))
     part = whole[399:400]
     part.attach_grad()
@@ -137,7 +140,8 @@ def test_many_writes_of_parts_are_kept_apart() -> None:
 
 @pytest.mark.parametrize("then", ["nothing", "another-program", "dropped"])
 def test_a_compiled_program_writes(then: str) -> None:
-    """A captured array that a compiled function changes, and what shares its memory; the second call goes the short way."""
+    """A captured array that a compiled function changes, and what shares its memory; the second call goes the short
+    way."""
     def change(held: Any) -> Any:
         @hybridize
         def add(x: Any) -> Any:
@@ -174,7 +178,8 @@ def test_programs_that_write_are_remembered() -> None:
     for g in groups:
         g.note()
     last.note()
-    assert since(held[0][1:], when) and since(held[1], when) and not since(held[2], when) and not since(held[1], CLOCK[0])
+    assert since(held[0][1:], when) and since(held[1],
+                                              when) and not since(held[2], when) and not since(held[1], CLOCK[0])
     assert len(_groups) <= GROUPS
 
 
@@ -205,11 +210,13 @@ def test_out_of_a_traced_operator_is_written(name: str) -> None:
 
 
 def test_out_of_another_shape_is_an_error() -> None:
-    with pytest.raises(AttributeValueError, match=r"test_in_place\.py:\d+: operator elemwise_add: out has shape \(3,\), the result \(2,\)"):
+    with pytest.raises(AttributeValueError,
+                       match=r"test_in_place\.py:\d+: operator elemwise_add: out has shape \(3,\), the result \(2,\)"):
         hybridize(lambda x: nd.elemwise_add(x, x, out=nd.zeros((3,))))(nd.ones((2,)))
 
 
-RENAMED = {"expand_dims": lambda b: b.expand_dims(1, inplace=True), "squeeze": lambda b: b.reshape((1, 2, 3)).squeeze(0, inplace=True),
+RENAMED = {"expand_dims": lambda b: b.expand_dims(1, inplace=True),
+           "squeeze": lambda b: b.reshape((1, 2, 3)).squeeze(0, inplace=True),
            "flatten": lambda b: b.flatten(inplace=True)}
 
 

@@ -1,5 +1,5 @@
-"""Memory of inference: what a compiled net plans is at the liveness bound and below what eager execution takes, kernels' working memory
-included, and its weights are in memory once.
+"""Memory of inference: what a compiled net plans is at the liveness bound and below what eager execution takes,
+kernels' working memory included, and its weights are in memory once.
 """
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ pytestmark = pytest.mark.skipif(find_cupy() is not None, reason="tracemalloc see
 
 def lenet() -> Any:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(6, 5, activation="relu", in_channels=1), nn.MaxPool2D(2), nn.Conv2D(16, 5, activation="relu", in_channels=6), nn.MaxPool2D(2),
+    net.add(nn.Conv2D(6, 5, activation="relu", in_channels=1), nn.MaxPool2D(2),
+            nn.Conv2D(16, 5, activation="relu", in_channels=6), nn.MaxPool2D(2),
             nn.Dense(120, activation="relu", in_units=256), nn.Dense(10, in_units=120))
     return net
 
@@ -31,8 +32,10 @@ def lenet() -> Any:
 def bottlenecks() -> Any:
     """Strided, 1x1 and depthwise convolutions, as of ResNet-50 and MobileNet."""
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(64, 3, strides=2, padding=1, in_channels=32), nn.BatchNorm(in_channels=64), nn.Activation("relu"), nn.Conv2D(256, 1, in_channels=64),
-            nn.Activation("relu"), nn.Conv2D(256, 3, padding=1, groups=256, in_channels=256), nn.Conv2D(64, 1, in_channels=256), nn.GlobalAvgPool2D(), nn.Flatten())
+    net.add(nn.Conv2D(64, 3, strides=2, padding=1, in_channels=32), nn.BatchNorm(in_channels=64),
+            nn.Activation("relu"), nn.Conv2D(256, 1, in_channels=64),
+            nn.Activation("relu"), nn.Conv2D(256, 3, padding=1, groups=256, in_channels=256),
+            nn.Conv2D(64, 1, in_channels=256), nn.GlobalAvgPool2D(), nn.Flatten())
     return net
 
 

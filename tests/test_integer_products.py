@@ -1,4 +1,5 @@
-"""Products of integers, in floating point where that is exact (hybrid/passes/integer_products.py), are NumPy's, to the last bit and where they wrap around."""
+"""Products of integers, in floating point where that is exact (hybrid/passes/integer_products.py), are NumPy's, to the
+last bit and where they wrap around."""
 from __future__ import annotations
 
 from typing import Any
@@ -44,7 +45,8 @@ def test_extremes(kind: str, wide: str | None) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.sampled_from(["int8", "uint8", "int16"]), st.sampled_from(["int8", "uint8"]), st.integers(1, 70), st.integers(1, 130), st.integers(1, 70), st.integers(0, 9))
+@given(st.sampled_from(["int8", "uint8", "int16"]), st.sampled_from(["int8", "uint8"]), st.integers(1, 70),
+       st.integers(1, 130), st.integers(1, 70), st.integers(0, 9))
 def test_odd_sizes(one: str, other: str, m: int, k: int, n: int, seed: int) -> None:
     a, b = whole(one, (m, k), seed), whole(other, (k, n), seed + 1)
     np.testing.assert_array_equal(product(a, b, "int32"), a.astype("int32") @ b.astype("int32"))
@@ -70,7 +72,8 @@ def test_where_the_types_end(k: int) -> None:
     with np.errstate(over="ignore"):
         want = a.astype("int32") @ b.astype("int32")
     np.testing.assert_array_equal(product(a, b, "int32"), want)
-    np.testing.assert_array_equal(product(a, np.full((k, 3), -128, np.int8), "int32"), np.full((2, 3), (k << 14 & 0xFFFFFFFF) - (k >> 17 << 32), np.int32))
+    np.testing.assert_array_equal(product(a, np.full((k, 3), -128, np.int8), "int32"),
+                                  np.full((2, 3), (k << 14 & 0xFFFFFFFF) - (k >> 17 << 32), np.int32))
 
 
 def form(kind: str, k: int, wide: str = "int32") -> Any:
@@ -81,8 +84,11 @@ def form(kind: str, k: int, wide: str = "int32") -> Any:
 
 
 def test_which_type_is_taken() -> None:
-    assert form("int8", 1024) == "float32" and form("int8", 1025) == "float64" and form("uint8", 256) == "float32" and form("uint8", 257) == "float64"
-    assert form("int16", 1 << 20, "int64") == "float64" and form("int32", 2, "int64") is None and form("bool", 1 << 24) == "float32"
+    assert form("int8", 1024) == "float32" and form("int8",
+                                                    1025) == "float64" and form("uint8",
+            256) == "float32" and form("uint8", 257) == "float64"
+    assert form("int16", 1 << 20, "int64") == "float64" and form("int32", 2,
+                                                                 "int64") is None and form("bool", 1 << 24) == "float32"
 
 
 def test_a_quantized_layer_is_one_kernel() -> None:

@@ -20,7 +20,8 @@ ANSWERS = json.loads((Path(__file__).parent / "data" / "recordio.json").read_tex
 @pytest.mark.parametrize("name", list(ITERATORS), ids=list(ITERATORS))
 def test_epochs_as_in_mxnet(name: str) -> None:
     it = evaluate(ITERATORS[name], {"mx": mx, "nd": nd, **iterator_inputs()})
-    described = [[[d.name, list(d.shape), np.dtype(d.dtype).name, d.layout] for d in part] for part in (it.provide_data, it.provide_label)]
+    described = [[[d.name, list(d.shape), np.dtype(d.dtype).name, d.layout] for d in part]
+                 for part in (it.provide_data, it.provide_label)]
     assert described == ANSWERS[name]["provide"]
     assert epochs(it) == ANSWERS[name]["epochs"]
 
@@ -59,7 +60,8 @@ def test_descriptions() -> None:
     assert mx.io.DataDesc.get_batch_axis("TNC") == 1 and mx.io.DataDesc.get_batch_axis(None) == 0
     listed = mx.io.DataDesc.get_list([("a", (1,)), ("b", (2,))], [("a", np.int32), ("b", np.uint8)])
     assert [x.dtype for x in listed] == [np.int32, np.uint8]
-    assert str(mx.io.DataBatch([nd.ones((2, 3))], [nd.ones((2,))])) == "DataBatch: data shapes: [(2, 3)] label shapes: [(2,)]"
+    assert str(mx.io.DataBatch([nd.ones((2, 3))],
+                               [nd.ones((2,))])) == "DataBatch: data shapes: [(2, 3)] label shapes: [(2,)]"
 
 
 def test_own_iterator() -> None:
@@ -98,17 +100,22 @@ def test_prefetching_passes_errors_on_and_ends() -> None:
     with pytest.raises(ValueError, match="from the thread"):
         list(it)
     with pytest.raises(ShapeError, match="different numbers"):
-        list(mx.io.PrefetchingIter([mx.io.NDArrayIter(np.arange(4), batch_size=2), mx.io.NDArrayIter(np.arange(6), batch_size=2)]))
+        list(mx.io.PrefetchingIter([mx.io.NDArrayIter(np.arange(4), batch_size=2),
+                                    mx.io.NDArrayIter(np.arange(6), batch_size=2)]))
 
 
 BAD = {"length": (lambda: mx.io.NDArrayIter(np.ones((4, 2)), np.ones(5)), ShapeError, "'softmax_label' has 5"),
        "last": (lambda: mx.io.NDArrayIter(np.ones(3), last_batch_handle="keep"), ValueError, "pad, discard, roll_over"),
-       "size": (lambda: mx.io.NDArrayIter(np.ones(3), batch_size=0), ValueError, "positive"), "type": (lambda: mx.io.NDArrayIter("text"), TypeError, "got str"),
-       "none": (lambda: mx.io.NDArrayIter([]), HybridError, "at least one"), "no samples": (lambda: mx.io.NDArrayIter(np.ones((0, 2))), ShapeError,
+       "size": (lambda: mx.io.NDArrayIter(np.ones(3), batch_size=0), ValueError, "positive"),
+       "type": (lambda: mx.io.NDArrayIter("text"), TypeError, "got str"),
+       "none": (lambda: mx.io.NDArrayIter([]), HybridError, "at least one"),
+       "no samples": (lambda: mx.io.NDArrayIter(np.ones((0, 2))), ShapeError,
        "no samples"),
-       "number": (lambda: mx.io.NDArrayIter({"x": 3.0}), ShapeError, "'x' is a number"), "object": (lambda: mx.io.NDArrayIter({"x": [object()]}), TypeError,
+       "number": (lambda: mx.io.NDArrayIter({"x": 3.0}), ShapeError, "'x' is a number"),
+       "object": (lambda: mx.io.NDArrayIter({"x": [object()]}), TypeError,
        "x: list"),
-       "batch": (lambda: mx.io.DataBatch(nd.ones((2,))), TypeError, "list of arrays"), "prefetch": (lambda: mx.io.PrefetchingIter([]), HybridError,
+       "batch": (lambda: mx.io.DataBatch(nd.ones((2,))), TypeError, "list of arrays"),
+       "prefetch": (lambda: mx.io.PrefetchingIter([]), HybridError,
        "at least one")}
 
 

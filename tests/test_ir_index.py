@@ -1,4 +1,5 @@
-"""Index expressions: quotients and remainders simplified by ranges are what integer arithmetic gives, and never of negative numbers."""
+"""Index expressions: quotients and remainders simplified by ranges are what integer arithmetic gives, and never of
+negative numbers."""
 from __future__ import annotations
 
 import itertools
@@ -28,7 +29,8 @@ def test_random_expressions(seed: int) -> None:
     rnd = random.Random(seed)
     for _ in range(150):
         vs = [Var(f"v{i}", rnd.choice([2, 3, 4, 5, 6, 8])) for i in range(3)]
-        x = Ix(rnd.choice([0, 0, 1, -1, 3, -7, 4]), tuple((v, rnd.choice([1, 1, 2, 3, 4, 6, 8, 12, -1, -4])) for v in vs))
+        x = Ix(rnd.choice([0, 0, 1, -1, 3, -7, 4]),
+               tuple((v, rnd.choice([1, 1, 2, 3, 4, 6, 8, 12, -1, -4])) for v in vs))
         d, e = rnd.choice([2, 3, 4, 6, 8, 12, 24]), rnd.choice([2, 3, 4, 6])
         pairs: list[tuple[Ix, Callable[[int], int]]] = [
             (div(x, d), lambda t: t // d), (mod(x, d), lambda t: t % d), (mod(div(x, d), e), lambda t: t // d % e),

@@ -1,4 +1,5 @@
-"""Products too large for a core's caches: some steps of the depth at a time, blocks of packed rows, at sizes that no tile divides."""
+"""Products too large for a core's caches: some steps of the depth at a time, blocks of packed rows, at sizes that no
+tile divides."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -20,7 +21,8 @@ def _matrix(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-def _compiled(build: Callable[..., Any], arrays: list[np.ndarray], width: int, monkeypatch: pytest.MonkeyPatch, form: str) -> Any:
+def _compiled(build: Callable[..., Any], arrays: list[np.ndarray], width: int, monkeypatch: pytest.MonkeyPatch,
+              form: str) -> Any:
     vectors_of(width, monkeypatch)
     inputs = [ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
     exe = cpu.compiled(build(*inputs))
@@ -33,7 +35,8 @@ def _close(found: np.ndarray, expected: np.ndarray) -> None:
 
 
 def _each(axes: tuple[int, int]) -> Callable[..., Program]:
-    """A product, one of rows that are computed, and some with a bias and a function after their sums: of computed rows, of computed columns, turned."""
+    """A product, one of rows that are computed, and some with a bias and a function after their sums: of computed rows,
+    of computed columns, turned."""
     def build(x: Node, y: Node, c: Node) -> Program:
         def product(a: Node, b: Node) -> Node:
             return ir.dot(a, b, ((axes[0],), (axes[1],)))
@@ -41,13 +44,15 @@ def _each(axes: tuple[int, int]) -> Callable[..., Program]:
         def after(p: Node) -> Node:
             return ir.map("relu", ir.map("add", p, c))
         turned = ir.map("relu", ir.dot(y, x, ((axes[1],), (axes[0],))))
-        return Program((x, y, c), (product(x, y), product(x * 2, y), after(product(x + 1, y)), after(product(x, y + 1)), turned), ())
+        return Program((x, y, c), (product(x, y), product(x * 2, y), after(product(x + 1, y)),
+                                   after(product(x, y + 1)), turned), ())
     return build
 
 
 def _exact(a: np.ndarray, b: np.ndarray, bias: np.ndarray) -> list[np.ndarray]:
     """What they give, a times b in float64."""
-    return [a @ b, 2 * (a @ b), np.maximum((a + 1) @ b + bias, 0), np.maximum(a @ (b + 1) + bias, 0), np.maximum(a @ b, 0).T]
+    return [a @ b, 2 * (a @ b), np.maximum((a + 1) @ b + bias, 0), np.maximum(a @ (b + 1) + bias, 0),
+            np.maximum(a @ b, 0).T]
 
 
 @WIDTHS
@@ -68,7 +73,8 @@ def test_odd_sizes(axes: tuple[int, int], width: int, monkeypatch: pytest.Monkey
 def test_rows_a_page_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that begin in one set of the first cache: fewer in a tile."""
     a, b = _matrix(65, 1024), _matrix(1024, 128)
-    found, = _compiled(lambda x, y: Program((x, y), (ir.dot(x, y, ((1,), (0,))),), ()), [a, b], 64, monkeypatch, "c6_3")([a, b])
+    found, = _compiled(lambda x, y: Program((x, y), (ir.dot(x, y, ((1,), (0,))),), ()), [a, b], 64, monkeypatch,
+                       "c6_3")([a, b])
     _close(found, a.astype(np.float64) @ b)
 
 

@@ -1,4 +1,5 @@
-"""Results that are larger than caches: written past them where arrays begin at cache lines, as always where they do not."""
+"""Results that are larger than caches: written past them where arrays begin at cache lines, as always where they do
+not."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -17,7 +18,8 @@ FORMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
     "sum": (lambda x, y, b: x + y, lambda x, y, b: x + y),
     "heavy": (lambda x, y, b: nd.tanh(x) * y, lambda x, y, b: np.tanh(x) * y),
     "broadcast": (lambda x, y, b: nd.relu(nd.broadcast_mul(x, b) + y), lambda x, y, b: np.maximum(x * b + y, 0)),
-    "turned": (lambda x, y, b: x.reshape((-1, 64, 16)).transpose((0, 2, 1)) * 2, lambda x, y, b: x.reshape(-1, 64, 16).transpose(0, 2, 1) * 2),
+    "turned": (lambda x, y, b: x.reshape((-1, 64, 16)).transpose((0, 2, 1)) * 2,
+               lambda x, y, b: x.reshape(-1, 64, 16).transpose(0, 2, 1) * 2),
     "softmax": (lambda x, y, b: nd.softmax(x), lambda x, y, b: _softmax(x)),
     "LayerNorm": (lambda x, y, b: nd.LayerNorm(x, b, b), lambda x, y, b: _layer_norm(x, b)),
     "two": (lambda x, y, b: (nd.exp(x) + y, nd.softmax(y)), lambda x, y, b: (np.exp(x) + y, _softmax(y))),
@@ -46,7 +48,8 @@ def _check(form: str, shape: tuple[int, int], shifted: bool) -> Any:
         arrays[0]._rebind(raw)
     compiled = mx.hybridize(function)
     found, expected = compiled(*arrays), reference(*(a.astype(np.float64) for a in (x, y, b)))
-    for f, e in zip(found if isinstance(found, (list, tuple)) else [found], expected if isinstance(expected, tuple) else [expected]):
+    for f, e in zip(found if isinstance(found, (list, tuple)) else [found],
+                    expected if isinstance(expected, tuple) else [expected]):
         np.testing.assert_allclose(f.asnumpy(), e, rtol=1e-5, atol=2e-6)
     return compiled.report()
 
@@ -97,7 +100,8 @@ def test_read_across(shape: tuple[int, int], threads: str, monkeypatch: pytest.M
         return x.T + y, nd.tanh(x.T) * 2 + x.T, z.transpose((0, 2, 1)) * y.expand_dims(0), (x.T > y).astype("int32")
     compiled = mx.hybridize(turned)
     found = compiled(*map(nd.array, (x, y, z)))
-    for f, e in zip(found, (x.T + y, np.tanh(x.T) * 2 + x.T, z.transpose(0, 2, 1) * y[None], (x.T > y).astype(np.int32))):
+    for f, e in zip(found, (x.T + y, np.tanh(x.T) * 2 + x.T, z.transpose(0, 2, 1) * y[None],
+                            (x.T > y).astype(np.int32))):
         np.testing.assert_allclose(f.asnumpy(), e, rtol=1e-5, atol=1e-6)
     if toolchain.vector_bytes() >= 32:                           # narrower ones turn whole tiles
         assert ("_b += 8" in compiled.report().source) == (n >= loops.TALL and m >= loops.WIDE)

@@ -40,7 +40,8 @@ def test_room_for_working_memory_is_between_what_is_alive(seed: int) -> None:
         alive = [s for s in every if s.first <= group <= s.last]
         assert all(at + size <= s.at or s.at + s.size <= at for s in alive) and plan.whole >= at + size
         ends = [0, *(s.at + s.size for s in alive)]
-        assert at in ends and not any(e < at and all(e + size <= s.at or s.at + s.size <= e for s in alive) for e in ends)
+        assert at in ends and not any(e < at and all(e + size <= s.at or s.at + s.size <= e for s in alive)
+                                      for e in ends)
 
 
 def meets(g: Group, reads: set, writes: set) -> bool:
@@ -54,7 +55,8 @@ def test_groups_are_those_of_looking_at_all_groups(seed: int) -> None:
     values = list(leaves)
     for _ in range(60):
         a, b = rng.choice(values), rng.choice(values)
-        values.append(ir.dot(a, ir.permute(b, (1, 0)), ((1,), (0,))) if a.shape == b.shape == (4, 3) and rng.random() < 0.5 else ir.map("tanh", a) * float(len(values)))
+        values.append(ir.dot(a, ir.permute(b, (1, 0)), ((1,), (0,))) if a.shape == b.shape == (4, 3)
+                      and rng.random() < 0.5 else ir.map("tanh", a) * float(len(values)))
         if values[-1].shape != (4, 3):
             values[-1] = ir.slice(values[-1], (0, 0), (4, 3))
     fused = fuse(Program(tuple(leaves), tuple(values[-20:])))

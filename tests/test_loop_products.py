@@ -17,7 +17,8 @@ from .cpu_kernels import random, vectors_of
 from .exact_values import compare
 
 # rows, units, width of the inputs
-SIZES = {"one_row": (1, 65, 17), "two_rows": (2, 131, 5), "five_rows": (5, 17, 33), "six_rows": (6, 64, 3), "nine_rows": (9, 63, 16), "many_rows": (31, 48, 7)}
+SIZES = {"one_row": (1, 65, 17), "two_rows": (2, 131, 5), "five_rows": (5, 17, 33), "six_rows": (6, 64, 3),
+         "nine_rows": (9, 63, 16), "many_rows": (31, 48, 7)}
 
 
 def step(state: Any, parts: Any, constants: Any) -> Any:
@@ -27,11 +28,14 @@ def step(state: Any, parts: Any, constants: Any) -> Any:
     return [new], [new + ir.dot(new, own, ((1,), (1,)))]
 
 
-def program(rows: int, units: int, width: int, steps: int = 5, reverse: bool = False, lasting: bool = True) -> tuple[Program, list[np.ndarray]]:
-    arrays = [random(steps, rows, width), random(rows, units), random(units, units) * 0.1, random(units, width), random(units, units)]
+def program(rows: int, units: int, width: int, steps: int = 5, reverse: bool = False,
+            lasting: bool = True) -> tuple[Program, list[np.ndarray]]:
+    arrays = [random(steps, rows, width), random(rows, units), random(units, units) * 0.1, random(units, width),
+              random(units, units)]
     x, h, *constants = leaves = [ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
     last, stacked = ir.loop(step, [h], [x], constants, reverse=reverse)
-    return Program(tuple(leaves), (last[0], stacked[0]), (), {"lasting": frozenset({2, 3, 4})} if lasting else {}), arrays
+    return Program(tuple(leaves), (last[0], stacked[0]), (),
+                   {"lasting": frozenset({2, 3, 4})} if lasting else {}), arrays
 
 
 def exact(arrays: list[np.ndarray], reverse: bool = False) -> list[np.ndarray]:
@@ -50,7 +54,8 @@ def body(exe: Any) -> list[Node]:
     return loop.root.attrs["body"].order()
 
 
-@pytest.mark.parametrize(("width", "lasting"), ((64, True), (32, False), (16, True)), ids=("64_parameters", "32_inputs", "16_parameters"))
+@pytest.mark.parametrize(("width", "lasting"), ((64, True), (32, False), (16, True)),
+                         ids=("64_parameters", "32_inputs", "16_parameters"))
 @pytest.mark.parametrize("size", SIZES)
 def test_values(size: str, width: int, lasting: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_of(width, monkeypatch)
@@ -58,7 +63,8 @@ def test_values(size: str, width: int, lasting: bool, monkeypatch: pytest.Monkey
     exe = cpu.compiled(p)
     compare(exe(arrays), exact(arrays, width == 32))
     prims, (rows, _, depth) = [n.prim for n in body(exe)], SIZES[size]
-    assert prims.count("conv") == (3 if rows > FEW and depth >= LEAST_DEPTH else 2), "products of the state are packed, that of a few rows of inputs is done before"
+    assert prims.count("conv") == (3 if rows > FEW and depth >= LEAST_DEPTH
+                                   else 2), "products of the state are packed, that of a few rows of inputs is done before"  # noqa: E501
     assert prims.count("dot") == (rows > FEW and depth < LEAST_DEPTH)
 
 
@@ -71,13 +77,14 @@ def test_short_loops_pack_parameters_alone() -> None:
         assert [n.prim for n in body(exe)].count("conv") == packed
 
 
-@pytest.mark.parametrize(("rows", "steps", "turned"), ((1, 40, True), (1, 9, False), (3, 40, True), (3, 1, False), (33, 40, True)),
+@pytest.mark.parametrize(("rows", "steps", "turned"),
+                         ((1, 40, True), (1, 9, False), (3, 40, True), (3, 1, False), (33, 40, True)),
                          ids=("one_row", "one_row_few_steps", "few_rows", "one_step", "many_rows"))
 def test_matrices_in_doubles_are_transposed_where_counted_cycles_say_so(rows: int, steps: int, turned: bool) -> None:
     """What is not packed is laid out as the form of its product that needs fewest cycles reads it."""
     arrays = [a.astype(np.float64) for a in (random(steps, rows, 63), random(rows, 63), random(63, 63) * 0.1)]
     x, h, w = leaves = [ir.input(i, a.shape, a.dtype) for i, a in enumerate(arrays)]
-    last, _ = ir.loop(lambda state, parts, constants: ([ir.map("tanh", parts[0] + ir.dot(state[0], constants[0], ((1,), (1,))))], []), [h], [x], [w])
+    last, _ = ir.loop(lambda state, parts, constants: ([ir.map("tanh", parts[0] + ir.dot(state[0], constants[0], ((1,), (1,))))], []), [h], [x], [w])  # noqa: E501
     exe = cpu.compiled(Program(tuple(leaves), (last[0],)))
     want = arrays[1]
     for part in arrays[0]:

@@ -1,4 +1,5 @@
-"""Losses against what MXNet 1.9.1 gives (data/losses.npz, written by oracle/record_losses.py), eager, compiled and as symbols."""
+"""Losses against what MXNet 1.9.1 gives (data/losses.npz, written by oracle/record_losses.py), eager, compiled and as
+symbols."""
 from __future__ import annotations
 
 import importlib.util
@@ -54,7 +55,8 @@ OWN_GRAPH = {"cosine": ("_full", "_zeros"), "cosine_margin": ("_full", "_zeros")
 
 @pytest.mark.parametrize("case", [c for c in CASES if c in MORE["graphs"]])
 def test_operators_of_the_symbol(case):
-    want = [op.replace("broadcast_maximum", "_maximum_scalar") if case in OWN_GRAPH else op for op in MORE["graphs"][case] if op not in OWN_GRAPH.get(case, ())]
+    want = [op.replace("broadcast_maximum", "_maximum_scalar") if case in OWN_GRAPH else op
+            for op in MORE["graphs"][case] if op not in OWN_GRAPH.get(case, ())]
     assert oracle.graph(mx, case) == want
 
 
@@ -123,7 +125,8 @@ def test_np_arrays(case, hybridized):
 @pytest.mark.parametrize("dtype", ["int32", "int64", "uint8"])
 def test_integer_labels(dtype):
     pred = nd.array([[1, 2], [3, 1]])
-    onp.testing.assert_allclose(gloss.SoftmaxCELoss()(pred, nd.array([1, 0], dtype=dtype)).asnumpy(), [0.3132617, 0.1269280], rtol=1e-5)
+    onp.testing.assert_allclose(gloss.SoftmaxCELoss()(pred, nd.array([1, 0], dtype=dtype)).asnumpy(),
+                                [0.3132617, 0.1269280], rtol=1e-5)
     got = gloss.L2Loss()(pred, nd.array([[1, 0], [0, 1]], dtype=dtype))
     assert got.dtype == onp.float32 and got.asnumpy().tolist() == [1, 2.25]
 
@@ -135,7 +138,8 @@ def test_half():
 
 
 def test_names_and_bases():
-    assert gloss.SigmoidBCELoss is gloss.SigmoidBinaryCrossEntropyLoss and gloss.SoftmaxCELoss is gloss.SoftmaxCrossEntropyLoss
+    assert (gloss.SigmoidBCELoss is gloss.SigmoidBinaryCrossEntropyLoss
+            and gloss.SoftmaxCELoss is gloss.SoftmaxCrossEntropyLoss)
     assert gluon.loss is gloss and set(gloss.__all__) <= set(dir(gloss))
     assert all(issubclass(getattr(gloss, n), gluon.HybridBlock) for n in gloss.__all__)
     assert gloss.L2Loss(prefix="mine_").name == "mine"
@@ -150,7 +154,8 @@ def test_a_loss_of_ones_own():
 
         def hybrid_forward(self, F, pred, label, sample_weight=None):
             label = gloss._reshape_like(F, label, pred)
-            return F.mean(gloss._apply_weighting(F, F.abs(pred - label), self._weight, sample_weight), axis=self._batch_axis, exclude=True)
+            return F.mean(gloss._apply_weighting(F, F.abs(pred - label), self._weight, sample_weight),
+                          axis=self._batch_axis, exclude=True)
     loss = Scaled(2)
     for _ in range(2):
         assert loss(nd.ones((2, 2)), nd.zeros((4,)), nd.array([[1], [3]])).asnumpy().tolist() == [2, 6]
@@ -169,14 +174,16 @@ def test_poisson_with_counts_of_zero(hybridized):
     with autograd.record():
         y = loss(pred, target)
     y.backward()
-    full = onp.exp([0.5, 1, 2]) - onp.array([0, 1, 3]) * [0.5, 1, 2] + [0, 0, 3 * onp.log(3) - 3 + 0.5 * onp.log(6 * onp.pi)]
+    full = onp.exp([0.5, 1, 2]) - onp.array([0, 1, 3]) * [0.5, 1, 2] + [0, 0,
+                                                                        3 * onp.log(3) - 3 + 0.5 * onp.log(6 * onp.pi)]
     onp.testing.assert_allclose(y.asnumpy(), [full.mean()], rtol=1e-5)
     onp.testing.assert_allclose(pred.grad.asnumpy(), (onp.exp([0.5, 1, 2]) - [0, 1, 3]) / 3, rtol=1e-5)
 
 
 @MODES
 def test_ctc_of_equal_scores(hybridized):
-    """All alignments are equally likely, so the recursion meets ties everywhere: the gradient by central differences."""
+    """All alignments are equally likely, so the recursion meets ties everywhere: the gradient by central
+    differences."""
     loss, pred, label = gloss.CTCLoss(), nd.zeros((1, 4, 3), dtype="float64"), nd.array([[0, 1]], dtype="float64")
     if hybridized:
         loss.hybridize()
@@ -220,7 +227,8 @@ BAD = {
     "elements": (lambda: gloss.L2Loss()(X, Y), r"same number of elements, got shapes \(4, 3\) and \(4,\)"),
     "bce": (lambda: gloss.SigmoidBCELoss()(X, nd.ones((4, 2))), r"\(4, 3\) and \(4, 2\)"),
     "pos_weight": (lambda: gloss.SigmoidBCELoss()(X, X, None, Y), "pos_weight of shape"),
-    "sample_weight": (lambda: gloss.SoftmaxCELoss()(X, Y, Y), r"sample_weight of shape \(4,\).*\(4, 1\).*reshape\(\(-1, 1\)\)"),
+    "sample_weight": (lambda: gloss.SoftmaxCELoss()(X, Y, Y),
+                      r"sample_weight of shape \(4,\).*\(4, 1\).*reshape\(\(-1, 1\)\)"),
     "sparse_label": (lambda: gloss.SoftmaxCELoss()(X, nd.ones((3,))), r"have shape \(4,\), the label has \(3,\)"),
     "dense_label": (lambda: gloss.SoftmaxCELoss()(X, X), "sparse_label=False"),
     "axis": (lambda: gloss.SoftmaxCELoss(axis=2)(X, Y), r"shape \(4, 3\) has no axis 2"),
@@ -235,7 +243,8 @@ BAD = {
     "label_layout": (lambda: gloss.CTCLoss(label_layout="N"), "NT or TN"),
     "ctc_batch": (lambda: gloss.CTCLoss()(nd.ones((2, 5, 4)), nd.ones((3, 2))), "label length"),
     "ctc_time": (lambda: gloss.CTCLoss()(nd.ones((2, 5, 4)), nd.ones((2, 6))), "as many time steps"),
-    "ctc_lengths": (lambda: gloss.CTCLoss()(nd.ones((2, 5, 4)), nd.ones((2, 3)), nd.ones((3,))), "data_lengths must be"),
+    "ctc_lengths": (lambda: gloss.CTCLoss()(nd.ones((2, 5, 4)), nd.ones((2, 3)), nd.ones((3,))),
+                    "data_lengths must be"),
 }
 
 
@@ -254,14 +263,16 @@ def test_bad_input_inside_a_compiled_net():
     assert loss(X, X).asnumpy().tolist() == [0] * 4               # and the block is usable afterwards
 
 
-ELEMENTWISE = [gloss.L1Loss, gloss.L2Loss, gloss.SigmoidBCELoss, gloss.HuberLoss, gloss.HingeLoss, gloss.SquaredHingeLoss, gloss.LogisticLoss,
+ELEMENTWISE = [gloss.L1Loss, gloss.L2Loss, gloss.SigmoidBCELoss, gloss.HuberLoss, gloss.HingeLoss,
+               gloss.SquaredHingeLoss, gloss.LogisticLoss,
                gloss.PoissonNLLLoss]
 
 
 @pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])
 @pytest.mark.parametrize("make", ELEMENTWISE, ids=lambda c: c.__name__)
 def test_targets_that_do_not_belong_to_the_prediction(make, hybridized):
-    """Transposed targets have as many elements; no arrays at all; (4, 1) against (4,) is what MXNet's code does and stays right."""
+    """Transposed targets have as many elements; no arrays at all; (4, 1) against (4,) is what MXNet's code does and
+    stays right."""
     loss = make()
     if hybridized:
         loss.hybridize()

@@ -13,7 +13,8 @@ from hybrid.base.errors import HybridError
 RECORD = json.loads((Path(__file__).parent / "data" / "optimizers.json").read_text())
 
 
-@pytest.mark.parametrize("row", RECORD["schedules"], ids=[f"{i}-{r['spec'][0]}" for i, r in enumerate(RECORD["schedules"])])
+@pytest.mark.parametrize("row", RECORD["schedules"],
+                         ids=[f"{i}-{r['spec'][0]}" for i, r in enumerate(RECORD["schedules"])])
 def test_values_are_mxnets(row: dict[str, Any]) -> None:
     name, kwargs = row["spec"]
     schedule = getattr(lr_scheduler, name)(**kwargs)

@@ -1,5 +1,5 @@
-"""Places of values in the arena: none overlaps another that is alive at the same time, working memory lies between them, and the
-whole is near the most that is alive at once.
+"""Places of values in the arena: none overlaps another that is alive at the same time, working memory lies between
+them, and the whole is near the most that is alive at once.
 """
 from __future__ import annotations
 
@@ -54,19 +54,22 @@ def test_working_memory_lies_between_values(seed: int) -> None:
 
 def test_many_values_have_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "MANY", 10)
-    assert len(list(memory._orders(random_spans(0, 11), [0] * 99))) == 1 < len(list(memory._orders(random_spans(0, 10), [0] * 99)))
+    assert len(list(memory._orders(random_spans(0, 11),
+                                   [0] * 99))) == 1 < len(list(memory._orders(random_spans(0, 10), [0] * 99)))
 
 
 def chain(sizes: list[int]) -> Program:
     """Products one after another, (4, d) -> (4, next d), and the first result again at the end."""
-    leaves = [ir.input(0, (4, sizes[0]), "float32"), *(ir.input(i + 1, (a, b), "float32") for i, (a, b) in enumerate(zip(sizes, sizes[1:])))]
+    leaves = [ir.input(0, (4, sizes[0]), "float32"),
+              *(ir.input(i + 1, (a, b), "float32") for i, (a, b) in enumerate(zip(sizes, sizes[1:])))]
     values = [leaves[0]]
     for w in leaves[1:]:
         values.append(ir.map("tanh", ir.dot(values[-1], w, ((1,), (0,)))))
     return Program(tuple(leaves), (ir.reduce("sum", values[-1], (1,)) + ir.reduce("sum", values[1], (1,)),))
 
 
-@pytest.mark.parametrize("sizes", ([3, 17, 65], [63, 31, 127, 1, 89, 65, 17], [97, 96, 95, 94, 93, 92, 91]), ids=lambda sizes: "-".join(map(str, sizes)))
+@pytest.mark.parametrize("sizes", ([3, 17, 65], [63, 31, 127, 1, 89, 65, 17], [97, 96, 95, 94, 93, 92, 91]),
+                         ids=lambda sizes: "-".join(map(str, sizes)))
 def test_a_program_stays_at_its_bound_and_right(sizes: list[int]) -> None:
     p = chain(sizes)
     found = plan(p).memory

@@ -1,4 +1,5 @@
-"""Metrics against what MXNet 1.9.1 gives (data/metrics.json, written by oracle/record_metrics.py), their configs, and bad input."""
+"""Metrics against what MXNet 1.9.1 gives (data/metrics.json, written by oracle/record_metrics.py), their configs, and
+bad input."""
 from __future__ import annotations
 
 import importlib.util
@@ -22,7 +23,8 @@ STORED = json.loads((HERE / "data" / "metrics.json").read_text())
 
 def close(got, want, where):
     """Equal nested lists; numbers to the precision of MXNet's float32 sums."""
-    assert type(got) is type(want) or isinstance(got, (int, float)) and isinstance(want, (int, float)), (where, got, want)
+    assert type(got) is type(want) or isinstance(got,
+                                                 (int, float)) and isinstance(want, (int, float)), (where, got, want)
     if isinstance(want, dict):
         assert set(got) == set(want), where
         for k in want:
@@ -32,12 +34,14 @@ def close(got, want, where):
         for a, b in zip(got, want):
             close(a, b, where)
     elif isinstance(want, float):
-        assert math.isnan(want) and math.isnan(got) or got == pytest.approx(want, rel=1e-5, abs=1e-7), (where, got, want)
+        assert math.isnan(want) and math.isnan(got) or got == pytest.approx(want, rel=1e-5, abs=1e-7), (where, got,
+                want)
     else:
         assert got == want, where
 
 
-@pytest.mark.parametrize("case", [c for c in oracle.CASES if c not in ("pearson_micro", "f1_micro", "mcc_micro", "top_k_name")])
+@pytest.mark.parametrize("case", [c for c in oracle.CASES if c not in ("pearson_micro", "f1_micro", "mcc_micro",
+                                                                       "top_k_name")])
 def test_metric_against_mxnet(case):
     close(oracle.plain(oracle.run(mx, case)), STORED[case], case)
 
@@ -45,7 +49,8 @@ def test_metric_against_mxnet(case):
 @pytest.mark.parametrize("case", ["f1_micro", "mcc_micro"])
 def test_micro_averages_stay_in_the_config(case):
     got, want = oracle.plain(oracle.run(mx, case)), dict(STORED[case])
-    assert got["config"].pop("average") == "micro"            # MXNet leaves it out, and makes a macro average of the config
+    # MXNet leaves it out, and makes a macro average of the config
+    assert got["config"].pop("average") == "micro"
     close(got, want, case)
 
 
@@ -58,7 +63,8 @@ def test_top_k_name():
 
 
 def test_micro_correlation():
-    """MXNet's reset_local does not reset it and its get_global gives 0; here local and global are what they are called."""
+    """MXNet's reset_local does not reset it and its get_global gives 0; here local and global are what they are
+    called."""
     got, want = oracle.plain(oracle.run(mx, "pearson_micro")), STORED["pearson_micro"]
     for step in ("one", "two", "three"):
         close(got[step][1], want[step][0], step)
@@ -160,7 +166,8 @@ BAD = {
     "accuracy_axis": (metric.Accuracy, [L], [nd.array([1, 0])], "axis 1"),
     "top_k": (lambda: metric.TopKAccuracy(2), [L], [L], r"predictions \(batch, classes\)"),
     "f1_scores": (metric.F1, [L], [L], r"predictions \(batch, 2\)"),
-    "f1_classes": (metric.F1, [nd.array([0, 1, 2])], [P], r"only supports binary classification, got labels \[0, 1, 2\]"),
+    "f1_classes": (metric.F1, [nd.array([0, 1, 2])], [P],
+                   r"only supports binary classification, got labels \[0, 1, 2\]"),
     "mcc_length": (metric.MCC, [L[:2]], [P], "MCC: Shape of labels"),
     "pcc_negative": (metric.PCC, [nd.array([-1, 1, 1])], [P], "must not be negative"),
     "perplexity_length": (lambda: metric.Perplexity(None), [L[:2]], [P], "one label for each row"),
@@ -169,7 +176,8 @@ BAD = {
     "nll_length": (metric.NegativeLogLikelihood, [L], [P[:2]], "NegativeLogLikelihood: Shape of labels"),
     "mae_broadcast": (metric.MAE, [L], [P], r"labels \(3,\) does not match shape of predictions \(3, 2\)"),
     "mse_length": (metric.MSE, [L], [L[:2]], "MSE: Shape of labels"),
-    "pearson": (metric.PearsonCorrelation, [L], [P], r"Shape of labels \(3,\) does not match shape of predictions \(3, 2\)"),
+    "pearson": (metric.PearsonCorrelation, [L], [P],
+                r"Shape of labels \(3,\) does not match shape of predictions \(3, 2\)"),
     "custom": (lambda: metric.np(oracle.pair), [L], [L, L], "Shape of labels 1 does not match shape of predictions 2"),
 }
 
@@ -184,9 +192,12 @@ def test_bad_input(case):
 
 
 @pytest.mark.parametrize("make, text", [
-    (lambda: metric.create("acuracy"), "nearest: accuracy"), (lambda: metric.create(3), "got 3"), (lambda: metric.create("{"), "cannot be read"),
-    (lambda: metric.create(metric.MAE(), name="x"), "is a metric already"), (lambda: metric.TopKAccuracy(1), "Please use Accuracy"),
-    (lambda: metric.F1(average="all"), "macro or micro, got 'all'"), (lambda: metric.register(int), "subclass of EvalMetric"),
+    (lambda: metric.create("acuracy"), "nearest: accuracy"), (lambda: metric.create(3), "got 3"),
+    (lambda: metric.create("{"), "cannot be read"),
+    (lambda: metric.create(metric.MAE(), name="x"), "is a metric already"),
+    (lambda: metric.TopKAccuracy(1), "Please use Accuracy"),
+    (lambda: metric.F1(average="all"), "macro or micro, got 'all'"),
+    (lambda: metric.register(int), "subclass of EvalMetric"),
 ], ids=["unknown", "number", "json", "instance", "top_1", "average", "register"])
 def test_bad_construction(make, text):
     with pytest.raises(ValueError, match=text):

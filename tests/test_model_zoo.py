@@ -1,4 +1,5 @@
-"""model_zoo: parameter names, shapes and outputs of MXNet 1.9.1; trained files are found, fetched and checked; clear errors."""
+"""model_zoo: parameter names, shapes and outputs of MXNet 1.9.1; trained files are found, fetched and checked; clear
+errors."""
 from __future__ import annotations
 
 import gzip
@@ -35,13 +36,16 @@ def test_names_and_shapes(name: str) -> None:
     net.infer_shape(nd.zeros((1, 3, record.size_of(name), record.size_of(name))))
     expected = dict(RECORDED[name]["params"])
     known = [(p.name[len(net.prefix):], p.shape) for p in net.collect_params().values()]
-    assert [n for n, _ in known] == list(expected) and list(net._collect_params_with_prefix()) == RECORDED[name]["structure"]
-    wrong = [(n, s, expected[n]) for n, s in known if not all(a in (0, -1, b) for a, b in zip(s, expected[n])) or len(s) != len(expected[n])]
+    assert ([n for n, _ in known] == list(expected)
+            and list(net._collect_params_with_prefix()) == RECORDED[name]["structure"])
+    wrong = [(n, s, expected[n]) for n, s in known if not all(a in (0, -1, b) for a, b in zip(s, expected[n]))
+             or len(s) != len(expected[n])]
     assert not wrong
 
 
 # one of each family; the larger ones differ in numbers only
-@pytest.mark.parametrize("name", ["alexnet", "densenet121", "inceptionv3", "mobilenet0.25", "mobilenetv2_0.25", "resnet18_v1", "resnet50_v2", "squeezenet1.1", "vgg11"])
+@pytest.mark.parametrize("name", ["alexnet", "densenet121", "inceptionv3", "mobilenet0.25", "mobilenetv2_0.25",
+                                  "resnet18_v1", "resnet50_v2", "squeezenet1.1", "vgg11"])
 def test_outputs(name: str, tmp_path: Path) -> None:
     net = vision.get_model(name, classes=10)
     x = nd.array(record.picture(record.size_of(name)))
@@ -63,7 +67,8 @@ def return_trip(net: Any, name: str, x: Any, folder: Path) -> None:
     """Both kinds of file load into a new network."""
     before = net(x).asnumpy()
     net.save_parameters(str(folder / "structure.params"))
-    net.collect_params().save(str(folder / "names.params"), strip_prefix=net.prefix)       # as the older published files are
+    # as the older published files are
+    net.collect_params().save(str(folder / "names.params"), strip_prefix=net.prefix)
     for file in ("structure.params", "names.params"):
         other = vision.get_model(name, classes=10)
         other.load_parameters(str(folder / file))
@@ -98,7 +103,8 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
     """A server of model files on this machine; its folder."""
     folder = tmp_path / "server" / "gluon" / "models"
     folder.mkdir(parents=True)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a: _Quiet(*a, directory=str(tmp_path / "server")))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
+                                             lambda *a: _Quiet(*a, directory=str(tmp_path / "server")))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("MXNET_GLUON_REPO", f"http://127.0.0.1:{server.server_port}")
     yield folder
@@ -121,7 +127,8 @@ def publish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return x, out, f"squeezenet1.1-{sha1[:8]}.params"
 
 
-def test_pretrained_is_fetched_once_and_checked(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pretrained_is_fetched_once_and_checked(repository: Path, tmp_path: Path,
+                                                monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MXNET_HOME", str(tmp_path / "home"))
     x, out, file = publish(repository, monkeypatch)
     root = tmp_path / "home" / "models"
@@ -135,12 +142,14 @@ def test_pretrained_is_fetched_once_and_checked(repository: Path, tmp_path: Path
         vision.squeezenet1_1(pretrained=True)
     model_store.purge(root)
     assert not list(root.iterdir())
-    with pytest.raises(HybridError, match=f"there is no file .*{file}.*put .*{file}.*into|there is no file .*put it into") as err:
+    with pytest.raises(HybridError,
+                       match=f"there is no file .*{file}.*put .*{file}.*into|there is no file .*put it into") as err:
         vision.squeezenet1_1(pretrained=True, root=tmp_path / "other")
     assert str(tmp_path / "other") in str(err.value) and not list((tmp_path / "other").iterdir())
 
 
-def test_a_wrong_file_from_the_server_is_not_kept(repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_file_from_the_server_is_not_kept(repository: Path, tmp_path: Path,
+                                                  monkeypatch: pytest.MonkeyPatch) -> None:
     _, _, file = publish(repository, monkeypatch)
     zipped = repository / file.replace(".params", ".zip")
     for content in ({file: b"something else"}, {"other.params": b""}, None):

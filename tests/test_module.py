@@ -36,7 +36,8 @@ def test_as_mxnet(name: str) -> None:
 def trained(folder: Path | None = None, epochs: int = 2, **kwargs: Any) -> Any:
     x, y = cases.data()
     mod = mx.mod.Module(cases.network(mx))
-    mod.fit(io.NDArrayIter(x, y, batch_size=5), num_epoch=epochs, optimizer_params={"learning_rate": 0.1, "momentum": 0.9}, initializer=mx.init.Xavier(), **kwargs)
+    mod.fit(io.NDArrayIter(x, y, batch_size=5), num_epoch=epochs,
+            optimizer_params={"learning_rate": 0.1, "momentum": 0.9}, initializer=mx.init.Xavier(), **kwargs)
     return mod, x, y
 
 
@@ -61,7 +62,8 @@ def test_a_model_that_mxnet_trained() -> None:
     symbol, args, auxs = mx.model.load_checkpoint(str(HERE / "data" / "lenet_digits"), 25)
     digits = np.load(HERE / "data" / "digits.npz")
     images = digits[digits.files[0]] if "images" not in digits.files else digits["images"]
-    x = np.pad(np.repeat(np.repeat(images[-360:].reshape(-1, 1, 8, 8) / 16, 3, 2), 3, 3), ((0, 0), (0, 0), (2, 2), (2, 2))).astype("float32")
+    x = np.pad(np.repeat(np.repeat(images[-360:].reshape(-1, 1, 8, 8) / 16, 3, 2), 3, 3),
+               ((0, 0), (0, 0), (2, 2), (2, 2))).astype("float32")
     mod = mx.mod.Module(symbol, label_names=None)
     mod.bind([("data", (100, 1, 28, 28))], for_training=False)
     mod.set_params(args, auxs)
@@ -74,19 +76,24 @@ def test_predict_and_score_forms() -> None:
     data = io.NDArrayIter(x, y, batch_size=8)                        # 20 samples: the last batch is padded by 4
     whole = mod.predict(data)
     assert whole.shape == (20, 3) and np.allclose(mod.predict(x).asnumpy(), whole.asnumpy(), atol=1e-6)
-    assert [len(b) for b in mod.predict(data, merge_batches=False)] == [1, 1, 1] and isinstance(mod.predict(data, always_output_list=True), list)
+    assert [len(b) for b in mod.predict(data, merge_batches=False)] == [1, 1,
+                                                                        1] and isinstance(mod.predict(data,
+            always_output_list=True), list)
     assert mod.predict(data, num_batch=1).shape == (8, 3)
     pieces = [(n, out[0].shape) for out, n, batch in mod.iter_predict(data)]
     assert pieces == [(0, (8, 3)), (1, (8, 3)), (2, (4, 3))]
     seen: list[Any] = []
-    mod.score(data, mx.metric.Accuracy(), num_batch=2, batch_end_callback=lambda p: seen.append(p.nbatch), score_end_callback=[lambda p: seen.append("end")])
+    mod.score(data, mx.metric.Accuracy(), num_batch=2, batch_end_callback=lambda p: seen.append(p.nbatch),
+              score_end_callback=[lambda p: seen.append("end")])
     assert seen == [0, 1, "end"]
 
 
 def test_callbacks(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
-        mod, _, _ = trained(batch_end_callback=[mx.callback.Speedometer(5, 2), mx.callback.log_train_metric(3), mx.callback.ProgressBar(4, 8)],
-                            epoch_end_callback=mx.callback.do_checkpoint(str(tmp_path / "net"), 2), eval_end_callback=mx.callback.LogValidationMetricsCallback(),
+        mod, _, _ = trained(batch_end_callback=[mx.callback.Speedometer(5, 2), mx.callback.log_train_metric(3),
+                                                mx.callback.ProgressBar(4, 8)],
+                            epoch_end_callback=mx.callback.do_checkpoint(str(tmp_path / "net"), 2),
+                            eval_end_callback=mx.callback.LogValidationMetricsCallback(),
                             eval_data=io.NDArrayIter(*cases.data(), batch_size=5))
     lines = [r.getMessage() for r in caplog.records]
     assert [x.split("\t")[0] for x in lines if "Speed" in x] == ["Epoch[0] Batch [0-2]", "Epoch[1] Batch [0-2]"]
@@ -103,7 +110,8 @@ def test_monitor() -> None:
     rows: list[Any] = []
     watch.toc_print = lambda: rows.extend(watch.toc())               # type: ignore[method-assign]
     mod, _, _ = trained(epochs=1, monitor=watch)
-    assert [r[:2] for r in rows[:6]] == [(1, n) for n in ("fc1_bias", "fc1_output", "fc1_weight", "fc2_bias", "fc2_output", "fc2_weight")]
+    assert [r[:2] for r in rows[:6]] == [(1, n) for n in ("fc1_bias", "fc1_output", "fc1_weight", "fc2_bias",
+                                                          "fc2_output", "fc2_weight")]
     assert {r[0] for r in rows} == {1, 3} and all(float(r[2]) >= 0 for r in rows)
 
 
@@ -147,14 +155,20 @@ ERRORS = {
     "no optimizer": (lambda: initialized().update(), "call init_optimizer"),
     "shapes of others": (lambda: network().bind([("x", (4, 6))]), "data_shapes are of x, the module has data"),
     "too few": (lambda: initialized().forward(io.DataBatch([])), "a batch has 0 arrays of data"),
-    "width": (lambda: initialized().forward(io.DataBatch([nd.ones((4, 7))], [nd.zeros((4,))])), "cannot depend on the input's size"),
-    "value's shape": (lambda: initialized().set_params({"fc1_weight": nd.ones((2, 2))}, {}, allow_missing=True), "has the shape"),
+    "width": (lambda: initialized().forward(io.DataBatch([nd.ones((4, 7))], [nd.zeros((4,))])),
+              "cannot depend on the input's size"),
+    "value's shape": (lambda: initialized().set_params({"fc1_weight": nd.ones((2, 2))}, {}, allow_missing=True),
+                      "has the shape"),
     "missing value": (lambda: initialized().set_params({}, {}), "is not presented"),
-    "unknown value": (lambda: initialized().set_params({"nothing": nd.ones((1,))}, {}, allow_missing=True), "no parameter 'nothing'"),
+    "unknown value": (lambda: initialized().set_params({"nothing": nd.ones((1,))}, {}, allow_missing=True),
+                      "no parameter 'nothing'"),
     "machines": (lambda: initialized().init_optimizer(kvstore="dist_sync"), "several machines"),
     "gradients not asked for": (lambda: initialized().get_input_grads(), "inputs_need_grad=True"),
     "no epochs": (lambda: network().fit(io.NDArrayIter(*cases.data(), batch_size=5)), "number of epochs"),
-    "more devices than samples": (lambda: mx.mod.Module(cases.network(mx), context=[mx.cpu(i) for i in range(5)]).bind([("data", (4, 6))], [("softmax_label", (4,))]),
+    "more devices than samples": (lambda: mx.mod.Module(cases.network(mx),
+                                                        context=[mx.cpu(i)
+                                                                 for i in range(5)]).bind([("data", (4, 6))],
+        [("softmax_label", (4,))]),
                                   "batch of 4 cannot be divided over 5"),
     "no bucket": (lambda: mx.mod.BucketingModule(lambda key: None), "default_bucket_key"),
 }
@@ -175,7 +189,8 @@ def test_backward_of_prediction_and_unknown_shapes() -> None:
     with pytest.raises(HybridError, match="for_training=False"):
         mod.backward()
     with pytest.raises(HybridError, match="do not tell the shape of"):
-        mx.mod.Module(sym.FullyConnected(sym.var("data"), num_hidden=2) * sym.reshape(sym.var("other"), shape=(-1, 2)), label_names=None).bind([("data", (2, 3))])
+        mx.mod.Module(sym.FullyConnected(sym.var("data"), num_hidden=2) * sym.reshape(sym.var("other"), shape=(-1, 2)),
+                      label_names=None).bind([("data", (2, 3))])
 
 
 def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
@@ -192,7 +207,8 @@ def test_files_that_are_no_checkpoints(tmp_path: Path) -> None:
 
 
 def test_what_programs_reach_below_the_interface() -> None:
-    """Names of MXNet's modules that translation toolkits use: parameters that stay fixed, gradients by the names of arguments."""
+    """Names of MXNet's modules that translation toolkits use: parameters that stay fixed, gradients by the names of
+    arguments."""
     def network(key: int) -> Any:
         y = sym.FullyConnected(sym.var("data"), num_hidden=2, name="fc")
         return sym.SoftmaxOutput(y, name="softmax"), ("data",), ("softmax_label",)
@@ -204,7 +220,9 @@ def test_what_programs_reach_below_the_interface() -> None:
     by_name = {name: grad is not None for name, grad in zip(group.arg_names, group.execs[0].grad_arrays)}
     assert by_name == {"data": False, "fc_weight": True, "fc_bias": False, "softmax_label": False}
     assert mod._curr_module._optimizer is None
-    assert group.batch_size == 4 and group.slices == [slice(0, 4)] and group.label_names == ["softmax_label"] and group.input_grad_arrays is None
+    assert group.batch_size == 4 and group.slices == [slice(0,
+                                                            4)] and group.label_names == [
+            "softmax_label"] and group.input_grad_arrays is None
     part, data = group.data_arrays[0][0]
     assert part == slice(0, 4) and data.shape == (4, 3) and group.label_arrays is not None and group.state_arrays == []
     mod._curr_module.reshape([("data", (7, 3))], [("softmax_label", (7,))])
@@ -216,5 +234,7 @@ def test_parameters_by_mxnets_private_names(tmp_path: Path) -> None:
     mod, *_ = trained(epochs=1)
     mod.save_checkpoint(str(tmp_path / "m"), 1)
     loaded = mx.mod.Module.load(str(tmp_path / "m"), 1)
-    assert {k: v.shape for k, v in loaded._arg_params.items()} == {k: v.shape for k, v in mod.get_params()[0].items()} and loaded._aux_params is not None
+    assert {k: v.shape for k, v in loaded._arg_params.items()} == {k: v.shape for k,
+                                                                   v in mod.get_params()[
+            0].items()} and loaded._aux_params is not None
     assert mx.mod.Module(cases.network(mx))._arg_params is None

@@ -1,4 +1,5 @@
-"""Every recorded line of oracle/module_lines.txt: the modules beside arrays and Gluon give what MXNet 1.9.1 gave, or the same kind of error."""
+"""Every recorded line of oracle/module_lines.txt: the modules beside arrays and Gluon give what MXNet 1.9.1 gave, or
+the same kind of error."""
 from __future__ import annotations
 
 import gzip
@@ -33,11 +34,14 @@ lines = _load("module_lines")
 
 def _close(found: Any, wanted: Any) -> bool:
     if isinstance(wanted, float) or isinstance(found, float):
-        return isinstance(found, (int, float)) and isinstance(wanted, (int, float)) and bool(np.isclose(found, wanted, 1e-4, 2e-5, equal_nan=True))
+        return isinstance(found, (int, float)) and isinstance(wanted,
+                                                              (int, float)) and bool(np.isclose(found, wanted, 1e-4,
+                2e-5, equal_nan=True))
     if isinstance(wanted, list):
         return isinstance(found, list) and len(found) == len(wanted) and all(map(_close, found, wanted))
     if isinstance(wanted, dict):
-        return isinstance(found, dict) and found.keys() == wanted.keys() and all(_close(found[k], wanted[k]) for k in wanted)
+        return isinstance(found,
+                          dict) and found.keys() == wanted.keys() and all(_close(found[k], wanted[k]) for k in wanted)
     return bool(found == wanted)
 
 
@@ -48,13 +52,16 @@ def _below(kind: type) -> list[type]:
 def _kinds(name: str) -> set[str]:
     """An error's own name, and those under which a program that was written for MXNet catches it."""
     kind = {k.__name__: k for k in _below(mx.errors.HybridError)}.get(name)
-    return {name} if kind is None else {"MXNetError" if base is mx.base.MXNetError else base.__name__ for base in kind.__mro__}
+    return {name} if kind is None else {"MXNetError" if base is mx.base.MXNetError else base.__name__
+                                        for base in kind.__mro__}
 
 
-@pytest.mark.parametrize("number", range(len(lines.LINES)), ids=lambda k: f"{k}-{re.sub(r'[^A-Za-z0-9]+', '-', lines.LINES[k]).strip('-')[:40]}")
+@pytest.mark.parametrize("number", range(len(lines.LINES)),
+                         ids=lambda k: f"{k}-{re.sub(r'[^A-Za-z0-9]+', '-', lines.LINES[k]).strip('-')[:40]}")
 def test_line_against_mxnet(number: int) -> None:
     line = lines.LINES[number]
-    with mx.cpu(), mx.name.NameManager():                     # as recorded: devices are printed, names are counted from 0
+    # as recorded: devices are printed, names are counted from 0
+    with mx.cpu(), mx.name.NameManager():
         found, wanted = json.loads(json.dumps(lines.run(mx, np, line))), RECORDED[line]
     if isinstance(wanted, list) and wanted[0] == "raises":
         assert found[0] == "raises" and wanted[1] in _kinds(found[1])

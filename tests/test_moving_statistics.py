@@ -1,4 +1,5 @@
-"""Running statistics move once for each call in training, eagerly and hybridized alike, whether the result is used or not."""
+"""Running statistics move once for each call in training, eagerly and hybridized alike, whether the result is used or
+not."""
 from __future__ import annotations
 
 from typing import Any

@@ -1,5 +1,5 @@
-"""Gradients as MXNet 1.9.1 gives them where the derivative leaves a choice or MXNet defines another: at equal maxima, at
-kinks, through operators that give no gradient. What is kept apart from MXNet on purpose stands in BETTER.
+"""Gradients as MXNet 1.9.1 gives them where the derivative leaves a choice or MXNet defines another: at equal maxima,
+at kinks, through operators that give no gradient. What is kept apart from MXNet on purpose stands in BETTER.
 """
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def _gradient(function: Any, values: Any) -> np.ndarray:
 
 BETTER = {
     # name: function, at, the derivative there. MXNet's: from the function's value without alpha; 0; 0; 0; nan; nan
-    "selu": (lambda x: nd.LeakyReLU(x, act_type="selu"), [-1.0, 2.0], [1.0507009873554805 * 1.6732632423543772 * np.exp(-1.0), 1.0507009873554805]),
+    "selu": (lambda x: nd.LeakyReLU(x, act_type="selu"), [-1.0, 2.0],
+             [1.0507009873554805 * 1.6732632423543772 * np.exp(-1.0), 1.0507009873554805]),
     "np-var": (lambda x: mx.np.var(x.as_np_ndarray()), [1.0, 3.0], [-1.0, 1.0]),
     "np-std": (lambda x: mx.np.std(x.as_np_ndarray()), [1.0, 3.0], [-0.5, 0.5]),
     "atleast_2d": (lambda x: mx.np.atleast_2d(x.as_np_ndarray()), [1.0, 3.0], [1.0, 1.0]),

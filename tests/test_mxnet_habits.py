@@ -10,9 +10,12 @@ import hybrid as mx
 from hybrid import autograd, gluon, nd, sym
 
 INTEGERS = {                                # expression of x = [-3, 1, 2, 3] in int32: result
-    "plus": (lambda x: x + 2.5, [-1, 3, 4, 5]), "times": (lambda x: x * -1.9, [3, -1, -2, -3]), "over": (lambda x: x / 2.5, [-1, 0, 1, 1]),
-    "under": (lambda x: -1 / x, [0, -1, 0, 0]), "minus": (lambda x: x - 300.7, [-303, -299, -298, -297]), "power": (lambda x: x ** 2.9, [9, 1, 4, 9]),
-    "inverse": (lambda x: x ** -1, [0, 1, 0, 0]), "base": (lambda x: 2.9 ** x, [0, 2, 4, 8]), "mod": (lambda x: x % 2.5, [1, 1, 0, 1]),
+    "plus": (lambda x: x + 2.5, [-1, 3, 4, 5]), "times": (lambda x: x * -1.9, [3, -1, -2, -3]),
+    "over": (lambda x: x / 2.5, [-1, 0, 1, 1]),
+    "under": (lambda x: -1 / x, [0, -1, 0, 0]), "minus": (lambda x: x - 300.7, [-303, -299, -298, -297]),
+    "power": (lambda x: x ** 2.9, [9, 1, 4, 9]),
+    "inverse": (lambda x: x ** -1, [0, 1, 0, 0]), "base": (lambda x: 2.9 ** x, [0, 2, 4, 8]),
+    "mod": (lambda x: x % 2.5, [1, 1, 0, 1]),
     "maximum": (lambda x: nd.maximum(x, 1.5), [1, 1, 2, 3]), "equal": (lambda x: x == 2, [0, 0, 1, 0]),
 }
 
@@ -27,9 +30,12 @@ def test_integers_beside_numbers(case: str, compiled: bool) -> None:
 
 FLOWS = {                                   # of x = [[1, 2, 3], [4, 5, 6]]: the gradient of the sum
     "square": (lambda x: x * x, [[2, 4, 6], [8, 10, 12]]), "sum": (lambda x: nd.sum(x, axis=1), [[1, 1, 1], [1, 1, 1]]),
-    "parts": (lambda x: x[0] * 3, [[3, 3, 3], [0, 0, 0]]), "maximum": (lambda x: nd.max(x, axis=0), [[0, 0, 0], [1, 1, 1]]),
-    "to float": (lambda x: x.astype("float32") * 2, [[2, 2, 2], [2, 2, 2]]), "to integer": (lambda x: (x * 2).astype("int64") * 2, [[4, 4, 4], [4, 4, 4]]),
-    "place": (lambda x: nd.topk(x, k=1, dtype="int32"), [[0, 0, 0], [0, 0, 0]]), "comparison": (lambda x: x > 2, [[0, 0, 0], [0, 0, 0]]),
+    "parts": (lambda x: x[0] * 3, [[3, 3, 3], [0, 0, 0]]),
+    "maximum": (lambda x: nd.max(x, axis=0), [[0, 0, 0], [1, 1, 1]]),
+    "to float": (lambda x: x.astype("float32") * 2, [[2, 2, 2], [2, 2, 2]]),
+    "to integer": (lambda x: (x * 2).astype("int64") * 2, [[4, 4, 4], [4, 4, 4]]),
+    "place": (lambda x: nd.topk(x, k=1, dtype="int32"), [[0, 0, 0], [0, 0, 0]]),
+    "comparison": (lambda x: x > 2, [[0, 0, 0], [0, 0, 0]]),
     "shape": (lambda x: nd.shape_array(x), [[0, 0, 0], [0, 0, 0]]),
 }
 
@@ -92,8 +98,10 @@ def test_unknown_flags_of_hybridize_are_a_warning() -> None:
 
 
 OUT_OF_RANGE = {
-    "take": lambda x: nd.take(x, nd.array([0, 2]), mode="raise"), "take negative": lambda x: nd.take(x, nd.array([-1]), mode="raise"),
-    "gather_nd": lambda x: nd.gather_nd(x, nd.array([[0], [3]])), "gather_nd negative": lambda x: nd.gather_nd(x, nd.array([[-3], [0]])),
+    "take": lambda x: nd.take(x, nd.array([0, 2]), mode="raise"),
+    "take negative": lambda x: nd.take(x, nd.array([-1]), mode="raise"),
+    "gather_nd": lambda x: nd.gather_nd(x, nd.array([[0], [3]])),
+    "gather_nd negative": lambda x: nd.gather_nd(x, nd.array([[-3], [0]])),
 }
 
 
@@ -143,7 +151,8 @@ def test_symbols_refuse_numbers_as_mxnets_do() -> None:
 
 def test_functions_of_each_element() -> None:
     assert mx.test_utils.assign_each(np.array([1, 2]), lambda v: v * 1.5).tolist() == [1.5, 3.0]
-    assert mx.test_utils.assign_each2(np.array([[1.0, 2.0]]), np.array([[3, 4]]), lambda a, b: a * b).tolist() == [[3.0, 8.0]]
+    assert mx.test_utils.assign_each2(np.array([[1.0, 2.0]]), np.array([[3, 4]]),
+                                      lambda a, b: a * b).tolist() == [[3.0, 8.0]]
 
 
 def test_fresh_gradients() -> None:
@@ -168,7 +177,8 @@ def test_deviation_of_integers_is_compiled(dtype: str) -> None:
 
 def test_cached_op() -> None:
     x, w = nd.array([[1, 2], [3, 4]]), nd.array([[1, 0], [2, 1], [0, 3]])
-    op = nd.CachedOp(sym.FullyConnected(sym.var("x"), num_hidden=3, no_bias=True, name="fc"), [("static_alloc", "True")])
+    op = nd.CachedOp(sym.FullyConnected(sym.var("x"), num_hidden=3, no_bias=True, name="fc"),
+                     [("static_alloc", "True")])
     x.attach_grad()
     with autograd.record():
         y = op(x, w)
@@ -193,14 +203,16 @@ def test_arrays_over_numpys_memory() -> None:
     assert other.tolist() == [1, 1] and other.flags.writeable
 
 
-NAMED = {"sym.maximum": lambda a, b: sym.maximum(left=a, right=b), "sym.minimum": lambda a, b: sym.minimum(left=a, right=b), "sym.power": lambda a, b: sym.pow(base=a, exp=b),
+NAMED = {"sym.maximum": lambda a, b: sym.maximum(left=a, right=b),
+         "sym.minimum": lambda a, b: sym.minimum(left=a, right=b), "sym.power": lambda a, b: sym.pow(base=a, exp=b),
          "positions": lambda a, b: sym.maximum(a, right=b)}
 
 
 @pytest.mark.parametrize("case", NAMED)
 def test_arguments_of_two_values_by_name(case: str) -> None:
     out = NAMED[case](sym.var("a"), sym.var("b")).eval(a=nd.array([2, 3]), b=nd.array([3, 2]))[0]
-    assert out.asnumpy().tolist() == {"sym.maximum": [3, 3], "sym.minimum": [2, 2], "sym.power": [8, 9], "positions": [3, 3]}[case]
+    assert out.asnumpy().tolist() == {"sym.maximum": [3, 3], "sym.minimum": [2, 2], "sym.power": [8, 9],
+                                      "positions": [3, 3]}[case]
     assert nd.power(base=nd.array([2]), exp=3).asscalar() == 8
     with pytest.raises(TypeError, match="lhs and rhs; it has no argument 'middle'"):
         nd.add(nd.ones(1), nd.ones(1), middle=1)
@@ -208,4 +220,6 @@ def test_arguments_of_two_values_by_name(case: str) -> None:
 
 def test_an_axis_where_there_is_none() -> None:
     """MXNet's operators without attributes take no notice of it: Keras writes log(x, axis=…)."""
-    assert nd.log(nd.ones((2,)), axis=0).asnumpy().tolist() == [0, 0] == sym.log(sym.var("x"), axis=-1).eval(x=nd.ones((2,)))[0].asnumpy().tolist()
+    assert nd.log(nd.ones((2,)), axis=0).asnumpy().tolist() == [0,
+                                                                0] == sym.log(sym.var("x"),
+            axis=-1).eval(x=nd.ones((2,)))[0].asnumpy().tolist()

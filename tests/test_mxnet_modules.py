@@ -1,4 +1,5 @@
-"""Modules that stand beside Gluon in MXNet: kvstore, profiler, engine, runtime, log, libinfo, contrib.text, contrib.autograd, base."""
+"""Modules that stand beside Gluon in MXNet: kvstore, profiler, engine, runtime, log, libinfo, contrib.text,
+contrib.autograd, base."""
 from __future__ import annotations
 
 import json
@@ -115,7 +116,8 @@ def test_profiler_times_operators_and_what_users_mark(tmp_path: Path) -> None:
     profiler.resume()
     profiler.set_state("stop")
     found = json.loads(profiler.dumps(format="json"))["Time"]
-    assert found["operator"]["exp"]["Count"] == 1 and "log" not in found["operator"] and found["mine"]["work"]["Count"] == 1
+    assert (found["operator"]["exp"]["Count"] == 1 and "log" not in found["operator"]
+            and found["mine"]["work"]["Count"] == 1)
     assert "exp" in profiler.dumps() and "Total Count" in profiler.dumps(sort_by="avg", ascending=True)
     profiler.dump()
     events = json.loads((tmp_path / "p.json").read_text())["traceEvents"]
@@ -157,7 +159,8 @@ def test_base() -> None:
     assert base.register_error(type("Strange", (RuntimeError,), {})).__name__ in base.error_types
     with pytest.raises(ValueError, match="must be an integer"):
         mx.random.seed("a")                                  # type: ignore[arg-type]
-    assert isinstance(mx.name.NameManager.current, mx.name.NameManager) and mx.Context.default_ctx == mx.current_context()
+    assert isinstance(mx.name.NameManager.current,
+                      mx.name.NameManager) and mx.Context.default_ctx == mx.current_context()
     with mx.AttrScope(group="4"):
         assert mx.AttrScope.current.get({"a": "1"}) == {"group": "4", "a": "1"}
 
@@ -172,7 +175,9 @@ def test_contrib_autograd() -> None:
 def test_vocabulary_order_is_mxnets() -> None:
     counter = Counter(["a", "b", "b", "c", "c", "c", "some_word$"])
     assert text.vocab.Vocabulary(counter).idx_to_token == ["<unk>", "c", "b", "a", "some_word$"]
-    assert text.vocab.Vocabulary(counter, min_freq=2).idx_to_token == text.vocab.Vocabulary(counter, most_freq_count=2).idx_to_token == ["<unk>", "c", "b"]
+    assert text.vocab.Vocabulary(counter,
+                                 min_freq=2).idx_to_token == text.vocab.Vocabulary(counter,
+            most_freq_count=2).idx_to_token == ["<unk>", "c", "b"]
     v = text.vocab.Vocabulary(counter, unknown_token="<u>", reserved_tokens=["<pad>"])
     assert (v.to_indices(["c", "zz"]), v.to_tokens([1, 0]), len(v)) == ([2, 0], ["<pad>", "<u>"], 6)
     with pytest.raises(ValueError, match="from 0 to 5"):
@@ -182,7 +187,8 @@ def test_vocabulary_order_is_mxnets() -> None:
 def test_embeddings(tmp_path: Path) -> None:
     (tmp_path / "e.vec").write_text("a 0.5 0.25\nb 1 2\n<unk> 9 9\n")
     e = text.embedding.CustomEmbedding(tmp_path / "e.vec")
-    assert e.idx_to_token == ["<unk>", "a", "b"] and e.get_vecs_by_tokens(["a", "zz"]).asnumpy().tolist() == [[0.5, 0.25], [9, 9]]
+    assert e.idx_to_token == ["<unk>", "a",
+                              "b"] and e.get_vecs_by_tokens(["a", "zz"]).asnumpy().tolist() == [[0.5, 0.25], [9, 9]]
     assert e.get_vecs_by_tokens("B", lower_case_backup=True).asnumpy().tolist() == [1, 2]
     e.update_token_vectors("a", nd.array([7, 7]))
     both = text.embedding.CompositeEmbedding(text.vocab.Vocabulary({"a": 1}), [e, e])

@@ -1,4 +1,5 @@
-"""Trainer states that MXNet 1.9.1 wrote: training goes on here as it went on there. Anything else that is a pickle is refused."""
+"""Trainer states that MXNet 1.9.1 wrote: training goes on here as it went on there. Anything else that is a pickle is
+refused."""
 from __future__ import annotations
 
 import json
@@ -21,7 +22,8 @@ RUNS = json.loads(DATA["runs"].tobytes())
 def _updater(run: dict[str, Any]) -> Any:
     schedule = lr_scheduler.FactorScheduler(**run["schedule"]) if run["schedule"] else None
     made = {"lr_scheduler": schedule} if schedule else {"learning_rate": 0.3}                # the file says 0.1
-    return optimizer.get_updater(optimizer.create(run["optimizer"], param_idx2name={0: "a_weight", 1: "b_bias"}, **run["arguments"], **made))
+    return optimizer.get_updater(optimizer.create(run["optimizer"], param_idx2name={0: "a_weight", 1: "b_bias"},
+                                                  **run["arguments"], **made))
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run["key"])
@@ -58,10 +60,12 @@ class _State:
     pass
 
 
-@pytest.mark.parametrize("value", [_Boom(), {0: _Boom()}, {0: print}, {0: {1, 2}}, [1, 2], ({}, _State()), {(1, 2): 3}, 7],
+@pytest.mark.parametrize("value", [_Boom(), {0: _Boom()}, {0: print}, {0: {1, 2}}, [1, 2], ({}, _State()), {(1, 2): 3},
+                                   7],
                          ids=["call", "call-inside", "function", "set", "list", "object", "key", "number"])
 @pytest.mark.parametrize("protocol", [2, 4])
-def test_other_pickles_are_refused_and_run_nothing(value: Any, protocol: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_pickles_are_refused_and_run_nothing(value: Any, protocol: int, tmp_path: Path,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(FileFormatError, match="pickle"):
         optimizer.get_updater(optimizer.create("adam")).set_states(pickle.dumps(value, protocol))

@@ -1,4 +1,5 @@
-"""Names of blocks, parameters, graph nodes and entries of files: what MXNet 1.9.1 gives (data/naming.json, written by it)."""
+"""Names of blocks, parameters, graph nodes and entries of files: what MXNet 1.9.1 gives (data/naming.json, written by
+it)."""
 from __future__ import annotations
 
 import json
@@ -117,7 +118,8 @@ def test_every_case_is_here(found):
 
 
 def run(code):
-    done = subprocess.run([sys.executable, "-c", "from hybrid import gluon, nd, sym\nfrom hybrid.gluon import nn\n" + code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", "from hybrid import gluon, nd, sym\nfrom hybrid.gluon import nn\n"
+                           + code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 

@@ -44,14 +44,16 @@ def test_what_nothing_uses_is_left_out() -> None:
 
 def test_what_is_used_brings_what_it_uses() -> None:
     text = kept("y = TWICE(x);")
-    assert "#define TWICE(x) \\\n    (helper(x) + helper(x))" in text and "// goes with its function\nHY_FN float helper" in text
+    assert ("#define TWICE(x) \\\n    (helper(x) + helper(x))" in text
+            and "// goes with its function\nHY_FN float helper" in text)
     assert "unused" not in text and "LANES" not in text and "two ways" not in text
     assert "#define LANES 4" in kept("unused(1)") and "HY_FN float helper" in kept("unused(1)")
 
 
 def test_functions_that_macros_make_and_conditions() -> None:
     text = kept("way(1)")
-    assert text.count("HY_FN float way") == 2 and "HY_MADE(made, float)" in text and "HY_MADE(other" not in text and "#define HY_MADE" in text
+    assert (text.count("HY_FN float way") == 2 and "HY_MADE(made, float)" in text and "HY_MADE(other" not in text
+            and "#define HY_MADE" in text)
     assert text.count("#if") == text.count("#endif") == 2 and "// two ways\n#ifdef __WIDE__" in text
 
 
@@ -59,6 +61,8 @@ def test_names_of_all_texts_are_seen() -> None:
     """Each function of the texts is kept where a program names it, and none where it names none."""
     text = printer.prelude() + lanes.support(16, ["hyv_pow(", "hyv_philox(", "hyv_sin("])
     functions = set(re.findall(r"^HY_FN [^(]*?(\w+)\(", text, re.MULTILINE))
-    assert len(functions) > 80 and "HY_FN " not in "".join(re.findall(r"^HY_FN.*", needed(text, "void net(void **b) {}"), re.MULTILINE))
+    assert len(functions) > 80 and "HY_FN " not in "".join(re.findall(r"^HY_FN.*",
+                                                                      needed(text, "void net(void **b) {}"),
+                                                                      re.MULTILINE))
     for name in functions:
         assert re.search(rf"^HY_FN [^(]*?\b{name}\(", needed(text, f"{name}(x)"), re.MULTILINE), name

@@ -1,4 +1,5 @@
-"""Idioms of published networks: containers with a forward of their own, inputs and results in tuples, sizes read while tracing, long chains."""
+"""Idioms of published networks: containers with a forward of their own, inputs and results in tuples, sizes read while
+tracing, long chains."""
 from __future__ import annotations
 
 import os
@@ -76,7 +77,8 @@ class Pyramid(nn.HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         height, width = x.shape[2:]
-        return F.concat(x, *[F.contrib.BilinearResize2D(F.contrib.AdaptiveAvgPooling2D(x, output_size=s), height=height, width=width) for s in (1, 2, 3)], dim=1)
+        return F.concat(x, *[F.contrib.BilinearResize2D(F.contrib.AdaptiveAvgPooling2D(x, output_size=s),
+                                                        height=height, width=width) for s in (1, 2, 3)], dim=1)
 
 
 class Windows(nn.HybridBlock):
@@ -94,11 +96,14 @@ class Split(nn.HybridBlock):
         super().__init__()
         with self.name_scope():
             self.branches = Grown(axis=1)
-            self.branches.add(nn.Conv2D(4, 3, padding=1, in_channels=2), nn.Conv2D(4, 3, padding=2, dilation=2, in_channels=2))
+            self.branches.add(nn.Conv2D(4, 3, padding=1, in_channels=2),
+                              nn.Conv2D(4, 3, padding=2, dilation=2, in_channels=2))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         y = self.branches(x, F.ones((1,)))
-        w = F.softmax(F.contrib.AdaptiveAvgPooling2D(y.sum(axis=1), output_size=1).reshape((0, 2, 2, 1, 1)).sum(axis=2, keepdims=True), axis=1)
+        w = F.softmax(F.contrib.AdaptiveAvgPooling2D(y.sum(axis=1),
+                                                     output_size=1).reshape((0, 2, 2, 1, 1)).sum(axis=2,
+                keepdims=True), axis=1)
         return F.broadcast_mul(y, w).sum(axis=1)
 
 
@@ -114,8 +119,10 @@ def pairs() -> Any:
     return net
 
 
-NETS = {"container joins its stages": (stairs, (1, 2, 4, 5)), "container of pairs": (pairs, (3, 5)), "integer rows and columns": (Cells, (1, 2, 4, 6)),
-        "pyramid by shape": (Pyramid, (1, 2, 7, 6)), "windows by shape": (Windows, (4, 3)), "weighted branches": (Split, (1, 2, 5, 5))}
+NETS = {"container joins its stages": (stairs, (1, 2, 4, 5)), "container of pairs": (pairs, (3, 5)),
+        "integer rows and columns": (Cells, (1, 2, 4, 6)),
+        "pyramid by shape": (Pyramid, (1, 2, 7, 6)), "windows by shape": (Windows, (4, 3)),
+        "weighted branches": (Split, (1, 2, 5, 5))}
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -145,7 +152,8 @@ def test_integers_divide_towards_zero() -> None:
     a, b = nd.array([7, -7, 9, -9], dtype="int32"), nd.array([2, 2, -4, -4], dtype="int32")
     for y in (a / b, nd.broadcast_div(a, b), nd.elemwise_div(a, b)):
         assert y.dtype == np.int32 and y.asnumpy().tolist() == [3, -3, -2, 2]
-    assert mx.np.array([7, 8], dtype="int32").__truediv__(mx.np.array([2, 2], dtype="int32")).asnumpy().tolist() == [3.5, 4.0]
+    assert mx.np.array([7, 8], dtype="int32").__truediv__(mx.np.array([2, 2],
+                                                                      dtype="int32")).asnumpy().tolist() == [3.5, 4.0]
 
 
 def test_shapes_of_numpy_integers() -> None:
@@ -198,7 +206,8 @@ def calls_of(act: Callable[[], Any]) -> int:
     return count
 
 
-def test_planning_grows_with_the_number_of_operators_not_its_square(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_planning_grows_with_the_number_of_operators_not_its_square(monkeypatch: pytest.MonkeyPatch,
+                                                                    tmp_path: Path) -> None:
     monkeypatch.setenv("HYBRID_VERIFY", "0")
 
     def calls(length: int, folder: str) -> int:

@@ -16,9 +16,12 @@ X = np.arange(12).reshape(3, 4)
 def test_arrays_look_like_numpys():
     with mx.cpu():
         assert repr(np.array([1, 2, 3])) == "array([1., 2., 3.])"
-    assert str(np.array([1, 2])) == "[1. 2.]" and repr(np.array([1, 2], dtype="int32")).startswith("array([1, 2], dtype=int32")
-    assert X.dtype == "float32" and isinstance(X.dtype, onp.dtype) and (X > 3).dtype == "bool" and X[0, 1].shape == () and X.sum().shape == ()
-    assert np.array(5).item() == 5 and float(np.array(3)) == 3 and np.newaxis is None and np.float32 is onp.float32 and np.uint16 is onp.uint16
+    assert str(np.array([1, 2])) == "[1. 2.]" and repr(np.array([1, 2],
+                                                                dtype="int32")).startswith("array([1, 2], dtype=int32")
+    assert X.dtype == "float32" and isinstance(X.dtype,
+                                               onp.dtype) and (X > 3).dtype == "bool" and X[0, 1].shape == () and X.sum().shape == ()  # noqa: E501
+    assert (np.array(5).item() == 5 and float(np.array(3)) == 3 and np.newaxis is None and np.float32 is onp.float32
+            and np.uint16 is onp.uint16)
 
 
 NUMPY = [
@@ -61,7 +64,8 @@ def test_numpys_own_functions_give_arrays_here():
     for name in ("testing", "ndenumerate", "_core"):
         with pytest.raises(AttributeError):
             getattr(np, name)
-    with pytest.raises(mx.errors.TraceError, match=r"test_np.py:\d+: np.cov is NumPy's own function, which cannot be compiled"):
+    with pytest.raises(mx.errors.TraceError,
+                       match=r"test_np.py:\d+: np.cov is NumPy's own function, which cannot be compiled"):
         mx.hybridize(lambda x: np.cov(x))(X)
     x = np.ones((3,))
     x.attach_grad()
@@ -72,14 +76,18 @@ def test_numpys_own_functions_give_arrays_here():
 
 def test_random():
     mx.random.seed(4)
-    a = [np.random.choice(100, 5).tolist(), np.random.permutation(6).tolist(), np.random.multinomial(20, [0.5, 0.5]).tolist(), np.random.gamma(2.0, size=(3,)).tolist()]
+    a = [np.random.choice(100, 5).tolist(), np.random.permutation(6).tolist(),
+         np.random.multinomial(20, [0.5, 0.5]).tolist(), np.random.gamma(2.0, size=(3,)).tolist()]
     mx.random.seed(4)
-    b = [np.random.choice(100, 5).tolist(), np.random.permutation(6).tolist(), np.random.multinomial(20, [0.5, 0.5]).tolist(), np.random.gamma(2.0, size=(3,)).tolist()]
+    b = [np.random.choice(100, 5).tolist(), np.random.permutation(6).tolist(),
+         np.random.multinomial(20, [0.5, 0.5]).tolist(), np.random.gamma(2.0, size=(3,)).tolist()]
     assert a == b and sorted(a[1]) == list(range(6)) and sum(a[2]) == 20
     x = np.arange(10)
     np.random.shuffle(x)
     assert sorted(x.tolist()) == list(range(10))
-    assert np.random.uniform(size=(2, 3)).shape == (2, 3) and np.random.normal().shape == () and np.random.randint(0, 5, size=(3,)).dtype == "int64"
+    assert np.random.uniform(size=(2, 3)).shape == (2,
+                                                    3) and np.random.normal().shape == () and np.random.randint(0, 5,
+            size=(3,)).dtype == "int64"
     with pytest.raises(mx.errors.TraceError, match="same numbers at every call"):
         mx.hybridize(lambda x: x + np.random.choice(5, 10))(x)
     with pytest.raises(AttributeError, match="np.random has no 'nosuch'"):
@@ -102,7 +110,8 @@ def test_gluon_under_numpys_rules():
 
 
 VALUES = json.loads((Path(__file__).parent / "data" / "np_values.json").read_text())
-ON_PURPOSE = {"np.average(np.arange(6).reshape(2,3),axis=1,weights=np.array([1.,2.,3.]),returned=True)": "NumPy gives the weights' sum for each mean",
+ON_PURPOSE = {"np.average(np.arange(6).reshape(2,3),axis=1,weights=np.array([1.,2.,3.]),returned=True)": "NumPy gives "
+        "the weights' sum for each mean",
               "np.rint(np.array([1.5]))": "MXNet rounds a half down, NumPy to even",
               "np.array([1,2],dtype='int32')*2.5": "MXNet cuts the factor to an integer, NumPy promotes"}
 
@@ -118,11 +127,14 @@ def _close(got, want):
     if isinstance(want, list):
         return isinstance(got, list) and len(got) == len(want) and all(map(_close, got, want))
     if isinstance(want, float):
-        return isinstance(got, (int, float)) and (got == pytest.approx(want, rel=1e-5, abs=1e-6) or got != got and want != want)
+        return isinstance(got, (int, float)) and (got == pytest.approx(want, rel=1e-5, abs=1e-6) or got != got
+                                                  and want != want)
     return type(got) is type(want) and got == want
 
 
-@pytest.mark.parametrize("number", range(len(VALUES)), ids=[f"{k}-{''.join(c if c.isalnum() else '_' for c in text)[:40]}" for k, (text, _) in enumerate(VALUES)])
+@pytest.mark.parametrize("number", range(len(VALUES)),
+                         ids=[f"{k}-{''.join(c if c.isalnum() else '_' for c in text)[:40]}" for k,
+                              (text, _) in enumerate(VALUES)])
 def test_values_as_mxnets(number):
     text, want = VALUES[number]
     npx.set_np()
@@ -153,7 +165,8 @@ def test_switches():
     @mx.util.use_np
     def inside():
         return npx.is_np_array(), npx.is_np_shape()
-    assert inside() == (True, True) and mx.util.use_np_shape(lambda: npx.is_np_array())() is False and not npx.is_np_array()
+    assert (inside() == (True, True) and mx.util.use_np_shape(lambda: npx.is_np_array())() is False
+            and not npx.is_np_array())
     with mx.util.np_shape(), mx.util.np_array():
         assert npx.is_np_array() and npx.is_np_shape()
     with pytest.raises(ZeroDivisionError), mx.util.np_array():
@@ -172,11 +185,15 @@ def test_switches():
 
 
 N = (4000,)
-RANDOM = {"uniform": lambda: np.random.uniform(-1, 3, size=N), "normal": lambda: np.random.normal(2, 3, size=N), "randint": lambda: np.random.randint(2, 9, size=N),
-          "gamma": lambda: np.random.gamma(2.0, 1.5, size=N), "exponential": lambda: np.random.exponential(2.0, size=N), "beta": lambda: np.random.beta(2.0, 3.0, size=N),
+RANDOM = {"uniform": lambda: np.random.uniform(-1, 3, size=N), "normal": lambda: np.random.normal(2, 3, size=N),
+          "randint": lambda: np.random.randint(2, 9, size=N),
+          "gamma": lambda: np.random.gamma(2.0, 1.5, size=N),
+          "exponential": lambda: np.random.exponential(2.0, size=N), "beta": lambda: np.random.beta(2.0, 3.0, size=N),
           "chisquare": lambda: np.random.chisquare(3.0, size=N), "laplace": lambda: np.random.laplace(1.0, 2.0, size=N),
-          "gumbel": lambda: np.random.gumbel(1.0, 2.0, size=N), "choice": lambda: np.random.choice(5, size=N, p=[0.1, 0.2, 0.3, 0.2, 0.2])}
-MOMENTS = {"uniform": (1, 4 / 3), "normal": (2, 9), "randint": (5, 4), "gamma": (3, 4.5), "exponential": (2, 4), "beta": (0.4, 0.04), "chisquare": (3, 6), "laplace": (1, 8),
+          "gumbel": lambda: np.random.gumbel(1.0, 2.0, size=N),
+          "choice": lambda: np.random.choice(5, size=N, p=[0.1, 0.2, 0.3, 0.2, 0.2])}
+MOMENTS = {"uniform": (1, 4 / 3), "normal": (2, 9), "randint": (5, 4), "gamma": (3, 4.5), "exponential": (2, 4),
+           "beta": (0.4, 0.04), "chisquare": (3, 6), "laplace": (1, 8),
            "gumbel": (1 + 2 * 0.5772, 4 * 1.6449), "choice": (2.2, 1.56)}
 
 
@@ -185,7 +202,9 @@ def test_random_moments(name):
     mx.random.seed(11)
     x = RANDOM[name]()
     mean, variance = MOMENTS[name]
-    assert type(x) is np.ndarray and x.shape == (4000,) and x.dtype == ("int64" if name in ("randint", "choice") else "float32")
-    assert abs(x.asnumpy().mean() - mean) < 5 * (variance / 4000) ** 0.5 and abs(x.asnumpy().var() / variance - 1) < 0.25
+    assert type(x) is np.ndarray and x.shape == (4000,) and x.dtype == ("int64" if name in ("randint", "choice")
+                                                                        else "float32")
+    assert (abs(x.asnumpy().mean() - mean) < 5 * (variance / 4000) ** 0.5
+            and abs(x.asnumpy().var() / variance - 1) < 0.25)
     mx.random.seed(11)
     assert RANDOM[name]().tolist() == x.tolist()

@@ -23,21 +23,33 @@ def eig(a):
 
 
 CASES = {
-    "matmul": (np.matmul, (2, 1, 2, 3), (4, 3, 2)), "svd": (np.linalg.svd, (2, 3, 4)), "svd-tall": (np.linalg.svd, (4, 3)),
-    "norm-2": (lambda a: np.linalg.norm(a, 2, axis=(0, 2)), (2, 3, 4)), "norm-nuc": (lambda a: np.linalg.norm(a, "nuc", axis=(2, 1), keepdims=True), (2, 3, 4)),
-    "pinv": (np.linalg.pinv, (4, 3)), "solve": (np.linalg.solve, (2, 3, 3), (2, 3, 2)), "solve-vector": (np.linalg.solve, (3, 3), (3,)),
+    "matmul": (np.matmul, (2, 1, 2, 3), (4, 3, 2)), "svd": (np.linalg.svd, (2, 3, 4)),
+    "svd-tall": (np.linalg.svd, (4, 3)),
+    "norm-2": (lambda a: np.linalg.norm(a, 2, axis=(0, 2)), (2, 3, 4)),
+    "norm-nuc": (lambda a: np.linalg.norm(a, "nuc", axis=(2, 1), keepdims=True), (2, 3, 4)),
+    "pinv": (np.linalg.pinv, (4, 3)), "solve": (np.linalg.solve, (2, 3, 3), (2, 3, 2)),
+    "solve-vector": (np.linalg.solve, (3, 3), (3,)),
     "eig": (eig, spd(3)), "eigvals": (np.linalg.eigvals, spd(3)), "eigvalsh": (np.linalg.eigvalsh, spd(3)),
-    "tensorinv": (lambda a: np.linalg.tensorinv(a, ind=1), (4, 2, 2)), "tensorsolve": (lambda a, b: np.linalg.tensorsolve(a, b, axes=(0, 2)), (3, 6, 2), (6,)),
-    "percentile": (lambda a: np.percentile(a, np.array([10.0, 66.0]), axis=1), (3, 7)), "median": (lambda a: np.median(a, axis=(0, 2)), (2, 3, 4)),
+    "tensorinv": (lambda a: np.linalg.tensorinv(a, ind=1), (4, 2, 2)),
+    "tensorsolve": (lambda a, b: np.linalg.tensorsolve(a, b, axes=(0, 2)), (3, 6, 2), (6,)),
+    "percentile": (lambda a: np.percentile(a, np.array([10.0, 66.0]), axis=1), (3, 7)),
+    "median": (lambda a: np.median(a, axis=(0, 2)), (2, 3, 4)),
     "quantile-midpoint": (lambda a: np.quantile(a, 0.4, interpolation="midpoint"), (3, 4)),
-    "insert-tensor": (lambda a, b: np.insert(a, [0, 2], b, axis=1), (3, 4), (3, 2)), "insert-one": (lambda a, b: np.insert(a, 1, b, axis=1), (3, 4), (3,)),
-    "insert-slice": (lambda a, b: np.insert(a, slice(0, 4, 2), b), (5,), (2,)), "delete": (lambda a: np.delete(a, [0, 2], 1), (3, 4)),
-    "delete-slice": (lambda a: np.delete(a, slice(3, 0, -1), 1), (3, 4)), "append": (np.append, (2, 3), (4,)), "diagflat": (lambda a: np.diagflat(a, k=-1), (2, 2)),
+    "insert-tensor": (lambda a, b: np.insert(a, [0, 2], b, axis=1), (3, 4), (3, 2)),
+    "insert-one": (lambda a, b: np.insert(a, 1, b, axis=1), (3, 4), (3,)),
+    "insert-slice": (lambda a, b: np.insert(a, slice(0, 4, 2), b), (5,), (2,)),
+    "delete": (lambda a: np.delete(a, [0, 2], 1), (3, 4)),
+    "delete-slice": (lambda a: np.delete(a, slice(3, 0, -1), 1), (3, 4)), "append": (np.append, (2, 3), (4,)),
+    "diagflat": (lambda a: np.diagflat(a, k=-1), (2, 2)),
     "polyval": (np.polyval, (3,), (2, 4)), "ediff1d": (lambda a, b: np.ediff1d(a, to_begin=b, to_end=2), (2, 3), (2,)),
-    "average": (lambda a, w: np.average(a, axis=0, weights=w * w + 1, returned=True), (3, 4), (3,)), "resize": (lambda a: np.resize(a, (3, 5)), (2, 3)),
-    "array_split": (lambda a: np.array_split(a, 3, axis=1), (2, 4)), "dsplit": (lambda a: np.dsplit(a, 2), (1, 2, 4)), "hsplit": (lambda a: np.hsplit(a, [1]), (4,)),
-    "broadcast_arrays": (np.broadcast_arrays, (3, 1), (4,)), "fliplr": (np.fliplr, (2, 3)), "pad-maximum": (lambda a: np.pad(a, ((1, 2), (0, 1)), mode="maximum"), (2, 3)),
-    "repeat-counts": (lambda a: np.repeat(a, [1, 0, 2], axis=0), (3, 2)), "sum-of-no-axis": (lambda a: np.sum(a, axis=()), (2, 2)),
+    "average": (lambda a, w: np.average(a, axis=0, weights=w * w + 1, returned=True), (3, 4), (3,)),
+    "resize": (lambda a: np.resize(a, (3, 5)), (2, 3)),
+    "array_split": (lambda a: np.array_split(a, 3, axis=1), (2, 4)), "dsplit": (lambda a: np.dsplit(a, 2), (1, 2, 4)),
+    "hsplit": (lambda a: np.hsplit(a, [1]), (4,)),
+    "broadcast_arrays": (np.broadcast_arrays, (3, 1), (4,)), "fliplr": (np.fliplr, (2, 3)),
+    "pad-maximum": (lambda a: np.pad(a, ((1, 2), (0, 1)), mode="maximum"), (2, 3)),
+    "repeat-counts": (lambda a: np.repeat(a, [1, 0, 2], axis=0), (3, 2)),
+    "sum-of-no-axis": (lambda a: np.sum(a, axis=()), (2, 2)),
     "std": (lambda a: np.std(a, axis=0, ddof=1), (3, 2)),
 }
 
@@ -84,9 +96,12 @@ def test_gradient_is_the_slope(name, hybridized):
 
 
 DRAWS = {
-    "uniform": (np.random.uniform, (1.0, 3.0)), "normal": (np.random.normal, (1.0, 2.0)), "gumbel": (np.random.gumbel, (1.0, 2.0)),
-    "logistic": (np.random.logistic, (1.0, 2.0)), "exponential": (np.random.exponential, (2.0,)), "rayleigh": (np.random.rayleigh, (2.0,)),
-    "weibull": (np.random.weibull, (2.0,)), "pareto": (np.random.pareto, (3.0,)), "power": (np.random.power, (2.0,)), "lognormal": (np.random.lognormal, (0.5, 0.3)),
+    "uniform": (np.random.uniform, (1.0, 3.0)), "normal": (np.random.normal, (1.0, 2.0)),
+    "gumbel": (np.random.gumbel, (1.0, 2.0)),
+    "logistic": (np.random.logistic, (1.0, 2.0)), "exponential": (np.random.exponential, (2.0,)),
+    "rayleigh": (np.random.rayleigh, (2.0,)),
+    "weibull": (np.random.weibull, (2.0,)), "pareto": (np.random.pareto, (3.0,)), "power": (np.random.power, (2.0,)),
+    "lognormal": (np.random.lognormal, (0.5, 0.3)),
 }
 
 

@@ -55,13 +55,17 @@ class Scaled(gluon.HybridBlock):
 def test_use_np_on_functions_and_classes():
     assert switches() == (False, False)
     one = Everything()
-    assert one.method() == one.value == Everything.static() == (True, True) and Everything.of_class() == ("Everything", (True, True))
-    assert util.use_np(switches)() == (True, True) and util.use_np_shape(switches)() == (True, False) and util.use_np_array(switches)() == (False, True)
+    assert one.method() == one.value == Everything.static() == (True,
+                                                                True) and Everything.of_class() == ("Everything",
+            (True, True))
+    assert util.use_np(switches)() == (True,
+                                       True) and util.use_np_shape(switches)() == (True, False) and util.use_np_array(switches)() == (False, True)  # noqa: E501
     net = Scaled()
     net.initialize(mx.init.One())
     eager = net(np.ones((2, 4)))
     net.hybridize()
-    assert net.made_under == (True, True) and type(eager) is type(net(np.ones((2, 4)))) is np.ndarray and eager.tolist() == net(np.ones((2, 4))).tolist() == [[5] * 3] * 2
+    assert (net.made_under == (True, True) and type(eager) is type(net(np.ones((2, 4)))) is np.ndarray
+            and eager.tolist() == net(np.ones((2, 4))).tolist() == [[5] * 3] * 2)
     with pytest.raises(ValueError):
         util.use_np(lambda: int("no"))()
     assert switches() == (False, False), "an error leaves the switches as they were"
@@ -71,8 +75,10 @@ def test_use_np_on_functions_and_classes():
 
 def test_numpys_functions_take_our_arrays(numpy_rules):
     x = np.array([[1.0, 2.0], [3.0, 4.0]])
-    for got, want in ((onp.mean(x, axis=0), [2, 3]), (onp.add(x, 1), [[2, 3], [4, 5]]), (onp.concatenate([x, x]), [[1, 2], [3, 4]] * 2), (onp.exp(x * 0), [[1, 1]] * 2),
-                      (onp.linalg.norm(x, axis=0) ** 2, [10, 20]), (onp.ones((2, 2), "float32") + x, [[2, 3], [4, 5]]), (onp.matmul(x, x), [[7, 10], [15, 22]]),
+    for got, want in ((onp.mean(x, axis=0), [2, 3]), (onp.add(x, 1), [[2, 3], [4, 5]]),
+                      (onp.concatenate([x, x]), [[1, 2], [3, 4]] * 2), (onp.exp(x * 0), [[1, 1]] * 2),
+                      (onp.linalg.norm(x, axis=0) ** 2, [10, 20]), (onp.ones((2, 2), "float32") + x, [[2, 3], [4, 5]]),
+                      (onp.matmul(x, x), [[7, 10], [15, 22]]),
                       (onp.float32(2) * x, [[2, 4], [6, 8]]), (onp.maximum(x, 2), [[2, 2], [3, 4]])):
         assert type(got) is np.ndarray and got.dtype == "float32" and onp.allclose(got.asnumpy(), want)
     out = np.zeros((2, 2))
@@ -95,15 +101,22 @@ def test_options_and_errors(numpy_rules):
             np.add(x, 1, **options)
     with pytest.raises(TypeError, match="unexpected argument 'foo'"):
         np.sqrt(x, foo=1)
-    assert np.add(x, 1, where=True, casting="same_kind").tolist() == [[2] * 3] * 2 and util.np_ufunc_legal_option("where", False) and not util.np_ufunc_legal_option("casting", "x")
-    for call, text in ((lambda: np.split(x, 2, axis=1), "cannot be split into 2 equal parts"), (lambda: np.vsplit(x[0], 1), "needs an array of 2 axes"),
-                       (lambda: np.delete(x, 5, axis=1), "out of range"), (lambda: np.insert(x, 9, 1.0, axis=0), "out of range"),
+    assert (np.add(x, 1, where=True, casting="same_kind").tolist() == [[2] * 3] * 2
+            and util.np_ufunc_legal_option("where", False) and not util.np_ufunc_legal_option("casting", "x"))
+    for call, text in ((lambda: np.split(x, 2, axis=1), "cannot be split into 2 equal parts"),
+                       (lambda: np.vsplit(x[0], 1), "needs an array of 2 axes"),
+                       (lambda: np.delete(x, 5, axis=1), "out of range"),
+                       (lambda: np.insert(x, 9, 1.0, axis=0), "out of range"),
                        (lambda: np.percentile(x, 101), "between 0 and 100"),
-                       (lambda: np.random.uniform(np.zeros(3), np.ones(3), size=(2,)), "broadcast"), (lambda: np.linalg.norm(x, "fro", axis=1), "norm of matrices"),
-                       (lambda: np.linalg.solve(np.eye(3), np.ones((2, 2))), "needs 3 rows"), (lambda: np.pad(x, -1), "must not be negative"),
-                       (lambda: np.random.choice(0), "positive number"), (lambda: np.rot90(x, axes=(0, 0)), "two different"),
+                       (lambda: np.random.uniform(np.zeros(3), np.ones(3), size=(2,)), "broadcast"),
+                       (lambda: np.linalg.norm(x, "fro", axis=1), "norm of matrices"),
+                       (lambda: np.linalg.solve(np.eye(3), np.ones((2, 2))), "needs 3 rows"),
+                       (lambda: np.pad(x, -1), "must not be negative"),
+                       (lambda: np.random.choice(0), "positive number"),
+                       (lambda: np.rot90(x, axes=(0, 0)), "two different"),
                        (lambda: np.take(x, np.array([9]), axis=1), "out of range"),
-                       (lambda: npx.constraint_check(np.array([True, False]), "rows must be sorted"), "rows must be sorted")):
+                       (lambda: npx.constraint_check(np.array([True, False]), "rows must be sorted"),
+                        "rows must be sorted")):
         with pytest.raises((ValueError, IndexError), match=text):
             call()
     with pytest.raises(mx.errors.HybridError, match="numpy-financial"):
@@ -121,14 +134,16 @@ def test_svd_is_a_factorisation_in_programs_too(numpy_rules):
         x = np.array(rng.randn(*shape))
         for call in (np.linalg.svd, mx.hybridize(lambda a: np.linalg.svd(a))):
             u, s, v = call(x)
-            onp.testing.assert_allclose((u.asnumpy() * s.asnumpy()[..., None, :]) @ v.asnumpy(), x.asnumpy(), rtol=1e-4, atol=1e-5)
+            onp.testing.assert_allclose((u.asnumpy() * s.asnumpy()[..., None, :]) @ v.asnumpy(), x.asnumpy(),
+                                        rtol=1e-4, atol=1e-5)
             onp.testing.assert_allclose(s.asnumpy(), onp.linalg.svd(x.asnumpy())[1], rtol=1e-5)
 
 
 def test_insert_takes_values_as_numpy(numpy_rules):
     x, column = onp.arange(6, dtype="float32").reshape(2, 3), onp.array([[8], [9]], dtype="float32")
     for place in (1, [1], onp.array([1]), [0, 2], slice(1, 2), -1):
-        for values in (7, column if place != 1 and place != -1 else column[:, 0]) if not isinstance(place, onp.ndarray) else (column,):
+        for values in (7, column if place != 1 and place != -1
+                       else column[:, 0]) if not isinstance(place, onp.ndarray) else (column,):
             want = onp.insert(x, place, values, axis=1)
             given = values if isinstance(values, int) else np.array(values)
             assert np.insert(np.array(x), place, given, axis=1).tolist() == want.tolist(), f"{place} {values}"
@@ -143,19 +158,28 @@ def test_nan_to_num_in_place(numpy_rules):
 def test_symbols_without_inputs(numpy_rules):
     out = sym.np.arange(3) + sym.var("x").as_np_ndarray() * sym.np.ones((3,))
     assert out.list_arguments() == ["x"] and out.eval(x=np.ones((3,)))[0].tolist() == [1, 2, 3]
-    assert isinstance(sym.np.random, symbolic.SymbolSpace) and sym.np.random.normal(size=(2,)).infer_shape()[1] == [(2,)]
+    assert isinstance(sym.np.random,
+                      symbolic.SymbolSpace) and sym.np.random.normal(size=(2,)).infer_shape()[1] == [(2,)]
     assert sym.npx.relu(sym.var("x")).list_arguments() == ["x"] and "concatenate" in dir(sym.np)
 
 
 MOMENTS = {                                                  # mean and standard deviation
-    "uniform": (lambda m: m.random.uniform(1, 3, size=40000), 2.0, 1 / 3 ** 0.5), "normal": (lambda m: m.random.normal(1, 2, size=40000), 1.0, 2.0),
-    "exponential": (lambda m: m.random.exponential(2.0, size=40000), 2.0, 2.0), "gumbel": (lambda m: m.random.gumbel(1, 2, size=40000), 1 + 2 * 0.57722, 2 * 1.28255),
-    "logistic": (lambda m: m.random.logistic(1, 2, size=40000), 1.0, 2 * 1.81380), "rayleigh": (lambda m: m.random.rayleigh(2.0, size=40000), 2 * 1.25331, 2 * 0.65514),
-    "weibull": (lambda m: m.random.weibull(2.0, size=40000), 0.88623, 0.46325), "pareto": (lambda m: m.random.pareto(5.0, size=40000), 0.25, 0.32275),
-    "power": (lambda m: m.random.power(2.0, size=40000), 2 / 3, 0.2357), "lognormal": (lambda m: m.random.lognormal(0, 0.5, size=40000), 1.13315, 0.60389),
-    "laplace": (lambda m: m.random.laplace(1, 2, size=40000), 1.0, 2 * 2 ** 0.5), "gamma": (lambda m: m.random.gamma(2.0, 3.0, size=40000), 6.0, 3 * 2 ** 0.5),
-    "beta": (lambda m: m.random.beta(2.0, 3.0, size=40000), 0.4, 0.2), "chisquare": (lambda m: m.random.chisquare(4.0, size=40000), 4.0, 8 ** 0.5),
-    "randint": (lambda m: m.random.randint(0, 10, size=40000), 4.5, 2.8723), "bernoulli": (lambda m: npx.random.bernoulli(0.3, size=40000), 0.3, 0.45826),
+    "uniform": (lambda m: m.random.uniform(1, 3, size=40000), 2.0, 1 / 3 ** 0.5),
+    "normal": (lambda m: m.random.normal(1, 2, size=40000), 1.0, 2.0),
+    "exponential": (lambda m: m.random.exponential(2.0, size=40000), 2.0, 2.0),
+    "gumbel": (lambda m: m.random.gumbel(1, 2, size=40000), 1 + 2 * 0.57722, 2 * 1.28255),
+    "logistic": (lambda m: m.random.logistic(1, 2, size=40000), 1.0, 2 * 1.81380),
+    "rayleigh": (lambda m: m.random.rayleigh(2.0, size=40000), 2 * 1.25331, 2 * 0.65514),
+    "weibull": (lambda m: m.random.weibull(2.0, size=40000), 0.88623, 0.46325),
+    "pareto": (lambda m: m.random.pareto(5.0, size=40000), 0.25, 0.32275),
+    "power": (lambda m: m.random.power(2.0, size=40000), 2 / 3, 0.2357),
+    "lognormal": (lambda m: m.random.lognormal(0, 0.5, size=40000), 1.13315, 0.60389),
+    "laplace": (lambda m: m.random.laplace(1, 2, size=40000), 1.0, 2 * 2 ** 0.5),
+    "gamma": (lambda m: m.random.gamma(2.0, 3.0, size=40000), 6.0, 3 * 2 ** 0.5),
+    "beta": (lambda m: m.random.beta(2.0, 3.0, size=40000), 0.4, 0.2),
+    "chisquare": (lambda m: m.random.chisquare(4.0, size=40000), 4.0, 8 ** 0.5),
+    "randint": (lambda m: m.random.randint(0, 10, size=40000), 4.5, 2.8723),
+    "bernoulli": (lambda m: npx.random.bernoulli(0.3, size=40000), 0.3, 0.45826),
 }
 
 
@@ -181,5 +205,7 @@ def test_multivariate_normal_has_its_covariance(numpy_rules):
 
 
 def test_choice_and_multinomial(numpy_rules):
-    assert np.random.choice(np.array([5.0, 7.0]), 6).dtype == "float32" and set(np.random.choice(3, 50, p=np.array([0.5, 0.0, 0.5])).tolist()) == {0, 2}
-    assert sorted(np.random.choice(5, 5, replace=False).tolist()) == list(range(5)) and np.random.multinomial(9, np.array([0.2, 0.8]), size=3).sum(axis=1).tolist() == [9] * 3
+    assert np.random.choice(np.array([5.0, 7.0]),
+                            6).dtype == "float32" and set(np.random.choice(3, 50, p=np.array([0.5, 0.0, 0.5])).tolist()) == {0, 2}  # noqa: E501
+    assert sorted(np.random.choice(5, 5,
+                                   replace=False).tolist()) == list(range(5)) and np.random.multinomial(9, np.array([0.2, 0.8]), size=3).sum(axis=1).tolist() == [9] * 3  # noqa: E501

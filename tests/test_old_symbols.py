@@ -1,4 +1,5 @@
-"""Symbol files in the forms of MXNet 0.8 to 1.x, read as MXNet 1.9.1 reads them: names, attributes, shapes and values."""
+"""Symbol files in the forms of MXNet 0.8 to 1.x, read as MXNet 1.9.1 reads them: names, attributes, shapes and
+values."""
 from __future__ import annotations
 
 import json
@@ -17,7 +18,8 @@ CASES = json.loads((Path(__file__).parent / "data" / "old_symbols.json").read_te
 def test_read_as_mxnet(name: str) -> None:
     case = CASES[name]
     s = mx.sym.load_json(case["text"])
-    assert (s.list_arguments(), s.list_auxiliary_states(), s.list_outputs()) == (case["arguments"], case["states"], case["outputs"])
+    assert (s.list_arguments(), s.list_auxiliary_states(),
+            s.list_outputs()) == (case["arguments"], case["states"], case["outputs"])
     assert s.attr_dict() == case["attributes"]
     given = {k: tuple(v) for k, v in case["given"].items()}
     assert str(s.infer_shape(**given)) == case["shapes"]

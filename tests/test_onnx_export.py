@@ -25,8 +25,9 @@ RNG = np.random.default_rng(0)
 
 # operators that are algorithms of many steps, or need functions that ONNX does not have
 REFUSED = frozenset("""
-    _linalg_potrf _linalg_potri _linalg_inverse _linalg_slogdet _linalg_syevd _npi_eigh _linalg_trsm _npi_solve _npi_eigvalsh _npi_tensorinv
-    _npi_tensorsolve _linalg_gelqf gamma gammaln erfinv _random_pdf_gamma _random_pdf_poisson _random_pdf_negative_binomial
+    _linalg_potrf _linalg_potri _linalg_inverse _linalg_slogdet _linalg_syevd _npi_eigh _linalg_trsm _npi_solve
+    _npi_eigvalsh _npi_tensorinv _npi_tensorsolve _linalg_gelqf gamma gammaln erfinv _random_pdf_gamma
+    _random_pdf_poisson _random_pdf_negative_binomial
     _random_pdf_generalized_negative_binomial _random_pdf_dirichlet""".split())
 
 
@@ -43,7 +44,8 @@ def test_models_of_mxnet(model: str, tmp_path: Path) -> None:
     """From files that MXNet exported to what MXNet computed."""
     _, inputs, expected, _ = load(model, mx.cpu())
     arrays = [v.asnumpy() for v in inputs]
-    path = mx.onnx.export_model(str(ZOO / model / "model-symbol.json"), str(ZOO / model / "model-0000.params"), [a.shape for a in arrays],
+    path = mx.onnx.export_model(str(ZOO / model / "model-symbol.json"), str(ZOO / model / "model-0000.params"),
+                                [a.shape for a in arrays],
                                 [a.dtype for a in arrays], str(tmp_path / "model.onnx"))
     close(run(path, arrays), expected)
 
@@ -52,7 +54,8 @@ def test_lenet(tmp_path: Path) -> None:
     digits = np.load(DATA / "digits.npz")
     images = np.repeat(np.repeat(digits["images"][-360:].reshape(-1, 8, 8) / 16, 3, 1), 3, 2)
     data = np.pad(images, ((0, 0), (2, 2), (2, 2)))[:, None].astype(np.float32)
-    path = mx.contrib.onnx.export_model(str(DATA / "lenet_digits-symbol.json"), str(DATA / "lenet_digits-0025.params"), [data.shape], np.float32, str(tmp_path / "lenet.onnx"))
+    path = mx.contrib.onnx.export_model(str(DATA / "lenet_digits-symbol.json"), str(DATA / "lenet_digits-0025.params"),
+                                        [data.shape], np.float32, str(tmp_path / "lenet.onnx"))
     kinds = [n.op_type for n in onnx.load(path).graph.node]
     assert {"Conv", "MaxPool", "Gemm"} <= set(kinds) and len(kinds) < 16
     close(run(path, [data]), [np.load(DATA / "lenet_digits.test_logits.npy")])
@@ -72,9 +75,11 @@ def test_every_operator(tmp_path: Path) -> None:
     for name, rows in _rows().items():
         for row in rows:
             arrays = [a.astype(np.float32) if a.dtype.kind == "f" else a for a in row.inputs]
-            symbol = create(row.op, [sym.var(f"x{k}", shape=a.shape, dtype=a.dtype) for k, a in enumerate(arrays)], row.attrs, "y")
+            symbol = create(row.op, [sym.var(f"x{k}", shape=a.shape, dtype=a.dtype) for k, a in enumerate(arrays)],
+                            row.attrs, "y")
             missing = [] if row.op.variadic else [None] * (len(row.op.inputs) - len(arrays))
-            program = row.op.program([a.shape for a in arrays] + missing, [a.dtype for a in arrays] + missing, row.op.parse(row.attrs))
+            program = row.op.program([a.shape for a in arrays] + missing, [a.dtype for a in arrays] + missing,
+                                     row.op.parse(row.attrs))
             try:
                 mx.onnx.export_model(symbol, {}, [a.shape for a in arrays], [a.dtype for a in arrays], path)
             except HybridError as err:
@@ -121,15 +126,18 @@ class Attention(gluon.HybridBlock):
 
 def _convolutions() -> gluon.HybridBlock:
     net = gluon.nn.HybridSequential()
-    net.add(gluon.nn.Conv2D(4, 3), gluon.nn.BatchNorm(), gluon.nn.PReLU(), gluon.nn.AvgPool2D(2), gluon.nn.GlobalAvgPool2D(), gluon.nn.Dense(3))
+    net.add(gluon.nn.Conv2D(4, 3), gluon.nn.BatchNorm(), gluon.nn.PReLU(), gluon.nn.AvgPool2D(2),
+            gluon.nn.GlobalAvgPool2D(), gluon.nn.Dense(3))
     return net
 
 
 DYNAMIC = {        # network, its input's shape, what varies, another shape, the output's shape as it is declared
     "attention": (Attention, (2, 5, 24), None, (3, 7, 24), ["", "", 24]),
     "pictures": (_convolutions, (1, 3, 12, 12), [("n", 3, None, None)], (4, 3, 20, 16), ["n", 3]),
-    "lstm": (lambda: gluon.rnn.LSTM(6, 2, layout="NTC", bidirectional=True), (2, 5, 4), [("n", 5, 4)], (3, 5, 4), ["n", 5, 12]),
-    "counted": (lambda: gluon.nn.HybridLambda(lambda F, d: F.broadcast_add(d, F.contrib.arange_like(d, axis=1))), (2, 5), [("n", "t")], (3, 4), ["n", "t"]),
+    "lstm": (lambda: gluon.rnn.LSTM(6, 2, layout="NTC", bidirectional=True), (2, 5, 4), [("n", 5, 4)], (3, 5, 4),
+             ["n", 5, 12]),
+    "counted": (lambda: gluon.nn.HybridLambda(lambda F, d: F.broadcast_add(d, F.contrib.arange_like(d, axis=1))),
+                (2, 5), [("n", "t")], (3, 4), ["n", "t"]),
     "gru": (lambda: gluon.rnn.GRU(6, 2), (5, 2, 4), [(None, "n", 4)], (6, 3, 4), ["", "n", 6]),
 }
 
@@ -150,10 +158,13 @@ def test_names(tmp_path: Path) -> None:
     """Inputs, outputs and parameters have MXNet's names; labels of losses are left out."""
     symbol = sym.SoftmaxOutput(sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc"), name="softmax")
     params = {"arg:fc_weight": nd.array(x(3, 4)), "fc_bias": nd.array(x(3))}
-    path = mx.onnx.export_model(symbol, [params, {}], input_shape=[(2, 4)], input_type=np.float32, onnx_file_path=str(tmp_path / "a.onnx"), run_shape_inference=True)
+    path = mx.onnx.export_model(symbol, [params, {}], input_shape=[(2, 4)], input_type=np.float32,
+                                onnx_file_path=str(tmp_path / "a.onnx"), run_shape_inference=True)
     graph = onnx.load(path).graph
     assert (shapes(graph.input), shapes(graph.output)) == ([("data", [2, 4])], [("softmax", [2, 3])])
-    assert sorted(i.name for i in graph.initializer) == ["fc_bias", "fc_weight"] and [n.op_type for n in graph.node] == ["Gemm", "Softmax"]
+    assert sorted(i.name for i in graph.initializer) == ["fc_bias",
+                                                         "fc_weight"] and [n.op_type for n in graph.node] == ["Gemm",
+            "Softmax"]
     given = sym.var("data")
     several = sym.Group([sym.split(given, num_outputs=2, name="s")[1], given])
     path = mx.onnx.export_model(several, {}, [(2, 4)], np.float32, str(tmp_path / "b.onnx"))
@@ -168,7 +179,8 @@ def test_opsets(opset: int, tmp_path: Path) -> None:
     net.initialize()
     path, wanted = exported(net, x(2, 5, 24), tmp_path, opset_version=opset)
     model = onnx.load(path)
-    assert model.opset_import[0].version == opset and ("LayerNormalization" in [n.op_type for n in model.graph.node]) == (opset == 17)
+    assert (model.opset_import[0].version == opset
+            and ("LayerNormalization" in [n.op_type for n in model.graph.node]) == (opset == 17))
 
 
 def test_half_precision(tmp_path: Path) -> None:
@@ -181,18 +193,23 @@ def test_half_precision(tmp_path: Path) -> None:
 
 
 ERRORS = {
-    "random": (lambda: mx.onnx.export_model(sym.random.uniform(shape=(2,), name="u") + sym.var("a"), {}, [(2,)]), r"_random_uniform \(node 'u'\).*random numbers"),
-    "custom-operator": (lambda: mx.onnx.export_model(sym.linalg.potrf(sym.var("a"), name="p"), {}, [(2, 2)]), r"_linalg_potrf \(node 'p'\).*cannot be written as ONNX"),
+    "random": (lambda: mx.onnx.export_model(sym.random.uniform(shape=(2,), name="u") + sym.var("a"), {}, [(2,)]),
+               r"_random_uniform \(node 'u'\).*random numbers"),
+    "custom-operator": (lambda: mx.onnx.export_model(sym.linalg.potrf(sym.var("a"), name="p"), {}, [(2, 2)]),
+                        r"_linalg_potrf \(node 'p'\).*cannot be written as ONNX"),
     "no-shapes": (lambda: mx.onnx.export_model(sym.var("a") + 1, {}), "in_shapes is missing.*a"),
     "too-many-shapes": (lambda: mx.onnx.export_model(sym.var("a") + 1, {}, [(2,), (3,)]), "2 shapes.*1 inputs.*a"),
     "opset": (lambda: mx.onnx.export_model(sym.var("a") + 1, {}, [(2,)], opset_version=9), "opsets 13 to 17"),
     "no-symbol": (lambda: mx.onnx.export_model(gluon.nn.Dense(2), {}, [(2,)]), "a Symbol or the path.*Dense"),
     "params": (lambda: mx.onnx.export_model(sym.var("a") + 1, 3, [(2,)]), "params must be.*int"),
     "types": (lambda: mx.onnx.export_model(sym.var("a") + sym.var("b"), {}, [(2,), (2,)], []), "0 dtypes for 2 inputs"),
-    "fixed-length": (lambda: mx.onnx.export_model(sym.broadcast_add(sym.var("a"), sym.arange(3)), {}, [(3,)], dynamic_input_shapes=[(None,)]), "cannot be broadcast"),
-    "needed-length": (lambda: mx.onnx.export_model(sym.sort(sym.var("a"), name="steps"), {}, [(3,)], dynamic_input_shapes=[("n",)]),
+    "fixed-length": (lambda: mx.onnx.export_model(sym.broadcast_add(sym.var("a"), sym.arange(3)), {}, [(3,)],
+                                                  dynamic_input_shapes=[(None,)]), "cannot be broadcast"),
+    "needed-length": (lambda: mx.onnx.export_model(sym.sort(sym.var("a"), name="steps"), {}, [(3,)],
+                                                   dynamic_input_shapes=[("n",)]),
                       "'steps' needs lengths that are known"),
-    "dynamic-shapes": (lambda: mx.onnx.export_model(sym.var("a") + 1, {}, [(3,)], dynamic=True, dynamic_input_shapes=[(None, 3)]), "does not fit the inputs"),
+    "dynamic-shapes": (lambda: mx.onnx.export_model(sym.var("a") + 1, {}, [(3,)], dynamic=True,
+                                                    dynamic_input_shapes=[(None, 3)]), "does not fit the inputs"),
 }
 
 
@@ -207,7 +224,8 @@ def test_errors(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnx", None)
-    for call in (lambda: mx.onnx.export_model(sym.var("a"), {}, [(2,)]), lambda: mx.contrib.onnx.import_model(__file__)):
+    for call in (lambda: mx.onnx.export_model(sym.var("a"), {}, [(2,)]),
+                 lambda: mx.contrib.onnx.import_model(__file__)):
         with pytest.raises(HybridError, match=r"pip install hybridize\[onnx\]"):
             call()
 

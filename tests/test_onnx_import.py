@@ -30,15 +30,19 @@ def listed(found: Any) -> list[Any]:
     return list(found) if isinstance(found, (list, tuple)) else [found]
 
 
-def written(path: Path, kind: str, inputs: list[np.ndarray], constants: dict[int, Any], outputs: int = 1, opset: int = 17, **attrs: Any) -> Any:
+def written(path: Path, kind: str, inputs: list[np.ndarray], constants: dict[int, Any], outputs: int = 1,
+            opset: int = 17, **attrs: Any) -> Any:
     """A model of one node. constants: inputs that are known, by position; None for one that is left out."""
     h = onnx.helper
     count = len(inputs) + len(constants)
-    names = [("" if constants[k] is None else f"c{k}") if k in constants else f"x{k}" for k in range(count)]       # x0, c1, x2: the inputs in order
+    # x0, c1, x2: the inputs in order
+    names = [("" if constants[k] is None else f"c{k}") if k in constants else f"x{k}" for k in range(count)]
     node = h.make_node(kind, names, [f"y{k}" for k in range(outputs)], **attrs)
-    infos = [h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(a.dtype), a.shape) for name, a in zip([n for n in names if n.startswith("x")], inputs)]
+    infos = [h.make_tensor_value_info(name, h.np_dtype_to_tensor_dtype(a.dtype), a.shape) for name,
+             a in zip([n for n in names if n.startswith("x")], inputs)]
     tensors = [onnx.numpy_helper.from_array(np.asarray(v), f"c{k}") for k, v in constants.items() if v is not None]
-    graph = h.make_graph([node], "one", infos, [h.make_tensor_value_info(f"y{k}", 1, None) for k in range(outputs)], tensors)
+    graph = h.make_graph([node], "one", infos, [h.make_tensor_value_info(f"y{k}", 1, None) for k in range(outputs)],
+                         tensors)
     model = h.make_model(graph, opset_imports=[h.make_opsetid("", opset)], ir_version=8)
     path.write_bytes(model.SerializeToString())
     return model
@@ -46,12 +50,16 @@ def written(path: Path, kind: str, inputs: list[np.ndarray], constants: dict[int
 
 IMAGE = f(2, 4, 7, 6)
 NODES: dict[str, tuple[Any, ...]] = {          # kind, inputs, constants, attributes
-    "conv-same": ("Conv", [IMAGE], {1: f(6, 2, 3, 3), 2: f(6)}, {"auto_pad": "SAME_UPPER", "group": 2, "strides": [2, 2]}),
+    "conv-same": ("Conv", [IMAGE], {1: f(6, 2, 3, 3), 2: f(6)},
+                  {"auto_pad": "SAME_UPPER", "group": 2, "strides": [2, 2]}),
     "conv-uneven-padding": ("Conv", [IMAGE], {1: f(3, 4, 3, 2)}, {"pads": [1, 0, 2, 1], "dilations": [1, 2]}),
     "conv-1d": ("Conv", [f(2, 3, 9)], {1: f(4, 3, 3)}, {"pads": [1, 1]}),
-    "conv-transpose": ("ConvTranspose", [f(1, 2, 3, 4)], {1: f(2, 3, 3, 3)}, {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
-    "conv-transpose-uneven": ("ConvTranspose", [f(1, 2, 3, 4)], {1: f(2, 3, 3, 3)}, {"strides": [2, 2], "pads": [0, 1, 1, 0]}),
-    "conv-transpose-shape": ("ConvTranspose", [f(1, 1, 3, 3)], {1: f(1, 2, 3, 3)}, {"strides": [3, 2], "output_shape": [10, 8]}),
+    "conv-transpose": ("ConvTranspose", [f(1, 2, 3, 4)], {1: f(2, 3, 3, 3)},
+                       {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+    "conv-transpose-uneven": ("ConvTranspose", [f(1, 2, 3, 4)], {1: f(2, 3, 3, 3)},
+                              {"strides": [2, 2], "pads": [0, 1, 1, 0]}),
+    "conv-transpose-shape": ("ConvTranspose", [f(1, 1, 3, 3)], {1: f(1, 2, 3, 3)},
+                             {"strides": [3, 2], "output_shape": [10, 8]}),
     "gemm": ("Gemm", [f(3, 4)], {1: f(5, 4), 2: f(5)}, {"transB": 1}),
     "gemm-scaled": ("Gemm", [f(4, 3)], {1: f(4, 5), 2: f(1, 5)}, {"transA": 1, "alpha": 0.5, "beta": 2.0}),
     "matmul": ("MatMul", [f(2, 3, 4)], {1: f(4, 5)}, {}),
@@ -64,7 +72,8 @@ NODES: dict[str, tuple[Any, ...]] = {          # kind, inputs, constants, attrib
     "max-pool-ceil": ("MaxPool", [IMAGE], {}, {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1}),
     "max-pool-uneven": ("MaxPool", [IMAGE], {}, {"kernel_shape": [3, 2], "pads": [1, 0, 0, 1]}),
     "average-pool": ("AveragePool", [IMAGE], {}, {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
-    "average-pool-whole": ("AveragePool", [IMAGE], {}, {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    "average-pool-whole": ("AveragePool", [IMAGE], {},
+                           {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
     "average-pool-uneven": ("AveragePool", [IMAGE], {}, {"kernel_shape": [3, 2], "pads": [0, 0, 2, 1]}),
     "global-pool": ("GlobalAveragePool", [IMAGE], {}, {}),
     "prelu": ("PRelu", [IMAGE], {1: f(4, 1, 1)}, {}),
@@ -98,7 +107,8 @@ NODES: dict[str, tuple[Any, ...]] = {          # kind, inputs, constants, attrib
     "unsqueeze": ("Unsqueeze", [f(2, 3)], {1: np.array([0, -1])}, {}),
     "expand": ("Expand", [f(3, 1)], {1: np.array([2, 1, 4])}, {}),
     "tile": ("Tile", [f(2, 3)], {1: np.array([2, 1])}, {}),
-    "slice": ("Slice", [f(5, 6, 4)], {1: np.array([-3, 5]), 2: np.array([1000, 0]), 3: np.array([0, 1]), 4: np.array([1, -2])}, {}),
+    "slice": ("Slice", [f(5, 6, 4)], {1: np.array([-3, 5]), 2: np.array([1000, 0]), 3: np.array([0, 1]),
+                                      4: np.array([1, -2])}, {}),
     "slice-nothing": ("Slice", [f(5, 6)], {1: np.array([7]), 2: np.array([9]), 3: np.array([1])}, {}),
     "gather": ("Gather", [f(3, 5)], {1: np.array([[0, -1], [2, 3]])}, {"axis": 1}),
     "gather-one": ("Gather", [f(3, 5)], {1: np.array(-2)}, {"axis": 1}),
@@ -121,20 +131,28 @@ NODES: dict[str, tuple[Any, ...]] = {          # kind, inputs, constants, attrib
     "reduce-all": ("ReduceMean", [f(2, 3, 4)], {}, {}),
     "reduce-l2": ("ReduceL2", [f(2, 3, 4)], {}, {"axes": [1], "keepdims": 0}),
     "reduce-log-sum-exp": ("ReduceLogSumExp", [f(2, 3)], {}, {"axes": [1], "keepdims": 0}),
-    "resize-nearest": ("Resize", [f(1, 2, 3, 3)], {1: None, 2: np.array([1, 1, 2, 2], np.float32)}, {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
+    "resize-nearest": ("Resize", [f(1, 2, 3, 3)], {1: None, 2: np.array([1, 1, 2, 2], np.float32)},
+                       {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}),
     "resize-linear": ("Resize", [f(1, 2, 4, 6)], {1: None, 2: None, 3: np.array([1, 2, 7, 4])}, {"mode": "linear"}),
-    "resize-corners": ("Resize", [f(1, 1, 4, 7)], {1: None, 2: np.array([1, 1, 0.6, 1.3], np.float32)}, {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}),
+    "resize-corners": ("Resize", [f(1, 1, 4, 7)], {1: None, 2: np.array([1, 1, 0.6, 1.3], np.float32)},
+                       {"mode": "cubic", "coordinate_transformation_mode": "align_corners"}),
     "resize-nearest-uneven": ("Resize", [f(1, 1, 4, 7)], {1: None, 2: None, 3: np.array([1, 1, 7, 5])}, {}),
-    "resize-linear-1d": ("Resize", [f(1, 2, 5)], {1: None, 2: None, 3: np.array([1, 2, 8])}, {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}),
-    "resize-cubic-outside": ("Resize", [f(1, 2, 4, 6)], {1: None, 2: np.array([1, 1, 1.5, 2], np.float32)}, {"mode": "cubic", "exclude_outside": 1}),
-    "resize-cubic": ("Resize", [f(1, 2, 4, 6)], {1: None, 2: np.array([1, 1, 1.5, 0.5], np.float32)}, {"mode": "cubic", "coordinate_transformation_mode": "asymmetric"}),
+    "resize-linear-1d": ("Resize", [f(1, 2, 5)], {1: None, 2: None, 3: np.array([1, 2, 8])},
+                         {"mode": "linear", "coordinate_transformation_mode": "pytorch_half_pixel"}),
+    "resize-cubic-outside": ("Resize", [f(1, 2, 4, 6)], {1: None, 2: np.array([1, 1, 1.5, 2], np.float32)},
+                             {"mode": "cubic", "exclude_outside": 1}),
+    "resize-cubic": ("Resize", [f(1, 2, 4, 6)], {1: None, 2: np.array([1, 1, 1.5, 0.5], np.float32)},
+                     {"mode": "cubic", "coordinate_transformation_mode": "asymmetric"}),
 }
 
 
 @pytest.mark.parametrize("name", NODES)
 def test_nodes(name: str, tmp_path: Path) -> None:
     kind, inputs, constants, attrs = NODES[name]
-    outputs = {"ArgMax": 7, "Cast": 7, "Greater": 9, "Not": 9, "IsInf": 9}.get(kind, onnx.helper.np_dtype_to_tensor_dtype(inputs[-1].dtype if kind == "Where" else inputs[0].dtype))
+    outputs = {"ArgMax": 7, "Cast": 7, "Greater": 9, "Not": 9,
+               "IsInf": 9}.get(kind,
+                               onnx.helper.np_dtype_to_tensor_dtype(inputs[-1].dtype if kind == "Where"
+                                                                    else inputs[0].dtype))
     model = written(tmp_path / "node.onnx", kind, inputs, constants, **attrs)
     model.graph.output[0].type.tensor_type.elem_type = 1 if kind == "OneHot" else outputs
     (tmp_path / "node.onnx").write_bytes(model.SerializeToString())
@@ -173,12 +191,15 @@ def test_files_of_pytorch(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_there_and_back(model: str, tmp_path: Path) -> None:
     _, inputs, expected, _ = load(model, mx.cpu())
-    path = mx.onnx.export_model(str(ZOO / model / "model-symbol.json"), str(ZOO / model / "model-0000.params"), [v.shape for v in inputs], [v.dtype for v in inputs],
+    path = mx.onnx.export_model(str(ZOO / model / "model-symbol.json"), str(ZOO / model / "model-0000.params"),
+                                [v.shape for v in inputs], [v.dtype for v in inputs],
                                 str(tmp_path / "model.onnx"))
     symbol, arg_params, aux_params = mx.contrib.onnx.import_model(path)
-    assert set(aux_params) == set(symbol.list_auxiliary_states()) and any(k.endswith("running_mean") for k in aux_params)
+    assert (set(aux_params) == set(symbol.list_auxiliary_states())
+            and any(k.endswith("running_mean") for k in aux_params))
     original = mx.nd.load(str(ZOO / model / "model-0000.params"))
-    assert all((original[f"arg:{k}"].asnumpy() == v.asnumpy()).all() for k, v in arg_params.items() if f"arg:{k}" in original)
+    assert all((original[f"arg:{k}"].asnumpy() == v.asnumpy()).all() for k,
+               v in arg_params.items() if f"arg:{k}" in original)
     net = mx.contrib.onnx.import_to_gluon(path, [mx.cpu()])
     close(listed(net(*inputs)), expected)
 
@@ -210,7 +231,8 @@ def test_loops_there_and_back(tmp_path: Path) -> None:
 def _condition(h: Any) -> tuple[Any, list[Any]]:
     """x + 1 where its sum is positive, else 2 x."""
     def part(kind: str) -> Any:
-        return h.make_graph([h.make_node(kind, ["x", "two"], ["z"])], kind, [], [h.make_tensor_value_info("z", 1, [3])], [h.make_tensor("two", 1, [1], [2.0])])
+        return h.make_graph([h.make_node(kind, ["x", "two"], ["z"])], kind, [],
+                            [h.make_tensor_value_info("z", 1, [3])], [h.make_tensor("two", 1, [1], [2.0])])
     nodes = [h.make_node("ReduceSum", ["x"], ["s"], keepdims=0), h.make_node("Greater", ["s", "zero"], ["c"]),
              h.make_node("If", ["c"], ["y"], then_branch=part("Add"), else_branch=part("Mul"))]
     return nodes, [h.make_tensor("zero", 1, [], [0.0])]
@@ -223,8 +245,11 @@ def test_graphs_within(kind: str, tmp_path: Path) -> None:
     imports = [h.make_opsetid("", 17), h.make_opsetid("own", 1)]
     nodes, tensors = _condition(h) if kind == "branches" else ([h.make_node("twice", ["x"], ["y"], domain="own")], [])
     twice = h.make_function("own", "twice", ["a"], ["b"], [h.make_node("Add", ["a", "a"], ["b"])], imports[:1])
-    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", 1, [3])], [h.make_tensor_value_info("y", 1, [3])], tensors)
-    (tmp_path / "a.onnx").write_bytes(h.make_model(graph, opset_imports=imports, functions=[twice] if kind == "functions" else [], ir_version=8).SerializeToString())
+    graph = h.make_graph(nodes, "g", [h.make_tensor_value_info("x", 1, [3])], [h.make_tensor_value_info("y", 1, [3])],
+                         tensors)
+    (tmp_path / "a.onnx").write_bytes(h.make_model(graph, opset_imports=imports,
+                                                   functions=[twice] if kind == "functions" else [],
+                                                   ir_version=8).SerializeToString())
     net = mx.contrib.onnx.import_to_gluon(str(tmp_path / "a.onnx"), mx.cpu())
     data = np.array([1, 2, 3], np.float32)
     for x, y in ((data, data + 2 if kind == "branches" else data * 2), (-data, -data * 2)):
@@ -266,16 +291,22 @@ def _loop_target(path: Path) -> None:
 
 
 BAD = {
-    "operator": (lambda p: written(p, "NonZero", [f(3)], {}), AttributeValueError, r"node 0 \(NonZero\).*'NonZero' is not known here"),
-    "computed-shape": (_loop_target, AttributeValueError, r"node 0 \(Reshape\): its shape is computed while the model runs"),
+    "operator": (lambda p: written(p, "NonZero", [f(3)], {}), AttributeValueError,
+                 r"node 0 \(NonZero\).*'NonZero' is not known here"),
+    "computed-shape": (_loop_target, AttributeValueError,
+                       r"node 0 \(Reshape\): its shape is computed while the model runs"),
     "computed-range": (_shaped, AttributeValueError, r"node 0 \(Range\)"),
-    "huge-constant": (lambda p: written(p, "ConstantOfShape", [], {0: np.array([1 << 30, 1 << 20])}), AttributeValueError, r"node 0 \(ConstantOfShape\).*elements"),
-    "training": (lambda p: written(p, "BatchNormalization", [IMAGE], {k: np.abs(f(4)) for k in (1, 2, 3, 4)}, outputs=3, training_mode=1),
+    "huge-constant": (lambda p: written(p, "ConstantOfShape", [], {0: np.array([1 << 30, 1 << 20])}),
+                      AttributeValueError, r"node 0 \(ConstantOfShape\).*elements"),
+    "training": (lambda p: written(p, "BatchNormalization", [IMAGE], {k: np.abs(f(4)) for k in (1, 2, 3, 4)},
+                                   outputs=3, training_mode=1),
                  AttributeValueError, "training_mode=1 is not supported"),
-    "cell": (lambda p: written(p, "GRU", [f(2, 1, 3)], {1: f(1, 6, 3), 2: f(1, 6, 2)}, hidden_size=2), AttributeValueError, "linear_before_reset=0 is not supported"),
+    "cell": (lambda p: written(p, "GRU", [f(2, 1, 3)], {1: f(1, 6, 3), 2: f(1, 6, 2)}, hidden_size=2),
+             AttributeValueError, "linear_before_reset=0 is not supported"),
     "dtype": (lambda p: written(p, "Neg", [np.zeros(3, np.int16)], {}), HybridError, "dtype int16"),
     "damaged": (lambda p: p.write_bytes(b"\x08\x07garbage"), FileFormatError, "no valid ONNX model"),
-    "shapes": (lambda p: written(p, "Conv", [f(1, 3, 2, 2)], {1: f(2, 3, 5, 5)}), HybridError, r"node 0 \(Conv\).*larger than the padded input"),
+    "shapes": (lambda p: written(p, "Conv", [f(1, 3, 2, 2)], {1: f(2, 3, 5, 5)}), HybridError,
+               r"node 0 \(Conv\).*larger than the padded input"),
     "missing": (lambda p: None, FileNotFoundError, "there is no file"),
 }
 
@@ -289,7 +320,8 @@ def test_errors(kind: str, tmp_path: Path) -> None:
 
 
 def test_open_lengths_that_the_network_needs(tmp_path: Path) -> None:
-    model = written(tmp_path / "a.onnx", "Upsample", [f(1, 1, 2, 2)], {1: np.array([1, 1, 1.5, 1.5], np.float32)}, opset=9, mode="linear")
+    model = written(tmp_path / "a.onnx", "Upsample", [f(1, 1, 2, 2)], {1: np.array([1, 1, 1.5, 1.5], np.float32)},
+                    opset=9, mode="linear")
     for axis in (2, 3):
         model.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = f"d{axis}"
     (tmp_path / "a.onnx").write_bytes(model.SerializeToString())

@@ -1,4 +1,5 @@
-"""Every recorded line of oracle/operator_lines.txt: hybrid's operators give what MXNet 1.9.1 gave, eagerly, hybridized, and as a bound Symbol."""
+"""Every recorded line of oracle/operator_lines.txt: hybrid's operators give what MXNet 1.9.1 gave, eagerly, hybridized,
+and as a bound Symbol."""
 from __future__ import annotations
 
 import importlib.util
@@ -26,13 +27,16 @@ for _name, _value in load(HERE / "data" / "operator_lines.npz").items():
 TOLERANCE = {"float16": 5e-3, "float32": 5e-5, "float64": 1e-5}
 # what differs on purpose: (pattern of lines, arrays, why)
 DIFFERENT = [
-    (r"F\.mp_lamb_update_phase2|F\.mp_nag_mom_update.*wd=", r"after_.*", "MXNet does not keep its own master copy up to date"),
+    (r"F\.mp_lamb_update_phase2|F\.mp_nag_mom_update.*wd=", r"after_.*",
+     "MXNet does not keep its own master copy up to date"),
     (r"multi_mp_lamb_update", r"out0|after_[ae]", "MXNet takes the norm of the rounded weight"),
     (r"contrib\.adamw_update", r"after_b", "MXNet writes the scaled gradient over the gradient"),
     (r"hawkesll", r"grad_[cd]", "MXNet's gradient to beta is not the derivative, and it has none to the state"),
     (r"gelqf", r".*", "the sign of a row of Q (column of L) is free: MXNet's follows LAPACK"),
     (r"act_type='selu'", r"grad_.*", "MXNet's gradient is not the derivative"),
-    (r"BatchNorm.*", r"after_.*|grad_a", "MXNet writes statistics during backward, overwrites gamma where it is fixed, and takes no gradient of mean and variance"),
+    (r"BatchNorm.*", r"after_.*|grad_a",
+     "MXNet writes statistics during backward, overwrites gamma where it is fixed, and takes no gradient of mean and "
+     "variance"),
     (r"(LayerNorm|GroupNorm).*output_mean_var", r"grad_a", "MXNet takes no gradient of mean and variance"),
     (r"CTCLoss.*use_data_lengths", r"grad_a", "MXNet's gradient beyond a sequence's length is not 0"),
     (r"image\.flip_", r".*", "MXNet leaves the middle of odd lengths undefined"),
@@ -60,7 +64,8 @@ def _check(number: int, wrap: Any = None) -> None:
         got, expected = found[name], wanted[name]
         assert (got.shape, got.dtype) == (expected.shape, expected.dtype), name
         tolerance = TOLERANCE.get(expected.dtype.name, 0)
-        np.testing.assert_allclose(got.astype("float64"), expected.astype("float64"), rtol=tolerance, atol=tolerance, err_msg=name)
+        np.testing.assert_allclose(got.astype("float64"), expected.astype("float64"), rtol=tolerance, atol=tolerance,
+                                   err_msg=name)
 
 
 def _id(number: int) -> str:
@@ -76,7 +81,8 @@ def test_eager(number: int) -> None:
     _check(number)
 
 
-PYTHON = re.compile(r"nd\.|multi_|reset_arrays|_update\(|histogram")               # functions of Python around operators, and writes into inputs
+# functions of Python around operators, and writes into inputs
+PYTHON = re.compile(r"nd\.|multi_|reset_arrays|_update\(|histogram")
 TRACED = [k for k in NUMBERS if not PYTHON.search(lines.LINES[k]) and "boolean_mask" not in lines.LINES[k]]
 
 

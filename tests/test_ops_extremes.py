@@ -14,11 +14,14 @@ from hybrid.base.errors import DTypeError
 from hybrid.ir.scalar import SCALARS
 from hybrid.runtime import reference
 
-HUGE = {"float32": [-1e30, -1e4, -88.9, -1.0, -0.0, 0.0, 1.0, 88.9, 1e4, 1e30], "float16": [-6e4, -1e3, -11.5, -1.0, 0.0, 1.0, 11.5, 1e3, 6e4]}
+HUGE = {"float32": [-1e30, -1e4, -88.9, -1.0, -0.0, 0.0, 1.0, 88.9, 1e4, 1e30],
+        "float16": [-6e4, -1e3, -11.5, -1.0, 0.0, 1.0, 11.5, 1e3, 6e4]}
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
-    **{kind: (lambda x, k=kind: nd.Activation(x, act_type=k)) for kind in ("relu", "sigmoid", "tanh", "softrelu", "softsign", "log_sigmoid", "mish")},
+    **{kind: (lambda x, k=kind: nd.Activation(x, act_type=k))
+       for kind in ("relu", "sigmoid", "tanh", "softrelu", "softsign", "log_sigmoid", "mish")},
     **{kind: (lambda x, k=kind: nd.LeakyReLU(x, act_type=k)) for kind in ("leaky", "elu", "selu", "gelu")},
-    "softmax": nd.softmax, "log_softmax": nd.log_softmax, "hard_sigmoid": nd.hard_sigmoid, "smooth_l1": nd.smooth_l1, "clip": lambda x: nd.clip(x, -1, 1),
+    "softmax": nd.softmax, "log_softmax": nd.log_softmax, "hard_sigmoid": nd.hard_sigmoid, "smooth_l1": nd.smooth_l1,
+    "clip": lambda x: nd.clip(x, -1, 1),
     "softmax cross entropy": lambda x: nd.softmax_cross_entropy(x.reshape((1, -1)), nd.array([2])),
 }
 
@@ -37,7 +40,8 @@ def test_gradients_are_numbers(name: str, hybridized: bool, dtype: str) -> None:
     assert np.isfinite(x.grad.asnumpy().astype(np.float64)).all(), x.grad
 
 
-@pytest.mark.parametrize("name, middle", [("softrelu", 0.5), ("log_sigmoid", 0.5), ("elu", 0.25), ("relu", 0.0), ("softsign", 1.0), ("sigmoid", 0.25)])
+@pytest.mark.parametrize("name, middle", [("softrelu", 0.5), ("log_sigmoid", 0.5), ("elu", 0.25), ("relu", 0.0),
+                                          ("softsign", 1.0), ("sigmoid", 0.25)])
 def test_gradients_at_zero(name: str, middle: float) -> None:
     """At 0, where one-sided formulas meet, the gradient is MXNet's."""
     for call in (ACTIVATIONS[name], mx.hybridize(ACTIVATIONS[name])):
@@ -49,7 +53,8 @@ def test_gradients_at_zero(name: str, middle: float) -> None:
         np.testing.assert_allclose(x.grad.asnumpy(), middle, rtol=1e-6)
 
 
-POINTS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 8388609.0, 3.0, -3.0, 30.5, np.inf, -np.inf, np.nan, 1e-20, 88.5, -88.5]
+POINTS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997, 8388609.0, 3.0, -3.0, 30.5, np.inf, -np.inf,
+          np.nan, 1e-20, 88.5, -88.5]
 POLES = {"digamma", "trigamma"}                              # at 0, -1, -2 … libraries differ
 
 

@@ -30,7 +30,8 @@ def _run(program: ir.Program, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 def _weighted(program: ir.Program, weights: Sequence[np.ndarray]) -> Callable[[Sequence[np.ndarray]], float]:
     """The program as one number: its outputs weighted and summed."""
-    return lambda arrays: sum(float(np.sum(y * w)) for y, w in zip(_run(program, arrays), weights) if y.dtype.kind == "f")
+    return lambda arrays: sum(float(np.sum(y * w)) for y,
+                              w in zip(_run(program, arrays), weights) if y.dtype.kind == "f")
 
 
 @pytest.mark.parametrize("row", [p for p in PARAMS if not p.values[0].special])
@@ -143,7 +144,8 @@ def test_cuda(start: int, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("start", range(0, len(ROWS), 2 * CHUNK))
 def test_partitioned(start: int) -> None:
-    """Split in a forward and a backward program as a recorded hybridized call is, both compiled to C: the same gradients."""
+    """Split in a forward and a backward program as a recorded hybridized call is, both compiled to C: the same
+    gradients."""
     chunk = ROWS[start:start + 2 * CHUNK]
     program, arrays, wrt = _side_by_side(chunk)
     parts = partition(program, wrt)
@@ -154,7 +156,8 @@ def test_partitioned(start: int) -> None:
     got = runtime.compile(parts.backward, cpu())([*(arrays[k] for k in parts.reads), *kept, *heads])
     names = [(row.name, row.tol) for row in chunk for _ in row.wrt]
     for g, e, (name, tol) in zip(got, expected, names, strict=True):
-        np.testing.assert_allclose(g, e, rtol=tol, atol=tol * max(1.0, float(np.abs(e[np.isfinite(e)]).max(initial=0))), err_msg=name)
+        np.testing.assert_allclose(g, e, rtol=tol,
+                                   atol=tol * max(1.0, float(np.abs(e[np.isfinite(e)]).max(initial=0))), err_msg=name)
 
 
 def _side_by_side(chunk: Sequence[Row]) -> tuple[ir.Program, list[np.ndarray], tuple[int, ...]]:

@@ -1,4 +1,5 @@
-"""Operators in float16: a number wherever float64 has one that a half can be, and functions of many steps as near as their result can be written."""
+"""Operators in float16: a number wherever float64 has one that a half can be, and functions of many steps as near as
+their result can be written."""
 from __future__ import annotations
 
 import math
@@ -55,7 +56,8 @@ def test_gelu_keeps_its_digits() -> None:
     for f in (lambda a: nd.LeakyReLU(a, act_type="gelu"), mx.hybridize(lambda a: nd.LeakyReLU(a, act_type="gelu"))):
         got = f(nd.array(x, dtype="float16"))
         assert got.dtype == np.float16
-        assert (np.abs(got.asnumpy().astype(np.float64) - exact) / step).max() < 2                    # of float32's 1 + erf
+        # of float32's 1 + erf
+        assert (np.abs(got.asnumpy().astype(np.float64) - exact) / step).max() < 2
 
 
 def test_ctc_loss_of_halves() -> None:
@@ -70,8 +72,10 @@ def test_ctc_loss_of_halves() -> None:
 @pytest.mark.parametrize("name", ["mean", "global pool", "pool", "norm", "L2Normalization"])
 def test_sums_may_be_larger_than_the_largest_half(name: str) -> None:
     f, want = {
-        "mean": (lambda x: nd.mean(x, axis=(2, 3)), 200.0), "global pool": (lambda x: nd.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg"), 200.0),
-        "pool": (lambda x: nd.Pooling(x, kernel=(20, 20), pool_type="avg"), 200.0), "norm": (lambda x: nd.norm(x), 200.0 * math.sqrt(2 * 90 * 90)),
+        "mean": (lambda x: nd.mean(x, axis=(2, 3)), 200.0),
+        "global pool": (lambda x: nd.Pooling(x, kernel=(1, 1), global_pool=True, pool_type="avg"), 200.0),
+        "pool": (lambda x: nd.Pooling(x, kernel=(20, 20), pool_type="avg"), 200.0),
+        "norm": (lambda x: nd.norm(x), 200.0 * math.sqrt(2 * 90 * 90)),
         "L2Normalization": (lambda x: nd.L2Normalization(x), 1 / math.sqrt(2 * 90 * 90))}[name]
     x = nd.ones((1, 2, 90, 90), dtype="float16") * 200
     for g in (f, mx.hybridize(f)):

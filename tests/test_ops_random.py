@@ -14,15 +14,19 @@ N = 20000
 
 # function of nd.random, parameters, mean, variance
 MOMENTS: list[tuple[str, tuple[float, ...], float, float]] = [
-    ("uniform", (-1.0, 3.0), 1.0, 16 / 12), ("normal", (2.0, 0.5), 2.0, 0.25), ("exponential", (2.0,), 2.0, 4.0), ("randint", (-3, 5), 0.5, 63 / 12),
-    ("bernoulli", (0.3,), 0.3, 0.21), ("gamma", (0.3, 2.0), 0.6, 1.2), ("gamma", (1.0, 1.0), 1.0, 1.0), ("gamma", (5.5, 0.5), 2.75, 1.375),
-    ("poisson", (0.5,), 0.5, 0.5), ("poisson", (9.9,), 9.9, 9.9), ("poisson", (10.0,), 10.0, 10.0), ("poisson", (700.0,), 700.0, 700.0),
+    ("uniform", (-1.0, 3.0), 1.0, 16 / 12), ("normal", (2.0, 0.5), 2.0, 0.25), ("exponential", (2.0,), 2.0, 4.0),
+    ("randint", (-3, 5), 0.5, 63 / 12),
+    ("bernoulli", (0.3,), 0.3, 0.21), ("gamma", (0.3, 2.0), 0.6, 1.2), ("gamma", (1.0, 1.0), 1.0, 1.0),
+    ("gamma", (5.5, 0.5), 2.75, 1.375),
+    ("poisson", (0.5,), 0.5, 0.5), ("poisson", (9.9,), 9.9, 9.9), ("poisson", (10.0,), 10.0, 10.0),
+    ("poisson", (700.0,), 700.0, 700.0),
     ("negative_binomial", (3.0, 0.4), 4.5, 11.25), ("generalized_negative_binomial", (2.0, 0.3), 2.0, 3.2),
     ("generalized_negative_binomial", (2.0, 0.0), 2.0, 2.0),
 ]
 
 
-@pytest.mark.parametrize("name, parameters, mean, variance", [pytest.param(*row, id=f"{k}-{row[0]}") for k, row in enumerate(MOMENTS)])
+@pytest.mark.parametrize("name, parameters, mean, variance",
+                         [pytest.param(*row, id=f"{k}-{row[0]}") for k, row in enumerate(MOMENTS)])
 def test_moments(name: str, parameters: Any, mean: float, variance: float) -> None:
     """Mean within five standard errors, variance within a tenth (gamma's tails are long)."""
     mx.random.seed(11)
@@ -44,7 +48,8 @@ def test_poisson_counts() -> None:
 
 
 FAMILIES = {"gamma": ([0.5, 3.0], [1.0, 2.0]), "poisson": ([0.5, 30.0],), "negative_binomial": ([3.0, 2.0], [0.4, 0.7]),
-            "generalized_negative_binomial": ([2.0, 4.0], [0.0, 0.5]), "exponential": ([0.5, 4.0],), "uniform": ([0.0, 1.0], [2.0, 5.0]),
+            "generalized_negative_binomial": ([2.0, 4.0], [0.0, 0.5]), "exponential": ([0.5, 4.0],),
+            "uniform": ([0.0, 1.0], [2.0, 5.0]),
             "normal": ([0.0, 10.0], [1.0, 0.1])}
 
 
@@ -59,10 +64,12 @@ def test_parameters_of_each_element(name: str) -> None:
     mx.random.seed(5)
     compiled = mx.hybridize(lambda *xs: draw(*xs, shape=(300, 2)))(*parameters)
     np.testing.assert_allclose(compiled.asnumpy(), eager.asnumpy(), rtol=1e-5, atol=1e-6)
-    assert abs(eager.asnumpy()[0].mean() - eager.asnumpy()[1].mean()) > 0.1                    # each row its own parameters
+    # each row its own parameters
+    assert abs(eager.asnumpy()[0].mean() - eager.asnumpy()[1].mean()) > 0.1
 
 
-@pytest.mark.parametrize("name", ["uniform", "normal", "exponential", "gamma", "poisson", "negative_binomial", "generalized_negative_binomial"])
+@pytest.mark.parametrize("name", ["uniform", "normal", "exponential", "gamma", "poisson", "negative_binomial",
+                                  "generalized_negative_binomial"])
 def test_like(name: str) -> None:
     """NAME_like: the shape and dtype of an array."""
     out = getattr(nd.random, f"{name}_like")(nd.zeros((3, 4), dtype="float64"))
@@ -77,7 +84,8 @@ def test_multinomial() -> None:
     assert x.shape == (2, N) and x.dtype == np.int32
     for row, expected in zip(x, p.asnumpy()):
         np.testing.assert_allclose(np.bincount(row, minlength=3) / N, expected, atol=5 * np.sqrt(0.25 / N))
-    assert nd.random.multinomial(p[0]).shape == (1,) and nd.random.multinomial(p).shape == (2,) and nd.random.multinomial(p, shape=(2, 3)).shape == (2, 2, 3)
+    assert (nd.random.multinomial(p[0]).shape == (1,) and nd.random.multinomial(p).shape == (2,)
+            and nd.random.multinomial(p, shape=(2, 3)).shape == (2, 2, 3))
     p.attach_grad()
     with autograd.record():
         index, log = nd.sample_multinomial(p, shape=4, get_prob=True, dtype="int64")

@@ -78,7 +78,8 @@ def test_definition(number: int, run: Any) -> None:
         given.setdefault(found.arity_attr, len(xs))
     attrs = found.parse(given)
     missing = [] if found.variadic else [None] * (len(found.inputs) - len(xs))
-    program = found.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, attrs, row.get("train", False))
+    program = found.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, attrs,
+                            row.get("train", False))
     keys = [np.zeros(2, np.uint32)] * (len(program.inputs) - len(xs))       # of an operator that draws
     after = [x.copy() for x in xs]
     outputs = run(program, after + keys)
@@ -87,7 +88,8 @@ def test_definition(number: int, run: Any) -> None:
     for k in row.get("aux", []):
         _close(after[k], ARRAYS[f"{number}.aux{k}"], row, f"auxiliary state {k}")
     if row["grads"]:
-        heads = [ARRAYS[f"{number}.head{k}"] if f"{number}.head{k}" in ARRAYS else np.zeros_like(y) for k, y in enumerate(outputs)]
+        heads = [ARRAYS[f"{number}.head{k}"] if f"{number}.head{k}" in ARRAYS else np.zeros_like(y) for k,
+                 y in enumerate(outputs)]
         back = vjp_program(program, tuple(row["grads"]))
         gradients = run(back, [*xs, *keys, *heads])
         for k, gradient in zip(row["grads"], gradients, strict=True):

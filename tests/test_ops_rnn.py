@@ -1,4 +1,5 @@
-"""The recurrent operator where MXNet's CPU gives no answer: sequence lengths, clipping, projection, dropout; and its errors."""
+"""The recurrent operator where MXNet's CPU gives no answer: sequence lengths, clipping, projection, dropout; and its
+errors."""
 from __future__ import annotations
 
 from typing import Any
@@ -19,9 +20,11 @@ def _count(mode: str, width: int, size: int, layers: int, ways: int) -> int:
     return sum(ways * (g * (size * ways if layer else width) + g * size + 2 * g) for layer in range(layers))
 
 
-def _arrays(mode: str, layers: int = 1, ways: int = 1, steps: int = 5, batch: int = 3, width: int = 2, size: int = 4) -> list[Any]:
+def _arrays(mode: str, layers: int = 1, ways: int = 1, steps: int = 5, batch: int = 3, width: int = 2,
+            size: int = 4) -> list[Any]:
     states = [rng.normal(size=(layers * ways, batch, size)) for _ in range(2 if mode == "lstm" else 1)]
-    return [nd.array(x) for x in (rng.normal(size=(steps, batch, width)), rng.uniform(-0.6, 0.6, _count(mode, width, size, layers, ways)), *states)]
+    return [nd.array(x) for x in (rng.normal(size=(steps, batch, width)),
+                                  rng.uniform(-0.6, 0.6, _count(mode, width, size, layers, ways)), *states)]
 
 
 @pytest.mark.parametrize("mode", GATES)
@@ -48,7 +51,8 @@ def test_clipping() -> None:
     xs = _arrays("lstm")
     options = {"mode": "lstm", "state_size": 4, "num_layers": 1, "state_outputs": True}
     free, wide, narrow = (nd.RNN(*xs, **options, **bounds) for bounds in (
-        {}, {"lstm_state_clip_min": -100, "lstm_state_clip_max": 100}, {"lstm_state_clip_min": -0.1, "lstm_state_clip_max": 0.2}))
+        {}, {"lstm_state_clip_min": -100, "lstm_state_clip_max": 100},
+        {"lstm_state_clip_min": -0.1, "lstm_state_clip_max": 0.2}))
     np.testing.assert_array_equal(free[0].asnumpy(), wide[0].asnumpy())
     cell = narrow[2].asnumpy()
     assert cell.min() >= np.float32(-0.1) and cell.max() <= np.float32(0.2) and (cell == np.float32(0.2)).any()
@@ -59,7 +63,8 @@ def test_projection() -> None:
     x, h, c = rng.normal(size=(4, 2, 3)), rng.normal(size=(1, 2, 2)), rng.normal(size=(1, 2, 5))
     w, u, r, b, d = (rng.uniform(-0.5, 0.5, s) for s in ((20, 3), (20, 2), (2, 5), (20,), (20,)))
     packed = np.concatenate([v.ravel() for v in (w, u, r, b, d)])
-    got = nd.RNN(*(nd.array(v) for v in (x, packed, h, c)), mode="lstm", state_size=5, num_layers=1, projection_size=2, state_outputs=True)
+    got = nd.RNN(*(nd.array(v) for v in (x, packed, h, c)), mode="lstm", state_size=5, num_layers=1, projection_size=2,
+                 state_outputs=True)
     hidden, cell, out = h[0], c[0], []
 
     def sigmoid(v: np.ndarray) -> np.ndarray:
@@ -83,12 +88,14 @@ def test_dropout_between_layers() -> None:
         mx.random.seed(1)
         dropped = nd.RNN(*xs, p=0.5, **options).asnumpy()
         mx.random.seed(1)
-        np.testing.assert_allclose(mx.hybridize(lambda *a: nd.RNN(*a, p=0.5, **options))(*xs).asnumpy(), dropped, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(mx.hybridize(lambda *a: nd.RNN(*a, p=0.5, **options))(*xs).asnumpy(), dropped,
+                                   rtol=1e-5, atol=1e-6)
     assert abs(dropped - plain).max() > 1e-3
 
 
 @pytest.mark.parametrize("change, words", [
-    ({"state_size": 5}, "parameters must have"), ({"num_layers": 2}, "parameters must have"), ({"mode": "gru"}, "parameters must have"),
+    ({"state_size": 5}, "parameters must have"), ({"num_layers": 2}, "parameters must have"),
+    ({"mode": "gru"}, "parameters must have"),
     ({"use_sequence_length": True}, "use_sequence_length needs"),
 ], ids=["size", "layers", "mode", "lengths"])
 def test_errors(change: dict[str, Any], words: str) -> None:

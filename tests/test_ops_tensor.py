@@ -1,4 +1,5 @@
-"""The table of tensor operators against NumPy: values, inference, attribute strings, errors (gradients: test_ops_gradients.py)."""
+"""The table of tensor operators against NumPy: values, inference, attribute strings, errors (gradients:
+test_ops_gradients.py)."""
 from __future__ import annotations
 
 from typing import Any
@@ -93,7 +94,8 @@ def test_compiled(start: int) -> None:
     got = runtime.compile(program, cpu())([np.array(x) for x in arrays])
     for k, (g, e, tol) in enumerate(zip(got, expected, tols)):
         assert g.shape == e.shape and g.dtype == e.dtype, (start, k)
-        np.testing.assert_allclose(g, e, rtol=max(tol, 1e-5), atol=max(tol, 1e-5), err_msg=f"output {k} of {[c.name for c in cases]}")
+        np.testing.assert_allclose(g, e, rtol=max(tol, 1e-5), atol=max(tol, 1e-5),
+                                   err_msg=f"output {k} of {[c.name for c in cases]}")
 
 
 def _f(*shape: int) -> tuple[tuple[int, ...], str]:
@@ -109,8 +111,10 @@ ERRORS: list[tuple[str, list[Any], dict[str, Any], type[HybridError], tuple[str,
     ("sum", [_f(2, 3)], {"axes": 1}, AttributeValueError, ("sum", "'axes'", "axis, keepdims, exclude")),
     ("max", [_f(0, 3)], {"axis": 0}, ShapeError, ("max", "(0, 3)")),
     ("argmax", [_f(0)], {"axis": 0}, ShapeError, ("argmax", "empty")),
-    ("slice_axis", [_f(2, 3)], {"axis": 1, "begin": 1, "end": 4}, ShapeError, ("slice_axis", "end=4", "(2, 3)", "-3 to 3")),
-    ("slice_axis", [_f(2, 3)], {"axis": -1, "begin": -4, "end": None}, ShapeError, ("slice_axis", "begin=-4", "axis 1")),
+    ("slice_axis", [_f(2, 3)], {"axis": 1, "begin": 1, "end": 4}, ShapeError,
+     ("slice_axis", "end=4", "(2, 3)", "-3 to 3")),
+    ("slice_axis", [_f(2, 3)], {"axis": -1, "begin": -4, "end": None}, ShapeError,
+     ("slice_axis", "begin=-4", "axis 1")),
     ("Reshape", [_f(2, 3)], {"shape": (4, 2)}, ShapeError, ("Reshape", "(2, 3)", "(4, 2)")),
     ("Reshape", [_f(2, 3)], {"shape": (-7,)}, ShapeError, ("Reshape", "-7")),
     ("Reshape", [_f(2, 3)], {"shape": (-1, -1)}, ShapeError, ("Reshape", "-1")),
@@ -139,7 +143,8 @@ ERRORS: list[tuple[str, list[Any], dict[str, Any], type[HybridError], tuple[str,
     ("Pad", [_f(2, 3)], {"pad_width": (1, 1)}, ShapeError, ("Pad", "pad_width")),
     ("Pad", [_f(2, 3)], {"pad_width": (0, 0, -1, 0)}, ShapeError, ("Pad", "negative")),
     ("Pad", [_f(2, 3)], {"mode": "reflect", "pad_width": (2, 0, 0, 0)}, ShapeError, ("Pad", "reflect")),
-    ("Pad", [_f(2, 3)], {"mode": "wrap", "pad_width": (0, 0, 1, 1)}, AttributeValueError, ("Pad", "constant", "edge", "reflect")),
+    ("Pad", [_f(2, 3)], {"mode": "wrap", "pad_width": (0, 0, 1, 1)}, AttributeValueError,
+     ("Pad", "constant", "edge", "reflect")),
     ("tile", [_f(2)], {"reps": (-1,)}, ShapeError, ("tile", "-1")),
     ("repeat", [_f(2)], {"repeats": -1}, ShapeError, ("repeat", "-1")),
     ("depth_to_space", [_f(1, 3, 2, 2)], {"block_size": 2}, ShapeError, ("depth_to_space", "block_size")),
@@ -180,8 +185,10 @@ ERRORS: list[tuple[str, list[Any], dict[str, Any], type[HybridError], tuple[str,
 ]
 
 
-@pytest.mark.parametrize("name, inputs, attrs, error, words", [pytest.param(*row, id=f"{k}-{row[0]}") for k, row in enumerate(ERRORS)])
-def test_errors(name: str, inputs: list[Any], attrs: dict[str, Any], error: type[HybridError], words: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("name, inputs, attrs, error, words",
+                         [pytest.param(*row, id=f"{k}-{row[0]}") for k, row in enumerate(ERRORS)])
+def test_errors(name: str, inputs: list[Any], attrs: dict[str, Any], error: type[HybridError],
+                words: tuple[str, ...]) -> None:
     """Bad input gives one error that names the operator, what was given and what to do."""
     d = registry.find(name)
     given = {**attrs, **({d.arity_attr: len(inputs)} if d.arity_attr else {})}
@@ -192,11 +199,16 @@ def test_errors(name: str, inputs: list[Any], attrs: dict[str, Any], error: type
         assert word in str(caught.value), f"{word!r} is not in: {caught.value}"
 
 
-@pytest.mark.parametrize("json_name, canonical", [("_Plus", "elemwise_add"), ("_PlusScalar", "_plus_scalar"), ("_RMinusScalar", "_rminus_scalar"),
-                                                  ("_Greater_Equal", "_greater_equal"), ("_GreaterEqualScalar", "_greater_equal_scalar"),
-                                                  ("ElementWiseSum", "add_n"), ("identity", "_copy"), ("stop_gradient", "BlockGrad"),
-                                                  ("cast", "Cast"), ("swapaxes", "SwapAxis"), ("flatten", "Flatten"), ("reshape", "Reshape"),
-                                                  ("flip", "reverse"), ("broadcast_plus", "broadcast_add"), ("sum_axis", "sum"),
+@pytest.mark.parametrize("json_name, canonical", [("_Plus", "elemwise_add"), ("_PlusScalar", "_plus_scalar"),
+                                                  ("_RMinusScalar", "_rminus_scalar"),
+                                                  ("_Greater_Equal", "_greater_equal"),
+                                                  ("_GreaterEqualScalar", "_greater_equal_scalar"),
+                                                  ("ElementWiseSum", "add_n"), ("identity", "_copy"),
+                                                  ("stop_gradient", "BlockGrad"),
+                                                  ("cast", "Cast"), ("swapaxes", "SwapAxis"), ("flatten", "Flatten"),
+                                                  ("reshape", "Reshape"),
+                                                  ("flip", "reverse"), ("broadcast_plus", "broadcast_add"),
+                                                  ("sum_axis", "sum"),
                                                   ("choose_element_0index", "pick"), ("linalg_gemm2", "_linalg_gemm2")])
 def test_names_in_files(json_name: str, canonical: str) -> None:
     """Every name under which MXNet knows an operator finds it."""

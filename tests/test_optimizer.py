@@ -1,4 +1,5 @@
-"""Optimizers: MXNet's results, one program for all parameters, numbers that never compile anything, the reference backend."""
+"""Optimizers: MXNet's results, one program for all parameters, numbers that never compile anything, the reference
+backend."""
 from __future__ import annotations
 
 import json
@@ -65,7 +66,8 @@ def test_updates_are_mxnets(run: dict[str, Any]) -> None:
             np.testing.assert_array_equal(joined(weights), got.astype(np.float16))
 
 
-PLAIN = [r for r in RECORD["runs"] if r["key"].endswith(("-1-float32", "-1-float16")) or r["key"].startswith("rmsprop-3")]
+PLAIN = [r for r in RECORD["runs"] if r["key"].endswith(("-1-float32", "-1-float16"))
+         or r["key"].startswith("rmsprop-3")]
 
 
 @pytest.mark.parametrize("run", PLAIN, ids=[r["key"] for r in PLAIN])
@@ -151,7 +153,9 @@ def test_other_dtypes(dtype: str) -> None:
     for name in ("sgd", "adam", "adagrad", "rmsprop", "ftrl", "lamb"):
         updater, x = optimizer.get_updater(optimizer.create(name, learning_rate=0.125)), w.copy()
         updater(0, g, x)
-        assert x.dtype == w.dtype and not np.array_equal(x.asnumpy(), w.asnumpy()) and np.isfinite(x.asnumpy().astype("float32")).all()
+        assert x.dtype == w.dtype and not np.array_equal(x.asnumpy(),
+                                                         w.asnumpy()) and np.isfinite(
+                x.asnumpy().astype("float32")).all()
 
 
 def test_float64_is_computed_in_float64() -> None:
@@ -161,7 +165,8 @@ def test_float64_is_computed_in_float64() -> None:
 
 
 def test_empty_and_zero_dimensional_weights() -> None:
-    updater, empty, scalar = optimizer.get_updater(optimizer.create("adam", learning_rate=0.1)), nd.zeros((0, 3)), nd.array(2.0)
+    updater, empty, scalar = optimizer.get_updater(optimizer.create("adam",
+                                                                    learning_rate=0.1)), nd.zeros((0, 3)), nd.array(2.0)
     updater([0, 1], [nd.zeros((0, 3)), nd.array(1.0)], [empty, scalar])
     assert empty.shape == (0, 3)
     np.testing.assert_allclose(scalar.asnumpy(), 1.9, rtol=1e-5)
@@ -170,7 +175,8 @@ def test_empty_and_zero_dimensional_weights() -> None:
 # ---- multipliers and counts
 def test_multipliers_by_name_index_and_symbol() -> None:
     data = sym.var("data")
-    net = sym.FullyConnected(data, sym.var("fc_weight", lr_mult=0.5, wd_mult=2.0), sym.var("fc_bias"), num_hidden=2, name="fc")
+    net = sym.FullyConnected(data, sym.var("fc_weight", lr_mult=0.5, wd_mult=2.0), sym.var("fc_bias"), num_hidden=2,
+                             name="fc")
     chosen = optimizer.SGD(learning_rate=0.1, wd=0.2, sym=net, param_idx2name={0: "fc_weight", 1: "fc_bias"})
     assert chosen._get_lrs([0, 1, 7]) == [0.05, 0.1, 0.1]
     assert chosen._get_wds([0, 1, 7]) == [0.4, 0.0, 0.2]
@@ -214,7 +220,8 @@ def test_sgld_noise_is_the_generators() -> None:
     """Half a gradient step and normal noise of variance lr: the draws of nd.random.normal after the same seed."""
     weights = [nd.ones((4, 5)), nd.zeros((3,))]
     random.seed(5)
-    optimizer.get_updater(optimizer.create("sgld", learning_rate=0.04, wd=0.5))([0, 1], [nd.ones((4, 5)), nd.ones((3,))], weights)
+    optimizer.get_updater(optimizer.create("sgld", learning_rate=0.04,
+                                           wd=0.5))([0, 1], [nd.ones((4, 5)), nd.ones((3,))], weights)
     random.seed(5)
     noise = [nd.random.normal(shape=s).asnumpy() for s in ((4, 5), (3,))]
     np.testing.assert_allclose(weights[0].asnumpy(), 1 - 0.02 * 1.5 + 0.2 * noise[0], rtol=1e-5, atol=1e-6)
@@ -284,7 +291,8 @@ def test_register_and_create() -> None:
 
 
 def test_names_are_mxnets() -> None:
-    known = ("AdaDelta AdaGrad Adam Adamax DCASGD FTML Ftrl LARS LBSGD NAG Nadam Optimizer RMSProp SGD SGLD Signum LAMB Test Updater ccSGD create "
+    known = ("AdaDelta AdaGrad Adam Adamax DCASGD FTML Ftrl LARS LBSGD NAG Nadam Optimizer RMSProp SGD SGLD Signum "
+             "LAMB Test Updater ccSGD create "
              "get_updater register contrib").split()
     assert all(hasattr(optimizer, n) for n in known)
     assert optimizer.optimizer.SGD is optimizer.SGD and optimizer.opt.create is optimizer.create
@@ -299,20 +307,30 @@ def update_with(weight: Any, grad: Any, state: Any = None, name: str = "sgd", **
 
 ERRORS = {
     "unknown-name": (lambda: optimizer.create("sgdd"), "unknown optimizer 'sgdd'; known: .*adam"),
-    "unknown-argument": (lambda: optimizer.create("sgd", momentun=0.9), "SGD has no argument 'momentun'; it takes .*momentum.*learning_rate"),
-    "text-for-a-number": (lambda: optimizer.create("sgd", learning_rate="fast"), "learning_rate must be a number, got 'fast'"),
+    "unknown-argument": (lambda: optimizer.create("sgd", momentun=0.9),
+                         "SGD has no argument 'momentun'; it takes .*momentum.*learning_rate"),
+    "text-for-a-number": (lambda: optimizer.create("sgd", learning_rate="fast"),
+                          "learning_rate must be a number, got 'fast'"),
     "text-set-later": (lambda: optimizer.create("adam").set_learning_rate("x"), "learning_rate must be a number"),
     "idx2name": (lambda: optimizer.create("sgd", param_idx2name=["a"]), "param_idx2name must be a dict"),
     "shapes": (lambda: update_with(nd.ones((2,)), nd.ones((3,))), r"weight has shape \(2,\), its gradient \(3,\)"),
-    "integers": (lambda: update_with(nd.ones((2,), dtype="int32"), nd.ones((2,), dtype="int32")), "only floating-point weights"),
+    "integers": (lambda: update_with(nd.ones((2,), dtype="int32"), nd.ones((2,), dtype="int32")),
+                 "only floating-point weights"),
     "no-array": (lambda: update_with([1.0], nd.ones((1,))), "optimizers update arrays, got list"),
-    "no-momentum": (lambda: update_with(nd.ones((2,)), nd.ones((2,)), None, momentum=0.9), "momentum was 0 when the states were made"),
-    "bad-attribute": (lambda: optimizer.create("adam", beta1="a").update(0, nd.ones((1,)), nd.ones((1,)), (nd.ones((1,)),) * 2), "beta1 must be a number|unsupported"),
+    "no-momentum": (lambda: update_with(nd.ones((2,)), nd.ones((2,)), None, momentum=0.9),
+                    "momentum was 0 when the states were made"),
+    "bad-attribute": (lambda: optimizer.create("adam",
+                                               beta1="a").update(0, nd.ones((1,)), nd.ones((1,)),
+                                                                 (nd.ones((1,)),) * 2),
+                                                                 "beta1 must be a number|unsupported"),
     "state-kind": (lambda: update_with(nd.ones((2,)), nd.ones((2,)), 3.0), "state is None, an array, or a tuple"),
     "rows": (lambda: optimizer.create("groupadagrad").create_state(0, nd.ones((2,))), "updates matrices"),
-    "rows-decay": (lambda: update_with(nd.ones((2, 2)), nd.ones((2, 2)), nd.zeros((2, 1)), "groupadagrad", wd=0.1), "takes no weight decay"),
-    "beta-one": (lambda: update_with(nd.ones((1,)), nd.ones((1,)), (nd.zeros((1,)),) * 2, "adam", beta1=1.0), "cannot be computed with .*beta1=1.0"),
-    "beta-text": (lambda: update_with(nd.ones((1,)), nd.ones((1,)), nd.zeros((1,)), "signum", momentum=0.5, wd_lh="a"), "wd_lh must be a number, got 'a'"),
+    "rows-decay": (lambda: update_with(nd.ones((2, 2)), nd.ones((2, 2)), nd.zeros((2, 1)), "groupadagrad", wd=0.1),
+                   "takes no weight decay"),
+    "beta-one": (lambda: update_with(nd.ones((1,)), nd.ones((1,)), (nd.zeros((1,)),) * 2, "adam", beta1=1.0),
+                 "cannot be computed with .*beta1=1.0"),
+    "beta-text": (lambda: update_with(nd.ones((1,)), nd.ones((1,)), nd.zeros((1,)), "signum", momentum=0.5, wd_lh="a"),
+                  "wd_lh must be a number, got 'a'"),
     "warmup": (lambda: optimizer.create("lbsgd", warmup_strategy="cubic"), "warmup_strategy must be"),
 }
 
@@ -331,7 +349,8 @@ class _OneRate(optimizer.SGD):
 
 class _OneAtATime(optimizer.SGD):
     def _get_lrs(self, indices: Any) -> list[float]:
-        return [0.1 * (indices[0] + 1)]                     # as Keras' optimizers have it: MXNet asks for one index a call where aggregate_num is 1
+        # as Keras' optimizers have it: MXNet asks for one index a call where aggregate_num is 1
+        return [0.1 * (indices[0] + 1)]
 
 
 @pytest.mark.parametrize("kind", [_OneRate, _OneAtATime], ids=["get_lr", "get_lrs"])

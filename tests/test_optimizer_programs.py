@@ -29,7 +29,8 @@ IN_PLACE = {
     "new-value-is-a-result": (lambda x, y: ((x + y,), ((0, x + y),)), 0),
     "read-afterwards": (lambda x, y: ((ir.reduce("sum", x * y, (0,)),), ((0, x * 3.0),)), None),
     "not-read": (lambda x, y: ((), ((0, y * 3.0),)), 1),
-    "state-that-forgets": (lambda x, y: ((), ((0, ir.map("exp", x - ir.map("tanh", y) * 0.5)), (1, ir.map("tanh", y) * 2.0))), None),
+    "state-that-forgets": (lambda x, y: ((), ((0, ir.map("exp", x - ir.map("tanh", y) * 0.5)),
+                                              (1, ir.map("tanh", y) * 2.0))), None),
 }
 
 
@@ -72,8 +73,10 @@ def test_in_place_update_of_an_argument_that_is_strided_or_read_only() -> None:
 
 # ---- CUDA
 ON_CUDA = {
-    "sgd": {"momentum": 0.9, "wd": 0.1}, "adam": {"clip_gradient": 0.1}, "half": {"multi_precision": True}, "lamb": {}, "lars": {"momentum": 0.9},
-    "ftml": {}, "sgld": {}, "rmsprop": {"centered": True}, "ftrl": {}, "lbsgd": {"batch_scale": 2, "warmup_strategy": "lars"},
+    "sgd": {"momentum": 0.9, "wd": 0.1}, "adam": {"clip_gradient": 0.1}, "half": {"multi_precision": True}, "lamb": {},
+    "lars": {"momentum": 0.9},
+    "ftml": {}, "sgld": {}, "rmsprop": {"centered": True}, "ftrl": {},
+    "lbsgd": {"batch_scale": 2, "warmup_strategy": "lars"},
 }
 
 

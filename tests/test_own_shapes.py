@@ -1,4 +1,5 @@
-"""Blocks that tell their parameters' shapes themselves (``infer_shape``), and graphs of blocks that read parameters as arrays."""
+"""Blocks that tell their parameters' shapes themselves (``infer_shape``), and graphs of blocks that read parameters as
+arrays."""
 from __future__ import annotations
 
 from pathlib import Path

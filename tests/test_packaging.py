@@ -11,17 +11,20 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 LAYERS = [
-    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "collector", "extents", "watch", "writes", "stand_in"],
+    ["config", "errors", "dtype", "device", "scope", "codec", "forking", "collector", "extents", "watch", "writes",
+     "stand_in"],
     ["ir"],
     ["ops"],
     ["passes"],
     ["codegen", "kernels"],
     ["runtime"],
-    ["names", "tree", "indexing", "random", "tape", "debug", "symnode", "inference", "partial_shapes", "symbol_inference", "lower", "subgraph", "unevaluated", "symbol"],
+    ["names", "tree", "indexing", "random", "tape", "debug", "symnode", "inference", "partial_shapes",
+     "symbol_inference", "lower", "subgraph", "unevaluated", "symbol"],
     ["array"],
     ["dispatch"],
     ["autograd", "control_flow", "operator", "dynamic", "functions", "contents", "surroundings",
-     "quick", "entry", "step_call", "outside_draws", "first_sight", "trace", "traced_grad", "traced_function", "host_function", "history", "nd_draws"],
+     "quick", "entry", "step_call", "outside_draws", "first_sight", "trace", "traced_grad", "traced_function",
+     "host_function", "history", "nd_draws"],
     ["traced_indexing", "copies"],
     ["methods", "nd_updates", "engine", "features", "libinfo", "log", "executor", "hybridize", "initializer"],
     ["random_functions"],
@@ -58,7 +61,8 @@ def folder(package: str) -> Path:
 
 def test_packages_are_the_folders() -> None:
     listed = set(config()["options"]["packages"].split())
-    found = {"hybrid.codegen", "hybrid.kernels"} | {".".join(p.parent.relative_to(ROOT).parts) for p in (ROOT / "hybrid").rglob("__init__.py")}
+    found = {"hybrid.codegen", "hybrid.kernels"} | {".".join(p.parent.relative_to(ROOT).parts)
+                                                    for p in (ROOT / "hybrid").rglob("__init__.py")}
     assert listed == found
     assert all((folder(p) / "__init__.py").is_file() for p in listed)
 
@@ -107,20 +111,24 @@ def run(code: str) -> str:
 
 
 def test_a_checkout_works_from_its_own_folder() -> None:
-    code = (f"import sys\nsys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in repr(f).lower()]\nsys.path.insert(0, {str(ROOT)!r})\nimport hybrid as mx\n"
-            "import hybrid.codegen.c, hybrid.kernels\nprint(hybrid.kernels.__file__, mx.hybridize(lambda x: x * 2)(mx.nd.ones((1,), ctx=mx.cpu())).asscalar())")
+    code = (f"import sys\nsys.meta_path[:] = [f for f in sys.meta_path if 'editable' not in "
+            f"repr(f).lower()]\nsys.path.insert(0, {str(ROOT)!r})\nimport hybrid as mx\n"
+            "import hybrid.codegen.c, hybrid.kernels\nprint(hybrid.kernels.__file__, mx.hybridize(lambda x: x * "
+            "2)(mx.nd.ones((1,), ctx=mx.cpu())).asscalar())")
     assert run(code).split() == [str(ROOT / "kernels" / "__init__.py"), "2.0"]
 
 
 def test_import_needs_numpy_and_cffi_alone() -> None:
     blocked = ["cupy", "onnx", "torch", "matplotlib", "ml_dtypes", "tqdm", "pytest", "scipy"]
-    code = f"import sys\nfor m in {blocked}: sys.modules[m] = None\nimport hybrid\nprint(hybrid.nd.ones((2,), ctx=hybrid.cpu()).sum().asscalar())"
+    code = (f"import sys\nfor m in {blocked}: sys.modules[m] = None\nimport hybrid\nprint(hybrid.nd.ones((2,), "
+            f"ctx=hybrid.cpu()).sum().asscalar())")
     assert run(code).strip() == "2.0"
 
 
 def test_public_names() -> None:
     import hybrid
-    expected = {"nd", "sym", "np", "npx", "gluon", "autograd", "random", "init", "cpu", "gpu", "Context", "hybridize", "NDArray", "Symbol", "waitall"}
+    expected = {"nd", "sym", "np", "npx", "gluon", "autograd", "random", "init", "cpu", "gpu", "Context", "hybridize",
+                "NDArray", "Symbol", "waitall"}
     assert expected <= set(dir(hybrid))
 
 

@@ -1,5 +1,5 @@
-"""Channels-last convolutions with packed weights: values against float64 for odd shapes, every width of vector, one and two
-threads; and that what is prepared from parameters never goes stale.
+"""Channels-last convolutions with packed weights: values against float64 for odd shapes, every width of vector, one and
+two threads; and that what is prepared from parameters never goes stale.
 """
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert exe.prepare is not None and any(k.kind == "convolution" for k in exe.planned.fused.kernels)
 
 
-PARTS = ("strided", "stem", "small", "several_3x3", "several_strided", "1x1_strided", "1x1_apart", "1x1_apart_strided", "3x3_apart", "dilated", "grouped_apart")
+PARTS = ("strided", "stem", "small", "several_3x3", "several_strided", "1x1_strided", "1x1_apart", "1x1_apart_strided",
+         "3x3_apart", "dilated", "grouped_apart")
 
 
 @pytest.mark.parametrize("name", PARTS)
@@ -141,7 +142,8 @@ def test_reference_backend(name: str) -> None:
 # ---- what is prepared follows the parameters
 def small_net() -> tuple[nn.HybridSequential, Any]:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(32, 3, padding=1, in_channels=32), nn.BatchNorm(in_channels=32), nn.Activation("relu"), nn.Conv2D(16, 1, in_channels=32))
+    net.add(nn.Conv2D(32, 3, padding=1, in_channels=32), nn.BatchNorm(in_channels=32), nn.Activation("relu"),
+            nn.Conv2D(16, 1, in_channels=32))
     net.initialize(mx.init.Xavier())
     net.hybridize()
     return net, nd.array(random(2, 32, 8, 8))
@@ -198,7 +200,8 @@ def test_memory_that_others_write() -> None:
 
 def test_arrays_taken_over_without_a_copy() -> None:
     raw = random(32, 32, 3, 3)
-    w, x = nd.from_numpy(raw.view()), nd.array(random(2, 32, 8, 8))          # what is handed over can no longer be written itself
+    # what is handed over can no longer be written itself
+    w, x = nd.from_numpy(raw.view()), nd.array(random(2, 32, 8, 8))
 
     @mx.hybridize
     def f(x: Any) -> Any:
@@ -254,7 +257,8 @@ def test_report_says_what_was_prepared() -> None:
     net, x = small_net()
     net(x)
     text = str(net.report())
-    assert "winograd" in text and "packed as" in text and "prepared from parameters" in text and net.report().prepared_bytes > 0
+    assert ("winograd" in text and "packed as" in text and "prepared from parameters" in text
+            and net.report().prepared_bytes > 0)
 
 
 def test_two_nets_that_share_weights() -> None:
@@ -278,7 +282,8 @@ def test_limits_keep_nan(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def clip(low: float, high: float) -> Node:
         limited = ir.map("where", ir.map("lt", x, low), ir.const(low, np.float32), x)
         return ir.map("where", ir.map("gt", x, high), ir.const(high, np.float32), limited)
-    p = Program((x,), (clip(0.0, 6.0), clip(6.0, 0.0), clip(-0.0, 5.9), ir.map("where", ir.map("gt", x, 1.0), ir.const(2.0, np.float32), x)))
+    p = Program((x,), (clip(0.0, 6.0), clip(6.0, 0.0), clip(-0.0, 5.9),
+                       ir.map("where", ir.map("gt", x, 1.0), ir.const(2.0, np.float32), x)))
     want = reference.run(p, [values], np)[0]
     for got, exact_ in zip(cpu.compiled(p)([values]), want, strict=True):
         np.testing.assert_array_equal(got, exact_)
@@ -319,7 +324,8 @@ def test_a_turned_picture_that_several_kernels_read_is_in_memory() -> None:
         np.testing.assert_allclose(mine.asnumpy(), wanted, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize(("pictures", "channels", "size", "filters"), ((1, 65, (1, 1), 37), (3, 17, (3, 5), 63), (17, 3, (7, 7), 1)), ids=("one", "lines", "many"))
+@pytest.mark.parametrize(("pictures", "channels", "size", "filters"),
+                         ((1, 65, (1, 1), 37), (3, 17, (3, 5), 63), (17, 3, (7, 7), 1)), ids=("one", "lines", "many"))
 def test_filters_as_large_as_the_picture(pictures: int, channels: int, size: tuple[int, int], filters: int) -> None:
     """Such a convolution is a product of two matrices; also of data that is no parameter, and with its gradients."""
     arrays = [random(pictures, channels, *size), random(filters, channels, *size)]
@@ -331,7 +337,8 @@ def test_filters_as_large_as_the_picture(pictures: int, channels: int, size: tup
     compare(exe(arrays), exact(p, arrays))
 
 
-@pytest.mark.parametrize(("size", "before"), (((1, 1), (1, 1)), ((1, 2), (0, 3)), ((3, 5), (2, 1))), ids=("one", "line", "picture"))
+@pytest.mark.parametrize(("size", "before"), (((1, 1), (1, 1)), ((1, 2), (0, 3)), ((3, 5), (2, 1))),
+                         ids=("one", "line", "picture"))
 def test_filters_as_large_as_the_padded_picture(size: tuple[int, int], before: tuple[int, int]) -> None:
     """The part of the filters that meets zeros alone is never read."""
     kernel = tuple(d + 2 * b for d, b in zip(size, before))

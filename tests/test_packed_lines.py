@@ -1,4 +1,5 @@
-"""Convolutions over one axis in the packed layout: values against eager ones, and that the layout is kept between them."""
+"""Convolutions over one axis in the packed layout: values against eager ones, and that the layout is kept between
+them."""
 from __future__ import annotations
 
 from typing import Any
@@ -68,7 +69,9 @@ def test_windows_of_lines() -> None:
 
         def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
             y = self.conv(F.swapaxes(x, 1, 2))
-            return F.swapaxes(y, 1, 2) * F.swapaxes(F.softmax(y), 1, 2) + F.broadcast_axis(F.sum(y, axis=(1, 2), keepdims=True), axis=(1, 2), size=(18, 32))
+            return F.swapaxes(y, 1, 2) * F.swapaxes(F.softmax(y), 1,
+                                                    2) + F.broadcast_axis(F.sum(y, axis=(1, 2), keepdims=True),
+                    axis=(1, 2), size=(18, 32))
     net = Net()
     net.initialize()
     x = nd.array(np.random.RandomState(1).randn(2, 20, 16).astype("float32"))

@@ -1,4 +1,5 @@
-"""Products with matrices of parameters: packed beforehand for inference; values against float64 at odd sizes, threads, sanitizers, changed parameters."""
+"""Products with matrices of parameters: packed beforehand for inference; values against float64 at odd sizes, threads,
+sanitizers, changed parameters."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -104,16 +105,18 @@ def test_parameters_that_change(monkeypatch: pytest.MonkeyPatch) -> None:
         want = np.maximum(x.asnumpy() @ net.weight.data().asnumpy().T + net.bias.data().asnumpy(), 0)
         np.testing.assert_allclose(net(x).asnumpy(), want, rtol=1e-4, atol=1e-5)
     net.weight.data()[:] = 0.25
-    np.testing.assert_allclose(net(x).asnumpy(), np.maximum(0.25 * x.asnumpy().sum(1, keepdims=True) + net.bias.data().asnumpy(), 0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(net(x).asnumpy(), np.maximum(0.25 * x.asnumpy().sum(1, keepdims=True) + net.bias.data().asnumpy(), 0), rtol=1e-4, atol=1e-5)  # noqa: E501
     net.weight.set_data(nd.zeros((40, 24)))
-    np.testing.assert_allclose(net(x).asnumpy(), np.broadcast_to(np.maximum(net.bias.data().asnumpy(), 0), (9, 40)), rtol=1e-5)
+    np.testing.assert_allclose(net(x).asnumpy(), np.broadcast_to(np.maximum(net.bias.data().asnumpy(), 0), (9, 40)),
+                               rtol=1e-5)
     assert "weights [40, 24] packed as" in str(net.report())
 
 
 @pytest.mark.parametrize("depth", [521, 512, 64])
 @pytest.mark.parametrize("filters", [16, 31, 48, 257, 523])
 def test_one_row(monkeypatch: pytest.MonkeyPatch, filters: int, depth: int) -> None:
-    """Weights that no first cache holds are read one after another, as they are packed; sums are of parts where they are few and the depth allows it."""
+    """Weights that no first cache holds are read one after another, as they are packed; sums are of parts where they
+    are few and the depth allows it."""
     if filters * depth >= 1 << 14:
         monkeypatch.undo()
     arrays = [random(1, depth), random(filters, depth), random(filters)]
@@ -126,7 +129,8 @@ def test_one_row(monkeypatch: pytest.MonkeyPatch, filters: int, depth: int) -> N
 
 
 def test_small_products_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Weights that a first cache holds are not packed for one row; nor where little is computed, nor what is very large."""
+    """Weights that a first cache holds are not packed for one row; nor where little is computed, nor what is very
+    large."""
     monkeypatch.undo()
     monkeypatch.setattr(layout, "MOST_BYTES", 4 * 64 * 1024)
     for rows, columns in ((1, 255), (32, 16), (64, 1025)):
@@ -161,7 +165,8 @@ def test_weights_that_change_again_and_again(rows: int) -> None:
 
 
 def test_weights_that_change_after_many_calls() -> None:
-    """Epochs with a validation set after each: what packing saves comes back, whatever else happens between the calls."""
+    """Epochs with a validation set after each: what packing saves comes back, whatever else happens between the
+    calls."""
     net, x = nn.Dense(48, in_units=96), nd.array(random(8, 96))
     net.initialize()
     net.hybridize()
@@ -171,13 +176,16 @@ def test_weights_that_change_after_many_calls() -> None:
             y = net(x)
             if k % 8 == 7:
                 nn.Dense(2, in_units=2).initialize()           # programs keep addresses: these are looked up again
-        np.testing.assert_allclose(y.asnumpy(), np.broadcast_to(0.5 ** i * x.asnumpy().sum(1, keepdims=True), (8, 48)), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(y.asnumpy(), np.broadcast_to(0.5 ** i * x.asnumpy().sum(1, keepdims=True), (8, 48)),
+                                   rtol=1e-4, atol=1e-5)
     assert "weights packed" in str(net.report())
 
 
 def test_matrices_of_products() -> None:
     """Products of other kinds (outer ones, batches, vectors) are told from them."""
-    row, rows, vector, matrix, other, batch = (ir.input(i, s, np.float32) for i, s in enumerate(((1, 6), (3, 6), (6,), (5, 6), (6, 5), (2, 6, 5))))
-    products = (ir.dot(row, matrix, ((1,), (1,))), ir.dot(rows, other, ((1,), (0,))), ir.dot(vector, matrix, ((), ())), ir.dot(vector, batch, ((0,), (1,))))
+    row, rows, vector, matrix, other, batch = (ir.input(i, s, np.float32) for i,
+                                               s in enumerate(((1, 6), (3, 6), (6,), (5, 6), (6, 5), (2, 6, 5))))
+    products = (ir.dot(row, matrix, ((1,), (1,))), ir.dot(rows, other, ((1,), (0,))), ir.dot(vector, matrix, ((), ())),
+                ir.dot(vector, batch, ((0,), (1,))))
     assert layout.of_products(Program((row, rows, vector, matrix, other, batch), products)) == {3, 4}
     assert layout.of_products(Program((row, rows, vector, matrix, other, batch), products[2:])) == frozenset()

@@ -1,4 +1,5 @@
-"""Transposed convolutions for inference as ordinary ones, channels in another order, few channels, and what a refused epilogue costs:
+"""Transposed convolutions for inference as ordinary ones, channels in another order, few channels, and what a refused
+epilogue costs:
 values against eager ones, and that the packed layout is taken.
 """
 from __future__ import annotations
@@ -54,13 +55,15 @@ def as_eager(net: Any, x: Any) -> str:
     return str(net.report())
 
 
-@pytest.mark.parametrize(("name", "width"), [(name, 64) for name in SHAPES] + [("odd", 32), ("few_filters", 32)], ids=str)
+@pytest.mark.parametrize(("name", "width"), [(name, 64) for name in SHAPES] + [("odd", 32), ("few_filters", 32)],
+                         ids=str)
 def test_as_eager(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     vectors_of(width, monkeypatch)
     shape, filters, options = SHAPES[name]
     net = nn.HybridSequential()
     line = len(shape) == 3
-    net.add((nn.Conv1DTranspose if line else nn.Conv2DTranspose)(filters, **options), nn.BatchNorm(), nn.Activation("relu"),
+    net.add((nn.Conv1DTranspose if line else nn.Conv2DTranspose)(filters, **options), nn.BatchNorm(),
+            nn.Activation("relu"),
             (nn.Conv1D if line else nn.Conv2D)(32, 3, padding=1), nn.Activation("tanh"))
     report = as_eager(net, nd.array(random(*shape)))
     at_least = {"groups": 1, "one_pixel_of_one": 0}.get(name, 2)
@@ -68,16 +71,19 @@ def test_as_eager(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_phases() -> None:
-    """Places of the data that each phase reads, by the definition: result first + r + s t adds up data i times weight first + r + s t - s i."""
+    """Places of the data that each phase reads, by the definition: result first + r + s t adds up data i times weight
+    first + r + s t - s i."""
     for length, taps, stride, first, size in ((5, 4, 2, 1, 10), (4, 5, 3, 2, 13), (6, 2, 3, 0, 17), (3, 16, 8, 4, 24)):
         a = Axis(length, taps, stride, first, size)
         for r in range(stride):
             weight, count, place = a.phase(r)
             reads = [(place + t - j, weight + stride * j) for t in range(a.results) for j in range(count)]
-            want = [(i, first + r + stride * t - stride * i) for t in range(a.results) for i in range(-taps, length + taps + size)
+            want = [(i, first + r + stride * t - stride * i) for t in range(a.results)
+                    for i in range(-taps, length + taps + size)
                     if 0 <= first + r + stride * t - stride * i < taps]
             assert sorted(reads) == sorted(want)
-            assert all(a.reach[0] <= i - t < sum(a.reach) for t in range(a.results) for i, _ in reads[t * count:(t + 1) * count])
+            assert all(a.reach[0] <= i - t < sum(a.reach) for t in range(a.results) for i,
+                       _ in reads[t * count:(t + 1) * count])
 
 
 @pytest.mark.parametrize("channels", (58, 17), ids=str)
@@ -158,10 +164,12 @@ def test_sanitized(tmp_path: Path) -> None:
 def test_few_filters_after_packed_ones(kernel: int) -> None:
     """Data in the order of vectors of pixels before a convolution that is not packed."""
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(32, 3, padding=1, activation="relu"), nn.Conv2D(3, kernel, padding=kernel // 2, activation="sigmoid"))
+    net.add(nn.Conv2D(32, 3, padding=1, activation="relu"),
+            nn.Conv2D(3, kernel, padding=kernel // 2, activation="sigmoid"))
     report = as_eager(net, nd.array(random(2, 16, 17, 23)))
     few = toolchain.vector_bytes() > 16                      # three filters nearly fill a vector of four
-    assert ("vectors of a convolution hold pixels" in report) == few and report.count("[convolution]") == 2 - few, report
+    assert ("vectors of a convolution hold pixels" in report) == few and report.count(
+            "[convolution]") == 2 - few, report
 
 
 def test_many_phases_are_put_in_order_at_once() -> None:

@@ -1,4 +1,5 @@
-"""Packed convolutions and pools of volumes (N, D, H, W, C): values against float64 for odd shapes, every width of vector, one and two threads."""
+"""Packed convolutions and pools of volumes (N, D, H, W, C): values against float64 for odd shapes, every width of
+vector, one and two threads."""
 from __future__ import annotations
 
 from typing import Any

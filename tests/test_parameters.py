@@ -1,4 +1,5 @@
-"""Parameters and block attributes: what MXNet 1.9.1 does where user code relies on it, and what a compiled block notices."""
+"""Parameters and block attributes: what MXNet 1.9.1 does where user code relies on it, and what a compiled block
+notices."""
 from __future__ import annotations
 
 import tracemalloc
@@ -226,7 +227,8 @@ def test_infer_shape_of_a_whole_network():
     net = nn.HybridSequential()
     net.add(nn.Conv2D(3, 3), nn.BatchNorm(), nn.Dense(4))
     net.infer_shape(nd.ones((2, 5, 8, 8)))
-    assert [p.shape for p in net.collect_params().values()] == [(3, 5, 3, 3), (3,), (3,), (3,), (3,), (3,), (4, 108), (4,)]
+    assert [p.shape for p in net.collect_params().values()] == [(3, 5, 3, 3), (3,), (3,), (3,), (3,), (3,), (4, 108),
+                                                                (4,)]
     with pytest.raises(mx.errors.HybridError, match="not been initialized"):
         net[0].weight.data()
     net.initialize()
@@ -297,7 +299,8 @@ def test_arrays_that_are_given_stay_the_givers():
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "hybridized"])
 def test_a_sampled_weight_in_the_place_of_a_parameter(compiled):
-    """Bayes by backprop as programs for MXNet have it (``param._data[i] = w``): the gradient goes to what the weight was computed from."""
+    """Bayes by backprop as programs for MXNet have it (``param._data[i] = w``): the gradient goes to what the weight
+    was computed from."""
     net, mean = nn.Dense(1, in_units=3, use_bias=False), nd.array([[1.0, 2.0, 3.0]])
     net.initialize()
     if compiled:
@@ -310,7 +313,8 @@ def test_a_sampled_weight_in_the_place_of_a_parameter(compiled):
             net.weight._data[place] = mean * scale
             y = net(X)
         y.backward()
-        assert y.asnumpy() == pytest.approx((X.asnumpy() * [scale, 2 * scale, 3 * scale]).sum(1, keepdims=True), rel=1e-6)
+        assert y.asnumpy() == pytest.approx((X.asnumpy() * [scale, 2 * scale, 3 * scale]).sum(1, keepdims=True),
+                                            rel=1e-6)
         assert mean.grad.asnumpy() == pytest.approx(scale * X.asnumpy().sum(0, keepdims=True), rel=1e-6)
     assert nn.Dense(1).weight._ctx_map == [[], []]
 

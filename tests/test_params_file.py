@@ -22,18 +22,19 @@ GOLDEN = sorted(DATA.rglob("*.params"))
 # What mx.nd.save of MXNet 1.9.1 wrote
 BYTES_OF_MXNET = {
     "two": ("120100000000000000000000000000000200000000000000c9fa93f900000000010000000200000000000000010000000000000000"
-            "0000000000803f0000803fc9fa93f9000000000100000001000000000000000100000000000000050000000100000000" "00000000",
+            "0000000000803f0000803fc9fa93f9000000000100000001000000000000000100000000000000050000000100000000"
+            "00000000",
             [np.ones(2, "float32"), np.ones(1, "int8")], []),
     "empty": ("1201000000000000000000000000000000000000000000000000000000000000", [], []),
-    "name": ("120100000000000000000000000000000100000000000000c9fa93f9000000000100000001000000000000000100000000000000000000"
+    "name": ("120100000000000000000000000000000100000000000000c9fa93f9000000000100000001000000000000000100000000000000000000"  # noqa: E501
              "000000803f01000000000000000400000000000000c3a9220a", [np.ones(1, "float32")], ['é"\n']),
-    "bool": ("120100000000000000000000000000000100000000000000c9fa93f900000000010000000200000000000000010000000000000007"
+    "bool": ("120100000000000000000000000000000100000000000000c9fa93f900000000010000000200000000000000010000000000000007"  # noqa: E501
              "00000001000100000000000000010000000000000061", [np.array([True, False])], ["a"]),
-    "float64": ("120100000000000000000000000000000100000000000000c9fa93f9000000000100000001000000000000000100000000000000"
+    "float64": ("120100000000000000000000000000000100000000000000c9fa93f9000000000100000001000000000000000100000000000000"  # noqa: E501
                 "01000000000000000000f03f0100000000000000010000000000000061", [np.ones(1)], ["a"]),
     "0-d": ("120100000000000000000000000000000100000000000000cafa93f900000000000000000100000000000000000000000000803f"
             "0100000000000000010000000000000061", [np.ones((), "float32")], ["a"]),
-    "zero size": ("120100000000000000000000000000000100000000000000cafa93f9000000000200000000000000000000000300000000000000"
+    "zero size": ("120100000000000000000000000000000100000000000000cafa93f9000000000200000000000000000000000300000000000000"  # noqa: E501
                   "0100000000000000000000000100000000000000010000000000000061", [np.ones((0, 3), "float32")], ["a"]),
 }
 
@@ -74,7 +75,8 @@ def test_bytes_are_those_of_mxnet(key: str) -> None:
         np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool",
+                                   "bfloat16"])
 def test_every_dtype_comes_back(dtype: str, tmp_path: Path) -> None:
     from hybrid.base.dtype import as_dtype
     array = (np.arange(6).reshape(2, 3) % 2).astype(as_dtype(dtype))
@@ -108,7 +110,8 @@ def test_older_versions() -> None:
 
 
 def test_arrays_without_a_value() -> None:
-    for record in (struct.pack("<Iii", V2, 0, 0), struct.pack("<Iii", V3, 0, -1), struct.pack("<Ii", V1, 0), struct.pack("<I", 0)):
+    for record in (struct.pack("<Iii", V2, 0, 0), struct.pack("<Iii", V3, 0, -1), struct.pack("<Ii", V1, 0),
+                   struct.pack("<I", 0)):
         assert read_params(header() + record + no_names())[0] == [None]
     assert read_params(written([None], ["a"])) == ([None], ["a"])
 
@@ -126,7 +129,10 @@ def sparse(kind: int, stored: bytes, shape: bytes, lists: list[tuple[int, ...]],
     """A file with one sparse array, in the layout that MXNet 1.9.1 reads."""
     described = b"".join(struct.pack("<i", 6) + sized(len(v)) for v in lists)
     data = np.array(values, "<f4").tobytes() + b"".join(np.array(v, "<i8").tobytes() for v in lists)
-    return header() + struct.pack("<Ii", V2, kind) + stored + shape + struct.pack("<iii", 1, 0, 0) + described + data + struct.pack("<QQ", 1, 1) + b"w"
+    return header() + struct.pack("<Ii", V2,
+                                  kind) + stored + shape + struct.pack("<iii", 1, 0,
+                                                                       0) + described + data + struct.pack("<QQ", 1,
+            1) + b"w"
 
 
 def test_sparse_arrays_are_read_as_dense_ones() -> None:
@@ -138,9 +144,12 @@ def test_sparse_arrays_are_read_as_dense_ones() -> None:
 
 
 @pytest.mark.parametrize("data", [
-    sparse(1, sized(2, 3), sized(4, 3), [(1, 4)], [0] * 6), sparse(1, sized(2, 3), sized(4, 3), [(-1, 0)], [0] * 6), sparse(1, sized(2, 2), sized(4, 3), [(0, 1)], [0] * 4),
-    sparse(1, sized(1, 3), sized(2**40, 3), [(0,)], [0] * 3), sparse(2, sized(2), sized(2, 3), [(0, 2, 1), (2, 0)], [1, 2]),
-    sparse(2, sized(2), sized(2, 3), [(0, 1, 2), (2, 3)], [1, 2]), sparse(2, sized(2), sized(2, 3), [(0, 2), (2, 0)], [1, 2]),
+    sparse(1, sized(2, 3), sized(4, 3), [(1, 4)], [0] * 6), sparse(1, sized(2, 3), sized(4, 3), [(-1, 0)], [0] * 6),
+    sparse(1, sized(2, 2), sized(4, 3), [(0, 1)], [0] * 4),
+    sparse(1, sized(1, 3), sized(2**40, 3), [(0,)], [0] * 3),
+    sparse(2, sized(2), sized(2, 3), [(0, 2, 1), (2, 0)], [1, 2]),
+    sparse(2, sized(2), sized(2, 3), [(0, 1, 2), (2, 3)], [1, 2]),
+    sparse(2, sized(2), sized(2, 3), [(0, 2), (2, 0)], [1, 2]),
     sparse(2, sized(2), sized(2, 3, 1), [(0, 1, 2), (2, 0)], [1, 2]),
 ], ids=["row-beyond", "row-before", "values", "too-large", "counts-fall", "column-beyond", "few-counts", "three-axes"])
 def test_sparse_arrays_that_do_not_fit(data: bytes) -> None:

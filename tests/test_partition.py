@@ -13,20 +13,23 @@ from hybrid.gluon import nn
 
 def mlp() -> Any:
     net = nn.HybridSequential()
-    net.add(nn.Dense(32, activation="tanh", in_units=12), nn.LayerNorm(in_channels=32), nn.Dropout(0.3), nn.Dense(5, in_units=32))
+    net.add(nn.Dense(32, activation="tanh", in_units=12), nn.LayerNorm(in_channels=32), nn.Dropout(0.3),
+            nn.Dense(5, in_units=32))
     return net, (7, 12)
 
 
 def lenet() -> Any:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(6, 5, activation="relu", in_channels=1), nn.MaxPool2D(), nn.Conv2D(8, 3, activation="sigmoid", in_channels=6), nn.AvgPool2D(),
+    net.add(nn.Conv2D(6, 5, activation="relu", in_channels=1), nn.MaxPool2D(),
+            nn.Conv2D(8, 3, activation="sigmoid", in_channels=6), nn.AvgPool2D(),
             nn.Flatten(), nn.Dense(5))
     return net, (3, 1, 16, 16)
 
 
 def batchnorm() -> Any:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(4, 3, padding=1, in_channels=2), nn.BatchNorm(in_channels=4), nn.Activation("relu"), nn.GlobalAvgPool2D(), nn.Flatten(),
+    net.add(nn.Conv2D(4, 3, padding=1, in_channels=2), nn.BatchNorm(in_channels=4), nn.Activation("relu"),
+            nn.GlobalAvgPool2D(), nn.Flatten(),
             nn.Dense(5, in_units=4))
     return net, (3, 2, 8, 8)
 
@@ -200,11 +203,14 @@ def test_get_symbol(hybridized: bool) -> None:
         autograd.get_symbol(nd.ones((2,)))
 
 
-CONVOLUTIONS = [((2, 3, 12, 11), (4, 3, 5, 3), {"kernel": (5, 3)}), ((2, 3, 12, 11), (4, 3, 5, 3), {"kernel": (5, 3), "pad": (2, 1), "dilate": (2, 1)}),
+CONVOLUTIONS = [((2, 3, 12, 11), (4, 3, 5, 3), {"kernel": (5, 3)}),
+                ((2, 3, 12, 11), (4, 3, 5, 3), {"kernel": (5, 3), "pad": (2, 1), "dilate": (2, 1)}),
                 ((2, 4, 12, 11), (6, 2, 3, 3), {"kernel": (3, 3), "pad": (1, 1), "num_group": 2}),
                 ((2, 4, 12, 11), (6, 4, 3, 3), {"kernel": (3, 3), "pad": (1, 1), "stride": (2, 2)}),
-                ((2, 4, 12, 11), (6, 4, 1, 1), {"kernel": (1, 1), "stride": (2, 2)}), ((2, 4, 12, 11), (6, 4, 2, 2), {"kernel": (2, 2), "stride": (2, 2)}),
-                ((2, 4, 9), (6, 4, 3), {"kernel": (3,), "pad": (1,)}), ((2, 2, 5, 6, 7), (3, 2, 2, 3, 2), {"kernel": (2, 3, 2), "pad": (1, 0, 1)})]
+                ((2, 4, 12, 11), (6, 4, 1, 1), {"kernel": (1, 1), "stride": (2, 2)}),
+                ((2, 4, 12, 11), (6, 4, 2, 2), {"kernel": (2, 2), "stride": (2, 2)}),
+                ((2, 4, 9), (6, 4, 3), {"kernel": (3,), "pad": (1,)}),
+                ((2, 2, 5, 6, 7), (3, 2, 2, 3, 2), {"kernel": (2, 3, 2), "pad": (1, 0, 1)})]
 
 
 @pytest.mark.parametrize("shape, weight, attrs", CONVOLUTIONS, ids=[str(i) for i in range(len(CONVOLUTIONS))])

@@ -1,4 +1,5 @@
-"""Values of which a kernel needs a part, while all of them are stored: results, values kept for the backward pass, running statistics."""
+"""Values of which a kernel needs a part, while all of them are stored: results, values kept for the backward pass,
+running statistics."""
 from __future__ import annotations
 
 from typing import Any
@@ -12,8 +13,10 @@ from hybrid.gluon import nn
 
 from .hybridize_tools import arr, same
 
-PARTS = {"every second": {"begin": (None, 0), "end": (None, None), "step": (1, 2)}, "front": {"begin": (None, 0), "end": (None, 3)},
-         "back": {"begin": (None, 5), "end": (None, None)}, "backwards": {"begin": (None, None), "end": (None, None), "step": (1, -1)}}
+PARTS = {"every second": {"begin": (None, 0), "end": (None, None), "step": (1, 2)},
+         "front": {"begin": (None, 0), "end": (None, 3)},
+         "back": {"begin": (None, 5), "end": (None, None)},
+         "backwards": {"begin": (None, None), "end": (None, None), "step": (1, -1)}}
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS.keys())
@@ -38,11 +41,13 @@ def test_gradients(part: dict[str, Any]) -> None:
         return x.grad
 
     def f(x: Any) -> Any:
-        return nd.slice(nd.log_softmax(x, axis=0), **part) * nd.slice(nd.broadcast_div(x, nd.norm(x, axis=0, keepdims=True)), **part)
+        return nd.slice(nd.log_softmax(x, axis=0),
+                        **part) * nd.slice(nd.broadcast_div(x, nd.norm(x, axis=0, keepdims=True)), **part)
     g, x = mx.hybridize(f), arr(5, 16)
     want = gradient(f, x).copy()
     for _ in range(3):
-        waste = [np.full(n, np.nan, np.float32) for n in (8, 16, 80) for _ in range(20)]          # what is not written is rarely zero then
+        # what is not written is rarely zero then
+        waste = [np.full(n, np.nan, np.float32) for n in (8, 16, 80) for _ in range(20)]
         del waste
         same(gradient(g, x), want, 1e-5)
 

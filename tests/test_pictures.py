@@ -1,5 +1,5 @@
-"""Small nets over many pictures (blocks of pictures in vectors): values against float64 for odd sizes, every width of vector, one
-and two threads; when they are taken, and that what is prepared follows the parameters.
+"""Small nets over many pictures (blocks of pictures in vectors): values against float64 for odd sizes, every width of
+vector, one and two threads; when they are taken, and that what is prepared follows the parameters.
 """
 from __future__ import annotations
 
@@ -23,25 +23,34 @@ from .cpu_kernels import random, vectors_of
 from .exact_values import checked, compare, exact
 from .test_packed_convolutions import convolution, eager
 
-# name: pictures, channels, height, width, then layers: ("conv", filters, kernel, stride, dilation, padding), ("max" or "sum", size, stride, padding),
-# ("relu" …,), ("norm",), ("dense", results), ("more",): a residual
+# name: pictures, channels, height, width, then layers: ("conv", filters, kernel, stride, dilation, padding), ("max" or
+# "sum", size, stride, padding), ("relu" …,), ("norm",), ("dense", results), ("more",): a residual
 CASES: dict[str, tuple[Any, ...]] = {
     "lenet": (16, 1, 28, 28, ("conv", 6, (5, 5), (1, 1), (1, 1), (0, 0)), ("relu",), ("max", (2, 2), (2, 2), 0),
-              ("conv", 16, (5, 5), (1, 1), (1, 1), (0, 0)), ("relu",), ("max", (2, 2), (2, 2), 0), ("dense", 120), ("relu",), ("dense", 10)),
-    "odd": (17, 3, 17, 13, ("conv", 7, (3, 3), (1, 1), (1, 1), (1, 1)), ("tanh",), ("max", (3, 2), (3, 2), 0), ("conv", 13, (3, 3), (1, 1), (1, 1), (1, 1)), ("dense", 63)),
-    "even_filter": (13, 2, 11, 12, ("conv", 5, (4, 2), (1, 1), (1, 1), (2, 1)), ("relu",), ("conv", 3, (2, 4), (1, 1), (1, 1), (0, 2))),
-    "wide_filter": (16, 1, 31, 33, ("conv", 5, (7, 7), (1, 1), (1, 1), (3, 3)), ("max", (2, 2), (2, 2), 0), ("conv", 3, (1, 11), (1, 1), (1, 1), (0, 5)), ("dense", 17)),
-    "strided": (31, 3, 19, 23, ("conv", 9, (5, 3), (2, 3), (1, 1), (2, 1)), ("sigmoid",), ("conv", 6, (3, 3), (2, 1), (1, 1), (1, 0)), ("dense", 5)),
-    "dilated": (15, 3, 17, 19, ("conv", 5, (3, 3), (1, 1), (3, 2), (3, 2)), ("relu",), ("conv", 4, (3, 3), (1, 1), (2, 1), (0, 0)), ("dense", 3)),
+              ("conv", 16, (5, 5), (1, 1), (1, 1), (0, 0)), ("relu",), ("max", (2, 2), (2, 2), 0), ("dense", 120),
+              ("relu",), ("dense", 10)),
+    "odd": (17, 3, 17, 13, ("conv", 7, (3, 3), (1, 1), (1, 1), (1, 1)), ("tanh",), ("max", (3, 2), (3, 2), 0),
+            ("conv", 13, (3, 3), (1, 1), (1, 1), (1, 1)), ("dense", 63)),
+    "even_filter": (13, 2, 11, 12, ("conv", 5, (4, 2), (1, 1), (1, 1), (2, 1)), ("relu",),
+                    ("conv", 3, (2, 4), (1, 1), (1, 1), (0, 2))),
+    "wide_filter": (16, 1, 31, 33, ("conv", 5, (7, 7), (1, 1), (1, 1), (3, 3)), ("max", (2, 2), (2, 2), 0),
+                    ("conv", 3, (1, 11), (1, 1), (1, 1), (0, 5)), ("dense", 17)),
+    "strided": (31, 3, 19, 23, ("conv", 9, (5, 3), (2, 3), (1, 1), (2, 1)), ("sigmoid",),
+                ("conv", 6, (3, 3), (2, 1), (1, 1), (1, 0)), ("dense", 5)),
+    "dilated": (15, 3, 17, 19, ("conv", 5, (3, 3), (1, 1), (3, 2), (3, 2)), ("relu",),
+                ("conv", 4, (3, 3), (1, 1), (2, 1), (0, 0)), ("dense", 3)),
     "residual": (16, 8, 9, 7, ("conv", 8, (3, 3), (1, 1), (1, 1), (1, 1)), ("norm",), ("relu",), ("more",),
                  ("conv", 8, (3, 3), (1, 1), (1, 1), (1, 1)), ("more",), ("max", (2, 2), (2, 2), 0)),
     "mean": (16, 3, 12, 13, ("conv", 6, (5, 5), (1, 1), (1, 1), (2, 2)), ("tanh",), ("sum", (2, 2), (2, 2), 0),
              ("conv", 5, (3, 3), (1, 1), (1, 1), (0, 0)), ("sum", (3, 3), (1, 2), 1), ("dense", 10)),
     "overlapping": (16, 2, 15, 14, ("conv", 6, (3, 3), (1, 1), (1, 1), (1, 1)), ("relu",), ("max", (3, 3), (2, 2), 1),
                     ("conv", 3, (3, 3), (1, 1), (1, 1), (1, 1)), ("max", (5, 5), (1, 1), 2)),
-    "one_line": (65, 3, 1, 29, ("conv", 5, (1, 5), (1, 1), (1, 1), (0, 2)), ("relu",), ("conv", 4, (1, 3), (1, 1), (1, 1), (0, 0)), ("dense", 2)),
-    "one_pixel": (33, 5, 5, 6, ("conv", 37, (5, 5), (1, 1), (1, 1), (0, 0)), ("relu",), ("conv", 26, (1, 1), (1, 1), (1, 1), (0, 0)), ("dense", 1)),
-    "narrow": (16, 3, 9, 2, ("conv", 5, (3, 2), (1, 1), (1, 1), (1, 0)), ("relu",), ("max", (3, 1), (3, 1), 0), ("conv", 2, (3, 3), (1, 1), (1, 1), (1, 1))),
+    "one_line": (65, 3, 1, 29, ("conv", 5, (1, 5), (1, 1), (1, 1), (0, 2)), ("relu",),
+                 ("conv", 4, (1, 3), (1, 1), (1, 1), (0, 0)), ("dense", 2)),
+    "one_pixel": (33, 5, 5, 6, ("conv", 37, (5, 5), (1, 1), (1, 1), (0, 0)), ("relu",),
+                  ("conv", 26, (1, 1), (1, 1), (1, 1), (0, 0)), ("dense", 1)),
+    "narrow": (16, 3, 9, 2, ("conv", 5, (3, 2), (1, 1), (1, 1), (1, 0)), ("relu",), ("max", (3, 1), (3, 1), 0),
+               ("conv", 2, (3, 3), (1, 1), (1, 1), (1, 1))),
 }
 
 
@@ -128,7 +137,8 @@ def test_matrices_are_exact(results: int, taps: int) -> None:
     at, g, bt = matrices(results, taps)
     d, w = ([Fraction(int(v)) for v in np.random.default_rng(n).integers(-9, 9, n)] for n in (results + taps - 1, taps))
     u = [sum(a * b for a, b in zip(row, w)) * sum(a * b for a, b in zip(col, d)) for row, col in zip(g, bt)]
-    assert [sum(a * b for a, b in zip(row, u)) for row in at] == [sum(w[j] * d[i + j] for j in range(taps)) for i in range(results)]
+    assert [sum(a * b for a, b in zip(row, u)) for row in at] == [sum(w[j] * d[i + j] for j in range(taps))
+                                                                  for i in range(results)]
     assert array(at).dtype == np.float32
 
 
@@ -140,7 +150,8 @@ def test_matrices_know_their_points() -> None:
 # ---- when it is taken
 def lenet(**how: Any) -> nn.HybridSequential:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(6, 5, activation="relu", in_channels=1), nn.MaxPool2D(2), nn.Conv2D(16, 5, activation="relu", in_channels=6), nn.MaxPool2D(2),
+    net.add(nn.Conv2D(6, 5, activation="relu", in_channels=1), nn.MaxPool2D(2),
+            nn.Conv2D(16, 5, activation="relu", in_channels=6), nn.MaxPool2D(2),
             nn.Dense(30, activation="relu"), nn.Dense(10))
     net.initialize(mx.init.Xavier())
     net.hybridize(**how)

@@ -1,4 +1,5 @@
-"""Recipes of compiled programs in the disk cache: found by the next process, never stale, never damaged; the same results and reports."""
+"""Recipes of compiled programs in the disk cache: found by the next process, never stale, never damaged; the same
+results and reports."""
 from __future__ import annotations
 
 import dataclasses
@@ -20,7 +21,9 @@ from hybrid.runtime import cache, cpu, plans, recipe, toolchain
 from .programs import CASES, conv, inputs, normal
 from .test_compiler import check
 
-pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none" or os.environ.get("HYBRID_DEVICE", "cpu") != "cpu", reason="a matter of compiled CPU programs")
+pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none"
+                                or os.environ.get("HYBRID_DEVICE", "cpu") != "cpu",
+                                reason="a matter of compiled CPU programs")
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +52,8 @@ def copied(p: Program, lasting: frozenset[int] = frozenset()) -> Program:
 
 def small() -> tuple[Program, list[np.ndarray]]:
     x, w, b = inputs(normal(1, 32, 12, 12), normal(32, 32, 3, 3), normal(32))
-    return Program((x, w, b), (ir.map("relu", conv(x, w, b, 1)),)), [normal(1, 32, 12, 12), normal(32, 32, 3, 3), normal(32)]
+    return Program((x, w, b), (ir.map("relu", conv(x, w, b, 1)),)), [normal(1, 32, 12, 12), normal(32, 32, 3, 3),
+                                                                     normal(32)]
 
 
 # ---- found again
@@ -92,7 +96,7 @@ net.hybridize()
 x = mx.nd.arange(3 * 64).reshape((1, 3, 8, 8))
 print(net(x).asnumpy().tolist(), sorted(m for m in sys.modules if m in ("hybrid.codegen.c", "hybrid.runtime.build", "subprocess", "hybrid.codegen.attention",
                                                                 "hybrid.codegen.cumulate", "hybrid.codegen.cuda_pieces")))
-"""
+"""  # noqa: E501
 
 
 def start(folder: Path, **env: str) -> list[str]:
@@ -105,14 +109,18 @@ def start(folder: Path, **env: str) -> list[str]:
 
 def test_the_next_process_loads_neither_passes_nor_printers(tmp_path: Path) -> None:
     first, again = start(tmp_path), start(tmp_path)
-    assert first[1] == "'hybrid.codegen.c', 'hybrid.runtime.build']" and again == [first[0], "]"]           # nor does the first load printers that it has no use for
-    assert "hybrid.codegen.c" in start(tmp_path, HYBRID_VERIFY="1")[1]                     # passes are checked: they run
+    # nor does the first load printers that it has no use for
+    assert first[1] == "'hybrid.codegen.c', 'hybrid.runtime.build']" and again == [first[0], "]"]
+    # passes are checked: they run
+    assert "hybrid.codegen.c" in start(tmp_path, HYBRID_VERIFY="1")[1]
 
 
 # ---- damaged
 def damages(whole: bytes) -> list[bytes]:
-    flipped = [whole[:k] + bytes([whole[k] ^ 1]) + whole[k + 1:] for k in range(0, len(whole), max(len(whole) // 40, 1))]
-    return [*(whole[:k] for k in range(0, len(whole), max(len(whole) // 20, 1))), *flipped, whole + b" ", b"\xff" * len(whole), b"[" * 100_000]
+    flipped = [whole[:k] + bytes([whole[k] ^ 1]) + whole[k + 1:]
+               for k in range(0, len(whole), max(len(whole) // 40, 1))]
+    return [*(whole[:k] for k in range(0, len(whole), max(len(whole) // 20, 1))), *flipped, whole + b" ",
+            b"\xff" * len(whole), b"[" * 100_000]
 
 
 def test_damaged_recipes_are_made_again(folder: Path) -> None:
@@ -168,19 +176,24 @@ def test_a_folder_that_cannot_be_written_is_no_error(folder: Path, monkeypatch: 
 
 
 # ---- keys
-def chain(fn: str = "exp", value: Any = 1.5, shape: tuple[int, ...] = (3, 4), dtype: str = "float32", flipped: bool = False) -> Program:
+def chain(fn: str = "exp", value: Any = 1.5, shape: tuple[int, ...] = (3, 4), dtype: str = "float32",
+          flipped: bool = False) -> Program:
     x, y = ir.input(0, shape, dtype), ir.input(1, shape, dtype)
     a, b = (y, x) if flipped else (x, y)
     return Program((x, y), (ir.map("sub", ir.map(fn, a), b * value),))
 
 
 OTHERS: dict[str, Callable[[], Program]] = {
-    "function": lambda: chain("tanh"), "constant": lambda: chain(value=1.5000000000000002), "sign of zero": lambda: chain(value=-0.0), "zero": lambda: chain(value=0.0),
-    "shape": lambda: chain(shape=(4, 3)), "dtype": lambda: chain(dtype="float64"), "order of arguments": lambda: chain(flipped=True),
+    "function": lambda: chain("tanh"), "constant": lambda: chain(value=1.5000000000000002),
+    "sign of zero": lambda: chain(value=-0.0), "zero": lambda: chain(value=0.0),
+    "shape": lambda: chain(shape=(4, 3)), "dtype": lambda: chain(dtype="float64"),
+    "order of arguments": lambda: chain(flipped=True),
     "one more result": lambda: Program(chain().inputs, (*chain().outputs, *chain().outputs)),
-    "update": lambda: Program(chain().inputs, (), ((0, chain().outputs[0]),)), "update of another": lambda: Program(chain().inputs, (), ((1, chain().outputs[0]),)),
+    "update": lambda: Program(chain().inputs, (), ((0, chain().outputs[0]),)),
+    "update of another": lambda: Program(chain().inputs, (), ((1, chain().outputs[0]),)),
     "unused input": lambda: Program((*chain().inputs, ir.input(2, (3,), "float32")), chain().outputs),
-    "data": lambda: Program((), (ir.data(np.arange(3, dtype="int32")),)), "other data": lambda: Program((), (ir.data(np.arange(3, dtype="int32") + 1),)),
+    "data": lambda: Program((), (ir.data(np.arange(3, dtype="int32")),)),
+    "other data": lambda: Program((), (ir.data(np.arange(3, dtype="int32") + 1),)),
     "data of another dtype": lambda: Program((), (ir.data(np.arange(3, dtype="uint32")),)),
     "turned": lambda: Program(chain().inputs, (ir.permute(chain().inputs[0], (1, 0)),)),
 }
@@ -251,12 +264,15 @@ def test_recipes_parse_back(folder: Path) -> None:
     program, _ = small()
     made = cpu.compiled(copied(program, frozenset({1, 2}))).recipe
     again = recipe.from_text(recipe.to_text(made))
-    assert recipe.to_text(again) == recipe.to_text(made) and again.inputs == made.inputs and again.prepare.inputs == made.prepare.inputs       # type: ignore[union-attr]
+    assert (recipe.to_text(again) == recipe.to_text(made) and again.inputs == made.inputs
+            and again.prepare.inputs == made.prepare.inputs)       # type: ignore[union-attr]
 
 
 BAD: dict[str, dict[str, Any]] = {
-    "library": {"library": "../x.so"}, "no library": {"library": "x.txt"}, "shape": {"inputs": [[[-1], "<f4"]]}, "dtype": {"fresh": [[[1], "nonsense"]]},
-    "place": {"results": [[99, [1]]]}, "slot": {"updates": [[9, 0, [1]]]}, "size": {"arena_bytes": -1}, "text": {"arena_bytes": "1"}, "object": {"constants": [[[1], "O", ""]]},
+    "library": {"library": "../x.so"}, "no library": {"library": "x.txt"}, "shape": {"inputs": [[[-1], "<f4"]]},
+    "dtype": {"fresh": [[[1], "nonsense"]]},
+    "place": {"results": [[99, [1]]]}, "slot": {"updates": [[9, 0, [1]]]}, "size": {"arena_bytes": -1},
+    "text": {"arena_bytes": "1"}, "object": {"constants": [[[1], "O", ""]]},
     "written": {"written": [7]}, "none": {"inputs": None}, "given": {"given": 8},
 }
 

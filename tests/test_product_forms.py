@@ -1,4 +1,5 @@
-"""Products of every form: dot products of a few rows, wide tiles of a few rows, tiles of two sizes, panels that the first tile packs."""
+"""Products of every form: dot products of a few rows, wide tiles of a few rows, tiles of two sizes, panels that the
+first tile packs."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -25,12 +26,14 @@ CASES: dict[str, tuple[int, int, int, tuple[int, int], str]] = {
     "first_tile_packs": (127, 128, 17, (0, 0), "_first"),
     "strided_rows": (61, 64, 300, (1, 0), "_first"),
 }
-KINDS = pytest.mark.parametrize("dtype, width", [("float32", 64), ("float64", 64), ("float32", 32), ("float32", 16)], ids=["avx512", "double", "avx2", "sse"])
+KINDS = pytest.mark.parametrize("dtype, width", [("float32", 64), ("float64", 64), ("float32", 32), ("float32", 16)],
+                                ids=["avx512", "double", "avx2", "sse"])
 
 
 def matrices(m: int, n: int, k: int, turned: tuple[int, int], dtype: str) -> list[np.ndarray]:
     rng = np.random.default_rng(m + n + k)
-    return [rng.standard_normal((k, m) if turned[0] else (m, k)).astype(dtype), rng.standard_normal((n, k) if turned[1] else (k, n)).astype(dtype)]
+    return [rng.standard_normal((k, m) if turned[0] else (m, k)).astype(dtype),
+            rng.standard_normal((n, k) if turned[1] else (k, n)).astype(dtype)]
 
 
 def product(a: Node, b: Node, turned: tuple[int, int]) -> Node:

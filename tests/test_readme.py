@@ -14,7 +14,8 @@ def test_the_code_blocks_run(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text()
     code = "\n".join(re.findall(r"```python\n(.*?)```", text, re.S))
     assert "@hybridize" in code and "Trainer" in code
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "HYBRID_CACHE": str(tmp_path / "cache")}, capture_output=True,
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path,
+                          env={**os.environ, "HYBRID_CACHE": str(tmp_path / "cache")}, capture_output=True,
                           text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert "kernels" in done.stdout and (tmp_path / "mlp-symbol.json").is_file()

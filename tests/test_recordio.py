@@ -49,7 +49,8 @@ def test_reads_what_mxnet_wrote() -> None:
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(parts=st.lists(st.lists(st.sampled_from([MAGIC, MAGIC[:1], MAGIC[1:], b"\0", b"abc", b"0123"]), max_size=8).map(b"".join), max_size=5))
+@given(parts=st.lists(st.lists(st.sampled_from([MAGIC, MAGIC[:1], MAGIC[1:], b"\0", b"abc", b"0123"]),
+                               max_size=8).map(b"".join), max_size=5))
 def test_any_record_comes_back(tmp_path: Path, parts: list[bytes]) -> None:
     path = tmp_path / "any.rec"
     with recordio.MXRecordIO(path, "w") as out:
@@ -87,7 +88,8 @@ def test_pack_img_is_blue_first() -> None:
     blue = np.zeros((4, 4, 3), np.uint8)
     blue[..., 0] = 200
     from hybrid.base import codec
-    assert codec.decode(recordio.unpack(recordio.pack_img((0, 0, 0, 0), blue, 3, ".png"))[1])[0, 0].tolist() == [0, 0, 200]
+    assert codec.decode(recordio.unpack(recordio.pack_img((0, 0, 0, 0), blue, 3,
+                                                          ".png"))[1])[0, 0].tolist() == [0, 0, 200]
 
 
 @pytest.mark.parametrize("quality", [1, 50, 95], ids=["1", "50", "95"])
@@ -101,7 +103,8 @@ def test_quality_changes_the_size(quality: int) -> None:
 @pytest.mark.parametrize("missing", [1, 3, 5, 40], ids=str)
 def test_truncated_file(written: Path, missing: int) -> None:
     written.write_bytes(written.read_bytes()[:-missing])
-    with recordio.MXRecordIO(written, "r") as file, pytest.raises(FileFormatError, match=r"x\.rec, byte \d+: .*cut off"):
+    with recordio.MXRecordIO(written, "r") as file, pytest.raises(FileFormatError,
+                                                                  match=r"x\.rec, byte \d+: .*cut off"):
         for _ in range(len(RECORDS) + 1):
             file.read()
 
@@ -124,10 +127,13 @@ def test_every_truncation_is_found_or_at_a_record_boundary(written: Path) -> Non
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (b"garbage!" * 4, "magic number"), (struct.pack("<II", 0xCED7230A, 3 << 29), "flag 3 at the start"), (struct.pack("<II", 0xCED7230A, 2 << 29),
+    (b"garbage!" * 4, "magic number"), (struct.pack("<II", 0xCED7230A, 3 << 29), "flag 3 at the start"),
+    (struct.pack("<II", 0xCED7230A, 2 << 29),
         "flag 2 at the start"),
-    (struct.pack("<IIII", 0xCED7230A, 1 << 29, 0xCED7230A, 0), "flag 0 inside"), (struct.pack("<II", 0xCED7230A, 7 << 29), "flag 7"),
-    (struct.pack("<II", 0xCED7230A, (1 << 29) - 1), "536870911 bytes of which 0"), (struct.pack("<II", 0xCED7230A, 1 << 29), "cut off")],
+    (struct.pack("<IIII", 0xCED7230A, 1 << 29, 0xCED7230A, 0), "flag 0 inside"),
+    (struct.pack("<II", 0xCED7230A, 7 << 29), "flag 7"),
+    (struct.pack("<II", 0xCED7230A, (1 << 29) - 1), "536870911 bytes of which 0"),
+    (struct.pack("<II", 0xCED7230A, 1 << 29), "cut off")],
     ids=["garbage", "last-first", "middle-first", "whole-inside", "unknown-flag", "huge", "never-ends"])
 def test_garbage(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "g.rec").write_bytes(content)

@@ -26,7 +26,8 @@ class Circle(Shape):
     pass
 
 
-@pytest.mark.parametrize("args", [("square", 3), ('["square", {"size": 3}]',), ('{"shape": "square", "size": 3}',), ({"shape": "SQUARE", "size": 3},)],
+@pytest.mark.parametrize("args", [("square", 3), ('["square", {"size": 3}]',), ('{"shape": "square", "size": 3}',),
+                                  ({"shape": "SQUARE", "size": 3},)],
                          ids=["name", "list", "object", "dict"])
 def test_instances_from_names_and_texts(args):
     made = create(*args)
@@ -39,8 +40,10 @@ def test_tables_and_errors():
     assert table == {"square": Square, "round": Circle, "disc": Circle}
     table.clear()
     assert mx.registry.get_registry(Shape) and mx.registry.get_registry(int) == {}
-    for call, message in ((lambda: create("oval"), "no shape 'oval' is registered; known: disc, round, square"), (lambda: create(), "give the shape's name"),
-                          (lambda: create(3), "by its name, got int"), (lambda: create("[1"), "as text is"), (lambda: create('["square"]'), "as text is"),
+    for call, message in ((lambda: create("oval"), "no shape 'oval' is registered; known: disc, round, square"),
+                          (lambda: create(), "give the shape's name"),
+                          (lambda: create(3), "by its name, got int"), (lambda: create("[1"), "as text is"),
+                          (lambda: create('["square"]'), "as text is"),
                           (lambda: create(Square(), 3), "already")):
         with pytest.raises(AttributeValueError, match=message):
             call()
@@ -54,4 +57,5 @@ def test_addresses_of_mxnets_files(monkeypatch):
     monkeypatch.setenv("MXNET_GLUON_REPO", "https://example.org/mirror")
     assert mx.gluon.utils._get_repo_file_url("gluon/models", "a.zip") == "https://example.org/mirror/gluon/models/a.zip"
     monkeypatch.delenv("MXNET_GLUON_REPO")
-    assert mx.gluon.utils._get_repo_url().startswith("https://apache-mxnet") and mx.gluon.utils._get_repo_url().endswith("/")
+    assert (mx.gluon.utils._get_repo_url().startswith("https://apache-mxnet")
+            and mx.gluon.utils._get_repo_url().endswith("/"))

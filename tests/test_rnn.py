@@ -1,4 +1,5 @@
-"""Recurrent cells and layers against what MXNet 1.9.1 gives (data/rnn.*, written by oracle/record_rnn.py), eager and hybridized."""
+"""Recurrent cells and layers against what MXNet 1.9.1 gives (data/rnn.*, written by oracle/record_rnn.py), eager and
+hybridized."""
 from __future__ import annotations
 
 import importlib.util
@@ -68,7 +69,8 @@ def test_output_names() -> None:
     """MXNet's names of a layer's outputs."""
     with mx.name.NameManager():
         out, states = mx.gluon.rnn.LSTM(4, prefix="a_")(mx.sym.var("data"), [mx.sym.var("h"), mx.sym.var("c")])
-    assert mx.sym.Group([out, *states]).list_outputs() == ["a_rnn0_output", "a_rnn0_state_output", "a_rnn0_statecell_output"]
+    assert mx.sym.Group([out, *states]).list_outputs() == ["a_rnn0_output", "a_rnn0_state_output",
+                                                           "a_rnn0_statecell_output"]
 
 
 def test_activation_layer() -> None:
@@ -104,15 +106,20 @@ def test_lengths_of_layers(hybridized: bool) -> None:
 
 
 @pytest.mark.parametrize("make, error, words", [
-    (lambda: mx.gluon.rnn.LSTM(0), AttributeValueError, "hidden_size"), (lambda: mx.gluon.rnn.LSTM(2, layout="CNT"), AttributeValueError, "TNC or NTC"),
+    (lambda: mx.gluon.rnn.LSTM(0), AttributeValueError, "hidden_size"),
+    (lambda: mx.gluon.rnn.LSTM(2, layout="CNT"), AttributeValueError, "TNC or NTC"),
     (lambda: mx.gluon.rnn.RNN(2, activation="sigmoid"), AttributeValueError, "relu or tanh"),
     (lambda: _called(mx.gluon.rnn.GRU(2), mx.nd.ones((3, 2))), ShapeError, "layout TNC"),
-    (lambda: _called(mx.gluon.rnn.GRU(2), mx.nd.ones((3, 2, 4)), [mx.nd.ones((1, 1, 2))]), ShapeError, "must have shape (1, 2, 2)"),
+    (lambda: _called(mx.gluon.rnn.GRU(2), mx.nd.ones((3, 2, 4)), [mx.nd.ones((1, 1, 2))]), ShapeError,
+     "must have shape (1, 2, 2)"),
     (lambda: _called(mx.gluon.rnn.LSTM(2), mx.nd.ones((3, 2, 4)), [mx.nd.ones((1, 2, 2))]), ShapeError, "2 states"),
     (lambda: mx.gluon.rnn.LSTMCell(2).unroll(4, mx.nd.ones((2, 3, 5))), ShapeError, "4 steps"),
     (lambda: _called(mx.gluon.rnn.LSTMCell(2), mx.nd.ones((2, 3)), [mx.nd.ones((2, 2))]), ShapeError, "2 states"),
-    (lambda: mx.gluon.rnn.ResidualCell(mx.gluon.rnn.ZoneoutCell(mx.gluon.rnn.RNNCell(2))).base_cell.begin_state(), HybridError, "modifier"),
-    (lambda: mx.gluon.rnn.ZoneoutCell(mx.gluon.rnn.BidirectionalCell(mx.gluon.rnn.RNNCell(2), mx.gluon.rnn.RNNCell(2))), AttributeValueError, "does not step"),
+    (lambda: mx.gluon.rnn.ResidualCell(mx.gluon.rnn.ZoneoutCell(mx.gluon.rnn.RNNCell(2))).base_cell.begin_state(),
+     HybridError, "modifier"),
+    (lambda: mx.gluon.rnn.ZoneoutCell(mx.gluon.rnn.BidirectionalCell(mx.gluon.rnn.RNNCell(2),
+                                                                     mx.gluon.rnn.RNNCell(2))), AttributeValueError,
+                                                                     "does not step"),
 ], ids=["size", "layout", "activation", "axes", "state_shape", "states", "steps", "cell_states", "modified", "zoneout"])
 def test_errors(make: Any, error: Any, words: str) -> None:
     """What was given and what was expected."""
@@ -135,8 +142,11 @@ class Unrolled(gluon.HybridBlock):
         return self.cell.unroll(4, x, layout="NTC", merge_outputs=True)[0]
 
 
-@pytest.mark.parametrize("make", (lambda: rnn.LSTM(5, layout="NTC"), lambda: rnn.GRU(5, num_layers=2, bidirectional=True), lambda: Unrolled(rnn.LSTMCell(5)),
-                                  lambda: Unrolled(rnn.BidirectionalCell(rnn.GRUCell(3), rnn.LSTMCell(3)))), ids=("layer", "both_ways", "cell", "cells_both_ways"))
+@pytest.mark.parametrize("make", (lambda: rnn.LSTM(5, layout="NTC"),
+                                  lambda: rnn.GRU(5, num_layers=2, bidirectional=True),
+                                  lambda: Unrolled(rnn.LSTMCell(5)),
+                                  lambda: Unrolled(rnn.BidirectionalCell(rnn.GRUCell(3), rnn.LSTMCell(3)))),
+                                  ids=("layer", "both_ways", "cell", "cells_both_ways"))
 def test_an_exported_network_takes_batches_of_any_size(make, tmp_path):
     """The zeros it begins with have no batch of their own in the file, as in MXNet's."""
     net = make()

@@ -1,4 +1,5 @@
-"""Forms of row and movement kernels in C that are found by what they mean: the same numbers as eagerly, and that the form was taken."""
+"""Forms of row and movement kernels in C that are found by what they mean: the same numbers as eagerly, and that the
+form was taken."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -50,7 +51,8 @@ def test_pick_after_a_softmax_and_beside_no_numbers() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int8"])
 def test_running_sums(dtype: str) -> None:
-    """Beside sums in float64, of every length and along every axis; halves are added in float32, integers wrap around."""
+    """Beside sums in float64, of every length and along every axis; halves are added in float32, integers wrap
+    around."""
     for shape in ((5, 7), (3, 1), (1, 65), (4, 17), (2, 3, 129), (3, 300, 2), (0, 3), (300,)):
         x = some(*shape, dtype=dtype)
         wide = x.asnumpy().astype(np.float64 if dtype.startswith("float") else dtype)
@@ -59,7 +61,8 @@ def test_running_sums(dtype: str) -> None:
             exact, scale = np.cumsum(wide, axis, wide.dtype), np.cumsum(np.abs(wide), axis) + 1e-30
             for have in (got, want):
                 if dtype.startswith("float"):
-                    np.testing.assert_array_less(np.abs(have - exact) / scale, {"float16": 6e-4, "float32": 1e-6, "float64": 1e-14}[dtype])
+                    np.testing.assert_array_less(np.abs(have - exact) / scale,
+                                                 {"float16": 6e-4, "float32": 1e-6, "float64": 1e-14}[dtype])
                 else:
                     np.testing.assert_array_equal(have, exact)
         assert dtype != "float32" or shape[-1] < 64 or toolchain.vector_bytes() < 16 or "hyv_running(v" in source
@@ -82,7 +85,8 @@ def test_running_sums_of_results(dtype: str) -> None:
     for shape in ((3, 70), (3, 3), (2, 5, 37)):
         x = some(*shape, dtype=dtype)
         for axis in range(len(shape)):
-            got = mx.hybridize(lambda x: (x * 2, nd.cumsum(x * 2 + 1, axis=axis), x * 2 + 1))(x)             # noqa: B023
+            got = mx.hybridize(lambda x: (x * 2, nd.cumsum(x * 2 + 1, axis=axis),
+                                          x * 2 + 1))(x)             # noqa: B023
             np.testing.assert_array_equal(got[0].asnumpy(), x.asnumpy() * 2)
             np.testing.assert_array_equal(got[2].asnumpy(), x.asnumpy() * 2 + 1)
             np.testing.assert_allclose(got[1].asnumpy(), np.cumsum(x.asnumpy() * 2 + 1, axis), rtol=1e-4, atol=1e-4)
@@ -96,12 +100,15 @@ def test_gradients_of_running_sums(axis: int) -> None:
         with autograd.record():
             y = (f(x, axis=axis) * nd.array(weights)).sum()
         y.backward()
-        np.testing.assert_allclose(x.grad.asnumpy(), np.flip(np.cumsum(np.flip(weights, axis), axis), axis), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(x.grad.asnumpy(), np.flip(np.cumsum(np.flip(weights, axis), axis), axis), rtol=1e-5,
+                                   atol=1e-5)
 
 
 @pytest.mark.parametrize(("args", "dtype", "want"), [
-    ((20000000, 20000004), "int64", [20000000, 20000001, 20000002, 20000003]), ((2 ** 31 - 2, 2 ** 31 + 1), "int64", [2 ** 31 - 2, 2 ** 31 - 1, 2 ** 31]),
-    ((0, 5, 1.5), "int32", [0, 1, 2, 3]), ((0.5, 5, 0.7), "int32", [0] * 7), ((-3, 2), "uint8", [253, 254, 255, 0, 1]), ((20000000, 20000003), "float32", [2e7, 2e7, 20000002]),
+    ((20000000, 20000004), "int64", [20000000, 20000001, 20000002, 20000003]),
+    ((2 ** 31 - 2, 2 ** 31 + 1), "int64", [2 ** 31 - 2, 2 ** 31 - 1, 2 ** 31]),
+    ((0, 5, 1.5), "int32", [0, 1, 2, 3]), ((0.5, 5, 0.7), "int32", [0] * 7), ((-3, 2), "uint8", [253, 254, 255, 0, 1]),
+    ((20000000, 20000003), "float32", [2e7, 2e7, 20000002]),
     ((0, 1, 0.25), "float32", [0, 0.25, 0.5, 0.75]), ((5, 0, -2), "float64", [5, 3, 1])], ids=str)
 def test_ranges(args: tuple[float, ...], dtype: str, want: list[float]) -> None:
     """As MXNet 1.9.1, which makes start and step integers where the result is of integers."""
@@ -114,7 +121,8 @@ def test_ranges(args: tuple[float, ...], dtype: str, want: list[float]) -> None:
 def test_arrays_that_are_read_across(width: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles turned in registers: whole and odd sides, several arrays, any order of axes, blocks."""
     vectors_of(width, monkeypatch)
-    for shape, axes in (((145, 133), (1, 0)), ((16, 2000), (1, 0)), ((49, 1003), (1, 0)), ((1003, 33), (1, 0)), ((33, 40, 37), (2, 1, 0)), ((9, 70, 40), (0, 2, 1)),
+    for shape, axes in (((145, 133), (1, 0)), ((16, 2000), (1, 0)), ((49, 1003), (1, 0)), ((1003, 33), (1, 0)),
+                        ((33, 40, 37), (2, 1, 0)), ((9, 70, 40), (0, 2, 1)),
                         ((40, 3, 5, 34), (3, 0, 1, 2)), ((600, 512), (1, 0))):
         x, y = some(*shape), some(*(shape[a] for a in axes))
         got, _, source = both(lambda x, y: nd.transpose(x, axes=axes) * 2 + y, x, y)            # noqa: B023
@@ -127,23 +135,28 @@ def test_arrays_that_are_read_across(width: int, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_concatenations(dtype: str) -> None:
     """Parts in memory and computed ones, side by side in lines, short and long, and one after the other."""
-    for shapes, axis in ((((3, 4), (3, 5)), 1), (((2, 3, 1), (2, 3, 1)), 2), (((2, 3, 40), (2, 5, 40), (2, 1, 40)), 1), (((2, 17000), (2, 33000)), 1),
+    for shapes, axis in ((((3, 4), (3, 5)), 1), (((2, 3, 1), (2, 3, 1)), 2), (((2, 3, 40), (2, 5, 40), (2, 1, 40)), 1),
+                         (((2, 17000), (2, 33000)), 1),
                          (((300000,), (7,)), 0), (((3, 1), (3, 5)), 1)):
         parts = [some(*s, dtype=dtype) for s in shapes]
         got, want, _ = both(lambda *a: nd.concat(*a, dim=axis), *parts)                         # noqa: B023
         np.testing.assert_array_equal(got, want)
-        got, want, _ = both(lambda *a: nd.concat(a[0] * 2, *a[1:], nd.zeros_like(a[0]), dim=axis) + 1, *parts)        # noqa: B023
+        got, want, _ = both(lambda *a: nd.concat(a[0] * 2, *a[1:], nd.zeros_like(a[0]), dim=axis) + 1,
+                            *parts)        # noqa: B023
         np.testing.assert_array_equal(got, want)
     for axis in (0, 1, 2):
-        got, want, _ = both(lambda *a: nd.stack(*a, axis=axis), some(5, 33, dtype=dtype), some(5, 33, dtype=dtype))   # noqa: B023
+        got, want, _ = both(lambda *a: nd.stack(*a, axis=axis), some(5, 33, dtype=dtype),
+                            some(5, 33, dtype=dtype))   # noqa: B023
         np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int64", "uint8"])
 def test_rows_are_sorted_side_by_side(dtype: str) -> None:
-    """Any number of rows and keys; equal keys stay in order, -0 is 0, what is no number comes last (first where descending)."""
+    """Any number of rows and keys; equal keys stay in order, -0 is 0, what is no number comes last (first where
+    descending)."""
     def orders(x: Any) -> list[Any]:
-        return [nd.argsort(x, axis=1, dtype="int32"), nd.argsort(x, axis=1, is_ascend=False, dtype="int32"), nd.topk(x, k=2, axis=1), nd.sort(x, axis=1)]
+        return [nd.argsort(x, axis=1, dtype="int32"), nd.argsort(x, axis=1, is_ascend=False, dtype="int32"),
+                nd.topk(x, k=2, axis=1), nd.sort(x, axis=1)]
     for shape in ((4, 2), (9, 17), (33, 65)):
         values = np.random.default_rng(sum(shape)).integers(0, 9, shape).astype(dtype)
         if values.dtype.kind == "f":

@@ -1,4 +1,5 @@
-"""Row kernels in C with several rows under way (codegen/software_pipelining.py): the same bits as row by row, whatever lies in the rows beside."""
+"""Row kernels in C with several rows under way (codegen/software_pipelining.py): the same bits as row by row, whatever
+lies in the rows beside."""
 from __future__ import annotations
 
 from typing import Any, Callable
@@ -23,7 +24,8 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 
 
 def hybridized(x: Any, *forms: str) -> tuple[list[np.ndarray], str]:
-    compiled = mx.hybridize(lambda x: [FORMS[f](x * i) for i, f in enumerate(forms, 1)])          # nothing that two of them share
+    # nothing that two of them share
+    compiled = mx.hybridize(lambda x: [FORMS[f](x * i) for i, f in enumerate(forms, 1)])
     out = [y.asnumpy() for y in compiled(x)]
     return out, compiled.report().source
 

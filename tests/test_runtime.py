@@ -33,7 +33,8 @@ print("ended")
 
 def test_a_program_that_is_dropped_leaves_its_threads_their_code() -> None:
     """Threads wait for work in a library, which must not be unloaded with the last program."""
-    run = subprocess.run([sys.executable, "-c", UNLOADS], env={**os.environ, "HYBRID_NUM_THREADS": "2"}, capture_output=True, text=True, check=False)
+    run = subprocess.run([sys.executable, "-c", UNLOADS], env={**os.environ, "HYBRID_NUM_THREADS": "2"},
+                         capture_output=True, text=True, check=False)
     assert run.returncode == 0 and run.stdout.split() == ["ended"], run.stderr
 
 
@@ -43,8 +44,10 @@ def test_declarations_are_what_cffi_makes_of_them(tmp_path: Path) -> None:
     ffi.cdef(net_ffi.CDEF)
     ffi.set_source("net_ffi", None)
     ffi.emit_python_code(str(tmp_path / "made.py"))
-    written = [node.value for node in ast.walk(ast.parse((tmp_path / "made.py").read_text())) if isinstance(node, ast.Constant)]
-    kept = [node.value for node in ast.walk(ast.parse(Path(net_ffi.__file__).read_text())) if isinstance(node, ast.Constant)]
+    written = [node.value for node in ast.walk(ast.parse((tmp_path / "made.py").read_text()))
+               if isinstance(node, ast.Constant)]
+    kept = [node.value for node in ast.walk(ast.parse(Path(net_ffi.__file__).read_text()))
+            if isinstance(node, ast.Constant)]
     assert [v for v in kept if isinstance(v, (bytes, int))] == [v for v in written if isinstance(v, (bytes, int))]
 
 
@@ -88,16 +91,18 @@ int main(void) {
   puts("ok");
   return 0;
 }
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
-@pytest.mark.parametrize("flags, fork", [("-O2", 1), ("-O1 -fsanitize=thread", 0), ("-O1 -fsanitize=address,undefined", 1)], ids=["plain", "races", "memory"])
+@pytest.mark.parametrize("flags, fork", [("-O2", 1), ("-O1 -fsanitize=thread", 0),
+                                         ("-O1 -fsanitize=address,undefined", 1)], ids=["plain", "races", "memory"])
 def test_threads_do_each_part_once(flags: str, fork: int, tmp_path: Path) -> None:
     """Loops from several threads at once, nested, after sleeping, and in a forked process."""
     (tmp_path / "stress.c").write_text(STRESS)
     source = resources.files("hybrid.kernels").joinpath("c")
-    made = subprocess.run(["gcc", *flags.split(), f"-DFORK={fork}", f"-I{source}", str(tmp_path / "stress.c"), "-o", str(tmp_path / "stress"), "-lpthread"],
+    made = subprocess.run(["gcc", *flags.split(), f"-DFORK={fork}", f"-I{source}", str(tmp_path / "stress.c"), "-o",
+                           str(tmp_path / "stress"), "-lpthread"],
                           capture_output=True, text=True, check=False)
     if made.returncode and "sanitize" in flags:
         pytest.skip("the compiler has no such sanitizer")

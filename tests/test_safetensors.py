@@ -30,9 +30,12 @@ def test_there_and_back(dtype: str, tmp_path: Path) -> None:
 def test_bfloat16_and_odd_shapes(tmp_path: Path) -> None:
     pytest.importorskip("ml_dtypes")
     path = str(tmp_path / "x.safetensors")
-    nd.save(path, {"half": nd.ones((2, 2)).astype("bfloat16"), "none": nd.zeros((0, 3)), "one": nd.array(np.float32(2.5).reshape(()))})
+    nd.save(path, {"half": nd.ones((2, 2)).astype("bfloat16"), "none": nd.zeros((0, 3)),
+                   "one": nd.array(np.float32(2.5).reshape(()))})
     found = nd.load(path)
-    assert found["half"].astype("float32").asnumpy().tolist() == [[1, 1], [1, 1]] and found["none"].shape == (0, 3) and found["one"].shape == ()
+    assert found["half"].astype("float32").asnumpy().tolist() == [[1, 1],
+                                                                  [1, 1]] and found["none"].shape == (0,
+            3) and found["one"].shape == ()
 
 
 def test_parameters_of_a_network(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
-"""Every form of C kernel under sanitizers: addresses and undefined behaviour for each width of vectors, odd sizes, arrays that
-begin anywhere; races between threads. Each configuration is a process of its own (sanit_worker.py), whose results are
-also compared with float64.
+"""Every form of C kernel under sanitizers: addresses and undefined behaviour for each width of vectors, odd sizes,
+arrays that begin anywhere; races between threads. Each configuration is a process of its own (sanit_worker.py), whose
+results are also compared with float64.
 """
 from __future__ import annotations
 
@@ -37,37 +37,48 @@ def library(sanitize: tuple[str, ...]) -> str:
     return subprocess.run([cc, f"-print-file-name={name}"], capture_output=True, text=True, check=False).stdout.strip()
 
 
-def start(arguments: list[str], sanitize: tuple[str, ...], folder: Path, function: str = "main") -> "subprocess.CompletedProcess[str]":
+def start(arguments: list[str], sanitize: tuple[str, ...], folder: Path,
+          function: str = "main") -> "subprocess.CompletedProcess[str]":
     """A process of the worker."""
     loaded = library(sanitize)
     # OpenBLAS has threads of its own that the sanitizer does not see begin
-    env = {**os.environ, "LD_PRELOAD": loaded, "HYBRID_CACHE": str(folder), "HYBRID_NUM_THREADS": "2", "HYBRID_VERIFY": "0", "OPENBLAS_NUM_THREADS": "1",
-           "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1", "TSAN_OPTIONS": "exitcode=0 history_size=7"}
-    probe = subprocess.run([sys.executable, "-c", "import numpy; print('runs')"], env=env, capture_output=True, text=True, check=False)
+    env = {**os.environ, "LD_PRELOAD": loaded, "HYBRID_CACHE": str(folder), "HYBRID_NUM_THREADS": "2",
+           "HYBRID_VERIFY": "0", "OPENBLAS_NUM_THREADS": "1",
+           "ASAN_OPTIONS": "detect_leaks=0", "UBSAN_OPTIONS": "print_stacktrace=1",
+           "TSAN_OPTIONS": "exitcode=0 history_size=7"}
+    probe = subprocess.run([sys.executable, "-c", "import numpy; print('runs')"], env=env, capture_output=True,
+                           text=True, check=False)
     if not Path(loaded).is_absolute() or probe.stdout != "runs\n":
         pytest.skip(f"Python does not run with {loaded}: {probe.stderr[-300:]}")
     code = f"import sys; sys.path.append({str(ROOT)!r}); from tests import sanit_worker; sanit_worker.{function}()"
-    return subprocess.run([sys.executable, "-c", code, *arguments], env=env, cwd=folder, capture_output=True, text=True, check=False, timeout=1800)
+    return subprocess.run([sys.executable, "-c", code, *arguments], env=env, cwd=folder, capture_output=True,
+                          text=True, check=False, timeout=1800)
 
 
 def races(said: str) -> list[str]:
-    """What the sanitizer of threads reports, but for two threads that write the same result in one kernel: tiles at an edge overlap,
-    and both write the number that the results are compared for. Reading what another thread writes is never left out.
+    """What the sanitizer of threads reports, but for two threads that write the same result in one kernel: tiles at an
+    edge overlap, and both write the number that the results are compared for. Reading what another thread writes is
+    never left out.
     """
     found = []
     for report in re.findall(r"={18}\nWARNING: ThreadSanitizer: .*?\n={18}", said, re.DOTALL):
-        accesses = re.findall(r"^  (?:Previous )?((?:atomic )?(?:read|write)) of size \d+ .*\n +(?:#0 (\S+) .*\((\S+\.so)\+|\[failed)", report, re.MULTILINE | re.IGNORECASE)
-        kinds, where = [kind.lower() for kind, *_ in accesses], {(re.split(r"[_.]", function)[0], library) for _, function, library in accesses if function}
+        accesses = re.findall(r"^  (?:Previous )?((?:atomic )?(?:read|write)) of size \d+ .*\n +(?:#0 (\S+) "
+                              r".*\((\S+\.so)\+|\[failed)", report, re.MULTILINE | re.IGNORECASE)
+        kinds, where = [kind.lower() for kind, *_ in accesses], {(re.split(r"[_.]", function)[0], library) for _,
+                                                                 function, library in accesses if function}
         if not (kinds == ["write", "write"] and len(where) == 1 and re.fullmatch(r"k\d+|<null>", where.pop()[0])):
             found.append(report)
     return found
 
 
 def test_a_race_is_left_out_only_where_both_threads_write_one_kernels_result() -> None:
-    text = "\n".join(["=" * 18, "WARNING: ThreadSanitizer: data race (pid=1)", "  {} of size 8 at 0x1 by thread T1:", "    #0 {} a.c:1 (/x/a.so+0x1)", "",
+    text = "\n".join(["=" * 18, "WARNING: ThreadSanitizer: data race (pid=1)", "  {} of size 8 at 0x1 by thread T1:",
+                      "    #0 {} a.c:1 (/x/a.so+0x1)", "",
                       "  Previous {} of size 8 at 0x1:", "    #0 {} a.c:2 ({}+0x2)", "=" * 18])
-    rows = [("Write", "k1_out", "write", "k1._omp_fn.0", "/x/a.so"), ("Write", "<null>", "write", "<null>", "/x/a.so"), ("Read", "k1_out", "write", "k1_out", "/x/a.so"),
-            ("Write", "k1_out", "atomic write", "k1_out", "/x/a.so"), ("Write", "k1_out", "write", "k2_out", "/x/a.so"), ("Write", "help", "write", "help", "/x/a.so"),
+    rows = [("Write", "k1_out", "write", "k1._omp_fn.0", "/x/a.so"), ("Write", "<null>", "write", "<null>", "/x/a.so"),
+            ("Read", "k1_out", "write", "k1_out", "/x/a.so"),
+            ("Write", "k1_out", "atomic write", "k1_out", "/x/a.so"),
+            ("Write", "k1_out", "write", "k2_out", "/x/a.so"), ("Write", "help", "write", "help", "/x/a.so"),
             ("Write", "k1_out", "write", "k1_out", "/x/b.so")]
     assert [len(races(text.format(*row))) for row in rows] == [0, 0, 1, 1, 1, 1, 1]
 
@@ -115,10 +126,13 @@ def test_kernels(configuration: str, kind: str, folder: Path) -> None:
 
 # Printers that no program of the corpus needs, and why
 ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cuda": "CUDA",
-             "direct.print": "print_convolution calls its parts", "packed.panel": "called while planning", "packed.group": "called while planning",
+             "direct.print": "print_convolution calls its parts", "packed.panel": "called while planning",
+             "packed.group": "called while planning",
              "packed.blocking": "called while planning", "vector_forms.in_vectors": "asked while planning",
-             "packed_pictures.place": "only functions of all pictures", "loops.store_side": "results beside a plain loop",
-             "operand.free_of": "of CUDA's tiles", "contraction.turns": "asked while planning", "block_loop.block_loop": "test_blocks"}
+             "packed_pictures.place": "only functions of all pictures",
+             "loops.store_side": "results beside a plain loop",
+             "operand.free_of": "of CUDA's tiles", "contraction.turns": "asked while planning",
+             "block_loop.block_loop": "test_blocks"}
 
 
 def forget() -> None:
@@ -131,7 +145,8 @@ def forget() -> None:
 
 
 def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Each public function and method of the printers of C is called for one of the programs: a new form needs a program in sanit_programs.py."""
+    """Each public function and method of the printers of C is called for one of the programs: a new form needs a
+    program in sanit_programs.py."""
     monkeypatch.setattr(toolchain, "build", lambda source: (tmp_path / "a.so", tmp_path / "a.c"))
     monkeypatch.setattr(toolchain, "vector_bytes", lambda: 64)
     monkeypatch.setattr(layout, "LEAST_WORK", 1)
@@ -152,7 +167,8 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
         finally:
             sys.setprofile(before)
     trees = {path.stem: ast.parse(path.read_text()).body for path in folder.glob("*.py") if "cuda" not in path.stem}
-    wanted = {(module, n.name) for module, body in trees.items() for part in body for n in (part.body if isinstance(part, ast.ClassDef) else [part])
+    wanted = {(module, n.name) for module, body in trees.items() for part in body
+              for n in (part.body if isinstance(part, ast.ClassDef) else [part])
               if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
     missing = {f"{module}.{name}" for module, name in wanted - called if module not in ELSEWHERE}
     assert missing <= set(ELSEWHERE), missing - set(ELSEWHERE)
@@ -161,7 +177,8 @@ def test_the_corpus_takes_every_printer(monkeypatch: pytest.MonkeyPatch, tmp_pat
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
 @pytest.mark.parametrize("configuration", ["avx512", "races"])
 def test_networks(configuration: str, folder: Path) -> None:
-    """Training, inference through the launcher, calls from several threads: code, launcher and threads as users have them."""
+    """Training, inference through the launcher, calls from several threads: code, launcher and threads as users have
+    them."""
     ran = start([configuration], CONFIGURATIONS[configuration].sanitize, folder, "networks")
     assert ran.returncode == 0 and ran.stdout.endswith("ended\n"), ran.stdout[-500:] + ran.stderr[:4000]
     assert not races(ran.stderr)

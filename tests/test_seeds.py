@@ -1,4 +1,5 @@
-"""The code of the five documents that this library is made after, with only the import changed, and what they call impossible."""
+"""The code of the five documents that this library is made after, with only the import changed, and what they call
+impossible."""
 from __future__ import annotations
 
 import contextlib
@@ -32,7 +33,8 @@ class Timer:
 
 def code_of(name):
     """A document's code; shell lines (``!ls``) are left to the shell."""
-    text = (SEEDS / f"{name}.txt").read_text().replace("import mxnet", "import hybrid").replace("from mxnet", "from hybrid")
+    text = (SEEDS / f"{name}.txt").read_text().replace("import mxnet",
+                                                       "import hybrid").replace("from mxnet", "from hybrid")
     return "\n".join(line for line in text.split("\n") if not line.startswith("!"))
 
 
@@ -66,9 +68,11 @@ def test_portable_through_hybridizing(name, monkeypatch, tmp_path):
     assert "<Symbol data>" in text and "_dense2_fwd>" in text
     assert "type(x): NDArray, F: hybrid.ndarray" in text or "type(x): NDArray, F: mxnet.ndarray" in text
     last = text.split("=== 1st forward ===")[-1]
-    assert "type(x): Symbol" in last.split("=== 2nd forward ===")[0] and last.split("=== 2nd forward ===")[1].strip() == ""
+    assert ("type(x): Symbol" in last.split("=== 2nd forward ===")[0]
+            and last.split("=== 2nd forward ===")[1].strip() == "")
     graph = json.loads(names["y_json"])
-    assert [n["op"] for n in graph["nodes"] if n["op"] != "null"] == ["FullyConnected", "Activation", "FullyConnected", "Activation", "FullyConnected"]
+    assert [n["op"] for n in graph["nodes"] if n["op"] != "null"] == ["FullyConnected", "Activation", "FullyConnected",
+                                                                      "Activation", "FullyConnected"]
     assert graph["arg_nodes"] == [0, 1, 2, 5, 6, 9, 10] and graph["heads"] == [[11, 0, 0]]
     if name == "003":
         assert sym.load("model.json").tojson() == names["y_json"]

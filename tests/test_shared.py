@@ -57,7 +57,8 @@ def test_offsets_become_arguments() -> None:
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 def test_constants_become_arguments_where_there_are_many(count: int, dtype: str) -> None:
     leaves = [ir.input(i, (3, 50), dtype) for i in range(count)]
-    p = Program(tuple(leaves), tuple(ir.map("exp", v * (0.1 + i)) + ir.reduce("sum", v, (1,), keepdims=True) for i, v in enumerate(leaves)))
+    p = Program(tuple(leaves), tuple(ir.map("exp", v * (0.1 + i)) + ir.reduce("sum", v, (1,), keepdims=True) for i,
+                                     v in enumerate(leaves)))
     exe = checked(p, [normal(3, 50, dtype=dtype) for _ in leaves], JOINING)
     assert len(functions(exe.report.source)) == (count if count < kernel_deduplication.MANY else 1)
 
@@ -67,7 +68,8 @@ def printed(name: str, body: str, before: str = "", kind: str = "elementwise") -
 
 
 @pytest.mark.parametrize("line", ("  float a[{}];",
-                                  "  #pragma GCC unroll {}", "  static const float c = 0x1.{}p+0f;", "  p0[{}] = 1;", "  p0[q / {}] = 1;", "  p0[q % {}] = 1;"),
+                                  "  #pragma GCC unroll {}", "  static const float c = 0x1.{}p+0f;", "  p0[{}] = 1;",
+                                  "  p0[q / {}] = 1;", "  p0[q % {}] = 1;"),
                          ids=("array", "pragma", "static", "index", "quotient", "remainder"))
 def test_numbers_that_must_be_constants_stay(line: str) -> None:
     kernels = [printed(f"k{i}", line.format(i + 3)) for i in range(8)]
@@ -76,12 +78,14 @@ def test_numbers_that_must_be_constants_stay(line: str) -> None:
 
 @pytest.mark.parametrize("kind", ("elementwise", "reduction"))
 def test_sizes_become_arguments_of_elementwise_kernels(kind: str) -> None:
-    kernels = [printed(f"k{i}", f"  for (long i = 0; i < {i + 3}; i++) p0[i * {2 * i + 1} + {i + 3}] = 2;", kind=kind) for i in range(8)]
+    kernels = [printed(f"k{i}", f"  for (long i = 0; i < {i + 3}; i++) p0[i * {2 * i + 1} + {i + 3}] = 2;", kind=kind)
+               for i in range(8)]
     out = kernel_deduplication.share(kernels)
     if kind == "reduction":                                  # its loop is what takes the time
         assert [p.name for p in out] == [p.name for p in kernels]
     else:
-        assert [p.name for p in out] == ["k0"] * 8 and out[2].numbers == ("5", "5") and "i < num0_; i++) p0[i * num1_ + num0_] = 2;" in out[0].source
+        assert ([p.name for p in out] == ["k0"] * 8 and out[2].numbers == ("5", "5")
+                and "i < num0_; i++) p0[i * num1_ + num0_] = 2;" in out[0].source)
 
 
 def test_updates_of_many_sizes_are_one_function() -> None:
@@ -99,13 +103,18 @@ def transform(i: int, size: int, more: str = "") -> Printed:
 
 
 def test_long_functions_of_kernels_are_shared() -> None:
-    functions, out = helper_functions.share_helpers([transform(i, 16 * (i % 2 + 1)) for i in range(helper_functions.MANY)])
+    functions, out = helper_functions.share_helpers([transform(i, 16 * (i % 2 + 1))
+                                                     for i in range(helper_functions.MANY)])
     assert len(functions) == 0 and "k1_in(p0, p0" in out[1].source                 # too many numbers differ
-    made = [printed(f"k{i}", f"  k{i}_in(p0 + (3 * {i}), p0, f(1, 2));", "static __attribute__((noinline)) void " + f"k{i}_in(const float *x, float *to, long i) {{\n"
-                    f"  for (long c = 0; c < {16 * i}; c++) {{\n{'    to[1] = HYV_B(2.5f);' * 150}\n  }}\n}}\n", "convolution") for i in range(helper_functions.MANY)]
+    made = [printed(f"k{i}", f"  k{i}_in(p0 + (3 * {i}), p0, f(1, 2));",
+                    "static __attribute__((noinline)) void " + f"k{i}_in(const float *x, float *to, long i) {{\n"
+                    f"  for (long c = 0; c < {16 * i}; c++) {{\n{'    to[1] = HYV_B(2.5f);' * 150}\n  }}\n}}\n",
+                    "convolution") for i in range(helper_functions.MANY)]
     functions, out = helper_functions.share_helpers(made)
-    assert [f.name for f in functions] == ["k0_in"] and "long i, const long num0_)" in functions[0].source and "c < num0_;" in functions[0].source
-    assert all(f"k0_in(p0 + (3 * {i}), p0, f(1, 2), {16 * i});" in p.source and "noinline" not in p.source for i, p in enumerate(out))
+    assert [f.name
+            for f in functions] == ["k0_in"] and "long i, const long num0_)" in functions[0].source and "c < num0_;" in functions[0].source  # noqa: E501
+    assert all(f"k0_in(p0 + (3 * {i}), p0, f(1, 2), {16 * i});" in p.source and "noinline" not in p.source for i,
+               p in enumerate(out))
     assert helper_functions.share_helpers(made[1:]) == ([], made[1:])
 
 
@@ -128,7 +137,8 @@ def test_layers_of_many_widths(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_numbers_of_helper_functions_stay() -> None:
-    kernels = [printed(f"k{i}", f"  k{i}_tile(p0);", f"static void k{i}_tile(float *p0) {{\n  p0[p0[0] + {i}] = 1;\n}}\n") for i in range(8)]
+    kernels = [printed(f"k{i}", f"  k{i}_tile(p0);",
+                       f"static void k{i}_tile(float *p0) {{\n  p0[p0[0] + {i}] = 1;\n}}\n") for i in range(8)]
     assert [p.name for p in kernel_deduplication.share(kernels)] == [p.name for p in kernels]
 
 
@@ -136,7 +146,8 @@ def test_what_an_argument_replaces() -> None:
     kernels = [printed(f"k{i}", f"  p0[q + {i + 1}] = 0x{i}.8p+0f * x + 0x{i}.8p+0f + p0[q + 7];") for i in range(6)]
     out = kernel_deduplication.share([*kernels, printed("k9", "  p0[q + 3] = 0x2.8p+0f * x + 0x2.8p+0f + p0[q + 7];")])
     assert [p.name for p in out] == ["k0"] * 7 and [bool(p.source) for p in out] == [True] + [False] * 6
-    assert "p0[q + num0_] = num1_ * x + num1_ + p0[q + 7];" in out[0].source and "const long num0_, const float num1_) {" in out[0].source
+    assert ("p0[q + num0_] = num1_ * x + num1_ + p0[q + 7];" in out[0].source
+            and "const long num0_, const float num1_) {" in out[0].source)
     assert out[2].numbers == out[6].numbers == ("3", "0x2.8p+0f") and "__attribute__((noinline));" in out[0].source
 
 

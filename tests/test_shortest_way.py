@@ -1,4 +1,5 @@
-"""The shortest way into a compiled block (hybrid/jit/fast_path.py) ends when something may have changed, and is laid again when nothing had."""
+"""The shortest way into a compiled block (hybrid/jit/fast_path.py) ends when something may have changed, and is laid
+again when nothing had."""
 from __future__ import annotations
 
 import copy
@@ -102,10 +103,11 @@ def test_a_function_that_is_switched_off_runs_as_it_is() -> None:
 
 def test_a_device_is_one_object_that_does_not_change() -> None:
     assert nd.ones((2,)).context is nd.array([1.0]).context is mx.cpu()
-    assert mx.Context("cpu", 0) == mx.cpu() and pickle.loads(pickle.dumps(mx.cpu(1))) == copy.deepcopy(mx.cpu(1)) == mx.cpu(1)
+    assert (mx.Context("cpu", 0) == mx.cpu() and pickle.loads(pickle.dumps(mx.cpu(1))) == copy.deepcopy(mx.cpu(1)) == mx.cpu(1))  # noqa: E501
     with pytest.raises(AttributeError, match="a device does not change, so its device_id cannot be set"):
         mx.cpu().device_id = 1
-    mx.cpu().device_id, mx.cpu().device_typeid = 0, 1                       # what it is already: programs that read devices from files
+    # what it is already: programs that read devices from files
+    mx.cpu().device_id, mx.cpu().device_typeid = 0, 1
     net, x = made(4, 3), nd.array(np.ones((1, 5)))
     for _ in range(3):
         net(x)
@@ -119,14 +121,18 @@ class Pair(NamedTuple):
 
 
 RESULTS: dict[str, Callable[[Any], Any]] = {
-    "one": lambda x: x + 1, "tuple": lambda x: (x * 2, x + 1), "list": lambda x: [x * 2, x + 1, x.sum()], "one in a list": lambda x: [x + 1],
-    "nested": lambda x: (x * 2, [x + 1, (x - 1, 5)]), "dict": lambda x: {"a": x * 2, "b": x + 1}, "named": lambda x: Pair(x * 2, x + 1),
+    "one": lambda x: x + 1, "tuple": lambda x: (x * 2, x + 1), "list": lambda x: [x * 2, x + 1, x.sum()],
+    "one in a list": lambda x: [x + 1],
+    "nested": lambda x: (x * 2, [x + 1, (x - 1, 5)]), "dict": lambda x: {"a": x * 2, "b": x + 1},
+    "named": lambda x: Pair(x * 2, x + 1),
     "large": lambda x: (nd.tile(x, (300, 1)) * 2, x + 1), "types": lambda x: (x.astype("int32"), x > 1)}
-OTHERS: dict[str, Callable[[Any], Any]] = {"the same twice": lambda x: (lambda y: (y, y))(x * 2), "an argument": lambda x: (x, x * 2), "none": lambda x: (None, 3)}
+OTHERS: dict[str, Callable[[Any], Any]] = {"the same twice": lambda x: (lambda y: (y, y))(x * 2),
+                                           "an argument": lambda x: (x, x * 2), "none": lambda x: (None, 3)}
 
 
 def flat(value: Any) -> list[Any]:
-    return [y for v in (value.values() if isinstance(value, dict) else value) for y in flat(v)] if isinstance(value, (tuple, list, dict)) else [value]
+    return [y for v in (value.values() if isinstance(value, dict) else value)
+            for y in flat(v)] if isinstance(value, (tuple, list, dict)) else [value]
 
 
 @pytest.mark.parametrize("kind", [*RESULTS, *OTHERS])
@@ -173,21 +179,27 @@ def shape_of(*args: Any, **kwargs: Any) -> Any:
     def said(x: Any) -> Any:
         if hasattr(x, "shape"):
             return x.shape
-        return {k: said(v) for k, v in x.items()} if isinstance(x, dict) else type(x)(map(said, x)) if isinstance(x, (list, tuple)) else repr(x)
+        return {k: said(v) for k, v in x.items()} if isinstance(x,
+                                                                dict) else type(x)(map(said, x)) if isinstance(x,
+                (list, tuple)) else repr(x)
     return repr((said(args), said(kwargs)))
 
 
 def arrays_in(value: Any) -> list[Any]:
     if hasattr(value, "shape"):
         return [value]
-    return [a for v in (value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else []) for a in arrays_in(v)]
+    return [a for v in (value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple))
+                        else []) for a in arrays_in(v)]
 
 
 A, B, C, D = nd.array([[1.0, 2.0]]), nd.array([[3.0, 5.0]]), nd.array([[7.0, 11.0], [13.0, 17.0]]), nd.array([19.0])
 FORMS: dict[str, Callable[[Any], Any]] = {
-    "by name": lambda f: f(A, other=B), "names in another order": lambda f: f(second=A, other=B), "all by name": lambda f: f(first=A), "none": lambda f: f(A, None, B),
-    "a list": lambda f: f([A, B]), "lists in lists": lambda f: f(A, [B, [C, D]]), "a tuple": lambda f: f((A, B), C), "a dict": lambda f: f({"a": A, "b": [B, 2]}),
-    "a number": lambda f: f(A, 3), "a float": lambda f: f(A, 3.0), "a bool": lambda f: f(A, True), "one": lambda f: f(A, 1), "text": lambda f: f(A, "same", pad="valid"),
+    "by name": lambda f: f(A, other=B), "names in another order": lambda f: f(second=A, other=B),
+    "all by name": lambda f: f(first=A), "none": lambda f: f(A, None, B),
+    "a list": lambda f: f([A, B]), "lists in lists": lambda f: f(A, [B, [C, D]]), "a tuple": lambda f: f((A, B), C),
+    "a dict": lambda f: f({"a": A, "b": [B, 2]}),
+    "a number": lambda f: f(A, 3), "a float": lambda f: f(A, 3.0), "a bool": lambda f: f(A, True),
+    "one": lambda f: f(A, 1), "text": lambda f: f(A, "same", pad="valid"),
     "empty": lambda f: f(A, [], ()), "two by name": lambda f: f(A, x=B, y=C),
 }
 
@@ -221,7 +233,8 @@ def test_several_forms_in_turn() -> None:
     for _ in range(2 * trace.RENEW):
         for form in four:
             np.testing.assert_array_equal(FORMS[form](f).asnumpy(), FORMS[form](plain).asnumpy())
-    assert all(FORMS[form](f._engine.shortest[0]) is not None for form in four)      # the function keeps some ways at once
+    # the function keeps some ways at once
+    assert all(FORMS[form](f._engine.shortest[0]) is not None for form in four)
 
 
 def test_a_list_that_changes_between_calls() -> None:
@@ -268,7 +281,8 @@ def test_blocks_with_options() -> None:
             return x if mask is None else F.broadcast_mul(x, mask)
     net = Masked()
     net.initialize()
-    calls: list[Callable[[], Any]] = [lambda: net(C), lambda: net(C, A), lambda: net(C, mask=A), lambda: net(C, A, 3.0), lambda: net(C, None), lambda: net(C, scale=4.0, mask=B)]
+    calls: list[Callable[[], Any]] = [lambda: net(C), lambda: net(C, A), lambda: net(C, mask=A),
+                                      lambda: net(C, A, 3.0), lambda: net(C, None), lambda: net(C, scale=4.0, mask=B)]
     want = [call().asnumpy() for call in calls]
     net.hybridize()
     for _ in range(40):

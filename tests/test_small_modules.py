@@ -17,7 +17,9 @@ def test_checkpoints(tmp_path):
     net.export(str(tmp_path / "net"), epoch=3)
     symbol, args, aux = mx.model.load_checkpoint(str(tmp_path / "net"), 3)
     assert set(args) == set(symbol.list_arguments()) - {"data"} and set(aux) == set(symbol.list_auxiliary_states())
-    onp.testing.assert_allclose(symbol.eval(data=x.as_in_context(mx.cpu()), **args, **aux)[0].asnumpy(), want, rtol=1e-5)      # files give them on the CPU
+    # files give them on the CPU
+    onp.testing.assert_allclose(symbol.eval(data=x.as_in_context(mx.cpu()), **args, **aux)[0].asnumpy(), want,
+                                rtol=1e-5)
     mx.model.save_checkpoint(str(tmp_path / "again"), 3, symbol, args, aux)
     for name in ("symbol.json", "0003.params"):
         assert sorted((tmp_path / f"again-{name}").read_bytes()) == sorted((tmp_path / f"net-{name}").read_bytes())
@@ -40,7 +42,8 @@ def test_test_utils():
 def test_internal_names():
     assert nd._internal._plus_scalar(nd.ones((2,)), scalar=2).asnumpy().tolist() == [3, 3]
     assert nd.op.relu(nd.array([-1, 1])).asnumpy().tolist() == [0, 1]
-    assert sym._internal._mul(sym.var("a"), sym.var("b")).list_arguments() == ["a", "b"] and sym.empty((2,)).infer_shape()[1] == [(2,)]
+    assert (sym._internal._mul(sym.var("a"), sym.var("b")).list_arguments() == ["a", "b"]
+            and sym.empty((2,)).infer_shape()[1] == [(2,)])
     assert mx.attribute.AttrScope is mx.AttrScope and sym.var("a").tostype("default").name == "a"
     with pytest.raises(AttributeError, match="nosuch"):
         nd._internal.nosuch                                  # noqa: B018

@@ -68,10 +68,11 @@ for name in NETS:
     for found, exact in zip(results[name][1], wanted[name][1], strict=True):
         same(name, found, exact)
 print("done", len(results))
-"""
+"""  # noqa: E501
 
 
 def test_threads_of_256_kilobytes() -> None:
     env = {**os.environ, "HYBRID_NUM_THREADS": "1", "HYBRID_TUNE": "0"}
-    ran = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=False, timeout=600)
+    ran = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=False,
+                         timeout=600)
     assert ran.stdout == "done 6\n", (ran.returncode, ran.stdout, ran.stderr[-2000:])

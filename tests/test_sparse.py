@@ -62,7 +62,9 @@ def test_files_are_mxnets_byte_for_byte(name: str, tmp_path: Path) -> None:
     nd.save(str(tmp_path / "own.params"), given)
     assert (tmp_path / "own.params").read_bytes() == golden
     found = nd.load_frombuffer(golden)
-    pairs = [(found[k], given[k]) for k in given] if isinstance(given, dict) else list(zip(found, given if isinstance(given, list) else [given]))
+    pairs = [(found[k], given[k]) for k in given] if isinstance(given,
+                                                                dict) else list(zip(found,
+            given if isinstance(given, list) else [given]))
     for x, y in pairs:
         assert type(x) is type(y) and x.dtype == y.dtype and (x.asnumpy() == y.asnumpy()).all()
         if x.stype != "default":
@@ -83,29 +85,44 @@ def test_files_cut_short_or_damaged() -> None:
 def test_errors_name_what_was_given() -> None:
     c, r, d = csr(), rows(), nd.array(A)
     cases = [
-        (lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 9], [0, 1, 1, 3]), shape=(3, 4)).asnumpy(), HybridError, "columns must be from 0 to 3"),
-        (lambda: nd.sparse.csr_matrix(([1, 2], [1, 0], [0, 1, 1, 3]), shape=(3, 4)).asnumpy(), HybridError, "from 0 to the number of values, 2"),
-        (lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 2], [0, 1, 3]), shape=(3, 4)).asnumpy(), HybridError, "indptr must have 4 numbers"),
+        (lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 9], [0, 1, 1, 3]), shape=(3, 4)).asnumpy(), HybridError,
+         "columns must be from 0 to 3"),
+        (lambda: nd.sparse.csr_matrix(([1, 2], [1, 0], [0, 1, 1, 3]), shape=(3, 4)).asnumpy(), HybridError,
+         "from 0 to the number of values, 2"),
+        (lambda: nd.sparse.csr_matrix(([1, 2, 3], [1, 0, 2], [0, 1, 3]), shape=(3, 4)).asnumpy(), HybridError,
+         "indptr must have 4 numbers"),
         (lambda: nd.sparse.csr_matrix(([1], [0.5], [0, 1])), mx.errors.DTypeError, "indices must be integers"),
         (lambda: nd.sparse.csr_matrix(([], [], [0, 0])), ShapeError, "needs a shape"),
         (lambda: nd.sparse.csr_matrix(r), ValueError, "row_sparse"),
         (lambda: nd.sparse.csr_matrix(A, shape=(2, 3)), ShapeError, r"asked for was \(2, 3\)"),
         (lambda: nd.sparse.csr_matrix((1, 2, 3, 4)), ValueError, "a tuple of 4"),
-        (lambda: nd.sparse.row_sparse_array(([[1, 2]], [9]), shape=(6, 2)) + 1, HybridError, "rows must be from 0 to 5"),
-        (lambda: nd.sparse.row_sparse_array(([[1, 2, 3]], [0]), shape=(6, 2)).check_format(), HybridError, "need data of shape"),
-        (lambda: nd.sparse.csr_matrix(([1, 2], [1, 0], [0, 2]), shape=(1, 2)).check_format(), HybridError, "columns must ascend"),
+        (lambda: nd.sparse.row_sparse_array(([[1, 2]], [9]), shape=(6, 2)) + 1, HybridError,
+         "rows must be from 0 to 5"),
+        (lambda: nd.sparse.row_sparse_array(([[1, 2, 3]], [0]), shape=(6, 2)).check_format(), HybridError,
+         "need data of shape"),
+        (lambda: nd.sparse.csr_matrix(([1, 2], [1, 0], [0, 2]), shape=(1, 2)).check_format(), HybridError,
+         "columns must ascend"),
         (lambda: nd.sparse.row_sparse_array(([[1], [2]], [3, 1])).check_format(), HybridError, "rows must ascend"),
         (lambda: nd.sparse.zeros("blocks", (2, 3)), ValueError, "'blocks'; there are default, csr and row_sparse"),
-        (lambda: nd.sparse.zeros("csr", (2,)), ShapeError, r"\(M, N\)"), (lambda: nd.sparse.array(A), ValueError, "use nd.array"),
-        (lambda: nd.ones((2, 2, 2)).tostype("csr"), ShapeError, "2 axes"), (lambda: c.tostype("row_sparse"), ValueError, "tostype\\('default'\\)"),
-        (lambda: c.__setitem__(0, 1), HybridError, "only x\\[:\\] = value"), (lambda: c[0, 1], HybridError, "tostype\\('default'\\)"),
-        (lambda: c[7], IndexError, "index 7"), (lambda: c[0:4:2], HybridError, "not supported"), (lambda: r[1], HybridError, "retain"),
-        (lambda: c.reshape((12,)), HybridError, "reshape"), (lambda: list(r), HybridError, "loop"), (lambda: c.copyto(rows()), TypeError, "row_sparse"),
-        (lambda: c.__setitem__(slice(None), nd.ones((2, 2))), ShapeError, r"\(2, 2\)"), (lambda: r.retain(nd.array([7])), ShapeError, "from 0 to 3"),
-        (lambda: nd.sparse.retain(d, nd.array([1])), ValueError, "'default'"), (lambda: nd.sparse.dot(c, nd.ones((3,))), ShapeError, "axis of length 1"),
-        (lambda: nd.sparse.dot(c, nd.ones((4, 2))), ShapeError, "do not fit"), (lambda: nd.sparse.dot(c, nd.ones((3, 2), dtype="float64")), TypeError, "dtypes differ"),
+        (lambda: nd.sparse.zeros("csr", (2,)), ShapeError, r"\(M, N\)"),
+        (lambda: nd.sparse.array(A), ValueError, "use nd.array"),
+        (lambda: nd.ones((2, 2, 2)).tostype("csr"), ShapeError, "2 axes"),
+        (lambda: c.tostype("row_sparse"), ValueError, "tostype\\('default'\\)"),
+        (lambda: c.__setitem__(0, 1), HybridError, "only x\\[:\\] = value"),
+        (lambda: c[0, 1], HybridError, "tostype\\('default'\\)"),
+        (lambda: c[7], IndexError, "index 7"), (lambda: c[0:4:2], HybridError, "not supported"),
+        (lambda: r[1], HybridError, "retain"),
+        (lambda: c.reshape((12,)), HybridError, "reshape"), (lambda: list(r), HybridError, "loop"),
+        (lambda: c.copyto(rows()), TypeError, "row_sparse"),
+        (lambda: c.__setitem__(slice(None), nd.ones((2, 2))), ShapeError, r"\(2, 2\)"),
+        (lambda: r.retain(nd.array([7])), ShapeError, "from 0 to 3"),
+        (lambda: nd.sparse.retain(d, nd.array([1])), ValueError, "'default'"),
+        (lambda: nd.sparse.dot(c, nd.ones((3,))), ShapeError, "axis of length 1"),
+        (lambda: nd.sparse.dot(c, nd.ones((4, 2))), ShapeError, "do not fit"),
+        (lambda: nd.sparse.dot(c, nd.ones((3, 2), dtype="float64")), TypeError, "dtypes differ"),
         (lambda: nd.sparse.row_sparse_array(([[1.]], [3]), shape=(2**50, 1)) + 1, ShapeError, "no room in memory"),
-        (lambda: nd.sparse.CSRNDArray(None), TypeError, "csr_matrix"), (lambda: nd.sparse.no_such, AttributeError, "no_such"),
+        (lambda: nd.sparse.CSRNDArray(None), TypeError, "csr_matrix"),
+        (lambda: nd.sparse.no_such, AttributeError, "no_such"),
     ]
     for number, (call, kind, said) in enumerate(cases):
         with pytest.raises(kind, match=said):
@@ -131,7 +148,8 @@ def test_hybridized_code_says_what_to_do() -> None:
     assert eager.tolist() == net(nd.array(A)).asnumpy().tolist() == [[0.5, 0.5], [0, 0], [-0.5, -0.5], [2, 2]]
     net.hybridize()
     assert (net(nd.array(A)).asnumpy() == eager).all()
-    for call in (lambda: net(csr()), lambda: mx.hybridize(lambda x: x * csr())(nd.array(A)), lambda: mx.hybridize(lambda x: x.tostype("csr"))(nd.array(A)),
+    for call in (lambda: net(csr()), lambda: mx.hybridize(lambda x: x * csr())(nd.array(A)),
+                 lambda: mx.hybridize(lambda x: x.tostype("csr"))(nd.array(A)),
                  lambda: mx.hybridize(lambda x: nd.zeros((2, 3), stype="csr"))(nd.array(A))):
         with pytest.raises(TraceError, match=r"test_sparse.py:\d+.*without hybridize"):
             call()
@@ -151,7 +169,8 @@ def test_functions_of_dense_arrays_are_traced() -> None:
 def test_products_do_not_make_the_matrix_dense() -> None:
     """A million columns and rows: the dense matrix would take 4 TB."""
     n, places = 1_000_000, np.array([3, 999_999, 17])
-    x = nd.sparse.csr_matrix((np.array([1, 2, 3], "float32"), places, np.concatenate([[0, 2, 3], np.full(n - 2, 3)])), shape=(n, n))
+    x = nd.sparse.csr_matrix((np.array([1, 2, 3], "float32"), places, np.concatenate([[0, 2, 3], np.full(n - 2, 3)])),
+                             shape=(n, n))
     w = nd.ones((n, 2))
     w.attach_grad(stype="row_sparse")
     with autograd.record():
@@ -159,8 +178,11 @@ def test_products_do_not_make_the_matrix_dense() -> None:
     y.backward()
     assert y[:3].asnumpy().tolist() == [[3, 3], [3, 3], [0, 0]]
     assert w.grad.indices.asnumpy().tolist() == [3, 17, 999_999] and w.grad.data.asnumpy()[:, 0].tolist() == [1, 3, 2]
-    assert nd.sparse.dot(x, y, transpose_a=True).data.asnumpy()[:, 1].tolist() == [3, 9, 6] and (x * 2)[0:2].sum().asscalar() == 12
-    assert x.sum().asscalar() == 6 and x.sum(axis=1)[:2].asnumpy().tolist() == [3, 3] and x.sum(axis=0, keepdims=True).shape == (1, n) and x.norm().asscalar() > 3.7
+    assert nd.sparse.dot(x, y, transpose_a=True).data.asnumpy()[:,
+                                                                1].tolist() == [3, 9,
+            6] and (x * 2)[0:2].sum().asscalar() == 12
+    assert (x.sum().asscalar() == 6 and x.sum(axis=1)[:2].asnumpy().tolist() == [3, 3]
+            and x.sum(axis=0, keepdims=True).shape == (1, n) and x.norm().asscalar() > 3.7)
     assert nd.mean(w.grad).asscalar() == np.float32(12 / (2 * n)) and [row.shape for row in x[:2]] == [(1, n)] * 2
 
 
@@ -175,7 +197,8 @@ def test_columns_in_any_order() -> None:
     w = nd.array([[1, 2], [3, 4], [5, 6]])
     assert (x.asnumpy() == dense).all() and (nd.sparse.dot(x, w).asnumpy() == dense @ w.asnumpy()).all()
     assert (nd.sparse.dot(x, nd.ones((2, 2)), transpose_a=True).asnumpy() == dense.T @ np.ones((2, 2))).all()
-    assert ((x + x).asnumpy() == 2 * dense).all() and ((x * x).asnumpy() == dense * dense).all() and (nd.slice(x, (0, 1), (2, 3)).asnumpy() == dense[:, 1:]).all()
+    assert (((x + x).asnumpy() == 2 * dense).all() and ((x * x).asnumpy() == dense * dense).all()
+            and (nd.slice(x, (0, 1), (2, 3)).asnumpy() == dense[:, 1:]).all())
 
 
 def test_copies_share_nothing() -> None:
@@ -186,8 +209,10 @@ def test_copies_share_nothing() -> None:
             x.data[:] = 7
             assert (x.asnumpy() == before).all() and (other.asnumpy() == 2 * before).all() and other.stype == x.stype
         again = pickle.loads(pickle.dumps(x))
-        assert type(again) is type(x) and (again.asnumpy() == before).all() and repr(x).strip() == f"<{type(x).__name__} 4x3 @cpu(0)>"
-        assert (x.shape, x.ndim, x.size, len(x), x.dtype, x.itemsize) == ((4, 3), 2, 12, 4, np.float32, 4) and isinstance(x, nd.NDArray)
+        assert (type(again) is type(x) and (again.asnumpy() == before).all()
+                and repr(x).strip() == f"<{type(x).__name__} 4x3 @cpu(0)>")
+        assert (x.shape, x.ndim, x.size, len(x), x.dtype,
+                x.itemsize) == ((4, 3), 2, 12, 4, np.float32, 4) and isinstance(x, nd.NDArray)
 
 
 def test_gradients_are_added() -> None:
@@ -238,14 +263,19 @@ def test_iterators(tmp_path: Path) -> None:
     (tmp_path / "rows.svm").write_text("1 2:1.5 0:0.5\n-2 0:-1\n3\n")
     it = mx.io.LibSVMIter(str(tmp_path / "rows.svm"), (3,), batch_size=2)
     batch = next(it)
-    assert batch.data[0].stype == "csr" and batch.data[0].indptr.asnumpy().tolist() == [0, 2, 3] and batch.data[0].indices.asnumpy().tolist() == [0, 2, 0]
-    assert batch.data[0].asnumpy().tolist() == [[0.5, 0, 1.5], [-1, 0, 0]] and batch.label[0].asnumpy().tolist() == [1, -2]
+    assert (batch.data[0].stype == "csr" and batch.data[0].indptr.asnumpy().tolist() == [0, 2, 3]
+            and batch.data[0].indices.asnumpy().tolist() == [0, 2, 0])
+    assert batch.data[0].asnumpy().tolist() == [[0.5, 0, 1.5],
+                                                [-1, 0, 0]] and batch.label[0].asnumpy().tolist() == [1, -2]
 
 
 def test_modules_take_csr_batches() -> None:
     """MXNet's sparse linear model: a Symbol of dense arrays, fed with csr ones."""
-    data, weight = mx.sym.Variable("data", stype="csr"), mx.sym.Variable("weight", stype="row_sparse", shape=(3, 2), init=mx.init.One())
-    module = mx.mod.Module(mx.sym.LinearRegressionOutput(mx.sym.sparse.dot(data, weight), mx.sym.Variable("label"), name="out"), label_names=["label"])
+    data, weight = mx.sym.Variable("data",
+                                   stype="csr"), mx.sym.Variable("weight", stype="row_sparse", shape=(3, 2),
+                                                                 init=mx.init.One())
+    module = mx.mod.Module(mx.sym.LinearRegressionOutput(mx.sym.sparse.dot(data, weight), mx.sym.Variable("label"),
+                                                         name="out"), label_names=["label"])
     module.bind([("data", (4, 3))], [("label", (4, 2))])
     module.init_params()
     module.forward(mx.io.DataBatch([csr()], [nd.zeros((4, 2))]), is_train=False)
@@ -271,5 +301,7 @@ def test_a_trained_linear_model_learns() -> None:
 
 
 def test_sparse_arrays_load_only_when_asked_for() -> None:
-    code = "import sys, hybrid; hybrid.nd.ones((2,)).tostype('default'); assert 'hybrid.sparse' not in sys.modules; hybrid.nd.sparse; print('hybrid.sparse' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "True"
+    code = ("import sys, hybrid; hybrid.nd.ones((2,)).tostype('default'); assert 'hybrid.sparse' not in sys.modules; "
+            "hybrid.nd.sparse; print('hybrid.sparse' in sys.modules)")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          check=True).stdout.strip() == "True"

@@ -1,4 +1,5 @@
-"""Training steps that the launcher calls (hybrid/jit/fast_step.py) do what steps called the careful way do, and end where those would differ."""
+"""Training steps that the launcher calls (hybrid/jit/fast_step.py) do what steps called the careful way do, and end
+where those would differ."""
 from __future__ import annotations
 
 import gc
@@ -122,7 +123,8 @@ def call_otherwise(t: Training, i: int) -> None:
         t.trainer.step(1)
 
 
-@pytest.mark.parametrize("change", [set_rate, set_factor, clip, set_values, other_states, freeze, write_inside, call_otherwise])
+@pytest.mark.parametrize("change", [set_rate, set_factor, clip, set_values, other_states, freeze, write_inside,
+                                    call_otherwise])
 def test_changes_between_steps(change: Callable[[Training, int], Any]) -> None:
     alike(change)
 
@@ -135,7 +137,8 @@ def test_a_schedule() -> None:
         a.step(X, Y), b.step(X, Y)
         assert a.trainer.learning_rate == b.trainer.learning_rate
     assert a.quick is not None
-    np.testing.assert_allclose(np.concatenate([v.ravel() for v in a.values()]), np.concatenate([v.ravel() for v in b.values()]), rtol=1e-5)
+    np.testing.assert_allclose(np.concatenate([v.ravel() for v in a.values()]),
+                               np.concatenate([v.ravel() for v in b.values()]), rtol=1e-5)
 
 
 def test_versions_and_gradients_are_noted() -> None:
@@ -195,7 +198,8 @@ def test_packed_weights_of_others_cost_nothing(monkeypatch: pytest.MonkeyPatch) 
     other.weight.set_data(nd.zeros((64, 64)))
     t.net.hybridize()
     for _ in range(2 * trace.RENEW):
-        out = t.net(rows[:, :4])                              # packed now: the next step writes over what that came from
+        # packed now: the next step writes over what that came from
+        out = t.net(rows[:, :4])
         t.step(X, Y)
     assert looked
     assert not np.array_equal(t.net(rows[:, :4]).asnumpy(), out.asnumpy()) and not other(rows).asnumpy().any()
@@ -278,7 +282,8 @@ def test_nothing_is_left_behind() -> None:
     raw, w, step = X._data, t.net[0].weight.data(), t.quick
 
     def counts() -> tuple[int, ...]:
-        return sys.getrefcount(raw), sys.getrefcount(w), sys.getrefcount(w._ag), sys.getrefcount(step), sys.getrefcount(None) // 1000
+        return (sys.getrefcount(raw), sys.getrefcount(w), sys.getrefcount(w._ag), sys.getrefcount(step),
+                sys.getrefcount(None) // 1000)
     before = counts()
     for _ in range(1000):
         step(X, Y), step(Y, X)
@@ -287,7 +292,8 @@ def test_nothing_is_left_behind() -> None:
 
 def test_a_step_that_its_network_holds_is_collected() -> None:
     t = Training()
-    t.net.own_step = t.step                                   # a cycle: launcher, prepare, trainer, parameters ... network, step
+    # a cycle: launcher, prepare, trainer, parameters ... network, step
+    t.net.own_step = t.step
     for _ in range(3):
         t.step(X, Y)
     assert t.quick is not None

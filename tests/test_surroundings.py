@@ -11,7 +11,8 @@ from hybrid import autograd, gluon, nd
 from hybrid.gluon import nn
 
 X = nd.array([1.0, 2.0])
-weight, alpha, settings, config, table = nd.ones((2,)), 1, {"k": 1}, types.SimpleNamespace(scale=1, unused=1), onp.ones(2, "float32")
+weight, alpha, settings, config, table = (nd.ones((2,)), 1, {"k": 1}, types.SimpleNamespace(scale=1, unused=1),
+                                          onp.ones(2, "float32"))
 other = weight
 
 
@@ -162,7 +163,8 @@ def test_blocks_in_globals_may_be_replaced(fresh):
 def test_a_network_without_such_names_keeps_the_short_way():
     class Plain(gluon.HybridBlock):
         def hybrid_forward(self, F, x):  # noqa: N803
-            return nd.relu(x) * onp.float32(2) if isinstance(self, Net) else F.relu(x)      # modules and classes are no such names
+            # modules and classes are no such names
+            return nd.relu(x) * onp.float32(2) if isinstance(self, Net) else F.relu(x)
     net = Plain()
     net.hybridize()
     net(X), net(X)

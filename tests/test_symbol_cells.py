@@ -86,19 +86,23 @@ def test_a_language_model_by_buckets() -> None:
         words = sym.Embedding(sym.var("data"), input_dim=10, output_dim=4)
         outputs, _ = cell.unroll(length, words, merge_outputs=True)
         scores = sym.FullyConnected(sym.Reshape(outputs, shape=(-1, 8)), num_hidden=10, name="scores")
-        return sym.SoftmaxOutput(scores, sym.Reshape(sym.var("softmax_label"), shape=(-1,)), name="softmax"), ("data",), ("softmax_label",)
+        return sym.SoftmaxOutput(scores, sym.Reshape(sym.var("softmax_label"), shape=(-1,)),
+                                 name="softmax"), ("data",), ("softmax_label",)
     counting = [[1 + (k + i) % 5 for i in range(n)] for k in range(5) for n in (3, 6)] * 2
     batches = rnn.BucketSentenceIter(counting, 5, buckets=[3, 6], invalid_label=0)
     module = mx.mod.BucketingModule(network, default_bucket_key=batches.default_bucket_key)
     metric = mx.metric.Perplexity(0)
     mx.random.seed(1)
-    module.fit(batches, num_epoch=12, eval_metric=metric, optimizer="adam", optimizer_params={"learning_rate": 0.1}, initializer=mx.init.Xavier())
+    module.fit(batches, num_epoch=12, eval_metric=metric, optimizer="adam", optimizer_params={"learning_rate": 0.1},
+               initializer=mx.init.Xavier())
     assert metric.get()[1] < 2
 
 
 def test_words_as_numbers() -> None:
-    assert rnn.encode_sentences([["a", "b"], ["b", "c"]], start_label=1, invalid_label=2) == ([[1, 3], [3, 4]], {"\n": 2, "a": 1, "b": 3, "c": 4})
-    assert rnn.encode_sentences([["a", "q"], ["z"]], vocab={"a": 1}, unknown_token="?") == ([[1, 0], [0]], {"a": 1, "?": 0})
+    assert rnn.encode_sentences([["a", "b"], ["b", "c"]], start_label=1,
+                                invalid_label=2) == ([[1, 3], [3, 4]], {"\n": 2, "a": 1, "b": 3, "c": 4})
+    assert rnn.encode_sentences([["a", "q"], ["z"]], vocab={"a": 1},
+                                unknown_token="?") == ([[1, 0], [0]], {"a": 1, "?": 0})
     with pytest.raises(AssertionError, match="'z' is not in the vocabulary"):
         rnn.encode_sentences([["z"]], vocab={"a": 1})
 
@@ -106,7 +110,8 @@ def test_words_as_numbers() -> None:
 def test_weights_are_shared() -> None:
     first = rnn.RNNCell(5, prefix="a_")
     second = rnn.RNNCell(5, prefix="b_", params=first.params)
-    assert second.unroll(1, [sym.var("x")])[0][0].list_arguments() == ["x", "a_i2h_weight", "a_i2h_bias", "a_h2h_weight", "a_h2h_bias"]
+    assert second.unroll(1, [sym.var("x")])[0][0].list_arguments() == ["x", "a_i2h_weight", "a_i2h_bias",
+                                                                       "a_h2h_weight", "a_h2h_bias"]
 
 
 def test_first_states() -> None:
@@ -119,11 +124,13 @@ def test_first_states() -> None:
 WRONG = {
     "modified": (lambda: _modified().unroll(2, sym.var("x")), "modifier cell"),
     "zoneout of fused": (lambda: rnn.ZoneoutCell(rnn.FusedRNNCell(5)), "unfuse"),
-    "zoneout of bidirectional": (lambda: rnn.ZoneoutCell(rnn.BidirectionalCell(rnn.RNNCell(5), rnn.RNNCell(5))), "cells within"),
+    "zoneout of bidirectional": (lambda: rnn.ZoneoutCell(rnn.BidirectionalCell(rnn.RNNCell(5), rnn.RNNCell(5))),
+                                 "cells within"),
     "step of fused": (lambda: rnn.FusedRNNCell(5)(sym.var("x"), []), "cannot be stepped"),
     "length": (lambda: rnn.RNNCell(5).unroll(3, [sym.var("x")]), "3 steps was given 1"),
     "group": (lambda: rnn.RNNCell(5).unroll(2, sym.Group([sym.var("x"), sym.var("y")])), "not a group"),
-    "params twice": (lambda: rnn.BidirectionalCell(rnn.RNNCell(5, params=rnn.RNNParams("a_")), rnn.RNNCell(5), rnn.RNNParams("b_")), "not to both"),
+    "params twice": (lambda: rnn.BidirectionalCell(rnn.RNNCell(5, params=rnn.RNNParams("a_")), rnn.RNNCell(5),
+                                                   rnn.RNNParams("b_")), "not to both"),
     "mode": (lambda: rnn.FusedRNNCell(5, mode="lstn"), "rnn_relu, rnn_tanh, lstm, gru"),
     "weights": (lambda: rnn.LSTMCell(5).unpack_weights({"w": nd.ones((1,))}), "no array 'lstm_i2h_weight'"),
     "parameters": (lambda: rnn.FusedRNNCell(5).unpack_weights({"lstm_parameters": nd.ones((7,))}), "do not fit"),

@@ -52,7 +52,8 @@ def test_save_and_load(tmp_path: Path) -> None:
     assert mx.sym.load_json(symbol.tojson()).tojson() == symbol.tojson()
 
 
-STRANGE = ['a"b', "a\nb", "a\\", "*/ } int x; {", "{0}%s%d", "é中😀", "", " ", "../../etc/passwd", "a" * 3000, "int", "\x00\x01", "??/"]
+STRANGE = ['a"b', "a\nb", "a\\", "*/ } int x; {", "{0}%s%d", "é中😀", "", " ", "../../etc/passwd", "a" * 3000, "int",
+           "\x00\x01", "??/"]
 
 
 @pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybridized"])

@@ -116,7 +116,8 @@ def test_exported_again_both_files_are_the_same_bytes(model: str, tmp_path: Path
     folder = HERE / "data" / "zoo" / model
     values = ndarrays.load(folder / "model-0000.params")
     kinds = [{name[4:]: a for name, a in values.items() if name.startswith(kind)} for kind in ("arg:", "aux:")]
-    names = export.export_symbol(symbol_json.load(folder / "model-symbol.json"), *kinds, str(tmp_path / "again"), epoch=7)
+    names = export.export_symbol(symbol_json.load(folder / "model-symbol.json"), *kinds, str(tmp_path / "again"),
+                                 epoch=7)
     assert [Path(name).name for name in names] == ["again-symbol.json", "again-0007.params"]
     assert Path(names[0]).read_bytes() == (folder / "model-symbol.json").read_bytes()
     assert Path(names[1]).read_bytes() == (folder / "model-0000.params").read_bytes()

@@ -1,4 +1,5 @@
-"""Shapes of which only some lengths are known, notes on operators, and executors that share memory: answers recorded from MXNet 1.9.1 by hand."""
+"""Shapes of which only some lengths are known, notes on operators, and executors that share memory: answers recorded
+from MXNet 1.9.1 by hand."""
 from __future__ import annotations
 
 from typing import Any
@@ -16,10 +17,13 @@ SOLVED: dict[str, tuple[Any, dict[str, tuple[int, ...]], Any, Any]] = {
     "elementwise": (A + B, {"a": (0, 10), "b": (5, 0)}, [(5, 10)] * 2, [(5, 10)]),
     "chain": ((A + B) * C, {"c": (5, 0), "b": (0, 10)}, [(5, 10)] * 3, [(5, 10)]),
     "mlp": (FC + B, {"a": (0, 5), "b": (10, 0)}, [(10, 5), (21, 5), (21,), (10, 21)], [(10, 21)]),
-    "concat of other axes": (sym.Concat(A, B, dim=1) + C, {"a": (0, 10), "b": (0, 5), "c": (5, 0)}, [(5, 10), (5, 5), (5, 15)], [(5, 15)]),
-    "convolution": (sym.Convolution(A, kernel=(3, 3), num_filter=1, pad=(1, 1), name="c") + B, {"a": (0, 10, 0, 0), "b": (5, 1, 32, 32)},
+    "concat of other axes": (sym.Concat(A, B, dim=1) + C, {"a": (0, 10), "b": (0, 5), "c": (5, 0)},
+                             [(5, 10), (5, 5), (5, 15)], [(5, 15)]),
+    "convolution": (sym.Convolution(A, kernel=(3, 3), num_filter=1, pad=(1, 1), name="c") + B,
+                    {"a": (0, 10, 0, 0), "b": (5, 1, 32, 32)},
                     [(5, 10, 32, 32), (1, 10, 3, 3), (1,), (5, 1, 32, 32)], [(5, 1, 32, 32)]),
-    "squeezed channel": (sym.SliceChannel(A, num_outputs=10, axis=1, squeeze_axis=True)[1] + C, {"a": (0, 10), "c": (5,)}, [(5, 10), (5,)], [(5,)]),
+    "squeezed channel": (sym.SliceChannel(A, num_outputs=10, axis=1, squeeze_axis=True)[1] + C,
+                         {"a": (0, 10), "c": (5,)}, [(5, 10), (5,)], [(5,)]),
     "backwards through exp": (sym.exp(A) + B, {"b": (2, 3)}, [(2, 3)] * 2, [(2, 3)]),
 }
 
@@ -31,12 +35,15 @@ def test_lengths_are_solved_for(name: str) -> None:
 
 
 PARTLY: dict[str, tuple[Any, dict[str, tuple[int, ...]], Any, Any]] = {
-    "convolution": (sym.Convolution(A, kernel=(3, 3), num_filter=4, name="c"), {"a": (0, 3, 0, 0)}, [(0, 3, 0, 0), (4, 3, 3, 3), (4,)], [(0, 4, 0, 0)]),
+    "convolution": (sym.Convolution(A, kernel=(3, 3), num_filter=4, name="c"), {"a": (0, 3, 0, 0)},
+                    [(0, 3, 0, 0), (4, 3, 3, 3), (4,)], [(0, 4, 0, 0)]),
     "mlp": (FC, {"a": (0, 5)}, [(0, 5), (21, 5), (21,)], [(0, 21)]),
     "transpose": (sym.transpose(A), {"a": (0, 3, 4)}, [(0, 3, 4)], [(4, 3, 0)]),
     "sum": (sym.sum(A, axis=0), {"a": (0, 3, 4)}, [(0, 3, 4)], [(3, 4)]),
-    "pooling": (sym.Pooling(A, kernel=(2, 2), stride=(2, 2), pool_type="max"), {"a": (0, 3, 8, 8)}, [(0, 3, 8, 8)], [(0, 3, 4, 4)]),
-    "slices": (sym.SliceChannel(A, num_outputs=5, axis=1)[1] + C, {"a": (0, 15, 0), "c": (10, 0, 3)}, [(10, 15, 3), (10, 3, 3)], [(10, 3, 3)]),
+    "pooling": (sym.Pooling(A, kernel=(2, 2), stride=(2, 2), pool_type="max"), {"a": (0, 3, 8, 8)}, [(0, 3, 8, 8)],
+                [(0, 3, 4, 4)]),
+    "slices": (sym.SliceChannel(A, num_outputs=5, axis=1)[1] + C, {"a": (0, 15, 0), "c": (10, 0, 3)},
+               [(10, 15, 3), (10, 3, 3)], [(10, 3, 3)]),
 }
 
 
@@ -47,17 +54,20 @@ def test_unknown_lengths_are_zero(name: str) -> None:
 
 
 def test_notes_on_operators_reach_their_parameters() -> None:
-    conv = sym.Convolution(sym.Variable("data", attr={"mood": "angry"}), name="conv", kernel=(1, 1), num_filter=1, attr={"__mood__": "so so"}, wd_mult="x")
+    conv = sym.Convolution(sym.Variable("data", attr={"mood": "angry"}), name="conv", kernel=(1, 1), num_filter=1,
+                           attr={"__mood__": "so so"}, wd_mult="x")
     assert conv.attr("__mood__") == "so so" and conv.attr("wd_mult") == conv.attr("__wd_mult__") == "x"
     found = conv.attr_dict()
     assert found["data"] == {"mood": "angry"} and found["conv_weight"] == found["conv_bias"] == found["conv"]
-    assert found["conv"] == {"__mood__": "so so", "kernel": "(1, 1)", "num_filter": "1", "wd_mult": "x", "__wd_mult__": "x"}
+    assert found["conv"] == {"__mood__": "so so", "kernel": "(1, 1)", "num_filter": "1", "wd_mult": "x",
+                             "__wd_mult__": "x"}
     with pytest.raises(ValueError, match="text"):
         sym.Variable("a", attr={"x": 3})
 
 
 def test_names_of_outputs() -> None:
-    assert sym.sort(A, name="s").list_outputs() == ["s_output0"] and sym.make_loss(A, name="s").list_outputs() == ["s_loss"]
+    assert (sym.sort(A, name="s").list_outputs() == ["s_output0"]
+            and sym.make_loss(A, name="s").list_outputs() == ["s_loss"])
     assert sym.BatchNorm(A, name="s", output_mean_var=True).list_outputs() == ["s_output", "s_mean", "s_var"]
     assert FC["f_output"].list_arguments() == ["a", "f_weight", "f_bias"]
     with pytest.raises(ValueError, match="Cannot find output"):
@@ -90,7 +100,8 @@ def test_executor_before_and_within_forward() -> None:
     ex.forward()
     assert list(seen)[0] == "e_output" and len(seen) == 2
     np.testing.assert_allclose(seen["e_output"], 1)
-    assert ex.debug_str().startswith("Symbol Outputs:\n\toutput[0]=_mulscalar") and "\nOp:exp, Name=e\nInputs:\n\targ[0]=a(0) version=0\n" in ex.debug_str()
+    assert (ex.debug_str().startswith("Symbol Outputs:\n\toutput[0]=_mulscalar")
+            and "\nOp:exp, Name=e\nInputs:\n\targ[0]=a(0) version=0\n" in ex.debug_str())
 
 
 def test_histogram_and_lists_of_weights() -> None:
@@ -99,7 +110,8 @@ def test_histogram_and_lists_of_weights() -> None:
     with pytest.raises(ValueError, match="bins"):
         nd.histogram(nd.ones((2,)), bins="x")
     with pytest.raises(ValueError, match="equally many"):
-        nd.contrib.multi_lamb_update([nd.ones((2,))], [], [nd.ones((2,))], [nd.ones((2,))], step_count=[1], lrs=[0.1], wds=[0])
+        nd.contrib.multi_lamb_update([nd.ones((2,))], [], [nd.ones((2,))], [nd.ones((2,))], step_count=[1], lrs=[0.1],
+                                     wds=[0])
     drawn, of_true, of_drawn = nd.contrib.rand_zipfian(nd.array([3]), 50, 100)
     assert drawn.shape == (50,) and drawn.asnumpy().max() < 100 and drawn.dtype == np.int64
     np.testing.assert_allclose(of_true.asnumpy(), np.log(5 / 4) / np.log(101) * 50)
@@ -109,7 +121,8 @@ def test_histogram_and_lists_of_weights() -> None:
 
 @pytest.mark.parametrize("call, text", [
     (lambda: nd.sgd_mom_update(nd.ones((2,)), nd.ones((2,)), nd.ones((3,)), lr=0.1), "weight's shape"),
-    (lambda: nd.multi_sgd_update(nd.ones((2,)), nd.ones((2,)), lrs=(0.1,), wds=(0, 0), num_weights=1), "wds must have a value"),
+    (lambda: nd.multi_sgd_update(nd.ones((2,)), nd.ones((2,)), lrs=(0.1,), wds=(0, 0), num_weights=1),
+     "wds must have a value"),
     (lambda: nd.multi_sgd_update(nd.ones((2,)), lrs=(0.1,), wds=(0,), num_weights=1), "takes 2 arrays"),
     (lambda: nd.contrib.Proposal(nd.ones((2, 24, 4, 4)), nd.ones((2, 48, 4, 4)), nd.ones((2, 3))), "MultiProposal"),
     (lambda: nd.linalg.maketrian(nd.ones((4,))), "no triangle"),
@@ -127,7 +140,8 @@ def test_fourier_and_sketch() -> None:
     got = nd.contrib.fft(nd.array(x)).asnumpy().reshape(2, 5, 2)
     np.testing.assert_allclose(got[..., 0] + 1j * got[..., 1], np.fft.fft(x), atol=1e-5)
     np.testing.assert_allclose(nd.contrib.ifft(nd.contrib.fft(nd.array(x))).asnumpy() / 5, x, atol=1e-5)
-    out = nd.contrib.count_sketch(nd.array([[1.2, 2.5, 3.4], [3.2, 5.7, 6.6]]), nd.array([[0, 3, 4]]), nd.array([[1, -1, 1]]), out_dim=5)
+    out = nd.contrib.count_sketch(nd.array([[1.2, 2.5, 3.4], [3.2, 5.7, 6.6]]), nd.array([[0, 3, 4]]),
+                                  nd.array([[1, -1, 1]]), out_dim=5)
     np.testing.assert_allclose(out.asnumpy(), [[1.2, 0, 0, -2.5, 3.4], [3.2, 0, 0, -5.7, 6.6]], rtol=1e-6)
 
 

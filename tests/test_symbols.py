@@ -16,10 +16,12 @@ FC = sym.FullyConnected(A, num_hidden=4, name="fc")
 # what MXNet writes: the text of the value that was given
 WRITTEN = [
     ("list", lambda a: sym.Convolution(a, kernel=[3, 3], num_filter=2), {"kernel": "[3, 3]", "num_filter": "2"}),
-    ("numpy numbers", lambda a: sym.FullyConnected(a, num_hidden=onp.int64(3), flatten=1), {"num_hidden": "3", "flatten": "1"}),
+    ("numpy numbers", lambda a: sym.FullyConnected(a, num_hidden=onp.int64(3), flatten=1),
+     {"num_hidden": "3", "flatten": "1"}),
     ("numpy in tuples", lambda a: sym.Pooling(a, kernel=(onp.int64(2), 2)), {"kernel": "(2, 2)"}),
     ("none", lambda a: sym.sum(a, axis=None), {"axis": "None"}),
-    ("none of slice_axis", lambda a: a.slice_axis(axis=0, begin=0, end=None), {"axis": "0", "begin": "0", "end": "None"}),
+    ("none of slice_axis", lambda a: a.slice_axis(axis=0, begin=0, end=None),
+     {"axis": "0", "begin": "0", "end": "None"}),
     ("squeeze", lambda a: a.squeeze(), {"axis": "None"}),
     ("method without", lambda a: a.mean(), {}),
     ("reshape", lambda a: a.reshape((0, -1)), {"shape": "(0, -1)"}),
@@ -32,8 +34,10 @@ WRITTEN = [
     ("zeros", lambda a: sym.zeros([2, 3]), {"shape": "[2, 3]", "dtype": "float32"}),
     ("zeros of a number", lambda a: sym.zeros(5), {"shape": "5", "dtype": "float32"}),
     ("full", lambda a: sym.full((2,), 3), {"shape": "(2,)", "value": "3.0", "dtype": "float32"}),
-    ("arange", lambda a: sym.arange(3), {"start": "3", "stop": "None", "step": "1.0", "repeat": "1", "infer_range": "False", "dtype": "float32"}),
-    ("split_v2", lambda a: sym.split_v2(a, (1, 3), axis=1), {"indices": "[0, 1, 3]", "sections": "0", "axis": "1", "squeeze_axis": "False"}),
+    ("arange", lambda a: sym.arange(3), {"start": "3", "stop": "None", "step": "1.0", "repeat": "1",
+                                         "infer_range": "False", "dtype": "float32"}),
+    ("split_v2", lambda a: sym.split_v2(a, (1, 3), axis=1),
+     {"indices": "[0, 1, 3]", "sections": "0", "axis": "1", "squeeze_axis": "False"}),
     ("random", lambda a: sym.random.normal(shape=(2,)), {"loc": "0", "scale": "1", "shape": "(2,)"}),
     ("random without shape", lambda a: sym.random.uniform(0, 1), {"low": "0", "high": "1"}),
     ("random operator", lambda a: sym.random_uniform(shape=(3,)), {"shape": "(3,)"}),
@@ -42,18 +46,24 @@ WRITTEN = [
 ]
 
 
-@pytest.mark.parametrize(("make", "attrs"), [row[1:] for row in WRITTEN], ids=[row[0].replace(" ", "-") for row in WRITTEN])
+@pytest.mark.parametrize(("make", "attrs"), [row[1:] for row in WRITTEN],
+                         ids=[row[0].replace(" ", "-") for row in WRITTEN])
 def test_attributes_are_written_as_given(make, attrs):
     s = make(A)
     assert s.list_attr() == attrs
     assert sym.load_json(s.tojson()).tojson() == s.tojson()
 
 
-NAMES = [(lambda a: 2 % a, "_rmodscalar"), (lambda a: 2**a, "_rpower_scalar"), (lambda a: sym.power(2, a), "_rpowerscalar"), (lambda a: 2 / a, "_rdivscalar"),
-         (lambda a: a - 1, "_minusscalar"), (lambda a: -a, "_mulscalar"), (lambda a: 1 > a, "_lesser_scalar"), (lambda a: a**a, "_power"),
-         (lambda a: sym.hypot(2, a), "_hypotscalar"), (lambda a: sym.pow(a, a), "_power"), (lambda a: sym.random.uniform(), "_random_uniform"),
-         (lambda a: sym.random_uniform(), "random_uniform"), (lambda a: sym.random.uniform(a, a), "_sample_uniform"), (lambda a: sym.Concat(a, a), "concat"),
-         (lambda a: sym.stop_gradient(a), "stop_gradient"), (lambda a: a.reshape((1,)), "reshape"), (lambda a: sym.arange(2), "_arange")]
+NAMES = [(lambda a: 2 % a, "_rmodscalar"), (lambda a: 2**a, "_rpower_scalar"),
+         (lambda a: sym.power(2, a), "_rpowerscalar"), (lambda a: 2 / a, "_rdivscalar"),
+         (lambda a: a - 1, "_minusscalar"), (lambda a: -a, "_mulscalar"), (lambda a: 1 > a, "_lesser_scalar"),
+         (lambda a: a**a, "_power"),
+         (lambda a: sym.hypot(2, a), "_hypotscalar"), (lambda a: sym.pow(a, a), "_power"),
+         (lambda a: sym.random.uniform(), "_random_uniform"),
+         (lambda a: sym.random_uniform(), "random_uniform"), (lambda a: sym.random.uniform(a, a), "_sample_uniform"),
+         (lambda a: sym.Concat(a, a), "concat"),
+         (lambda a: sym.stop_gradient(a), "stop_gradient"), (lambda a: a.reshape((1,)), "reshape"),
+         (lambda a: sym.arange(2), "_arange")]
 
 
 @pytest.mark.parametrize(("make", "hint"), NAMES, ids=[f"{i}-{row[1]}" for i, row in enumerate(NAMES)])
@@ -65,7 +75,8 @@ def test_automatic_names(make, hint):
 # ---- attributes and notes
 def test_list_attr_and_notes():
     v = sym.Variable("v", shape=(2,), lr_mult=2, wd_mult=0, dtype="float16", init=mx.init.One(), __mine__="x")
-    assert v.list_attr() == {"__shape__": "(2,)", "__lr_mult__": "2", "lr_mult": "2", "__wd_mult__": "0", "wd_mult": "0", "__dtype__": "2",
+    assert v.list_attr() == {"__shape__": "(2,)", "__lr_mult__": "2", "lr_mult": "2", "__wd_mult__": "0",
+                             "wd_mult": "0", "__dtype__": "2",
                              "__init__": '["one", {}]', "__mine__": "x"}
     assert v.attr("lr_mult") == "2" and v.attr("name") == "v" and v.attr("nothing") is None
     assert FC.attr_dict()["fc"] == {"num_hidden": "4"}
@@ -73,7 +84,8 @@ def test_list_attr_and_notes():
         with mx.AttrScope(lr_mult="3"):
             inner = sym.relu(sym.var("z"))
         outer = sym.var("y", attr={"note": "own"})
-    assert inner.attr("ctx_group") == "dev1" and inner.attr("__lr_mult__") == "3" and outer.attr("lr_mult") is None and outer.attr("note") == "own"
+    assert (inner.attr("ctx_group") == "dev1" and inner.attr("__lr_mult__") == "3" and outer.attr("lr_mult") is None
+            and outer.attr("note") == "own")
     assert sym.var("free").list_attr() == {}
     inner._set_attr(mood="x")
     assert inner.attr("mood") == "x"
@@ -107,7 +119,8 @@ TYPES = [
     ("add", lambda: A + sym.var("x"), "float64", ([F64, F64], [F64], [])),
     ("dense", lambda: FC, "float16", ([F16, F16, F16], [F16], [])),
     ("embedding", lambda: sym.Embedding(A, input_dim=3, output_dim=4), "int32", ([I32, F32], [F32], [])),
-    ("embedding16", lambda: sym.Embedding(A, input_dim=3, output_dim=4, dtype="float16"), "int32", ([I32, F16], [F16], [])),
+    ("embedding16", lambda: sym.Embedding(A, input_dim=3, output_dim=4, dtype="float16"), "int32",
+     ([I32, F16], [F16], [])),
     ("batchnorm", lambda: sym.BatchNorm(A), "float16", ([F16, F32, F32], [F16], [F32, F32])),
     ("one-hot", lambda: sym.one_hot(A, depth=3), "int32", ([I32], [F32], [])),
 ]
@@ -199,7 +212,8 @@ def test_bind_with_states_and_random_operators():
     ex.forward()
     assert states["bn_moving_mean"].asnumpy().tolist() == [0, 0]
     out = ex.forward(is_train=True)[0].asnumpy()
-    assert ex.aux_dict["bn_moving_mean"].asnumpy().tolist() == [1.5, 2.0] and ex.aux_arrays[0] is states["bn_moving_mean"]
+    assert ex.aux_dict["bn_moving_mean"].asnumpy().tolist() == [1.5,
+                                                                2.0] and ex.aux_arrays[0] is states["bn_moving_mean"]
     onp.testing.assert_allclose(out.mean(0), 0, atol=1e-6)
     drop = sym.Dropout(A, p=0.5).bind(mx.current_context(), {"a": nd.ones((50, 50))})
     a, b = drop.forward(is_train=True)[0].asnumpy(), drop.forward(is_train=True)[0].asnumpy()

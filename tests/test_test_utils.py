@@ -38,7 +38,8 @@ def test_the_largest_difference_is_named() -> None:
     a = np.zeros((2, 3))
     b = a.copy()
     b[1, 2], b[0, 1] = 5, np.inf
-    with pytest.raises(AssertionError, match=r"mismatch 33\.3.*\n.*maximum error: \(0, 1\), x=0.*y=inf\nand: \(1, 2\), x=0.0+, y=5.0"):
+    with pytest.raises(AssertionError,
+                       match=r"mismatch 33\.3.*\n.*maximum error: \(0, 1\), x=0.*y=inf\nand: \(1, 2\), x=0.0+, y=5.0"):
         t.assert_almost_equal(a, b, names=("x", "y"))
     t.assert_almost_equal_with_err(a, b, rtol=1e-3, atol=1e-3, etol=0.4)
     with pytest.raises(AssertionError):
@@ -73,9 +74,11 @@ def test_numeric_gradient(case: str, dtype: str) -> None:
 
 def test_numeric_gradient_with_states_and_requests() -> None:
     x = sym.BatchNorm(sym.var("data"), name="bn", fix_gamma=False)
-    point = {"data": np.random.RandomState(0).randn(4, 2), "bn_gamma": np.array([1.5, 0.5]), "bn_beta": np.array([0.1, 0.2])}
+    point = {"data": np.random.RandomState(0).randn(4, 2), "bn_gamma": np.array([1.5, 0.5]),
+             "bn_beta": np.array([0.1, 0.2])}
     states = {"bn_moving_mean": np.zeros(2), "bn_moving_var": np.ones(2)}
-    t.check_numeric_gradient(x, point, states, grad_nodes={"data": "write", "bn_gamma": "add"}, dtype=np.float64, rtol=1e-3, atol=1e-6)
+    t.check_numeric_gradient(x, point, states, grad_nodes={"data": "write", "bn_gamma": "add"}, dtype=np.float64,
+                             rtol=1e-3, atol=1e-6)
     with pytest.raises(ValueError, match="do not match"):
         t.check_numeric_gradient(x, {"data": point["data"]})
 
@@ -91,19 +94,22 @@ def test_symbolic_checks() -> None:
         t.check_symbolic_backward(out, [x, y], [np.ones(2)], {"a": y, "b": x}, grad_req=req)
     with pytest.raises(AssertionError, match="BACKWARD_a"):
         t.check_symbolic_backward(out, [x, y], {out.list_outputs()[0]: np.ones(2)}, [x, x])
-    assert t.check_symbolic_backward(out, [x, y], [np.ones(2)], [y, x], grad_stypes={"a": "row_sparse"})["a"].stype == "row_sparse"
+    assert t.check_symbolic_backward(out, [x, y], [np.ones(2)], [y, x],
+                                     grad_stypes={"a": "row_sparse"})["a"].stype == "row_sparse"
     assert t.simple_forward(out, a=x, b=y).tolist() == [3, 10] and t.check_speed(out, N=2, a=(2,), b=(2,)) > 0
     assert t.same_symbol_structure(out, sym.var("c") * sym.var("d")) and not t.same_symbol_structure(out, a + b)
 
 
 def test_consistency_of_dtypes() -> None:
     x = sym.Activation(sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc"), act_type="tanh")
-    options = [{"ctx": mx.cpu(), "data": (2, 4), "type_dict": {"data": d}} for d in (np.float64, np.float32, np.float16)]
+    options = [{"ctx": mx.cpu(), "data": (2, 4), "type_dict": {"data": d}}
+               for d in (np.float64, np.float32, np.float16)]
     truth = t.check_consistency(x, options)
     assert truth["data"].dtype == np.float64 and set(truth) >= {"fc_weight", "fc_bias", "data"}
     other = sym.FullyConnected(sym.var("data"), num_hidden=3, name="fc") * 2
     with pytest.raises(AssertionError, match="of 1.*of 0"):
-        t.check_consistency(other, options[:2], ground_truth={other.list_outputs()[0]: nd.ones((2, 3))}, grad_req="null")
+        t.check_consistency(other, options[:2], ground_truth={other.list_outputs()[0]: nd.ones((2, 3))},
+                            grad_req="null")
 
 
 def test_hybridize_consistency() -> None:
@@ -122,7 +128,9 @@ def test_optimizers_are_compared() -> None:
 
 
 def test_chi_square() -> None:
-    for x, freedom, p in ((3.841458821, 1, 0.05), (18.307038, 10, 0.05), (100, 50, 3.4549313829848695e-05), (1, 9, 0.9994375027)):       # from scipy.stats.chi2.sf
+    # from scipy.stats.chi2.sf
+    for x, freedom, p in ((3.841458821, 1, 0.05), (18.307038, 10, 0.05), (100, 50, 3.4549313829848695e-05),
+                          (1, 9, 0.9994375027)):
         assert abs(chi_square_tail(x, freedom) / p - 1) < 1e-6
     mx.random.seed(3)
     buckets, probs = t.gen_buckets_probs_with_ppf(lambda q: q * 2 - 1, 5)
@@ -136,22 +144,33 @@ def test_chi_square() -> None:
 
 
 def test_arrays() -> None:
-    assert t.rand_ndarray((2, 3)).shape == (2, 3) and len(t.rand_shape_nd(3)) == 3 and t.random_arrays((2,), ()) [0].shape == (2,)
+    assert (t.rand_ndarray((2, 3)).shape == (2, 3) and len(t.rand_shape_nd(3)) == 3
+            and t.random_arrays((2,), ()) [0].shape == (2,))
     for stype in ("csr", "row_sparse"):
         x, parts = t.rand_sparse_ndarray((4, 6), stype, density=0.5)
-        assert x.stype == t.rand_ndarray((2, 3), stype).stype == stype and (x.data == parts[-1 if stype == "csr" else 0]).asnumpy().all()
-        assert (t.create_sparse_array((3, 2), stype, data_init=2, density=1).asnumpy() == 2).all() and not t.create_sparse_array_zd((3, 2), stype, 0).data.size
+        assert x.stype == t.rand_ndarray((2, 3),
+                                         stype).stype == stype and (x.data
+                                                                    == parts[-1 if stype == "csr"
+                else 0]).asnumpy().all()
+        assert (t.create_sparse_array((3, 2), stype, data_init=2,
+                                      density=1).asnumpy() == 2).all() and not t.create_sparse_array_zd((3, 2), stype,
+                0).data.size
     x = t.rand_sparse_ndarray((5, 16), "csr", 0.5, distribution="powerlaw")[0]
-    assert x.indptr.asnumpy().tolist() == [0, 2, 6, 14, 30, 40] and (t.shuffle_csr_column_indices(x).asnumpy() == x.asnumpy()).all()
+    assert x.indptr.asnumpy().tolist() == [0, 2, 6, 14, 30,
+                                           40] and (t.shuffle_csr_column_indices(x).asnumpy() == x.asnumpy()).all()
     with pytest.raises(HybridError, match="two elements"):
         t.rand_sparse_ndarray((8, 4), "csr", 0.3, distribution="powerlaw")
     for name in ("sgd", "adam"):
-        t.compare_optimizer(*(mx.optimizer.create(name, learning_rate=0.1, wd=0.1) for _ in "ab"), (4, 3), "float32", "row_sparse", "row_sparse")
+        t.compare_optimizer(*(mx.optimizer.create(name, learning_rate=0.1, wd=0.1) for _ in "ab"), (4, 3), "float32",
+                            "row_sparse", "row_sparse")
     x = np.arange(24.).reshape(2, 3, 4)
-    assert t.same(t.np_reduce(x, (0, 2), True, np.sum), x.sum((0, 2), keepdims=True)) and t.same(t.collapse_sum_like(x, (3, 1)), x.sum((0, 2)).reshape(3, 1))
-    assert t.create_2d_tensor(2, 3).asnumpy().tolist() == [[0] * 3, [1] * 3] and sorted(t.random_sample([1, 2, 3], 3)) == [1, 2, 3]
+    assert t.same(t.np_reduce(x, (0, 2), True, np.sum),
+                  x.sum((0, 2), keepdims=True)) and t.same(t.collapse_sum_like(x, (3, 1)), x.sum((0, 2)).reshape(3, 1))
+    assert t.create_2d_tensor(2, 3).asnumpy().tolist() == [[0] * 3,
+                                                           [1] * 3] and sorted(t.random_sample([1, 2, 3], 3)) == [1, 2,
+            3]
     q = t.new_orthonormal_matrix_2d(4)
-    assert np.allclose(q @ q.T, np.eye(4)) and np.isreal(np.linalg.eigvals(t.new_matrix_with_real_eigvals_nd((2, 3, 3)))).all()
+    assert (np.allclose(q @ q.T, np.eye(4)) and np.isreal(np.linalg.eigvals(t.new_matrix_with_real_eigvals_nd((2, 3, 3)))).all())  # noqa: E501
     a = nd.ones((3,))
     assert t.same_array(a, a[:]) and not t.same_array(a, a.copy()) and a.asnumpy().tolist() == [1, 1, 1]
 
@@ -171,20 +190,26 @@ def test_environment_and_retry() -> None:
         assert len(calls) == 3
         return "done"
     assert sometimes() == "done" and len(calls) == 3
-    code = "import os, sys\nfrom hybrid import test_utils as t\nwith t.discard_stderr():\n    os.write(2, b'lost')\n    print('lost too', file=sys.stderr)\nos.write(2, b'kept')"
+    code = ("import os, sys\nfrom hybrid import test_utils as t\nwith t.discard_stderr():\n    os.write(2, b'lost')\n "
+            "   print('lost too', file=sys.stderr)\nos.write(2, b'kept')")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr == "kept"
 
 
 def test_default_context_of_a_thread() -> None:
-    code = "import hybrid as mx; mx.test_utils.set_default_context(mx.cpu(3)); print(mx.current_context(), mx.nd.ones((1,)).context)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "cpu(3) cpu(3)"
+    code = ("import hybrid as mx; mx.test_utils.set_default_context(mx.cpu(3)); print(mx.current_context(), "
+            "mx.nd.ones((1,)).context)")
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True,
+                          text=True).stdout.strip() == "cpu(3) cpu(3)"
 
 
 def test_mnist_from_its_files(tmp_path: Path) -> None:
     for part, n in (("train", 12), ("t10k", 5)):
-        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(b"\0\0\x08\3" + struct.pack(">3I", n, 28, 28) + bytes([255] * n * 784))
-        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(b"\0\0\x08\1" + struct.pack(">I", n) + bytes(i % 10 for i in range(n)))
+        (tmp_path / f"{part}-images-idx3-ubyte").write_bytes(b"\0\0\x08\3"
+                                                             + struct.pack(">3I", n, 28, 28) + bytes([255] * n * 784))
+        (tmp_path / f"{part}-labels-idx1-ubyte").write_bytes(b"\0\0\x08\1"
+                                                             + struct.pack(">I", n) + bytes(i % 10 for i in range(n)))
     data = t.get_mnist(str(tmp_path))
-    assert data["train_data"].shape == (12, 1, 28, 28) and data["train_data"].max() == 1 and data["test_label"].tolist() == [0, 1, 2, 3, 4]
+    assert data["train_data"].shape == (12, 1, 28,
+                                        28) and data["train_data"].max() == 1 and data["test_label"].tolist() == [0, 1, 2, 3, 4]  # noqa: E501
     train, test = t.get_mnist_iterator(4, (784,), path=str(tmp_path))
     assert [b.data[0].shape for b in train] == [(4, 784)] * 3 and next(t.DummyIter(test)).data[0].shape == (4, 784)

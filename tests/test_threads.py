@@ -1,5 +1,5 @@
-"""Threads around compiled programs: several of Python on one network, settings, forks in the middle, errors, Ctrl-C, the end of
-the process while others still compute.
+"""Threads around compiled programs: several of Python on one network, settings, forks in the middle, errors, Ctrl-C,
+the end of the process while others still compute.
 """
 from __future__ import annotations
 
@@ -47,7 +47,9 @@ assert right()
 def run(tmp_path: Path, code: str, **env: str) -> "subprocess.CompletedProcess[str]":
     """A process with two threads."""
     (tmp_path / "main.py").write_text(WIDE + code)
-    return subprocess.run([sys.executable, "main.py"], cwd=tmp_path, env={**os.environ, "HYBRID_NUM_THREADS": "2", "HYBRID_DEVICE": "cpu", **env}, capture_output=True,
+    return subprocess.run([sys.executable, "main.py"], cwd=tmp_path,
+                          env={**os.environ, "HYBRID_NUM_THREADS": "2", "HYBRID_DEVICE": "cpu", **env},
+                          capture_output=True,
                           text=True, check=False, timeout=300)
 
 
@@ -57,7 +59,8 @@ def done(ran: "subprocess.CompletedProcess[str]") -> None:
 
 def wide() -> tuple[Any, Any]:
     net = nn.HybridSequential()
-    net.add(nn.Conv2D(16, 3, padding=1, in_channels=8), nn.Activation("relu"), nn.MaxPool2D(2), nn.Dense(33, in_units=16 * 64))
+    net.add(nn.Conv2D(16, 3, padding=1, in_channels=8), nn.Activation("relu"), nn.MaxPool2D(2),
+            nn.Dense(33, in_units=16 * 64))
     net.initialize(mx.init.Xavier())
     return net, nd.array(np.random.default_rng(0).standard_normal((16, 8, 16, 16)).astype("float32"))
 
@@ -104,12 +107,17 @@ def test_what_is_no_number_of_threads_is_not_one(text: str, monkeypatch: pytest.
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         assert config.num_threads() == config.num_threads() == cores >= 1
-    assert len(seen) == (text != "") and all("HYBRID_NUM_THREADS" in str(w.message) and "whole number from 1 on" in str(w.message) for w in seen)
+    assert len(seen) == (text != "") and all("HYBRID_NUM_THREADS" in str(w.message)
+                                             and "whole number from 1 on" in str(w.message) for w in seen)
 
 
-@pytest.mark.parametrize("name, text, ask, default", [("HYBRID_TUNE", "fast", config.tune_seconds, 0.5), ("HYBRID_TUNE", "nan", config.tune_seconds, 0.5),
-                                                      ("HYBRID_SIGNATURES", "many", config.signatures, 8), ("HYBRID_CACHE_SIZE", "-1", config.cache_bytes, 1024 << 20)])
-def test_settings_that_are_no_numbers(name: str, text: str, ask: Callable[[], float], default: float, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name, text, ask, default",
+                         [("HYBRID_TUNE", "fast", config.tune_seconds, 0.5),
+                          ("HYBRID_TUNE", "nan", config.tune_seconds, 0.5),
+                                                      ("HYBRID_SIGNATURES", "many", config.signatures, 8),
+                                                      ("HYBRID_CACHE_SIZE", "-1", config.cache_bytes, 1024 << 20)])
+def test_settings_that_are_no_numbers(name: str, text: str, ask: Callable[[], float], default: float,
+                                      monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, text)
     config._number.cache_clear()
     with pytest.warns(RuntimeWarning, match=f"{name}='{text}' is not a"):
@@ -134,12 +142,13 @@ with autograd.record():
 loss.backward()
 mx.nd.waitall()
 assert not [line for line in open("/proc/self/maps") if "libgomp" in line]
-"""
+"""  # noqa: E501
 
 
 @pytest.mark.skipif(is_clang() or not Path("/proc/self/maps").exists(), reason="clang has OpenMP's own threads")
 def test_programs_bring_their_own_threads() -> None:
-    """A loop that waits for others at its end would ask for OpenMP's library, which need not be there and does not know of ours."""
+    """A loop that waits for others at its end would ask for OpenMP's library, which need not be there and does not know
+    of ours."""
     subprocess.run([sys.executable, "-c", LIBRARIES], check=True, env={**os.environ, "HYBRID_NUM_THREADS": "2"})
 
 
@@ -186,7 +195,8 @@ def test_the_first_calls_after_a_change_meet(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_parameters_and_inputs_are_replaced_while_others_read_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A call keeps the arrays it began with: its result is that of one of them, and no memory is read that was given back."""
+    """A call keeps the arrays it began with: its result is that of one of them, and no memory is read that was given
+    back."""
     monkeypatch.setenv("HYBRID_NUM_THREADS", "2")
     wave = mx.hybridize(lambda a: (a.tanh() * a.exp()).sigmoid() + a)
     raw = [np.full(1 << 18, v, "float32") for v in (0.5, 2.0)]
@@ -261,7 +271,8 @@ print('done')
 
 @pytest.mark.parametrize("how", ["returns", "exits", "raises"])
 def test_the_end_while_others_compute(how: str, tmp_path: Path) -> None:
-    """The process ends while threads of Python and of the pool are within compiled code: as it should, and without a crash."""
+    """The process ends while threads of Python and of the pool are within compiled code: as it should, and without a
+    crash."""
     code = f"""
 def busy():
     while True:
@@ -274,7 +285,8 @@ print('done', flush=True)
 """
     for _ in range(4):
         ran = run(tmp_path, code)
-        assert ran.stdout == "done\n" and ran.returncode == {"returns": 0, "exits": 3, "raises": 1}[how], (ran.returncode, ran.stderr[-2000:])
+        assert ran.stdout == "done\n" and ran.returncode == {"returns": 0, "exits": 3,
+                                                             "raises": 1}[how], (ran.returncode, ran.stderr[-2000:])
         assert ("KeyError" in ran.stderr) == (how == "raises")
 
 

@@ -1,4 +1,5 @@
-"""Independent kernels of a C program that run together: one multi-tensor kernel, any number of threads, the same values."""
+"""Independent kernels of a C program that run together: one multi-tensor kernel, any number of threads, the same
+values."""
 from __future__ import annotations
 
 import numpy as np
@@ -25,7 +26,8 @@ def programs() -> dict[str, tuple[Program, list[np.ndarray]]]:
         return Program(tuple(xs), (), tuple(enumerate(values)))
     return {"plain": (updates(*[x * x + 1.0 for x in xs]), arrays),
             "heavy": (updates(*[ir.map("tanh", x) * ir.map("exp", x) for x in xs]), arrays),
-            "sums": (updates(*[x + ir.expand(ir.reduce("sum", x, (x.ndim - 1,)), x.shape) if x.ndim == 1 else x * 3.0 for x in xs]), arrays)}
+            "sums": (updates(*[x + ir.expand(ir.reduce("sum", x, (x.ndim - 1,)), x.shape) if x.ndim == 1 else x * 3.0
+                               for x in xs]), arrays)}
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -37,14 +39,16 @@ def test_a_team_computes_the_same(name: str, threads: int, monkeypatch: pytest.M
     _, want = runtime.reference.run(program, arrays, np)
     exe = CpuProgram(plan(program, JOINING))
     if name != "sums":
-        assert [k.kind for k in exe.report.kernels] == ["multi-tensor"] and "#pragma omp parallel num_threads" in exe.report.source
+        assert ([k.kind for k in exe.report.kernels] == ["multi-tensor"]
+                and "#pragma omp parallel num_threads" in exe.report.source)
     got = [a.copy() for a in arrays]
     exe(got)
     for a, b in zip(got, want):
         np.testing.assert_allclose(a, b, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["sgd", "nag", "adam", "adamw", "adagrad", "adadelta", "rmsprop", "adamax", "nadam", "ftrl", "ftml", "signum", "sgld", "lars", "lamb"])
+@pytest.mark.parametrize("name", ["sgd", "nag", "adam", "adamw", "adagrad", "adadelta", "rmsprop", "adamax", "nadam",
+                                  "ftrl", "ftml", "signum", "sgld", "lars", "lamb"])
 def test_an_update_is_one_kernel_not_one_a_parameter(name: str) -> None:
     """Two, where all of a parameter must be known before it changes, or a value is needed at two places."""
     weights = [nd.ones((n, 3)) for n in range(1, 9)]

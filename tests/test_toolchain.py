@@ -1,4 +1,5 @@
-"""How the C compiler is run (hybrid/runtime/toolchain.py): beside forks, in processes with closed streams or ignored signals, interrupted, gone."""
+"""How the C compiler is run (hybrid/runtime/toolchain.py): beside forks, in processes with closed streams or ignored
+signals, interrupted, gone."""
 from __future__ import annotations
 
 import os
@@ -35,7 +36,8 @@ os.write(2, f"{so.exists()} {'no_such_thing' in wrong}".encode())
 
 
 def test_closed_streams_and_ignored_children(tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", STRANGE], stderr=subprocess.PIPE, env={**os.environ, "HYBRID_CACHE": str(tmp_path)}, timeout=300)
+    done = subprocess.run([sys.executable, "-c", STRANGE], stderr=subprocess.PIPE,
+                          env={**os.environ, "HYBRID_CACHE": str(tmp_path)}, timeout=300)
     assert done.stderr == b"True True"
 
 
@@ -77,7 +79,8 @@ def test_an_interrupt_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> Non
         os.kill(os.getpid(), signal.SIGINT)
     before, begin = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0, time.monotonic()
     thread = threading.Thread(target=interrupt)
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)          # a shell's background jobs ignore interrupts
+    # a shell's background jobs ignore interrupts
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         thread.start()
         with pytest.raises(KeyboardInterrupt):
@@ -105,7 +108,8 @@ def test_what_compilers_say(without_memory: bool, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(CompileError, match=r"refused the generated program x\.c:\nwrong"):
         toolchain._run([[str(says), "0"], [str(says), "1"]], Path("x.c"))
     says.unlink()
-    with pytest.raises(CompileError, match="cc cannot be run: No such file or directory. Set HYBRID_CC to a C compiler, or to none"):
+    with pytest.raises(CompileError,
+                       match="cc cannot be run: No such file or directory. Set HYBRID_CC to a C compiler, or to none"):
         toolchain._run([[str(says), "0"]], Path("x.c"))
 
 

@@ -137,7 +137,8 @@ def test_parameters_that_get_other_arrays() -> None:
 def test_multi_precision() -> None:
     net = mlp()
     net.cast("float16")
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 1e-4, "momentum": 0.9, "multi_precision": True})
+    trainer = gluon.Trainer(net.collect_params(), "sgd",
+                            {"learning_rate": 1e-4, "momentum": 0.9, "multi_precision": True})
     for _ in range(3):
         with autograd.record():
             loss = net(batch(0).astype("float16")).sum()
@@ -195,7 +196,8 @@ def test_parameters_are_taken_in_natural_order() -> None:
         for p in params.values():
             p.initialize()
         nets.append([p.name for p in gluon.Trainer(params, "sgd")._params])
-    assert nets[0] == [f"dense{i}_weight" for i in (8, 9, 10, 11)] and nets[1] == [f"dense{i}_weight" for i in (9, 10, 11, 12)]
+    assert nets[0] == [f"dense{i}_weight" for i in (8, 9, 10,
+                                                    11)] and nets[1] == [f"dense{i}_weight" for i in (9, 10, 11, 12)]
 
 
 # ---- several devices
@@ -265,12 +267,16 @@ BAD = {
     "optimizer": (lambda n: gluon.Trainer(n.collect_params(), "sgdd"), "unknown optimizer"),
     "argument": (lambda n: gluon.Trainer(n.collect_params(), "sgd", {"lr": 0.1}), "SGD has no argument 'lr'"),
     "params-no-dict": (lambda n: gluon.Trainer(n.collect_params(), "sgd", [0.1]), "must be a dict"),
-    "params-and-object": (lambda n: gluon.Trainer(n.collect_params(), optimizer.SGD(), {"wd": 0.1}), "belong to an optimizer given by name"),
-    "store-name": (lambda n: gluon.Trainer(n.collect_params(), "sgd", kvstore="devices"), "kvstore must be None or one of"),
+    "params-and-object": (lambda n: gluon.Trainer(n.collect_params(), optimizer.SGD(), {"wd": 0.1}),
+                          "belong to an optimizer given by name"),
+    "store-name": (lambda n: gluon.Trainer(n.collect_params(), "sgd", kvstore="devices"),
+                   "kvstore must be None or one of"),
     "store-distributed": (lambda n: gluon.Trainer(n.collect_params(), "sgd", kvstore="dist_sync"), "one process here"),
-    "batch-zero": (lambda n: gluon.Trainer(n.collect_params(), "sgd").step(0), "batch_size must be a number other than 0"),
+    "batch-zero": (lambda n: gluon.Trainer(n.collect_params(), "sgd").step(0),
+                   "batch_size must be a number other than 0"),
     "batch-text": (lambda n: gluon.Trainer(n.collect_params(), "sgd").step("4"), "batch_size must be a number"),
-    "not-initialized": (lambda n: gluon.Trainer(nn.Dense(2, in_units=2).collect_params(), "sgd"), "has not been initialized"),
+    "not-initialized": (lambda n: gluon.Trainer(nn.Dense(2, in_units=2).collect_params(), "sgd"),
+                        "has not been initialized"),
 }
 
 

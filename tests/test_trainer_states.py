@@ -25,8 +25,10 @@ from .trainer_tools import batch, mlp, train, values
 
 # ---- states
 OPTIMIZERS = {
-    "sgd": {"momentum": 0.9}, "nag": {"momentum": 0.5}, "adam": {"wd": 0.01}, "adamw": {}, "adagrad": {}, "adadelta": {}, "rmsprop": {"centered": True},
-    "adamax": {}, "nadam": {}, "ftrl": {}, "ftml": {}, "signum": {}, "lamb": {}, "lars": {"momentum": 0.9}, "lbsgd": {"batch_scale": 2, "momentum": 0.5},
+    "sgd": {"momentum": 0.9}, "nag": {"momentum": 0.5}, "adam": {"wd": 0.01}, "adamw": {}, "adagrad": {},
+    "adadelta": {}, "rmsprop": {"centered": True},
+    "adamax": {}, "nadam": {}, "ftrl": {}, "ftml": {}, "signum": {}, "lamb": {}, "lars": {"momentum": 0.9},
+    "lbsgd": {"batch_scale": 2, "momentum": 0.5},
     "dcasgd": {},
 }
 
@@ -37,14 +39,16 @@ def test_training_resumes_bit_for_bit(name: str, tmp_path: Path) -> None:
     def schedule() -> Any:
         return lr_scheduler.FactorScheduler(step=2, factor=0.5, base_lr=0.1)
     net = mlp()
-    trainer = gluon.Trainer(net.collect_params(), name, {**OPTIMIZERS[name], "learning_rate": 0.1, "lr_scheduler": schedule()})
+    trainer = gluon.Trainer(net.collect_params(), name,
+                            {**OPTIMIZERS[name], "learning_rate": 0.1, "lr_scheduler": schedule()})
     train(net, trainer, range(3))
     net.save_parameters(str(tmp_path / "net.params"))
     trainer.save_states(tmp_path / "trainer.states")
     train(net, trainer, range(3, 6))
     other = mlp(seed=9)
     again = gluon.Trainer(other.collect_params(), name, {**OPTIMIZERS[name], "learning_rate": 0.3, "wd": 0.5,
-                                                        "lr_scheduler": lr_scheduler.FactorScheduler(step=2, factor=0.9, base_lr=0.3)})
+                                                        "lr_scheduler": lr_scheduler.FactorScheduler(step=2,
+            factor=0.9, base_lr=0.3)})
     train(other, again, range(1))
     other.load_parameters(str(tmp_path / "net.params"))
     again.load_states(tmp_path / "trainer.states")
@@ -79,14 +83,16 @@ def test_states_with_a_float32_copy_resume(tmp_path: Path) -> None:
 def test_states_of_an_updater_hold_what_create_state_gave() -> None:
     """Tuples, lists, None, numbers, names as indices, bfloat16, arrays without axes or elements."""
     updater = optimizer.get_updater(optimizer.create("sgd"))
-    updater.states = {0: None, "fc_weight": (nd.array(2.0), [nd.zeros((0, 3)), None, 1.5, True]), 7: {"a": nd.array([1, 2], dtype="bfloat16")},
+    updater.states = {0: None, "fc_weight": (nd.array(2.0), [nd.zeros((0, 3)), None, 1.5, True]),
+                      7: {"a": nd.array([1, 2], dtype="bfloat16")},
                       8: nd.NDArray(np.asfortranarray(np.arange(6.0).reshape(2, 3)))}
     data = updater.get_states()
     other = optimizer.get_updater(optimizer.create("adam"))
     other.set_states(data)
     a, b = updater.states, other.states
     assert list(b) == [0, "fc_weight", 7, 8] and b[0] is None and b["fc_weight"][1][1:] == [None, 1.5, True]
-    assert b["fc_weight"][0].shape == () and b["fc_weight"][0].asscalar() == 2.0 and b["fc_weight"][1][0].shape == (0, 3)
+    assert (b["fc_weight"][0].shape == () and b["fc_weight"][0].asscalar() == 2.0
+            and b["fc_weight"][1][0].shape == (0, 3))
     assert b[7]["a"].dtype == a[7]["a"].dtype and b[7]["a"].asnumpy().tolist() == [1, 2]
     np.testing.assert_array_equal(b[8].asnumpy(), a[8].asnumpy())
     assert optimizer.get_updater(optimizer.create("sgd")).get_states() and other.get_states() == data
@@ -172,12 +178,14 @@ def hostile(attribute: str, value: Any) -> Any:
 HOSTILE = {
     "another-format": (lambda h, a: h.update(format="x"), "no optimizer states of this library"),
     "another-version": (lambda h, a: h.update(version=2), "version 2"),
-    "another-optimizer": (lambda h, a: h["optimizer"].update({"class": "sgd"}), "of the optimizer 'sgd', this one is 'adam'"),
+    "another-optimizer": (lambda h, a: h["optimizer"].update({"class": "sgd"}),
+                          "of the optimizer 'sgd', this one is 'adam'"),
     "unknown-attribute": (hostile("__class__", "x"), "does not have"),
     "method": (hostile("rule", 1.0), "does not have"),
     "kind": (hostile("beta1", "0.9"), "to a str, it is a float"),
     "scheduler-attribute": (hostile("lr_scheduler", None), "does not have"),
-    "scheduler": (lambda h, a: h.update(lr_scheduler={"class": "FactorScheduler", "attributes": {}}), "this optimizer has none"),
+    "scheduler": (lambda h, a: h.update(lr_scheduler={"class": "FactorScheduler", "attributes": {}}),
+                  "this optimizer has none"),
     "no-devices": (lambda h, a: h.pop("devices"), "devices are missing"),
     "odd-devices": (lambda h, a: h.update(devices=[["gpu", {}]]), "devices are missing"),
     "missing-array": (lambda h, a: a.pop("1"), "array 1 is missing"),

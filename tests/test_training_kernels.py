@@ -26,12 +26,14 @@ def gradients(build: Any, arrays: list[np.ndarray], tolerance: float = 2e-5) -> 
     def backward(dtype: Any) -> tuple[Program, list[np.ndarray]]:
         leaves = tuple(ir.input(i, a.shape, dtype) for i, a in enumerate(arrays))
         forward = Program(leaves, (build(*leaves),))
-        return vjp_program(forward, tuple(range(len(arrays)))), [a.astype(dtype) for a in [*arrays, random(*forward.outputs[0].shape)]]
+        return vjp_program(forward, tuple(range(len(arrays)))), [a.astype(dtype)
+                                                                 for a in [*arrays, random(*forward.outputs[0].shape)]]
     p, given = backward(np.float32)
     exe = CpuProgram(plan(p))
     want, _ = reference.run(*backward(np.float64), np)
     for got, exact in zip(exe(given), want, strict=True):
-        np.testing.assert_allclose(got, exact, rtol=0, atol=tolerance * max(1, np.abs(exact[np.isfinite(exact)]).max(initial=0)))
+        np.testing.assert_allclose(got, exact, rtol=0,
+                                   atol=tolerance * max(1, np.abs(exact[np.isfinite(exact)]).max(initial=0)))
     return exe.report.source
 
 
@@ -39,7 +41,8 @@ def pool(x: Node, **attrs: Any) -> Node:
     return OPS["Pooling"](x, **attrs)
 
 
-POOLS = {"2x2": {"kernel": (2, 2), "stride": (2, 2)}, "2x2_avg": {"kernel": (2, 2), "stride": (2, 2), "pool_type": "avg"},
+POOLS = {"2x2": {"kernel": (2, 2), "stride": (2, 2)},
+         "2x2_avg": {"kernel": (2, 2), "stride": (2, 2), "pool_type": "avg"},
          "3x3_2_1": {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}, "3x3_3": {"kernel": (3, 3), "stride": (3, 3)},
          "3x3_1_1": {"kernel": (3, 3), "stride": (1, 1), "pad": (1, 1)}, "1x2": {"kernel": (1, 2), "stride": (1, 2)}}
 
@@ -70,12 +73,18 @@ def conv(x: Node, w: Node, **attrs: Any) -> Node:
     return OPS["Convolution"](x, w, None, kernel=w.shape[2:], num_filter=w.shape[0], no_bias=True, **attrs)
 
 
-CONVS = {"5x5": ((3, 4, 12, 12), (10, 4, 5, 5), {}), "one_channel": ((3, 1, 28, 28), (20, 1, 5, 5), {}), "same": ((2, 5, 9, 17), (7, 5, 3, 3), {"pad": (1, 1)}),
-         "wide": ((1, 16, 20, 33), (18, 16, 3, 3), {"pad": (1, 1)}), "strided": ((2, 6, 16, 16), (8, 6, 3, 3), {"pad": (1, 1), "stride": (2, 2)}),
-         "strided_odd": ((2, 6, 17, 15), (8, 6, 3, 3), {"pad": (1, 1), "stride": (2, 2)}), "stem": ((2, 3, 31, 32), (16, 3, 7, 7), {"pad": (3, 3), "stride": (2, 2)}),
-         "third": ((2, 3, 20, 20), (5, 3, 3, 3), {"stride": (3, 2)}), "sparse": ((2, 3, 20, 20), (5, 3, 2, 2), {"stride": (3, 3)}),
-         "dilated": ((2, 3, 20, 20), (5, 3, 3, 3), {"dilate": (2, 2), "pad": (2, 2)}), "uneven": ((2, 3, 11, 14), (5, 3, 4, 2), {"pad": (2, 0)}),
-         "much_padding": ((2, 3, 6, 6), (5, 3, 3, 3), {"pad": (4, 4)}), "pointwise": ((2, 6, 9, 9), (17, 6, 1, 1), {}), "deep": ((2, 40, 7, 7), (33, 40, 3, 3), {"pad": (1, 1)}),
+CONVS = {"5x5": ((3, 4, 12, 12), (10, 4, 5, 5), {}), "one_channel": ((3, 1, 28, 28), (20, 1, 5, 5), {}),
+         "same": ((2, 5, 9, 17), (7, 5, 3, 3), {"pad": (1, 1)}),
+         "wide": ((1, 16, 20, 33), (18, 16, 3, 3), {"pad": (1, 1)}),
+         "strided": ((2, 6, 16, 16), (8, 6, 3, 3), {"pad": (1, 1), "stride": (2, 2)}),
+         "strided_odd": ((2, 6, 17, 15), (8, 6, 3, 3), {"pad": (1, 1), "stride": (2, 2)}),
+         "stem": ((2, 3, 31, 32), (16, 3, 7, 7), {"pad": (3, 3), "stride": (2, 2)}),
+         "third": ((2, 3, 20, 20), (5, 3, 3, 3), {"stride": (3, 2)}),
+         "sparse": ((2, 3, 20, 20), (5, 3, 2, 2), {"stride": (3, 3)}),
+         "dilated": ((2, 3, 20, 20), (5, 3, 3, 3), {"dilate": (2, 2), "pad": (2, 2)}),
+         "uneven": ((2, 3, 11, 14), (5, 3, 4, 2), {"pad": (2, 0)}),
+         "much_padding": ((2, 3, 6, 6), (5, 3, 3, 3), {"pad": (4, 4)}), "pointwise": ((2, 6, 9, 9), (17, 6, 1, 1), {}),
+         "deep": ((2, 40, 7, 7), (33, 40, 3, 3), {"pad": (1, 1)}),
          "depthwise": ((2, 6, 14, 14), (6, 1, 3, 3), {"pad": (1, 1), "num_group": 6}),
          "depthwise_strided": ((2, 6, 14, 14), (6, 1, 3, 3), {"pad": (1, 1), "num_group": 6, "stride": (2, 2)}),
          "grouped": ((2, 6, 10, 10), (9, 2, 3, 3), {"pad": (1, 1), "num_group": 3}),

@@ -1,4 +1,5 @@
-"""Peak memory of training, measured: a hybridized net and a whole step as one program take no more than eager execution does."""
+"""Peak memory of training, measured: a hybridized net and a whole step as one program take no more than eager execution
+does."""
 from __future__ import annotations
 
 import gc
@@ -22,8 +23,10 @@ class Skips(nn.HybridBlock):
     def __init__(self) -> None:
         super().__init__()
         with self.name_scope():
-            self.down, self.middle, self.deep = (nn.Conv2D(c, 3, padding=1, activation="relu", in_channels=i) for c, i in ((8, 3), (16, 8), (16, 16)))
-            self.norm, self.pool, self.up = nn.BatchNorm(in_channels=8), nn.MaxPool2D(), nn.Conv2DTranspose(8, 2, strides=2, in_channels=16)
+            self.down, self.middle, self.deep = (nn.Conv2D(c, 3, padding=1, activation="relu", in_channels=i) for c,
+                                                 i in ((8, 3), (16, 8), (16, 16)))
+            self.norm, self.pool, self.up = (nn.BatchNorm(in_channels=8), nn.MaxPool2D(),
+                                             nn.Conv2DTranspose(8, 2, strides=2, in_channels=16))
             self.last = nn.Conv2D(1, 3, padding=1, in_channels=16)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
@@ -57,14 +60,17 @@ class Encoder(nn.HybridBlock):
         self._heads = heads
         with self.name_scope():
             self.qkv, self.out, self.wide, self.back = (nn.Dense(n, flatten=False, in_units=i) for n, i in
-                                                        ((3 * units, units), (units, units), (4 * units, units), (units, 4 * units)))
-            self.first, self.second, self.drop = nn.LayerNorm(in_channels=units), nn.LayerNorm(in_channels=units), nn.Dropout(0.1)
+                                                        ((3 * units, units), (units, units), (4 * units, units),
+                                                         (units, 4 * units)))
+            self.first, self.second, self.drop = (nn.LayerNorm(in_channels=units), nn.LayerNorm(in_channels=units),
+                                                  nn.Dropout(0.1))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:
         q, k, v = (F.reshape(F.transpose(F.reshape(t, (0, 0, self._heads, -1)), (0, 2, 1, 3)), (-3, 0, 0))
                    for t in F.split(self.qkv(x), num_outputs=3, axis=-1))
         mixed = F.batch_dot(self.drop(F.softmax(F.batch_dot(q, k, transpose_b=True) * 0.35)), v)
-        x = self.first(x + self.out(F.reshape(F.transpose(F.reshape(mixed, (-4, -1, self._heads, 0, 0)), (0, 2, 1, 3)), (0, 0, -3))))
+        x = self.first(x + self.out(F.reshape(F.transpose(F.reshape(mixed, (-4, -1, self._heads, 0, 0)), (0, 2, 1, 3)),
+                                              (0, 0, -3))))
         return self.second(x + self.drop(self.back(F.LeakyReLU(self.wide(x), act_type="gelu"))))
 
 

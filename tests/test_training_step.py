@@ -15,8 +15,10 @@ from hybrid.runtime import launcher
 from hybrid.runtime.cpu import Bound
 from hybrid.base.pytree import flatten
 
-OPTIMIZERS = [("sgd", {"learning_rate": 0.1}), ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}), ("adam", {"learning_rate": 0.01}),
-              ("nag", {"learning_rate": 0.1, "momentum": 0.9}), ("rmsprop", {"learning_rate": 0.01}), ("adagrad", {"learning_rate": 0.1}),
+OPTIMIZERS = [("sgd", {"learning_rate": 0.1}), ("sgd", {"learning_rate": 0.1, "momentum": 0.9, "wd": 1e-3}),
+              ("adam", {"learning_rate": 0.01}),
+              ("nag", {"learning_rate": 0.1, "momentum": 0.9}), ("rmsprop", {"learning_rate": 0.01}),
+              ("adagrad", {"learning_rate": 0.1}),
               ("lamb", {"learning_rate": 0.01}), ("sgd", {"learning_rate": 0.1, "clip_gradient": 0.01})]
 LOSS = gluon.loss.SoftmaxCrossEntropyLoss()
 
@@ -54,7 +56,8 @@ def train(net: Any, trainer: Any, compiled: bool, steps: int = 5, dtype: str = "
 @pytest.mark.parametrize("name, arguments", OPTIMIZERS, ids=[f"{n}{i}" for i, (n, _) in enumerate(OPTIMIZERS)])
 def test_compiled_step_equals_eager(name: str, arguments: dict[str, Any]) -> None:
     nets = [net_of(), net_of()]
-    losses = [train(net, gluon.Trainer(net.collect_params(), name, dict(arguments)), i == 1) for i, net in enumerate(nets)]
+    losses = [train(net, gluon.Trainer(net.collect_params(), name, dict(arguments)), i == 1) for i,
+              net in enumerate(nets)]
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5, atol=1e-6)
     for a, b in zip(weights(nets[1]), weights(nets[0])):
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
@@ -62,13 +65,15 @@ def test_compiled_step_equals_eager(name: str, arguments: dict[str, Any]) -> Non
 
 
 def test_batchnorm_and_dropout_in_the_step() -> None:
-    """In float64: a unit that dropout leaves one sample of has hardly any variance, and float32 no stable answer for it."""
+    """In float64: a unit that dropout leaves one sample of has hardly any variance, and float32 no stable answer for
+    it."""
     nets = [net_of(nn.BatchNorm(in_channels=8), nn.Dropout(0.5)) for _ in range(2)]
     out = []
     for i, net in enumerate(nets):
         mx.random.seed(7)
         net.cast("float64")
-        out.append(train(net, gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}), i == 1, dtype="float64"))
+        out.append(train(net, gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}), i == 1,
+                         dtype="float64"))
     np.testing.assert_allclose(out[1], out[0], rtol=1e-12)
     for a, b in zip(weights(nets[1]), weights(nets[0])):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13)
@@ -78,7 +83,8 @@ def test_a_schedule_and_a_set_rate_are_followed_without_compiling_again() -> Non
     nets, counts = [net_of(), net_of()], []
     x, y = data()
     for i, net in enumerate(nets):
-        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.1, "lr_scheduler": mx.lr_scheduler.FactorScheduler(2, 0.5)})
+        trainer = gluon.Trainer(net.collect_params(), "adam",
+                                {"learning_rate": 0.1, "lr_scheduler": mx.lr_scheduler.FactorScheduler(2, 0.5)})
 
         def step(x: Any, y: Any, net: Any = net, trainer: Any = trainer) -> Any:
             with autograd.record():
@@ -327,7 +333,8 @@ def test_clip_global_norm_in_the_step() -> None:
             with autograd.record():
                 loss = LOSS(net(x), y)
             loss.backward()
-            norm = gluon.utils.clip_global_norm([p.grad() for p in net.collect_params().values()], 0.1, check_isfinite=False)
+            norm = gluon.utils.clip_global_norm([p.grad() for p in net.collect_params().values()], 0.1,
+                                                check_isfinite=False)
             trainer.step(1)
             return norm
         call = mx.hybridize(lambda x, y, s=step: s(x, y)) if i else step
@@ -356,7 +363,8 @@ def test_the_first_step_finds_shapes(name: str, partly: bool) -> None:
     def net_without_sizes() -> Any:
         mx.random.seed(3)
         net = nn.HybridSequential()
-        net.add(nn.Dense(8, activation="relu", in_units=4 if partly else 0), nn.Dense(5, activation="tanh"), nn.Dense(3))
+        net.add(nn.Dense(8, activation="relu", in_units=4 if partly else 0), nn.Dense(5, activation="tanh"),
+                nn.Dense(3))
         net.initialize(mx.init.Xavier())
         return net
     nets, trainers, losses = [], [], []
@@ -395,21 +403,24 @@ def leaves_of(value: Any) -> list[Any]:
     return leaves
 
 
-RESULTS: dict[str, Any] = {"one": lambda loss, out: loss, "two": lambda loss, out: (loss, out), "nothing": lambda loss, out: None,
+RESULTS: dict[str, Any] = {"one": lambda loss, out: loss, "two": lambda loss, out: (loss, out),
+                           "nothing": lambda loss, out: None,
                            "nested": lambda loss, out: {"a": [loss], "b": out}}
 
 
 @pytest.mark.skipif(find_cupy() is not None, reason="of programs on the CPU")
 @pytest.mark.parametrize("how", RESULTS)
 def test_the_launcher_takes_steps(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A step changes captured arrays alone, so the launcher in C can call it; what it does not take goes the careful way."""
+    """A step changes captured arrays alone, so the launcher in C can call it; what it does not take goes the careful
+    way."""
     if launcher.load() is None:
         pytest.skip("Python's headers are not there")
     x, y = data()
     nets = [net_of(), net_of()]
     steps = []
     for net in nets:
-        def step(x: Any, y: Any, net: Any = net, trainer: Any = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})) -> Any:
+        def step(x: Any, y: Any, net: Any = net,
+                 trainer: Any = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})) -> Any:
             with autograd.record():
                 out = net(x)
                 loss = LOSS(out, y)
@@ -422,7 +433,8 @@ def test_the_launcher_takes_steps(how: str, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(Bound, "__call__", lambda self, *arrays: (careful.append(1), call(self, *arrays))[1])
     for i in range(6):
         raw = x.asnumpy() + i
-        given = wrap(np.repeat(raw, 2, 0)[::2] if i > 3 else raw, mx.cpu())      # what has gaps is none for the launcher
+        # what has gaps is none for the launcher
+        given = wrap(np.repeat(raw, 2, 0)[::2] if i > 3 else raw, mx.cpu())
         expected = leaves_of(steps[0](given, y))
         careful.clear()
         got = leaves_of(compiled(given, y))

@@ -1,4 +1,5 @@
-"""Choice by measurement: results do not depend on the winner, the disk cache remembers it, nothing is measured when it must not be."""
+"""Choice by measurement: results do not depend on the winner, the disk cache remembers it, nothing is measured when it
+must not be."""
 from __future__ import annotations
 
 import threading
@@ -68,7 +69,8 @@ def test_results_do_not_depend_on_the_winner(winner: str, monkeypatch: pytest.Mo
     compare(CpuProgram(build.planned(p, frozenset({1})))(arrays), exact(p, arrays))
 
 
-SHAPES = {"short_lines": ((3, 8, 11, 7), (16, 8, 3, 3), 1, 1), "one_channel": ((5, 1, 19, 23), (13, 1, 5, 5), 0, 1), "strided": ((2, 9, 13, 17), (10, 9, 3, 3), 1, 2),
+SHAPES = {"short_lines": ((3, 8, 11, 7), (16, 8, 3, 3), 1, 1), "one_channel": ((5, 1, 19, 23), (13, 1, 5, 5), 0, 1),
+          "strided": ((2, 9, 13, 17), (10, 9, 3, 3), 1, 2),
           "wide": ((1, 4, 6, 65), (17, 4, 3, 3), 1, 1)}
 
 
@@ -115,7 +117,8 @@ def test_the_next_process_does_not_measure(monkeypatch: pytest.MonkeyPatch) -> N
     assert form_of(p) == "direct" and counted == [len(FORMS)]
 
 
-@pytest.mark.parametrize("content", ["", "x", "x\ny\nz", "wrong\nwinograd\nmeasured: never", "\x00\xff"], ids=["empty", "word", "lines", "wrong_check", "binary"])
+@pytest.mark.parametrize("content", ["", "x", "x\ny\nz", "wrong\nwinograd\nmeasured: never", "\x00\xff"],
+                         ids=["empty", "word", "lines", "wrong_check", "binary"])
 def test_a_damaged_file_is_measured_again(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     as_measured(monkeypatch, {"direct": 1.0, "winograd": 2.0})
     p, _ = network()
@@ -133,7 +136,10 @@ def test_a_file_of_another_form_is_not_believed(monkeypatch: pytest.MonkeyPatch)
     assert tune.choose("direct", "a choice", forms, 1)[0] == "magic"
     (path,) = cache.folder().glob("choice-*.txt")
     name = path.stem.removeprefix("choice-")
-    assert tune._read(name, forms) is None and tune._read(name, {**forms, "magic": None}) == ("magic", "measured: never")      # type: ignore[dict-item]
+    assert tune._read(name, forms) is None and tune._read(name,
+                                                          {**forms,
+                                                           "magic": None}) == ("magic",
+            "measured: never")      # type: ignore[dict-item]
 
 
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""What the attributes of a network hold is told again when it may have changed, and only then (hybrid/gluon/unchanged.py)."""
+"""What the attributes of a network hold is told again when it may have changed, and only then
+(hybrid/gluon/unchanged.py)."""
 from __future__ import annotations
 
 import types
@@ -18,8 +19,10 @@ from hybrid.gluon.unchanged import Contents
 def values() -> dict[str, Any]:
     """Attributes of many kinds; ``same`` is in memory once."""
     same = [1, 2]
-    return {"options": {"kernel": (3, 3), "bias": True, "name": "a"}, "sizes": [[1, 2], [3]], "pair": (same, {"k": same}), "plain": SimpleClass(), "empty": [],
-            "array": np.zeros(2), "ordered": OrderedDict(a=1, b=2), "set": {1, 2}, "mixed": [same, SimpleClass(), np.zeros(1)], "fn": len, "f32": np.float32(1)}
+    return {"options": {"kernel": (3, 3), "bias": True, "name": "a"}, "sizes": [[1, 2], [3]],
+            "pair": (same, {"k": same}), "plain": SimpleClass(), "empty": [],
+            "array": np.zeros(2), "ordered": OrderedDict(a=1, b=2), "set": {1, 2},
+            "mixed": [same, SimpleClass(), np.zeros(1)], "fn": len, "f32": np.float32(1)}
 
 
 class SimpleClass:

@@ -35,7 +35,8 @@ def write_mnist(root: Path, packed: bool = True) -> None:
 
 def cifar(n: int, labels: int) -> tuple[bytes, np.ndarray, np.ndarray]:
     rng = np.random.RandomState(n)
-    label, pixels = rng.randint(0, 10, (n, labels)).astype(np.uint8), rng.randint(0, 256, (n, 3, 32, 32)).astype(np.uint8)
+    label, pixels = (rng.randint(0, 10, (n, labels)).astype(np.uint8),
+                     rng.randint(0, 256, (n, 3, 32, 32)).astype(np.uint8))
     return np.concatenate([label, pixels.reshape(n, -1)], 1).tobytes(), label, pixels.transpose(0, 2, 3, 1)
 
 
@@ -48,7 +49,9 @@ def test_mnist(tmp_path: Path, packed: bool, kind: Any) -> None:
         d = kind(root=str(tmp_path), train=train)
         assert len(d) == n
         x, y = d[2]
-        assert x.shape == (28, 28, 1) and x.dtype == np.uint8 and isinstance(x, mx.nd.NDArray) and x.ctx == mx.cpu() and isinstance(y, np.int32)
+        assert x.shape == (28, 28,
+                           1) and x.dtype == np.uint8 and isinstance(x,
+                                                                     mx.nd.NDArray) and x.ctx == mx.cpu() and isinstance(y, np.int32)  # noqa: E501
         np.testing.assert_array_equal(np.stack([d[i][0].asnumpy() for i in range(n)])[..., 0], pixels)
         assert [int(d[i][1]) for i in range(n)] == labels.tolist()
     x, y = kind(str(tmp_path), transform=lambda x, y: (x.astype("float32") / 255, y + 1))[0]
@@ -61,7 +64,8 @@ def test_mnist_in_a_loader(tmp_path: Path) -> None:
     d = vision.MNIST(tmp_path).transform_first(net)
     expected = [(net(x).asnumpy(), y) for x, y in vision.MNIST(tmp_path)]
     for kw in ({}, {"num_workers": 2}, {"num_workers": 2, "thread_pool": True}):
-        got = [(a, b) for x, y in DataLoader(d, 3, **kw) for a, b in zip(x.asnumpy(), y.asnumpy())]      # type: ignore[arg-type]
+        got = [(a, b) for x, y in DataLoader(d, 3, **kw) for a,
+               b in zip(x.asnumpy(), y.asnumpy())]      # type: ignore[arg-type]
         assert [g[0].shape for g in got] == [(1, 14, 14)] * 7
         for (a, b), (p, q) in zip(got, expected):
             np.testing.assert_array_equal(a, p)
@@ -84,12 +88,15 @@ def test_missing_file_is_named(tmp_path: Path) -> None:
     write_mnist(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     vision.MNIST(tmp_path)
-    with pytest.raises(FileNotFoundError, match=r"t10k-labels-idx1-ubyte\.gz or t10k-labels-idx1-ubyte is not in .*Nothing is downloaded.*https://.*root="):
+    with pytest.raises(FileNotFoundError,
+                       match=r"t10k-labels-idx1-ubyte\.gz or t10k-labels-idx1-ubyte is not in .*Nothing is "
+                             r"downloaded.*https://.*root="):
         vision.MNIST(tmp_path, train=False)
 
 
 @pytest.mark.parametrize(("content", "message"), [
-    (gzip.compress(idx(digits(7)[0]))[:-500], "cannot be decompressed"), (b"not gzip", "cannot be decompressed"), (gzip.compress(b"text, not idx"),
+    (gzip.compress(idx(digits(7)[0]))[:-500], "cannot be decompressed"), (b"not gzip", "cannot be decompressed"),
+    (gzip.compress(b"text, not idx"),
         "no IDX file"), (gzip.compress(b""), "no IDX file"),
     (gzip.compress(idx(digits(7)[0])[:-5]), "its header says 5488"), (gzip.compress(idx(digits(7)[1])),
         "1 axes, 3 are expected"), (gzip.compress(idx(digits(6)[0])), "6 pictures, but 7 labels"),
@@ -117,8 +124,10 @@ def test_cifar10(tmp_path: Path, where: str) -> None:
     train, test = vision.CIFAR10(str(root)), vision.CIFAR10(str(root), train=False)
     assert len(train) == 15 and len(test) == 6
     np.testing.assert_array_equal(train._data.asnumpy(), np.concatenate([cifar(i, 1)[2] for i in range(1, 6)]))
-    assert test._label.tolist() == cifar(6, 1)[1][:, 0].tolist() and test[1][0].shape == (32, 32, 3) and isinstance(test[1][1], np.int32)
-    assert sorted(p.name for p in tmp_path.rglob("*.bin") if where == "archive") == sorted(names) * (where == "archive")     # nothing was unpacked
+    assert test._label.tolist() == cifar(6, 1)[1][:,
+                                                  0].tolist() and test[1][0].shape == (32, 32, 3) and isinstance(test[1][1], np.int32)  # noqa: E501
+    # nothing was unpacked
+    assert sorted(p.name for p in tmp_path.rglob("*.bin") if where == "archive") == sorted(names) * (where == "archive")
 
 
 def test_cifar100(tmp_path: Path) -> None:
@@ -149,7 +158,7 @@ def folders(root: Path) -> None:
     for label, name in enumerate(("bus", "car")):
         (root / name).mkdir(parents=True)
         for i in range(3):
-            (root / name / f"{i}.{'png' if i else 'PNG'}").write_bytes(codec.encode(np.full((4, 5, 3), 100 * label + i, np.uint8), 3, ".png"))
+            (root / name / f"{i}.{'png' if i else 'PNG'}").write_bytes(codec.encode(np.full((4, 5, 3), 100 * label + i, np.uint8), 3, ".png"))  # noqa: E501
 
 
 def test_image_folder(tmp_path: Path) -> None:
@@ -158,7 +167,10 @@ def test_image_folder(tmp_path: Path) -> None:
     assert d.synsets == ["bus", "car"] and len(d) == 6 and [label for _, label in d.items] == [0, 0, 0, 1, 1, 1]
     for kw in ({}, {"num_workers": 2}):
         (x, y), = DataLoader(d, 6, **kw)                           # type: ignore[arg-type]
-        assert x.shape == (6, 4, 5, 3) and x.asnumpy()[:, 0, 0, 0].tolist() == [0, 1, 2, 100, 101, 102] and y.asnumpy().tolist() == [0, 0, 0, 1, 1, 1]
+        assert x.shape == (6, 4, 5, 3) and x.asnumpy()[:, 0, 0,
+                                                       0].tolist() == [0, 1, 2, 100, 101,
+                                                                       102] and y.asnumpy().tolist() == [0, 0, 0, 1, 1,
+                1]
     assert vision.ImageFolderDataset(tmp_path, 0, lambda x, y: (x.shape, y))[5] == ((4, 5, 1), 1)
 
 
@@ -173,6 +185,7 @@ def test_image_folder_warns_and_fails_clearly(tmp_path: Path) -> None:
     (tmp_path / "car" / "9.jpg").write_bytes(b"\xff\xd8\xff cut")
     with pytest.warns(UserWarning) as seen:
         d = vision.ImageFolderDataset(tmp_path)
-    assert any("not a directory" in str(w.message) for w in seen) and any("notes.txt" in str(w.message) for w in seen) and len(d) == 7
+    assert any("not a directory" in str(w.message)
+               for w in seen) and any("notes.txt" in str(w.message) for w in seen) and len(d) == 7
     with pytest.raises(FileFormatError, match=r"9\.jpg cannot be decoded"):
         list(DataLoader(d, 7, num_workers=1))

@@ -30,7 +30,8 @@ def test_as_mxnet(name: str) -> None:
 
 
 def test_parameters_are_counted_by_their_shapes() -> None:
-    """MXNet counts a dense layer on pictures by its channels alone, a transposed convolution as nothing and a shared weight twice."""
+    """MXNet counts a dense layer on pictures by its channels alone, a transposed convolution as nothing and a shared
+    weight twice."""
     x = sym.var("data")
     w = sym.var("shared_weight")
     x = sym.Deconvolution(x, num_filter=2, kernel=(3, 3), no_bias=True, name="up")
@@ -39,7 +40,8 @@ def test_parameters_are_counted_by_their_shapes() -> None:
     x = sym.SoftmaxOutput(sym.FullyConnected(x, w, num_hidden=5, no_bias=True, name="two"), name="softmax")
     text = cases.printed(mx, x, {"data": (1, 3, 4, 4)})
     rows = {line.split("(")[0]: line[76:88].strip() for line in text.splitlines() if "(" in line}
-    assert rows == {"Layer ": "Param #", "data": "0", "up": str(3 * 2 * 9), "fc": str(2 * 36 * 5 + 5), "one": "25", "two": "0", "softmax": "0"}
+    assert rows == {"Layer ": "Param #", "data": "0", "up": str(3 * 2 * 9), "fc": str(2 * 36 * 5 + 5), "one": "25",
+                    "two": "0", "softmax": "0"}
     assert f"Total params: {54 + 365 + 25}" in text
 
 
@@ -55,7 +57,8 @@ def test_dtypes_on_arrows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "graphviz", type(sys)("graphviz"))
     monkeypatch.setattr(sys.modules["graphviz"], "Digraph", cases.Digraph, raising=False)
     x = sym.relu(sym.cast(sym.var("data"), dtype="float16"), name="relu")
-    labels = [d["label"] for kind, d in mx.viz.plot_network(x, shape={"data": (1, 7)}, dtype={"data": "float32"}).drawn if kind == "edge"]
+    labels = [d["label"] for kind, d in mx.viz.plot_network(x, shape={"data": (1, 7)}, dtype={"data": "float32"}).drawn
+              if kind == "edge"]
     assert labels == ["7(float32)", "7(float16)"]
 
 

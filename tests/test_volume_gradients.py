@@ -50,6 +50,7 @@ def test_values(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_taps_of_depth_are_sums_of_their_own() -> None:
     x, g = ir.input(0, (2, 3, 4, 9, 17), np.dtype("float32")), ir.input(1, (5, 2, 4, 9, 17), np.dtype("float32"))
     win = ir.window(ir.pad(x, (0, 0, 1, 1, 1), (0, 0, 1, 1, 1)), (2, 3, 4), (3, 3, 3), (1, 1, 1), (1, 1, 1))
-    for dot, shape in ((ir.dot(g, win, ((1, 2, 3, 4), (0, 2, 3, 4))), (5, 3, 3, 3, 3)), (ir.dot(win, g, ((0, 2, 3, 4), (1, 2, 3, 4))), (3, 3, 3, 3, 5))):
+    for dot, shape in ((ir.dot(g, win, ((1, 2, 3, 4), (0, 2, 3, 4))), (5, 3, 3, 3, 3)),
+                       (ir.dot(win, g, ((0, 2, 3, 4), (1, 2, 3, 4))), (3, 3, 3, 3, 5))):
         found = plane_by_plane(dot)
         assert dot.shape == shape and found is not None and found.prim == "concat" and found.shape == shape

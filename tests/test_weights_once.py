@@ -1,5 +1,5 @@
-"""Weights are in memory once: after a hybridized inference call has packed them their plain buffers are given up, and whoever looks at
-one gets it again, bit for bit.
+"""Weights are in memory once: after a hybridized inference call has packed them their plain buffers are given up, and
+whoever looks at one gets it again, bit for bit.
 """
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def network() -> tuple[Any, Any]:
     net = nn.HybridSequential()
     net.add(nn.Conv2D(33, 3, strides=2, padding=1, in_channels=16, activation="relu"), nn.BatchNorm(in_channels=33),
             nn.Conv2D(33, 3, padding=1, groups=33, in_channels=33), nn.Conv2D(48, 1, in_channels=33, activation="relu"),
-            nn.Conv2D(32, 3, padding=1, in_channels=48), nn.HybridLambda(lambda F, x: F.mean(x, axis=3)), nn.Dense(40, flatten=False, in_units=9))
+            nn.Conv2D(32, 3, padding=1, in_channels=48), nn.HybridLambda(lambda F, x: F.mean(x, axis=3)),
+            nn.Dense(40, flatten=False, in_units=9))
     net.initialize(mx.init.Uniform(0.3))
     net.hybridize()
     return net, nd.array(np.random.RandomState(4).rand(1, 16, 18, 18))
@@ -81,7 +82,8 @@ def test_packed_weights_are_given_up() -> None:
     net, x, before, y = called()
     assert not away(net[1].gamma.data())
     for w, old in zip(weights(net), before):
-        assert w.shape == old.shape and w.dtype is np.float32 and w.size == old.size and w.ndim == old.ndim and w.itemsize == 4 and len(w) == len(old)
+        assert (w.shape == old.shape and w.dtype is np.float32 and w.size == old.size and w.ndim == old.ndim
+                and w.itemsize == 4 and len(w) == len(old))
         np.testing.assert_array_equal(w.asnumpy(), old)
         assert away(w)                                           # a copy is made without it
     np.testing.assert_array_equal(net(x).asnumpy(), y)
@@ -259,7 +261,8 @@ def test_gradients_take_memory_when_somebody_looks() -> None:
     with autograd.record():
         alone(x).sum().backward()
     for a, b in zip(weights(net), weights(alone)):
-        np.testing.assert_allclose(a.grad.asnumpy(), b.grad.asnumpy(), rtol=1e-4, atol=1e-4 * np.abs(b.grad.asnumpy()).max())
+        np.testing.assert_allclose(a.grad.asnumpy(), b.grad.asnumpy(), rtol=1e-4,
+                                   atol=1e-4 * np.abs(b.grad.asnumpy()).max())
 
 
 # ---- several threads

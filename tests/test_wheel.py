@@ -15,7 +15,8 @@ SOURCES = ("hybrid", "codegen", "kernels", "setup.cfg", "pyproject.toml", "LICEN
 
 
 def run(code: str, folder: Path, **env: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env={**os.environ, **env}, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, env={**os.environ, **env}, capture_output=True,
+                          text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -66,11 +67,12 @@ compiled = net(x).asnumpy()
 net.hybridize(False)
 np.testing.assert_allclose(compiled, net(x).asnumpy(), rtol=1e-4, atol=1e-4)
 print(net.report().backend if net.report() else "")
-"""
+"""  # noqa: E501
     run(code, tmp_path, HYBRID_CACHE=str(tmp_path / "cache"), PYTHONPATH="")
 
 
 def test_import_takes_up_little(tmp_path: Path) -> None:
     """What is slow to import, or optional, waits until it is used."""
-    code = "import sys, hybrid; print([m for m in ('cffi', 'PIL', 'matplotlib', 'tqdm', 'onnx', 'cupy', 'multiprocessing') if m in sys.modules])"
+    code = ("import sys, hybrid; print([m for m in ('cffi', 'PIL', 'matplotlib', 'tqdm', 'onnx', 'cupy', "
+            "'multiprocessing') if m in sys.modules])")
     assert run(code, tmp_path).strip() == "[]"

@@ -1,4 +1,5 @@
-"""Products that leave out the steps whose factors are zero: values, bits of the tiles of all steps, what takes over and when."""
+"""Products that leave out the steps whose factors are zero: values, bits of the tiles of all steps, what takes over and
+when."""
 from __future__ import annotations
 
 from typing import Any
@@ -29,7 +30,8 @@ EACH = pytest.mark.parametrize("name", CASES)
 
 
 def product(name: str, after: bool = False) -> tuple[Program, tuple[int, ...], tuple[int, ...]]:
-    """relu(x) and its product with b, in the order of memory that a case says; after: with a bias and an array added."""
+    """relu(x) and its product with b, in the order of memory that a case says; after: with a bias and an array
+    added."""
     rows, columns, depth, first, second = CASES[name]
     shapes = (depth, rows) if first else (rows, depth), (columns, depth) if second else (depth, columns)
     x, b = (ir.input(i, s, "float32") for i, s in enumerate(shapes))
@@ -81,7 +83,8 @@ def test_values(name: str, after: bool, width: int, monkeypatch: pytest.MonkeyPa
 @WIDTHS
 @EACH
 def test_the_bits_of_all_steps(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sums of one depth are added in the same order: a sum is the same whichever form ran, at every density, on one thread and on three."""
+    """Sums of one depth are added in the same order: a sum is the same whichever form ran, at every density, on one
+    thread and on three."""
     vectors_of(width, monkeypatch)
     exe = cpu.compiled(product(name)[0])
     monkeypatch.setattr(sparsity, "often_zero", lambda n: False)
@@ -105,7 +108,8 @@ def test_too_few_zeros(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where most factors are not zero all steps are done."""
     given = arrays(name, 0.95)
     expected = exact(name, *given)
-    np.testing.assert_allclose(cpu.compiled(product(name)[0])(given)[1], expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(cpu.compiled(product(name)[0])(given)[1], expected, rtol=1e-5,
+                               atol=1e-5 * np.abs(expected).max())
     only_sparse(monkeypatch)
     left = cpu.compiled(product(name)[0])
     given[0] = np.abs(given[0])
@@ -138,7 +142,8 @@ def test_factors_that_are_nan() -> None:
 
 
 # name: rows, depth, filters of products with packed parameters
-PACKED: dict[str, tuple[int, int, int]] = {"layer": (256, 256, 128), "odd": (67, 131, 125), "one_word": (33, 40, 250), "three_runs": (150, 249, 320), "half_a_panel": (61, 96, 242)}
+PACKED: dict[str, tuple[int, int, int]] = {"layer": (256, 256, 128), "odd": (67, 131, 125), "one_word": (33, 40, 250),
+                                           "three_runs": (150, 249, 320), "half_a_panel": (61, 96, 242)}
 
 
 def packed(name: str) -> Program:
@@ -156,7 +161,8 @@ def packed_arrays(name: str, density: float) -> list[np.ndarray]:
     rng = np.random.default_rng(11)
     x = np.abs(rng.standard_normal((rows, depth))) + 0.1
     x[rng.random(x.shape) >= density] *= -1
-    return [v.astype(np.float32) for v in (x, rng.standard_normal((filters, depth)) / depth**0.5, rng.standard_normal(filters))]
+    return [v.astype(np.float32) for v in (x, rng.standard_normal((filters, depth)) / depth**0.5,
+                                           rng.standard_normal(filters))]
 
 
 @WIDTHS
@@ -171,7 +177,9 @@ def test_packed(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
         for count in (1, 3):
             monkeypatch.setenv("HYBRID_NUM_THREADS", str(count))
             threads.share(exe._lib)
-            np.testing.assert_allclose(exe(given)[1], np.tanh(np.maximum(x, 0).astype(np.float64) @ w.T.astype(np.float64) + b), rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(exe(given)[1],
+                                       np.tanh(np.maximum(x, 0).astype(np.float64) @ w.T.astype(np.float64) + b),
+                                       rtol=1e-5, atol=1e-5)
     for value in (np.inf, np.nan):
         x, w, b = given = packed_arrays(name, 0.4)
         w[-1, -1] = value
@@ -192,7 +200,7 @@ def test_packed_without_the_tiles(name: str, width: int, monkeypatch: pytest.Mon
     exe = cpu.compiled(packed(name))
     for density in (0.0, 0.4):
         x, w, b = given = packed_arrays(name, density)
-        np.testing.assert_allclose(exe(given)[1], np.tanh(np.maximum(x, 0).astype(np.float64) @ w.T.astype(np.float64) + b), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(exe(given)[1], np.tanh(np.maximum(x, 0).astype(np.float64) @ w.T.astype(np.float64) + b), rtol=1e-5, atol=1e-5)  # noqa: E501
     given = packed_arrays(name, 1.0)
     assert not np.allclose(exe(given)[1], np.tanh(given[0] @ given[1].T + given[2]), rtol=1e-3)
 
@@ -205,14 +213,17 @@ def test_what_is_often_zero() -> None:
     x, zero = leaf(4, 5), ir.const(0, "float32")
     mask = ir.map("gt", x, zero)
     r, one = ir.map("relu", x), ir.const(1, "float32")
-    for n in (r, ir.map("where", mask, x, zero), ir.map("where", mask, zero, x), ir.map("maximum", x, zero), ir.permute(r, (1, 0)), r * ir.map("exp", x), r / 2,
+    for n in (r, ir.map("where", mask, x, zero), ir.map("where", mask, zero, x), ir.map("maximum", x, zero),
+              ir.permute(r, (1, 0)), r * ir.map("exp", x), r / 2,
               ir.map("minimum", ir.map("maximum", x, zero), 6), ir.map("where", mask, one, r), ir.map("sqrt", r)):
         assert sparsity.often_zero(n)
-    for n in (x, ir.map("exp", x), ir.map("where", mask, x, one), ir.map("maximum", x, -one), r + 1, ir.map("minimum", r, -1), ir.map("exp", r), 1 / r):
+    for n in (x, ir.map("exp", x), ir.map("where", mask, x, one), ir.map("maximum", x, -one), r + 1,
+              ir.map("minimum", r, -1), ir.map("exp", r), 1 / r):
         assert not sparsity.often_zero(n)
 
 
-@pytest.mark.parametrize("shape, why", [((64, 16, 64), "columns are few"), ((8, 256, 64), "rows are few"), ((64, 256, 2000), "a depth whose factors no stack holds")])
+@pytest.mark.parametrize("shape, why", [((64, 16, 64), "columns are few"), ((8, 256, 64), "rows are few"),
+                                        ((64, 256, 2000), "a depth whose factors no stack holds")])
 def test_left_as_it_is(shape: tuple[int, int, int], why: str) -> None:
     """Products for which it would not pay."""
     rows, columns, depth = shape

@@ -1,7 +1,8 @@
 """What of a program written for MXNet is not supported, read from its text: nothing of it is run.
 
-Names bound by imports of mxnet (``import mxnet as mx``, ``from mxnet import nd``, ``nn = mx.gluon.nn``) and ``F`` in a block's methods are
-followed as far as they name modules, classes and functions; keyword arguments of calls are compared with what the function takes.
+Names bound by imports of mxnet (``import mxnet as mx``, ``from mxnet import nd``, ``nn = mx.gluon.nn``) and ``F`` in a
+block's methods are followed as far as they name modules, classes and functions; keyword arguments of calls are compared
+with what the function takes.
 """
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from typing import Any, Iterator, Sequence
 from .finder import MissingPart, lookup, missing
 from .table import ABSENT, MODULES
 
-_ALWAYS = {"name", "out", "attr", "ctx", "dtype", "num_args", "prefix", "params", "__layout__"}        # taken by every operator or layer
+# taken by every operator or layer
+_ALWAYS = {"name", "out", "attr", "ctx", "dtype", "num_args", "prefix", "params", "__layout__"}
 
 
 @dataclass(frozen=True, order=True)
@@ -38,7 +40,8 @@ def check_source(text: str, file: str) -> list[Finding]:
 
 
 def check_files(paths: Sequence[str], out: Any = None) -> int:
-    """Print the findings of files, or of the .py files in folders. 0 when there are none, 1 when there are, 2 when a file cannot be read."""
+    """Print the findings of files, or of the .py files in folders. 0 when there are none, 1 when there are, 2 when a
+    file cannot be read."""
     out = out or sys.stdout
     files = [f for p in paths for f in (sorted(Path(p).rglob("*.py")) if Path(p).is_dir() else [Path(p)])]
     count, status = 0, 0
@@ -68,7 +71,8 @@ class Checker(ast.NodeVisitor):
 
     def __init__(self, file: str):
         self.file, self.found = file, list[Finding]()
-        self.scopes: list[dict[str, str | None]] = [{}]         # name -> dotted path in MXNet; None: something else here
+        # name -> dotted path in MXNet; None: something else here
+        self.scopes: list[dict[str, str | None]] = [{}]
 
     def say(self, node: ast.AST, text: str) -> None:
         self.found.append(Finding(self.file, getattr(node, "lineno", 0), text))
@@ -103,7 +107,9 @@ class Checker(ast.NodeVisitor):
     def visit_Assign(self, node: ast.Assign) -> None:  # noqa: N802
         self.generic_visit(node)
         path = self.path_of(node.value)
-        if path is not None and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and isinstance(follow(path)[0], ModuleType):
+        if path is not None and len(node.targets) == 1 and isinstance(node.targets[0],
+                                                                      ast.Name) and isinstance(follow(path)[0],
+                ModuleType):
             self.scopes[-1][node.targets[0].id] = path
 
     def visit_FunctionDef(self, node: Any) -> None:  # noqa: N802
@@ -165,7 +171,8 @@ def follow(path: str) -> tuple[Any, str | None]:
             found = lookup(done) if done in MODULES else getattr(found, part)
         except (AttributeError, MissingPart):
             if not isinstance(found, (ModuleType, type)):
-                return found, None                             # an attribute of a value, which only the running program has
+                # an attribute of a value, which only the running program has
+                return found, None
             return None, missing(path if any((path + ".").startswith(a + ".") for a in ABSENT) else done)
         except ImportError as err:
             return None, f"{done}: {err}"
@@ -177,7 +184,8 @@ def parameters(function: Any) -> set[str] | None:
 
     ``**kwargs`` of a class go to the next class in line, and what its ``options`` names is taken too.
     """
-    makers = [vars(c)["__init__"] for c in function.__mro__ if "__init__" in vars(c)] if isinstance(function, type) else [function]
+    makers = [vars(c)["__init__"] for c in function.__mro__
+              if "__init__" in vars(c)] if isinstance(function, type) else [function]
     names: set[str] = set(getattr(function, "options", ()))
     for make in makers:
         try:

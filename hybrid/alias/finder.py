@@ -1,10 +1,11 @@
-"""Finding ``mxnet`` and its parts: a finder at the front of ``sys.meta_path``. No file of an installed MXNet is touched."""
+"""Finding ``mxnet`` and its parts: a finder at the front of ``sys.meta_path``. No file of an installed MXNet is
+touched."""
 from __future__ import annotations
 
 import importlib
 import importlib.machinery
 import importlib.util
-import multiprocessing.pool                               # noqa: F401  importing MXNet brings it: programs name it and import multiprocessing alone
+import multiprocessing.pool                               # noqa: E501, F401  importing MXNet brings it: programs name it and import multiprocessing alone
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -57,7 +58,8 @@ def _load(target: str, name: str) -> Any:
 
 
 def _exists(path: str) -> bool:
-    """Whether a module of this library is there, without importing it (an error inside it must not look like its absence)."""
+    """Whether a module of this library is there, without importing it (an error inside it must not look like its
+    absence)."""
     try:
         return path in sys.modules or importlib.util.find_spec(path) is not None
     except (ModuleNotFoundError, ValueError):              # its parent is no folder, or no module of the import system
@@ -68,7 +70,8 @@ _widened: set[str] = set()
 
 
 def _widen(module: ModuleType, others: Sequence[Any], name: str) -> None:
-    """Names that a module lacks are looked up in others from here on: MXNet keeps in one file what is in several here."""
+    """Names that a module lacks are looked up in others from here on: MXNet keeps in one file what is in several
+    here."""
     own = module.__dict__.get("__getattr__")
 
     def find(key: str) -> Any:
@@ -84,7 +87,8 @@ def _widen(module: ModuleType, others: Sequence[Any], name: str) -> None:
     module.__dict__["__getattr__"] = find
     if "__all__" in vars(module):
         own_names = vars(module)["__all__"]
-        vars(module)["__all__"] = [*own_names, *(n for other in others for n in getattr(other, "__all__", ()) if n not in own_names)]
+        vars(module)["__all__"] = [*own_names, *(n for other in others for n in getattr(other, "__all__", ())
+                                                 if n not in own_names)]
 
 
 class Top(ModuleType):
@@ -131,7 +135,8 @@ class Finder:
         """A spec for MXNet's names, None for others."""
         if name != "mxnet" and not name.startswith("mxnet."):
             return None
-        return importlib.machinery.ModuleSpec(name, _Loader(lookup(name)), is_package=True)      # type: ignore[arg-type]
+        return importlib.machinery.ModuleSpec(name, _Loader(lookup(name)),
+                                              is_package=True)      # type: ignore[arg-type]
 
 
 class _Loader:
@@ -145,7 +150,8 @@ class _Loader:
 
     def exec_module(self, blank: ModuleType) -> None:
         if isinstance(self._module, ModuleType) and "__path__" not in vars(self._module):
-            self._module.__path__ = []                    # ``mxnet.ndarray`` is a folder in MXNet: mxnet.ndarray.ndarray can be imported
+            # ``mxnet.ndarray`` is a folder in MXNet: mxnet.ndarray.ndarray can be imported
+            self._module.__path__ = []
         sys.modules[blank.__name__] = self._module
 
 
@@ -163,13 +169,16 @@ def install() -> ModuleType:
     HybridError when another mxnet has been imported already.
     """
     other = sys.modules.get("mxnet")
-    if other is not None and not isinstance(other, Top) and getattr(other, "__file__", "") != str(Path(_SHIM) / "mxnet.py"):
-        raise HybridError(f"mxnet is imported already, from {getattr(other, '__file__', '?')}: call hybrid.as_mxnet() before anything imports it")
+    if other is not None and not isinstance(other, Top) and getattr(other, "__file__",
+                                                                    "") != str(Path(_SHIM) / "mxnet.py"):
+        raise HybridError(f"mxnet is imported already, from {getattr(other, '__file__', '?')}: call hybrid.as_mxnet() "
+                          f"before anything imports it")
     if not installed():
         sys.meta_path.insert(0, _FINDER)                  # type: ignore[arg-type]
         sys.path.insert(0, _SHIM)
         old_numpy.add()
-    return _top()                                         # sys.modules gets it when a program imports it: some look whether one did
+    # sys.modules gets it when a program imports it: some look whether one did
+    return _top()
 
 
 def remove() -> None:

@@ -1,7 +1,7 @@
 """Names that NumPy had in MXNet's time and has no longer (``np.int``, ``np.product``): programs written then use them.
 
-They are put on the module ``numpy`` only while ``import mxnet`` means this library, and only where NumPy lacks them; percentile and quantile
-take ``interpolation`` again.
+They are put on the module ``numpy`` only while ``import mxnet`` means this library, and only where NumPy lacks them;
+percentile and quantile take ``interpolation`` again.
 """
 from __future__ import annotations
 
@@ -27,11 +27,15 @@ def _asfarray(a: Any, dtype: Any = np.float64) -> Any:
     return np.asarray(a, dtype if np.issubdtype(dtype, np.inexact) else np.float64)
 
 
-OLD = {"int": int, "float": float, "bool": bool, "object": object, "complex": complex, "str": str, "long": np.int64, "float_": np.float64,
-       "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_, "Inf": np.inf, "Infinity": np.inf, "infty": np.inf, "NaN": np.nan,
+OLD = {"int": int, "float": float, "bool": bool, "object": object, "complex": complex, "str": str, "long": np.int64,
+       "float_": np.float64,
+       "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_, "Inf": np.inf, "Infinity": np.inf,
+       "infty": np.inf, "NaN": np.nan,
        "product": np.prod, "cumproduct": np.cumprod, "sometrue": np.any, "alltrue": np.all, "round_": np.round,
-       "row_stack": np.vstack, "in1d": np.isin, "trapz": getattr(np, "trapezoid", None) or getattr(np, "trapz", None), "msort": _msort, "asscalar": _asscalar,
-       "asfarray": _asfarray, "alen": len, "NINF": -np.inf, "PINF": np.inf, "NZERO": -0.0, "PZERO": 0.0, "bool8": np.bool_}
+       "row_stack": np.vstack, "in1d": np.isin, "trapz": getattr(np, "trapezoid", None) or getattr(np, "trapz", None),
+       "msort": _msort, "asscalar": _asscalar,
+       "asfarray": _asfarray, "alen": len, "NINF": -np.inf, "PINF": np.inf, "NZERO": -0.0, "PZERO": 0.0,
+       "bool8": np.bool_}
 RENAMED = ("percentile", "quantile")              # their ``interpolation`` is ``method`` now
 _added: list[str] = []
 _replaced: dict[str, Callable[..., Any]] = {}

@@ -69,15 +69,18 @@ def mark_variables(variables: Any, gradients: Any, grad_reqs: Any = "write") -> 
 # ---- backward
 def _order(heads: Sequence[Any]) -> list[Entry]:
     """The entries below some arrays, the last inputs' first: gradients are added in this order."""
-    return inputs_first([h._ag.entry for h in reversed(heads) if h._ag is not None and h._ag.entry is not None], lambda e: e.before()[::-1])
+    return inputs_first([h._ag.entry for h in reversed(heads) if h._ag is not None and h._ag.entry is not None],
+                        lambda e: e.before()[::-1])
 
 
 def _check_versions(entry: Entry) -> None:
-    own = {slot for slot, _ in entry.program.updates} if entry.program is not None else set()      # running statistics: a layer called again changes them
+    # running statistics: a layer called again changes them
+    own = {slot for slot, _ in entry.program.updates} if entry.program is not None else set()
     for i, (x, v, raw) in enumerate(zip(entry.inputs, entry.versions, entry.raws)):
         if i not in own and (x._data is raw and x._version != v or since(raw, entry.when)):
-            raise HybridError(f"an array of shape {x.shape} was changed in place after it was used in a recorded computation, "
-                              "so its gradient would be wrong: use x = x + y instead of x += y inside autograd.record()")
+            raise HybridError(f"an array of shape {x.shape} was changed in place after it was used in a recorded "
+                              f"computation, "
+                              "so its gradient would be wrong: use x = x + y instead of x += y inside autograd.record()")  # noqa: E501
 
 
 def _as_recorded(entry: Entry) -> list[Any]:
@@ -104,7 +107,8 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
         raw = entry.runner(parts.backward, [*(entry.raws[i] for i in parts.reads), *kept, *(g._data for g in filled)])
         out = [wrap(r, entry.outputs[0]._ctx, type(entry.outputs[0])) for r in raw]
     else:
-        with flags(create_graph, None):                   # again from the inputs, so that it can be differentiated itself
+        # again from the inputs, so that it can be differentiated itself
+        with flags(create_graph, None):
             out = apply_program(vjp_program(entry.program, wrt), [*_as_recorded(entry), *filled], entry.runner)
     result: list[Any] = [None] * len(entry.inputs)
     for i, g in zip(wrt, out):
@@ -112,12 +116,15 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     return result
 
 
-def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, create_graph: bool, asked: Sequence[Slot] | None) -> dict[int, Any]:
+def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, create_graph: bool,
+              asked: Sequence[Slot] | None) -> dict[int, Any]:
     """Gradients by id of slot."""
     order = _order(heads)
     if not order and all(h._ag is None for h in heads):
-        raise HybridError("this array was not computed inside autograd.record() from an array with attach_grad(), so it has no gradient; or backward() "
-                          "went over it already, which forgets the recording (the first call may keep it: backward(retain_graph=True))")
+        raise HybridError("this array was not computed inside autograd.record() from an array with attach_grad(), so "
+                          "it has no gradient; or backward() "
+                          "went over it already, which forgets the recording (the first call may keep it: "
+                          "backward(retain_graph=True))")
     slots: dict[int, Slot] = {}
     grads: dict[int, Any] = {}                            # by id(entry), index or id(slot)
     pending: dict[int, list[Any]] = {}
@@ -160,11 +167,14 @@ def _zeros_where_nothing_flows(order: Sequence[Entry], slots: dict[int, Slot], g
 
 def _heads(heads: Any, head_grads: Any) -> tuple[list[Any], list[Any]]:
     heads = list(heads) if isinstance(heads, (list, tuple)) else [heads]
-    given = [None] * len(heads) if head_grads is None else list(head_grads) if isinstance(head_grads, (list, tuple)) else [head_grads]
+    given = ([None] * len(heads) if head_grads is None else list(head_grads) if isinstance(head_grads, (list, tuple))
+             else [head_grads])
     if not heads or not all(isinstance(h, NDArray) for h in heads):
-        raise DTypeError(f"heads must be an array or a list of arrays, got {', '.join(type(h).__name__ for h in heads) or 'an empty list'}")
+        raise DTypeError(f"heads must be an array or a list of arrays, got "
+                         f"{', '.join(type(h).__name__ for h in heads) or 'an empty list'}")
     if len(heads) != len(given):
-        raise AttributeValueError(f"heads and head_grads must be lists of the same length: there are {len(heads)} heads and {len(given)} gradients")
+        raise AttributeValueError(f"heads and head_grads must be lists of the same length: there are {len(heads)} "
+                                  f"heads and {len(given)} gradients")
     return heads, [full_like(h, 1) if g is None else _head_gradient(h, g) for h, g in zip(heads, given)]
 
 
@@ -173,11 +183,13 @@ def _head_gradient(head: Any, given: Any) -> Any:
     if not isinstance(given, NDArray):
         raise DTypeError(f"the gradient of a head must be an array, got {type(given).__name__}")
     if given.shape != head.shape:
-        raise ShapeError(f"backward: the array has shape {head.shape}, the gradient given for it {given.shape}; they must be the same")
+        raise ShapeError(f"backward: the array has shape {head.shape}, the gradient given for it {given.shape}; they "
+                         f"must be the same")
     return given if given._data.dtype == head._data.dtype else given.astype(head.dtype)
 
 
-def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, train_mode: bool = True) -> None:  # noqa: A002
+def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False,
+             train_mode: bool = True) -> None:  # noqa: A002
     """Gradients of the heads (times head_grads, ones by default) into the arrays with ``attach_grad``."""
     if SCOPE.traces:
         with flags(False, train_mode):
@@ -198,9 +210,11 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False, tra
         slot.fresh, slot.lost = True, False
 
 
-def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool | None = None, create_graph: bool = False,
+def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool | None = None,
+         create_graph: bool = False,
          train_mode: bool = True) -> Any:  # noqa: A002
-    """Gradients with respect to variables: a list, also for one variable, as MXNet gives it; with create_graph they can be differentiated again."""
+    """Gradients with respect to variables: a list, also for one variable, as MXNet gives it; with create_graph they can
+    be differentiated again."""
     if SCOPE.traces:
         with flags(create_graph, train_mode):
             return traced_grad.grad(heads, variables, head_grads)
@@ -272,7 +286,8 @@ class Function:
             out = self.backward(*filled)
         out = list(out) if isinstance(out, (list, tuple)) else [out]
         if len(out) != len(entry.inputs):
-            raise HybridError(f"{type(self).__name__}.backward returned {len(out)} gradients for {len(entry.inputs)} inputs")
+            raise HybridError(f"{type(self).__name__}.backward returned {len(out)} gradients for {len(entry.inputs)} "
+                              f"inputs")
         return out
 
 

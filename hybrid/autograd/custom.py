@@ -1,7 +1,8 @@
-"""Operators written in Python: ``CustomOp``, ``CustomOpProp``, ``register``, called as ``nd.Custom(x, op_type='name')``.
+"""Operators written in Python: ``CustomOp``, ``CustomOpProp``, ``register``, called as ``nd.Custom(x,
+op_type='name')``.
 
-Eagerly the code runs at once. Inside a hybridized net and in Symbols it is a call from within the program: what lies before
-and after is compiled, and the code sees real arrays each time, so that ``asnumpy()`` works in it.
+Eagerly the code runs at once. Inside a hybridized net and in Symbols it is a call from within the program: what lies
+before and after is compiled, and the code sees real arrays each time, so that ``asnumpy()`` works in it.
 """
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ class CustomOp:
     def forward(self, is_train: bool, req: list[str], in_data: list[Any], out_data: list[Any], aux: list[Any]) -> None:
         """Fill ``out_data`` from ``in_data``. req: write, add or null for each output."""
 
-    def backward(self, req: list[str], out_grad: list[Any], in_data: list[Any], out_data: list[Any], in_grad: list[Any], aux: list[Any]) -> None:
+    def backward(self, req: list[str], out_grad: list[Any], in_data: list[Any], out_data: list[Any],
+                 in_grad: list[Any], aux: list[Any]) -> None:
         """Fill ``in_grad``. req: write, add or null for each input; null where no gradient is wanted."""
 
     def assign(self, dst: Any, req: str, src: Any) -> None:
@@ -63,7 +65,8 @@ class CustomOpProp:
         self.need_top_grad_ = need_top_grad
 
     def infer_shape(self, in_shape: list[Any]) -> Any:
-        """(input shapes, output shapes, auxiliary shapes) from the input shapes; by default every output is as the first input."""
+        """(input shapes, output shapes, auxiliary shapes) from the input shapes; by default every output is as the
+        first input."""
         return in_shape, (in_shape[0],) * len(self.list_outputs()), ()
 
     def infer_type(self, in_type: list[Any]) -> Any:
@@ -95,7 +98,8 @@ _props: dict[str, type] = {}
 
 
 def register(reg_name: str) -> Callable[[type], type]:
-    """Decorator of a CustomOpProp class: the name by which ``op_type`` finds it. A later class of the same name takes its place."""
+    """Decorator of a CustomOpProp class: the name by which ``op_type`` finds it. A later class of the same name takes
+    its place."""
     def add(prop_cls: type) -> type:
         _props[reg_name] = prop_cls
         return prop_cls
@@ -113,11 +117,12 @@ def _prop(values: Mapping[str, Any]) -> Any:
     if name is None:
         raise AttributeValueError("Custom needs op_type, the name a CustomOpProp was registered under")
     if name not in _props:
-        raise AttributeValueError(f"no custom operator {name!r} is registered (mx.operator.register); known: {', '.join(sorted(_props)) or 'none'}")
+        raise AttributeValueError(f"no custom operator {name!r} is registered (mx.operator.register); known: "
+                                  f"{', '.join(sorted(_props)) or 'none'}")
     try:
         return _props[name](**{k: v if isinstance(v, str) else to_string(v) for k, v in given.items()})
     except TypeError as err:
-        raise AttributeValueError(f"custom operator {name!r} does not take {', '.join(given) or 'no arguments'}: {err}") from err
+        raise AttributeValueError(f"custom operator {name!r} does not take {', '.join(given) or 'no arguments'}: {err}") from err  # noqa: E501
 
 
 class Call:
@@ -128,23 +133,26 @@ class Call:
         self.count, self.aux = len(self.prop.list_arguments()), len(self.prop.list_auxiliary_states())
         if len(shapes) != self.count + self.aux:
             wanted = [*self.prop.list_arguments(), *self.prop.list_auxiliary_states()]
-            raise AttributeValueError(f"{self.name} takes {len(wanted)} arrays ({', '.join(wanted)}), got {len(shapes)}")
+            raise AttributeValueError(f"{self.name} takes {len(wanted)} arrays ({', '.join(wanted)}), got {len(shapes)}")  # noqa: E501
         self.shapes, self.dtypes = [tuple(s) for s in shapes], [np.dtype(d) for d in dtypes]
         found = self.prop.infer_shape([list(s) for s in self.shapes[:self.count]])
         types = self.prop.infer_type([d.type for d in self.dtypes[:self.count]])
         for own, said in zip(self.shapes, found[0]):
             if own != tuple(said):
-                raise ShapeError(f"{self.name}: infer_shape wants inputs of shapes {[tuple(s) for s in found[0]]}, got {self.shapes[:self.count]}")
+                raise ShapeError(f"{self.name}: infer_shape wants inputs of shapes {[tuple(s) for s in found[0]]}, "
+                                 f"got {self.shapes[:self.count]}")
         n = len(self.prop.list_outputs())
         if len(found[1]) != n or len(types[1]) != n:
-            raise ShapeError(f"{self.name} has {n} outputs, infer_shape told {len(found[1])} shapes and infer_type {len(types[1])} dtypes")
+            raise ShapeError(f"{self.name} has {n} outputs, infer_shape told {len(found[1])} shapes and infer_type "
+                             f"{len(types[1])} dtypes")
         self.outputs = [(tuple(int(v) for v in s), dt.as_dtype(t)) for s, t in zip(found[1], types[1])]
         self._operator: Any = None
 
     def operator(self, ctx: Context) -> Any:
         """The user's CustomOp."""
         if self._operator is None:
-            self._operator = self.prop.create_operator(ctx, [list(s) for s in self.shapes], [dt.CODE_OF[d] for d in self.dtypes])
+            self._operator = self.prop.create_operator(ctx, [list(s) for s in self.shapes],
+                                                       [dt.CODE_OF[d] for d in self.dtypes])
         return self._operator
 
     def _new(self, ctx: Context, infos: Sequence[Any], cls: Any) -> list[NDArray]:
@@ -155,15 +163,18 @@ class Call:
         """Outputs; the arrays of auxiliary states may have changed."""
         out = self._new(ctx, self.outputs, cls)
         with outside(train):
-            self.operator(ctx).forward(is_train=train, req=["write"] * len(out), in_data=list(arrays[:self.count]), out_data=out, aux=list(arrays[self.count:]))
+            self.operator(ctx).forward(is_train=train, req=["write"] * len(out), in_data=list(arrays[:self.count]),
+                                       out_data=out, aux=list(arrays[self.count:]))
         return out
 
-    def backward(self, grads: Sequence[NDArray], arrays: Sequence[NDArray], outputs: Sequence[NDArray], wanted: Sequence[bool], train: bool, ctx: Context,
+    def backward(self, grads: Sequence[NDArray], arrays: Sequence[NDArray], outputs: Sequence[NDArray],
+                 wanted: Sequence[bool], train: bool, ctx: Context,
                  cls: Any = None) -> list[NDArray]:
         """Gradients of the inputs; zeros where none is wanted."""
         found = self._new(ctx, list(zip(self.shapes, self.dtypes))[:self.count], cls)
         with outside(train):
-            self.operator(ctx).backward(req=["write" if w else "null" for w in wanted], out_grad=list(grads), in_data=list(arrays[:self.count]),
+            self.operator(ctx).backward(req=["write" if w else "null" for w in wanted], out_grad=list(grads),
+                                        in_data=list(arrays[:self.count]),
                                         out_data=list(outputs), in_grad=found, aux=list(arrays[self.count:]))
         return found
 
@@ -195,7 +206,8 @@ class _Recorded:
     def _pull(self, entry: Entry, grads: list[Any]) -> list[Any]:
         ctx = self.outputs[0]._ctx
         xp = array_module(ctx)
-        filled = [g if g is not None else wrap(xp.zeros(o.shape, o._data.dtype), ctx, type(o)) for g, o in zip(grads, self.outputs)]
+        filled = [g if g is not None else wrap(xp.zeros(o.shape, o._data.dtype), ctx, type(o)) for g,
+                  o in zip(grads, self.outputs)]
         wanted = [s is not None for s in entry.sources][:self.call.count]
         found = self.call.backward(filled, self.arrays, self.outputs, wanted, self.train, ctx, type(self.outputs[0]))
         return [*(g if w else None for g, w in zip(found, wanted)), *[None] * self.call.aux]
@@ -259,7 +271,8 @@ def _lower(nodes: Sequence[Node], a: Attrs) -> Lowered:
             given = [wrap(x, ctx) for x in arrays]
             found = call.backward(given[:k], given[k:m], given[m:], [i in floats for i in range(count)], train, ctx)
             return [found[i]._data for i in floats]
-        after = [*results[len(call.outputs):], *results[:len(call.outputs)]]             # states as forward left them, and outputs
+        # states as forward left them, and outputs
+        after = [*results[len(call.outputs):], *results[:len(call.outputs)]]
         again = HostCall(f"{call.name}, backward", backward, tuple((nodes[i].shape, nodes[i].dtype) for i in floats))
         pulled = dict(zip(floats, ir.host(again, [*grads, *node.args[:count], *after])))
         return [pulled.get(i) for i in range(len(nodes))]
@@ -292,7 +305,8 @@ _register(CUSTOM)
 def _ordered(prop: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     wanted = [*prop.list_arguments(), *prop.list_auxiliary_states()]
     if len(args) > len(wanted):
-        raise AttributeValueError(f"{type(prop).__name__} takes {len(wanted)} arrays ({', '.join(wanted)}), got {len(args)}")
+        raise AttributeValueError(f"{type(prop).__name__} takes {len(wanted)} arrays ({', '.join(wanted)}), got "
+                                  f"{len(args)}")
     return [args[i] if i < len(args) else kwargs.pop(n, None) for i, n in enumerate(wanted)]
 
 
@@ -303,7 +317,8 @@ def _call(symbolic: bool, args: Sequence[Any], name: str | None, out: Any, kwarg
     wanted = [*prop.list_arguments(), *prop.list_auxiliary_states()]
     inputs = _ordered(prop, args, arrays)
     if arrays:
-        raise AttributeValueError(f"custom operator {values['op_type']!r} has no input {', '.join(arrays)}; it has {', '.join(wanted)}")
+        raise AttributeValueError(f"custom operator {values['op_type']!r} has no input {', '.join(arrays)}; it has "
+                                  f"{', '.join(wanted)}")
     if symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
         name = names.current().get(name, "custom")
         notes = {k: v if isinstance(v, str) else to_string(v) for k, v in values.items()}
@@ -311,7 +326,8 @@ def _call(symbolic: bool, args: Sequence[Any], name: str | None, out: Any, kwarg
         with names.NameManager():                         # the name is final: no prefix, no number
             return symbol.create(CUSTOM, filled, values, name)
     if any(x is None for x in inputs):
-        raise AttributeValueError(f"custom operator {values['op_type']!r} needs {', '.join(wanted)}; missing: {', '.join(n for n, x in zip(wanted, inputs) if x is None)}")
+        raise AttributeValueError(f"custom operator {values['op_type']!r} needs {', '.join(wanted)}; missing: "
+                                  f"{', '.join(n for n, x in zip(wanted, inputs) if x is None)}")
     ctx = next((x._ctx for x in inputs if isinstance(x, NDArray)), None)
     found = _eager([x for x in as_inputs(CUSTOM, inputs, ctx) if x is not None], values)
     if out is not None:
@@ -322,8 +338,8 @@ def _call(symbolic: bool, args: Sequence[Any], name: str | None, out: Any, kwarg
 
 
 def Custom(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:  # noqa: N802  MXNet's name
-    """Call a registered custom operator: ``nd.Custom(x, label, op_type='softmax')``. Inputs by position or name; every other keyword
-    argument goes to the CustomOpProp as text. One result, or a list of them."""
+    """Call a registered custom operator: ``nd.Custom(x, label, op_type='softmax')``. Inputs by position or name; every
+    other keyword argument goes to the CustomOpProp as text. One result, or a list of them."""
     kwargs.pop("attr", None)
     return _call(False, args, name, out, kwargs)
 

@@ -18,9 +18,12 @@ from ..runtime import reference
 from ..base.scope import CASTS, SCOPE, tracing
 
 _parsed: dict[Any, Attrs] = {}
-TIMERS: list[Callable[..., Any]] = []                       # at most one, set by the profiler: timer(call, operator, other arguments)
-TRACED_OUT: list[Callable[..., Any]] = []                   # what writes traced results into arrays (traced_indexing.py)
-ROUTE: list[Callable[..., Any]] = []                        # at most one, set once sparse arrays exist (sparse/rules.py)
+# at most one, set by the profiler: timer(call, operator, other arguments)
+TIMERS: list[Callable[..., Any]] = []
+# what writes traced results into arrays (traced_indexing.py)
+TRACED_OUT: list[Callable[..., Any]] = []
+# at most one, set once sparse arrays exist (sparse/rules.py)
+ROUTE: list[Callable[..., Any]] = []
 
 
 def parse(d: OpDef, attrs: Mapping[str, Any]) -> Attrs:
@@ -59,12 +62,14 @@ def as_inputs(d: OpDef, values: Sequence[Any], ctx: Context | None) -> list[NDAr
     return out
 
 
-def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any = None, name: str | None = None, cls: Any = None,
+def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any = None, name: str | None = None,
+           cls: Any = None,
            hint: str | None = None) -> Any:
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
     if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
         made = symbol.create(d, list(inputs), attrs, name, hint, CASTS)
-        return made if out is None or not SCOPE.traces else TRACED_OUT[0](d, made, out)      # of graphs alone MXNet ignores it
+        # of graphs alone MXNet ignores it
+        return made if out is None or not SCOPE.traces else TRACED_OUT[0](d, made, out)
     if ROUTE and (found := ROUTE[0](d, inputs, attrs, out, name, hint)) is not NotImplemented:
         return found
     if d.arity_attr and d.arity_attr not in attrs:
@@ -80,7 +85,8 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
     present = [x for x in arrays if x is not None]
     if len(present) > 1:
         common_context(f"operator {d.name}", present)
-    results = TIMERS[0](_eager, d, (a, arrays, present, ctx, cls)) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
+    results = TIMERS[0](_eager, d, (a, arrays, present, ctx,
+                                    cls)) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
     if out is not None:
         return _write(d, results, out)
     results = results[:d.num_visible(a)]
@@ -108,7 +114,8 @@ def _context(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Conte
     return given if isinstance(given, Context) else current_context()
 
 
-def _eager(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[NDArray], ctx: Context, cls: Any) -> list[NDArray]:
+def _eager(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[NDArray], ctx: Context,
+           cls: Any) -> list[NDArray]:
     shapes = [None if x is None else x._data.shape for x in arrays]
     dtypes = [None if x is None else x._data.dtype for x in arrays]
     program = d.program(shapes, dtypes, a, SCOPE.training)
@@ -151,7 +158,8 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
         if t.shape != r.shape:
             raise AttributeValueError(f"operator {d.name}: out has shape {t.shape}, the result {r.shape}")
         t._write(r._data)
-        if SCOPE.recording or t._ag is None or t._ag.grad is None:       # a new value of what has a gradient is still that variable
+        # a new value of what has a gradient is still that variable
+        if SCOPE.recording or t._ag is None or t._ag.grad is None:
             t._ag = r._ag
     return out
 
@@ -166,14 +174,17 @@ def reference_runner(program: Program, raw: list[Any]) -> list[Any]:
 Runner = Callable[[Program, list[Any]], list[Any]]
 
 
-def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None = None, cls: Any = None, origin: Any = None) -> list[NDArray]:
-    """Run a program on arrays as one recorded call. runner(program, raw arrays) -> raw outputs, updates written in place.
+def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None = None, cls: Any = None,
+                  origin: Any = None) -> list[NDArray]:
+    """Run a program on arrays as one recorded call. runner(program, raw arrays) -> raw outputs, updates written in
+    place.
 
     A recorded call with a runner of its own (a compiled one) keeps what its backward pass wants of it.
     """
     run = runner or reference_runner
     ctx = common_context("program", inputs) if inputs else current_context()
-    wrt = tape.wanted(program, [x._ag for x in inputs], [x._data for x in inputs]) if SCOPE.recording and runner is not None else ()
+    wrt = tape.wanted(program, [x._ag for x in inputs],
+                      [x._data for x in inputs]) if SCOPE.recording and runner is not None else ()
     parts = partition(program, wrt, ctx.device_type == "cpu") if wrt else None
     raw = run(parts.forward if parts else program, [x._data for x in inputs])
     results = [wrap(r, ctx, cls or _result_class(inputs)) for r in raw[:len(program.outputs)]]

@@ -13,9 +13,11 @@ from ..buffers.tape import Entry
 
 
 def as_symbol(x: NDArray) -> Symbol:
-    """The graph of a recorded array: operators ``node_0``, ``node_1``, …, variables ``var0``, … for what was not recorded."""
+    """The graph of a recorded array: operators ``node_0``, ``node_1``, …, variables ``var0``, … for what was not
+    recorded."""
     if not isinstance(x, NDArray) or x._ag is None or x._ag.entry is None:
-        raise HybridError("get_symbol: this array was not computed inside autograd.record() from an array with attach_grad()")
+        raise HybridError("get_symbol: this array was not computed inside autograd.record() from an array with "
+                          "attach_grad()")
     return _History().of(x)
 
 
@@ -41,7 +43,8 @@ class _History:
 
     def _entry(self, entry: Entry) -> list[tuple[SymNode, int]]:
         if entry.origin is None:
-            raise HybridError("get_symbol: an autograd.Function (or a gradient) is part of the recorded computation, which no operator stands for")
+            raise HybridError("get_symbol: an autograd.Function (or a gradient) is part of the recorded computation, "
+                              "which no operator stands for")
         inputs = [self._value(x, s) for x, s in zip(entry.inputs, entry.sources)]
         if len(entry.origin) == 2:
             results, variables = entry.origin
@@ -55,14 +58,16 @@ class _History:
         self.nodes += 1
         return node
 
-    def _graph(self, results: Symbol, variables: list[SymNode], inputs: list[tuple[SymNode, int]]) -> list[tuple[SymNode, int]]:
+    def _graph(self, results: Symbol, variables: list[SymNode],
+               inputs: list[tuple[SymNode, int]]) -> list[tuple[SymNode, int]]:
         """A traced graph over other values."""
         new: dict[tuple[int, int], tuple[SymNode, int]] = {(id(v), 0): i for v, i in zip(variables, inputs)}
         for n in results.nodes():
             if n.opdef is None:
                 continue
             if OPS.get(n.opdef.name) is not n.opdef:
-                raise HybridError(f"get_symbol: the hybridized code holds {n.opdef.name}, which is no operator of a graph file")
+                raise HybridError(f"get_symbol: the hybridized code holds {n.opdef.name}, which is no operator of a "
+                                  f"graph file")
             node = self._node(n.opdef, n.attrs, [new[(id(m), k)] for m, k in n.inputs])
             new.update({(id(n), k): (node, k) for k in range(n.outputs)})
         return [new[(id(n), k)] for n, k in results.entries]

@@ -1,7 +1,8 @@
-"""``autograd.Function`` inside hybridized code whose Python code wants real arrays (``asnumpy()``): a call from within the program.
+"""``autograd.Function`` inside hybridized code whose Python code wants real arrays (``asnumpy()``): a call from within
+the program.
 
-Each call of the program runs ``forward`` on a copy of the instance, which its ``backward`` meets again with what it kept. What cannot
-be found any more (more than KEPT calls ago) is computed again.
+Each call of the program runs ``forward`` on a copy of the instance, which its ``backward`` meets again with what it
+kept. What cannot be found any more (more than KEPT calls ago) is computed again.
 """
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class HostFunction:
     def _listed(self, found: Any) -> list[NDArray]:
         out = list(found) if isinstance(found, (list, tuple)) else [found]
         if not all(isinstance(x, NDArray) for x in out):
-            raise HybridError(f"{self.name}: forward and backward must return arrays, got {', '.join(type(x).__name__ for x in out)}")
+            raise HybridError(f"{self.name}: forward and backward must return arrays, got "
+                              f"{', '.join(type(x).__name__ for x in out)}")
         return out
 
     # ---- what the program calls
@@ -78,7 +80,8 @@ class HostFunction:
             raise HybridError(f"{self.name}: backward returned {len(found)} gradients for {len(self.inputs)} inputs")
         for g, (shape, _) in zip(found, self.inputs):
             if g.shape != shape:
-                raise ShapeError(f"{self.name}: backward returned a gradient of shape {g.shape} for an input of shape {shape}")
+                raise ShapeError(f"{self.name}: backward returned a gradient of shape {g.shape} for an input of shape "
+                                 f"{shape}")
         return [g._data for g in found]
 
     # ---- primitives
@@ -107,6 +110,7 @@ def _new(xp: Any, x: Any, others: Sequence[Any]) -> Any:
 def call(function: Any, symbols: Sequence[Symbol]) -> Any:
     """A Function on traced values, as a call from within the program."""
     infos = [s._one()[0].info[s._one()[1]] for s in symbols]
-    host = HostFunction(function, infos, SCOPE.training, SCOPE.recording, SCOPE.traces[-1].ctx if SCOPE.traces else current_context())
+    host = HostFunction(function, infos, SCOPE.training, SCOPE.recording,
+                        SCOPE.traces[-1].ctx if SCOPE.traces else current_context())
     results = inline(type(function).__name__, list(symbols), host.lower, host.outputs)
     return results[0] if host.single else host.kind(results)

@@ -46,7 +46,8 @@ class Rule:
             nodes: list[Any] = [value[(id(m), k)] for m, k in n.inputs]
             if not n.opdef.variadic:
                 nodes += [None] * (len(n.opdef.inputs) - len(nodes))
-            for k, out in enumerate(n.opdef.lower(nodes, n.attrs, bool(n.train)).outputs):          # type: ignore[arg-type]
+            for k, out in enumerate(n.opdef.lower(nodes, n.attrs,
+                                                  bool(n.train)).outputs):          # type: ignore[arg-type]
                 value[(id(n), k)] = out
         return [value[(id(n), k)] for n, k in (s._one() for s in self.results)]
 
@@ -61,7 +62,8 @@ def _pull(g: Node, attrs: Any, value: Node, *inputs: Node) -> tuple[Node | None,
         cotangents.append(ir.reshape(ir.slice(g, (at,), (size,)), shape))
         at += size
     found = rule.apply(cotangents, inputs[count:])
-    return (*(ir.cast(f, x.dtype) if f is not None else None for f, x in zip(found, inputs)), *(None for _ in inputs[count:]))
+    return (*(ir.cast(f, x.dtype) if f is not None else None for f, x in zip(found, inputs)),
+            *(None for _ in inputs[count:]))
 
 
 def _size(shape: Sequence[int]) -> int:
@@ -88,11 +90,13 @@ def _traced(function: Any, symbols: Sequence[Symbol], run: Any) -> Any:
     out = run(*symbols)
     outputs = list(out) if isinstance(out, (list, tuple)) else [out]
     if not all(isinstance(o, Symbol) for o in outputs):
-        raise TraceError(f"{type(function).__name__}.forward gives {', '.join(type(o).__name__ for o in outputs)}, which no traced value went into")
+        raise TraceError(f"{type(function).__name__}.forward gives {', '.join(type(o).__name__ for o in outputs)}, "
+                         f"which no traced value went into")
     if not SCOPE.recording:
         return out
     if len({str(o.dtype) for o in outputs}) != 1:
-        raise TraceError(f"{user_location()}: {type(function).__name__} gives results of several dtypes, which hybridized code cannot differentiate; "
+        raise TraceError(f"{user_location()}: {type(function).__name__} gives results of several dtypes, which "
+                         f"hybridized code cannot differentiate; "
                          "call the block without hybridize()")
     rule, shapes = _trace_backward(function, symbols, outputs)
     number = next(_numbers)
@@ -112,7 +116,8 @@ def _traced(function: Any, symbols: Sequence[Symbol], run: Any) -> Any:
     return results[0] if not isinstance(out, (list, tuple)) else type(out)(results)
 
 
-def _trace_backward(function: Any, symbols: Sequence[Symbol], outputs: Sequence[Symbol]) -> tuple[Rule, tuple[tuple[int, ...], ...]]:
+def _trace_backward(function: Any, symbols: Sequence[Symbol],
+                    outputs: Sequence[Symbol]) -> tuple[Rule, tuple[tuple[int, ...], ...]]:
     nodes = []
     for i, o in enumerate(outputs):
         node = SymNode(None, f"cotangent{i}", None, ())
@@ -126,6 +131,7 @@ def _trace_backward(function: Any, symbols: Sequence[Symbol], outputs: Sequence[
         SCOPE.recording = old
     found = list(found) if isinstance(found, (list, tuple)) else [found]
     if len(found) != len(symbols):
-        raise HybridError(f"{type(function).__name__}.backward returned {len(found)} gradients for {len(symbols)} inputs")
+        raise HybridError(f"{type(function).__name__}.backward returned {len(found)} gradients for {len(symbols)} "
+                          f"inputs")
     found = [f if isinstance(f, Symbol) else tracing().capture(f) for f in found]
     return Rule(found, nodes), tuple(tuple(o.shape) for o in outputs)

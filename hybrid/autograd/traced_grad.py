@@ -26,7 +26,8 @@ class Inlined(OpDef):
     """An operator made up on the way: a function from nodes to nodes, with known shapes and dtypes of its results."""
 
     def __init__(self, name: str, lowering: Callable[[list[Node]], Sequence[Node]], info: Info):
-        super().__init__(name, lambda nodes, a: tuple(lowering(nodes)), ("data",), frozenset(), True, (), {}, {}, outputs=lambda a: len(info))
+        super().__init__(name, lambda nodes, a: tuple(lowering(nodes)), ("data",), frozenset(), True, (), {}, {},
+                         outputs=lambda a: len(info))
         self.info = list(info)
 
     def infer(self, *_: Any) -> list[Any]:
@@ -34,7 +35,8 @@ class Inlined(OpDef):
         return list(self.info)
 
 
-def inline(name: str, inputs: Sequence[Symbol], lowering: Callable[[list[Node]], Sequence[Node]], info: Info) -> list[Symbol]:
+def inline(name: str, inputs: Sequence[Symbol], lowering: Callable[[list[Node]], Sequence[Node]],
+           info: Info) -> list[Symbol]:
     """Results of such an operator."""
     d = Inlined(name, lowering, info)
     node = SymNode(d, name, d.parse({}), [s._one() for s in inputs])
@@ -49,7 +51,8 @@ class Gradient:
 
     def slot(self, inputs: Sequence[NDArray], ctx: Any) -> Any:
         """The owner's slot on the tape, for a call with these inputs."""
-        x = inputs[self.argument] if self.argument is not None else self.owner if isinstance(self.owner, NDArray) else self.owner.data(ctx)
+        x = inputs[self.argument] if self.argument is not None else self.owner if isinstance(self.owner,
+                NDArray) else self.owner.data(ctx)
         return x._ag
 
     def of_call(self, inputs: Sequence[NDArray], ctx: Any) -> NDArray:
@@ -92,12 +95,15 @@ def _targets(trace: Any, heads: Sequence[Symbol]) -> list[int]:
 def _heads(heads: Any, head_grads: Any) -> tuple[list[Symbol], list[Symbol]]:
     trace = tracing()
     heads = list(heads) if isinstance(heads, (list, tuple)) else [heads]
-    given = [None] * len(heads) if head_grads is None else list(head_grads) if isinstance(head_grads, (list, tuple)) else [head_grads]
+    given = ([None] * len(heads) if head_grads is None else list(head_grads) if isinstance(head_grads, (list, tuple))
+             else [head_grads])
     traced = [h if isinstance(h, Symbol) else trace.capture(h) for h in heads]
     for h in traced:
         if h._one()[0].opdef is not None and not h._one()[0].recorded:
-            raise HybridError(f"{user_location()}: {h!r} was not computed inside autograd.record(), so it has no gradient")
-    seeds = [create(find("ones_like"), [h], {}, None) if g is None else g if isinstance(g, Symbol) else trace.capture(g) for h, g in zip(traced, given)]
+            raise HybridError(f"{user_location()}: {h!r} was not computed inside autograd.record(), so it has no "
+                              f"gradient")
+    seeds = [create(find("ones_like"), [h], {}, None) if g is None else g if isinstance(g, Symbol)
+             else trace.capture(g) for h, g in zip(traced, given)]
     return traced, seeds
 
 
@@ -117,13 +123,15 @@ def backward(heads: Any, head_grads: Any = None) -> None:
     targets = _targets(trace, traced)
     leaves = [leaf for leaf in trace.leaves if leaf.reached(traced)]
     if not targets and not leaves:
-        raise HybridError(f"{user_location()}: nothing that {traced[0]!r} depends on collects gradients: call attach_grad() on an array, or use "
+        raise HybridError(f"{user_location()}: nothing that {traced[0]!r} depends on collects gradients: call "
+                          f"attach_grad() on an array, or use "
                           "initialized Parameters, before autograd.record()")
     wanted = [*(Symbol([(trace.handles[i][1], 0)]) for i in targets), *(leaf.value for leaf in leaves)]
     found = _gradients(traced, seeds, wanted)
     for i, g in zip(targets, found):
         handle = gradient_of(trace, i)
-        handle.entries = list((handle + g if request(trace.owner(i)) == "add" else g).entries)            # type: ignore[operator]
+        handle.entries = list((handle + g if request(trace.owner(i)) == "add"
+                               else g).entries)            # type: ignore[operator]
         trace.fresh.add(i)
     for leaf, g in zip(leaves, found[len(targets):]):
         leaf.take(g)
@@ -133,7 +141,8 @@ def grad(heads: Any, variables: Any, head_grads: Any = None) -> Any:
     """``autograd.grad`` on traced values."""
     trace = tracing()
     traced, seeds = _heads(heads, head_grads)
-    wanted = [v if isinstance(v, Symbol) else trace.capture(v) for v in (variables if isinstance(variables, (list, tuple)) else [variables])]
+    wanted = [v if isinstance(v, Symbol) else trace.capture(v)
+              for v in (variables if isinstance(variables, (list, tuple)) else [variables])]
     return _gradients(traced, seeds, [Symbol([w._one()]) for w in wanted])
 
 

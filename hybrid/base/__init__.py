@@ -28,8 +28,10 @@ class _NullType:
 _Null = _NullType()
 
 
-error_types: dict[str, type] = {"NotImplementedForSymbol": NotImplementedForSymbol, "ValueError": ValueError, "TypeError": TypeError,
-                                "AttributeError": AttributeError, "IndexError": IndexError, "NotImplementedError": NotImplementedError}
+error_types: dict[str, type] = {"NotImplementedForSymbol": NotImplementedForSymbol, "ValueError": ValueError,
+                                "TypeError": TypeError,
+                                "AttributeError": AttributeError, "IndexError": IndexError,
+                                "NotImplementedError": NotImplementedError}
 
 
 def register_error(func_name: Any = None, cls: Any = None) -> Any:
@@ -90,6 +92,8 @@ def with_metaclass(meta: type, *bases: type) -> type:
     return meta("temporary_class", bases, {})
 
 
-__all__ = ["HybridError", "MXNetError", "NotImplementedForSymbol", "NotSupportedForSparseNDArray", "_Null", "basestring", "c_str", "classproperty", "data_dir",
-           "data_dir_default", "error_types", "integer_types", "long", "mx_float", "mx_int", "mx_int64", "mx_real_t", "mx_uint", "numeric_types", "py_str",
+__all__ = ["HybridError", "MXNetError", "NotImplementedForSymbol", "NotSupportedForSparseNDArray", "_Null",
+           "basestring", "c_str", "classproperty", "data_dir",
+           "data_dir_default", "error_types", "integer_types", "long", "mx_float", "mx_int", "mx_int64", "mx_real_t",
+           "mx_uint", "numeric_types", "py_str",
            "register", "register_error", "string_types", "with_metaclass"]

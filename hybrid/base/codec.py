@@ -8,8 +8,10 @@ import numpy as np
 
 from .errors import FileFormatError, HybridError
 
-_FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".webp": "WEBP", ".tif": "TIFF", ".tiff": "TIFF"}
-_PNG_GRAY = np.array([9797, 19234, 3737], np.uint32)              # libpng's weights in 15 bits, as OpenCV has it compute gray
+_FORMATS = {".jpg": "JPEG", ".jpeg": "JPEG", ".png": "PNG", ".bmp": "BMP", ".webp": "WEBP", ".tif": "TIFF",
+            ".tiff": "TIFF"}
+# libpng's weights in 15 bits, as OpenCV has it compute gray
+_PNG_GRAY = np.array([9797, 19234, 3737], np.uint32)
 
 
 def pillow() -> Any:
@@ -17,12 +19,15 @@ def pillow() -> Any:
     try:
         from PIL import Image  # noqa: PLC0415 - optional
     except ImportError:
-        raise HybridError("reading and writing pictures needs Pillow: pip install 'hybridize[image]' or pip install pillow") from None
+        raise HybridError("reading and writing pictures needs Pillow: pip install 'hybridize[image]' or pip install "
+                          "pillow") from None
     return Image
 
 
-def decode(data: bytes | bytearray | memoryview | np.ndarray, flag: int = 1, to_rgb: bool = True, name: str = "the picture") -> np.ndarray:
-    """Pixels of an encoded picture, uint8, as they are stored (what EXIF says of turning is not done, nor does MXNet do it).
+def decode(data: bytes | bytearray | memoryview | np.ndarray, flag: int = 1, to_rgb: bool = True,
+           name: str = "the picture") -> np.ndarray:
+    """Pixels of an encoded picture, uint8, as they are stored (what EXIF says of turning is not done, nor does MXNet do
+    it).
 
     flag: 1 gives (height, width, 3), 0 gray (height, width), -1 what is stored (gray, colour, or colour with alpha).
     to_rgb: red first, else blue first. FileFormatError for data that are no picture or end early; it begins with name.
@@ -40,7 +45,8 @@ def decode(data: bytes | bytearray | memoryview | np.ndarray, flag: int = 1, to_
     except image_module.DecompressionBombError as err:
         raise FileFormatError(f"{name}: {err}; raise PIL.Image.MAX_IMAGE_PIXELS if you trust it") from None
     except (OSError, SyntaxError, ValueError, EOFError, IndexError, OverflowError, MemoryError) as err:
-        raise FileFormatError(f"{name} cannot be decoded: {str(err).split(' <')[0] or type(err).__name__} ({len(raw)} bytes; "
+        raise FileFormatError(f"{name} cannot be decoded: {str(err).split(' <')[0] or type(err).__name__} ({len(raw)} "
+                              f"bytes; "
                               "the data are cut off, damaged or of an unknown format)") from None
     if pixels.ndim == 3 and not to_rgb:
         pixels[..., :3] = pixels[..., 2::-1].copy()
@@ -70,13 +76,19 @@ def encode(img: np.ndarray, quality: int = 95, img_fmt: str = ".jpg", to_rgb: bo
     kind = _FORMATS.get(img_fmt.lower())
     if kind is None:
         raise HybridError(f"pictures cannot be written as {img_fmt!r}; known: {', '.join(_FORMATS)}")
-    if img.dtype != np.uint8 or img.ndim not in (2, 3) or img.size == 0 or (img.ndim == 3 and img.shape[2] not in (1, 3, 4)):
-        raise HybridError(f"a picture is uint8 of shape (height, width) or (height, width, 1, 3 or 4), got {img.dtype}{img.shape}")
+    if img.dtype != np.uint8 or img.ndim not in (2,
+                                                 3) or img.size == 0 or (img.ndim == 3
+            and img.shape[2] not in (1, 3, 4)):
+        raise HybridError(f"a picture is uint8 of shape (height, width) or (height, width, 1, 3 or 4), got "
+                          f"{img.dtype}{img.shape}")
     if img.ndim == 3:
-        img = img[..., 0] if img.shape[2] == 1 else img if to_rgb else np.concatenate([img[..., 2::-1], img[..., 3:]], 2)
+        img = img[...,
+                  0] if img.shape[2] == 1 else img if to_rgb else np.concatenate([img[..., 2::-1], img[..., 3:]], 2)
     if kind == "JPEG" and img.ndim == 3:
         img = img[..., :3]
     out = io.BytesIO()
-    options: dict[str, Any] = {"quality": quality} if kind in ("JPEG", "WEBP") else {"compress_level": min(quality, 9)} if kind == "PNG" else {}
+    options: dict[str, Any] = {"quality": quality} if kind in ("JPEG",
+                                                               "WEBP") else {"compress_level": min(quality,
+            9)} if kind == "PNG" else {}
     pillow().fromarray(np.ascontiguousarray(img)).save(out, kind, **options)
     return out.getvalue()

@@ -1,4 +1,5 @@
-"""Python's collector of cyclic garbage, kept waiting while many objects are made that all stay: a trace, a plan, printed text."""
+"""Python's collector of cyclic garbage, kept waiting while many objects are made that all stay: a trace, a plan,
+printed text."""
 from __future__ import annotations
 
 import functools
@@ -14,8 +15,9 @@ _waiting = [0, False]                    # how many functions it waits for, and 
 
 
 def waits(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """The function, during which no cyclic garbage is looked for: as many objects are made as by a few thousand operators, hardly any become garbage,
-    and looking at all of them again and again took a sixth of the time. What garbage there is (in other threads too) goes right afterwards.
+    """The function, during which no cyclic garbage is looked for: as many objects are made as by a few thousand
+    operators, hardly any become garbage, and looking at all of them again and again took a sixth of the time. What
+    garbage there is (in other threads too) goes right afterwards.
     """
     @functools.wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:

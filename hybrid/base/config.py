@@ -6,13 +6,16 @@
 | HYBRID_DEBUG | 0 quiet, 1 kernels and reasons, 2 memory map, 3 generated source, 4 cache misses |
 | HYBRID_VERIFY | 1: check the graph between passes |
 | HYBRID_CACHE | folder of compiled programs (default ``~/.cache/hybrid``) |
-| HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes first |
+| HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes
+first |
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first; ``none`` for no compiler) |
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
-| HYBRID_SIGNATURES | programs of a function that may be made for a single call (default 8; 0: no limit); with so many, new calls run eagerly once |
-| HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule, the same on every run |
+| HYBRID_SIGNATURES | programs of a function that may be made for a single call (default 8; 0: no limit); with so many,
+new calls run eagerly once |
+| HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule,
+the same on every run |
 """
 from __future__ import annotations
 
@@ -29,7 +32,8 @@ Number = TypeVar("Number", int, float)
 
 @functools.lru_cache(64)
 def _number(name: str, text: str, kind: Callable[[str], Number], least: Number, default: Number) -> Number:
-    """The number that a variable's text stands for. No text: the default; a text that is no number, or one below ``least``: also, with a warning, once."""
+    """The number that a variable's text stands for. No text: the default; a text that is no number, or one below
+    ``least``: also, with a warning, once."""
     if not text.strip():
         return default
     try:
@@ -39,7 +43,8 @@ def _number(name: str, text: str, kind: Callable[[str], Number], least: Number, 
     except ValueError:
         pass
     wanted = f"{'a whole number' if kind is int else 'a number'} from {least} on"
-    warnings.warn(f"{name}={text!r} is not {wanted}: {default} is used instead; set it to one, or leave it out", RuntimeWarning, stacklevel=2)
+    warnings.warn(f"{name}={text!r} is not {wanted}: {default} is used instead; set it to one, or leave it out",
+                  RuntimeWarning, stacklevel=2)
     return default
 
 
@@ -72,7 +77,8 @@ class _Limit(threading.local):
     threads = 0
 
 
-LIMIT = _Limit()                       # a thread that sets ``threads`` loads programs for no more than so many; 0: no limit
+# a thread that sets ``threads`` loads programs for no more than so many; 0: no limit
+LIMIT = _Limit()
 
 
 def cuda_graphs() -> bool:

@@ -50,9 +50,11 @@ class Context:
         object.__setattr__(self, "device_id", int(device_id))
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if getattr(self, name, None) == value:                # programs that read a device from a file: ctx = cpu(); ctx.device_id = 0
+        # programs that read a device from a file: ctx = cpu(); ctx.device_id = 0
+        if getattr(self, name, None) == value:
             return
-        raise AttributeError(f"a device does not change, so its {name} cannot be set: make another one, Context(device_type, device_id)")
+        raise AttributeError(f"a device does not change, so its {name} cannot be set: make another one, "
+                             f"Context(device_type, device_id)")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.device_type, self.device_id)
@@ -63,7 +65,8 @@ class Context:
         return self.devstr2type[self.device_type]
 
     def __eq__(self, other: object) -> bool:
-        return self is other or isinstance(other, Context) and (self.device_type, self.device_id) == (other.device_type, other.device_id)
+        return self is other or isinstance(other, Context) and (self.device_type,
+                                                                self.device_id) == (other.device_type, other.device_id)
 
     def __hash__(self) -> int:
         return hash((self.device_type, self.device_id))
@@ -116,7 +119,8 @@ def gpu(device_id: int = 0) -> Context:
 
 @functools.lru_cache(maxsize=64)
 def _one(device_type: str, device_id: int) -> Context:
-    """The same object each time: arrays of one device are told by its identity, which takes a tenth of the time of comparing."""
+    """The same object each time: arrays of one device are told by its identity, which takes a tenth of the time of
+    comparing."""
     return Context(device_type, device_id)
 
 
@@ -176,8 +180,8 @@ HUGE_PAGE = 1 << 21               # bytes
 
 
 def aligned_bytes(n: int) -> np.ndarray:
-    """Uninitialised bytes whose address is a multiple of 64, or of a huge page where they fill such pages: NumPy asks the system for
-    them from 4 MB on, and what is not touched takes no memory.
+    """Uninitialised bytes whose address is a multiple of 64, or of a huge page where they fill such pages: NumPy asks
+    the system for them from 4 MB on, and what is not touched takes no memory.
     """
     align = HUGE_PAGE if n >= HUGE_PAGE and -n % HUGE_PAGE * 16 <= n else ALIGN
     raw = np.empty(n + align, np.uint8)
@@ -188,7 +192,8 @@ def aligned_bytes(n: int) -> np.ndarray:
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised array in C order that begins at a cache line, if it is large enough for that to count."""
     size = math.prod(shape) * dtype.itemsize
-    return np.empty(shape, dtype) if size < 1 << 12 or dtype.hasobject else aligned_bytes(size).view(dtype).reshape(shape)
+    return np.empty(shape,
+                    dtype) if size < 1 << 12 or dtype.hasobject else aligned_bytes(size).view(dtype).reshape(shape)
 
 
 def aligned_copy(host: np.ndarray) -> np.ndarray:
@@ -201,14 +206,15 @@ def aligned_copy(host: np.ndarray) -> np.ndarray:
 
 
 def trim() -> None:
-    """Give freed memory below what is used back to the system; where the C library cannot, it keeps it for what comes."""
+    """Give freed memory below what is used back to the system; where the C library cannot, it keeps it for what
+    comes."""
     with contextlib.suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def zeros(shape: tuple[int, ...], dtype: Any, ctx: Context) -> Any:
-    """A raw array of zeros on a device. On the CPU it begins at a cache line: a vector load across two costs twice. Its pages are the
-    system's until they are written: gradients that nobody computes take no memory.
+    """A raw array of zeros on a device. On the CPU it begins at a cache line: a vector load across two costs twice. Its
+    pages are the system's until they are written: gradients that nobody computes take no memory.
     """
     xp = array_module(ctx)
     if xp is not np:

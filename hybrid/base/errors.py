@@ -18,7 +18,8 @@ class HybridError(RuntimeError):
 MXNetError = HybridError
 
 
-# MXNet checks arguments with assert, with ValueError and with TypeError, and programs catch what it raises: these are all of them.
+# MXNet checks arguments with assert, with ValueError and with TypeError, and programs catch what it raises: these are
+# all of them.
 class ShapeError(HybridError, ValueError, AssertionError):
     """Shapes that do not fit an operator or a parameter."""
 
@@ -51,15 +52,18 @@ class NotImplementedForSymbol(HybridError):
     """A method of arrays that Symbols do not have."""
 
     def __init__(self, function: Any, alias: str | None = None, *args: Any):
-        super().__init__(f"Function {getattr(function, '__name__', function)}" + (f" (namely operator \"{alias}\")" if alias else "") +
-                         (f" with arguments ({', '.join(str(type(a)) for a in args)})" if args else "") + " is not implemented for Symbol and only available in NDArray.")
+        super().__init__(f"Function {getattr(function, '__name__', function)}"
+                         + (f" (namely operator \"{alias}\")" if alias else "") +
+                         (f" with arguments ({', '.join(str(type(a)) for a in args)})" if args
+                          else "") + " is not implemented for Symbol and only available in NDArray.")
 
 
 class NotSupportedForSparseNDArray(AttributeValueError):
     """What dense arrays can do and sparse ones cannot. function: its name, or the function."""
 
     def __init__(self, function: Any, alias: str | None = None, *args: Any):
-        super().__init__(f"Function {getattr(function, '__name__', function)} is not supported for sparse arrays: use x.tostype('default') first")
+        super().__init__(f"Function {getattr(function, '__name__', function)} is not supported for sparse arrays: use "
+                         f"x.tostype('default') first")
 
 
 class UnevaluatedError(TraceError, NotImplementedForSymbol):

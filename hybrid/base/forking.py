@@ -7,10 +7,12 @@ import weakref
 from typing import Any, Callable
 
 FORKED = [False]                       # whether this process was forked from one whose programs use OpenMP
-IMPORTS = threading.RLock()            # held while modules load later than hybrid itself: a child would wait for ever for one that no thread loads on
+# held while modules load later than hybrid itself: a child would wait for ever for one that no thread loads on
+IMPORTS = threading.RLock()
 _locks: list[Any] = []
 _forks = threading.local()             # taken: by this thread's fork under way
-MOST = 5.0                             # seconds that a fork waits for modules: what loads them may wait for a lock that another hook of the fork holds
+# seconds that a fork waits for modules: what loads them may wait for a lock that another hook of the fork holds
+MOST = 5.0
 
 
 def lock(again: bool = False) -> Any:
@@ -25,7 +27,8 @@ def lock(again: bool = False) -> Any:
 
 def _take() -> None:
     taken = _forks.taken = []
-    if IMPORTS.acquire(timeout=MOST):                        # first: a module that is loading may take any of the others
+    # first: a module that is loading may take any of the others
+    if IMPORTS.acquire(timeout=MOST):
         taken.append(IMPORTS)
     for each in reversed(_locks):
         each.acquire()
@@ -49,8 +52,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class LongLock:
-    """A lock that may be held for long, as while a program is compiled. A fork does not wait for it: in the child it is free unless the
-    thread that forked holds it, for no other thread is there. The thread that holds it may take it again.
+    """A lock that may be held for long, as while a program is compiled. A fork does not wait for it: in the child it is
+    free unless the thread that forked holds it, for no other thread is there. The thread that holds it may take it
+    again.
     """
 
     def __init__(self) -> None:

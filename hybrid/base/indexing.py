@@ -33,9 +33,11 @@ def check_key(key: Any, shape: Any) -> Any:
     if isinstance(key, tuple):
         key = tuple(list(k) if isinstance(k, tuple) else k for k in key)
     for part in key if isinstance(key, tuple) else (key,):
-        fits = isinstance(part, (*BASIC, bool, np.bool_, list, range, np.ndarray)) or hasattr(part, "_data") or hasattr(part, "entries")
+        fits = isinstance(part, (*BASIC, bool, np.bool_, list, range,
+                                 np.ndarray)) or hasattr(part, "_data") or hasattr(part, "entries")
         if not fits and not (hasattr(part, "__index__") or hasattr(part, "__array__") and np.ndim(part)):
-            raise KeyKindError(f"{part!r:.60} ({type(part).__name__}) is no index of an array of shape {tuple(shape or ())}: "
+            raise KeyKindError(f"{part!r:.60} ({type(part).__name__}) is no index of an array of shape "
+                               f"{tuple(shape or ())}: "
                              "use integers, slices, ..., None, or arrays of integers or bools")
     return key
 
@@ -82,11 +84,13 @@ def basic_ranges(key: Any, shape: tuple[int, ...]) -> tuple[list[tuple[int | Non
 def one_range(key: Any, shape: tuple[int, ...]) -> bool:
     """Whether a basic key names one range of memory, which arrays share with what is read from it."""
     strides = tuple(int(np.prod(shape[i + 1:], dtype=np.int64)) for i in range(len(shape)))
-    layout = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides)        # strides alone: its elements are never read
+    # strides alone: its elements are never read
+    layout = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), shape, strides)
     return bool(np.ndim(layout[key]) == 0 or layout[key].flags.c_contiguous)
 
 
 def check_traced(key: Any, shape: Any) -> None:
     """A traced value needs a known shape to be indexed."""
     if shape is None:
-        raise ShapeError(f"x[{key!r}]: the shape of x is not known here, so it cannot be indexed; give the variable a shape")
+        raise ShapeError(f"x[{key!r}]: the shape of x is not known here, so it cannot be indexed; give the variable a "
+                         f"shape")

@@ -1,4 +1,5 @@
-"""Automatic names of graph nodes, as MXNet gives them: a hint and a counter, behind the prefix of the active scope; notes on nodes."""
+"""Automatic names of graph nodes, as MXNet gives them: a hint and a counter, behind the prefix of the active scope;
+notes on nodes."""
 from __future__ import annotations
 
 import copy
@@ -56,7 +57,8 @@ class Prefix(NameManager):
         return self._prefix + super().get(name, hint)
 
 
-PLAIN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope")     # notes that MXNet writes as __lr_mult__
+# notes that MXNet writes as __lr_mult__
+PLAIN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage", "profiler_scope")
 
 
 def hidden(given: Mapping[str, Any]) -> dict[str, Any]:

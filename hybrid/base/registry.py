@@ -32,7 +32,8 @@ def get_register_func(base_class: type, nickname: str) -> Callable[..., type]:
             raise TypeError(f"only subclasses of {base_class.__name__} can be registered, got {klass!r}")
         key = (name or klass.__name__).lower()
         if table.get(key, klass) is not klass:
-            warnings.warn(f"{nickname} {key!r} was {table[key].__qualname__}, now it is {klass.__qualname__}", UserWarning, stacklevel=2)
+            warnings.warn(f"{nickname} {key!r} was {table[key].__qualname__}, now it is {klass.__qualname__}",
+                          UserWarning, stacklevel=2)
         table[key] = klass
         return klass
     register.__doc__ = f"Register a {nickname}."
@@ -53,13 +54,13 @@ def get_alias_func(base_class: type, nickname: str) -> Callable[..., Callable[[t
 
 
 def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
-    """A function that makes an instance: of a name and arguments, a JSON text ``["name", {…}]`` or ``{"nickname": …}``, a dict; an
-    instance is handed through."""
+    """A function that makes an instance: of a name and arguments, a JSON text ``["name", {…}]`` or ``{"nickname": …}``,
+    a dict; an instance is handed through."""
     table = _tables.setdefault(base_class, {})
 
     def create(*args: Any, **kwargs: Any) -> Any:
         if not args and nickname not in kwargs:
-            raise AttributeValueError(f"create: give the {nickname}'s name; known: {', '.join(sorted(table)) or 'none'}")
+            raise AttributeValueError(f"create: give the {nickname}'s name; known: {', '.join(sorted(table)) or 'none'}")  # noqa: E501
         name, rest = (args[0], args[1:]) if args else (kwargs.pop(nickname), ())
         if isinstance(name, base_class):
             if rest or kwargs:
@@ -72,7 +73,8 @@ def get_create_func(base_class: type, nickname: str) -> Callable[..., Any]:
         if name[:1] in ("[", "{"):
             return _from_text(name, nickname, create)
         if name.lower() not in table:
-            raise AttributeValueError(f"no {nickname} {name!r} is registered; known: {', '.join(sorted(table)) or 'none'}")
+            raise AttributeValueError(f"no {nickname} {name!r} is registered; known: "
+                                      f"{', '.join(sorted(table)) or 'none'}")
         return table[name.lower()](*rest, **kwargs)
     create.__doc__ = f"Make a {nickname} from its name."
     return create
@@ -88,4 +90,4 @@ def _from_text(text: str, nickname: str, create: Callable[..., Any]) -> Any:
     except (json.JSONDecodeError, TypeError, ValueError) as err:
         if isinstance(err, AttributeValueError):
             raise
-        raise AttributeValueError(f"a {nickname} as text is [\"name\", {{options}}], got {text[:80]!r}: {err}") from None
+        raise AttributeValueError(f"a {nickname} as text is [\"name\", {{options}}], got {text[:80]!r}: {err}") from None  # noqa: E501

@@ -21,7 +21,8 @@ class Scope(threading.local):
 
 
 SCOPE = Scope()
-CASTS: list[Any] = []                        # what casts the inputs of operators: at most one, set by mixed precision for the whole process
+# what casts the inputs of operators: at most one, set by mixed precision for the whole process
+CASTS: list[Any] = []
 CASTS_VERSION = [0]                          # grows when it changes
 
 

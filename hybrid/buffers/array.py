@@ -17,13 +17,15 @@ from .tape import Slot
 from .derived import TOKENS, shared, written
 from .writes import note
 
-_IDLE: dict[int, tuple[Any, Any]] = {}         # by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
+# by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
+_IDLE: dict[int, tuple[Any, Any]] = {}
 
 
 class NDArray(evict.Held):
     """An array of numbers on a device, with MXNet's methods.
 
-    ``shape``, ``dtype`` (a NumPy type), ``ctx``. Make one with ``nd.array``, ``nd.zeros``, …; ``asnumpy()`` copies it out.
+    ``shape``, ``dtype`` (a NumPy type), ``ctx``. Make one with ``nd.array``, ``nd.zeros``, …; ``asnumpy()`` copies it
+    out.
 
     >>> from hybrid import nd
     >>> nd.array([[1, 2], [3, 4]]).sum().asscalar()
@@ -56,13 +58,15 @@ class NDArray(evict.Held):
             owner, idle = _IDLE.get(id(self), (None, None))
             return idle if owner is not None and owner() is self else None
         if self._ag.lost:
-            raise HybridError("this gradient was used up inside a compiled step and never written to memory: return it from the step "
+            raise HybridError("this gradient was used up inside a compiled step and never written to memory: return "
+                              "it from the step "
                               "(x.grad or p.grad() inside the hybridized function), or call the step without hybridize")
         return self._ag.grad
 
     @property
     def _fresh_grad(self) -> bool:
-        """Whether ``backward`` wrote the gradient since this was set to False; programs written for MXNet read and set it."""
+        """Whether ``backward`` wrote the gradient since this was set to False; programs written for MXNet read and set
+        it."""
         return self._ag is not None and self._ag.fresh
 
     @_fresh_grad.setter
@@ -101,7 +105,8 @@ class NDArray(evict.Held):
 
     def _write(self, value: Any) -> None:
         """New contents in the same buffer."""
-        raw = self._data                                     # held until the write is noted: who gives buffers up sees that
+        # held until the write is noted: who gives buffers up sees that
+        raw = self._data
         raw[...] = value if type(raw) is np.ndarray else _beside(value, self._ctx)
         self._bump()
 
@@ -155,7 +160,8 @@ class NDArray(evict.Held):
 
     def __bool__(self) -> bool:
         if self.size != 1:
-            raise ValueError(f"the truth of an array of {self.size} elements (shape {self.shape}) is not defined: use .any() or compare with asscalar()")
+            raise ValueError(f"the truth of an array of {self.size} elements (shape {self.shape}) is not defined: use "
+                             f".any() or compare with asscalar()")
         return bool(self.asscalar())
 
     def __float__(self) -> float:
@@ -218,7 +224,8 @@ class NDArray(evict.Held):
         try:
             own[plain_key(key)] = raw
         except (ValueError, TypeError, IndexError) as err:
-            raise (IndexError if isinstance(err, IndexError) else ShapeError)(f"assignment to an array of shape {self.shape}: {err}") from None
+            raise (IndexError if isinstance(err, IndexError)
+                   else ShapeError)(f"assignment to an array of shape {self.shape}: {err}") from None
         self._bump()
 
     # ---- copies
@@ -273,7 +280,8 @@ class NDArray(evict.Held):
 
     # ---- gradients
     def attach_grad(self, grad_req: str = "write", stype: Any = None) -> None:
-        """Collect gradients here: write, add or null. stype: the storage type of the gradient, this array's unless given."""
+        """Collect gradients here: write, add or null. stype: the storage type of the gradient, this array's unless
+        given."""
         if grad_req not in ("write", "add", "null"):
             raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
         wanted = stype or self.stype
@@ -292,7 +300,8 @@ class NDArray(evict.Held):
 
 
 def collect(x: NDArray, grad: Any, req: str) -> None:
-    """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is there to be read."""
+    """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is
+    there to be read."""
     x._ag = Slot(grad=grad, req=req) if req != "null" else None
     if req == "null":
         _IDLE[id(x)] = weakref.ref(x, lambda _, key=id(x): _IDLE.pop(key, None)), grad          # type: ignore[misc]
@@ -375,7 +384,8 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None, cls: Any =
 
 def _from_python(source: Any, dtype: Any) -> tuple[np.ndarray, np.dtype]:
     wanted = dt.as_dtype(dtype)
-    nested = [x.asnumpy() if isinstance(x, NDArray) else x for x in source] if isinstance(source, (list, tuple)) else source
+    nested = [x.asnumpy() if isinstance(x, NDArray) else x
+              for x in source] if isinstance(source, (list, tuple)) else source
     try:
         raw = np.array(nested, dtype=wanted)
     except OverflowError:                                    # -1 in uint8: around, as in C

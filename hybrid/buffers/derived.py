@@ -1,7 +1,8 @@
-"""Which memory compiled programs have prepared values from (packed weights), so that a write to it makes them prepare again.
+"""Which memory compiled programs have prepared values from (packed weights), so that a write to it makes them prepare
+again.
 
-Every write through an array, also through one that shares its memory, comes by ``written``. Memory that others can write
-unseen (DLPack, arrays that were taken over without a copy) is noted by ``shared``: nothing is prepared from it.
+Every write through an array, also through one that shares its memory, comes by ``written``. Memory that others can
+write unseen (DLPack, arrays that were taken over without a copy) is noted by ``shared``: nothing is prepared from it.
 """
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from .extents import Extents, extent
 
 _lock = forking.lock()
 TOKENS: "list[weakref.ref[Token]]" = []
-WATCHED = [0]                                            # grows whenever tokens look after more memory: what met none of them before may then
+# grows whenever tokens look after more memory: what met none of them before may then
+WATCHED = [0]
 _outside: dict[int, tuple[Any, int, int]] = {}          # owner's id -> (weak reference, first address, last)
 
 

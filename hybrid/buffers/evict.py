@@ -1,10 +1,12 @@
-"""Buffers of arrays that are given up because packed values hold the same numbers, and made again when somebody asks for them. So are those
-of gradients that nobody computed yet.
+"""Buffers of arrays that are given up because packed values hold the same numbers, and made again when somebody asks
+for them. So are those of gradients that nobody computed yet.
 
-A program that packed a parameter does not read its plain buffer any more. Where nobody else holds that buffer, it is let go:
-the array's slot ``_data`` is empty then, and a ``StandIn`` knows the packed value and the way back. Whoever reads the slot comes
-to ``back`` (``NDArray.__getattr__``), which fills it again. No write is ever lost: a buffer is taken out of its slot first, and
-only then looked at: whoever read it before holds a reference that is seen, whoever comes later waits.
+A program that packed a parameter does not read its plain buffer any more. Where nobody else holds that buffer, it is
+let go:
+the array's slot ``_data`` is empty then, and a ``StandIn`` knows the packed value and the way back. Whoever reads the
+slot comes to ``back`` (``NDArray.__getattr__``), which fills it again. No write is ever lost: a buffer is taken out of
+its slot first, and only then looked at: whoever read it before holds a reference that is seen, whoever comes later
+waits.
 """
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ LOCK = forking.lock(again=True)    # held while buffers go and come back
 GIVEN_UP = [False]                 # whether a buffer was ever given up in this process
 REBINDS = [0]                      # grows whenever an array gets another buffer; compiled programs keep addresses
 MOVES = [0]                        # grows with REBINDS where a buffer goes or comes back, under LOCK
-Steps = Sequence[tuple[str, Any]]  # from a packed value to a plain one: (slice, ((first, size), ...)), (permute, axes), (reshape, shape), (cast, dtype's name)
+# from a packed value to a plain one: (slice, ((first, size), ...)), (permute, axes), (reshape, shape), (cast, dtype's
+# name)
+Steps = Sequence[tuple[str, Any]]
 
 
 class StandIn:
@@ -50,7 +54,8 @@ class StandIn:
         if self.packed is None:
             assert self.raw is not None
             return self.raw
-        return np.array(unpacked(self.packed, self.steps), order="C") if self.packed.ndim else zeros(self.shape, self.dtype, cpu())
+        return np.array(unpacked(self.packed, self.steps),
+                        order="C") if self.packed.ndim else zeros(self.shape, self.dtype, cpu())
 
 
 class Held:
@@ -59,7 +64,8 @@ class Held:
     _data: Any
 
     def __getattr__(self, name: str) -> Any:
-        """What is not there: a buffer that was given up is made again; ``_away``, what stands for it, is None until the first time."""
+        """What is not there: a buffer that was given up is made again; ``_away``, what stands for it, is None until the
+        first time."""
         if name == "_data":
             return back(self)
         if name == "_away":
@@ -179,7 +185,8 @@ def _held_by(record: StandIn) -> tuple[int, int]:
     return sys.getrefcount(raw), sys.getrefcount(base) if base is not None else 0
 
 
-_ALONE = _held_by(StandIn(np.empty(4)[1:], (), np.dtype(float)))         # what it is for a buffer that nobody else knows
+# what it is for a buffer that nobody else knows
+_ALONE = _held_by(StandIn(np.empty(4)[1:], (), np.dtype(float)))
 _ALONE_WHOLE = _held_by(StandIn(np.empty(4), (), np.dtype(float)))
 
 
@@ -197,17 +204,20 @@ def _alone(record: StandIn) -> bool:
 
 
 def may_go(x: Any) -> bool:
-    """Whether an array's buffer, which is there, is large enough, seldom asked for, and not trained: nothing was ever written to its gradient."""
+    """Whether an array's buffer, which is there, is large enough, seldom asked for, and not trained: nothing was ever
+    written to its gradient."""
     if not hasattr(x, "_away") or x._data.nbytes < LEAST or type(x._data) is not np.ndarray:
         return False
     slot, record = x._ag, x._away
     if record is not None and record.times >= MOST_TIMES:
         return False
-    return slot is None or (slot.entry is None and not slot.fresh and not slot.lost and slot.grad is not None and not slot.grad._version)
+    return slot is None or (slot.entry is None and not slot.fresh and not slot.lost and slot.grad is not None
+                            and not slot.grad._version)
 
 
 def take(x: Any) -> bool:
-    """Take an array's buffer out of its slot, if nobody else holds it. Under ``LOCK``; ``settle`` or ``back`` ends it."""
+    """Take an array's buffer out of its slot, if nobody else holds it. Under ``LOCK``; ``settle`` or ``back`` ends
+    it."""
     old = x._away
     record = StandIn(x._data, x._data.shape, x._data.dtype, old.times if old is not None else 0)
     x._away = record

@@ -23,8 +23,8 @@ def extent(raw: Any) -> tuple[int, int]:
 
 
 class Extents:
-    """The memory of some arrays, as sorted stretches that do not touch. ``places``: first and last addresses, replaced as one: another
-    thread may look at any time.
+    """The memory of some arrays, as sorted stretches that do not touch. ``places``: first and last addresses, replaced
+    as one: another thread may look at any time.
     """
 
     def __init__(self, arrays: Iterable[Any]):

@@ -15,16 +15,20 @@ Runner = Callable[[Program, list[Any]], list[Any]]
 
 class Entry:
     """One recorded call: its program, inputs and outputs, and how to run a program on raw arrays."""
-    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "raws", "function", "sources", "kept", "origin", "when")
+    __slots__ = ("program", "inputs", "outputs", "runner", "versions", "raws", "function", "sources", "kept", "origin",
+                 "when")
 
-    def __init__(self, program: Program | None, inputs: list[Any], outputs: list[Any], runner: Any = None, function: Any = None):
+    def __init__(self, program: Program | None, inputs: list[Any], outputs: list[Any], runner: Any = None,
+                 function: Any = None):
         self.program, self.inputs, self.outputs, self.runner, self.function = program, inputs, outputs, runner, function
         self.when = CLOCK[0]
         self.versions = [getattr(x, "_version", 0) for x in inputs]
         self.raws = [getattr(x, "_data", None) for x in inputs]          # x += y while recording gives x another buffer
         self.sources = [x._ag for x in inputs]
-        self.origin: Any = None                              # the operator and its attributes, or the traced graph (history.py)
-        self.kept: Any = None                                # (partition, raw values kept for the backward pass), or None
+        # the operator and its attributes, or the traced graph (history.py)
+        self.origin: Any = None
+        # (partition, raw values kept for the backward pass), or None
+        self.kept: Any = None
 
     def before(self) -> list["Entry"]:
         """The entries of which this one takes results, in the order of its inputs."""
@@ -37,8 +41,10 @@ class Slot:
 
     def __init__(self, entry: Entry | None = None, index: int = 0, grad: Any = None, req: str = "write"):
         self.entry, self.index, self.grad, self.req = entry, index, grad, req
-        self.lost = False                                    # whether a compiled step computed the gradient and used it without writing it here
-        self.fresh = False                                   # whether backward has written grad since an optimizer used it
+        # whether a compiled step computed the gradient and used it without writing it here
+        self.lost = False
+        # whether backward has written grad since an optimizer used it
+        self.fresh = False
 
 
 @contextmanager
@@ -61,11 +67,14 @@ def wants_gradient(x: Any) -> bool:
 
 
 def wanted(program: Program, slots: Sequence[Any], raws: Sequence[Any]) -> tuple[int, ...]:
-    """Numbers of the inputs into which a gradient flows: those with a slot; of integers those that are no mere indices."""
-    return tuple(i for i, (s, raw) in enumerate(zip(slots, raws)) if s is not None and dt.has_gradient(raw.dtype) and (dt.is_float(raw.dtype) or reaches(program, i)))
+    """Numbers of the inputs into which a gradient flows: those with a slot; of integers those that are no mere
+    indices."""
+    return tuple(i for i, (s, raw) in enumerate(zip(slots, raws)) if s is not None and dt.has_gradient(raw.dtype)
+                 and (dt.is_float(raw.dtype) or reaches(program, i)))
 
 
-def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner, kept: Any = None, origin: Any = None) -> None:
+def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner, kept: Any = None,
+                origin: Any = None) -> None:
     """Put a call on the tape, if any input wants a gradient. kept, origin: see ``Entry``."""
     if all(x._ag is None for x in inputs):
         return

@@ -1,5 +1,5 @@
-"""When which memory was written, also through arrays that share it: an array that was recorded on the tape must hold the same
-numbers when its gradient is taken. Every write through an array comes by ``note``.
+"""When which memory was written, also through arrays that share it: an array that was recorded on the tape must hold
+the same numbers when its gradient is taken. Every write through an array comes by ``note``.
 """
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MOST = 1 << 16                                          # owners of memory that 
 GROUPS = 1 << 10                                        # groups that are remembered, those written last
 PARTS = 64                                              # written stretches of one owner's memory that are kept apart
 _whole: "OrderedDict[int, int]" = OrderedDict()         # owner's id -> when it was written through itself
-_parts: "OrderedDict[int, dict[tuple[int, int], int]]" = OrderedDict()      # owner's id -> stretch -> when it was written through a view
+# owner's id -> stretch -> when it was written through a view
+_parts: "OrderedDict[int, dict[tuple[int, int], int]]" = OrderedDict()
 
 
 class Group(Extents):
@@ -21,7 +22,8 @@ class Group(Extents):
 
     def __init__(self, arrays: Sequence[Any]):
         super().__init__(arrays)
-        # when it was written, whether it is among ``_groups``, the count of watch.WATCHED at which no token looked after any of it: the launcher reads them too
+        # when it was written, whether it is among ``_groups``, the count of watch.WATCHED at which no token looked
+        # after any of it: the launcher reads them too
         self.state: list[Any] = [0, False, -1]
 
     @property
@@ -67,7 +69,8 @@ def note(raw: Any) -> None:
 
 
 def since(raw: Any, when: int) -> bool:
-    """Whether the memory of a raw array, which was alive all the time, has been written after a time (a value of ``CLOCK[0]``)."""
+    """Whether the memory of a raw array, which was alive all the time, has been written after a time (a value of
+    ``CLOCK[0]``)."""
     if any(g.when > when for g in _groups):
         first, last = extent(raw)
         if any(g.when > when and g.meets(first, last) for g in list(_groups)):

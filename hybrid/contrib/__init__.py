@@ -1,4 +1,5 @@
-"""What MXNet keeps in ``contrib``: mixed precision (``contrib.amp``), and ``nd.contrib`` and ``sym.contrib`` under their older names."""
+"""What MXNet keeps in ``contrib``: mixed precision (``contrib.amp``), and ``nd.contrib`` and ``sym.contrib`` under
+their older names."""
 from __future__ import annotations
 
 import importlib

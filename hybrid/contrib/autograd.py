@@ -28,7 +28,8 @@ def compute_gradient(outputs: Any) -> None:
 
 
 def grad_and_loss(func: Callable[..., Any], argnum: Any = None) -> Callable[..., tuple[list[Any], Any]]:
-    """A function that gives (gradients of its arguments, results of func). argnum: numbers of the arguments, all by default.
+    """A function that gives (gradients of its arguments, results of func). argnum: numbers of the arguments, all by
+    default.
 
     >>> from hybrid import nd
     >>> grads, y = grad_and_loss(lambda x: x * x)(nd.array([3.0])); (grads[0].asscalar(), y.asscalar())
@@ -36,9 +37,11 @@ def grad_and_loss(func: Callable[..., Any], argnum: Any = None) -> Callable[...,
     """
     @functools.wraps(func)
     def wrapped(*args: Any) -> tuple[list[Any], Any]:
-        chosen = args if argnum is None else [args[i] for i in (argnum if isinstance(argnum, (list, tuple)) else [argnum])]
+        chosen = args if argnum is None else [args[i]
+                                              for i in (argnum if isinstance(argnum, (list, tuple)) else [argnum])]
         if not all(isinstance(x, NDArray) for x in chosen):
-            raise AttributeValueError(f"grad_and_loss: gradients are of arrays, got {', '.join(type(x).__name__ for x in chosen)}")
+            raise AttributeValueError(f"grad_and_loss: gradients are of arrays, got "
+                                      f"{', '.join(type(x).__name__ for x in chosen)}")
         grads = [full_like(x, 0) for x in chosen]
         mark_variables(list(chosen), grads)
         with train_section():
@@ -58,4 +61,5 @@ def grad(func: Callable[..., Any], argnum: Any = None) -> Callable[..., list[Any
     return wrapped
 
 
-__all__ = ["backward", "compute_gradient", "grad", "grad_and_loss", "is_training", "mark_variables", "set_is_training", "test_section", "train_section"]
+__all__ = ["backward", "compute_gradient", "grad", "grad_and_loss", "is_training", "mark_variables", "set_is_training",
+           "test_section", "train_section"]

@@ -15,8 +15,8 @@ from ..nd import array
 class DataLoaderIter(DataIter):
     """Batches of a ``gluon.data.DataLoader`` whose samples are (data, label), for ``Module.fit`` and the like.
 
-    loader: the DataLoader; its first batch tells the shapes. data_name, label_name: of the module's inputs. dtype: of the data and labels.
-    A last batch that is shorter is filled up with zeros, which ``pad`` counts.
+    loader: the DataLoader; its first batch tells the shapes. data_name, label_name: of the module's inputs. dtype: of
+    the data and labels. A last batch that is shorter is filled up with zeros, which ``pad`` counts.
 
     >>> it = DataLoaderIter(DataLoader(ArrayDataset(x, y), 32))                # doctest: +SKIP
     >>> mx.mod.Module(symbol).fit(it, num_epoch=2)                            # doctest: +SKIP
@@ -27,7 +27,8 @@ class DataLoaderIter(DataIter):
         self._batches = iter(loader)
         first = next(self._batches, None)
         if not isinstance(first, (list, tuple)) or len(first) != 2 or not all(isinstance(x, NDArray) for x in first):
-            raise ShapeError(f"DataLoaderIter takes a DataLoader whose batches are (data, label), got {type(first).__name__}"
+            raise ShapeError(f"DataLoaderIter takes a DataLoader whose batches are (data, label), got "
+                             f"{type(first).__name__}"
                              f"{f' of {len(first)}' if isinstance(first, (list, tuple)) else ''}")
         data, label = first
         super().__init__(data.shape[0])

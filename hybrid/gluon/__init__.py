@@ -12,13 +12,16 @@ from .hybrid_block import HybridBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
 from .symbol_block import SymbolBlock
 
-__all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict", "SymbolBlock", "Trainer", "block", "contrib", "data",
+__all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict",
+           "SymbolBlock", "Trainer", "block", "contrib", "data",
            "loss", "model_zoo", "nn", "parameter", "rnn", "tensor_types", "trainer", "utils"]
 
 tensor_types = (Symbol, NDArray)
 
-_LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils", "metric": "hybrid.metric",
-         "model_zoo": "hybrid.gluon.model_zoo", "rnn": "hybrid.gluon.rnn", "trainer": "hybrid.gluon.trainer"}         # loaded when they are asked for
+_LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils",
+         "metric": "hybrid.metric",
+         # loaded when they are asked for
+         "model_zoo": "hybrid.gluon.model_zoo", "rnn": "hybrid.gluon.rnn", "trainer": "hybrid.gluon.trainer"}
 _NOT_YET = ("probability",)
 
 
@@ -31,7 +34,8 @@ def __getattr__(name: str) -> Any:
         globals()[name] = importlib.import_module("hybrid.gluon.trainer").Trainer
         return globals()[name]
     if name in _NOT_YET:
-        raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, autograd and compiled programs")
+        raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, "
+                             f"autograd and compiled programs")
     raise AttributeError(f"module 'hybrid.gluon' has no attribute {name!r}")
 
 

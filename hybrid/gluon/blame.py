@@ -1,4 +1,5 @@
-"""Errors from a block's computation say which block it is, where in the user's file, and how ``hybrid_forward`` is called."""
+"""Errors from a block's computation say which block it is, where in the user's file, and how ``hybrid_forward`` is
+called."""
 from __future__ import annotations
 
 from typing import Any, Iterable
@@ -7,16 +8,20 @@ from ..base.errors import AttributeValueError, DTypeError, ShapeError, raised_at
 
 
 def blame(block: Any, err: Exception, inputs: int, params: Iterable[str]) -> None:
-    """Complete an error that came out of ``block.hybrid_forward``, called with so many inputs and these parameters; innermost blocks come first."""
+    """Complete an error that came out of ``block.hybrid_forward``, called with so many inputs and these parameters;
+    innermost blocks come first."""
     if getattr(err, "block", None) is not None or not err.args:
         return
     if isinstance(err, (ShapeError, DTypeError, AttributeValueError)):
-        err.args = (f"{err} [in {type(block).__name__} {block.name}, at {raised_at(err) or user_location()}]", *err.args[1:])
-    elif type(err) is TypeError and err.__traceback__ is not None and err.__traceback__.tb_next is None:         # the call itself
+        err.args = (f"{err} [in {type(block).__name__} {block.name}, at {raised_at(err) or user_location()}]",
+                    *err.args[1:])
+    elif type(err) is TypeError and err.__traceback__ is not None and err.__traceback__.tb_next is None:
+        # the call itself
         names = list(params)
         given = "F, the input" if inputs == 1 else f"F, {inputs} inputs"
         every = ", ".join(["self", "F", *(["x"] if inputs == 1 else [f"x{i}" for i in range(inputs)]), *names])
-        err.args = (f"{err}. It is called with {given} and the block's parameters by name ({', '.join(names) or 'none'}): "
+        err.args = (f"{err}. It is called with {given} and the block's parameters by name "
+                    f"({', '.join(names) or 'none'}): "
                     f"def hybrid_forward({every})", *err.args[1:])
     else:
         return

@@ -82,18 +82,24 @@ class Block:
 
     def __setattr__(self, name: str, value: Any) -> None:
         existing = self.__dict__.get(name)
-        if isinstance(existing, (Parameter, Block)) and not isinstance(value, type(existing)) and not (isinstance(existing, Block) and isinstance(value, Block)):
-            raise TypeError(f"attribute {name!r} of {type(self).__name__} is a {type(existing).__name__} and cannot become {type(value).__name__}")
-        if "_reg_params" not in self.__dict__:                   # before super().__init__(): plain values may be set already
+        if isinstance(existing, (Parameter, Block)) and not isinstance(value,
+                                                                       type(existing)) and not (isinstance(existing,
+                Block) and isinstance(value, Block)):
+            raise TypeError(f"attribute {name!r} of {type(self).__name__} is a {type(existing).__name__} and cannot "
+                            f"become {type(value).__name__}")
+        # before super().__init__(): plain values may be set already
+        if "_reg_params" not in self.__dict__:
             if isinstance(value, (Block, Parameter)):
-                raise AttributeError(f"{type(self).__name__}.{name}: call super().__init__(**kwargs) before layers and parameters are assigned")
+                raise AttributeError(f"{type(self).__name__}.{name}: call super().__init__(**kwargs) before layers "
+                                     f"and parameters are assigned")
             self.__dict__[name] = value
             return
         if isinstance(value, Block):
             self.register_child(value, name)
         elif isinstance(value, Parameter):
             if name in self._reg_params and self._reg_params[name] is not value:
-                raise AttributeValueError(f"parameter {name!r} of {type(self).__name__} is registered already; use a different attribute")
+                raise AttributeValueError(f"parameter {name!r} of {type(self).__name__} is registered already; use a "
+                                          f"different attribute")
             self._reg_params[name] = value
         elif can_change_inside(value):
             self._loose.add(name)
@@ -102,9 +108,11 @@ class Block:
         self._touched()
 
     def _watched(self) -> list[Any]:
-        """Attributes whose contents may have changed since the last call, its own and the children's (see attributes.py)."""
+        """Attributes whose contents may have changed since the last call, its own and the children's (see
+        attributes.py)."""
         names = named_in_methods(type(self)) if self._loose else frozenset()
-        own: list[Any] = [Watched(self.__dict__.get(k), names) for k in sorted(self._loose) if names is None or k in names]
+        own: list[Any] = [Watched(self.__dict__.get(k), names) for k in sorted(self._loose) if names is None
+                          or k in names]
         own += outside_of(type(self))
         return own + [v for c in self._children.values() for v in c._watched()]
 
@@ -162,11 +170,15 @@ class Block:
         def stray(value: Any) -> bool:
             if isinstance(value, dict):
                 value = list(value.values())
-            return any(map(stray, value)) if isinstance(value, (list, tuple)) else isinstance(value, Block) and id(value) not in children
+            return any(map(stray, value)) if isinstance(value,
+                                                        (list, tuple)) else isinstance(value,
+                    Block) and id(value) not in children
         for name in self._loose | {k for k, v in self.__dict__.items() if isinstance(v, tuple)}:
             if stray(self.__dict__.get(name, ())):
-                warnings.warn(f"{type(self).__name__}.{name} holds layers, but layers in a list, tuple or dict are not registered: their parameters are not "
-                              "initialized, saved or trained with the network. Use nn.Sequential or nn.HybridSequential, or register_child() on each.", stacklevel=3)
+                warnings.warn(f"{type(self).__name__}.{name} holds layers, but layers in a list, tuple or dict are "
+                              f"not registered: their parameters are not "
+                              "initialized, saved or trained with the network. Use nn.Sequential or "
+                              "nn.HybridSequential, or register_child() on each.", stacklevel=3)
 
     def _collect_params_with_prefix(self, prefix: str = "") -> dict[str, Parameter]:
         if prefix:
@@ -221,7 +233,8 @@ class Block:
         return handle
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
-        """callback(name of the value, name of the operator, array) for every operator of the hybridized blocks below."""
+        """callback(name of the value, name of the operator, array) for every operator of the hybridized blocks
+        below."""
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
 
@@ -238,7 +251,8 @@ class Block:
         return id(self), self._signature_version(), parameters, fingerprint(self._watched())
 
     def _counters(self) -> tuple[list[int], ...] | None:
-        """Numbers that grow with each change of ``_trace_version``; None when a change inside a list would go unseen."""
+        """Numbers that grow with each change of ``_trace_version``; None when a change inside a list would go
+        unseen."""
         return None if self._watched() else (BLOCK_VERSION, VERSION)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -263,14 +277,16 @@ class Block:
 
     # ---- files
     def save_parameters(self, filename: Any, deduplicate: bool = False) -> None:
-        """Save all parameters by structural name (``0.weight``) in MXNet's format. The file appears whole or not at all."""
+        """Save all parameters by structural name (``0.weight``) in MXNet's format. The file appears whole or not at
+        all."""
         params = self._collect_params_with_prefix()
         if deduplicate:
             last = {id(p): k for k, p in params.items()}          # the name that MXNet keeps
             params = {k: p for k, p in params.items() if last[id(p)] == k}
         serialize.save(filename, {k: p._reduce() for k, p in params.items()})
 
-    def load_parameters(self, filename: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False, cast_dtype: bool = False,
+    def load_parameters(self, filename: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False,
+                        cast_dtype: bool = False,
                         dtype_source: str = "current") -> None:
         """Load parameters: files of ``save_parameters``, of ``collect_params().save`` and of ``export``."""
         loaded = serialize.load(filename)
@@ -280,16 +296,19 @@ class Block:
         loaded = loaded or {}
         if not isinstance(loaded, dict):
             raise FileFormatError(f"{filename} holds arrays without names, so it cannot be loaded into a network")
-        if not any("." in k for k in loaded) and (not set(loaded) & set(params) or any(k[:4] in ("arg:", "aux:") for k in loaded)):
+        if not any("." in k for k in loaded) and (not set(loaded) & set(params)
+                                                  or any(k[:4] in ("arg:", "aux:") for k in loaded)):
             plain = {k[4:] if k[:4] in ("arg:", "aux:") else k: v for k, v in loaded.items()}
             full = self.collect_params()
             if set(plain) & set(full.keys()) or not set(plain) & set(params):
                 prefix = "" if set(plain) & set(full.keys()) else self.prefix
                 values = {prefix + k: v for k, v in plain.items()}
-                fill(full._params, values, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source, True)
+                fill(full._params, values, str(filename), ctx, allow_missing, ignore_extra, cast_dtype, dtype_source,
+                     True)
                 return
             loaded = plain
-        for k, p in params.items():                              # a file with shared parameters once: every name gets its value
+        # a file with shared parameters once: every name gets its value
+        for k, p in params.items():
             if k not in loaded:
                 twin = next((n for n, q in params.items() if q is p and n in loaded), None)
                 if twin:
@@ -323,17 +342,21 @@ class Block:
 
     # ---- structure and parameters in files
     def save(self, prefix: str) -> None:
-        """Write ``prefix-model.json`` (the tree of blocks) and ``prefix-model.params``; ``load`` reads them into a network made by the same code."""
+        """Write ``prefix-model.json`` (the tree of blocks) and ``prefix-model.params``; ``load`` reads them into a
+        network made by the same code."""
         structure.save(self, prefix)
 
     def load(self, prefix: str) -> None:
-        """Take over what ``save`` wrote: parameters, and which blocks were hybridized. KeyError when the tree of blocks is another."""
+        """Take over what ``save`` wrote: parameters, and which blocks were hybridized. KeyError when the tree of blocks
+        is another."""
         structure.load(self, prefix)
 
 
-_OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks", "_forward_pre_hooks", "_version"}
+_OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks",
+        "_forward_pre_hooks", "_version"}
 def outside_of(cls: type) -> list[Any]:
-    """Globals and closure variables that the methods of a user's class read. Looked for again when its module has more names."""
+    """Globals and closure variables that the methods of a user's class read. Looked for again when its module has more
+    names."""
     size = len(getattr(sys.modules.get(cls.__module__), "__dict__", ()))
     kept = _OUTSIDE.get(cls)
     if kept is None or kept[0] != size:
@@ -348,7 +371,8 @@ def _places(cls: type) -> list[Any]:
 
 
 _OUTSIDE: "weakref.WeakKeyDictionary[type, tuple[int, list[Any]]]" = weakref.WeakKeyDictionary()
-BLOCK_VERSION = [0]                  # grows with every change of any block's attributes: the cheap check of the fast path
+# grows with every change of any block's attributes: the cheap check of the fast path
+BLOCK_VERSION = [0]
 
 
 def _indent(text: str) -> str:

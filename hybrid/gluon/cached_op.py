@@ -11,7 +11,8 @@ from .graph import run_graph
 
 
 class CachedOp:
-    """A compiled function of a Symbol's inputs in the order of ``list_inputs()``. flags: options of MXNet's engine, not needed here.
+    """A compiled function of a Symbol's inputs in the order of ``list_inputs()``. flags: options of MXNet's engine, not
+    needed here.
 
     >>> from hybrid import nd, sym
     >>> CachedOp(sym.var("a") * sym.var("b"))(nd.array([2]), nd.array([3])).asnumpy().tolist()
@@ -31,11 +32,13 @@ class CachedOp:
     def __call__(self, *args: NDArray, out: Any = None, default_ctx: Any = None) -> Any:
         """The outputs: an array, or a list of them."""
         if len(args) != len(self._names):
-            raise AttributeValueError(f"this CachedOp takes {len(self._names)} arrays ({', '.join(self._names)}), got {len(args)}")
+            raise AttributeValueError(f"this CachedOp takes {len(self._names)} arrays ({', '.join(self._names)}), got "
+                                      f"{len(args)}")
         found = self._function(*args)
         if out is None:
             return found
-        for target, value in zip(out if isinstance(out, (list, tuple)) else [out], found if isinstance(found, (list, tuple)) else [found]):
+        for target, value in zip(out if isinstance(out, (list, tuple)) else [out],
+                                 found if isinstance(found, (list, tuple)) else [found]):
             target[:] = value
         return out
 

@@ -16,7 +16,8 @@ class Constant(Parameter):
     def __init__(self, name: str, value: Any):
         value = value if isinstance(value, NDArray) else array(value, cpu(), "float32")
         self.value = value
-        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=initializer.Constant(value), differentiable=False)
+        super().__init__(name, grad_req="null", shape=value.shape, dtype=value.dtype, init=initializer.Constant(value),
+                         differentiable=False)
 
     @property
     def grad_req(self) -> str:

@@ -28,7 +28,8 @@ def run_graph(outputs: Symbol, value_of: Any, eager: bool, watch: Watch | None =
         attrs = effective(n) if eager or SCOPE.traces else n.attrs
         assert attrs is not None
         out = invoke(n.opdef, inputs, attrs._given, name=n.name)
-        results[id(n)] = list(out) if isinstance(out, list) or isinstance(out, Symbol) and len(out.entries) > 1 else [out]
+        results[id(n)] = list(out) if isinstance(out,
+                                                 list) or isinstance(out, Symbol) and len(out.entries) > 1 else [out]
         if watch is not None:
             watch(n, inputs, results[id(n)])
         if eager:
@@ -41,7 +42,8 @@ def run_graph(outputs: Symbol, value_of: Any, eager: bool, watch: Watch | None =
 
 # operators that do not go by the rule of ``watcher``, as MXNet 1.9.1 names them
 _PLAIN_INPUT = {"Activation", "Flatten", "Reshape", "Cast", "SoftmaxActivation", "BlockGrad"}
-_NAMED_INPUT = {"softmax", "log_softmax", "squeeze", "tile", "one_hot", "repeat", "reverse", "_contrib_quadratic", "cumsum", "_np_cumsum", "diag", "moments",
+_NAMED_INPUT = {"softmax", "log_softmax", "squeeze", "tile", "one_hot", "repeat", "reverse", "_contrib_quadratic",
+                "cumsum", "_np_cumsum", "diag", "moments",
                 "_contrib_BilinearResize2D"}
 _PLAIN_OUTPUT = {"Flatten", "Reshape", "Cast", "BlockGrad", "Embedding"}
 _NAMED_OUTPUT = {"softmax", "softmin", "elemwise_add"}
@@ -49,10 +51,11 @@ _INPUTS, _OUTPUTS = {"cumsum": ["a"]}, {"make_loss": ["loss"]}
 
 
 def watcher(hooks: Sequence[tuple[Callable[..., Any], bool]]) -> Watch:
-    """For ``run_graph``: calls hook(name, operator, array), with names as bytes, for each result, and each input where a hook wants them.
+    """For ``run_graph``: calls hook(name, operator, array), with names as bytes, for each result, and each input where
+    a hook wants them.
 
-    MXNet's names: ``fc_data``, ``fc_weight``, ``fc_output`` for operators that name their inputs and results, ``relu0_input0``
-    and ``relu0_0`` for the plain functions.
+    MXNet's names: ``fc_data``, ``fc_weight``, ``fc_output`` for operators that name their inputs and results,
+    ``relu0_input0`` and ``relu0_0`` for the plain functions.
     """
     def watch(n: SymNode, inputs: list[Any], outputs: list[Any]) -> None:
         assert n.opdef is not None
@@ -63,7 +66,8 @@ def watcher(hooks: Sequence[tuple[Callable[..., Any], bool]]) -> Watch:
             given = ["input0"]
         given = _INPUTS.get(op, given)
         named = (layer or op in _NAMED_OUTPUT) and op not in _PLAIN_OUTPUT
-        gives = [f"output{i}" for i in range(len(outputs))] if named and len(outputs) > 1 else ["output" if named else "0"] if len(outputs) == 1 else \
+        gives = [f"output{i}"
+                 for i in range(len(outputs))] if named and len(outputs) > 1 else ["output" if named else "0"] if len(outputs) == 1 else \
             [str(i) for i in range(len(outputs))]
         gives = _OUTPUTS.get(op, gives)
         for hook, everything in hooks:

@@ -79,7 +79,8 @@ class HybridBlock(Block):
             with self.name_scope():
                 return self._forward_of(symbol, x, args, params, kwargs)
         if first is None:
-            raise AttributeValueError(f"{type(self).__name__} takes arrays (hybrid.nd, hybrid.np) or Symbols, got {type(x).__name__}: wrap it with nd.array(x)")
+            raise AttributeValueError(f"{type(self).__name__} takes arrays (hybrid.nd, hybrid.np) or Symbols, got "
+                                      f"{type(x).__name__}: wrap it with nd.array(x)")
         try:
             params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
         except DeferredInitializationError:
@@ -87,7 +88,8 @@ class HybridBlock(Block):
             params = {name: p.data(first._ctx) for name, p in self._reg_params.items()}
         return self._forward_of(nd, x, args, params, kwargs)
 
-    def _forward_of(self, F: Any, x: Any, args: Any, params: dict[str, Any], kwargs: dict[str, Any]) -> Any:  # noqa: N803
+    def _forward_of(self, F: Any, x: Any, args: Any, params: dict[str, Any],
+                    kwargs: dict[str, Any]) -> Any:  # noqa: N803
         try:
             return self.hybrid_forward(F, x, *args, **params, **kwargs)
         except (HybridError, TypeError) as err:
@@ -96,7 +98,8 @@ class HybridBlock(Block):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803  the field's name
         """The computation, with F the namespace of operators and parameters by name; override it (or ``forward``)."""
-        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, x, **params) or forward(self, x)")
+        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, x, **params) or "
+                                  f"forward(self, x)")
 
     # ---- shapes of parameters
     def _infer_and_finish(self, *args: Any, **kwargs: Any) -> None:
@@ -105,8 +108,10 @@ class HybridBlock(Block):
             p._finish_deferred_init()
 
     def _told_shapes(self, *args: Any, **kwargs: Any) -> None:
-        """Call a subclass's own ``infer_shape`` where shapes of its parameters are not known yet, and those of the inputs are."""
-        if type(self).infer_shape is HybridBlock.infer_shape or all(known(p.shape) and 0 not in p.shape for p in self._reg_params.values()):
+        """Call a subclass's own ``infer_shape`` where shapes of its parameters are not known yet, and those of the
+        inputs are."""
+        if type(self).infer_shape is HybridBlock.infer_shape or all(known(p.shape) and 0 not in p.shape
+                                                                    for p in self._reg_params.values()):
             return
         first = first_array((args, kwargs))
         if first is not None and known(first.shape):
@@ -116,8 +121,9 @@ class HybridBlock(Block):
                     p._finish_deferred_init()
 
     def infer_shape(self, *args: Any, **kwargs: Any) -> None:
-        """Find out the shapes of its parameters, and of the layers' below, from inputs. A block whose parameters' shapes do not follow from
-        its operators overrides it: ``def infer_shape(self, x): self.weight.shape = (self.units, x.shape[1])``.
+        """Find out the shapes of its parameters, and of the layers' below, from inputs. A block whose parameters'
+        shapes do not follow from its operators overrides it: ``def infer_shape(self, x): self.weight.shape =
+        (self.units, x.shape[1])``.
         """
         if self._reg_params:
             self._infer_own(*args, **kwargs)
@@ -140,7 +146,8 @@ class HybridBlock(Block):
             old, SCOPE.shadows = SCOPE.shadows, True
             try:
                 with names.kept(), self.name_scope():
-                    self.hybrid_forward(symbol, *inputs, **params, **{k: _shadow(v, leaves, len(args)) for k, v in kwargs.items()})
+                    self.hybrid_forward(symbol, *inputs, **params,
+                                        **{k: _shadow(v, leaves, len(args)) for k, v in kwargs.items()})
             except ShapeError as err:
                 blame(self, err, len(args), params)
                 raise
@@ -149,8 +156,10 @@ class HybridBlock(Block):
         for name, p in self._reg_params.items():
             found = params[name]._one()[0].info[0][0]
             if not known(found) or any(s <= 0 for s in found):
-                raise DeferredInitializationError(f"the shape of parameter {p.name!r} could not be found out from inputs of shape "
-                                                  f"{[getattr(a, 'shape', a) for a in args]}; give the layer its input size")
+                raise DeferredInitializationError(f"the shape of parameter {p.name!r} could not be found out from "
+                                                  f"inputs of shape "
+                                                  f"{[getattr(a, 'shape', a) for a in args]}; give the layer its "
+                                                  f"input size")
             p.shape = found
 
     def infer_type(self, *args: Any) -> None:
@@ -160,11 +169,12 @@ class HybridBlock(Block):
                 p.cast(first_array(args).dtype)
 
     # ---- compiling
-    def hybridize(self, active: bool = True, backend: Any = None, backend_opts: Any = None, clear: bool = True, **kwargs: Any) -> None:
+    def hybridize(self, active: bool = True, backend: Any = None, backend_opts: Any = None, clear: bool = True,
+                  **kwargs: Any) -> None:
         """Compile calls from now on (or no longer). Children are inlined into the outermost hybridized block.
 
-        static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size, backend: MXNet's options, accepted;
-        memory is always planned and shapes are always static per signature, so they change nothing.
+        static_alloc, static_shape, inline_limit, forward_bulk_size, backward_bulk_size, backend: MXNet's options,
+        accepted; memory is always planned and shapes are always static per signature, so they change nothing.
         """
         kwargs = check_options(kwargs)
         d = self.__dict__
@@ -178,11 +188,13 @@ class HybridBlock(Block):
 
     def _new_engine(self) -> None:
         options = dict(self.__dict__["_flags"])
-        self.__dict__["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now, options=options, owner=self)
+        self.__dict__["_engine"] = Hybridized(self._traced_call, self.name or type(self).__name__, self._version_now,
+                                              options=options, owner=self)
 
     def __getstate__(self) -> dict[str, Any]:
         """For copies and pickles: all but the compiled programs, which a copy makes anew."""
-        return {**self.__dict__, "_engine": None, "_quick_on": False, "_shortest": NO_WAY, "_seen_key": -1, "_contents": None}
+        return {**self.__dict__, "_engine": None, "_quick_on": False, "_shortest": NO_WAY, "_seen_key": -1,
+                "_contents": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -210,19 +222,22 @@ class HybridBlock(Block):
         d = self.__dict__
         key = BLOCK_VERSION[0] + VERSION[0]
         if d["_seen_key"] != key:
-            d["_seen_version"] = (self._signature_version(), tuple((p._shape, p._dtype) for p in self._all_parameters()))
+            d["_seen_version"] = (self._signature_version(),
+                                  tuple((p._shape, p._dtype) for p in self._all_parameters()))
             watched = self._watched()
             inside = [w for w in watched if not isinstance(w, Place)]
             d["_seen_key"], d["_contents"] = key, Contents(inside) if inside else None
-            if d["_engine"] is not None:                          # counters do not see a change inside a list: no shortest way then
+            # counters do not see a change inside a list: no shortest way then
+            if d["_engine"] is not None:
                 d["_engine"].around.places = [w for w in watched if isinstance(w, Place)]
                 d["_engine"].counters = None if d["_contents"] else (BLOCK_VERSION, VERSION)
         return (d["_seen_version"], d["_contents"].stamp()) if d["_contents"] else d["_seen_version"]
 
     # ---- watching operators
     def register_op_hook(self, callback: Callable[[bytes, bytes, NDArray], Any], monitor_all: bool = False) -> None:
-        """callback(name of the value, name of the operator, array) for every operator's results once it is hybridized; with monitor_all
-        for their inputs too. Such a block runs operator by operator, to look inside: slower than compiled.
+        """callback(name of the value, name of the operator, array) for every operator's results once it is hybridized;
+        with monitor_all for their inputs too. Such a block runs operator by operator, to look inside: slower than
+        compiled.
         """
         super().register_op_hook(callback, monitor_all)
         self.__dict__["_op_hooks"] = [(callback, bool(monitor_all))]      # the newest alone, as in MXNet
@@ -239,7 +254,8 @@ class HybridBlock(Block):
         flatten((args, kwargs), lambda v: isinstance(v, NDArray), leaves)
         values = dict(zip(["data"] if len(leaves) == 1 else [f"data{i}" for i in range(len(leaves))], leaves))
         names_of = {p.name: p for p in self._all_parameters()}
-        out = run_graph(self._symbol(), lambda n: values[n] if n in values else names_of[n].data(leaves[0]._ctx), True, watcher(d["_op_hooks"]))
+        out = run_graph(self._symbol(), lambda n: values[n] if n in values else names_of[n].data(leaves[0]._ctx), True,
+                        watcher(d["_op_hooks"]))
         return out
 
     def _all_parameters(self) -> list[Parameter]:
@@ -258,7 +274,8 @@ class HybridBlock(Block):
     def register_child(self, block: Block, name: str | None = None) -> None:
         """Add a child, which must be a HybridBlock too."""
         if not isinstance(block, HybridBlock):
-            raise ValueError(f"the children of a HybridBlock must be HybridBlocks, got {type(block).__name__}: derive {type(block).__name__} from "
+            raise ValueError(f"the children of a HybridBlock must be HybridBlocks, got {type(block).__name__}: derive "
+                             f"{type(block).__name__} from "
                              f"HybridBlock, or {type(self).__name__} from Block")
         super().register_child(block, name)
         if self.__dict__.get("_engine") is not None:
@@ -283,14 +300,16 @@ class HybridBlock(Block):
         form = self.__dict__["_form"]
         if form is None:
             raise HybridError("call the block once with data before export(), so that its inputs are known "
-                              "(Please first call block.hybridize() and then run forward with this block at least once before calling export.)")
+                              "(Please first call block.hybridize() and then run forward with this block at least "
+                              "once before calling export.)")
         version, n = (self._version_now(), form, CASTS_VERSION[0]), len(form[1])
         if self.__dict__.get("_exported", (None,))[0] != version:  # the second export has the names of the first
             inputs = [var("data")] if n == 1 else [var(f"data{i}") for i in range(n)]
             for v, info in zip(inputs, form[1]):                   # shapes are known in hybrid_forward, and not written
                 v._one()[0].info, v._one()[0].holder = [info], CONCRETE
             args, kwargs = unflatten(form[0], iter(inputs))
-            old, SCOPE.symbolic = SCOPE.symbolic, SCOPE.np_array   # F.np has arrays and Symbols in one: without inputs it makes Symbols here
+            # F.np has arrays and Symbols in one: without inputs it makes Symbols here
+            old, SCOPE.symbolic = SCOPE.symbolic, SCOPE.np_array
             SCOPE.exporting = True
             try:
                 out = self.forward(*args, **kwargs)
@@ -316,11 +335,13 @@ class HybridBlock(Block):
         return [Symbol([(found[n], 0)]) if n in found else var(n) for n in given], out
 
     def export(self, path: str, epoch: int = 0, remove_amp_cast: bool = True) -> tuple[str, str]:
-        """Write ``path-symbol.json`` and ``path-%04d.params``, which MXNet 1.9.1 loads too; without the casts of mixed precision unless told."""
+        """Write ``path-symbol.json`` and ``path-%04d.params``, which MXNet 1.9.1 loads too; without the casts of mixed
+        precision unless told."""
         sym = self._symbol()
         params = {p.name: p for p in self.collect_params().values()}
         arguments, aux = set(sym.list_arguments()), set(sym.list_auxiliary_states())
-        export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments}, {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch,
+        export_symbol(sym, {k: p._reduce() for k, p in params.items() if k in arguments},
+                      {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch,
                       remove_amp_cast)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
 
@@ -339,7 +360,8 @@ def _form_of(args: Any, kwargs: Any) -> Any:
     leaves: list[Any] = []
     try:
         structure = flatten((args, kwargs), lambda v: isinstance(v, (NDArray, Symbol)), leaves)
-    except TypeError:                                               # an argument that no program can take: the arrays alone
+    except TypeError:
+        # an argument that no program can take: the arrays alone
         leaves = [a for a in args if isinstance(a, (NDArray, Symbol))]
         structure = flatten((tuple(leaves), {}), lambda v: isinstance(v, (NDArray, Symbol)), [])
     return structure, tuple((tuple(x.shape), np.dtype(x.dtype)) for x in leaves)

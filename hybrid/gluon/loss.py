@@ -1,7 +1,7 @@
 """Losses, with the names, defaults and formulas of MXNet 1.9.1's ``gluon.loss``.
-Each is a HybridBlock that takes a prediction, a target and, where it says so, a ``sample_weight``, and gives one value a
-sample (mean or sum over all axes but ``batch_axis``). ``weight`` scales the whole loss. ``sample_weight`` must broadcast
-to the shape of the loss before that mean, for example (batch, 1) for a prediction (batch, classes).
+Each is a HybridBlock that takes a prediction, a target and, where it says so, a ``sample_weight``, and gives one value
+a sample (mean or sum over all axes but ``batch_axis``). ``weight`` scales the whole loss. ``sample_weight`` must
+broadcast to the shape of the loss before that mean, for example (batch, 1) for a prediction (batch, classes).
 
 >>> loss = SoftmaxCrossEntropyLoss()
 >>> loss(nd.array([[1, 2], [3, 1]]), nd.array([1, 0])).asnumpy()
@@ -20,14 +20,17 @@ from ..base.errors import AttributeValueError, DTypeError, ShapeError
 from ..graph.symbol import known
 from .hybrid_block import HybridBlock
 
-__all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss", "L2Loss", "LogisticLoss", "Loss", "PoissonNLLLoss", "SDMLLoss",
-           "SigmoidBCELoss", "SigmoidBinaryCrossEntropyLoss", "SoftmaxCELoss", "SoftmaxCrossEntropyLoss", "SquaredHingeLoss", "TripletLoss"]
+__all__ = ["CTCLoss", "CosineEmbeddingLoss", "HingeLoss", "HuberLoss", "KLDivLoss", "L1Loss", "L2Loss", "LogisticLoss",
+           "Loss", "PoissonNLLLoss", "SDMLLoss",
+           "SigmoidBCELoss", "SigmoidBinaryCrossEntropyLoss", "SoftmaxCELoss", "SoftmaxCrossEntropyLoss",
+           "SquaredHingeLoss", "TripletLoss"]
 
 
 def _shapes_known(*values: Any) -> bool:
     """Whether all shapes are known: of arrays and traced values always, of a Symbol built from ``sym.var`` seldom."""
     if other := [type(v).__name__ for v in values if not hasattr(v, "shape")]:
-        raise DTypeError(f"a loss takes arrays (prediction, target, sample_weight), got {other[0]}: make one with nd.array(...)")
+        raise DTypeError(f"a loss takes arrays (prediction, target, sample_weight), got {other[0]}: make one with "
+                         f"nd.array(...)")
     return all(known(v.shape) for v in values)
 
 
@@ -39,12 +42,15 @@ def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any =
     """
     if sample_weight is not None:
         if _shapes_known(loss, sample_weight) and not _broadcasts(sample_weight.shape, loss.shape):
-            raise ShapeError(f"sample_weight of shape {sample_weight.shape} does not broadcast to the shape of the loss, {loss.shape}; to weight each sample "
-                             f"give it one axis for each of the loss's, as sample_weight.reshape({(-1,) + (1,) * (len(loss.shape) - 1)})")
+            raise ShapeError(f"sample_weight of shape {sample_weight.shape} does not broadcast to the shape of the "
+                             f"loss, {loss.shape}; to weight each sample "
+                             f"give it one axis for each of the loss's, as "
+                             f"sample_weight.reshape({(-1,) + (1,) * (len(loss.shape) - 1)})")
         loss = F.broadcast_mul(loss, sample_weight)
     if weight is not None:
         if not isinstance(weight, numeric_types):
-            raise AttributeValueError(f"the weight of a loss must be a number or None, got {weight!r}; weights of single samples go into sample_weight")
+            raise AttributeValueError(f"the weight of a loss must be a number or None, got {weight!r}; weights of "
+                                      f"single samples go into sample_weight")
         loss = loss * weight
     return loss
 
@@ -57,10 +63,12 @@ def _reshape_like(F: Any, x: Any, y: Any) -> Any:  # noqa: N803
     """x in the shape of y."""
     if _shapes_known(x, y):
         if math.prod(x.shape) != math.prod(y.shape):
-            raise ShapeError(f"prediction and target of a loss need the same number of elements, got shapes {y.shape} and {x.shape}")
+            raise ShapeError(f"prediction and target of a loss need the same number of elements, got shapes {y.shape} "
+                             f"and {x.shape}")
         long = [[n for n in v.shape if n != 1] for v in (x, y)]
         if len(long[0]) == len(long[1]) and long[0] != long[1]:
-            raise ShapeError(f"prediction and target of a loss have as many elements, but their axes do not belong together: {y.shape} and {x.shape}")
+            raise ShapeError(f"prediction and target of a loss have as many elements, but their axes do not belong "
+                             f"together: {y.shape} and {x.shape}")
         if F is nd:
             return x if x.shape == y.shape else x.reshape(y.shape)
     return F.reshape_like(x, y)
@@ -83,7 +91,8 @@ class Loss(HybridBlock):
 
     def _mean(self, F: Any, loss: Any, sample_weight: Any, weight: Any = None) -> Any:  # noqa: N803
         """Weighted, then averaged over all axes but the batch's."""
-        return F.mean(_apply_weighting(F, loss, self._weight if weight is None else weight, sample_weight), axis=self._batch_axis, exclude=True)
+        return F.mean(_apply_weighting(F, loss, self._weight if weight is None else weight, sample_weight),
+                      axis=self._batch_axis, exclude=True)
 
 
 class L2Loss(Loss):
@@ -128,11 +137,13 @@ class SigmoidBinaryCrossEntropyLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_sigmoid = from_sigmoid
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None, pos_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None,
+                       pos_weight: Any = None) -> Any:  # noqa: N803
         label = _reshape_like(F, label, pred)
         if pos_weight is not None and _shapes_known(pos_weight, pred) and not _broadcasts(pos_weight.shape, pred.shape):
             raise ShapeError(f"pos_weight of shape {pos_weight.shape} does not broadcast to pred of shape {pred.shape}")
-        loss = self._of_probabilities(F, pred, label, pos_weight) if self._from_sigmoid else self._of_scores(F, pred, label, pos_weight)
+        loss = self._of_probabilities(F, pred, label,
+                                      pos_weight) if self._from_sigmoid else self._of_scores(F, pred, label, pos_weight)
         return self._mean(F, loss, sample_weight)
 
     def _of_scores(self, F: Any, pred: Any, label: Any, pos_weight: Any) -> Any:  # noqa: N803
@@ -155,15 +166,16 @@ SigmoidBCELoss = SigmoidBinaryCrossEntropyLoss
 class SoftmaxCrossEntropyLoss(Loss):
     """Cross entropy of a softmax over ``axis``, averaged over each sample. Also called SoftmaxCELoss.
 
-    sparse_label: label holds class numbers, −log p[label]; its shape is pred's without ``axis`` (or with length 1 there).
-    Otherwise label holds probabilities in pred's shape, −Σ label · log p. from_logits: pred is log p already.
+    sparse_label: label holds class numbers, −log p[label]; its shape is pred's without ``axis`` (or with length 1
+    there). Otherwise label holds probabilities in pred's shape, −Σ label · log p. from_logits: pred is log p already.
     A class number outside of the range is moved to its ends, as MXNet's ``pick`` does.
 
-    pred: scores with classes along ``axis``; sample_weight: optional, broadcast to pred's shape with length 1 at ``axis``.
-    Returns (batch,).
+    pred: scores with classes along ``axis``; sample_weight: optional, broadcast to pred's shape with length 1 at
+    ``axis``. Returns (batch,).
     """
 
-    def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, axis: int = -1, sparse_label: bool = True, from_logits: bool = False, weight: Any = None,
+                 batch_axis: int = 0, **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
         self._axis = axis
         self._sparse_label = sparse_label
@@ -187,8 +199,11 @@ class SoftmaxCrossEntropyLoss(Loss):
             raise ShapeError(f"{type(self).__name__}: pred of shape {shape} has no axis {self._axis}")
         axis = self._axis % ndim
         if tuple(label.shape) not in (shape[:axis] + shape[axis + 1:], shape[:axis] + (1,) + shape[axis + 1:]):
-            raise ShapeError(f"{type(self).__name__}: class numbers for pred of shape {shape} have shape {shape[:axis] + shape[axis + 1:]}, "
-                             f"the label has {tuple(label.shape)}" + ("; for labels of probabilities pass sparse_label=False" if label.shape == pred.shape else ""))
+            raise ShapeError(f"{type(self).__name__}: class numbers for pred of shape {shape} have shape "
+                             f"{shape[:axis] + shape[axis + 1:]}, "
+                             f"the label has {tuple(label.shape)}"
+                             + ("; for labels of probabilities pass sparse_label=False" if label.shape == pred.shape
+                                else ""))
 
 
 SoftmaxCELoss = SoftmaxCrossEntropyLoss
@@ -201,14 +216,15 @@ class KLDivLoss(Loss):
     pred, label: of the same shape; sample_weight: optional. Returns (batch,).
     """
 
-    def __init__(self, from_logits: bool = True, axis: int = -1, weight: Any = None, batch_axis: int = 0, **kwargs: Any):
+    def __init__(self, from_logits: bool = True, axis: int = -1, weight: Any = None, batch_axis: int = 0,
+                 **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
         self._axis = axis
 
     def hybrid_forward(self, F: Any, pred: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
         if _shapes_known(pred, label) and tuple(pred.shape) != tuple(label.shape):
-            raise ShapeError(f"pred and label of KLDivLoss must have the same shape, got {pred.shape} and {label.shape}")
+            raise ShapeError(f"pred and label of KLDivLoss must have the same shape, got {pred.shape} and {label.shape}")  # noqa: E501
         if not self._from_logits:
             pred = F.log_softmax(pred, self._axis)
         loss = label * (F.log(label + 1e-12) - pred)
@@ -302,12 +318,14 @@ class PoissonNLLLoss(Loss):
     pred, target: the same number of elements; sample_weight: optional. Returns (1,).
     """
 
-    def __init__(self, weight: Any = None, from_logits: bool = True, batch_axis: int = 0, compute_full: bool = False, **kwargs: Any):
+    def __init__(self, weight: Any = None, from_logits: bool = True, batch_axis: int = 0, compute_full: bool = False,
+                 **kwargs: Any):
         super().__init__(weight, batch_axis, **kwargs)
         self._from_logits = from_logits
         self._compute_full = compute_full
 
-    def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None, epsilon: float = 1e-08) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, target: Any, sample_weight: Any = None,
+                       epsilon: float = 1e-08) -> Any:  # noqa: N803
         target = _reshape_like(F, target, pred)
         loss = F.exp(pred) - target * pred if self._from_logits else pred - target * F.log(pred + epsilon)
         if self._compute_full:
@@ -328,10 +346,12 @@ class CosineEmbeddingLoss(Loss):
         super().__init__(weight, batch_axis, **kwargs)
         self._margin = margin
 
-    def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any, sample_weight: Any = None) -> Any:  # noqa: N803
+    def hybrid_forward(self, F: Any, input1: Any, input2: Any, label: Any,
+                       sample_weight: Any = None) -> Any:  # noqa: N803
         input1 = _reshape_like(F, input1, input2)
         if _shapes_known(input2, label) and math.prod(label.shape) != math.prod(input2.shape[:-1]):
-            raise ShapeError(f"CosineEmbeddingLoss needs one label for each pair of vectors, got inputs of shape {input2.shape} and labels of shape {label.shape}")
+            raise ShapeError(f"CosineEmbeddingLoss needs one label for each pair of vectors, got inputs of shape "
+                             f"{input2.shape} and labels of shape {label.shape}")
         label = label.reshape((-1, 1))
         cosine = self._cosine_similarity(F, input1, input2)
         loss = (1 - cosine) * (label == 1) + F.maximum((label == -1) * (cosine - self._margin), 0)
@@ -358,9 +378,11 @@ class SDMLLoss(Loss):
 
     def hybrid_forward(self, F: Any, x1: Any, x2: Any) -> Any:  # noqa: N803
         if not _shapes_known(x1, x2):
-            raise ShapeError("SDMLLoss needs the shapes of its inputs: call it on arrays, or give the variables shapes, sym.var(name, shape=(batch, length))")
+            raise ShapeError("SDMLLoss needs the shapes of its inputs: call it on arrays, or give the variables "
+                             "shapes, sym.var(name, shape=(batch, length))")
         if x1.shape != x2.shape or len(x1.shape) != 2 or x1.shape[0] < 2:
-            raise ShapeError(f"SDMLLoss takes two arrays of the same shape (batch, length) with two rows or more, got {x1.shape} and {x2.shape}")
+            raise ShapeError(f"SDMLLoss takes two arrays of the same shape (batch, length) with two rows or more, got "
+                             f"{x1.shape} and {x2.shape}")
         distances = F.square(F.broadcast_sub(F.expand_dims(x1, axis=1), F.expand_dims(x2, axis=0))).sum(axis=2)
         return self.kl_loss(F.log_softmax(-distances, axis=1), self._labels(F, x1))
 
@@ -373,11 +395,13 @@ class SDMLLoss(Loss):
 
 
 class CTCLoss(Loss):
-    """Connectionist temporal classification (Graves et al., ICML 2006): −log of the label's probability over all alignments.
+    """Connectionist temporal classification (Graves et al., ICML 2006): −log of the label's probability over all
+    alignments.
 
     layout: NTC or TNC, the axes of pred (batch, time, alphabet; the last class is the blank). label_layout: NT or TN.
-    pred: scores before the softmax; labels: class numbers padded with −1; pred_lengths, label_lengths: (batch,), how much
-    of each row counts. Returns (batch,). A compiled program holds every time step: it takes about 40 ms a step to compile.
+    pred: scores before the softmax; labels: class numbers padded with −1; pred_lengths, label_lengths: (batch,), how
+    much of each row counts. Returns (batch,). A compiled program holds every time step: it takes about 40 ms a step to
+    compile.
     """
 
     def __init__(self, layout: str = "NTC", label_layout: str = "NT", weight: Any = None, **kwargs: Any):
@@ -389,7 +413,8 @@ class CTCLoss(Loss):
         self._layout = layout
         self._label_layout = label_layout
 
-    def hybrid_forward(self, F: Any, pred: Any, label: Any, pred_lengths: Any = None, label_lengths: Any = None,  # noqa: N803
+    def hybrid_forward(self, F: Any, pred: Any, label: Any, pred_lengths: Any = None,
+                       label_lengths: Any = None,  # noqa: N803
                        sample_weight: Any = None) -> Any:
         if self._layout == "NTC":
             pred = F.swapaxes(pred, 0, 1)

@@ -1,4 +1,5 @@
-"""Arrays in nested lists as a flat list and a structure, in MXNet's form: code beside Gluon uses these two functions."""
+"""Arrays in nested lists as a flat list and a structure, in MXNet's form: code beside Gluon uses these two
+functions."""
 from __future__ import annotations
 
 from typing import Any
@@ -8,8 +9,8 @@ from ..graph.symbol import Symbol
 
 
 def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Any]:
-    """The values, and the structure: 0 for an array or a Symbol of one output, their number for a Symbol of several, -1 for None,
-    a list for a list or tuple. ``inout_str`` ("input", "output") says in the error what was given.
+    """The values, and the structure: 0 for an array or a Symbol of one output, their number for a Symbol of several, -1
+    for None, a list for a list or tuple. ``inout_str`` ("input", "output") says in the error what was given.
 
     >>> _flatten([None, [None]], "input")
     ([None, None], [-1, [-1]])
@@ -22,7 +23,8 @@ def _flatten(args: Any, inout_str: str) -> tuple[list[Any], Any]:
     if args is None:
         return [None], -1
     if not isinstance(args, (list, tuple)):
-        raise ValueError(f"{inout_str} must be an array, a Symbol, None or a (nested) list of them, got {type(args).__name__}: {args!r}"[:300])
+        raise ValueError(f"{inout_str} must be an array, a Symbol, None or a (nested) list of them, got "
+                         f"{type(args).__name__}: {args!r}"[:300])
     parts = [_flatten(a, inout_str) for a in args]
     return [x for flat, _ in parts for x in flat], [fmt for _, fmt in parts]
 

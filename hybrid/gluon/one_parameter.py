@@ -32,7 +32,8 @@ def _devices(ctx: Any) -> list[Context]:
     """The devices that an argument names: one, several, or (None) the current one."""
     out: list[Any] = [current_context()] if ctx is None else [ctx] if isinstance(ctx, (Context, str)) else list(ctx)
     if not all(isinstance(c, Context) for c in out):
-        raise AttributeValueError(f"ctx must be a device such as hybrid.cpu() or hybrid.gpu(0), or a list of them, got {ctx!r}")
+        raise AttributeValueError(f"ctx must be a device such as hybrid.cpu() or hybrid.gpu(0), or a list of them, "
+                                  f"got {ctx!r}")
     return out
 
 
@@ -45,13 +46,17 @@ class Parameter:
     (2, 3)
     """
 
-    def __init__(self, name: str, grad_req: str = "write", shape: Any = None, dtype: Any = np.float32, lr_mult: float = 1.0, wd_mult: float = 1.0,
-                 init: Any = None, allow_deferred_init: bool = False, differentiable: bool = True, stype: str = "default", grad_stype: str = "default"):
+    def __init__(self, name: str, grad_req: str = "write", shape: Any = None, dtype: Any = np.float32,
+                 lr_mult: float = 1.0, wd_mult: float = 1.0,
+                 init: Any = None, allow_deferred_init: bool = False, differentiable: bool = True,
+                 stype: str = "default", grad_stype: str = "default"):
         self.name = name
         self._shape = tuple(shape) if isinstance(shape, (list, tuple)) else (shape,) if isinstance(shape, int) else None
         self._dtype, self._dtype_given = dt.as_dtype(dtype), dtype
-        self.lr_mult, self.wd_mult, self.init, self._allow_deferred_init, self._differentiable = lr_mult, wd_mult, init, allow_deferred_init, differentiable
-        for kind in (stype, grad_stype):                         # sparse kinds are taken, and stored densely: the numbers are the same
+        self.lr_mult, self.wd_mult, self.init, self._allow_deferred_init, self._differentiable = (lr_mult, wd_mult,
+                init, allow_deferred_init, differentiable)
+        # sparse kinds are taken, and stored densely: the numbers are the same
+        for kind in (stype, grad_stype):
             if kind not in STORAGE:
                 raise AttributeValueError(f"Parameter {name!r}: storage types are {', '.join(STORAGE)}, got {kind!r}")
         self._stype, self._grad_stype = stype, grad_stype
@@ -120,20 +125,23 @@ class Parameter:
         return "default"
 
     # ---- initialization
-    def initialize(self, init: Any = None, ctx: Any = None, default_init: Any = None, force_reinit: bool = False) -> None:
+    def initialize(self, init: Any = None, ctx: Any = None, default_init: Any = None,
+                   force_reinit: bool = False) -> None:
         """Make the array(s), or note how to when the shape is not known yet.
 
         init: for this parameter; default_init: when neither init nor the parameter's own says anything.
         """
         if self._data is not None and not force_reinit:
-            warnings.warn(f"Parameter {self.name!r} is already initialized, ignoring. Set force_reinit=True to initialize it again.", stacklevel=2)
+            warnings.warn(f"Parameter {self.name!r} is already initialized, ignoring. Set force_reinit=True to "
+                          f"initialize it again.", stacklevel=2)
             return
         contexts = _devices(ctx)
         default = initializer.create(default_init) or initializer.Uniform()
         chosen = init if init is not None else self.init if self.init is not None else default
         if not shape_known(self._shape):
             if not self._allow_deferred_init:
-                raise ShapeError(f"Parameter {self.name!r} cannot be initialized: its shape {self._shape} is not known; give the layer its input size, "
+                raise ShapeError(f"Parameter {self.name!r} cannot be initialized: its shape {self._shape} is not "
+                                 f"known; give the layer its input size, "
                                  "or let it be found out at the first call (allow_deferred_init)")
             self._deferred = (chosen, contexts, default, None)
             self._data = None
@@ -143,8 +151,10 @@ class Parameter:
 
     def _make(self, init: Any, contexts: list[Context], default: Any, data: Any, taken: bool = False) -> None:
         with autograd.pause(), untraced():
-            given = None if data is None else data._data if taken and data.context == contexts[0] else array(data, contexts[0], self._dtype)._data
-            own = isinstance(given, np.ndarray) and given.shape == self._shape and given.ctypes.data % device.ALIGN == 0        # as _blank makes them
+            given = None if data is None else data._data if taken and data.context == contexts[0] else array(data,
+                    contexts[0], self._dtype)._data
+            # as _blank makes them
+            own = isinstance(given, np.ndarray) and given.shape == self._shape and given.ctypes.data % device.ALIGN == 0
             first = self._blank(contexts[0], given if own else None)
             if given is None:
                 self._draw(init if init is not None else default, default, first)
@@ -155,7 +165,8 @@ class Parameter:
         self._init_grad()
 
     def _draw(self, chosen: Any, default: Any, into: NDArray) -> None:
-        """Fill an array. As in MXNet the parameter's name does not matter here: the initializer treats it as a weight."""
+        """Fill an array. As in MXNet the parameter's name does not matter here: the initializer treats it as a
+        weight."""
         made = initializer.create(chosen)
         if not isinstance(made, initializer.Initializer):            # Mixed, Load, a function: they go by the name
             made(initializer.InitDesc(self.name), into)
@@ -164,10 +175,12 @@ class Parameter:
         caller(initializer.InitDesc(self.name, {"__init__": chosen}), into)
 
     def _blank(self, ctx: Context, raw: Any = None) -> NDArray:
-        return wrap(device.zeros(self._shape, self._dtype, ctx) if raw is None else raw, ctx, ndarray if SCOPE.np_array else NDArray)
+        return wrap(device.zeros(self._shape, self._dtype, ctx) if raw is None else raw, ctx,
+                    ndarray if SCOPE.np_array else NDArray)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Of copies and pickles: arrays are copied without what collects their gradients, which a parameter has again."""
+        """Of copies and pickles: arrays are copied without what collects their gradients, which a parameter has
+        again."""
         self.__dict__.update(state)
         if self._data is not None and self._grad_req != "null" and any(x._ag is None for x in self._data.values()):
             self._init_grad()
@@ -185,8 +198,10 @@ class Parameter:
         if self._deferred is None:
             return
         if not shape_known(self._shape):
-            raise DeferredInitializationError(f"Parameter {self.name!r}: its shape {self._shape} is still not known. Sizes of 0 come from the first call: "
-                                              "give it an array with no axis of length 0 there, or name them (in_units, in_channels); "
+            raise DeferredInitializationError(f"Parameter {self.name!r}: its shape {self._shape} is still not known. "
+                                              f"Sizes of 0 come from the first call: "
+                                              "give it an array with no axis of length 0 there, or name them "
+                                              "(in_units, in_channels); "
                                               "a block of your own may set them in its infer_shape(self, x)")
         init, contexts, default, data = self._deferred
         self._make(init, contexts, default, data)
@@ -199,13 +214,18 @@ class Parameter:
                 ctx = current_context()
             if ctx in self._data:
                 return self._data[ctx]
-            raise HybridError(f"Parameter {self.name!r} was not initialized on {ctx}, only on {', '.join(map(str, self._data))}; "
+            raise HybridError(f"Parameter {self.name!r} was not initialized on {ctx}, only on "
+                              f"{', '.join(map(str, self._data))}; "
                               f"use net.collect_params().reset_ctx({ctx})")
         if self._deferred is not None:
-            raise DeferredInitializationError(f"Parameter {self.name!r} has not been initialized yet because its shape is not known: "
-                                              "call the network once with data, or give the layer its input size (in_units, in_channels)")
-        raise HybridError(f"Parameter {self.name!r} has not been initialized: call net.initialize() (or net.collect_params().initialize()) "
-                          "before using it. A block whose layers are not attributes of it (kept in a plain list, say) does not see their parameters")
+            raise DeferredInitializationError(f"Parameter {self.name!r} has not been initialized yet because its "
+                                              f"shape is not known: "
+                                              "call the network once with data, or give the layer its input size "
+                                              "(in_units, in_channels)")
+        raise HybridError(f"Parameter {self.name!r} has not been initialized: call net.initialize() (or "
+                          f"net.collect_params().initialize()) "
+                          "before using it. A block whose layers are not attributes of it (kept in a plain list, say) "
+                          "does not see their parameters")
 
     # ---- access
     def data(self, ctx: Context | None = None) -> Any:
@@ -216,9 +236,11 @@ class Parameter:
         return self.var() if SCOPE.exporting else self._check(ctx)
 
     def row_sparse_data(self, row_id: Any) -> Any:
-        """The array on ``row_id``'s device, for a parameter of stype row_sparse: all rows, since parameters are dense."""
+        """The array on ``row_id``'s device, for a parameter of stype row_sparse: all rows, since parameters are
+        dense."""
         if self._stype != "row_sparse":
-            raise HybridError(f"Parameter {self.name!r} has stype {self._stype!r}, so it has no row_sparse_data(): use data()")
+            raise HybridError(f"Parameter {self.name!r} has stype {self._stype!r}, so it has no row_sparse_data(): "
+                              f"use data()")
         return self.data(row_id.context)
 
     def list_row_sparse_data(self, row_id: Any) -> list[Any]:
@@ -269,7 +291,8 @@ class Parameter:
         self.shape = data.shape
         if self._data is None:
             if self._deferred is None:
-                raise AttributeValueError(f"Parameter {self.name!r} has not been initialized, so its value cannot be set: call initialize() first")
+                raise AttributeValueError(f"Parameter {self.name!r} has not been initialized, so its value cannot be "
+                                          f"set: call initialize() first")
             init, contexts, default, _ = self._deferred
             self._deferred = (init, contexts, default, data)
             self._finish_deferred_init()
@@ -320,9 +343,11 @@ class Parameter:
 
     def _variable(self) -> Symbol:
         init = self.init if isinstance(self.init, (str, initializer.Initializer)) or self.init is None else None
-        if self._noted is None:                                     # MXNet writes the shape as it was when first a graph was built
+        # MXNet writes the shape as it was when first a graph was built
+        if self._noted is None:
             self._noted = self._shape
-        out = var(self.name, shape=self._noted, dtype=self._dtype.name, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=init, stype="default")
+        out = var(self.name, shape=self._noted, dtype=self._dtype.name, lr_mult=self.lr_mult, wd_mult=self.wd_mult,
+                  init=init, stype="default")
         out._one()[0].info = [(self._shape, self._dtype)]
         return out
 
@@ -362,11 +387,13 @@ class Parameter:
             return values[0].as_in_context(cpu())
         return array(np.asarray(sum(v.asnumpy() for v in values) / len(values), self._dtype), cpu())
 
-    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current", own: bool = False) -> None:
+    def _load_init(self, data: NDArray, ctx: Any, cast_dtype: bool = False, dtype_source: str = "current",
+                   own: bool = False) -> None:
         """Take over a loaded value. own: nobody else has it, so that its memory may become the parameter's."""
         if dtype_source not in ("current", "saved"):
             raise AttributeValueError(f"dtype_source must be current or saved, got {dtype_source!r}")
-        if self._shape is not None and (len(self._shape) != len(data.shape) or any(a not in (0, -1, b) for a, b in zip(self._shape, data.shape))):
+        if self._shape is not None and (len(self._shape) != len(data.shape)
+                                        or any(a not in (0, -1, b) for a, b in zip(self._shape, data.shape))):
             raise ShapeError(f"Parameter {self.name!r} has shape {self._shape}, the loaded value {data.shape}")
         if data._data.dtype != self._dtype:
             if cast_dtype and dtype_source == "current":
@@ -374,7 +401,8 @@ class Parameter:
             elif cast_dtype:
                 self.cast(data._data.dtype.type)
             else:
-                raise FileFormatError(f"Parameter {self.name!r} has dtype {self._dtype}, the loaded value {data._data.dtype}; pass cast_dtype=True to convert")
+                raise FileFormatError(f"Parameter {self.name!r} has dtype {self._dtype}, the loaded value "
+                                      f"{data._data.dtype}; pass cast_dtype=True to convert")
         self._shape = data.shape
         contexts = _devices(ctx) if ctx else None
         if self._data is None:

@@ -91,7 +91,8 @@ class ParameterDict:
                 raise ShapeError(f"Parameter {p.name!r} exists with shape {found}, which does not fit {value}")
             p._shape = tuple(b if a in (0, -1) else a for a, b in zip(found, value))
         elif value is not None and (dt.as_dtype(value) != p._dtype if key == "dtype" else value != found):
-            raise AttributeValueError(f"Parameter {p.name!r} exists with {key}={found!r}, {value!r} was asked for: use another name, or ask for the same")
+            raise AttributeValueError(f"Parameter {p.name!r} exists with {key}={found!r}, {value!r} was asked for: "
+                                      f"use another name, or ask for the same")
 
     def get_constant(self, name: str, value: Any = None) -> Constant:
         """The constant prefix + name, made from a value if it is not there."""
@@ -106,7 +107,8 @@ class ParameterDict:
         if value is not None:
             given = value.asnumpy() if isinstance(value, NDArray) else np.asarray(value)
             if p.shape != given.shape or not (p.value.asnumpy() == given.astype(p.dtype)).all():
-                raise AttributeValueError(f"constant {full!r} exists with another value; use another name, or set_data to change it")
+                raise AttributeValueError(f"constant {full!r} exists with another value; use another name, or "
+                                          f"set_data to change it")
         return p
 
     def update(self, other: "ParameterDict") -> None:
@@ -153,38 +155,49 @@ class ParameterDict:
         out = {}
         for name, p in self.items():
             if not name.startswith(strip_prefix):
-                raise AttributeValueError(f"the prefix {strip_prefix!r} is to be stripped, but parameter {name!r} does not begin with it")
+                raise AttributeValueError(f"the prefix {strip_prefix!r} is to be stripped, but parameter {name!r} "
+                                          f"does not begin with it")
             out[name[len(strip_prefix):]] = p._reduce()
         serialize.save(filename, out)
 
-    def load(self, filename: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False, restore_prefix: str = "",
+    def load(self, filename: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False,
+             restore_prefix: str = "",
              cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Load by full name."""
-        self.load_dict(serialize.load(filename), ctx, allow_missing, ignore_extra, restore_prefix, str(filename), cast_dtype, dtype_source)
+        self.load_dict(serialize.load(filename), ctx, allow_missing, ignore_extra, restore_prefix, str(filename),
+                       cast_dtype, dtype_source)
 
-    def load_dict(self, param_dict: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False, restore_prefix: str = "",
+    def load_dict(self, param_dict: Any, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False,
+                  restore_prefix: str = "",
                   filename: str | None = None, cast_dtype: bool = False, dtype_source: str = "current") -> None:
         """Take over arrays by full name (``arg:`` and ``aux:`` before it are dropped)."""
         source = filename or "the dict"
-        param_dict = param_dict or {}                            # a model without parameters: its file holds an empty list
+        # a model without parameters: its file holds an empty list
+        param_dict = param_dict or {}
         if not isinstance(param_dict, dict):
             raise FileFormatError(f"{source} holds arrays without names, so it cannot be loaded into parameters")
         values = {restore_prefix + (k[4:] if k[:4] in ("arg:", "aux:") else k): v for k, v in param_dict.items()}
         fill(self._params, values, source, ctx, allow_missing, ignore_extra, cast_dtype, dtype_source)
 
 
-def fill(params: Any, values: dict[str, NDArray], source: str, ctx: Any, allow_missing: bool, ignore_extra: bool, cast_dtype: bool, dtype_source: str,
+def fill(params: Any, values: dict[str, NDArray], source: str, ctx: Any, allow_missing: bool, ignore_extra: bool,
+         cast_dtype: bool, dtype_source: str,
          own: bool = False) -> None:
     """Put loaded values into parameters. All is checked before anything is changed. own: nobody else has the values."""
     missing, extra = [k for k in params if k not in values], [k for k in values if k not in params]
     if missing and not allow_missing:
-        other = ". It has names as save_parameters writes them: use net.load_parameters" if not any("." in k for k in params) and any("." in k for k in values) else ""
-        raise FileFormatError(f"{source} has no value for {_some(missing)}; it holds {_some(list(values))}. Pass allow_missing=True to go on without{other}")
+        other = ". It has names as save_parameters writes them: use net.load_parameters" if not any("." in k
+                for k in params) and any("." in k for k in values) else ""
+        raise FileFormatError(f"{source} has no value for {_some(missing)}; it holds {_some(list(values))}. Pass "
+                              f"allow_missing=True to go on without{other}")
     if extra and not ignore_extra:
-        raise FileFormatError(f"{source} holds {_some(extra)}, which the network does not have; it has {_some(list(params)) or 'none'}. "
+        raise FileFormatError(f"{source} holds {_some(extra)}, which the network does not have; it has "
+                              f"{_some(list(params)) or 'none'}. "
                               "Pass ignore_extra=True to ignore them")
     for k, p in params.items():
-        if k in values and p.shape is not None and (len(p.shape) != len(values[k].shape) or any(a not in (0, -1, b) for a, b in zip(p.shape, values[k].shape))):
+        if k in values and p.shape is not None and (len(p.shape) != len(values[k].shape)
+                                                    or any(a not in (0, -1, b) for a,
+                                                           b in zip(p.shape, values[k].shape))):
             raise ShapeError(f"{source}: parameter {k!r} has shape {p.shape}, the loaded value {values[k].shape}")
     for k, p in params.items():
         if k in values:

@@ -11,7 +11,8 @@ VERSION = [0]                        # grows whenever any parameter gets other a
 
 
 class PerDevice(OrderedDict[Context, NDArray]):
-    """Arrays by device. Programs put others in their places, as ``param._data[i] = x`` (a sampled weight): compiled code hears of it."""
+    """Arrays by device. Programs put others in their places, as ``param._data[i] = x`` (a sampled weight): compiled
+    code hears of it."""
 
     def __setitem__(self, ctx: Context, x: NDArray) -> None:
         super().__setitem__(ctx, x)
@@ -19,7 +20,8 @@ class PerDevice(OrderedDict[Context, NDArray]):
         REBINDS[0] += 1
 
     def places(self) -> list[list[Any]]:
-        """MXNet's ``_ctx_map``: ``_data[_ctx_map[ctx.device_typeid & 1][ctx.device_id]]`` is the array of a device; None where there is none."""
+        """MXNet's ``_ctx_map``: ``_data[_ctx_map[ctx.device_typeid & 1][ctx.device_id]]`` is the array of a device;
+        None where there is none."""
         out: list[list[Any]] = [[], []]
         for ctx in self:
             row = out[ctx.device_typeid & 1]

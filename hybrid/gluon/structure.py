@@ -1,7 +1,7 @@
 """``Block.save`` and ``Block.load``: the tree of blocks as JSON, in MXNet's form, beside a file of parameters.
 
-A block stands under its class's name in lower case and a number that counts the blocks; ``children`` maps the children's names to
-the attributes they are held in.
+A block stands under its class's name in lower case and a number that counts the blocks; ``children`` maps the
+children's names to the attributes they are held in.
 """
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def load(block: Any, prefix: str) -> None:
 
 def _entry(tree: Any, key: str, path: str) -> Any:
     if not isinstance(tree, dict) or key not in tree:
-        raise KeyError(f"{path} holds {', '.join(tree) if isinstance(tree, dict) else type(tree).__name__} where this network has {key}: "
+        raise KeyError(f"{path} holds {', '.join(tree) if isinstance(tree, dict) else type(tree).__name__} where this "
+                       f"network has {key}: "
                        "load() is for a network made by the same code")
     return tree[key]
 

@@ -25,7 +25,8 @@ def print_summary(net: Any, inputs: Any) -> None:
         rows.append((f"{type(block).__name__}-{len(rows) + 1}", _shapes(out), total, train, shared))
 
     def watch(b: Any) -> None:
-        assert not getattr(b, "_active", False), f"{type(b).__name__} {b.name} is hybridized; call summary before hybridize()"
+        assert not getattr(b, "_active",
+                           False), f"{type(b).__name__} {b.name} is hybridized; call summary before hybridize()"
         if not (b._children and hasattr(b, "add")):           # containers have nothing of their own
             handles.append(b.register_forward_hook(note))
     try:

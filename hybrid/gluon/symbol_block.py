@@ -16,22 +16,26 @@ from .parameter import ParameterDict
 class SymbolBlock(HybridBlock):
     """Runs a Symbol: its variables are parameters, but for those named as inputs.
 
-    As in MXNet the variables' notes ``__lr_mult__``, ``__wd_mult__`` and ``__init__`` stay in the graph and do not count for the parameters.
+    As in MXNet the variables' notes ``__lr_mult__``, ``__wd_mult__`` and ``__init__`` stay in the graph and do not
+    count for the parameters.
 
     >>> net = SymbolBlock.imports('model-symbol.json', ['data'], 'model-0000.params')     # doctest: +SKIP
     """
 
     @staticmethod
-    def imports(symbol_file: Any, input_names: Any, param_file: Any = None, ctx: Any = None, allow_missing: bool = False, ignore_extra: bool = False) -> "SymbolBlock":
+    def imports(symbol_file: Any, input_names: Any, param_file: Any = None, ctx: Any = None,
+                allow_missing: bool = False, ignore_extra: bool = False) -> "SymbolBlock":
         """The block of a ``-symbol.json`` file, with the parameters of a ``.params`` file."""
         sym = serialize.symbol_json.load(symbol_file)
         names = [input_names] if isinstance(input_names, str) else list(input_names)
         unknown = [n for n in names if n not in sym.list_inputs()]
         if unknown:
-            raise AttributeValueError(f"{symbol_file} has no input {', '.join(map(repr, unknown))}; its variables are {', '.join(sym.list_inputs()[:8])}, …")
+            raise AttributeValueError(f"{symbol_file} has no input {', '.join(map(repr, unknown))}; its variables are "
+                                      f"{', '.join(sym.list_inputs()[:8])}, …")
         net = SymbolBlock(sym, [var(n) for n in names])
         if param_file is not None:
-            net.collect_params().load(param_file, ctx, allow_missing, ignore_extra, cast_dtype=True, dtype_source="saved")
+            net.collect_params().load(param_file, ctx, allow_missing, ignore_extra, cast_dtype=True,
+                                      dtype_source="saved")
         return net
 
     def __init__(self, outputs: Any, inputs: Any, params: ParameterDict | None = None):
@@ -39,7 +43,9 @@ class SymbolBlock(HybridBlock):
         d = self.__dict__
         d["_prefix"], d["_empty_prefix"] = "", True
         d["_params"] = ParameterDict("", params)
-        outputs = Group(list(outputs)) if isinstance(outputs, (list, tuple)) and len(outputs) > 1 else outputs[0] if isinstance(outputs, (list, tuple)) else outputs
+        outputs = Group(list(outputs)) if isinstance(outputs,
+                                                     (list, tuple)) and len(outputs) > 1 else outputs[0] if isinstance(
+                outputs, (list, tuple)) else outputs
         inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
         if not isinstance(outputs, Symbol) or not all(isinstance(i, Symbol) for i in inputs):
             raise AttributeValueError("SymbolBlock takes Symbols as outputs and inputs")
@@ -58,7 +64,8 @@ class SymbolBlock(HybridBlock):
                 if n.name in inputs:
                     continue
                 shape, dtype = n.info[0]
-                self.params.get(n.name, allow_deferred_init=True, grad_req=req, shape=shape, **({"dtype": dtype} if dtype is not None else {}))
+                self.params.get(n.name, allow_deferred_init=True, grad_req=req, shape=shape,
+                                **({"dtype": dtype} if dtype is not None else {}))
                 found.append(n.name)
         cut = _common_prefix(found)
         self.__dict__["_reg_params"] = {name[cut:]: self.params[name] for name in found}
@@ -68,7 +75,8 @@ class SymbolBlock(HybridBlock):
         """Run the Symbol on arrays or on Symbols."""
         d = self.__dict__
         if len(args) != len(d["_inputs"]):
-            raise AttributeValueError(f"this block takes {len(d['_inputs'])} inputs ({', '.join(d['_inputs'])}), got {len(args)}")
+            raise AttributeValueError(f"this block takes {len(d['_inputs'])} inputs ({', '.join(d['_inputs'])}), got "
+                                      f"{len(args)}")
         values = dict(zip(d["_inputs"], args))
         eager = isinstance(args[0], NDArray)
         if eager and any(p._data is None and p._deferred is not None for p in self.params.values()):

@@ -1,4 +1,5 @@
-"""``Trainer.step`` inside hybridized code: the update becomes part of the program, weights and states are changed in place."""
+"""``Trainer.step`` inside hybridized code: the update becomes part of the program, weights and states are changed in
+place."""
 from __future__ import annotations
 
 import functools
@@ -49,7 +50,9 @@ class Update:
     def _trace_version(self) -> Any:
         t = self.trainer
         form = t._optimizer.form
-        return id(t), id(t._optimizer), t._optimizer.flags(), tuple([form(i) for i in range(len(t._params))]), tuple([p.grad_req for p in t._params])
+        return id(t), id(t._optimizer), t._optimizer.flags(), tuple([form(i)
+                                                                     for i in range(len(t._params))]), tuple(
+                [p.grad_req for p in t._params])
 
     def _counters(self) -> None:
         """An optimizer's attributes are not counted: ``holds`` looks at them."""
@@ -61,7 +64,8 @@ class Update:
         forms = None if plain else [o.form(i) for i in numbers]
 
         def same() -> bool:
-            return t._optimizer is o and len(t._params) == len(numbers) and o.flags() == flags and (plain or [o.form(i) for i in numbers] == forms)
+            return (t._optimizer is o and len(t._params) == len(numbers) and o.flags() == flags
+                    and (plain or [o.form(i) for i in numbers] == forms))
         return same
 
 
@@ -69,7 +73,8 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
     """One update of all parameters in the active trace."""
     trace = tracing()
     if len(trainer._contexts) != 1 or trainer._contexts[0] != trace.ctx:
-        raise HybridError(f"{user_location()}: a compiled training step runs on one device; the Trainer's parameters are on "
+        raise HybridError(f"{user_location()}: a compiled training step runs on one device; the Trainer's parameters "
+                          f"are on "
                           f"{', '.join(map(str, trainer._contexts))}, the inputs on {trace.ctx}")
     trainer._rescale(batch_size)
     numbers = _parameters(trace, trainer, ignore_stale_grad)
@@ -91,7 +96,8 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         if scaler is None:
             return new
         finite = _all_finite([nodes[i] for i in grad_slots])             # else everything stays as it is
-        return [*(ir.map("where", finite, value, nodes[slot]) for slot, value in zip(written, new)), ir.reshape(ir.cast(finite, np.int32), (1,))]
+        return [*(ir.map("where", finite, value, nodes[slot]) for slot, value in zip(written, new)),
+                ir.reshape(ir.cast(finite, np.int32), (1,))]
     info = [(program.inputs[s].shape, program.inputs[s].dtype) for s in written]
     results = inline("update", inputs, lowering, info if scaler is None else [*info, ((1,), np.dtype(np.int32))])
     for slot, value in zip(written, results):
@@ -122,7 +128,8 @@ def _all_finite(grads: Sequence[Node]) -> Node:
 def _uncount(optimizer: Any) -> Callable[[], None]:
     """What sets the counts and numbers of an optimizer and its schedule back to what they are now."""
     holders = [h for h in (optimizer, optimizer.lr_scheduler) if hasattr(h, "__dict__")]
-    numbers, counts = [{k: v for k, v in vars(h).items() if type(v) in (int, float)} for h in holders], dict(optimizer._index_update_count)
+    numbers, counts = [{k: v for k, v in vars(h).items() if type(v) in (int, float)}
+                       for h in holders], dict(optimizer._index_update_count)
 
     def undo() -> None:
         for h, values in zip(holders, numbers):
@@ -147,7 +154,8 @@ def _parameters(trace: Any, trainer: Any, ignore_stale_grad: bool) -> list[int]:
     return out
 
 
-def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int], prepared: Step) -> tuple[list[Symbol], list[int]]:
+def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int],
+            prepared: Step) -> tuple[list[Symbol], list[int]]:
     """The traced handles of the update program's inputs, by slot, and the slots of gradients."""
     out = [trace.capture(prepared.numbers)]
     if prepared.key is not None:
@@ -164,5 +172,6 @@ def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int], prepared
         with untraced():
             w = p.data(trace.ctx)
             held = arrays_of(trainer._optimizer, w, updater.state(k, w))
-        out += [trace.variable(f"state{k}_{n}", State(updater, k, p, n), x.shape, x._data.dtype) for n, x in enumerate(held)]
+        out += [trace.variable(f"state{k}_{n}", State(updater, k, p, n), x.shape, x._data.dtype) for n,
+                x in enumerate(held)]
     return out, grads

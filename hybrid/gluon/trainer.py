@@ -26,12 +26,14 @@ class StaleGradientError(HybridError, UserWarning):
 class Trainer:
     """Updates parameters from their gradients.
 
-    params: a dict (or ParameterDict) or a list of Parameters. optimizer: a name with optimizer_params (a dict of arguments), or
-    an Optimizer. kvstore: how gradients of several devices are brought together; within one process ``device``, ``local`` and
-    the like all mean that they are added up, and None means that they are not. Names of stores over several machines are
-    refused. compression_params is accepted and has no meaning within a process. update_on_kvstore: whether weights are updated
-    once and copied to the devices (the default with several devices; gradients stay as they are) or on each device from
-    gradients that ``allreduce_grads`` added up (False; gradients can then be changed before ``update``).
+    params: a dict (or ParameterDict) or a list of Parameters. optimizer: a name with optimizer_params (a dict of
+    arguments), or an Optimizer. kvstore: how gradients of several devices are brought together; within one process
+    ``device``, ``local`` and the like all mean that they are added up, and None means that they are not. Names of
+    stores over several machines are refused. compression_params is accepted and has no meaning within a process.
+    update_on_kvstore:
+    whether weights are updated once and copied to the devices (the default with several devices; gradients stay as they
+    are) or on each device from gradients that ``allreduce_grads`` added up (False; gradients can then be changed before
+    ``update``).
 
     >>> from hybrid import nd, autograd, gluon
     >>> net = gluon.nn.Dense(1, in_units=2); net.initialize()
@@ -41,7 +43,8 @@ class Trainer:
     >>> loss.backward(); trainer.step(batch_size=4)
     """
 
-    def __init__(self, params: Any, optimizer: Any, optimizer_params: dict[str, Any] | None = None, kvstore: Any = "device",
+    def __init__(self, params: Any, optimizer: Any, optimizer_params: dict[str, Any] | None = None,
+                 kvstore: Any = "device",
                  compression_params: dict[str, Any] | None = None, update_on_kvstore: bool | None = None):
         self._params: list[Parameter] = _parameters(params)
         self._param2idx = {p.name: i for i, p in enumerate(self._params)}
@@ -59,7 +62,8 @@ class Trainer:
 
     @property
     def _kvstore(self) -> KVStore | None:
-        """What programs find under MXNet's name: the store that brings devices together, with the updater when it updates weights."""
+        """What programs find under MXNet's name: the store that brings devices together, with the updater when it
+        updates weights."""
         if not self._reduces:
             return None
         store = KVStore(self._kind)
@@ -84,17 +88,20 @@ class Trainer:
         for p in self._params:
             ctx = p.list_ctx()
             if contexts is not None and contexts != ctx:
-                raise HybridError(f"all parameters must be on the same devices: {p.name!r} is on {ctx}, the ones before it on {contexts}")
+                raise HybridError(f"all parameters must be on the same devices: {p.name!r} is on {ctx}, the ones "
+                                  f"before it on {contexts}")
             contexts = ctx
         return contexts or []
 
     def _init_optimizer(self, optimizer: Any, optimizer_params: dict[str, Any]) -> None:
         if not isinstance(optimizer_params, dict):
-            raise AttributeValueError(f"optimizer_params must be a dict of arguments, got {type(optimizer_params).__name__}")
+            raise AttributeValueError(f"optimizer_params must be a dict of arguments, got "
+                                      f"{type(optimizer_params).__name__}")
         by_index = dict(enumerate(self._params))
         if isinstance(optimizer, opt.Optimizer):
             if optimizer_params:
-                raise AttributeValueError("optimizer_params belong to an optimizer given by name; this one is an object already")
+                raise AttributeValueError("optimizer_params belong to an optimizer given by name; this one is an "
+                                          "object already")
             self._optimizer = optimizer
             self._optimizer.param_dict = by_index
         else:
@@ -121,11 +128,12 @@ class Trainer:
 
     # ---- steps
     def step(self, batch_size: float, ignore_stale_grad: bool = False) -> None:
-        """One update of all parameters, with gradients divided by batch_size; after ``backward``, outside of ``record``.
+        """One update of all parameters, with gradients divided by batch_size; after ``backward``, outside of
+        ``record``.
 
-        A parameter whose gradient backward has not written since the last step raises StaleGradientError (a UserWarning), or is
-        left out with ignore_stale_grad. Inside a hybridized function the update becomes part of the compiled program, and
-        gradients are used up there without being written to memory.
+        A parameter whose gradient backward has not written since the last step raises StaleGradientError (a
+        UserWarning), or is left out with ignore_stale_grad. Inside a hybridized function the update becomes part of the
+        compiled program, and gradients are used up there without being written to memory.
         """
         if SCOPE.traces:
             return traced_step.step(self, batch_size, ignore_stale_grad)
@@ -145,7 +153,8 @@ class Trainer:
             self._reduce(self._trained())
 
     def _begin(self) -> None:
-        """Before the first step: the first device's values on all devices, running statistics too, as MXNet's store hands them out."""
+        """Before the first step: the first device's values on all devices, running statistics too, as MXNet's store
+        hands them out."""
         if self._reduces and not self._kv_initialized:
             for p in self._params:
                 first, *others = p._data.values() if p._data is not None else [None]
@@ -168,7 +177,8 @@ class Trainer:
 
     def _refuse_on_store(self, name: str) -> None:
         if self._update_on_kvstore:
-            raise HybridError(f"{name}() has no meaning when weights are updated once for all devices: make the Trainer with update_on_kvstore=False")
+            raise HybridError(f"{name}() has no meaning when weights are updated once for all devices: make the "
+                              f"Trainer with update_on_kvstore=False")
 
     def _rescale(self, batch_size: float) -> None:
         try:
@@ -224,8 +234,10 @@ class Trainer:
         """The error for a parameter without a new gradient."""
         on = f" on {where}" if where is not None else ""
         return StaleGradientError(
-            f"backward has not written the gradient of parameter {p.name!r}{on} since the last step (or not at all). Either loss.backward() "
-            "was not called, or the loss does not depend on this parameter; if that is meant, call step with ignore_stale_grad=True, "
+            f"backward has not written the gradient of parameter {p.name!r}{on} since the last step (or not at all). "
+            f"Either loss.backward() "
+            "was not called, or the loss does not depend on this parameter; if that is meant, call step with "
+            "ignore_stale_grad=True, "
             "which leaves such parameters as they are")
 
     def _reduce(self, numbers: Sequence[int]) -> None:
@@ -233,7 +245,8 @@ class Trainer:
         for i in numbers:
             grads = self._params[i].list_grad()
             first = grads[0]
-            if i not in self._sums or self._sums[i]._data.shape != first._data.shape or self._sums[i]._data.dtype != first._data.dtype:
+            if (i not in self._sums or self._sums[i]._data.shape != first._data.shape
+                or self._sums[i]._data.dtype != first._data.dtype):
                 self._sums[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
             total = self._sums[i]._data
             total[...] = first._data
@@ -261,17 +274,17 @@ class Trainer:
 
     # ---- files
     def save_states(self, fname: str | Path) -> None:
-        """Save the optimizer's states, counts, hyperparameters and scheduler, and the loss scale after ``amp.init_trainer``;
-        training goes on from them bit for bit.
+        """Save the optimizer's states, counts, hyperparameters and scheduler, and the loss scale after
+        ``amp.init_trainer``; training goes on from them bit for bit.
 
-        The file appears whole or not at all. Parameters are saved apart (``net.save_parameters``); lr_mult and wd_mult of
-        Parameters are not saved.
+        The file appears whole or not at all. Parameters are saved apart (``net.save_parameters``); lr_mult and wd_mult
+        of Parameters are not saved.
         """
         write_bytes(fname, self._updaters[0].get_states(dump_optimizer=True, loss_scaler=self._amp_loss_scaler))
 
     def load_states(self, fname: str | Path) -> None:
-        """Load what ``save_states`` wrote, here or in MXNet 1.9.1 (its pickles are read as data; no code in them runs); the loss scale, if the
-        file has one, goes to a Trainer that ``amp.init_trainer`` knows.
+        """Load what ``save_states`` wrote, here or in MXNet 1.9.1 (its pickles are read as data; no code in them runs);
+        the loss scale, if the file has one, goes to a Trainer that ``amp.init_trainer`` knows.
 
         FileFormatError, and nothing changed, when the file is damaged or of another optimizer.
         """
@@ -285,11 +298,13 @@ def _parameters(params: Any) -> list[Parameter]:
     if hasattr(params, "keys"):
         params = [params[k] for k in sorted(params.keys(), key=_natural)]
     if not isinstance(params, (list, tuple)):
-        raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, got {type(params).__name__}: "
+        raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, got "
+                                  f"{type(params).__name__}: "
                                   "give it net.collect_params()")
     for p in params:
         if not isinstance(p, Parameter):
-            raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, it holds a {type(p).__name__}")
+            raise AttributeValueError(f"the first argument of Trainer must be a list or dict of Parameters, it holds "
+                                      f"a {type(p).__name__}")
     twice = [p.name for i, p in enumerate(params) if any(p is q for q in params[:i])]
     if twice:
         raise AttributeValueError(f"parameter {twice[0]!r} is given twice; each can be updated once a step")
@@ -297,7 +312,8 @@ def _parameters(params: Any) -> list[Parameter]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """Sorting key: dense9 before dense10. States are saved by position, and a second network has other numbers in its names."""
+    """Sorting key: dense9 before dense10. States are saved by position, and a second network has other numbers in its
+    names."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", str(name))]
 
 
@@ -310,5 +326,6 @@ def _store(kvstore: Any) -> bool:
     if isinstance(kvstore, str) and kvstore in LOCAL:
         return True
     if isinstance(kvstore, str) and (kvstore.startswith("dist") or kvstore in ("horovod", "byteps")):
-        raise HybridError(f"kvstore {kvstore!r} brings several processes together; training runs in one process here: use 'device'")
+        raise HybridError(f"kvstore {kvstore!r} brings several processes together; training runs in one process here: "
+                          f"use 'device'")
     raise AttributeValueError(f"kvstore must be None or one of {', '.join(LOCAL)}, got {kvstore!r}")

@@ -1,5 +1,6 @@
-"""Whether lists and dicts in the attributes of a network still hold the very objects that they held. Where none of those can change inside, that
-says in one pass that nothing has changed; networks whose layers keep their options in dicts are called many times between changes.
+"""Whether lists and dicts in the attributes of a network still hold the very objects that they held. Where none of
+those can change inside, that says in one pass that nothing has changed; networks whose layers keep their options in
+dicts are called many times between changes.
 """
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ from ..jit.fingerprint import LIMIT, Watched, can_change_inside, fingerprint
 
 
 def _told_by_identity(value: Any) -> bool:
-    """Whether the same object has the same contents. Blocks and parameters are told by their versions; ``np.void`` can change."""
-    return not isinstance(value, (tuple, np.void)) and not can_change_inside(value) and not hasattr(value, "_signature_version")
+    """Whether the same object has the same contents. Blocks and parameters are told by their versions; ``np.void`` can
+    change."""
+    return not isinstance(value,
+                          (tuple, np.void)) and not can_change_inside(value) and not hasattr(value, "_signature_version")  # noqa: E501
 
 
 class _Seen:
@@ -44,7 +47,8 @@ class _Seen:
         return all(self._collect(v, seen) for v in (chain(value, value.values()) if isinstance(value, dict) else value))
 
     def _held(self) -> tuple[Iterator[Any], ...]:
-        return chain.from_iterable(self._dicts), chain.from_iterable(map(dict.values, self._dicts)), chain.from_iterable(self._lists)
+        return (chain.from_iterable(self._dicts), chain.from_iterable(map(dict.values, self._dicts)),
+                chain.from_iterable(self._lists))
 
     def _lengths(self) -> list[int]:
         return [*map(len, self._dicts), *map(len, self._lists)]
@@ -52,7 +56,8 @@ class _Seen:
     def same(self) -> bool:
         """Whether the containers hold the same objects now."""
         keys, values, items = self._held()
-        return (all(map(is_, self._keys, keys)) and all(map(is_, self._values, values)) and all(map(is_, self._items, items))
+        return (all(map(is_, self._keys, keys)) and all(map(is_, self._values, values))
+                and all(map(is_, self._items, items))
                 and self._lengths() == self._sizes)
 
 

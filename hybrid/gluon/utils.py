@@ -35,7 +35,8 @@ def split_data(data: Any, num_slice: int, batch_axis: int = 0, even_split: bool 
     if num_slice < 1:
         raise ValueError(f"num_slice must be 1 or more, got {num_slice}")
     if even_split and size % num_slice:
-        raise ValueError(f"data of shape {data.shape} cannot be split evenly into {num_slice} slices along axis {batch_axis}: use a batch size that is a "
+        raise ValueError(f"data of shape {data.shape} cannot be split evenly into {num_slice} slices along axis "
+                         f"{batch_axis}: use a batch size that is a "
                          f"multiple of {num_slice}, or even_split=False")
     length, longer = divmod(size, num_slice)
     ends = np.cumsum([length + 1] * longer + [length] * (num_slice - longer)).tolist()
@@ -53,15 +54,16 @@ def split_and_load(data: Any, ctx_list: Sequence[Context], batch_axis: int = 0, 
         data = array(np.asarray(data), ctx_list[0], np.float32, NP_CLASS[0] if is_np_array() else NDArray)
     if len(ctx_list) == 1:
         return [data.as_in_context(ctx_list[0])]
-    return [part.as_in_context(ctx) for part, ctx in zip(split_data(data, len(ctx_list), batch_axis, even_split), ctx_list)]
+    return [part.as_in_context(ctx) for part, ctx in zip(split_data(data, len(ctx_list), batch_axis, even_split),
+                                                         ctx_list)]
 
 
 def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: bool = True) -> Any:
     """Scale arrays in place by ``min(1, max_norm / (norm + 1e-8))``, norm the 2-norm of all their elements together.
 
-    The norm from before, as a number; an array of shape (1,) with ``check_isfinite=False``, which then does not wait for
-    the device. A norm that is not finite gives a warning (the arrays are then undefined). Inside hybridized code the norm is
-    always an array, and nothing is checked: no value is known there.
+    The norm from before, as a number; an array of shape (1,) with ``check_isfinite=False``, which then does not wait
+    for the device. A norm that is not finite gives a warning (the arrays are then undefined). Inside hybridized code
+    the norm is always an array, and nothing is checked: no value is known there.
     """
     if not arrays:
         raise AttributeValueError("clip_global_norm needs at least one array")
@@ -84,7 +86,9 @@ def clip_global_norm(arrays: Sequence[Any], max_norm: float, check_isfinite: boo
         scale = wrap(xp.minimum(max_norm / (norm + 1e-8), 1), first.ctx)
         for a in arrays:
             a._write(a._data * scale.as_in_context(a.ctx)._data.astype(a._data.dtype))
-    return norm.dtype.type(float(norm[0])) if check_isfinite else wrap(norm, first.ctx, type(first) if first.stype == "default" else NDArray)
+    return norm.dtype.type(float(norm[0])) if check_isfinite else wrap(norm, first.ctx,
+                                                                       type(first) if first.stype == "default"
+                                                                       else NDArray)
 
 
 def _traced_clip(arrays: Sequence[Any], max_norm: float) -> Any:
@@ -126,7 +130,8 @@ def _get_repo_file_url(namespace: str, filename: str) -> str:
     return f"{_get_repo_url()}{namespace}/{filename}"
 
 
-def download(url: str, path: str | os.PathLike[str] | None = None, overwrite: bool = False, sha1_hash: str | None = None, retries: int = 5,
+def download(url: str, path: str | os.PathLike[str] | None = None, overwrite: bool = False,
+             sha1_hash: str | None = None, retries: int = 5,
              verify_ssl: bool = True) -> str:
     """Fetch a URL into a file and give the file's path.
 
@@ -141,14 +146,18 @@ def download(url: str, path: str | os.PathLike[str] | None = None, overwrite: bo
     if not overwrite and os.path.exists(target) and (sha1_hash is None or check_sha1(target, sha1_hash)):
         return target
     if not verify_ssl:
-        warnings.warn("verify_ssl=False: the server's certificate is not checked, so the file could be anyone's", stacklevel=2)
+        warnings.warn("verify_ssl=False: the server's certificate is not checked, so the file could be anyone's",
+                      stacklevel=2)
     os.makedirs(os.path.dirname(os.path.abspath(target)), exist_ok=True)
     for attempt in range(retries + 1):
         try:
             _fetch(url, target, sha1_hash, verify_ssl)
             return target
         except (OSError, HybridError, ValueError) as err:
-            final = isinstance(err, urllib.error.HTTPError) and err.code in (401, 403, 404, 410) or isinstance(err, ValueError) and not isinstance(err, OSError)
+            final = isinstance(err,
+                               urllib.error.HTTPError) and err.code in (401, 403, 404,
+                                                                        410) or isinstance(err,
+                    ValueError) and not isinstance(err, OSError)
             if final or attempt == retries:
                 raise HybridError(f"{url} could not be fetched into {target}: {err}") from err
             print(f"download of {url} failed ({err}); {retries - attempt} more tries")
@@ -185,7 +194,8 @@ def _fetch(url: str, target: str, sha1_hash: str | None, verify_ssl: bool) -> No
         if expected and got != expected:
             raise HybridError(f"{got} of {expected} bytes came")
         if sha1_hash and sha1.hexdigest() != sha1_hash.lower():
-            raise HybridError(f"the SHA-1 sum of what came is {sha1.hexdigest()}, not {sha1_hash}: the file there is another one or arrived damaged")
+            raise HybridError(f"the SHA-1 sum of what came is {sha1.hexdigest()}, not {sha1_hash}: the file there is "
+                              f"another one or arrived damaged")
 
 
 class _NoBar:
@@ -208,7 +218,8 @@ def _progress(total: int, name: str) -> Any:
 
 
 def shape_is_known(shape: Sequence[int] | None) -> bool:
-    """Whether every length is known: none is -1, nor 0 without NumPy semantics (``npx.set_np``), where 0 means unknown."""
+    """Whether every length is known: none is -1, nor 0 without NumPy semantics (``npx.set_np``), where 0 means
+    unknown."""
     if shape is None:
         return False
     unknown = -1 if is_np_shape() else 0
@@ -217,4 +228,5 @@ def shape_is_known(shape: Sequence[int] | None) -> bool:
     return (len(shape) > 0 or is_np_shape()) and unknown not in shape
 
 
-__all__ = ["HookHandle", "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known", "split_and_load", "split_data"]
+__all__ = ["HookHandle", "check_sha1", "clip_global_norm", "download", "replace_file", "shape_is_known",
+           "split_and_load", "split_data"]

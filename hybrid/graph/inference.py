@@ -14,7 +14,8 @@ HALVES = tuple(d for d in (dt.float16, dt.bfloat16) if d is not None)
 STATISTICS = ("gamma", "beta", "moving_mean", "moving_var")           # float32 in BatchNorm of half types, as in MXNet
 
 
-def named_arguments(what: str, arguments: Sequence[str], inputs: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def named_arguments(what: str, arguments: Sequence[str], inputs: Sequence[str], args: Sequence[Any],
+                    kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """What was given by position and by name, by name; AttributeValueError for too many or unknown ones."""
     if args and kwargs:
         raise AttributeValueError(f"{what} takes its values either by position or by name, not both")
@@ -22,7 +23,8 @@ def named_arguments(what: str, arguments: Sequence[str], inputs: Sequence[str], 
         raise AttributeValueError(f"{what}: {len(args)} values for {len(arguments)} arguments ({', '.join(arguments)})")
     unknown = [k for k in kwargs if k not in set(inputs)]
     if unknown:
-        raise AttributeValueError(f"{what}: the graph has no variable {', '.join(map(repr, unknown))}; it has {', '.join(inputs)}")
+        raise AttributeValueError(f"{what}: the graph has no variable {', '.join(map(repr, unknown))}; it has "
+                                  f"{', '.join(inputs)}")
     return {**dict(zip(arguments, args)), **kwargs}
 
 
@@ -43,7 +45,8 @@ def _uncast(n: SymNode, k: int) -> tuple[SymNode, int]:
     return n, k
 
 
-def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any], known: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
+def shapes_of(order: Sequence[SymNode], given: Mapping[str, Any],
+              known: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
     """Shapes by id of a variable and by (id, output) of an operator; what stays unknown is None, or has 0 or -1 in it.
 
     given: by a variable's name. known: by the same keys as the result.
@@ -76,7 +79,8 @@ def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
                 if u and full is not None:
                     shapes[key] = tuple(full)
             ins = [shapes.get(key) for key in at]
-        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and any(v < least for v in s)) for s, (m, _) in zip(ins, sources)):
+        if any(s is None or any(v < 0 for v in s) or (m.opdef is None and any(v < least for v in s)) for s,
+               (m, _) in zip(ins, sources)):
             return
         padded = len(d.inputs) - len(ins) if not d.variadic else 0
         found = d.infer([*ins, *[None] * padded], [*[dt.float32] * len(ins), *[None] * padded], a)
@@ -91,7 +95,8 @@ def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
 def types_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, np.dtype]:
     """Dtypes by the same keys. Parameters take the dtype of the data they meet; float32 where nothing is said."""
     shapes = shapes_of(order, {})
-    types: dict[Any, Any] = {id(n): dt.as_dtype(given[n.name]) if given.get(n.name) is not None else n.info[0][1] for n in order if n.opdef is None}
+    types: dict[Any, Any] = {id(n): dt.as_dtype(given[n.name]) if given.get(n.name) is not None else n.info[0][1]
+                             for n in order if n.opdef is None}
     for n in order:
         if n.opdef is None or n.attrs is None:
             continue
@@ -106,7 +111,8 @@ def types_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, np
 
 
 def _of_parameter(n: SymNode, name: str, first: np.dtype) -> np.dtype:
-    own = n.attrs.asdict().get("dtype") if n.attrs is not None and n.opdef is not None and n.opdef.params is not None else None
+    own = (n.attrs.asdict().get("dtype") if n.attrs is not None and n.opdef is not None and n.opdef.params is not None
+           else None)
     if own:
         return dt.as_dtype(own)
     if not dt.is_float(first) or first in HALVES and name in STATISTICS:
@@ -125,12 +131,14 @@ def _outputs(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dt
     own = a.asdict().get("dtype")
     if own or not types:
         return [dt.as_dtype(own)] * d.num_outputs(a)
-    layer = d.params is not None and not getattr(d.params, "from_any", False)        # its result has the dtype of the data
+    # its result has the dtype of the data
+    layer = d.params is not None and not getattr(d.params, "from_any", False)
     return [types[0] if layer else dt.promote(*types)] * d.num_outputs(a)
 
 
 def _with_any_shapes(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> list[np.dtype] | None:
-    """Dtypes of the results for small shapes in place of unknown ones: dtypes hardly ever depend on shapes. None where they do not fit."""
+    """Dtypes of the results for small shapes in place of unknown ones: dtypes hardly ever depend on shapes. None where
+    they do not fit."""
     d, a = n.opdef, n.attrs
     assert d is not None and a is not None
     if d.params is not None or not types:

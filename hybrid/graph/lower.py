@@ -15,9 +15,9 @@ from .symnode import SymNode, effective, in_order, known
 
 @collector.waits
 def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[SymNode] = ()) -> tuple[Program, int]:
-    """A program whose inputs are the variables ``inputs`` in order, then (if operators draw random numbers) the random key.
-    Returns it with the number of draws. Shapes and dtypes of the variables must be known. also: operators that change states or
-    draw random numbers, as they do in eager calls, although no output may need them.
+    """A program whose inputs are the variables ``inputs`` in order, then (if operators draw random numbers) the random
+    key. Returns it with the number of draws. Shapes and dtypes of the variables must be known. also: operators that
+    change states or draw random numbers, as they do in eager calls, although no output may need them.
     """
     leaves = []
     for i, n in enumerate(inputs):
@@ -29,35 +29,43 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[Sy
     order = _ordered(symbol.entries, also, value)
     missing = next((n for n in order if n.opdef is None and (id(n), 0) not in value), None)
     if missing is not None:
-        raise AttributeValueError(f"the graph's variable {missing.name!r} is none of the inputs: {', '.join(m.name for m in inputs)}")
+        raise AttributeValueError(f"the graph's variable {missing.name!r} is none of the inputs: "
+                                  f"{', '.join(m.name for m in inputs)}")
     first, draws = draws_of({id(n): n for n in [*order, *also]}.values(), train)
     key = ir.input(len(leaves), (2,), np.uint32) if draws else None
     found = lower_nodes(order, value, train, key, first, {id(n) for n in inputs})
     slots = {id(n): i for i, n in enumerate(inputs)}
     outputs = tuple(value[(id(n), k)] for n, k in symbol.entries)
-    program = Program(tuple(leaves) + ((key,) if key is not None else ()), outputs, tuple((slots[i], n) for i, n in found.items()))
+    program = Program(tuple(leaves) + ((key,) if key is not None else ()), outputs,
+                      tuple((slots[i], n) for i, n in found.items()))
     return program, draws
 
 
 def _ordered(entries: Sequence[tuple[SymNode, int]], also: Sequence[SymNode], given: Collection[Any]) -> list[SymNode]:
-    """The nodes below the outputs, and those of ``also`` with states that depend on given variables alone. Where several operators
-    read one state (a BatchNorm called twice), in the order in which they were made, so that it changes as in eager calls.
+    """The nodes below the outputs, and those of ``also`` with states that depend on given variables alone. Where
+    several operators read one state (a BatchNorm called twice), in the order in which they were made, so that it
+    changes as in eager calls.
     """
     order = in_order(entries)
     reached = {id(n) for n in order}
-    left = [(n, 0) for n in also if id(n) not in reached and n.opdef.aux]                            # type: ignore[union-attr]
+    left = [(n, 0) for n in also if id(n) not in reached
+            and n.opdef.aux]                            # type: ignore[union-attr]
     left = [e for e in left if all(n.opdef is not None or (id(n), 0) in given for n in in_order([e]))]
     order = in_order([*entries, *left]) if left else order
-    states = {id(n.inputs[i][0]) for n in order if n.opdef is not None for i in n.opdef.states(n.attrs, len(n.inputs))}      # type: ignore[arg-type]
-    reads = [id(m) for n in order for m in {id(m): m for m, _ in n.inputs}.values() if id(m) in states] if states else []
+    states = {id(n.inputs[i][0]) for n in order if n.opdef is not None
+              for i in n.opdef.states(n.attrs, len(n.inputs))}      # type: ignore[arg-type]
+    reads = [id(m) for n in order for m in {id(m): m for m, _ in n.inputs}.values()
+             if id(m) in states] if states else []
     return sorted(order, key=lambda n: n.serial) if len(reads) > len(states) else order
 
 
 def draws_of(order: Iterable[SymNode], train: bool) -> tuple[dict[int, int], int]:
-    """The number of each drawing operator's first draw, by id, in the order in which the operators were made; and how many there are."""
+    """The number of each drawing operator's first draw, by id, in the order in which the operators were made; and how
+    many there are."""
     first, count = {}, 0
     for n in sorted((n for n in order if n.opdef is not None), key=lambda n: n.serial):
-        own = int(n.opdef.random(n.attrs, mode_of(n, train)))                          # type: ignore[union-attr, arg-type]
+        own = int(n.opdef.random(n.attrs, mode_of(n,
+                                                  train)))                          # type: ignore[union-attr, arg-type]
         if own:
             first[id(n)] = count
             count += own
@@ -68,8 +76,8 @@ def lower_nodes(order: Sequence[SymNode], value: dict[Any, Node], train: bool, k
                 states: Collection[int]) -> dict[int, Node]:
     """Put the values of operators into ``value``, by (id, output number), where those of all variables are.
 
-    key, first: the random key and the number of each operator's first draw. states: ids of the variables that operators may
-    update; returns their new values.
+    key, first: the random key and the number of each operator's first draw. states: ids of the variables that operators
+    may update; returns their new values.
     """
     updates: dict[int, Node] = {}
     for n in order:

@@ -10,7 +10,8 @@ from ..ops.elementwise import one_shape
 from .symnode import SymNode, effective
 
 UNKNOWN = -1
-PROBES = (240, 480)                   # lengths put in place of unknown ones: what differs between the results depends on them
+# lengths put in place of unknown ones: what differs between the results depends on them
+PROBES = (240, 480)
 
 
 def partial_shapes_of(order: Sequence[SymNode], given: Any) -> dict[Any, Any]:
@@ -26,9 +27,11 @@ def partial_shapes_of(order: Sequence[SymNode], given: Any) -> dict[Any, Any]:
                 _step(n, shapes)
         if shapes == before:
             break
-        known = {n.name: tuple(max(d, least - 1) for d in s) for n in order if n.opdef is None and (s := shapes[id(n)]) is not None}
+        known = {n.name: tuple(max(d, least - 1) for d in s) for n in order if n.opdef is None
+                 and (s := shapes[id(n)]) is not None}
         found = shapes_of(order, known)
-        shapes.update({k: s if s is None else tuple(d if d >= least else UNKNOWN for d in s) if not isinstance(k, tuple) else s
+        shapes.update({k: s if s is None else tuple(d if d >= least else UNKNOWN for d in s)
+                       if not isinstance(k, tuple) else s
                        for k, s in found.items() if s is not None and (not isinstance(k, tuple) or UNKNOWN not in s)})
     return shapes
 
@@ -68,7 +71,8 @@ def _step(n: SymNode, shapes: MutableMapping[Any, Any]) -> None:
         if len(a) == len(b):
             old = shapes.get((id(n), k))
             new = _common(a, b)
-            shapes[(id(n), k)] = tuple(o if v == UNKNOWN else v for o, v in zip(old, new)) if old is not None and len(old) == len(new) else new
+            shapes[(id(n), k)] = tuple(o if v == UNKNOWN else v for o,
+                                       v in zip(old, new)) if old is not None and len(old) == len(new) else new
 
 
 def _completed(n: SymNode, ins: Sequence[Any], length: int) -> Sequence[Any]:

@@ -1,4 +1,5 @@
-"""Operators that hold graphs: ``_foreach``, ``_while_loop`` and ``_cond``. They become loops of primitives (ir/scan.py)."""
+"""Operators that hold graphs: ``_foreach``, ``_while_loop`` and ``_cond``. They become loops of primitives
+(ir/scan.py)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -23,7 +24,8 @@ Entry = tuple[SymNode, int]
 
 @dataclass(frozen=True, eq=False)
 class Subgraph:
-    """A graph that ends at ``cuts``: outputs ``roots``, and for each cut the input of the operator that stands for it."""
+    """A graph that ends at ``cuts``: outputs ``roots``, and for each cut the input of the operator that stands for
+    it."""
     roots: tuple[Entry, ...]
     cuts: tuple[Entry, ...]
     inputs: tuple[int, ...]
@@ -33,7 +35,8 @@ class Subgraph:
         return in_order(self.roots, self.cuts)
 
     def lower(self, given: Sequence[Node], train: bool, key: Node | None) -> tuple[list[Node], dict[int, Node]]:
-        """Outputs for the operator's inputs, and new values of those that operators inside update, by number of the input."""
+        """Outputs for the operator's inputs, and new values of those that operators inside update, by number of the
+        input."""
         value = {(id(n), k): given[i] for (n, k), i in zip(self.cuts, self.inputs)}
         order = self.order()
         first, _ = draws_of(order, train)
@@ -71,8 +74,10 @@ class GraphOp(OpDef):
         raise NotImplementedError
 
     def _set(self, name: str, graphs: Sequence[Subgraph], attrs: dict[str, Attribute]) -> None:
-        OpDef.__init__(self, name, self._lowered, ("data",), frozenset(), True, (), attrs, {}, needs=("train", "key"),    # type: ignore[arg-type]
-                         outputs=lambda a: a.num_outputs, draws=self._draws, params=self._complete)                  # type: ignore[arg-type]
+        OpDef.__init__(self, name, self._lowered, ("data",), frozenset(), True, (), attrs, {},
+                       needs=("train", "key"),    # type: ignore[arg-type]
+                         outputs=lambda a: a.num_outputs, draws=self._draws,
+                         params=self._complete)                  # type: ignore[arg-type]
         self.graphs = tuple(graphs)
 
     def _complete(self, shapes: list[Any], a: Attrs) -> list[Any]:
@@ -103,7 +108,8 @@ class GraphOp(OpDef):
     def check(self, a: Attrs) -> None:
         """AttributeValueError where the attributes do not fit the subgraphs."""
         if a.num_outputs != len(self.graphs[-1].roots):
-            raise AttributeValueError(f"num_outputs={a.num_outputs}, but the subgraph {self.parts[-1]!r} has {len(self.graphs[-1].roots)} outputs")
+            raise AttributeValueError(f"num_outputs={a.num_outputs}, but the subgraph {self.parts[-1]!r} has "
+                                      f"{len(self.graphs[-1].roots)} outputs")
 
 
 def _key_of_step(key: Node, t: Node, draws: int) -> Node:
@@ -114,7 +120,8 @@ def _key_of_step(key: Node, t: Node, draws: int) -> Node:
 class Loop:
     """Puts a loop together: a body over the operator's inputs, some of which are carried or seen slice by slice."""
 
-    def __init__(self, nodes: Sequence[Node], carried: Sequence[int], sliced: Sequence[int], length: int, key: Node | None, draws: int):
+    def __init__(self, nodes: Sequence[Node], carried: Sequence[int], sliced: Sequence[int], length: int,
+                 key: Node | None, draws: int):
         self.nodes, self.carried, self.length = nodes, list(carried), length
         self.sliced = list(sliced)
         self.key, self.draws = key, draws
@@ -137,14 +144,17 @@ class Loop:
         updated = [i for i in updates if i not in self.carried and i not in self.sliced]
         carried = [*self.carried, *updated]
         sliced = [*self.sliced, n]
-        rest = [i for i in range(n) if i not in carried and i not in self.sliced] + ([n + 1] if self.key is not None else [])
+        rest = [i for i in range(n) if i not in carried
+                and i not in self.sliced] + ([n + 1] if self.key is not None else [])
         args = [*self.nodes, ir.iota(self.length), *([self.key] if self.key is not None else [])]
-        leaves = [*self.leaves(), ir.input(n, (), dt.int64), *([ir.input(n + 1, (2,), np.uint32)] if self.key is not None else [])]
+        leaves = [*self.leaves(), ir.input(n, (), dt.int64),
+                  *([ir.input(n + 1, (2,), np.uint32)] if self.key is not None else [])]
         order = [*carried, *sliced, *rest]
         own = [ir.input(k, leaves[i].shape, leaves[i].dtype) for k, i in enumerate(order)]
         outputs = over([*new, *(updates[i] for i in updated), *([flag] if flag is not None else []), *stacks],
                        {leaves[i]: leaf for i, leaf in zip(order, own)})
-        loop = scan(Body(tuple(own), tuple(outputs)), [args[i] for i in carried], [args[i] for i in sliced], [args[i] for i in rest], self.length,
+        loop = scan(Body(tuple(own), tuple(outputs)), [args[i] for i in carried], [args[i] for i in sliced],
+                    [args[i] for i in rest], self.length,
                     count=count, stops=flag is not None)
         c = len(self.carried)
         last = items(loop, range(len(carried) + len(stacks)))
@@ -155,7 +165,8 @@ def _same(what: str, old: Sequence[Node], new: Sequence[Node]) -> list[Node]:
     """New carried values, of the shapes and dtypes of the first ones."""
     for i, (a, b) in enumerate(zip(old, new)):
         if a.shape != b.shape or a.dtype != b.dtype:
-            raise ShapeError(f"{what} {i} is {a.dtype}{a.shape} before a step and {b.dtype}{b.shape} after it; shape and dtype must stay the same "
+            raise ShapeError(f"{what} {i} is {a.dtype}{a.shape} before a step and {b.dtype}{b.shape} after it; shape "
+                             f"and dtype must stay the same "
                              "(cast or reshape it in the body, or begin with another one)")
     return list(new)
 
@@ -174,12 +185,15 @@ class Foreach(GraphOp):
 
     def check(self, a: Attrs) -> None:
         super().check(a)
-        if not 0 <= a.num_out_data <= a.num_outputs or len(a.in_state_locs) != a.num_outputs - a.num_out_data or not a.in_data_locs:
-            raise AttributeValueError(f"num_outputs={a.num_outputs} and num_out_data={a.num_out_data} do not fit {len(a.in_state_locs)} states "
+        if (not 0 <= a.num_out_data <= a.num_outputs or len(a.in_state_locs) != a.num_outputs - a.num_out_data
+            or not a.in_data_locs):
+            raise AttributeValueError(f"num_outputs={a.num_outputs} and num_out_data={a.num_out_data} do not fit "
+                                      f"{len(a.in_state_locs)} states "
                                       f"and {len(a.in_data_locs)} arrays of data")
 
     def __init__(self, graph: Subgraph):
-        attrs = {"num_args": Int(), "num_outputs": Int(), "num_out_data": Int(), "in_state_locs": Numbers(REQUIRED), "in_data_locs": Numbers(REQUIRED),
+        attrs = {"num_args": Int(), "num_outputs": Int(), "num_out_data": Int(), "in_state_locs": Numbers(REQUIRED),
+                 "in_data_locs": Numbers(REQUIRED),
                  "remain_locs": Numbers(REQUIRED)}
         self._set("_foreach", [graph], attrs)
 
@@ -188,7 +202,8 @@ class Foreach(GraphOp):
         slices, states = len(a.in_data_locs), a.num_outputs - a.num_out_data
         lengths = {n.shape[:1] for n in nodes[:slices]}
         if len(lengths) != 1 or lengths == {()}:
-            raise ShapeError(f"foreach goes over axis 0 of its data, which must have the same length; got {[n.shape for n in nodes[:slices]]}")
+            raise ShapeError(f"foreach goes over axis 0 of its data, which must have the same length; got "
+                             f"{[n.shape for n in nodes[:slices]]}")
         (length,), = lengths
         self.steps = max(self.steps, length)
         loop = Loop(nodes, range(slices, slices + states), range(slices), length, a.key, graph.draws(a.train))
@@ -215,14 +230,17 @@ class While(GraphOp):
 
     def check(self, a: Attrs) -> None:
         super().check(a)
-        if not all(0 <= k < len(a.func_input_locs) for k in a.func_var_locs) or len(a.func_var_locs) != a.num_outputs - a.num_out_data or a.num_out_data < 0:
-            raise AttributeValueError(f"func_var_locs={a.func_var_locs} does not fit num_outputs={a.num_outputs}, num_out_data={a.num_out_data}")
+        if not all(0 <= k < len(a.func_input_locs)
+                   for k in a.func_var_locs) or len(a.func_var_locs) != a.num_outputs - a.num_out_data or a.num_out_data < 0:  # noqa: E501
+            raise AttributeValueError(f"func_var_locs={a.func_var_locs} does not fit num_outputs={a.num_outputs}, "
+                                      f"num_out_data={a.num_out_data}")
         if not 0 <= a.max_iterations <= MOST_STEPS:
             raise AttributeValueError(f"max_iterations={a.max_iterations} must be from 0 to {MOST_STEPS}")
         self.variables = tuple(a.func_input_locs[k] for k in a.func_var_locs)
 
     def __init__(self, cond: Subgraph, body: Subgraph):
-        attrs = {"num_args": Int(), "num_outputs": Int(), "num_out_data": Int(), "max_iterations": Int(), "cond_input_locs": Numbers(REQUIRED),
+        attrs = {"num_args": Int(), "num_outputs": Int(), "num_out_data": Int(), "max_iterations": Int(),
+                 "cond_input_locs": Numbers(REQUIRED),
                  "func_input_locs": Numbers(REQUIRED), "func_var_locs": Numbers(REQUIRED)}
         self._set("_while_loop", [cond, body], attrs)
 
@@ -236,9 +254,12 @@ class While(GraphOp):
         roots, updates = body.lower(leaves, a.train, drawn(key, cond.draws(a.train)) if key is not None else None)
         new = _same("while_loop: variable", [leaves[i] for i in self.variables], roots[a.num_out_data:])
         changed = {**dict(enumerate(leaves)), **updates, **dict(zip(self.variables, new))}
-        (again,), _ = cond.lower([changed[i] for i in range(len(nodes))], a.train, drawn(key, per_step) if key is not None else None)
-        count = ir.map("where", _truth(go, "while_loop: the condition"), ir.const(a.max_iterations, dt.int64), ir.const(0, dt.int64))
-        last, stacks, updated = loop.run(new, roots[:a.num_out_data], updates, count, _truth(again, "while_loop: the condition"))
+        (again,), _ = cond.lower([changed[i] for i in range(len(nodes))], a.train,
+                                 drawn(key, per_step) if key is not None else None)
+        count = ir.map("where", _truth(go, "while_loop: the condition"), ir.const(a.max_iterations, dt.int64),
+                       ir.const(0, dt.int64))
+        last, stacks, updated = loop.run(new, roots[:a.num_out_data], updates, count,
+                                         _truth(again, "while_loop: the condition"))
         return Lowered((*stacks, *last), updated)
 
     def _draws(self, a: Attrs, train: bool) -> int:
@@ -255,7 +276,8 @@ class Cond(GraphOp):
         return [dict(enumerate(locs)) for locs in (a.cond_input_locs, a.then_input_locs, a.else_input_locs)]
 
     def __init__(self, pred: Subgraph, then: Subgraph, otherwise: Subgraph):
-        attrs = {"num_args": Int(), "num_outputs": Int(), "cond_input_locs": Numbers(REQUIRED), "then_input_locs": Numbers(REQUIRED),
+        attrs = {"num_args": Int(), "num_outputs": Int(), "cond_input_locs": Numbers(REQUIRED),
+                 "then_input_locs": Numbers(REQUIRED),
                  "else_input_locs": Numbers(REQUIRED)}
         self._set("_cond", [pred, then, otherwise], attrs)
 
@@ -268,9 +290,11 @@ class Cond(GraphOp):
         results: list[Node] = []
         changed: dict[int, Node] = {}
         for graph, taken in zip(branches, (holds, ir.map("logical_not", holds))):
-            loop = Loop([*nodes, *(results or [holds] * a.num_outputs)], range(first, first + a.num_outputs), (), 1, a.key, 0)
+            loop = Loop([*nodes, *(results or [holds] * a.num_outputs)], range(first, first + a.num_outputs), (), 1,
+                        a.key, 0)
             key, _ = loop.extra()
-            roots, updates = graph.lower(loop.leaves()[:first], a.train, drawn(key, pred.draws(a.train)) if key is not None else None)
+            roots, updates = graph.lower(loop.leaves()[:first], a.train,
+                                         drawn(key, pred.draws(a.train)) if key is not None else None)
             self._check(results, roots)
             loop.nodes = [*nodes, *(results or [ir.full(0, n.shape, n.dtype) for n in roots])]
             results, _, updated = loop.run(roots, [], updates, ir.cast(taken, dt.int64))
@@ -281,7 +305,8 @@ class Cond(GraphOp):
     def _check(self, first: Sequence[Node], second: Sequence[Node]) -> None:
         for i, (x, y) in enumerate(zip(first, second)):
             if x.shape != y.shape or x.dtype != y.dtype:
-                raise ShapeError(f"cond: output {i} is {x.dtype}{x.shape} of then_func and {y.dtype}{y.shape} of else_func; both must be alike")
+                raise ShapeError(f"cond: output {i} is {x.dtype}{x.shape} of then_func and {y.dtype}{y.shape} of "
+                                 f"else_func; both must be alike")
 
     def _draws(self, a: Attrs, train: bool) -> int:
         pred, *branches = (g.draws(train) for g in self.graphs)

@@ -52,7 +52,8 @@ class Symbol(Unevaluated, Inferring):
     # ---- what it is
     def _one(self) -> tuple[SymNode, int]:
         if len(self.entries) != 1:
-            raise HybridError(f"a Symbol of {len(self.entries)} outputs was used as one value: index it first, as in s[0]")
+            raise HybridError(f"a Symbol of {len(self.entries)} outputs was used as one value: index it first, as in "
+                              f"s[0]")
         return self.entries[0]
 
     @property
@@ -134,7 +135,8 @@ class Symbol(Unevaluated, Inferring):
 
     def _variables(self) -> tuple[list[SymNode], list[SymNode]]:
         order = self.nodes()
-        aux = {id(n.inputs[i][0]) for n in order if n.opdef is not None for i in n.opdef.states(n.attrs, len(n.inputs))}      # type: ignore[arg-type]
+        aux = {id(n.inputs[i][0]) for n in order if n.opdef is not None
+               for i in n.opdef.states(n.attrs, len(n.inputs))}      # type: ignore[arg-type]
         found = [n for n in order if n.opdef is None]
         return [n for n in found if id(n) not in aux], [n for n in found if id(n) in aux]
 
@@ -161,7 +163,9 @@ class Symbol(Unevaluated, Inferring):
 
     def get_internals(self) -> "Symbol":
         """A group of every node's outputs."""
-        return Symbol([(n, k) for n in self.nodes() for k in range(1 if n.opdef is None else n.opdef.num_visible(n.attrs))])   # type: ignore[arg-type]
+        return Symbol([(n, k) for n in self.nodes()
+                       for k in range(1 if n.opdef is None
+                                      else n.opdef.num_visible(n.attrs))])   # type: ignore[arg-type]
 
     def get_children(self) -> "Symbol | None":
         """A group of the node's inputs."""
@@ -195,11 +199,13 @@ class Symbol(Unevaluated, Inferring):
     def __call__(self, *args: "Symbol", name: str | None = None, **kwargs: "Symbol") -> "Symbol":
         """The graph with variables replaced by other symbols, by position or name; ``name``: of the new output node."""
         if args and kwargs:
-            raise AttributeValueError("a Symbol is called with Symbols for its variables either by position or by name, not both")
+            raise AttributeValueError("a Symbol is called with Symbols for its variables either by position or by "
+                                      "name, not both")
         given = inference.named_arguments("composition", self.list_arguments(), self.list_inputs(), args, kwargs)
         wrong = next((v for v in given.values() if not isinstance(v, Symbol)), None)
         if wrong is not None:
-            raise AttributeValueError(f"a Symbol is called with Symbols for its variables, got {type(wrong).__name__}; run it with eval(), bind() or SymbolBlock")
+            raise AttributeValueError(f"a Symbol is called with Symbols for its variables, got "
+                                      f"{type(wrong).__name__}; run it with eval(), bind() or SymbolBlock")
         new: dict[int, Any] = {}
         head = self.entries[0][0]
         for n in self.nodes():
@@ -207,7 +213,8 @@ class Symbol(Unevaluated, Inferring):
                 new[id(n)] = given[n.name]._one() if n.name in given else (n, 0)
             else:
                 inputs = [(new[id(m)] if m.opdef is None else (new[id(m)][0], k)) for m, k in n.inputs]
-                new[id(n)] = (SymNode(n.opdef, name if name and n is head else n.name, n.attrs, inputs, dict(n.extra)), 0)
+                new[id(n)] = (SymNode(n.opdef, name if name and n is head else n.name, n.attrs, inputs, dict(n.extra)),
+                              0)
         return Symbol([new[id(n)] if n.opdef is None else (new[id(n)][0], k) for n, k in self.entries])
 
     def _compose(self, *args: "Symbol", name: str | None = None, **kwargs: "Symbol") -> None:
@@ -221,7 +228,8 @@ class Symbol(Unevaluated, Inferring):
         return self()
 
     def __reduce__(self) -> Any:
-        return globals()["load_json"], (self.tojson(remove_amp_cast=False),)                   # type: ignore[attr-defined]
+        return (globals()["load_json"],
+                (self.tojson(remove_amp_cast=False),))                   # type: ignore[attr-defined]
 
 
 def _attributes(n: SymNode) -> dict[str, str]:
@@ -236,7 +244,8 @@ def output_name(n: SymNode, k: int) -> str:
     return f"{n.name}_{n.opdef.output_name(k, n.attrs)}"                   # type: ignore[arg-type]
 
 
-def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_mult: Any = None, wd_mult: Any = None, dtype: Any = None,
+def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_mult: Any = None, wd_mult: Any = None,
+        dtype: Any = None,
         init: Any = None, stype: Any = None, profiler_scope: Any = None, **kwargs: str) -> Symbol:
     """A variable.
 
@@ -249,7 +258,8 @@ def var(name: str, attr: Mapping[str, str] | None = None, shape: Any = None, lr_
         raise AttributeValueError(f"attributes of a variable must be text, got {attr!r}")
     extra = {**names.notes(), **names.hidden(attr or {})}
     if shape is not None:
-        extra["__shape__"] = to_string(tuple(shape) if not isinstance(shape, (int, _np.integer)) else (shape,))            # NumPy's integers as plain ones
+        # NumPy's integers as plain ones
+        extra["__shape__"] = to_string(tuple(shape) if not isinstance(shape, (int, _np.integer)) else (shape,))
     extra.update({k: str(v) for k, v in (("__lr_mult__", lr_mult), ("__wd_mult__", wd_mult)) if v is not None})
     if dtype is not None:
         extra["__dtype__"] = str(dt.CODE_OF[dt.as_dtype(dtype)])
@@ -272,8 +282,10 @@ def Group(symbols: Sequence[Symbol]) -> Symbol:  # noqa: N802  MXNet's name
     return Symbol([e for s in symbols for e in s.entries])
 
 
-def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None, hint: str | None = None, casts: Sequence[Any] = ()) -> Symbol:
-    """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables. casts: what casts its inputs."""
+def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str | None, hint: str | None = None,
+           casts: Sequence[Any] = ()) -> Symbol:
+    """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables. casts:
+    what casts its inputs."""
     attrs, own_notes = _notes_apart(d, attrs)
     entries: list[Any] = []
     for x in inputs:
@@ -282,14 +294,16 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
         else:
             entries.append(None if x is None else _entry(x))
     if inputs and inputs[0] is None and SCOPE.traces and not d.variadic and d.inputs[0] not in d.optional:
-        raise AttributeValueError(f"{user_location()}: operator {d.name} was given None as its {d.inputs[0]}, where it takes an array")
+        raise AttributeValueError(f"{user_location()}: operator {d.name} was given None as its {d.inputs[0]}, where "
+                                  f"it takes an array")
     if d.arity_attr and d.arity_attr not in attrs:
         attrs[d.arity_attr] = len(entries)
     a = d.parse(attrs)
     name = names.current().get(name, hint or d.name.lower())
     if not d.variadic:
         entries = _complete_inputs(d, a, entries, name, own_notes)
-    elif d.arity_attr:                                       # MXNet makes variables for inputs that are counted and not given
+    elif d.arity_attr:
+        # MXNet makes variables for inputs that are counted and not given
         entries += [var(f"{name}_arg{i}")._one() for i in range(len(entries), int(attrs[d.arity_attr]))]
     if casts:
         entries = casts[0].entries(d, a, entries)
@@ -305,7 +319,8 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
 def _notes_apart(d: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Attributes of the operator, and notes among them: ``attr={...}``, ``lr_mult=2``, ``__name__="text"``."""
     attrs = dict(given)
-    notes = names.hidden({k: v.dumps() if hasattr(v, "dumps") else v for k, v in (given.get("attr") or {}).items()})         # an initializer
+    # an initializer
+    notes = names.hidden({k: v.dumps() if hasattr(v, "dumps") else v for k, v in (given.get("attr") or {}).items()})
     attrs.pop("attr", None)
     for k in [k for k in attrs if k not in d.attrs]:
         if k in names.PLAIN:
@@ -318,7 +333,8 @@ def _notes_apart(d: OpDef, given: Mapping[str, Any]) -> tuple[dict[str, Any], di
 
 
 def cut(entry: Any) -> Any:
-    """A value computed outside of ``record`` (or in ``pause``), so that no gradient flows into what it was computed from."""
+    """A value computed outside of ``record`` (or in ``pause``), so that no gradient flows into what it was computed
+    from."""
     if entry is None or entry[0].opdef is None or entry[0].recorded:
         return entry
     d = find("BlockGrad")
@@ -329,12 +345,15 @@ def _entry(x: Any) -> tuple[SymNode, int]:
     if isinstance(x, Symbol):
         return x._one()
     trace = tracing()
-    if isinstance(x, (list, tuple, dict)) and any(hasattr(v, "shape") for v in (x.values() if isinstance(x, dict) else x)):
-        raise AttributeValueError(f"{user_location()}: a {type(x).__name__} of {len(x)} was given where one array is taken; pass its elements, each by itself")
+    if isinstance(x, (list, tuple, dict)) and any(hasattr(v, "shape")
+                                                  for v in (x.values() if isinstance(x, dict) else x)):
+        raise AttributeValueError(f"{user_location()}: a {type(x).__name__} of {len(x)} was given where one array is "
+                                  f"taken; pass its elements, each by itself")
     if trace is None and SCOPE.shadows and hasattr(x, "shape"):
         return _shadow(x)
     if trace is None:
-        raise AttributeValueError(f"{user_location()}: a Symbol cannot be combined with {type(x).__name__} outside of hybridized code; use sym.var for inputs")
+        raise AttributeValueError(f"{user_location()}: a Symbol cannot be combined with {type(x).__name__} outside of "
+                                  f"hybridized code; use sym.var for inputs")
     return trace.capture(x)._one()
 
 
@@ -350,7 +369,8 @@ def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, notes: M
     entries = entries + [None] * (len(d.inputs) - len(entries))
     for i, input_name in enumerate(d.inputs):
         if entries[i] is not None and entries[-1] is None and input_name in d.takes and not d.wants(input_name, a):
-            entries = [*entries[:i], None, *entries[i:-1]]           # MXNet leaves the unused input out: the next one takes its place
+            # MXNet leaves the unused input out: the next one takes its place
+            entries = [*entries[:i], None, *entries[i:-1]]
         if entries[i] is None and d.wants(input_name, a):
             entries[i] = var(f"{name}_{input_name}", attr={**_own_notes(d, a, input_name), **notes})._one()
     while entries and entries[-1] is None:
@@ -368,8 +388,10 @@ def _own_notes(d: OpDef, a: Attrs, input_name: str) -> dict[str, str]:
 
 def attach_files(files: Any) -> None:
     """Give Symbols their methods that read and write files (that module comes after this one)."""
-    Symbol.tojson = lambda self, remove_amp_cast=True, **_: files.dumps(self, remove_amp_cast)                          # type: ignore[attr-defined]
-    Symbol.save = lambda self, fname, remove_amp_cast=True, **_: files.save(self, fname, remove_amp_cast)               # type: ignore[attr-defined]
+    Symbol.tojson = lambda self, remove_amp_cast=True, **_: files.dumps(self,
+                                                                        remove_amp_cast)                          # type: ignore[attr-defined]  # noqa: E501
+    Symbol.save = lambda self, fname, remove_amp_cast=True, **_: files.save(self, fname,
+            remove_amp_cast)               # type: ignore[attr-defined]
     globals().update(load=files.load, load_json=files.loads, fromjson=files.loads)
 
 
@@ -382,7 +404,8 @@ RESOLVE: list[Any] = []               # functions.py puts the lookup of operator
 
 
 def __getattr__(name: str) -> Any:
-    """Operators as functions: sym.FullyConnected, sym.relu, sym.contrib, …; ``__all__`` for ``from mxnet.symbol import *``."""
+    """Operators as functions: sym.FullyConnected, sym.relu, sym.contrib, …; ``__all__`` for ``from mxnet.symbol import
+    *``."""
     if name == "__all__" and RESOLVE:
         return sorted(n for n in {*globals(), *FUNCTIONS, *RESOLVE[1]("sym")} if not n.startswith("_"))
     if name in FUNCTIONS:

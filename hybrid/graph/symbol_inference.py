@@ -1,4 +1,5 @@
-"""``Symbol.infer_shape``, ``infer_shape_partial``, ``infer_type``: shapes and dtypes of a graph from those of some variables."""
+"""``Symbol.infer_shape``, ``infer_shape_partial``, ``infer_type``: shapes and dtypes of a graph from those of some
+variables."""
 from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
@@ -29,19 +30,22 @@ class Inferring:
         raise NotImplementedError
 
     def infer_shape(self, *args: Any, **kwargs: Any) -> Any:
-        """(argument shapes, output shapes, auxiliary shapes) from some variables' shapes; Nones when they do not suffice.
+        """(argument shapes, output shapes, auxiliary shapes) from some variables' shapes; Nones when they do not
+        suffice.
 
         >>> (sym.var('a') + sym.var('b', shape=(2, 3))).infer_shape()
         ([(2, 3), (2, 3)], [(2, 3)], [])
         """
         found = self.infer_shape_partial(*args, **kwargs)
-        return found if all(s is not None and all(v >= least_length() for v in s) for s in self._shapes(args, kwargs)) else (None, None, None)
+        return found if all(s is not None and all(v >= least_length() for v in s)
+                            for s in self._shapes(args, kwargs)) else (None, None, None)
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
         """Like infer_shape, with () for what stays unknown and 0 for lengths that do; under np_shape None and -1."""
         arguments, aux = self._variables()
         least = least_length()
-        found = [tuple(max(d, least - 1) for d in s) if s is not None else () if least else None for s in self._shapes(args, kwargs)]
+        found = [tuple(max(d, least - 1) for d in s) if s is not None else () if least else None
+                 for s in self._shapes(args, kwargs)]
         n, m = len(arguments), len(arguments) + len(self.entries)
         return found[:n], found[n:m], found[m:]
 
@@ -82,7 +86,8 @@ class Inferring:
         """(argument, output, auxiliary) dtypes, float32 where nothing is told; Nones when nothing is known at all."""
         given = named_arguments("infer_type", self.list_arguments(), self.list_inputs(), args, kwargs)
         order = self.nodes()
-        if not any(given.get(n.name) is not None or n.info[0][1] is not None for n in order if n.opdef is None) and self.list_inputs():
+        if not any(given.get(n.name) is not None or n.info[0][1] is not None for n in order
+                   if n.opdef is None) and self.list_inputs():
             return None, None, None
         arguments, aux = self._variables()
         found = [t.type for t in self._ordered(types_of(order, given))]

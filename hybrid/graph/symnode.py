@@ -13,17 +13,21 @@ from ..base.scope import SCOPE
 
 
 class SymNode:
-    """A node of the operator graph: a variable (``opdef`` None) or an operator. ``inputs``: (node, output number) of the
-    inputs that are there. ``extra``: notes such as ``__shape__``. ``info``: shape and dtype of each output, None if unknown.
+    """A node of the operator graph: a variable (``opdef`` None) or an operator. ``inputs``: (node, output number) of
+    the inputs that are there. ``extra``: notes such as ``__shape__``. ``info``: shape and dtype of each output, None if
+    unknown.
     """
     __slots__ = ("opdef", "name", "attrs", "inputs", "extra", "info", "holder", "serial", "train", "recorded")
     _count = [0]
 
-    def __init__(self, opdef: OpDef | None, name: str, attrs: Attrs | None, inputs: Sequence[tuple["SymNode", int]], extra: dict[str, str] | None = None):
-        self.opdef, self.name, self.attrs, self.inputs, self.extra = opdef, name, attrs, tuple(inputs), extra if extra is not None else {}
+    def __init__(self, opdef: OpDef | None, name: str, attrs: Attrs | None, inputs: Sequence[tuple["SymNode", int]],
+                 extra: dict[str, str] | None = None):
+        self.opdef, self.name, self.attrs, self.inputs, self.extra = opdef, name, attrs, tuple(
+                inputs), extra if extra is not None else {}
         self.holder: Any = None                          # what a captured variable stands for
         traced = bool(SCOPE.traces)
-        if traced and SCOPE.symbolic and opdef is not None and _has_unknown(opdef, attrs):          # F.zeros((0, 5)) in hybrid_forward
+        # F.zeros((0, 5)) in hybrid_forward
+        if traced and SCOPE.symbolic and opdef is not None and _has_unknown(opdef, attrs):
             self.attrs = _with_ones(opdef, attrs)
         self.train = SCOPE.training if traced else None  # the mode its code ran in; None: that of the whole graph
         self.recorded = SCOPE.recording and traced       # whether gradients flow through it
@@ -38,7 +42,8 @@ class SymNode:
 
 
 def in_order(roots: Iterable[tuple[SymNode, int]], cuts: Iterable[tuple[SymNode, int]] = ()) -> list[SymNode]:
-    """Every node below some outputs, inputs before users, depth first as MXNet orders them; none below the outputs of ``cuts``."""
+    """Every node below some outputs, inputs before users, depth first as MXNet orders them; none below the outputs of
+    ``cuts``."""
     cut = {(id(n), k) for n, k in cuts}
 
     def kept(outputs: Iterable[tuple[SymNode, int]]) -> list[SymNode]:
@@ -73,8 +78,8 @@ def can_complete(d: OpDef, unsure: Sequence[bool], any_input: bool = True) -> bo
 def effective(n: SymNode) -> Attrs:
     """The attributes with which a node is computed.
 
-    In a graph, and in a trace where it came from the namespace of Symbols, 0 in the shape of a constant means a length that is
-    not known: the first states of MXNet's recurrent cells are such zeros. It counts as 1, which broadcasts.
+    In a graph, and in a trace where it came from the namespace of Symbols, 0 in the shape of a constant means a length
+    that is not known: the first states of MXNet's recurrent cells are such zeros. It counts as 1, which broadcasts.
     """
     d, a = n.opdef, n.attrs
     assert d is not None and a is not None
@@ -98,8 +103,10 @@ def infer_node(node: SymNode) -> list[Any]:
         raise AttributeValueError(f"operator {d.name} would have {count} outputs; 1 to {MOST_OUTPUTS} are possible")
     shapes = [n.info[k][0] for n, k in node.inputs]
     dtypes = [n.info[k][1] for n, k in node.inputs]
-    partial = [s is None or (n.opdef is None and any(v <= 0 for v in s) and n.holder is not CONCRETE) for s, (n, _) in zip(shapes, node.inputs)]
-    # elementwise operators broadcast here, so only a parameter's shape is taken from the other side, never a user's variable's
+    partial = [s is None or (n.opdef is None and any(v <= 0 for v in s) and n.holder is not CONCRETE) for s,
+               (n, _) in zip(shapes, node.inputs)]
+    # elementwise operators broadcast here, so only a parameter's shape is taken from the other side, never a user's
+    # variable's
     if any(partial) and can_complete(d, partial, SCOPE.shadows or bool(SCOPE.traces)):
         full = d.complete(shapes, a)
         for i, (n, _) in enumerate(node.inputs):

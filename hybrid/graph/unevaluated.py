@@ -1,4 +1,5 @@
-"""What a value without numbers refuses: to be a condition, a Python number, a NumPy array. Each error names the user's line and a way out."""
+"""What a value without numbers refuses: to be a condition, a Python number, a NumPy array. Each error names the user's
+line and a way out."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,10 +12,12 @@ class Unevaluated:
     __slots__ = ()
 
     def _refuse(self, what: str, way: str) -> Any:
-        raise UnevaluatedError(f"{user_location()}: {what} needs the value of {self!r}, which is known only when the compiled program runs. {way}")
+        raise UnevaluatedError(f"{user_location()}: {what} needs the value of {self!r}, which is known only when the "
+                               f"compiled program runs. {way}")
 
     def __bool__(self) -> bool:
-        return self._refuse("if, while, and, or, not", "Use F.where(condition, a, b) to choose by value; sizes (x.shape) can be tested; "
+        return self._refuse("if, while, and, or, not",
+                            "Use F.where(condition, a, b) to choose by value; sizes (x.shape) can be tested; "
                             "or call the block without hybridize().")
 
     def __float__(self) -> float:
@@ -28,7 +31,9 @@ class Unevaluated:
 
     def asnumpy(self) -> Any:
         """Refused: a traced value has no numbers yet."""
-        return self._refuse(".asnumpy()", "Print or convert results outside the hybridized code, or call the block without hybridize().")
+        return self._refuse(".asnumpy()",
+                            "Print or convert results outside the hybridized code, or call the block without "
+                            "hybridize().")
 
     def asscalar(self) -> Any:
         """Refused: a traced value has no numbers yet."""
@@ -38,4 +43,5 @@ class Unevaluated:
     tolist = asnumpy
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._refuse("conversion to a NumPy array", "Use hybrid's functions (F, nd, np) instead of numpy's on traced values.")
+        return self._refuse("conversion to a NumPy array",
+                            "Use hybrid's functions (F, nd, np) instead of numpy's on traced values.")

@@ -2,20 +2,29 @@
 from __future__ import annotations
 
 from . import image
-from .augmenters import (Augmenter, BrightnessJitterAug, CastAug, CenterCropAug, ColorJitterAug, ColorNormalizeAug, ContrastJitterAug, CreateAugmenter,
-                         ForceResizeAug, HorizontalFlipAug, HueJitterAug, LightingAug, RandomCropAug, RandomGrayAug, RandomOrderAug, RandomSizedCropAug,
+from .augmenters import (Augmenter, BrightnessJitterAug, CastAug, CenterCropAug, ColorJitterAug, ColorNormalizeAug,
+                         ContrastJitterAug, CreateAugmenter,
+                         ForceResizeAug, HorizontalFlipAug, HueJitterAug, LightingAug, RandomCropAug, RandomGrayAug,
+                         RandomOrderAug, RandomSizedCropAug,
                          ResizeAug, SaturationJitterAug, SequentialAug)
-from .detection import (CreateDetAugmenter, CreateMultiRandCropAugmenter, DetAugmenter, DetBorrowAug, DetHorizontalFlipAug, DetRandomCropAug,
+from .detection import (CreateDetAugmenter, CreateMultiRandCropAugmenter, DetAugmenter, DetBorrowAug,
+                        DetHorizontalFlipAug, DetRandomCropAug,
                         DetRandomPadAug, DetRandomSelectAug)
 from .detection_iterator import ImageDetIter
-from .image import (center_crop, color_normalize, copyMakeBorder, fixed_crop, imdecode, imread, imresize, random_crop, random_size_crop, resize_short,
+from .image import (center_crop, color_normalize, copyMakeBorder, fixed_crop, imdecode, imread, imresize, random_crop,
+                    random_size_crop, resize_short,
                     scale_down)
 from .iterator import ImageIter
 from .rotation import imrotate, random_rotate
 
-__all__ = ["Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug", "ContrastJitterAug", "CreateAugmenter",
-           "CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug", "DetHorizontalFlipAug", "DetRandomCropAug",
+__all__ = ["Augmenter", "BrightnessJitterAug", "CastAug", "CenterCropAug", "ColorJitterAug", "ColorNormalizeAug",
+           "ContrastJitterAug", "CreateAugmenter",
+           "CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug",
+           "DetHorizontalFlipAug", "DetRandomCropAug",
            "DetRandomPadAug", "DetRandomSelectAug", "ImageDetIter", "ImageIter",
-           "ForceResizeAug", "HorizontalFlipAug", "HueJitterAug", "LightingAug", "RandomCropAug", "RandomGrayAug", "RandomOrderAug", "RandomSizedCropAug",
-           "ResizeAug", "SaturationJitterAug", "SequentialAug", "center_crop", "color_normalize", "copyMakeBorder", "fixed_crop", "image", "imdecode",
-           "imread", "imresize", "imrotate", "random_crop", "random_rotate", "random_size_crop", "resize_short", "scale_down"]
+           "ForceResizeAug", "HorizontalFlipAug", "HueJitterAug", "LightingAug", "RandomCropAug", "RandomGrayAug",
+           "RandomOrderAug", "RandomSizedCropAug",
+           "ResizeAug", "SaturationJitterAug", "SequentialAug", "center_crop", "color_normalize", "copyMakeBorder",
+           "fixed_crop", "image", "imdecode",
+           "imread", "imresize", "imrotate", "random_crop", "random_rotate", "random_size_crop", "resize_short",
+           "scale_down"]

@@ -12,14 +12,16 @@ from ..base.device import array_module
 from ..base.dtype import is_int
 from ..base.errors import AttributeValueError
 from ..ops.image import GRAY
-from .image import _get_interp_method, center_crop, color_normalize, imresize, random_crop, random_size_crop, resize_short
+from .image import (_get_interp_method, center_crop, color_normalize, imresize, random_crop, random_size_crop,
+                    resize_short)
 
 
 class Augmenter:
     """Base class: ``augmenter(picture)`` gives a picture. ``dumps()`` describes it as JSON."""
 
     def __init__(self, **kwargs: Any):
-        self._kwargs = {k: np.asarray(v.asnumpy() if isinstance(v, NDArray) else v).tolist() if isinstance(v, (NDArray, np.ndarray)) else v
+        self._kwargs = {k: np.asarray(v.asnumpy() if isinstance(v, NDArray) else v).tolist()
+                        if isinstance(v, (NDArray, np.ndarray)) else v
                         for k, v in kwargs.items()}
 
     def dumps(self) -> Any:
@@ -194,7 +196,8 @@ class ColorJitterAug(RandomOrderAug):
 
 
 class LightingAug(Augmenter):
-    """Noise along the principal directions of the colours: ``eigvec`` (3, 3), ``eigval`` (3,), deviation ``alphastd``."""
+    """Noise along the principal directions of the colours: ``eigvec`` (3, 3), ``eigval`` (3,), deviation
+    ``alphastd``."""
 
     def __init__(self, alphastd: float, eigval: Any, eigvec: Any):
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
@@ -211,7 +214,8 @@ class ColorNormalizeAug(Augmenter):
 
     def __init__(self, mean: Any, std: Any):
         super().__init__(mean=mean, std=std)
-        self.mean, self.std = (v if v is None or isinstance(v, NDArray) else array(np.asarray(v), dtype="float32") for v in (mean, std))
+        self.mean, self.std = (v if v is None or isinstance(v, NDArray) else array(np.asarray(v), dtype="float32")
+                               for v in (mean, std))
 
     def __call__(self, src: Any) -> Any:
         mean, std = (v if v is None else v.as_in_context(src.ctx) for v in (self.mean, self.std))
@@ -263,12 +267,15 @@ def statistics(given: Any, known: Sequence[float], name: str, dtype: Any = np.fl
     return given
 
 
-def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool = False, rand_resize: bool = False, rand_mirror: bool = False,  # noqa: N802
-                    mean: Any = None, std: Any = None, brightness: float = 0, contrast: float = 0, saturation: float = 0, hue: float = 0,
+def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool = False, rand_resize: bool = False,
+                    rand_mirror: bool = False,  # noqa: N802
+                    mean: Any = None, std: Any = None, brightness: float = 0, contrast: float = 0,
+                    saturation: float = 0, hue: float = 0,
                     pca_noise: float = 0, rand_gray: float = 0, inter_method: int = 2) -> list[Augmenter]:
     """The usual list of augmenters for pictures of ``data_shape`` (channels, height, width).
 
-    resize: shorter edge first. rand_crop, rand_resize (needs rand_crop): how it is cut, else from the middle. rand_mirror:
+    resize: shorter edge first. rand_crop, rand_resize (needs rand_crop): how it is cut, else from the middle.
+    rand_mirror:
     flipped half of the time. mean, std: True for ImageNet's. The rest: strengths of colour changes.
     """
     if rand_resize and not rand_crop:
@@ -288,7 +295,8 @@ def CreateAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: bool 
         out.append(HueJitterAug(hue))
     if pca_noise > 0:
         out.append(LightingAug(pca_noise, np.array([55.46, 4.794, 1.148]),
-                               np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])))
+                               np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140],
+                                         [-0.5836, -0.6948, 0.4203]])))
     if rand_gray > 0:
         out.append(RandomGrayAug(rand_gray))
     mean, std = statistics(mean, (123.68, 116.28, 103.53), "mean"), statistics(std, (58.395, 57.12, 57.375), "std")

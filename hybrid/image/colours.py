@@ -3,13 +3,16 @@ from __future__ import annotations
 
 import numpy as np
 
-HUES, LEVELS = 180, 255              # a full circle of hues, and the largest lightness and saturation, as OpenCV counts them in bytes
+# a full circle of hues, and the largest lightness and saturation, as OpenCV counts them in bytes
+HUES, LEVELS = 180, 255
 
 
 def shifted(pixels: np.ndarray, hue: float = 0, lightness: float = 0, saturation: float = 0) -> np.ndarray:
-    """A uint8 picture (height, width, 3), red first, with its hue (180 a circle), lightness and saturation (255 the largest) moved and clipped.
+    """A uint8 picture (height, width, 3), red first, with its hue (180 a circle), lightness and saturation (255 the
+    largest) moved and clipped.
 
-    Conversion to and from hue, lightness and saturation: Joblove and Greenberg, "Color spaces for computer graphics", SIGGRAPH 1978.
+    Conversion to and from hue, lightness and saturation: Joblove and Greenberg, "Color spaces for computer graphics",
+    SIGGRAPH 1978.
 
     >>> shifted(np.full((1, 1, 3), 100, np.uint8), lightness=20).tolist()
     [[[120, 120, 120]]]

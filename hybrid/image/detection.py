@@ -1,4 +1,5 @@
-"""Augmenters of pictures with boxes. A label is an array of rows (class, left, top, right, bottom, …), the sides from 0 to 1."""
+"""Augmenters of pictures with boxes. A label is an array of rows (class, left, top, right, bottom, …), the sides from 0
+to 1."""
 from __future__ import annotations
 
 import json
@@ -10,7 +11,8 @@ import numpy as np
 
 from ..buffers.array import wrap
 from ..base.errors import AttributeValueError
-from .augmenters import Augmenter, CastAug, ColorJitterAug, ColorNormalizeAug, ForceResizeAug, HueJitterAug, LightingAug, RandomGrayAug, ResizeAug, statistics
+from .augmenters import (Augmenter, CastAug, ColorJitterAug, ColorNormalizeAug, ForceResizeAug, HueJitterAug,
+                         LightingAug, RandomGrayAug, ResizeAug, statistics)
 from .image import copyMakeBorder, fixed_crop
 
 
@@ -18,7 +20,8 @@ class DetAugmenter:
     """Base class: ``augmenter(picture, label)`` gives both. ``dumps()`` describes it as JSON."""
 
     def __init__(self, **kwargs: Any):
-        self._kwargs = {k: v.asnumpy().tolist() if hasattr(v, "asnumpy") else v.tolist() if isinstance(v, np.ndarray) else v for k, v in kwargs.items()}
+        self._kwargs = {k: v.asnumpy().tolist() if hasattr(v, "asnumpy") else v.tolist() if isinstance(v, np.ndarray)
+                        else v for k, v in kwargs.items()}
 
     def dumps(self) -> str:
         """Name and arguments as JSON."""
@@ -90,23 +93,28 @@ def _range(value: Any, name: str, positive: bool = True) -> tuple[float, float]:
     """A pair (low, high), or (low, 1) of one number."""
     low, high = (float(value), 1.0) if isinstance(value, (int, float)) else (float(v) for v in value)
     if low > high or positive and low <= 0:
-        raise AttributeValueError(f"{name} must be two numbers, the smaller one first{' and positive' if positive else ''}, got {value}")
+        raise AttributeValueError(f"{name} must be two numbers, the smaller one "
+                                  f"first{' and positive' if positive else ''}, got {value}")
     return low, high
 
 
 class DetRandomCropAug(DetAugmenter):
     """A random part of the picture that shows enough of the objects; after max_attempts the whole picture.
 
-    min_object_covered: the share of each object that it touches at least. aspect_ratio_range: width to height. area_range: share of the picture.
-    min_eject_coverage: objects of which less is left are dropped.
+    min_object_covered: the share of each object that it touches at least. aspect_ratio_range: width to height.
+    area_range: share of the picture. min_eject_coverage: objects of which less is left are dropped.
     """
 
-    def __init__(self, min_object_covered: float = 0.1, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (0.05, 1.0),
+    def __init__(self, min_object_covered: float = 0.1, aspect_ratio_range: Any = (0.75, 1.33),
+                 area_range: Any = (0.05, 1.0),
                  min_eject_coverage: float = 0.3, max_attempts: int = 50):
-        super().__init__(min_object_covered=min_object_covered, aspect_ratio_range=aspect_ratio_range, area_range=area_range,
+        super().__init__(min_object_covered=min_object_covered, aspect_ratio_range=aspect_ratio_range,
+                         area_range=area_range,
                          min_eject_coverage=min_eject_coverage, max_attempts=max_attempts)
-        self.min_object_covered, self.min_eject_coverage, self.max_attempts = min_object_covered, min_eject_coverage, max_attempts
-        self.aspect_ratio_range, self.area_range = _range(aspect_ratio_range, "aspect_ratio_range"), _range(area_range, "area_range", False)
+        self.min_object_covered, self.min_eject_coverage, self.max_attempts = (min_object_covered, min_eject_coverage,
+                max_attempts)
+        self.aspect_ratio_range, self.area_range = _range(aspect_ratio_range,
+                                                          "aspect_ratio_range"), _range(area_range, "area_range", False)
 
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
         height, width = src.shape[:2]
@@ -123,7 +131,8 @@ class DetRandomCropAug(DetAugmenter):
             return None
         for _ in range(self.max_attempts):
             ratio = random.uniform(*self.aspect_ratio_range)
-            least, most = round(math.sqrt(low / ratio)), min(round(math.sqrt(high / ratio)), height, int((width + 0.4999999) / ratio))
+            least, most = round(math.sqrt(low / ratio)), min(round(math.sqrt(high / ratio)), height,
+                                                             int((width + 0.4999999) / ratio))
             h = random.randint(least, most) if least < most else most
             w = round(h * ratio)
             if h < 1 or w < 1 or h > height or w > width or not 0.99 * low <= w * h <= 1.01 * high or w * h < 2:
@@ -159,12 +168,15 @@ class DetRandomCropAug(DetAugmenter):
 class DetRandomPadAug(DetAugmenter):
     """The picture at a random place of a larger one filled with pad_val; after max_attempts as it is."""
 
-    def __init__(self, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (1.0, 3.0), max_attempts: int = 50, pad_val: Any = (128, 128, 128)):
+    def __init__(self, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (1.0, 3.0), max_attempts: int = 50,
+                 pad_val: Any = (128, 128, 128)):
         pad_val = tuple(pad_val) if isinstance(pad_val, (list, tuple, np.ndarray)) else (pad_val,)
         area_range = area_range if isinstance(area_range, (list, tuple)) else (1.0, area_range)
-        super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts, pad_val=pad_val)
+        super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts,
+                         pad_val=pad_val)
         self.pad_val, self.max_attempts = pad_val, max_attempts
-        self.aspect_ratio_range, self.area_range = _range(aspect_ratio_range, "aspect_ratio_range"), _range(area_range, "area_range")
+        self.aspect_ratio_range, self.area_range = _range(aspect_ratio_range,
+                                                          "aspect_ratio_range"), _range(area_range, "area_range")
 
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
         height, width = src.shape[:2]
@@ -195,8 +207,10 @@ class DetRandomPadAug(DetAugmenter):
         return None
 
 
-def CreateMultiRandCropAugmenter(min_object_covered: Any = 0.1, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (0.05, 1.0),  # noqa: N802
-                                 min_eject_coverage: Any = 0.3, max_attempts: Any = 50, skip_prob: float = 0) -> DetRandomSelectAug:
+def CreateMultiRandCropAugmenter(min_object_covered: Any = 0.1, aspect_ratio_range: Any = (0.75, 1.33),
+                                 area_range: Any = (0.05, 1.0),  # noqa: N802
+                                 min_eject_coverage: Any = 0.3, max_attempts: Any = 50,
+                                 skip_prob: float = 0) -> DetRandomSelectAug:
     """One of several random crops: arguments that are lists give one crop for each of their elements."""
     given = [min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts]
     lists = [v if isinstance(v, list) else [v] for v in given]
@@ -207,22 +221,29 @@ def CreateMultiRandCropAugmenter(min_object_covered: Any = 0.1, aspect_ratio_ran
     return DetRandomSelectAug([DetRandomCropAug(*row) for row in zip(*wide)], skip_prob)
 
 
-def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: float = 0, rand_pad: float = 0, rand_gray: float = 0,  # noqa: N802
-                       rand_mirror: bool = False, mean: Any = None, std: Any = None, brightness: float = 0, contrast: float = 0, saturation: float = 0,
-                       pca_noise: float = 0, hue: float = 0, inter_method: int = 2, min_object_covered: Any = 0.1, aspect_ratio_range: Any = (0.75, 1.33),
-                       area_range: Any = (0.05, 3.0), min_eject_coverage: Any = 0.3, max_attempts: Any = 50, pad_val: Any = (127, 127, 127)) -> list[DetAugmenter]:
+def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: float = 0, rand_pad: float = 0,
+                       rand_gray: float = 0,  # noqa: N802
+                       rand_mirror: bool = False, mean: Any = None, std: Any = None, brightness: float = 0,
+                       contrast: float = 0, saturation: float = 0,
+                       pca_noise: float = 0, hue: float = 0, inter_method: int = 2, min_object_covered: Any = 0.1,
+                       aspect_ratio_range: Any = (0.75, 1.33),
+                       area_range: Any = (0.05, 3.0), min_eject_coverage: Any = 0.3, max_attempts: Any = 50,
+                       pad_val: Any = (127, 127, 127)) -> list[DetAugmenter]:
     """The usual list of augmenters for detection in pictures of ``data_shape`` (channels, height, width).
 
-    resize: shorter edge first. rand_crop, rand_pad, rand_gray: probabilities. area_range: of the crop below 1, of the padding above. The rest:
+    resize: shorter edge first. rand_crop, rand_pad, rand_gray: probabilities. area_range: of the crop below 1, of the
+    padding above. The rest:
     as in ``CreateAugmenter`` and ``DetRandomCropAug``.
     """
     out: list[DetAugmenter] = [DetBorrowAug(ResizeAug(resize, inter_method))] if resize > 0 else []
     if rand_crop > 0:
-        out.append(CreateMultiRandCropAugmenter(min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts, skip_prob=1 - rand_crop))
+        out.append(CreateMultiRandCropAugmenter(min_object_covered, aspect_ratio_range, area_range, min_eject_coverage,
+                                                max_attempts, skip_prob=1 - rand_crop))
     if rand_mirror:
         out.append(DetHorizontalFlipAug(0.5))
     if rand_pad > 0:
-        out.append(DetRandomSelectAug([DetRandomPadAug(aspect_ratio_range, (1.0, area_range[1]), max_attempts, pad_val)], 1 - rand_pad))
+        out.append(DetRandomSelectAug([DetRandomPadAug(aspect_ratio_range, (1.0, area_range[1]), max_attempts,
+                                                       pad_val)], 1 - rand_pad))
     plain: list[Augmenter] = [ForceResizeAug((data_shape[2], data_shape[1]), inter_method), CastAug()]
     if brightness or contrast or saturation:
         plain.append(ColorJitterAug(brightness, contrast, saturation))
@@ -230,14 +251,17 @@ def CreateDetAugmenter(data_shape: Sequence[int], resize: int = 0, rand_crop: fl
         plain.append(HueJitterAug(hue))
     if pca_noise > 0:
         plain.append(LightingAug(pca_noise, np.array([55.46, 4.794, 1.148]),
-                                 np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]])))
+                                 np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140],
+                                           [-0.5836, -0.6948, 0.4203]])))
     if rand_gray > 0:
         plain.append(RandomGrayAug(rand_gray))
-    mean, std = statistics(mean, (123.68, 116.28, 103.53), "mean", float), statistics(std, (58.395, 57.12, 57.375), "std", float)
+    mean, std = statistics(mean, (123.68, 116.28, 103.53), "mean",
+                           float), statistics(std, (58.395, 57.12, 57.375), "std", float)
     if mean is not None or std is not None:
         plain.append(ColorNormalizeAug(mean, std))
     return [*out, *map(DetBorrowAug, plain)]
 
 
-__all__ = ["CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug", "DetHorizontalFlipAug", "DetRandomCropAug",
+__all__ = ["CreateDetAugmenter", "CreateMultiRandCropAugmenter", "DetAugmenter", "DetBorrowAug",
+           "DetHorizontalFlipAug", "DetRandomCropAug",
            "DetRandomPadAug", "DetRandomSelectAug"]

@@ -9,8 +9,10 @@ import numpy as np
 from ..base import codec
 
 
-def boxes_drawn(pixels: np.ndarray, boxes: np.ndarray, color: Sequence[int] | None = None, thickness: int = 2, names: Any = None) -> np.ndarray:
-    """A uint8 picture (height, width, 3) with rows (class, left, top, right, bottom, …), sides from 0 to 1, drawn as frames.
+def boxes_drawn(pixels: np.ndarray, boxes: np.ndarray, color: Sequence[int] | None = None, thickness: int = 2,
+                names: Any = None) -> np.ndarray:
+    """A uint8 picture (height, width, 3) with rows (class, left, top, right, bottom, …), sides from 0 to 1, drawn as
+    frames.
 
     color: red, green and blue; a random one for each box by default. names: by class, written beside the frames.
     """
@@ -20,7 +22,8 @@ def boxes_drawn(pixels: np.ndarray, boxes: np.ndarray, color: Sequence[int] | No
     for kind, *sides in boxes[:, :5]:
         if kind < 0:                                           # a row that only fills up
             continue
-        # Pixels in float64, as MXNet's with its NumPy: float32 would round 0.9 of 20 rows up to the 18th, in some versions of NumPy and not in others
+        # Pixels in float64, as MXNet's with its NumPy: float32 would round 0.9 of 20 rows up to the 18th, in some
+        # versions of NumPy and not in others
         left, top, right, bottom = (int(float(v) * n) for v, n in zip(sides, (width, height) * 2))
         paint = tuple(random.randint(0, 255) for _ in range(3)) if color is None else tuple(int(c) for c in color)
         draw.rectangle((left, top, max(left, right), max(top, bottom)), outline=paint, width=int(thickness))

@@ -1,4 +1,5 @@
-"""Pictures as arrays (height, width, channels): reading, resizing, cropping. Reading needs Pillow (the extra ``image``)."""
+"""Pictures as arrays (height, width, channels): reading, resizing, cropping. Reading needs Pillow (the extra
+``image``)."""
 from __future__ import annotations
 
 import os
@@ -40,7 +41,8 @@ def _shape(src: Any) -> tuple[int, int]:
 
 
 def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True, out: Any = None) -> Any:
-    """A picture file as a uint8 array on the CPU; see ``imdecode``. MissingFileError (a FileNotFoundError) when it is not there.
+    """A picture file as a uint8 array on the CPU; see ``imdecode``. MissingFileError (a FileNotFoundError) when it is
+    not there.
 
     >>> imread("flower.jpg").shape                      # doctest: +SKIP
     (224, 224, 3)
@@ -52,7 +54,8 @@ def imread(filename: str | os.PathLike[str], flag: int = 1, to_rgb: bool = True,
 def imdecode(buf: Any, flag: int = 1, to_rgb: bool = True, out: Any = None) -> Any:
     """An encoded picture (JPEG, PNG, …) as a uint8 array (height, width, channels) on the CPU.
 
-    buf: bytes, bytearray, or an array of bytes. flag: 1 for three channels, 0 for one (gray), -1 for those it has. to_rgb:
+    buf: bytes, bytearray, or an array of bytes. flag: 1 for three channels, 0 for one (gray), -1 for those it has.
+    to_rgb:
     red first, else blue first. FileFormatError when the data are cut off or no picture.
     """
     if isinstance(buf, NDArray):
@@ -96,7 +99,8 @@ def scale_down(src_size: Sequence[int], size: Sequence[int]) -> tuple[int, int]:
 _BORDERS = {0: "constant", 1: "edge", 2: "symmetric", 3: "wrap", 4: "reflect"}
 
 
-def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: int = 0, value: float = 0.0,  # noqa: A002, N802
+def copyMakeBorder(src: Any, top: int, bot: int, left: int, right: int, type: int = 0,
+                   value: float = 0.0,  # noqa: A002, N802
                    values: Sequence[float] = ()) -> Any:
     """A picture with a border. type (OpenCV's numbers): 0 constant (``values`` by channel, or ``value``), 1 the edge,
     2 reflected with the edge repeated, 3 wrapped around, 4 reflected without.
@@ -122,7 +126,8 @@ def _get_interp_method(interp: int, sizes: Sequence[int] = ()) -> int:
     if interp == 9 and not sizes:
         return resampling.CUBIC
     oh, ow, nh, nw = sizes or (1, 1, 1, 1)
-    if interp == 1:                                              # method_of also knows what OpenCV does when it halves; that is the resizing's business
+    # method_of also knows what OpenCV does when it halves; that is the resizing's business
+    if interp == 1:
         return interp
     return resampling.method_of(interp, (oh, ow), (nh, nw))
 
@@ -135,7 +140,8 @@ def resize_short(src: Any, size: int, interp: int = 2) -> Any:
 
 
 def fixed_crop(src: Any, x0: int, y0: int, w: int, h: int, size: Sequence[int] | None = None, interp: int = 2) -> Any:
-    """The part of a picture from column x0 and row y0, w wide and h high, then resized to ``size`` (width, height) if given."""
+    """The part of a picture from column x0 and row y0, w wide and h high, then resized to ``size`` (width, height) if
+    given."""
     height, width = _shape(src)
     if not (0 <= x0 < width and 0 <= y0 < height and w > 0 and h > 0):
         raise ShapeError(f"a crop of {w} x {h} from column {x0}, row {y0} leaves the picture of {width} x {height}")
@@ -164,7 +170,8 @@ def center_crop(src: Any, size: Sequence[int], interp: int = 2) -> tuple[Any, tu
     return fixed_crop(src, x0, y0, new_w, new_h, size, interp), (x0, y0, new_w, new_h)
 
 
-def random_size_crop(src: Any, size: Sequence[int], area: Any, ratio: Sequence[float], interp: int = 2, **kwargs: Any) -> tuple[Any, tuple[int, int, int, int]]:
+def random_size_crop(src: Any, size: Sequence[int], area: Any, ratio: Sequence[float], interp: int = 2,
+                     **kwargs: Any) -> tuple[Any, tuple[int, int, int, int]]:
     """A part of random area and aspect ratio, resized to ``size`` (width, height).
 
     area: smallest and largest share of the picture, or the smallest alone. ratio: smallest and largest width to height.
@@ -176,7 +183,8 @@ def random_size_crop(src: Any, size: Sequence[int], area: Any, ratio: Sequence[f
     if kwargs:
         raise TypeError(f"random_size_crop has no argument {', '.join(map(repr, kwargs))}")
     h, w = _shape(src)
-    low, high = (float(area), 1.0) if isinstance(area, (int, float, np.generic)) else area         # type: ignore[arg-type]
+    low, high = (float(area), 1.0) if isinstance(area,
+                                                 (int, float, np.generic)) else area         # type: ignore[arg-type]
     for _ in range(10):
         target = random.uniform(low, high) * h * w
         aspect = np.exp(random.uniform(np.log(ratio[0]), np.log(ratio[1])))
@@ -190,7 +198,8 @@ def random_size_crop(src: Any, size: Sequence[int], area: Any, ratio: Sequence[f
 def color_normalize(src: Any, mean: Any, std: Any = None) -> Any:
     """(src - mean) / std, in place; src must be of a floating dtype. mean or std may be None."""
     if is_int(src._data.dtype):
-        raise DTypeError(f"color_normalize works in place and needs a floating dtype, got {src._data.dtype}: use src.astype('float32') first")
+        raise DTypeError(f"color_normalize works in place and needs a floating dtype, got {src._data.dtype}: use "
+                         f"src.astype('float32') first")
     if mean is not None:
         src -= mean
     if std is not None:

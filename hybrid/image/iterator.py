@@ -31,26 +31,32 @@ def read_list(path: str | os.PathLike[str]) -> dict[int, tuple[np.ndarray, str]]
         try:
             found[int(words[0])] = np.array(words[1:-1], np.float32), words[-1]
         except ValueError:
-            raise FileFormatError(f"{os.fspath(path)}, line {number}: expected index, labels and path between tabs, got {line[:80]!r}") from None
+            raise FileFormatError(f"{os.fspath(path)}, line {number}: expected index, labels and path between tabs, "
+                                  f"got {line[:80]!r}") from None
         if len(words) < 3:
-            raise FileFormatError(f"{os.fspath(path)}, line {number}: expected index, labels and path between tabs, got {line[:80]!r}")
+            raise FileFormatError(f"{os.fspath(path)}, line {number}: expected index, labels and path between tabs, "
+                                  f"got {line[:80]!r}")
     return found
 
 
 class ImageIter(DataIter):
     """Batches (batch, channels, height, width) of pictures with their labels.
 
-    data_shape: (channels, height, width). One of: path_imgrec (a record file, with path_imgidx for shuffling and parts), path_imglist (a ``.lst``
-    file) or imglist (``[label or labels, path]`` each), the last two with path_root before the paths; path_imglist beside path_imgrec gives
-    the labels. label_width: labels a picture. aug_list: augmenters; by default those of ``CreateAugmenter(data_shape, **kwargs)``.
-    part_index, num_parts: the part of the pictures that is read. last_batch_handle: as for NDArrayIter.
+    data_shape: (channels, height, width). One of: path_imgrec (a record file, with path_imgidx for shuffling and
+    parts), path_imglist (a ``.lst`` file) or imglist (``[label or labels, path]`` each), the last two with path_root
+    before the paths; path_imglist beside path_imgrec gives the labels. label_width: labels a picture. aug_list:
+    augmenters; by default those of ``CreateAugmenter(data_shape, **kwargs)``. part_index, num_parts: the part of the
+    pictures that is read. last_batch_handle: as for NDArrayIter.
 
     >>> it = ImageIter(32, (3, 224, 224), path_imgrec="train.rec", path_imgidx="train.idx", shuffle=True, rand_crop=True)     # doctest: +SKIP
-    """
+    """  # noqa: E501
 
-    def __init__(self, batch_size: int, data_shape: Sequence[int], label_width: int = 1, path_imgrec: str | None = None, path_imglist: str | None = None,
-                 path_root: str | None = None, path_imgidx: str | None = None, shuffle: bool = False, part_index: int = 0, num_parts: int = 1,
-                 aug_list: Sequence[Any] | None = None, imglist: Any = None, data_name: str = "data", label_name: str = "softmax_label",
+    def __init__(self, batch_size: int, data_shape: Sequence[int], label_width: int = 1,
+                 path_imgrec: str | None = None, path_imglist: str | None = None,
+                 path_root: str | None = None, path_imgidx: str | None = None, shuffle: bool = False,
+                 part_index: int = 0, num_parts: int = 1,
+                 aug_list: Sequence[Any] | None = None, imglist: Any = None, data_name: str = "data",
+                 label_name: str = "softmax_label",
                  dtype: Any = "float32", last_batch_handle: str = "pad", **kwargs: Any):
         super().__init__(batch_size)
         if not path_imgrec and not path_imglist and not isinstance(imglist, list):
@@ -65,32 +71,38 @@ class ImageIter(DataIter):
         self.seq: list[Any] | None = None
         self._open(path_imgrec, path_imgidx, path_imglist, imglist)
         if self.seq is None and (shuffle or num_parts > 1):
-            raise AttributeValueError(f"{type(self).__name__}: shuffle and num_parts need the record file's index: give path_imgidx")
+            raise AttributeValueError(f"{type(self).__name__}: shuffle and num_parts need the record file's index: "
+                                      f"give path_imgidx")
         if self.seq is not None and num_parts > 1:
             if not 0 <= part_index < num_parts:
-                raise AttributeValueError(f"part_index must be from 0 to num_parts - 1, got part_index={part_index}, num_parts={num_parts}")
+                raise AttributeValueError(f"part_index must be from 0 to num_parts - 1, got part_index={part_index}, "
+                                          f"num_parts={num_parts}")
             each = len(self.seq) // num_parts
             self.seq = self.seq[part_index * each:(part_index + 1) * each]
         self.auglist = CreateAugmenter(data_shape, **kwargs) if aug_list is None else list(aug_list)
         self.provide_data = [DataDesc(data_name, (batch_size, *data_shape), dtype)]
-        self.provide_label = [DataDesc(label_name, (batch_size, label_width) if label_width > 1 else (batch_size,), dtype)]
+        self.provide_label = [DataDesc(label_name, (batch_size, label_width) if label_width > 1 else (batch_size,),
+                                       dtype)]
         self.cur, self._carry, self._ended = 0, list[Any](), False
         self.reset()
 
     def _open(self, path_imgrec: Any, path_imgidx: Any, path_imglist: Any, imglist: Any) -> None:
         if path_imgrec:
-            self.imgrec = recordio.MXIndexedRecordIO(path_imgidx, path_imgrec, "r") if path_imgidx else recordio.MXRecordIO(path_imgrec, "r")
+            self.imgrec = recordio.MXIndexedRecordIO(path_imgidx, path_imgrec,
+                                                     "r") if path_imgidx else recordio.MXRecordIO(path_imgrec, "r")
             self.seq = list(self.imgrec.keys) if path_imgidx else None
         if path_imglist:
             self.imglist = read_list(path_imglist)
         elif isinstance(imglist, list):
-            self.imglist = {i: (np.atleast_1d(np.array(row[:-1] if len(row) > 2 else row[0], np.float32)).ravel(), row[-1]) for i, row in enumerate(imglist)}
+            self.imglist = {i: (np.atleast_1d(np.array(row[:-1] if len(row) > 2 else row[0], np.float32)).ravel(),
+                                row[-1]) for i, row in enumerate(imglist)}
         if self.imglist is not None:
             self.seq = [k for k in self.imglist if self.imgrec is None or self.seq is None or k in set(self.seq)]
 
     # ---- order
     def reset(self) -> None:
-        """Back to the first picture, in a new order with shuffle; with ``roll_over`` what the last epoch left comes first."""
+        """Back to the first picture, in a new order with shuffle; with ``roll_over`` what the last epoch left comes
+        first."""
         if self.seq is not None and self.shuffle:
             random.shuffle(self.seq)
         if self.last_batch_handle != "roll_over":
@@ -215,7 +227,8 @@ class ImageIter(DataIter):
     def postprocess_data(self, datum: NDArray) -> NDArray:
         """Channels first."""
         if datum.ndim != 3:
-            raise HybridError(f"an augmenter gave an array of shape {datum.shape}; a picture has (height, width, channels)")
+            raise HybridError(f"an augmenter gave an array of shape {datum.shape}; a picture has (height, width, "
+                              f"channels)")
         return datum.transpose(2, 0, 1)                            # type: ignore[attr-defined]
 
 

@@ -1,4 +1,5 @@
-"""Pictures turned about their middle: tensors (channels, height, width) as ``ToTensor`` gives them, or batches of them."""
+"""Pictures turned about their middle: tensors (channels, height, width) as ``ToTensor`` gives them, or batches of
+them."""
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -17,52 +18,65 @@ def _angles(src: NDArray, degrees: Any) -> np.ndarray:
     if isinstance(degrees, numeric_types):
         return np.full(count, np.deg2rad(degrees))
     if src.ndim == 3 or isinstance(degrees, str):
-        raise TypeError(f"rotation_degrees must be a number{' for a single picture' if src.ndim == 3 else ', or an array of numbers'}; got {type(degrees).__name__}")
+        raise TypeError(f"rotation_degrees must be a "
+                        f"number{' for a single picture' if src.ndim == 3 else ', or an array of numbers'}; got "
+                        f"{type(degrees).__name__}")
     values = degrees.asnumpy() if isinstance(degrees, NDArray) else np.asarray(degrees)
     if values.shape != (count,):
-        raise ShapeError(f"rotation_degrees has the shape {values.shape}, the batch holds {count} pictures: give one number, or one for each of them")
+        raise ShapeError(f"rotation_degrees has the shape {values.shape}, the batch holds {count} pictures: give one "
+                         f"number, or one for each of them")
     return np.deg2rad(values.astype(np.float64))
 
 
 def _grid(angles: np.ndarray, height: int, width: int, zoom_in: bool, zoom_out: bool) -> np.ndarray:
-    """Where each pixel comes from, (batch, 2, height, width): x, then y, from -1 to 1 between the centres of the outermost pixels."""
+    """Where each pixel comes from, (batch, 2, height, width): x, then y, from -1 to 1 between the centres of the
+    outermost pixels."""
     c, s = np.cos(angles)[:, None, None], np.sin(angles)[:, None, None]
     scale = np.ones_like(c)
-    if zoom_in or zoom_out:                            # how much of the turned frame's extent fits into the picture, in the tighter direction
+    # how much of the turned frame's extent fits into the picture, in the tighter direction
+    if zoom_in or zoom_out:
         extents = width * abs(c) + height * abs(s), width * abs(s) + height * abs(c)
         scale = np.minimum(width / extents[0], height / extents[1])
         scale = scale if zoom_in else 1 / scale
     y, x = np.arange(height)[:, None] - (height - 1) / 2, np.arange(width)[None] - (width - 1) / 2
     from_x, from_y = (c * x - s * y) * scale, (s * x + c * y) * scale
-    return np.stack([from_x / max((width - 1) / 2, 0.5), from_y / max((height - 1) / 2, 0.5)], axis=1).astype(np.float32)
+    return np.stack([from_x / max((width - 1) / 2, 0.5), from_y / max((height - 1) / 2, 0.5)],
+                    axis=1).astype(np.float32)
 
 
 def imrotate(src: Any, rotation_degrees: Any, zoom_in: bool = False, zoom_out: bool = False) -> Any:
-    """A float32 picture (channels, height, width), or a batch of them, turned about its middle; the shape stays, empty corners are 0.
+    """A float32 picture (channels, height, width), or a batch of them, turned about its middle; the shape stays, empty
+    corners are 0.
 
-    rotation_degrees: one number, or for a batch also an array with a number for each picture; positive turns counterclockwise.
-    zoom_in: enlarged until no corner is empty. zoom_out: made smaller until the whole picture is shown. TypeError for other dtypes
-    and for several angles of one picture, ValueError for other shapes and for both zooms. Interpolates linearly.
+    rotation_degrees: one number, or for a batch also an array with a number for each picture; positive turns
+    counterclockwise. zoom_in: enlarged until no corner is empty. zoom_out: made smaller until the whole picture is
+    shown. TypeError for other dtypes and for several angles of one picture, ValueError for other shapes and for both
+    zooms. Interpolates linearly.
 
     >>> imrotate(hybrid.nd.ones((3, 4, 4)), 45, zoom_in=True).shape               # doctest: +SKIP
     (3, 4, 4)
     """
     if zoom_in and zoom_out:
-        raise AttributeValueError("`zoom_in` and `zoom_out` cannot be both True: the first leaves no empty corners, the second shows the whole picture")
+        raise AttributeValueError("`zoom_in` and `zoom_out` cannot be both True: the first leaves no empty corners, "
+                                  "the second shows the whole picture")
     if not isinstance(src, NDArray) or src._data.dtype != np.float32:
         given = src._data.dtype if isinstance(src, NDArray) else type(src).__name__
-        raise DTypeError(f"Only `float32` images are supported by this function, arrays of hybrid: got {given}; use ToTensor or src.astype('float32')")
+        raise DTypeError(f"Only `float32` images are supported by this function, arrays of hybrid: got {given}; use "
+                         f"ToTensor or src.astype('float32')")
     if src.ndim not in (3, 4):
-        raise ShapeError(f"Only 3D and 4D are supported by this function: (channels, height, width) or (batch, channels, height, width); got {src.shape}")
+        raise ShapeError(f"Only 3D and 4D are supported by this function: (channels, height, width) or (batch, "
+                         f"channels, height, width); got {src.shape}")
     height, width = src.shape[-2:]
     grid = _grid(_angles(src, rotation_degrees), height, width, zoom_in, zoom_out)
     batch = src if src.ndim == 4 else src.expand_dims(0)                            # type: ignore[attr-defined]
-    turned = nd.BilinearSampler(batch, wrap(nd.array(grid, ctx=src.ctx)._data, src.ctx, type(src)))       # type: ignore[attr-defined]
+    turned = nd.BilinearSampler(batch, wrap(nd.array(grid, ctx=src.ctx)._data, src.ctx,
+                                            type(src)))       # type: ignore[attr-defined]
     return turned if src.ndim == 4 else turned.reshape(src.shape)
 
 
 def random_rotate(src: Any, angle_limits: Sequence[float], zoom_in: bool = False, zoom_out: bool = False) -> Any:
-    """``imrotate`` by an angle from NumPy's generator, uniformly between the two limits in degrees; in a batch each picture by its own."""
+    """``imrotate`` by an angle from NumPy's generator, uniformly between the two limits in degrees; in a batch each
+    picture by its own."""
     low, high = angle_limits
     angles = np.random.uniform(low, high, src.shape[0] if src.ndim == 4 else None)
     return imrotate(src, angles if src.ndim == 4 else float(angles), zoom_in, zoom_out)

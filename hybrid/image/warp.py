@@ -7,14 +7,18 @@ from typing import Any
 
 import numpy as np
 
-OPTIONS: dict[str, Any] = {"max_rotate_angle": 0, "rotate": -1, "max_shear_ratio": 0.0, "max_random_scale": 1.0, "min_random_scale": 1.0, "max_aspect_ratio": 0.0,
+OPTIONS: dict[str, Any] = {"max_rotate_angle": 0, "rotate": -1, "max_shear_ratio": 0.0, "max_random_scale": 1.0,
+                           "min_random_scale": 1.0, "max_aspect_ratio": 0.0,
                            "min_aspect_ratio": None, "max_img_size": 1e10, "min_img_size": 0.0}
 
 
-def affine(pixels: np.ndarray, matrix: np.ndarray, size: tuple[int, int], fill: int, nearest: bool = False) -> np.ndarray:
-    """A uint8 picture (height, width, channels) mapped by ``matrix`` (2, 3), (x, y) to (x, y), onto one of ``size``, the rest filled.
+def affine(pixels: np.ndarray, matrix: np.ndarray, size: tuple[int, int], fill: int,
+           nearest: bool = False) -> np.ndarray:
+    """A uint8 picture (height, width, channels) mapped by ``matrix`` (2, 3), (x, y) to (x, y), onto one of ``size``,
+    the rest filled.
 
-    Interpolated linearly at steps of 1/32 pixel, as OpenCV does, or with the nearest pixel. Other methods of interpolation count as linear here.
+    Interpolated linearly at steps of 1/32 pixel, as OpenCV does, or with the nearest pixel. Other methods of
+    interpolation count as linear here.
     """
     inverse = np.linalg.inv(np.vstack([matrix, [0, 0, 1]]))
     x, y = np.meshgrid(np.arange(size[1]), np.arange(size[0]))
@@ -32,11 +36,13 @@ def affine(pixels: np.ndarray, matrix: np.ndarray, size: tuple[int, int], fill: 
 
 
 def warped(pixels: np.ndarray, o: dict[str, Any], rng: random.Random) -> np.ndarray:
-    """A picture under the map that the options draw (``OPTIONS``, fill_value and inter_method); itself where they ask for nothing.
+    """A picture under the map that the options draw (``OPTIONS``, fill_value and inter_method); itself where they ask
+    for nothing.
 
-    The map turns by ``rotate`` degrees, or up to max_rotate_angle to either side, shears by up to max_shear_ratio, and scales both directions together
-    and against each other (by 1 - max_aspect_ratio to 1 + max_aspect_ratio, or from min_aspect_ratio to it; with random_resized_crop that is left to the
-    crop); the middle stays the middle. The new size is the old one scaled, held between min_img_size and max_img_size.
+    The map turns by ``rotate`` degrees, or up to max_rotate_angle to either side, shears by up to max_shear_ratio, and
+    scales both directions together and against each other (by 1 - max_aspect_ratio to 1 + max_aspect_ratio, or from
+    min_aspect_ratio to it; with random_resized_crop that is left to the crop); the middle stays the middle. The new
+    size is the old one scaled, held between min_img_size and max_img_size.
     """
     crops = bool(o["random_resized_crop"])
     if all(o[k] == usual for k, usual in OPTIONS.items() if not (crops and k.endswith("aspect_ratio"))):
@@ -52,7 +58,8 @@ def warped(pixels: np.ndarray, o: dict[str, Any], rng: random.Random) -> np.ndar
     old = np.array([pixels.shape[1], pixels.shape[0]], float)
     new = np.clip(scale * old, o["min_img_size"], o["max_img_size"])
     matrix = np.column_stack([turn, (new - turn @ old) / 2])
-    return affine(pixels, matrix, (max(1, int(new[1])), max(1, int(new[0]))), int(o["fill_value"]), int(o["inter_method"]) == 0)
+    return affine(pixels, matrix, (max(1, int(new[1])), max(1, int(new[0]))), int(o["fill_value"]),
+                  int(o["inter_method"]) == 0)
 
 
 __all__ = ["OPTIONS", "affine", "warped"]

@@ -21,7 +21,8 @@ from ..serialize import load
 from .rows import MXDataIter, _part, files_of
 
 # Options of MXNet's iterator that are accepted and change nothing here, and those whose other values are refused
-PLAIN = {"aug_seq", "preprocess_threads", "verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", "prefetch_buffer", "ctx", "seed_aug",
+PLAIN = {"aug_seq", "preprocess_threads", "verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed",
+         "prefetch_buffer", "ctx", "seed_aug",
           "cudnn_tune", "batch_p"}
 _REFUSED = {"rotate_list": ()}
 
@@ -49,14 +50,17 @@ class _Records:
         self.reader._ready(writing=False, allow_reset=True).seek(self.places[number])
         found = self.reader.read()
         if found is None:
-            raise FileFormatError(f"{self.file}: there is no record at offset {self.places[number]}: the file is cut off, or the index is that of another one")
+            raise FileFormatError(f"{self.file}: there is no record at offset {self.places[number]}: the file is cut "
+                                  f"off, or the index is that of another one")
         return found
 
 
 class RecordPictures(MXDataIter):
-    """Batches of the pictures of a record file, made by several threads. A subclass defines ``_sample(record, seed)``, a picture and its label."""
+    """Batches of the pictures of a record file, made by several threads. A subclass defines ``_sample(record, seed)``,
+    a picture and its label."""
 
-    def _open(self, path: str, index: str, listed: str, data_shape: Sequence[int], part: tuple[int, int], options: dict[str, Any], seed: int, threads: int) -> None:
+    def _open(self, path: str, index: str, listed: str, data_shape: Sequence[int], part: tuple[int, int],
+              options: dict[str, Any], seed: int, threads: int) -> None:
         if len(data_shape) != 3 or data_shape[0] not in (1, 3):
             raise ShapeError(f"data_shape must be (1 or 3, height, width), got {tuple(data_shape)}")
         self._records, self._shape, self._options = _Records(path, index), tuple(int(n) for n in data_shape), options
@@ -75,7 +79,8 @@ class RecordPictures(MXDataIter):
 
     def _statistics(self) -> tuple[np.ndarray, np.ndarray]:
         o, channels = self._options, self._shape[0]
-        mean, std = (np.array([o[f"{what}_{c}"] for c in "rgb"][:channels], np.float32)[:, None, None] for what in ("mean", "std"))
+        mean, std = (np.array([o[f"{what}_{c}"] for c in "rgb"][:channels], np.float32)[:, None, None]
+                     for what in ("mean", "std"))
         if o["mean_img"]:
             found = load(o["mean_img"])
             mean = (next(iter(found.values())) if isinstance(found, dict) else found[0]).asnumpy()
@@ -109,7 +114,8 @@ class RecordPictures(MXDataIter):
 
     def _label(self, header: Any) -> np.ndarray:
         """What the list says of a picture, else the record."""
-        return np.asarray(self._list[header.id][0] if self._list is not None and header.id in self._list else header.label, np.float32).ravel()
+        return np.asarray(self._list[header.id][0] if self._list is not None and header.id in self._list
+                          else header.label, np.float32).ravel()
 
     def _pixels(self, header: Any, encoded: bytes) -> np.ndarray:
         """A picture (height, width, channels), with its shorter edge resized where that is wanted."""
@@ -118,32 +124,38 @@ class RecordPictures(MXDataIter):
         if short <= 0:
             return x
         h, w = x.shape[:2]
-        return resized(x, (short, w * short // h) if h < w else (h * short // w, short), int(self._options["inter_method"]))
+        return resized(x, (short, w * short // h) if h < w else (h * short // w, short),
+                       int(self._options["inter_method"]))
 
 
 class ImageRecordIter(RecordPictures):
     """Batches (batch, channels, height, width) of the pictures of a record file, cut and changed on the way.
 
-    path_imgrec: the file; path_imgidx: its index (found by reading through the file where it is absent); path_imglist: a ``.lst`` file whose
-    labels are taken. data_shape: (1 or 3 channels, height, width). label_width: labels a picture. shuffle, seed; num_parts, part_index: the
-    part that is read. preprocess_threads: for decoding.
+    path_imgrec: the file; path_imgidx: its index (found by reading through the file where it is absent); path_imglist:
+    a ``.lst`` file whose labels are taken. data_shape: (1 or 3 channels, height, width). label_width: labels a picture.
+    shuffle, seed; num_parts, part_index: the part that is read. preprocess_threads: for decoding.
 
-    In this order: resize (shorter edge; a smaller picture is enlarged); turned, sheared and scaled (rotate or max_rotate_angle, max_shear_ratio,
-    max_random_scale and min_random_scale, max_aspect_ratio; see ``image.warp``); pad (border of fill_value); random_resized_crop (of
-    min_random_area to max_random_area and min_aspect_ratio to max_aspect_ratio), or, also where no such part fits, a crop from anywhere
-    (rand_crop) or the middle, of min_crop_size to max_crop_size where given; random_h, random_s, random_l (hue of 180, saturation and lightness
-    of 255); brightness, contrast, saturation, pca_noise; rand_mirror or mirror; then (x - mean) * scale / std by channel (mean_r …, std_r …, or
-    the file mean_img).
+    In this order: resize (shorter edge; a smaller picture is enlarged); turned, sheared and scaled (rotate or
+    max_rotate_angle, max_shear_ratio, max_random_scale and min_random_scale, max_aspect_ratio; see ``image.warp``); pad
+    (border of fill_value); random_resized_crop (of min_random_area to max_random_area and min_aspect_ratio to
+    max_aspect_ratio), or, also where no such part fits, a crop from anywhere (rand_crop) or the middle, of
+    min_crop_size to max_crop_size where given; random_h, random_s, random_l (hue of 180, saturation and lightness of
+    255); brightness, contrast, saturation, pca_noise; rand_mirror or mirror; then (x - mean) * scale / std by channel
+    (mean_r …, std_r …, or the file mean_img).
     """
     kind = "float32"
 
-    def __init__(self, path_imgrec: str = "", data_shape: Sequence[int] = (), batch_size: int = 1, path_imgidx: str = "", path_imglist: str = "", label_width: int = 1,
-                 shuffle: bool = False, seed: int = 0, num_parts: int = 1, part_index: int = 0, round_batch: bool = True, dtype: Any = None,
+    def __init__(self, path_imgrec: str = "", data_shape: Sequence[int] = (), batch_size: int = 1,
+                 path_imgidx: str = "", path_imglist: str = "", label_width: int = 1,
+                 shuffle: bool = False, seed: int = 0, num_parts: int = 1, part_index: int = 0,
+                 round_batch: bool = True, dtype: Any = None,
                  data_name: str = "data", label_name: str = "softmax_label", **options: Any):
         chosen = checked(type(self).__name__, options, _DEFAULTS, _REFUSED)
-        self._open(path_imgrec, path_imgidx, path_imglist, data_shape, (num_parts, part_index), chosen, seed, int(options.get("preprocess_threads", 4)))
+        self._open(path_imgrec, path_imgidx, path_imglist, data_shape, (num_parts, part_index), chosen, seed,
+                   int(options.get("preprocess_threads", 4)))
         self._width = int(label_width)
-        super().__init__(len(self._numbers), [self._shape, (self._width,) if self._width > 1 else ()], batch_size, round_batch, data_name, label_name,
+        super().__init__(len(self._numbers), [self._shape, (self._width,) if self._width > 1 else ()], batch_size,
+                         round_batch, data_name, label_name,
                          dtype or self.kind, shuffle, seed)
         self._colour = CreateAugmenter(self._shape, brightness=chosen["brightness"], contrast=chosen["contrast"],
                                        saturation=chosen["saturation"], pca_noise=chosen["pca_noise"])[2:]
@@ -156,7 +168,8 @@ class ImageRecordIter(RecordPictures):
         header, encoded = recordio.unpack(record)
         label = self._label(header)
         if len(label) < self._width:
-            raise ShapeError(f"{self._records.file}: picture {header.id} has {len(label)} labels, label_width is {self._width}")
+            raise ShapeError(f"{self._records.file}: picture {header.id} has {len(label)} labels, label_width is "
+                             f"{self._width}")
         pixels = self._cut(self._pixels(header, encoded), random.Random(seed))
         return self._finished(pixels, random.Random(-seed)), label[:self._width]
 
@@ -179,7 +192,8 @@ class ImageRecordIter(RecordPictures):
             if w < cw:
                 pixels = resized(pixels, (h * cw // w, cw), method)
                 h, w = pixels.shape[:2]
-            y, x = (rng.randint(0, h - ch), rng.randint(0, w - cw)) if o["rand_crop"] else ((h - ch) // 2, (w - cw) // 2)
+            y, x = (rng.randint(0, h - ch), rng.randint(0,
+                                                        w - cw)) if o["rand_crop"] else ((h - ch) // 2, (w - cw) // 2)
         cut = pixels[y:y + ch, x:x + cw]
         return cut if (ch, cw) == (height, width) else resized(cut, (height, width), method)
 
@@ -187,7 +201,8 @@ class ImageRecordIter(RecordPictures):
         """Colours changed, mirrored, channels first, and normalized."""
         o = self._options
         if pixels.shape[2] == 3 and (o["random_h"] or o["random_s"] or o["random_l"]):
-            pixels = shifted(pixels, *(rng.randint(-int(o[k]), int(o[k])) for k in ("random_h", "random_l", "random_s")))
+            pixels = shifted(pixels, *(rng.randint(-int(o[k]), int(o[k]))
+                                       for k in ("random_h", "random_l", "random_s")))
         if self._colour:
             picture = array(pixels, dtype="float32")
             for augmenter in self._colour:
@@ -224,21 +239,26 @@ def _part_of_area(o: dict[str, Any], h: int, w: int, rng: random.Random) -> tupl
 
 
 _DEFAULTS: dict[str, Any] = {
-    **warp.OPTIONS, "resize": -1, "rand_crop": False, "random_resized_crop": False, "max_crop_size": -1, "min_crop_size": -1,
+    **warp.OPTIONS, "resize": -1, "rand_crop": False, "random_resized_crop": False, "max_crop_size": -1,
+    "min_crop_size": -1,
     "max_random_area": 1.0, "min_random_area": 1.0, "brightness": 0.0, "contrast": 0.0, "saturation": 0.0,
-    "pca_noise": 0.0, "pad": 0, "fill_value": 255, "inter_method": 1, "mean_img": "", "mean_r": 0.0, "mean_g": 0.0, "mean_b": 0.0, "mean_a": 0.0,
-    "std_r": 1.0, "std_g": 1.0, "std_b": 1.0, "std_a": 1.0, "scale": 1.0, "max_random_contrast": 0.0, "max_random_illumination": 0.0,
+    "pca_noise": 0.0, "pad": 0, "fill_value": 255, "inter_method": 1, "mean_img": "", "mean_r": 0.0, "mean_g": 0.0,
+    "mean_b": 0.0, "mean_a": 0.0,
+    "std_r": 1.0, "std_g": 1.0, "std_b": 1.0, "std_a": 1.0, "scale": 1.0, "max_random_contrast": 0.0,
+    "max_random_illumination": 0.0,
     "random_h": 0, "random_s": 0, "random_l": 0, "rand_mirror": False, "mirror": False}
 
 
 def checked(kind: str, given: dict[str, Any], defaults: dict[str, Any], refused: dict[str, Any]) -> dict[str, Any]:
-    """All options; AttributeValueError for unknown ones, and for those in ``refused`` at another than their usual value."""
+    """All options; AttributeValueError for unknown ones, and for those in ``refused`` at another than their usual
+    value."""
     unknown = sorted(set(given) - set(defaults) - PLAIN - set(refused))
     if unknown:
         raise AttributeValueError(f"{kind} has no option {', '.join(unknown)}")
     wrong = sorted(k for k, usual in refused.items() if given.get(k, usual) not in (usual, None, "", [], 0))
     if wrong:
-        raise AttributeValueError(f"{kind}: {', '.join(wrong)} is not supported: use mx.image.ImageIter with augmenters of your own")
+        raise AttributeValueError(f"{kind}: {', '.join(wrong)} is not supported: use mx.image.ImageIter with "
+                                  f"augmenters of your own")
     return {**defaults, **{k: v for k, v in given.items() if k in defaults}}
 
 

@@ -19,13 +19,15 @@ from ..nd import array
 
 
 class MXDataIter(DataIter):
-    """Batches of numbered samples. A subclass defines ``_data(rows)`` and ``_labels(rows)``, NumPy or csr arrays of those samples.
+    """Batches of numbered samples. A subclass defines ``_data(rows)`` and ``_labels(rows)``, NumPy or csr arrays of
+    those samples.
 
-    round_batch: a last batch that is shorter is filled from the start (``batch.pad`` samples), and the next epoch goes on behind them, as in
-    MXNet; else it is filled with samples of the batch before.
+    round_batch: a last batch that is shorter is filled from the start (``batch.pad`` samples), and the next epoch goes
+    on behind them, as in MXNet; else it is filled with samples of the batch before.
     """
 
-    def __init__(self, count: int, shapes: Sequence[tuple[int, ...]], batch_size: int, round_batch: bool = True, data_name: str = "data",
+    def __init__(self, count: int, shapes: Sequence[tuple[int, ...]], batch_size: int, round_batch: bool = True,
+                 data_name: str = "data",
                  label_name: str = "softmax_label", dtype: Any = None, shuffle: bool = False, seed: int = 0):
         super().__init__(int(batch_size))
         if self.batch_size < 1:
@@ -33,7 +35,8 @@ class MXDataIter(DataIter):
         if not count:
             raise ShapeError(f"{type(self).__name__}: there are no samples")
         self.dtype = as_dtype(dtype or "float32")
-        data, label = (DataDesc(name, (self.batch_size, *shape), self.dtype.type) for name, shape in zip((data_name, label_name), shapes))
+        data, label = (DataDesc(name, (self.batch_size, *shape), self.dtype.type) for name,
+                       shape in zip((data_name, label_name), shapes))
         self.provide_data, self.provide_label = [data], [label]
         self._order, self._round, self._shuffle = np.arange(count), bool(round_batch), bool(shuffle)
         self._random = np.random.RandomState(seed % 2**32)
@@ -132,7 +135,8 @@ class _InMemory(MXDataIter):
 
 def _part(count: int, num_parts: int, part_index: int) -> slice:
     if not 0 <= part_index < num_parts:
-        raise AttributeValueError(f"part_index must be from 0 to num_parts - 1, got part_index={part_index}, num_parts={num_parts}")
+        raise AttributeValueError(f"part_index must be from 0 to num_parts - 1, got part_index={part_index}, "
+                                  f"num_parts={num_parts}")
     each = count // num_parts
     return slice(part_index * each, (part_index + 1) * each if part_index + 1 < num_parts else count)
 
@@ -140,20 +144,25 @@ def _part(count: int, num_parts: int, part_index: int) -> slice:
 class CSVIter(_InMemory):
     """Lines of comma-separated numbers, each reshaped to ``data_shape``.
 
-    data_csv, label_csv: a file, or a folder whose files are read one after the other; without label_csv labels are 0. label_shape: of one
-    label. dtype: float32, or int32, int64 for whole numbers. round_batch: see ``MXDataIter``.
+    data_csv, label_csv: a file, or a folder whose files are read one after the other; without label_csv labels are 0.
+    label_shape: of one label. dtype: float32, or int32, int64 for whole numbers. round_batch: see ``MXDataIter``.
     """
 
-    def __init__(self, data_csv: str, data_shape: Any, label_csv: str | None = None, label_shape: Any = (1,), batch_size: int = 1, round_batch: bool = True,
+    def __init__(self, data_csv: str, data_shape: Any, label_csv: str | None = None, label_shape: Any = (1,),
+                 batch_size: int = 1, round_batch: bool = True,
                  dtype: Any = None, data_name: str = "data", label_name: str = "softmax_label", **kwargs: Any):
         _check_ignored(type(self), kwargs)
         data = _csv(data_csv, _shape(data_shape))
-        labels = _csv(label_csv, _shape(label_shape)) if label_csv not in (None, "NULL") else np.zeros((len(data), *_shape(label_shape)))
+        labels = _csv(label_csv,
+                      _shape(label_shape)) if label_csv not in (None,
+                                                                "NULL") else np.zeros((len(data), *_shape(label_shape)))
         labels = labels.reshape(len(labels)) if _shape(label_shape) == (1,) else labels
-        super().__init__(data, labels, batch_size, round_batch=round_batch, dtype=dtype, data_name=data_name, label_name=label_name)
+        super().__init__(data, labels, batch_size, round_batch=round_batch, dtype=dtype, data_name=data_name,
+                         label_name=label_name)
 
 
-_IGNORED = {"prefetch_buffer", "ctx", "verbose", "silent", "preprocess_threads", "device_id"}      # how MXNet spreads its work
+# how MXNet spreads its work
+_IGNORED = {"prefetch_buffer", "ctx", "verbose", "silent", "preprocess_threads", "device_id"}
 
 
 def _check_ignored(kind: type, kwargs: Any) -> None:
@@ -171,19 +180,22 @@ def _csv(path: Any, shape: tuple[int, ...]) -> np.ndarray:
             raise FileFormatError(f"{file}: not a table of comma-separated numbers: {err}") from None
     table = np.concatenate([p for p in parts if p.size] or [np.zeros((0, math.prod(shape)))])
     if table.shape[1] != math.prod(shape):
-        raise ShapeError(f"{path}: lines have {table.shape[1]} numbers, a sample of shape {shape} has {math.prod(shape)}")
+        raise ShapeError(f"{path}: lines have {table.shape[1]} numbers, a sample of shape {shape} has "
+                         f"{math.prod(shape)}")
     return table.reshape(len(table), *shape)
 
 
 class LibSVMIter(_InMemory):
     """Lines ``label index:value index:value …`` with indices from 0; a batch is a csr array (``nd.sparse.CSRNDArray``).
 
-    data_shape: (length of a row,). label_libsvm, label_shape: another such file whose rows are the labels, csr arrays too. num_parts, part_index: the part of
-    the lines that is read.
+    data_shape: (length of a row,). label_libsvm, label_shape: another such file whose rows are the labels, csr arrays
+    too. num_parts, part_index: the part of the lines that is read.
     """
 
-    def __init__(self, data_libsvm: str, data_shape: Any, label_libsvm: str | None = None, label_shape: Any = (1,), num_parts: int = 1, part_index: int = 0,
-                 batch_size: int = 1, round_batch: bool = True, dtype: Any = None, data_name: str = "data", label_name: str = "softmax_label", **kwargs: Any):
+    def __init__(self, data_libsvm: str, data_shape: Any, label_libsvm: str | None = None, label_shape: Any = (1,),
+                 num_parts: int = 1, part_index: int = 0,
+                 batch_size: int = 1, round_batch: bool = True, dtype: Any = None, data_name: str = "data",
+                 label_name: str = "softmax_label", **kwargs: Any):
         _check_ignored(type(self), kwargs)
         if not round_batch:
             raise AttributeValueError("LibSVMIter: round_batch must be True")
@@ -220,17 +232,21 @@ def _libsvm(path: Any, shape: tuple[int, ...]) -> tuple[Any, np.ndarray]:
             values += [row[c] for c in sorted(row)]
             ends.append(len(columns))
     parts = np.array(values, np.float32), np.array(columns, np.int64), np.array(ends, np.int64)
-    return resolve("nd", "sparse.csr_matrix")(parts, shape=(len(labels), *shape), ctx=cpu()), np.array(labels, np.float32)
+    return resolve("nd", "sparse.csr_matrix")(parts, shape=(len(labels), *shape),
+                                              ctx=cpu()), np.array(labels, np.float32)
 
 
 class MNISTIter(_InMemory):
-    """MNIST's files (also compressed with gzip): pictures (1, 28, 28) of numbers from 0 to 1, or rows of 784 with flat=True.
+    """MNIST's files (also compressed with gzip): pictures (1, 28, 28) of numbers from 0 to 1, or rows of 784 with
+    flat=True.
 
     A last batch that is shorter is dropped. seed: of the order, with shuffle.
     """
 
-    def __init__(self, image: str = "./train-images-idx3-ubyte", label: str = "./train-labels-idx1-ubyte", batch_size: int = 128, shuffle: bool = True,
-                 flat: bool = False, seed: int = 0, num_parts: int = 1, part_index: int = 0, dtype: Any = None, data_name: str = "data",
+    def __init__(self, image: str = "./train-images-idx3-ubyte", label: str = "./train-labels-idx1-ubyte",
+                 batch_size: int = 128, shuffle: bool = True,
+                 flat: bool = False, seed: int = 0, num_parts: int = 1, part_index: int = 0, dtype: Any = None,
+                 data_name: str = "data",
                  label_name: str = "softmax_label", **kwargs: Any):
         _check_ignored(type(self), {k: v for k, v in kwargs.items() if k != "input_shape"})
         pictures, labels = _idx(image, 3), _idx(label, 1)
@@ -238,7 +254,8 @@ class MNISTIter(_InMemory):
             raise ShapeError(f"{image} has {len(pictures)} pictures, {label} has {len(labels)} labels")
         keep = _part(len(pictures), num_parts, part_index)
         data = pictures.reshape(len(pictures), -1) if flat else pictures[:, None]
-        super().__init__(data[keep], labels[keep], batch_size, dtype=dtype, data_name=data_name, label_name=label_name, shuffle=shuffle, seed=seed)
+        super().__init__(data[keep], labels[keep], batch_size, dtype=dtype, data_name=data_name, label_name=label_name,
+                         shuffle=shuffle, seed=seed)
 
     def iter_next(self) -> bool:
         """Go to the next batch; whether there is one."""
@@ -258,9 +275,11 @@ def _idx(path: str, ndim: int) -> np.ndarray:
     head = 4 * (ndim + 1)
     numbers = struct.unpack(f">{ndim + 1}I", raw[:head]) if len(raw) >= head else (0,)
     if numbers[0] != 0x800 + ndim:
-        raise FileFormatError(f"{path}: not MNIST's format for {ndim} dimensions: it begins with {numbers[0]:#x}, expected {0x800 + ndim:#x}")
+        raise FileFormatError(f"{path}: not MNIST's format for {ndim} dimensions: it begins with {numbers[0]:#x}, "
+                              f"expected {0x800 + ndim:#x}")
     if math.prod(numbers[1:]) != len(raw) - head:
-        raise FileFormatError(f"{path}: {numbers[1:]} bytes should follow, there are {len(raw) - head}: the file is truncated or damaged")
+        raise FileFormatError(f"{path}: {numbers[1:]} bytes should follow, there are {len(raw) - head}: the file is "
+                              f"truncated or damaged")
     return np.frombuffer(raw, np.uint8, offset=head).reshape(numbers[1:])
 
 

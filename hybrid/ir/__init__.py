@@ -1,8 +1,10 @@
 """The intermediate representation: nodes, scalar functions, primitives, their gradients, programs."""
 from __future__ import annotations
 
-from .build import (argreduce, argsort, bitcast, broadcast_shapes, cast, concat, const, cumulate, data, detach, dot, expand, full, gather, input,
-                    iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, slice, unwindow, window, with_grad)
+from .build import (argreduce, argsort, bitcast, broadcast_shapes, cast, concat, const, cumulate, data, detach, dot,
+                    expand, full, gather, input,
+                    iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, slice, unwindow, window,
+                    with_grad)
 from .build import map_ as map  # noqa: A004  the primitive's name
 from .host import HostCall, host
 from .node import Node, toposort, users
@@ -15,7 +17,10 @@ from .cumulate import in_windows, running_sum
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
-__all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP", "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
-           "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host", "in_windows", "input", "iota", "item", "loop", "make", "map", "pad",
-           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar", "reshape", "rows", "running_sum", "scan", "scatter_add",
+__all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP",
+           "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
+           "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host", "in_windows",
+           "input", "iota", "item", "loop", "make", "map", "pad",
+           "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar",
+           "reshape", "rows", "running_sum", "scan", "scatter_add",
            "slice", "toposort", "unwindow", "users", "window", "with_grad"]

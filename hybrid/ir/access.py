@@ -5,14 +5,16 @@ from .index import Ix, bounds, div, regroup
 from .node import Node
 
 Index = tuple[Ix, ...]
-Guard = tuple[tuple[str, Ix, int], ...]        # conditions (kind, expression, bound): "ge" x >= n, "lt" x < n, "rem" x % n == 0
+# conditions (kind, expression, bound): "ge" x >= n, "lt" x < n, "rem" x % n == 0
+Guard = tuple[tuple[str, Ix, int], ...]
 
 ELEMENTWISE = frozenset({"map", "cast", "bitcast"})
 MOVEMENT = frozenset({"reshape", "permute", "expand", "slice", "pad", "window"})
 
 
 def pull(n: Node, idx: Index) -> tuple[Index, Guard]:
-    """Index into the first argument of a movement (or elementwise) node for an index into the node, and when it is inside."""
+    """Index into the first argument of a movement (or elementwise) node for an index into the node, and when it is
+    inside."""
     x = n.args[0]
     a = n.attrs
     if n.prim in ELEMENTWISE:

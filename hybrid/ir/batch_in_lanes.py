@@ -1,8 +1,9 @@
-"""Packed convolutions whose vectors hold one pixel of several pictures: data (B, C, H, W, L), picture b L + l in lane l of block b.
-What small nets of few channels become (``passes/pictures.py``); ``codegen/packed_batch_in_lanes.py`` prints it.
+"""Packed convolutions whose vectors hold one pixel of several pictures: data (B, C, H, W, L), picture b L + l in lane l
+of block b. What small nets of few channels become (``passes/pictures.py``); ``codegen/packed_batch_in_lanes.py`` prints
+it.
 
-With groups of g filters: weights (groups, kh, C, kw, g), or transformed along lines for F(m, kw), (groups, m + kw - 1, kh, C, g).
-The greatest of each ``pool`` of results may be taken at once.
+With groups of g filters: weights (groups, kh, C, kw, g), or transformed along lines for F(m, kw), (groups, m + kw - 1,
+kh, C, g). The greatest of each ``pool`` of results may be taken at once.
 """
 from __future__ import annotations
 
@@ -21,9 +22,11 @@ FORMS = ("pictures", "pictures_winograd")
 def infer(x: Node, w: Node, form: str, kernel: Any, pool: Any, out: tuple[int, int], filters: int) -> Any:
     """Shape and dtype of a result."""
     (kh, kw), c = kernel, x.shape[1] if x.ndim == 5 else -1
-    fits = w.ndim == 5 and (w.shape[1:4] == (kh, c, kw) if form == "pictures" else w.shape[1] > kw and w.shape[2:4] == (kh, c))
+    fits = w.ndim == 5 and (w.shape[1:4] == (kh, c, kw) if form == "pictures" else w.shape[1] > kw
+                            and w.shape[2:4] == (kh, c))
     if x.ndim != 5 or not fits or w.shape[0] * w.shape[4] < filters:
-        raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
+        raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, "
+                         f"{filters} filters")
     if form == "pictures_winograd" and pool[1] > 1 and (w.shape[1] - kw + 1) % pool[1]:
         raise ShapeError(f"{w.shape[1] - kw + 1} results of a line at once are no whole pools of {pool[1]}")
     return (x.shape[0], filters, *out, x.shape[4]), x.dtype
@@ -49,7 +52,8 @@ def eager(n: Node, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     results = w.shape[1] - kw + 1 if wino else 1
     tiles, high = -(-ow * pw // results), oh * ph
     taps, step = (w.shape[1], results) if wino else (kw, a["stride"][1])
-    win = _windows(x, (kh, taps), (a["stride"][0], step), (a["dilate"][0], 1 if wino else a["dilate"][1]), a["pads"], (high, tiles))
+    win = _windows(x, (kh, taps), (a["stride"][0], step), (a["dilate"][0], 1 if wino else a["dilate"][1]), a["pads"],
+                   (high, tiles))
     if not wino:
         y = np.einsum("bchwlij,gicjf->bgfhwl", win, w, optimize=True)
     else:
@@ -61,10 +65,13 @@ def eager(n: Node, x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return y.reshape(*y.shape[:2], oh, ph, ow, pw, y.shape[-1]).max((3, 5)).astype(x.dtype)
 
 
-def _windows(x: np.ndarray, size: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int], counts: Sequence[int]) -> np.ndarray:
+def _windows(x: np.ndarray, size: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int],
+             counts: Sequence[int]) -> np.ndarray:
     """Windows (B, C, oh, ow, L, kh, kw) of padded data, zeros beyond it."""
     spans = [(c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(counts, stride, dilate, size)]
-    wide = np.zeros((*x.shape[:2], max(spans[0], x.shape[2] + pads[0]), max(spans[1], x.shape[3] + pads[1]), x.shape[4]), x.dtype)
+    wide = np.zeros((*x.shape[:2], max(spans[0], x.shape[2] + pads[0]), max(spans[1], x.shape[3] + pads[1]),
+                     x.shape[4]), x.dtype)
     wide[:, :, pads[0]:pads[0] + x.shape[2], pads[1]:pads[1] + x.shape[3]] = x
-    views = np.lib.stride_tricks.sliding_window_view(wide, [d * (k - 1) + 1 for k, d in zip(size, dilate)], axis=(2, 3))  # type: ignore[call-overload]
+    views = np.lib.stride_tricks.sliding_window_view(wide, [d * (k - 1) + 1 for k, d in zip(size, dilate)],
+                                                     axis=(2, 3))  # type: ignore[call-overload]
     return views[:, :, ::stride[0], ::stride[1], :, ::dilate[0], ::dilate[1]][:, :, :counts[0], :counts[1]]

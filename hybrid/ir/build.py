@@ -133,7 +133,8 @@ def _common(fn: str, rule: str, xs: Sequence[Any]) -> np.dtype:
         out = dt.promote(*(n.dtype for n in nodes))
     if weak and any(isinstance(w, (float, np.floating)) for w in weak) and not dt.is_float(out):
         out = dt.float32
-    elif weak and out == dt.bool_ and any(isinstance(w, (int, np.integer)) and not isinstance(w, (bool, np.bool_)) for w in weak):
+    elif weak and out == dt.bool_ and any(isinstance(w, (int, np.integer)) and not isinstance(w, (bool, np.bool_))
+                                          for w in weak):
         out = dt.int64
     elif weak and rule == "bool" and any(_beyond(w, out) for w in weak):        # unsigned > -1
         out = dt.int64
@@ -180,7 +181,8 @@ def bitcast(x: Node, dtype: Any) -> Node:
 
 
 def detach(x: Node, leaf: int = 0) -> Node:
-    """x, through which no gradient flows. Nodes of different ``leaf`` are variables of their own where their values are equal."""
+    """x, through which no gradient flows. Nodes of different ``leaf`` are variables of their own where their values are
+    equal."""
     return make("detach", (x,), leaf=leaf) if leaf else make("detach", (x,))
 
 
@@ -253,7 +255,8 @@ def concat(xs: Sequence[Node], axis: int) -> Node:
     xs = [cast(x, dtype) for x in xs]
     for x in xs:
         if x.shape[:axis] + x.shape[axis + 1:] != xs[0].shape[:axis] + xs[0].shape[axis + 1:]:
-            raise ShapeError(f"cannot concatenate {[x.shape for x in xs]} along axis {axis}: the other axes must be equal")
+            raise ShapeError(f"cannot concatenate {[x.shape for x in xs]} along axis {axis}: the other axes must be "
+                             f"equal")
     return xs[0] if len(xs) == 1 else make("concat", tuple(xs), axis=axis)
 
 
@@ -262,7 +265,8 @@ def window(x: Node, axes: Sequence[int], size: Sequence[int], stride: Sequence[i
     return make("window", (x,), axes=ints(axes), size=ints(size), stride=ints(stride), dilation=ints(dilation))
 
 
-def unwindow(y: Node, axes: Sequence[int], stride: Sequence[int], dilation: Sequence[int], shape: Sequence[int]) -> Node:
+def unwindow(y: Node, axes: Sequence[int], stride: Sequence[int], dilation: Sequence[int],
+             shape: Sequence[int]) -> Node:
     """Adjoint of window: windows added up where they came from."""
     return make("unwindow", (y,), axes=ints(axes), stride=ints(stride), dilation=ints(dilation), shape=ints(shape))
 
@@ -294,7 +298,8 @@ def argsort(x: Node, descending: bool = False) -> Node:
 
 
 def cumulate(x: Node, axis: int, reverse: bool = False) -> Node:
-    """Sums of the first 1, 2, … elements along an axis; reverse: of the last ones. Integers wrap around, halves are added in float32."""
+    """Sums of the first 1, 2, … elements along an axis; reverse: of the last ones. Integers wrap around, halves are
+    added in float32."""
     if not x.ndim:
         raise ShapeError("a scalar has no axis to add along")
     return make("cumulate", (x,), axis=int(axis) % x.ndim, reverse=bool(reverse))
@@ -315,7 +320,8 @@ def scatter_add(idx: Node, upd: Node, axis: int, size: int) -> Node:
     return make("scatter_add", (idx, upd), axis=int(axis), size=int(size))
 
 
-def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]], batch: tuple[Sequence[int], Sequence[int]] = ((), ())) -> Node:
+def dot(a: Node, b: Node, contract: tuple[Sequence[int], Sequence[int]],
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ())) -> Node:
     """Contraction over pairs of axes; result axes: batch, free axes of a, free axes of b."""
     dtype = dt.promote(a.dtype, b.dtype)
     pair = tuple(tuple(i % x.ndim for i in ax) for x, ax in zip((a, b), contract))
@@ -336,7 +342,8 @@ def _binary(fn: str, swap: bool = False) -> Any:
     return method
 
 
-for _name, _fn in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("floordiv", "floordiv"), ("mod", "mod"), ("pow", "pow")):
+for _name, _fn in (("add", "add"), ("sub", "sub"), ("mul", "mul"), ("truediv", "div"), ("floordiv", "floordiv"),
+                   ("mod", "mod"), ("pow", "pow")):
     setattr(Node, f"__{_name}__", _binary(_fn))
     setattr(Node, f"__r{_name}__", _binary(_fn, swap=True))
 setattr(Node, "__neg__", lambda self: map_("neg", self))

@@ -1,4 +1,5 @@
-"""Running sums in windows, for short axes, where they are part of another kernel, and for backends without a kernel for ``cumulate``."""
+"""Running sums in windows, for short axes, where they are part of another kernel, and for backends without a kernel for
+``cumulate``."""
 from __future__ import annotations
 
 from . import build as b
@@ -31,8 +32,10 @@ def _blocks(x: Node, axis: int) -> Node:
     within = windows_sum(cells, axis + 1)
     totals = b.reduce("sum", cells, (axis + 1,), True)
     shifted = [1 if i == axis else 0 for i in range(totals.ndim)]
-    before = b.pad(_first(windows_sum(totals, axis), axis, blocks - 1), shifted, [0] * totals.ndim)       # no difference: infinity stays where it is
-    return _first(b.reshape(b.map_("add", within, before), (*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 1:])), axis, n)
+    # no difference: infinity stays where it is
+    before = b.pad(_first(windows_sum(totals, axis), axis, blocks - 1), shifted, [0] * totals.ndim)
+    return _first(b.reshape(b.map_("add", within, before), (*x.shape[:axis], blocks * BLOCK, *x.shape[axis + 1:])),
+                  axis, n)
 
 
 def _first(x: Node, axis: int, size: int) -> Node:

@@ -35,8 +35,11 @@ def run(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], li
     plan = program.memo.get("plan")
     if plan is None:
         register = {n: i for i, n in enumerate(program.order())}
-        plan = program.memo["plan"] = (_plan(program), len(register), [(slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register],
-                                       [register[n] for n in program.outputs], [register[n] for _, n in program.updates])
+        plan = program.memo["plan"] = (_plan(program), len(register),
+                                       [(slot, register[leaf]) for slot,
+                                        leaf in enumerate(program.inputs) if leaf in register],
+                                       [register[n] for n in program.outputs],
+                                       [register[n] for _, n in program.updates])
     steps, count, leaves, outputs, updates = plan
     values: list[Any] = [None] * count
     for slot, r in leaves:

@@ -1,7 +1,7 @@
 """Calls of Python code from within a program: ``host`` runs a function on arrays, ``host_item`` is one of its results.
 
-A host node stands for all results of its call together and has no value of its own, as a loop (scan.py). The runtime cuts a
-program at its host nodes (runtime/staged.py): what lies between is compiled.
+A host node stands for all results of its call together and has no value of its own, as a loop (scan.py). The runtime
+cuts a program at its host nodes (runtime/staged.py): what lies between is compiled.
 """
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _serials = itertools.count()
 class HostCall:
     """What is called. Two calls are never one: each has its own state and a ``serial``, in whose order they run.
 
-    run: ``(xp, arrays) -> arrays``, new ones of the shapes and dtypes in ``outputs``. vjp: cotangents of the arguments from
-    those of all results (zeros where nothing flows) and the call's node; None where no gradient flows.
+    run: ``(xp, arrays) -> arrays``, new ones of the shapes and dtypes in ``outputs``. vjp: cotangents of the arguments
+    from those of all results (zeros where nothing flows) and the call's node; None where no gradient flows.
     """
     name: str
     run: Callable[[Any, Sequence[Any]], Sequence[Any]]
@@ -62,10 +62,12 @@ def _host_vjp(g: Cotangents, n: Node, *args: Node) -> tuple["Node | None", ...]:
     call = n.attrs["call"]
     if call.vjp is None:
         return (None,) * len(args)
-    return tuple(call.vjp([g[i] if i in g else full(0, shape, dtype) for i, (shape, dtype) in enumerate(call.outputs)], n))
+    return tuple(call.vjp([g[i] if i in g else full(0, shape, dtype) for i, (shape, dtype) in enumerate(call.outputs)],
+                          n))
 
 
 PRIMS["host"] = Prim("host", lambda args, call: ((), np.dtype(np.float32)), _run)
-PRIMS["host_item"] = Prim("host_item", lambda args, index: args[0].attrs["call"].outputs[index], lambda xp, n, results: results[n.attrs["index"]])
+PRIMS["host_item"] = Prim("host_item", lambda args, index: args[0].attrs["call"].outputs[index],
+                          lambda xp, n, results: results[n.attrs["index"]])
 VJP["host"] = _host_vjp
 VJP["host_item"] = lambda g, n, made: (Cotangents({n.attrs["index"]: g}),)

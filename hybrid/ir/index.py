@@ -215,7 +215,8 @@ def _unlinear(x: Ix, shape: tuple[int, ...]) -> tuple[Ix, ...]:
 
 
 def regroup(old: Sequence[int], new: Sequence[int], idx: Sequence[Ix]) -> tuple[Ix, ...]:
-    """Index into shape ``old`` of what stands at ``idx`` in shape ``new`` (a reshape), by the smallest groups of axes."""
+    """Index into shape ``old`` of what stands at ``idx`` in shape ``new`` (a reshape), by the smallest groups of
+    axes."""
     if 0 in old:
         return tuple(ZERO for _ in old)
     out: list[Ix] = []

@@ -38,7 +38,8 @@ class Kernel:
     dot: Node | None = None
     rows: frozenset[Var] | None = None             # loop variables outside the hoisted reductions
     hoisted: list[Node] = field(default_factory=list)
-    once: bool = False                             # whether results overwrite inputs, so that each element is written once
+    # whether results overwrite inputs, so that each element is written once
+    once: bool = False
     reason: str = "result"                          # why the root is stored and not part of another kernel
     inner: Any = None                              # of a loop: its planned body
     first: int | None = None                       # of a sort: how many places of each row are read, if not all
@@ -46,9 +47,11 @@ class Kernel:
 
     @property
     def kind(self) -> str:
-        """elementwise, reduction, row, contraction, convolution, concat, running (sums), scatter, sort, call, loop or attention."""
+        """elementwise, reduction, row, contraction, convolution, concat, running (sums), scatter, sort, call, loop or
+        attention."""
         if self.root.prim in ALWAYS_ROOT:
-            return {"concat": "concat", "cumulate": "running", "scatter_add": "scatter", "argsort": "sort", "rows": "call", "scan": "loop"}[self.root.prim]
+            return {"concat": "concat", "cumulate": "running", "scatter_add": "scatter", "argsort": "sort",
+                    "rows": "call", "scan": "loop"}[self.root.prim]
         if self.attention is not None:
             return "attention"
         if self.dot is not None:

@@ -70,7 +70,8 @@ class Node:
 
 
 _new = object.__new__
-_set_prim, _set_args, _set_attrs, _set_shape, _set_dtype = (vars(Node)[name].__set__ for name in ("prim", "args", "attrs", "shape", "dtype"))
+_set_prim, _set_args, _set_attrs, _set_shape, _set_dtype = (vars(Node)[name].__set__
+                                                            for name in ("prim", "args", "attrs", "shape", "dtype"))
 
 
 def intern(prim: str, args: tuple[Node, ...], attrs: dict[str, Any], shape: tuple[int, ...], dtype: np.dtype) -> Node:
@@ -90,8 +91,8 @@ def intern(prim: str, args: tuple[Node, ...], attrs: dict[str, Any], shape: tupl
 
 
 def inputs_first(roots: Iterable[T], inputs: Callable[[T], Sequence[T]]) -> list[T]:
-    """Everything below some roots, what each takes before it, in a fixed order: depth first, in the order of the roots and of what ``inputs`` gives.
-    Iterative: deep graphs are fine.
+    """Everything below some roots, what each takes before it, in a fixed order: depth first, in the order of the roots
+    and of what ``inputs`` gives. Iterative: deep graphs are fine.
     """
     seen: set[T] = set()
     out: list[T] = []

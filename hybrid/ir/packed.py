@@ -1,12 +1,15 @@
-"""Convolutions of channels-last data with weights that were packed beforehand: what the layout pass makes of contractions over
-windows (``passes/layout.py``), and C prints in registers (``codegen/blocked.py``).
+"""Convolutions of channels-last data with weights that were packed beforehand: what the layout pass makes of
+contractions over windows (``passes/layout.py``), and C prints in registers (``codegen/blocked.py``).
 
-Data (N, H, W, C), or of volumes (N, D, H, W, C) with a kernel (kd, kh, kw). Forms, with lanes L and a panel of P = n L filters:
+Data (N, H, W, C), or of volumes (N, D, H, W, C) with a kernel (kd, kh, kw). Forms, with lanes L and a panel of P = n L
+filters:
 
-- ``direct``: weights (panels, *kernel, C, P); with groups (groups panels, *kernel, C / groups, P), each group's panels of its own filters
-- ``winograd``: F(2x2, 3x3), ``winograd4``: F(4x4, 3x3), weights (panels, C, 3, 3, P), which the kernel transforms: G g Gᵀ (Lavin and Gray, Fast
-  Algorithms for Convolutional Neural Networks, 2015). Transformed beforehand they would be 1.8 or 4 times as large, and longer to read. Planes of volumes are
-  transformed and summed over the depth: weights (panels, kd C, 3, 3, P)
+- ``direct``: weights (panels, *kernel, C, P); with groups (groups panels, *kernel, C / groups, P), each group's panels
+  of its own filters
+- ``winograd``: F(2x2, 3x3), ``winograd4``: F(4x4, 3x3), weights (panels, C, 3, 3, P), which the kernel transforms: G g
+  Gᵀ (Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015). Transformed beforehand they would be 1.8
+  or 4 times as large, and longer to read. Planes of volumes are transformed and summed over the depth: weights (panels,
+  kd C, 3, 3, P)
 - ``depthwise``: weights (*kernel, C rounded up to L)
 - ``pictures``, ``pictures_winograd``: other data too (``batch_in_lanes.py``)
 """
@@ -26,7 +29,8 @@ from .primitives import PRIMS, Prim
 from .winograd import TILES, array, square, tiles
 
 
-def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int], filters: int,
+def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: Any, pads: Any, out: tuple[int, int],
+           filters: int,
            pool: Any = (1, 1), groups: int = 1) -> Any:
     x, w = args
     if form in batch_in_lanes.FORMS:
@@ -36,23 +40,28 @@ def _infer(args: tuple[Node, ...], form: str, kernel: Any, stride: Any, dilate: 
     channels, rank = x.shape[-1], len(kernel)
     if groups > 1 and (form != "direct" or channels % groups or filters % groups or w.shape[0] % groups):
         raise ShapeError(f"a packed convolution of form {form!r} in {groups} groups over {x.shape}, {filters} filters")
-    wanted, found, panels = ((*kernel, channels // groups), w.shape[1:2 + rank], w.shape[0]) if form == "direct" else (tuple(kernel), w.shape[:rank], 1)
+    wanted, found, panels = ((*kernel, channels // groups), w.shape[1:2 + rank],
+                             w.shape[0]) if form == "direct" else (tuple(kernel), w.shape[:rank], 1)
     if form in TILES:
         wanted, found, panels = (math.prod(kernel[:-2]) * channels, *kernel[-2:]), w.shape[1:4], w.shape[0]
     room = w.shape[-1] * (panels // groups) * groups
     if tuple(found) != wanted or room < filters:
-        raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, {filters} filters")
+        raise ShapeError(f"packed weights {w.shape} of form {form} do not fit data {x.shape}, kernel {kernel}, "
+                         f"{filters} filters")
     return (x.shape[0], *out, filters), x.dtype
 
 
-def _windows(x: Any, n: Node, size: Sequence[int], stride: Sequence[int], dilate: Sequence[int], counts: Sequence[int]) -> Any:
+def _windows(x: Any, n: Node, size: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
+             counts: Sequence[int]) -> Any:
     """Windows (N, *out, C, *kernel) of padded data, zeros beyond it."""
     pads, rank = n.attrs["pads"], len(size)
     spans = [(c - 1) * s + d * (k - 1) + 1 for c, s, d, k in zip(counts, stride, dilate, size)]
-    wide = np.zeros((x.shape[0], *(max(span, have + p) for span, have, p in zip(spans, x.shape[1:], pads)), x.shape[-1]), x.dtype)
+    wide = np.zeros((x.shape[0], *(max(span, have + p) for span, have, p in zip(spans, x.shape[1:], pads)),
+                     x.shape[-1]), x.dtype)
     wide[(slice(None), *(slice(p, p + have) for p, have in zip(pads, x.shape[1:])))] = x
     reach = [d * (k - 1) + 1 for k, d in zip(size, dilate)]
-    views = np.lib.stride_tricks.sliding_window_view(wide, reach, axis=tuple(range(1, 1 + rank)))  # type: ignore[call-overload]
+    views = np.lib.stride_tricks.sliding_window_view(wide, reach,
+                                                     axis=tuple(range(1, 1 + rank)))  # type: ignore[call-overload]
     taken = [slice(0, (c - 1) * s + 1, s) for c, s in zip(counts, stride)]
     return views[(slice(None), *taken, slice(None), *(slice(None, None, d) for d in dilate))]
 
@@ -79,7 +88,8 @@ def _winograd(n: Node, x: Any, w: Any) -> Any:
     a = n.attrs
     if x.ndim == 4:
         return _plane(n, x, w, a["out"], a["dilate"], a["pads"])
-    taps = np.split(w, a["kernel"][0], axis=1)                           # the sum over the depth's taps of convolutions of planes
+    # the sum over the depth's taps of convolutions of planes
+    taps = np.split(w, a["kernel"][0], axis=1)
     low, out, far = a["pads"][0], a["out"], a["dilate"][0] * (len(taps) - 1)
     wide = np.pad(x, [(0, 0), (low, max(out[0] + far - low - x.shape[1], 0)), (0, 0), (0, 0), (0, 0)])
     planes = (wide[:, t * a["dilate"][0]:][:, :out[0]].reshape(-1, *x.shape[2:]) for t in range(len(taps)))
@@ -89,7 +99,8 @@ def _winograd(n: Node, x: Any, w: Any) -> Any:
 def _plane(n: Node, x: Any, w: Any, out: Sequence[int], dilate: Sequence[int], pads: Sequence[int]) -> Any:
     m = TILES[n.attrs["form"]]
     at, g, bt = (array(rows) for rows in square(n.attrs["form"]))
-    ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))]) for size, d in zip(out, dilate))
+    ys, xs = (np.array([t // d * d * m + t % d + d * np.arange(m + 2) for t in range(tiles(size, d, m))]) for size,
+              d in zip(out, dilate))
     room = [(p, max(int(i.max()) + 1 - p - size, 0)) for p, i, size in zip(pads, (ys, xs), x.shape[1:3])]
     parts = np.pad(x, [(0, 0), *room, (0, 0)])[:, ys][:, :, :, xs]
     v = np.einsum("ai,nhiwjc,bj->abnhwc", bt, parts, bt, optimize=True)
@@ -103,19 +114,26 @@ def _plane(n: Node, x: Any, w: Any, out: Sequence[int], dilate: Sequence[int], p
 PRIMS["conv"] = Prim("conv", _infer, _eager)
 
 
-def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int], out: Sequence[int], filters: int,
+def conv(x: Node, w: Node, form: str, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
+         pads: Sequence[int], out: Sequence[int], filters: int,
          pool: Sequence[int] = (1, 1), groups: int = 1) -> Node:
-    """A packed convolution: x (N, H, W, C) or (N, D, H, W, C) -> (N, *out, filters); pads: zeros before the first plane, line and column (those behind follow from out).
+    """A packed convolution: x (N, H, W, C) or (N, D, H, W, C) -> (N, *out, filters); pads: zeros before the first
+    plane, line and column (those behind follow from out).
 
-    pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels, each with filters of its own (``direct`` alone).
+    pool: of how many lines and columns of results the greatest is taken (forms of pictures alone). groups: of channels,
+    each with filters of its own (``direct`` alone).
     """
-    return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate), pads=tuple(pads), out=tuple(out), filters=int(filters),
-                **({"pool": tuple(pool)} if form in batch_in_lanes.FORMS else {}), **({"groups": groups} if groups > 1 else {}))
+    return make("conv", (x, w), form=form, kernel=tuple(kernel), stride=tuple(stride), dilate=tuple(dilate),
+                pads=tuple(pads), out=tuple(out), filters=int(filters),
+                **({"pool": tuple(pool)} if form in batch_in_lanes.FORMS else {}),
+                **({"groups": groups} if groups > 1 else {}))
 
 
-def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], pads: Sequence[int],
+def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
+        pads: Sequence[int],
         out: Sequence[int]) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:
-    """Weights without lines and columns that meet nothing but padding (3x3 filters over one pixel), their kernel, the padding before what remains."""
+    """Weights without lines and columns that meet nothing but padding (3x3 filters over one pixel), their kernel, the
+    padding before what remains."""
     kept = []
     for h, k, s, d, p, o in zip(size, kernel, stride, dilate, pads, out):
         taps = [t for t in range(k) if any(0 <= y * s - p + t * d < h for y in range(o))] or [0]
@@ -126,15 +144,18 @@ def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[in
 
 
 def joined(w: Node, groups: int, together: int) -> Node:
-    """Weights (filters, C, kh, kw) of groups as those of fewer groups, so many together: with zeros for the channels of the others."""
+    """Weights (filters, C, kh, kw) of groups as those of fewer groups, so many together: with zeros for the channels of
+    the others."""
     filters, channels, *kernel = w.shape
     parts = (groups // together, together, filters // groups, together, channels, *kernel)
     own = data(np.eye(together, dtype=bool).reshape(1, together, 1, together, 1, *[1] * len(kernel)))
-    return reshape(map_("where", own, reshape(w, (*parts[:3], 1, *parts[4:])), 0.0), (filters, together * channels, *kernel))
+    return reshape(map_("where", own, reshape(w, (*parts[:3], 1, *parts[4:])), 0.0),
+                   (filters, together * channels, *kernel))
 
 
 def pack(w: Node, form: str, width: int, groups: int = 1) -> Node:
-    """Weights (filters, C / groups, *kernel) in the packed form; width: filters of a panel (depthwise: channels rounded up to it)."""
+    """Weights (filters, C / groups, *kernel) in the packed form; width: filters of a panel (depthwise: channels rounded
+    up to it)."""
     zeros = (0,) * (w.ndim - 1)
     if groups > 1:
         each, rest = w.shape[0] // groups, w.shape[1:]

@@ -1,6 +1,7 @@
 """Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011) for NumPy and CuPy.
 
-Key (seed, 0x9E3779B9 ^ stream), counter (block low, block high, call counter, stream); element i is word i & 3 of block i >> 2.
+Key (seed, 0x9E3779B9 ^ stream), counter (block low, block high, call counter, stream); element i is word i & 3 of block
+i >> 2.
 """
 from __future__ import annotations
 
@@ -39,10 +40,12 @@ def random_bits(xp: Any, key: Any, shape: tuple[int, ...], stream: int) -> Any:
     seed, call = (int(v) for v in (key.get() if hasattr(key, "get") else key))
     blocks = (n + 3) // 4
     out = xp.empty((blocks, 4), xp.uint32)
-    step = _CHUNK if xp is np else max(blocks, 1)          # on the CPU the words of a chunk stay in the cache: ten times faster
+    # on the CPU the words of a chunk stay in the cache: ten times faster
+    step = _CHUNK if xp is np else max(blocks, 1)
     for at in range(0, blocks, step):
         block = xp.arange(at, min(at + step, blocks), dtype=xp.uint64)
-        counter = [block & xp.uint64(_MASK), block >> xp.uint64(32), xp.full_like(block, call), xp.full_like(block, stream)]
+        counter = [block & xp.uint64(_MASK), block >> xp.uint64(32), xp.full_like(block, call),
+                   xp.full_like(block, stream)]
         for i, word in enumerate(philox4x32(xp, counter, (seed, (_W0 ^ stream) & _MASK))):
             out[at:at + step, i] = word
     return out.reshape(-1)[:n].reshape(shape)

@@ -1,6 +1,7 @@
 """The primitives: one row each, saying the shape and dtype of the result and how NumPy or CuPy compute it.
 
-Gradients stand in ``vjp.py``, code generation in ``passes/schedule.py``; both are total over this table (tests check it).
+Gradients stand in ``vjp.py``, code generation in ``passes/schedule.py``; both are total over this table (tests check
+it).
 """
 from __future__ import annotations
 
@@ -37,10 +38,13 @@ def _prim(name: str, infer: Infer, eager: Callable[..., Any]) -> None:
 
 # ---- leaves
 _prim("input", lambda args, slot, shape, dtype: (shape, np.dtype(dtype)), lambda xp, n: None)
-_prim("const", lambda args, value, dtype: ((), np.dtype(dtype)), lambda xp, n: xp.asarray(n.attrs["value"], dtype=n.dtype))
+_prim("const", lambda args, value, dtype: ((), np.dtype(dtype)),
+      lambda xp, n: xp.asarray(n.attrs["value"], dtype=n.dtype))
 _prim("data", lambda args, value, shape, dtype: (shape, np.dtype(dtype)),
       lambda xp, n: xp.asarray(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)))
-_prim("iota", lambda args, n, dtype: ((n,), np.dtype(dtype)), lambda xp, n: xp.arange(n.attrs["n"], dtype=n.dtype if n.dtype.kind in "iu" else None).astype(n.dtype, copy=False))
+_prim("iota", lambda args, n, dtype: ((n,), np.dtype(dtype)),
+      lambda xp, n: xp.arange(n.attrs["n"], dtype=n.dtype if n.dtype.kind in "iu"
+                              else None).astype(n.dtype, copy=False))
 
 
 # ---- elementwise
@@ -90,7 +94,8 @@ def _slice_eager(xp: Any, n: Node, x: Any) -> Any:
     return x[tuple(key)]
 
 
-def _pad_infer(args: tuple[Node, ...], lo: tuple[int, ...], hi: tuple[int, ...], value: float) -> tuple[tuple[int, ...], np.dtype]:
+def _pad_infer(args: tuple[Node, ...], lo: tuple[int, ...], hi: tuple[int, ...],
+               value: float) -> tuple[tuple[int, ...], np.dtype]:
     return tuple(d + a + b for d, a, b in zip(args[0].shape, lo, hi)), args[0].dtype
 
 
@@ -265,8 +270,11 @@ def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any) -> tuple[tuple
     a, b = args
     (ca, cb), (ba, bb) = contract, batch
     if [a.shape[i] for i in ca] != [b.shape[i] for i in cb] or [a.shape[i] for i in ba] != [b.shape[i] for i in bb]:
-        raise ShapeError(f"dot: {a.shape} over axes {ca} (batch {ba}) does not fit {b.shape} over axes {cb} (batch {bb})")
-    shape = [a.shape[i] for i in ba] + [a.shape[i] for i in _free(a.shape, ca + ba)] + [b.shape[i] for i in _free(b.shape, cb + bb)]
+        raise ShapeError(f"dot: {a.shape} over axes {ca} (batch {ba}) does not fit {b.shape} over axes {cb} (batch "
+                         f"{bb})")
+    shape = [a.shape[i] for i in ba] + [a.shape[i]
+                                        for i in _free(a.shape,
+                                                       ca + ba)] + [b.shape[i] for i in _free(b.shape, cb + bb)]
     return tuple(shape), a.dtype
 
 

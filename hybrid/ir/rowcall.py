@@ -1,8 +1,8 @@
 """Row kernels: algorithms that go step by step (a factorisation, a greedy choice), written once by hand.
 
 A row kernel is a function over the last axes of its arguments, done for every position of the leading ones. Its text
-(``kernels/include/rows_*.h``) is C and CUDA at once: the threads of a block share a row, in C there is one. What it is called with, its shapes, its NumPy form
-and its gradient stand in one ``RowKernel``.
+(``kernels/include/rows_*.h``) is C and CUDA at once: the threads of a block share a row, in C there is one. What it is
+called with, its shapes, its NumPy form and its gradient stand in one ``RowKernel``.
 """
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .node import Node
 
 @dataclass(frozen=True)
 class RowKernel:
-    """``name``: the C function ``hy_NAME_HY_T(out, args…, params…)`` in ``header``; every argument and the result are of
-    one type HY_T. ranks: how many last axes of each argument belong to a row. infer: shape of a row's result from those
-    of the arguments and the parameters. params: the integers and numbers handed to C. eager: ``(xp, arrays, params)`` on
-    arrays (rows, …), giving (rows, …). vjp: ``(g, node, *args)``, or None where no gradient flows.
+    """``name``: the C function ``hy_NAME_HY_T(out, args…, params…)`` in ``header``; every argument and the result are
+    of one type HY_T. ranks: how many last axes of each argument belong to a row. infer: shape of a row's result from
+    those of the arguments and the parameters. params: the integers and numbers handed to C. eager: ``(xp, arrays,
+    params)`` on arrays (rows, …), giving (rows, …). vjp: ``(g, node, *args)``, or None where no gradient flows.
     """
     name: str
     header: str
@@ -54,7 +54,8 @@ def infer_rows(args: tuple[Node, ...], name: str, params: tuple[Any, ...]) -> tu
     kernel = ROW_KERNELS[name]
     leading = {a.shape[:a.ndim - r] for a, r in zip(args, kernel.ranks)}
     if len(args) != len(kernel.ranks) or len(leading) != 1:
-        raise ValueError(f"{name}: {len(kernel.ranks)} arguments with the same leading axes are wanted, got {[a.shape for a in args]}")
+        raise ValueError(f"{name}: {len(kernel.ranks)} arguments with the same leading axes are wanted, got "
+                         f"{[a.shape for a in args]}")
     if len({a.dtype for a in args}) != 1 or not dt.is_float(args[0].dtype) or args[0].dtype.itemsize < 4:
         raise DTypeError(f"{name} takes float32 or float64, got {', '.join(a.dtype.name for a in args)}")
     return leading.pop() + kernel.infer(own_shapes(kernel, [a.shape for a in args]), params), args[0].dtype
@@ -65,5 +66,6 @@ def run_rows(xp: Any, n: Node, *arrays: Any) -> Any:
     kernel = ROW_KERNELS[n.attrs["name"]]
     own = own_shapes(kernel, [a.shape for a in arrays])
     rows = math.prod(arrays[0].shape[:arrays[0].ndim - len(own[0])])
-    out = kernel.eager(xp, [xp.ascontiguousarray(a).reshape((rows, *s)) for a, s in zip(arrays, own)], n.attrs["params"])
+    out = kernel.eager(xp, [xp.ascontiguousarray(a).reshape((rows, *s)) for a, s in zip(arrays, own)],
+                       n.attrs["params"])
     return xp.asarray(out, dtype=n.dtype).reshape(n.shape)

@@ -78,16 +78,19 @@ _row("add", 2, "add", "({0} + {1})", lambda g, y, a, b: (g, g), c_int=_wrapped("
 _row("sub", 2, "subtract", "({0} - {1})", lambda g, y, a, b: (g, -g), c_int=_wrapped("-"))
 _row("mul", 2, "multiply", "({0} * {1})", lambda g, y, a, b: (g * b, g * a), c_int=_wrapped("*"))
 _row("div", 2, "true_divide", "({0} / {1})", lambda g, y, a, b: (g / b, -(g * a) / (b * b)), "float", cost=4)
-_row("floordiv", 2, "floor_divide", "hy_floordiv{f}({0}, {1})", lambda g, y, a, b: (None, None), c_int="hy_ifloordiv({0}, {1})", cost=12)
+_row("floordiv", 2, "floor_divide", "hy_floordiv{f}({0}, {1})", lambda g, y, a, b: (None, None),
+     c_int="hy_ifloordiv({0}, {1})", cost=12)
 _row("mod", 2, special.mod, "hy_mod{f}({0}, {1})", lambda g, y, a, b: (g, -g * _m("floor", a / b)),
      c_int="hy_imod({0}, {1})", cost=12)
 _row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", lambda g, y, a, b: (g, -g * _m("trunc", a / b)),
      c_int="hy_irem({0}, {1})", cuda="fmod{f}({0}, {1})", cost=12)
 _row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,), c_int="({T})(0ul - (unsigned long){0})")
-_row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("sign", a),), c_int="({0} < 0 ? ({T})(0ul - (unsigned long){0}) : {0})", cuda=_cu("fabs"))
+_row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("sign", a),),
+     c_int="({0} < 0 ? ({T})(0ul - (unsigned long){0}) : {0})", cuda=_cu("fabs"))
 _row("sign", 1, special.sign, "({0} > 0 ? ({T})1 : {0} < 0 ? ({T})-1 : {0})", lambda g, y, a: (None,), cost=2)
 _row("reciprocal", 1, lambda xp, a: 1 / a, "(1 / {0})", lambda g, y, a: (-g * y * y,), "float", cost=4)
-_row("square", 1, "square", "({0} * {0})", lambda g, y, a: (g * a * 2,), c_int="({T})((unsigned long){0} * (unsigned long){0})")
+_row("square", 1, "square", "({0} * {0})", lambda g, y, a: (g * a * 2,),
+     c_int="({T})((unsigned long){0} * (unsigned long){0})")
 _row("maximum", 2, "maximum", "hy_max({0}, {1})", c_int="({0} > {1} ? {0} : {1})",
      vjp=lambda g, y, a, b: (_m("where", _m("ge", a, b), g, 0), _m("where", _m("ge", a, b), 0, g)), cost=2)
 _row("minimum", 2, "minimum", "hy_min({0}, {1})", c_int="({0} < {1} ? {0} : {1})",
@@ -109,15 +112,19 @@ _row("exp", 1, "exp", "hy_exp{f}({0})", lambda g, y, a: (g * y,), "float", cuda=
 _row("expm1", 1, "expm1", "hy_expm1{f}({0})", lambda g, y, a: (g * (y + 1),), "float", cuda=_cu("expm1"), cost=30)
 _row("log", 1, "log", "hy_log{f}({0})", lambda g, y, a: (g / a,), "float", cuda=_cu("log"), cost=14)
 _row("log1p", 1, "log1p", "hy_log1p{f}({0})", lambda g, y, a: (g / (a + 1),), "float", cuda=_cu("log1p"), cost=30)
-_row("log2", 1, "log2", "hy_log2{f}({0})", lambda g, y, a: (g / (a * 0.6931471805599453),), "float", cuda=_cu("log2"), cost=30)
-_row("log10", 1, "log10", "hy_log10{f}({0})", lambda g, y, a: (g / (a * 2.302585092994046),), "float", cuda=_cu("log10"), cost=30)
+_row("log2", 1, "log2", "hy_log2{f}({0})", lambda g, y, a: (g / (a * 0.6931471805599453),), "float", cuda=_cu("log2"),
+     cost=30)
+_row("log10", 1, "log10", "hy_log10{f}({0})", lambda g, y, a: (g / (a * 2.302585092994046),), "float",
+     cuda=_cu("log10"), cost=30)
 
 # ---- trigonometric and hyperbolic
 _row("sin", 1, "sin", _fn("sin"), lambda g, y, a: (g * _m("cos", a),), "float", cuda=_cu("sin"), cost=30)
 _row("cos", 1, "cos", _fn("cos"), lambda g, y, a: (-g * _m("sin", a),), "float", cuda=_cu("cos"), cost=30)
 _row("tan", 1, "tan", _fn("tan"), lambda g, y, a: (g * (y * y + 1),), "float", cuda=_cu("tan"), cost=40)
-_row("arcsin", 1, "arcsin", "hy_asin{f}({0})", lambda g, y, a: (g * _m("rsqrt", 1 - a * a),), "float", cuda=_cu("asin"), cost=30)
-_row("arccos", 1, "arccos", "hy_acos{f}({0})", lambda g, y, a: (-g * _m("rsqrt", 1 - a * a),), "float", cuda=_cu("acos"), cost=30)
+_row("arcsin", 1, "arcsin", "hy_asin{f}({0})", lambda g, y, a: (g * _m("rsqrt", 1 - a * a),), "float",
+     cuda=_cu("asin"), cost=30)
+_row("arccos", 1, "arccos", "hy_acos{f}({0})", lambda g, y, a: (-g * _m("rsqrt", 1 - a * a),), "float",
+     cuda=_cu("acos"), cost=30)
 _row("arctan", 1, "arctan", "hy_atan{f}({0})", lambda g, y, a: (g / (a * a + 1),), "float", cuda=_cu("atan"), cost=30)
 _row("arctan2", 2, "arctan2", "__builtin_atan2{f}({0}, {1})", rule="float", cuda="atan2{f}({0}, {1})", cost=40,
      vjp=lambda g, y, a, b: (g * b / (a * a + b * b), -g * a / (a * a + b * b)))
@@ -126,32 +133,42 @@ _row("hypot", 2, "hypot", "__builtin_hypot{f}({0}, {1})", lambda g, y, a, b: (g 
 _row("sinh", 1, "sinh", "hy_sinh{f}({0})", lambda g, y, a: (g * _m("cosh", a),), "float", cuda=_cu("sinh"), cost=30)
 _row("cosh", 1, "cosh", "hy_cosh{f}({0})", lambda g, y, a: (g * _m("sinh", a),), "float", cuda=_cu("cosh"), cost=30)
 _row("tanh", 1, "tanh", "hy_tanh{f}({0})", lambda g, y, a: (g * (1 - y * y),), "float", cuda=_cu("tanh"), cost=20)
-_row("arcsinh", 1, "arcsinh", "hy_asinh{f}({0})", lambda g, y, a: (g * _m("rsqrt", a * a + 1),), "float", cuda=_cu("asinh"), cost=30)
-_row("arccosh", 1, "arccosh", "hy_acosh{f}({0})", lambda g, y, a: (g * _m("rsqrt", a * a - 1),), "float", cuda=_cu("acosh"), cost=30)
-_row("arctanh", 1, "arctanh", "hy_atanh{f}({0})", lambda g, y, a: (g / (1 - a * a),), "float", cuda=_cu("atanh"), cost=30)
+_row("arcsinh", 1, "arcsinh", "hy_asinh{f}({0})", lambda g, y, a: (g * _m("rsqrt", a * a + 1),), "float",
+     cuda=_cu("asinh"), cost=30)
+_row("arccosh", 1, "arccosh", "hy_acosh{f}({0})", lambda g, y, a: (g * _m("rsqrt", a * a - 1),), "float",
+     cuda=_cu("acosh"), cost=30)
+_row("arctanh", 1, "arctanh", "hy_atanh{f}({0})", lambda g, y, a: (g / (1 - a * a),), "float", cuda=_cu("atanh"),
+     cost=30)
 _row("sigmoid", 1, lambda xp, a: 1 / (1 + xp.exp(-a)), "hy_sigmoid{f}({0})", lambda g, y, a: (g * y * (1 - y),),
      "float", cuda="(1 / (1 + exp{f}(-{0})))", cost=16)
 _row("softplus", 1, special.softplus, "hy_softplus{f}({0})",
-     lambda g, y, a: (g * _m("sigmoid", a),), "float", cuda="(hy_max({0}, 0) + log1p{f}(exp{f}(-fabs{f}({0}))))", cost=40)
+     lambda g, y, a: (g * _m("sigmoid", a),), "float", cuda="(hy_max({0}, 0) + log1p{f}(exp{f}(-fabs{f}({0}))))",
+     cost=40)
 
 # ---- special functions
 _row("erf", 1, special.erf, "hy_erf{f}({0})", lambda g, y, a: (g * 1.1283791670955126 * _m("exp", -(a * a)),), "float",
      cuda=_cu("erf"), cost=25)
 _row("erfinv", 1, special.erfinv, "hy_erfinv{f}({0})",
      lambda g, y, a: (g * 0.886226925452758 * _m("exp", y * y),), "float", cuda=_cu("erfinv"), cost=60)
-_row("gamma", 1, special.gamma, _fn("tgamma"), lambda g, y, a: (g * y * _m("digamma", a),), "float", cuda=_cu("tgamma"), cost=60)
-_row("gammaln", 1, special.gammaln, _fn("lgamma"), lambda g, y, a: (g * _m("digamma", a),), "float", cuda=_cu("lgamma"), cost=60)
+_row("gamma", 1, special.gamma, _fn("tgamma"), lambda g, y, a: (g * y * _m("digamma", a),), "float",
+     cuda=_cu("tgamma"), cost=60)
+_row("gammaln", 1, special.gammaln, _fn("lgamma"), lambda g, y, a: (g * _m("digamma", a),), "float",
+     cuda=_cu("lgamma"), cost=60)
 _row("digamma", 1, special.digamma, "hy_digamma{f}({0})", lambda g, y, a: (g * _m("trigamma", a),), "float", cost=60)
 _row("trigamma", 1, special.trigamma, "hy_trigamma{f}({0})", None, "float", cost=60)
 
 # ---- rounding
-for _name, _np, _cn in (("floor", "floor", "floor"), ("ceil", "ceil", "ceil"), ("trunc", "trunc", "trunc"), ("rint", "rint", "rint")):
+for _name, _np, _cn in (("floor", "floor", "floor"), ("ceil", "ceil", "ceil"), ("trunc", "trunc", "trunc"),
+                        ("rint", "rint", "rint")):
     _row(_name, 1, special.keep_int(_np), _fn(_cn), lambda g, y, a: (None,), c_int="({0})", cuda=_cu(_cn), cost=2)
-_row("fix", 1, special.keep_int("trunc"), _fn("trunc"), lambda g, y, a: (None,), c_int="({0})", cuda=_cu("trunc"), cost=2)
-_row("round", 1, special.round_half_away, _fn("round"), lambda g, y, a: (None,), c_int="({0})", cuda=_cu("round"), cost=4)
+_row("fix", 1, special.keep_int("trunc"), _fn("trunc"), lambda g, y, a: (None,), c_int="({0})", cuda=_cu("trunc"),
+     cost=2)
+_row("round", 1, special.round_half_away, _fn("round"), lambda g, y, a: (None,), c_int="({0})", cuda=_cu("round"),
+     cost=4)
 
 # ---- comparison, logic, selection
-for _name, _np, _c in (("eq", "equal", "=="), ("ne", "not_equal", "!="), ("lt", "less", "<"), ("le", "less_equal", "<="),
+for _name, _np, _c in (("eq", "equal", "=="), ("ne", "not_equal", "!="), ("lt", "less", "<"),
+                       ("le", "less_equal", "<="),
                        ("gt", "greater", ">"), ("ge", "greater_equal", ">=")):
     _row(_name, 2, _np, f"({{0}} {_c} {{1}})", lambda g, y, a, b: (None, None), "bool")
 _row("logical_and", 2, "logical_and", "(({0} != 0) & ({1} != 0))", lambda g, y, a, b: (None, None), "bool")
@@ -161,9 +178,11 @@ _row("logical_not", 1, "logical_not", "({0} == 0)", lambda g, y, a: (None,), "bo
 _row("where", 3, lambda xp, c, a, b: xp.where(c.astype(bool), a, b), "({0} ? {1} : {2})", rule="select",
      vjp=lambda g, y, c, a, b: (None, _m("where", c, g, 0), _m("where", c, 0, g)))
 _row("isnan", 1, special.float_only("isnan"), "({0} != {0})", lambda g, y, a: (None,), "bool")
-_row("isinf", 1, special.float_only("isinf"), "(__builtin_fabs{f}({0}) == __builtin_inf{f}())", lambda g, y, a: (None,), "bool",
+_row("isinf", 1, special.float_only("isinf"), "(__builtin_fabs{f}({0}) == __builtin_inf{f}())",
+     lambda g, y, a: (None,), "bool",
      c_int="(({0}) != ({0}))", cuda="(fabs{f}({0}) == HY_INF)")
-_row("isfinite", 1, special.float_only("isfinite"), "(__builtin_fabs{f}({0}) < __builtin_inf{f}())", lambda g, y, a: (None,),
+_row("isfinite", 1, special.float_only("isfinite"), "(__builtin_fabs{f}({0}) < __builtin_inf{f}())",
+     lambda g, y, a: (None,),
      "bool", c_int="(({0}) == ({0}))", cuda="(fabs{f}({0}) < HY_INF)")
 _row("copysign", 2, "copysign", "__builtin_copysign{f}({0}, {1})", rule="float", cuda="copysign{f}({0}, {1})",
      vjp=lambda g, y, a, b: (g * _m("sign", a) * _m("copysign", g * 0 + 1, b), None))
@@ -172,8 +191,10 @@ _row("copysign", 2, "copysign", "__builtin_copysign{f}({0}, {1})", rule="float",
 for _name, _np, _c in (("bit_and", "bitwise_and", "&"), ("bit_or", "bitwise_or", "|"), ("bit_xor", "bitwise_xor", "^")):
     _row(_name, 2, _np, f"({{0}} {_c} {{1}})", lambda g, y, a, b: (None, None), "int")
 # C leaves shifts by the width or more open; NumPy gives 0 (the sign for a right shift)
-_row("shl", 2, "left_shift", "(({1} >= 0) & ({1} < 8 * (int)sizeof({T})) ? {0} << {1} : 0)", lambda g, y, a, b: (None, None), "int")
-_row("shr", 2, "right_shift", "(({1} >= 0) & ({1} < 8 * (int)sizeof({T})) ? {0} >> {1} : {0} < 0 ? -1 : 0)", lambda g, y, a, b: (None, None), "int")
+_row("shl", 2, "left_shift", "(({1} >= 0) & ({1} < 8 * (int)sizeof({T})) ? {0} << {1} : 0)",
+     lambda g, y, a, b: (None, None), "int")
+_row("shr", 2, "right_shift", "(({1} >= 0) & ({1} < 8 * (int)sizeof({T})) ? {0} >> {1} : {0} < 0 ? -1 : 0)",
+     lambda g, y, a, b: (None, None), "int")
 _row("bit_not", 1, "bitwise_not", "(~{0})", lambda g, y, a: (None,), "int")
 
 DTYPE_BOOL = np.dtype(bool)

@@ -24,8 +24,8 @@ STEPS = -1                              # item number of the number of steps tha
 
 
 class Body(Program):
-    """One step. inputs: leaves of the carried values, the slices, the constants. outputs: new carried values; with ``stops``
-    a bool, whether to go on after this step; then what is stacked. Equal bodies are equal values.
+    """One step. inputs: leaves of the carried values, the slices, the constants. outputs: new carried values; with
+    ``stops`` a bool, whether to go on after this step; then what is stacked. Equal bodies are equal values.
     """
 
     def __eq__(self, other: object) -> bool:
@@ -35,19 +35,22 @@ class Body(Program):
         return hash((self.inputs, self.outputs))
 
 
-def scan(body: Body, carries: Sequence[Node], slices: Sequence[Node], constants: Sequence[Node], length: int, *, count: Node | None = None,
+def scan(body: Body, carries: Sequence[Node], slices: Sequence[Node], constants: Sequence[Node], length: int, *,
+         count: Node | None = None,
          reverse: bool = False, stops: bool = False) -> Node:
     """A loop of at most ``length`` steps.
 
-    count: int64 scalar, how many of them are done (0 to length; none given: all). reverse: the last one first. stops: the body
-    says after each step whether to go on. Results (see ``item``): the last carried values, then the stacked values, with zeros
-    where no step was done.
+    count: int64 scalar, how many of them are done (0 to length; none given: all). reverse: the last one first. stops:
+    the body says after each step whether to go on. Results (see ``item``): the last carried values, then the stacked
+    values, with zeros where no step was done.
     """
     args = (*carries, *slices, *constants, *(() if count is None else (count,)))
-    return make("scan", args, body=body, carries=len(carries), slices=len(slices), length=int(length), reverse=bool(reverse), stops=bool(stops))
+    return make("scan", args, body=body, carries=len(carries), slices=len(slices), length=int(length),
+                reverse=bool(reverse), stops=bool(stops))
 
 
-def loop(step: Callable[..., tuple[Sequence[Node], Sequence[Node]]], carries: Sequence[Node], slices: Sequence[Node] = (), constants: Sequence[Node] = (), *,
+def loop(step: Callable[..., tuple[Sequence[Node], Sequence[Node]]], carries: Sequence[Node],
+         slices: Sequence[Node] = (), constants: Sequence[Node] = (), *,
          length: int | None = None, count: Node | None = None, reverse: bool = False) -> tuple[list[Node], list[Node]]:
     """``scan`` of a function: ``step(carries, slices, constants)`` gives new carried values and values to be stacked.
 
@@ -55,9 +58,10 @@ def loop(step: Callable[..., tuple[Sequence[Node], Sequence[Node]]], carries: Se
 
     >>> x = input(0, (5, 3), "float32")
     >>> loop(lambda c, x, w: ([c[0] + x[0]], []), [full(0, (3,), "float32")], [x])[0][0]      # a sum over axis 0  # doctest: +SKIP
-    """
+    """  # noqa: E501
     steps = slices[0].shape[0] if length is None else length
-    shapes = [*((c.shape, c.dtype) for c in carries), *((x.shape[1:], x.dtype) for x in slices), *((w.shape, w.dtype) for w in constants)]
+    shapes = [*((c.shape, c.dtype) for c in carries), *((x.shape[1:], x.dtype) for x in slices),
+              *((w.shape, w.dtype) for w in constants)]
     leaves = tuple(leaf(i, shape, dtype) for i, (shape, dtype) in enumerate(shapes))
     n, m = len(carries), len(carries) + len(slices)
     new, out = step(leaves[:n], leaves[n:m], leaves[m:])
@@ -86,20 +90,24 @@ def count_of(loop: Node) -> Node | None:
     return loop.args[n] if len(loop.args) > n else None
 
 
-def _infer_scan(args: tuple[Node, ...], body: Body, carries: int, slices: int, length: int, reverse: bool, stops: bool) -> tuple[tuple[int, ...], np.dtype]:
+def _infer_scan(args: tuple[Node, ...], body: Body, carries: int, slices: int, length: int, reverse: bool,
+                stops: bool) -> tuple[tuple[int, ...], np.dtype]:
     n = len(body.inputs)
     if not n <= len(args) <= n + 1 or len(body.outputs) < carries + stops or body.updates:
-        raise HybridError(f"a loop's body takes {n} inputs and has {len(body.outputs)} outputs, which does not fit {len(args)} arguments, {carries} carried")
+        raise HybridError(f"a loop's body takes {n} inputs and has {len(body.outputs)} outputs, which does not fit "
+                          f"{len(args)} arguments, {carries} carried")
     for i, (leaf, a) in enumerate(zip(body.inputs, args)):
         shape = (length, *leaf.shape) if carries <= i < carries + slices else leaf.shape
         if a.shape != shape or a.dtype != leaf.dtype:
             raise ShapeError(f"argument {i} of a loop is {a.dtype}{a.shape}, its body wants {leaf.dtype}{shape}")
     for i in range(carries):
         if body.outputs[i].shape != body.inputs[i].shape or body.outputs[i].dtype != body.inputs[i].dtype:
-            raise ShapeError(f"carried value {i} of a loop begins as {body.inputs[i].dtype}{body.inputs[i].shape} and becomes "
+            raise ShapeError(f"carried value {i} of a loop begins as {body.inputs[i].dtype}{body.inputs[i].shape} and "
+                             f"becomes "
                              f"{body.outputs[i].dtype}{body.outputs[i].shape}: shape and dtype must stay")
     flag = body.outputs[carries] if stops else None
-    if flag is not None and (flag.shape != () or flag.dtype != np.dtype(bool)) or len(args) > n and (args[n].shape != () or args[n].dtype != dt.int64):
+    if flag is not None and (flag.shape != () or flag.dtype
+                             != np.dtype(bool)) or len(args) > n and (args[n].shape != () or args[n].dtype != dt.int64):
         raise ShapeError("a loop's count must be an int64 scalar and its condition a bool scalar")
     return (), np.dtype(np.float32)                        # a float, so that gradients reach it
 
@@ -143,7 +151,8 @@ class Cotangents(dict[int, Node]):
     """Cotangents of a loop's results by item number; they are added up like those of other nodes."""
 
     def __add__(self, other: "Cotangents") -> "Cotangents":
-        return Cotangents({i: self[i] + other[i] if i in self and i in other else (self if i in self else other)[i] for i in {**self, **other}})
+        return Cotangents({i: self[i] + other[i] if i in self and i in other else (self if i in self else other)[i]
+                           for i in {**self, **other}})
 
 
 VJP["item"] = lambda g, n, loop: (None if n.attrs["index"] == STEPS else Cotangents({n.attrs["index"]: g}),)

@@ -58,7 +58,8 @@ def _map(g: Node, n: Node, *args: Node) -> tuple[Any, ...]:
 
 @_vjp("cast")
 def _cast(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
-    return (b.cast(g, x.dtype) if dt.is_float(x.dtype) == dt.is_float(n.dtype) and dt.has_gradient(x.dtype) and dt.has_gradient(n.dtype) else None,)
+    return (b.cast(g, x.dtype) if dt.is_float(x.dtype) == dt.is_float(n.dtype) and dt.has_gradient(x.dtype)
+            and dt.has_gradient(n.dtype) else None,)
 
 
 @_vjp("with_grad")
@@ -161,8 +162,8 @@ def _reduce(g: Node, n: Node, x: Node) -> tuple[Any, ...]:
 
 
 def _product_of_others(x: Node, axes: tuple[int, ...]) -> Node:
-    """For each element the product of the others along axes, without a division: right where elements are zero, in every
-    order of derivative. A tree: blocks' products upwards, then downwards each half gets its sibling's."""
+    """For each element the product of the others along axes, without a division: right where elements are zero, in
+    every order of derivative. A tree: blocks' products upwards, then downwards each half gets its sibling's."""
     free = [i for i in range(x.ndim) if i not in axes]
     moved = b.permute(x, [*free, *axes])
     rows, n = math.prod(x.shape[i] for i in free), math.prod(x.shape[i] for i in axes)

@@ -1,5 +1,5 @@
-"""Winograd's convolution of a line, F(m, r): m results of a filter of r numbers with m + r - 1 products (Cook and Toom's
-construction by interpolation; Blahut, Fast Algorithms for Signal Processing, 2010; Lavin and Gray, 2015).
+"""Winograd's convolution of a line, F(m, r): m results of a filter of r numbers with m + r - 1 products (Cook and
+Toom's construction by interpolation; Blahut, Fast Algorithms for Signal Processing, 2010; Lavin and Gray, 2015).
 """
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Sequence
 
 import numpy as np
 
-POINTS = tuple(map(Fraction, (0, 1, -1, 2, -2))) + (Fraction(1, 2), Fraction(-1, 2))      # in pairs: sums and differences are shared
-MIXED = (*POINTS[:3], Fraction(1, 2), Fraction(-2))      # a third of the rounding errors of 2, -2 where both axes are transformed
+# in pairs: sums and differences are shared
+POINTS = tuple(map(Fraction, (0, 1, -1, 2, -2))) + (Fraction(1, 2), Fraction(-1, 2))
+# a third of the rounding errors of 2, -2 where both axes are transformed
+MIXED = (*POINTS[:3], Fraction(1, 2), Fraction(-2))
 TILES = {"winograd": 2, "winograd4": 4}                  # m of the forms F(m x m, 3x3)
 FILTER = {"winograd": 60, "winograd4": 110}              # a filter's transform, counted in products with a number
 Rows = tuple[tuple[Fraction, ...], ...]
@@ -19,7 +21,8 @@ Rows = tuple[tuple[Fraction, ...], ...]
 
 @lru_cache(maxsize=32)
 def matrices(results: int, taps: int, points: tuple[Fraction, ...] = POINTS) -> tuple[Rows, Rows, Rows]:
-    """Aᵀ, G and Bᵀ with y = Aᵀ ((G g) · (Bᵀ d)); there are results + taps - 1 points, 8 at most, the last at infinity."""
+    """Aᵀ, G and Bᵀ with y = Aᵀ ((G g) · (Bᵀ d)); there are results + taps - 1 points, 8 at most, the last at
+    infinity."""
     n = results + taps - 1
     if not 2 <= n <= len(points) + 1:
         raise ValueError(f"F({results}, {taps}) has {n} points; 2 to {len(points) + 1} are known")
@@ -57,16 +60,19 @@ def array(rows: Rows) -> np.ndarray:
 
 
 def tiles(size: int, dilate: int, m: int) -> int:
-    """Tiles of m results along an axis of so many. With a dilation each tile has results so far apart: those between are other tiles'."""
+    """Tiles of m results along an axis of so many. With a dilation each tile has results so far apart: those between
+    are other tiles'."""
     each = -(-size // dilate)
     return dilate * -(-each // m)
 
 
-def by_rule(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int, batch: int = 1) -> str:
+def by_rule(kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int], out: Sequence[int], channels: int,
+            batch: int = 1) -> str:
     """The form of a convolution by rule: F(4x4, 3x3), F(2x2, 3x3), or none ("")."""
     if not possible(kernel, stride, dilate, out) or channels < 8:
         return ""
-    products = {f: batch * math.prod(tiles(size, d, m) for size, d in zip(out, dilate)) * (m + 2) ** 2 + FILTER[f] for f, m in TILES.items()}
+    products = {f: batch * math.prod(tiles(size, d, m) for size, d in zip(out, dilate)) * (m + 2) ** 2 + FILTER[f]
+                for f, m in TILES.items()}
     if products["winograd4"] * 1.2 < products["winograd"]:
         return "winograd4"
     return "winograd" if products["winograd"] * 1.2 < 9 * batch * math.prod(out) else ""

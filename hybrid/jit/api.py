@@ -12,7 +12,8 @@ from ..base.errors import TraceError
 from .fast_path import NO_WAY
 from .trace import Hybridized
 
-OPTIONS = {"active", "backend", "backend_opts", "clear", "static_alloc", "static_shape", "inline_limit", "forward_bulk_size", "backward_bulk_size", "partition_if_dynamic"}
+OPTIONS = {"active", "backend", "backend_opts", "clear", "static_alloc", "static_shape", "inline_limit",
+           "forward_bulk_size", "backward_bulk_size", "partition_if_dynamic"}
 HYBRIDIZE_BLOCKS: list[Callable[[Any, dict[str, Any]], Any]] = []     # gluon says how its blocks are hybridized
 
 
@@ -96,7 +97,8 @@ class HybridFunction:
         key = f"_hybrid_{self.__name__}"                          # type: ignore[attr-defined]
         bound = owner.__dict__.get(key)
         if bound is None:
-            bound = ObjectCall(owner, functools.partial(self._fn, owner), self.__qualname__, self._options)    # type: ignore[attr-defined]
+            bound = ObjectCall(owner, functools.partial(self._fn, owner), self.__qualname__,
+                               self._options)    # type: ignore[attr-defined]
             owner.__dict__[key] = bound
         return bound
 
@@ -136,9 +138,11 @@ def collect(owner: Any) -> tuple[list[NDArray], Any]:
         if isinstance(value, (list, tuple)):
             return (type(value).__name__, tuple(walk(v) for v in value))
         if isinstance(value, (int, float, str, bool, bytes, type(None), np.dtype, type, np.generic)) or callable(value):
-            return ("value", type(value).__name__, value if isinstance(value, (int, float, str, bool, bytes, type(None))) else id(value))
+            return ("value", type(value).__name__,
+                    value if isinstance(value, (int, float, str, bool, bytes, type(None))) else id(value))
         if isinstance(value, np.ndarray):
-            raise TraceError("an attribute is a NumPy array, which a compiled program cannot follow; make it an array of this library (nd.array)")
+            raise TraceError("an attribute is a NumPy array, which a compiled program cannot follow; make it an array "
+                             "of this library (nd.array)")
         if id(value) in seen:
             return ("again", id(value))
         seen.add(id(value))

@@ -1,8 +1,8 @@
 """Which calls get a program at once, and which run as plain Python first.
 
 A program costs a second or so of compiling, and many a function meets sizes that never come again: the steps of a
-decoder, pictures of any size. Signatures are compiled when they come, until there are many programs that were used once;
-from then on what is new runs eagerly once and is compiled when it comes again.
+decoder, pictures of any size. Signatures are compiled when they come, until there are many programs that were used
+once; from then on what is new runs eagerly once and is compiled when it comes again.
 """
 from __future__ import annotations
 
@@ -47,8 +47,10 @@ class Sightings:
         """Say so, when it begins."""
         if not self._warned:
             self._warned = True
-            warnings.warn(f"{user_location()}: {name} was compiled for {len(self._unproved)} calls that did not come again, and another one came ({difference()}). "
-                          "From here on what is new runs eagerly once and is compiled when it comes again; HYBRID_SIGNATURES sets the number (8), 0 compiles "
+            warnings.warn(f"{user_location()}: {name} was compiled for {len(self._unproved)} calls that did not come "
+                          f"again, and another one came ({difference()}). "
+                          "From here on what is new runs eagerly once and is compiled when it comes again; "
+                          "HYBRID_SIGNATURES sets the number (8), 0 compiles "
                           "everything at once.", stacklevel=2)
 
 

@@ -19,13 +19,15 @@ from ..base.pytree import LEAF, unflatten
 from ..buffers.derived import WATCHED, written_among
 from ..buffers.writes import Group
 
-CHANGES, SELDOM = 3, 32                                  # so often packed parameters change before so many calls, until matrices are read as they are
+# so often packed parameters change before so many calls, until matrices are read as they are
+CHANGES, SELDOM = 3, 32
 
 
 class Entry:
     """A compiled signature: the program, what its inputs are, how its results are put together."""
 
-    def __init__(self, program: Program, draws: int, trace: Any, structure: Any, picks: Sequence[Any], cls: Any, written: Sequence[int] = ()):
+    def __init__(self, program: Program, draws: int, trace: Any, structure: Any, picks: Sequence[Any], cls: Any,
+                 written: Sequence[int] = ()):
         self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
         self.written = tuple(written)                   # inputs that the traced code changed in place
         self._recorded: Program | None = None
@@ -43,19 +45,23 @@ class Entry:
                 program.memo["lasting"] = frozenset(range(self.arguments, self.arguments + len(self.captured)))
             runtime.compile(program, self.ctx)
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
-        # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are drawn nor anything done afterwards;
-        own = (bool(picks) and picks == [("output", k) for k in range(len(picks))] and set(program.outputs).isdisjoint(program.inputs)
+        # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are
+        # drawn nor anything done afterwards;
+        own = (bool(picks) and picks == [("output", k) for k in range(len(picks))]
+               and set(program.outputs).isdisjoint(program.inputs)
                and not draws and not self.after)
         self.whole = own and not program.updates and not self.before          # that is all;
         # or a launcher may do all of a training step, whose updates are of captured arrays
-        self.is_step = own and bool(program.updates) and not self.changes_arguments and not self.recorded and self.lasting
+        self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
+                        and self.lasting)
         self.single = self.whole and structure == LEAF
         self.prepared = False                           # whether ``before`` was done for the next call already
         self.missed = 0                                 # calls that no shortest way took
         self.bound: Any = None
         self.changes = 0
         self.seen = self.checked = self.collected = self.marked = -1
-        self.arrays: list[NDArray] = []                  # of the captured inputs, as long as ``collected`` is the count of rebinds
+        # of the captured inputs, as long as ``collected`` is the count of rebinds
+        self.arrays: list[NDArray] = []
 
     @property
     def exe(self) -> Any:
@@ -64,20 +70,24 @@ class Entry:
 
     def report(self) -> Any:
         """The compile report; for a recorded call that of both parts."""
-        parts = next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"), None) if self.recorded else None
+        parts = next((v for k, v in reversed(self.program.memo.items()) if k[0] == "partition"),
+                     None) if self.recorded else None
         if parts is None:
             report = self.exe.report
-            report.given_up_bytes = self.bound.given_up() if self.bound is not None and hasattr(self.bound, "given_up") else 0
+            report.given_up_bytes = self.bound.given_up() if self.bound is not None and hasattr(self.bound,
+                    "given_up") else 0
             return report
         report = runtime.compile(parts.forward, self.ctx).report            # type: ignore[attr-defined]
-        report.kept_bytes, report.backward = parts.kept_bytes, runtime.compile(parts.backward, self.ctx).report     # type: ignore[attr-defined]
+        report.kept_bytes, report.backward = parts.kept_bytes, runtime.compile(parts.backward,
+                self.ctx).report     # type: ignore[attr-defined]
         return report
 
     def fixed(self, arguments: Sequence[NDArray] = ()) -> list[NDArray]:
         """Arrays of the captured inputs, now."""
         if self.collected != REBINDS[0]:
             now = REBINDS[0]
-            arrays = [h if isinstance(h, NDArray) else h.of_call(arguments, self.ctx) if hasattr(h, "of_call") else h.data(self.ctx) for h in self.captured]
+            arrays = [h if isinstance(h, NDArray) else h.of_call(arguments, self.ctx) if hasattr(h, "of_call")
+                      else h.data(self.ctx) for h in self.captured]
             if not self.lasting:
                 return arrays
             if arrays:
@@ -91,14 +101,17 @@ class Entry:
         if len(arguments) != self.arguments:
             return False
         for a, leaf in zip(arguments, self.program.inputs):
-            if type(a) is not self.cls or a._ctx != self.ctx or a._data.shape != leaf.shape or a._data.dtype != leaf.dtype:
+            if (type(a) is not self.cls or a._ctx != self.ctx or a._data.shape != leaf.shape
+                or a._data.dtype != leaf.dtype):
                 return False
         return len(arguments) < 2 or len(set(map(id, arguments))) == len(arguments)
 
     def run(self, arguments: Sequence[NDArray], otherwise: Callable[[], Any]) -> Any:
-        """Call the program and put the results together. ``otherwise`` is called instead where the program may not be."""
+        """Call the program and put the results together. ``otherwise`` is called instead where the program may not
+        be."""
         if self.written and self.overlaps(arguments):
-            return otherwise()                          # eagerly: which values change together differs from call to call
+            # eagerly: which values change together differs from call to call
+            return otherwise()
         if self.prepared:
             self.prepared = False
         else:
@@ -116,10 +129,12 @@ class Entry:
             finish()
         if self.structure == LEAF and self.picks == [("output", 0)]:
             return outputs[0]
-        return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]))
+        return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind,
+                                               k in self.picks]))
 
     def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
-        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), used_up) for owner, used_up in self.gradients]
+        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), used_up) for owner,
+                                                 used_up in self.gradients]
         for slot, used_up in slots:
             slot.fresh, slot.lost = not used_up, used_up
 
@@ -130,7 +145,8 @@ class Entry:
         if self.seen != REBINDS[0] and self.bind() is None:
             return None
         given = inputs[:self.arguments]
-        outputs = self.bound.launched(self.cls, self.ctx, SCOPE, KINDS["list"], given) if given and not self.draws and not self.whole else None
+        outputs = self.bound.launched(self.cls, self.ctx, SCOPE, KINDS["list"],
+                                      given) if given and not self.draws and not self.whole else None
         if outputs is None:
             raw = self.bound(*(x._data for x in (given + inputs[-1:] if self.draws else given)))
             if raw is None:
@@ -177,8 +193,10 @@ class Entry:
         if self._recorded is None:
             new = {slot: node for slot, node in self.program.updates}
             rest = tuple((slot, node) for slot, node in self.program.updates if slot not in self.written)
-            self._recorded = Program(self.program.inputs, (*self.program.outputs, *(new[i] for i in self.written)), rest)
-        outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x for i, x in enumerate(inputs)],
+            self._recorded = Program(self.program.inputs, (*self.program.outputs, *(new[i] for i in self.written)),
+                                     rest)
+        outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x
+                                                 for i, x in enumerate(inputs)],
                                 self._runner, self.cls)
         n = len(self.program.outputs)
         for i, value in zip(self.written, outputs[n:]):
@@ -218,7 +236,8 @@ class Entry:
         return runtime.compile(program, self.ctx)(raw)
 
     def bind(self) -> Any:
-        """The program with the addresses of the captured arrays as they are now, not called; None where it cannot keep them."""
+        """The program with the addresses of the captured arrays as they are now, not called; None where it cannot keep
+        them."""
         if self.seen != REBINDS[0]:
             if not hasattr(self.exe, "bind"):              # only the CPU's programs keep addresses
                 return None
@@ -244,8 +263,9 @@ class Entry:
         return bound
 
     def _plain_matrices(self) -> bool:
-        """Parameters change again and again after a few calls (an agent that acts and learns by turns): packing the matrices of dense layers costs more than it
-        saves, and they are not packed any more. Whether there was such a matrix.
+        """Parameters change again and again after a few calls (an agent that acts and learns by turns): packing the
+        matrices of dense layers costs more than it saves, and they are not packed any more. Whether there was such a
+        matrix.
         """
         with forking.IMPORTS:
             from ..passes.layout import of_products    # noqa: PLC0415

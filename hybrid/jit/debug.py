@@ -36,7 +36,8 @@ def own_part(source: str) -> str:
     if first is None:
         return source
     skipped = source[:first.start()].count("\n")
-    return f"  ({skipped} lines of helper functions before this are in the source file)\n{source[first.start():]}" if skipped else source
+    return (f"  ({skipped} lines of helper functions before this are in the source file)\n{source[first.start():]}"
+            if skipped else source)
 
 
 def missed(name: str, field: str) -> None:
@@ -47,11 +48,13 @@ def missed(name: str, field: str) -> None:
 
 # ---- what differed
 def difference(fields: Sequence[str], known: Iterable[Sequence[Any]], new: Sequence[Any]) -> str:
-    """The fields in which a signature differs from the nearest of those known, in words: ``arrays: input 0 float32(2, 3) -> float32(4, 3)``."""
+    """The fields in which a signature differs from the nearest of those known, in words: ``arrays: input 0 float32(2,
+    3) -> float32(4, 3)``."""
     old = max(known, key=lambda s: sum(a == b for a, b in zip(s, new)), default=None)
     if old is None:
         return "first call"
-    return "; ".join(f"{name}: {_WORDS.get(name, _leaf)(a, b)}" for name, a, b in zip(fields, old, new) if a != b) or "nothing"
+    return "; ".join(f"{name}: {_WORDS.get(name, _leaf)(a, b)}" for name, a,
+                     b in zip(fields, old, new) if a != b) or "nothing"
 
 
 def _leaf(a: Any, b: Any) -> str:
@@ -74,7 +77,8 @@ def _arrays(a: Any, b: Any) -> str:
 def _nesting(a: Any, b: Any) -> str:
     """Arguments that are there, or have another value, or are nested in another way."""
     before, after = _arguments(a), _arguments(b)
-    return ", ".join(f"argument {k} {before.get(k, 'left out')} -> {after.get(k, 'left out')}" for k in {**before, **after} if before.get(k) != after.get(k))
+    return ", ".join(f"argument {k} {before.get(k, 'left out')} -> {after.get(k, 'left out')}"
+                     for k in {**before, **after} if before.get(k) != after.get(k))
 
 
 def _arguments(structure: Any) -> dict[Any, str]:
@@ -93,7 +97,8 @@ def _argument(s: Any) -> str:
 
 
 def _attributes(a: Any, b: Any) -> str:
-    return f"{LAST_CHANGE[0]} was the last that was assigned" if LAST_CHANGE[0] else "a block's attributes, or the contents of a list, dict or object in them, changed"
+    return f"{LAST_CHANGE[0]} was the last that was assigned" if LAST_CHANGE[
+            0] else "a block's attributes, or the contents of a list, dict or object in them, changed"
 
 
 _WORDS = {"arrays": _arrays, "structure": _nesting, "attributes": _attributes}

@@ -20,26 +20,28 @@ KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
 NO_WAY: list[Any] = [None]             # of what cannot be called the shortest way
 
 
-def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any, around: Surroundings,
+def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any,
+               around: Surroundings,
                form: Any = None, step: Any = None) -> Callable[..., Any] | None:
-    """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one. structure: of its results (pytree.py).
-    around: variables that must be what they are. form: of the arguments, as ``form_of`` gives it, None for arrays by position.
-    step: what else a call of a training step does (fast_step.py).
+    """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one.
+    structure: of its results (pytree.py). around: variables that must be what they are. form: of the arguments, as
+    ``form_of`` gives it, None for arrays by position. step: what else a call of a training step does (fast_step.py).
     """
     flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF}
     kind = 0 if structure == LEAF else KINDS[structure[0] if flat else "tuple"]
     launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters), kind, around.pinned(), form, step)
     if launched is not None and structure != LEAF and not flat:
         return _nested(launched, structure)
-    if launched is not None or step is not None or form is not None or structure != LEAF or len(bound._checks) != 1 or not bound.program._simple:
+    if launched is not None or step is not None or form is not None or structure != LEAF or len(
+            bound._checks) != 1 or not bound.program._simple:
         return launched
     quick = _closure(bound, ctx, cls, train, counters)
     return (lambda *args, **named: quick(*args, **named) if around.same() else None) if around.places else quick
 
 
 def form_of(structure: Any) -> Any:
-    """The form of arguments for the launcher, of their structure (pytree.py): (of positional ones, names and forms of others), None where all are arrays by position,
-    False where the launcher does not know it.
+    """The form of arguments for the launcher, of their structure (pytree.py): (of positional ones, names and forms of
+    others), None where all are arrays by position, False where the launcher does not know it.
     """
     (_, by_position), (_, by_name) = structure[1]
     if not by_name and all(f == LEAF for f in by_position):
@@ -61,7 +63,8 @@ class Ways:
 
     def __init__(self) -> None:
         self.of: dict[Any, Callable[..., Any]] = {}      # by what they lead to
-        self.call: list[Callable[..., Any] | None] = [None]      # all of them as one; a list, so that others keep hold of it
+        # all of them as one; a list, so that others keep hold of it
+        self.call: list[Callable[..., Any] | None] = [None]
 
     def add(self, end: Any, way: Callable[..., Any] | None) -> None:
         """A way that leads to an end, or that there is none."""

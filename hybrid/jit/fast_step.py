@@ -1,6 +1,8 @@
-"""What belongs to a call of a training step beside its program: counting the update before it, noting what was written after it.
+"""What belongs to a call of a training step beside its program: counting the update before it, noting what was written
+after it.
 
-The launcher (kernels/c/launcher.c) does it in C, from the tuple that ``step_call`` makes; ``Entry.run`` does the same the careful way.
+The launcher (kernels/c/launcher.c) does it in C, from the tuple that ``step_call`` makes; ``Entry.run`` does the same
+the careful way.
 """
 from __future__ import annotations
 
@@ -13,11 +15,13 @@ from ..buffers.writes import CLOCK
 if TYPE_CHECKING:
     from .compiled_call import Entry
 
-Holds = Callable[[], bool]               # whether something that the trace depends on, and that no counter tells of, is as it was
+# whether something that the trace depends on, and that no counter tells of, is as it was
+Holds = Callable[[], bool]
 
 
 def step_call(entry: Entry, arguments: Sequence[NDArray], holds: Sequence[Holds]) -> tuple[Any, ...] | None:
-    """(prepare, noted, watched, clock, group, starts, stops, updated, gradients), or None where the step must be called the careful way."""
+    """(prepare, noted, watched, clock, group, starts, stops, updated, gradients), or None where the step must be called
+    the careful way."""
     now, fixed = REBINDS[0], entry.fixed(arguments)
     inputs = [*arguments, *fixed]
     if entry.written and entry.overlaps(arguments):
@@ -28,7 +32,8 @@ def step_call(entry: Entry, arguments: Sequence[NDArray], holds: Sequence[Holds]
         return None
     starts, stops = entry.places.places if entry.written else ([], [])
     gradients = tuple((slot, not used_up, used_up) for slot, used_up in entry.slots) if entry.gradients else ()
-    return _prepare(entry, holds, now), _noted(entry), WATCHED, CLOCK, entry.group.state, starts, stops, updated, gradients
+    return _prepare(entry, holds,
+                    now), _noted(entry), WATCHED, CLOCK, entry.group.state, starts, stops, updated, gradients
 
 
 def _prepare(entry: Entry, holds: Sequence[Holds], seen: int) -> Callable[[], bool]:

@@ -1,8 +1,8 @@
 """What a trace depends on besides assignments: the contents of lists, dicts and plain objects.
 
-An assignment ``net.alpha = 2`` is seen by ``Block.__setattr__``. A change inside (``net.scales[0] = 2``, ``net.config.alpha = 2``)
-is not, so attributes that can change inside are compared by content at every call of a hybridized block. Only those count
-that a method of the class names; blocks without such attributes pay nothing.
+An assignment ``net.alpha = 2`` is seen by ``Block.__setattr__``. A change inside (``net.scales[0] = 2``,
+``net.config.alpha = 2``) is not, so attributes that can change inside are compared by content at every call of a
+hybridized block. Only those count that a method of the class names; blocks without such attributes pay nothing.
 """
 from __future__ import annotations
 
@@ -19,14 +19,17 @@ from ..base.device import Context
 from ..graph.symbol import Symbol
 from ..buffers.writes import CLOCK, since
 
-LIMIT = 10_000                       # elements; what comes after them counts by identity and length, or a call would cost milliseconds
+# elements; what comes after them counts by identity and length, or a call would cost milliseconds
+LIMIT = 10_000
 _SIMPLE = (int, float, complex, str, bytes, bool, type(None), np.generic, np.dtype)
 _PLAIN = frozenset({int, float, complex, str, bytes, bool, type(None)})
-_FIXED = (*_SIMPLE, type, Context, NDArray, Symbol, FunctionType, BuiltinFunctionType, MethodType, ModuleType, frozenset)
+_FIXED = (*_SIMPLE, type, Context, NDArray, Symbol, FunctionType, BuiltinFunctionType, MethodType, ModuleType,
+          frozenset)
 
 
 def can_change_inside(value: Any) -> bool:
-    """Whether a value may get other contents without a new assignment (blocks and parameters note their changes themselves)."""
+    """Whether a value may get other contents without a new assignment (blocks and parameters note their changes
+    themselves)."""
     if isinstance(value, tuple):
         return any(can_change_inside(v) for v in value)
     return not isinstance(value, _FIXED) and not hasattr(value, "_signature_version") and not _notes_changes(value)
@@ -34,12 +37,14 @@ def can_change_inside(value: Any) -> bool:
 
 def _notes_changes(value: Any) -> bool:
     """Trainers, metrics, …: objects of this library's classes note changes in ways of their own."""
-    return type(value).__module__.split(".")[0] == "hybrid" and not isinstance(value, (dict, list, tuple, set, np.ndarray)) and not hasattr(value, "stamp")
+    return type(value).__module__.split(".")[0] == "hybrid" and not isinstance(value,
+            (dict, list, tuple, set, np.ndarray)) and not hasattr(value, "stamp")
 
 
 @functools.cache
 def named_in_methods(cls: type) -> frozenset[str] | None:
-    """Names that the methods of a class (but ``__init__``) mention; None when they can read any attribute, as by ``getattr``."""
+    """Names that the methods of a class (but ``__init__``) mention; None when they can read any attribute, as by
+    ``getattr``."""
     names: set[str] = set()
     for base in cls.__mro__:
         if base.__module__.split(".")[0] in ("hybrid", "builtins"):
@@ -87,7 +92,8 @@ def _is_users(cls: type) -> bool:
     """Whether a class is neither Python's nor a package's, so that its methods tell which attributes are read."""
     module = cls.__module__.split(".")[0]
     file = getattr(sys.modules.get(cls.__module__), "__file__", None) or ""
-    return module not in sys.stdlib_module_names and module != "hybrid" and "site-packages" not in file or module == "__main__"
+    return (module not in sys.stdlib_module_names and module != "hybrid" and "site-packages" not in file
+            or module == "__main__")
 
 
 @functools.cache
@@ -153,7 +159,8 @@ class _Walk:
 
 
 class SeenArray:
-    """An array whose numbers traced code has read, so that they are part of the program; it stands among the Blocks that a trace depends on."""
+    """An array whose numbers traced code has read, so that they are part of the program; it stands among the Blocks
+    that a trace depends on."""
 
     def __init__(self, x: NDArray):
         self._x, self._changes = x, 0

@@ -1,8 +1,10 @@
-"""Variables outside of a function that it reads: globals and variables of enclosing functions. They may get other values.
+"""Variables outside of a function that it reads: globals and variables of enclosing functions. They may get other
+values.
 
-Python code in a trace reads them once. A number, a list, an object, another array there later would not be seen, so their values
-are compared at every call (those of functions that name none cost nothing). An array is an input of the program, looked up when
-the program is called; what is not an array is part of the signature. Functions that are called from there are looked through too.
+Python code in a trace reads them once. A number, a list, an object, another array there later would not be seen, so
+their values are compared at every call (those of functions that name none cost nothing). An array is an input of the
+program, looked up when the program is called; what is not an array is part of the signature. Functions that are called
+from there are looked through too.
 """
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ class Place:
 
     def __init__(self, where: Any, name: str, names: frozenset[str]):
         self.where, self.name = where, name
-        self.names = names                               # what the code that reads it mentions: attributes of it that count
+        # what the code that reads it mentions: attributes of it that count
+        self.names = names
 
     def get(self) -> Any:
         """The value now; None when the variable is gone."""
@@ -44,7 +47,9 @@ class Place:
     def stamp(self) -> Any:
         """A value that differs when the variable has another value."""
         value = self.get()
-        return id(value) if isinstance(value, (NDArray, *_SILENT, FunctionType)) or hasattr(value, "_signature_version") else fingerprint(value, self.names)
+        return id(value) if isinstance(value, (NDArray, *_SILENT,
+                                               FunctionType)) or hasattr(value,
+                "_signature_version") else fingerprint(value, self.names)
 
 
 def _interactive() -> bool:
@@ -68,7 +73,8 @@ def places_of(functions: Any) -> list[Place]:
                 if not isinstance(value, FunctionType):
                     continue                               # another hybridized function: inlined, and looked through
             if isinstance(value, _SILENT) or isinstance(value, FunctionType) and not _interactive():
-                continue                                   # modules, classes, and outside of notebooks functions, are not defined twice
+                # modules, classes, and outside of notebooks functions, are not defined twice
+                continue
             key = id(place.where), place.name
             if key in found:
                 place.names |= found[key].names
@@ -123,7 +129,8 @@ class Surroundings:
             self.places = places_of([self._fn])
 
     def watch(self) -> bool:
-        """Note the values for ``same``. Whether comparing identities is enough: none of them can change inside, none is an array."""
+        """Note the values for ``same``. Whether comparing identities is enough: none of them can change inside, none is
+        an array."""
         self._stamp = None
         self._values = [(p.get, p.get()) for p in self.places]
         return not any(isinstance(v, NDArray) or can_change_inside(v) for _, v in self._values)

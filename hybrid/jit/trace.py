@@ -26,7 +26,8 @@ from .free_variables import Surroundings
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, unflatten
 
-FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state", "repeated arrays")
+FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
+          "repeated arrays")
 RENEW = 32                      # calls after which a shortest way that ended is laid again
 
 
@@ -34,21 +35,28 @@ class Trace:
     """One trace: the variables that stand for arrays, and what they stand for."""
 
     def __init__(self, ctx: Context, train: bool):
-        self.ctx, self.train, self.np_semantics = ctx, train, False           # np_semantics: whether traced values follow NumPy's rules
+        # np_semantics: whether traced values follow NumPy's rules
+        self.ctx, self.train, self.np_semantics = ctx, train, False
         self.variables: list[SymNode] = []
         self.holders: list[Any] = []                    # what gives the array of each variable at call time
         self.handles: list[tuple[Symbol, SymNode]] = []
         self.known: dict[int, Symbol] = {}
-        self.places: dict[int, Any] = {}                # variables outside of the code that hold arrays, by id of the array
-        self.made: dict[int, NDArray] = {}              # arrays that the traced code makes of constants: each call has its own
-        self.stateful: list[SymNode] = []               # operators that may change a state or draw: they do, whether their results are used or not
-        self.blocks: list[Any] = []                     # Blocks called meanwhile: what they do may depend on their attributes
+        # variables outside of the code that hold arrays, by id of the array
+        self.places: dict[int, Any] = {}
+        # arrays that the traced code makes of constants: each call has its own
+        self.made: dict[int, NDArray] = {}
+        # operators that may change a state or draw: they do, whether their results are used or not
+        self.stateful: list[SymNode] = []
+        # Blocks called meanwhile: what they do may depend on their attributes
+        self.blocks: list[Any] = []
         self.given: list[Any] = []                      # the arrays of the first variables: arguments and state
         self.recording = SCOPE.recording                # whether the call as a whole is recorded
         # gradients (traced_grad.py)
-        self.gradients: dict[int, int] = {}             # for an input, the number of the input that collects its gradient
+        # for an input, the number of the input that collects its gradient
+        self.gradients: dict[int, int] = {}
         self.fresh: set[int] = set()                    # inputs whose gradients backward computed
-        self.used_up: set[int] = set()                  # those of them that a Trainer used: they are not written to memory
+        # those of them that a Trainer used: they are not written to memory
+        self.used_up: set[int] = set()
         self.leaves: list[Any] = []                     # traced values with attach_grad
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
@@ -70,18 +78,22 @@ class Trace:
             with untraced():
                 x = array(x, self.ctx)
         if not isinstance(x, NDArray):
-            raise TraceError(f"{user_location()}: hybridized code can use arrays, numbers and NumPy arrays, got {type(x).__name__}")
+            raise TraceError(f"{user_location()}: hybridized code can use arrays, numbers and NumPy arrays, got "
+                             f"{type(x).__name__}")
         dense(x, "hybridized code")
         if x._ctx != self.ctx:
-            raise DeviceError(f"{user_location()}: an array is on {x._ctx}, the inputs are on {self.ctx}; move it with as_in_context")
+            raise DeviceError(f"{user_location()}: an array is on {x._ctx}, the inputs are on {self.ctx}; move it "
+                              f"with as_in_context")
         if id(x) not in self.known:
             handle = self.variable(f"captured{len(self.known)}", self.places.get(id(x), x), x.shape, x._data.dtype)
             # a change in place of what the code made itself must not reach the next call: it changes a copy
-            self.known[id(x)] = create(find("_copy"), [handle], {}, f"made{len(self.known)}") if id(x) in self.made else handle
+            self.known[id(x)] = create(find("_copy"), [handle], {},
+                                       f"made{len(self.known)}") if id(x) in self.made else handle
         return self.known[id(x)]
 
     def read(self, x: NDArray) -> None:
-        """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced again."""
+        """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced
+        again."""
         self.blocks += [] if id(x) in self.made else [seen_array(x)]
 
     def parameter(self, p: Any) -> Symbol:
@@ -113,7 +125,8 @@ class Trace:
 def dense(x: NDArray, what: str) -> NDArray:
     """The array itself; TraceError where its storage is sparse."""
     if x.stype != "default":
-        raise TraceError(f"{user_location()}: {what} was given a {x.stype} array, and compiled programs compute with dense ones: pass x.tostype('default'), "
+        raise TraceError(f"{user_location()}: {what} was given a {x.stype} array, and compiled programs compute with "
+                         f"dense ones: pass x.tostype('default'), "
                          "or call this block or function without hybridize")
     return x
 
@@ -170,14 +183,17 @@ class Hybridized:
     trace depends on changes. state: a function that gives (arrays, static part) of the owner's attributes, or None.
     """
 
-    def __init__(self, fn: Callable[..., Any], name: str, version: Callable[[], Any] | None = None, state: Callable[[], Any] | None = None,
+    def __init__(self, fn: Callable[..., Any], name: str, version: Callable[[], Any] | None = None,
+                 state: Callable[[], Any] | None = None,
                  options: dict[str, Any] | None = None, owner: Any = None):
         self.owner = owner
         self.fn, self.name, self.state, self.options = fn, name, state, options or {}
         self._own_version = version or (lambda: 0)
         self.around = Surroundings(fn if version is None else None)      # a Block watches its classes itself
-        self._used: list[Any] = []                       # Blocks that the traced code called and that the owner's version does not cover
-        self._seen: Any = None                           # the counters of those Blocks when _steady, their versions, was made
+        # Blocks that the traced code called and that the owner's version does not cover
+        self._used: list[Any] = []
+        # the counters of those Blocks when _steady, their versions, was made
+        self._seen: Any = None
         self._lists: list[list[int]] = []
         self._steady: list[Any] = []
         self.entries: dict[Any, Entry] = {}
@@ -215,7 +231,8 @@ class Hybridized:
 
     def _counters(self) -> tuple[list[int], ...] | None:
         """Numbers that grow whenever ``version`` may differ, or None when there are no such numbers."""
-        every = [self.counters if self.around.watch() else None, *(b.counted if hasattr(b, "holds") else b._counters() for b in self._used)]
+        every = [self.counters if self.around.watch() else None,
+                 *(b.counted if hasattr(b, "holds") else b._counters() for b in self._used)]
         return None if any(c is None for c in every) else tuple({id(n): n for c in every for n in c or ()}.values())
 
     # ---- calls
@@ -232,10 +249,12 @@ class Hybridized:
         last = self._last
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
             entry, version, train, np_array = last
-            if entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array and self.version() == version:
+            if (entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array
+                and self.version() == version):
                 self._lay_way(entry, args, None)
                 out = entry.fast([a._data for a in args]) if entry.single else None
-                return wrap(out[0], entry.ctx, entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
+                return wrap(out[0], entry.ctx,
+                            entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
         return self._slow(args, kwargs)
 
     def _slow(self, args: Any, kwargs: Any) -> Any:
@@ -249,7 +268,8 @@ class Hybridized:
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
         repeats = _repeats(every)
-        signature = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training, SCOPE.recording, SCOPE.np_array,
+        signature = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
+                     SCOPE.recording, SCOPE.np_array,
                      self.version(), static, repeats)
         entry = self.entries.get(signature)
         new = entry is None
@@ -259,7 +279,8 @@ class Hybridized:
             entry = self._compile(signature, structure, arrays, held, ctx, cls)
         else:
             self._sightings.again(signature)
-        form = form_of(structure) if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves) else False
+        form = (form_of(structure) if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves)
+                else False)
         if not SCOPE.recording and repeats is None and form is not False:
             if form is None:
                 self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
@@ -277,8 +298,8 @@ class Hybridized:
             return self.fn(*args, **kwargs)
 
     def _lay_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> None:
-        """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was made, a parameter replaced) though the program
-        is still right, if it is asked for often.
+        """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was
+        made, a parameter replaced) though the program is still right, if it is asked for often.
         """
         if entry.whole or entry.is_step:
             if entry.missed % RENEW == 0:
@@ -295,13 +316,15 @@ class Hybridized:
         step = step_call(entry, arguments, holds) if entry.is_step else None
         if step is None and (entry.is_step or holds):
             return None
-        return make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, self.around, form, step)
+        return make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, self.around,
+                          form, step)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
         try:
             return flatten(value, lambda v: isinstance(v, (NDArray, np.ndarray)), leaves)
         except TypeError as err:
-            raise TraceError(f"{user_location()}: an argument of {self.name} is neither an array nor hashable ({err}); pass arrays, numbers, text, "
+            raise TraceError(f"{user_location()}: an argument of {self.name} is neither an array nor hashable "
+                             f"({err}); pass arrays, numbers, text, "
                              "or lists, tuples and dicts of them") from None
 
     def _array(self, x: Any, others: Sequence[Any]) -> NDArray:
@@ -311,13 +334,15 @@ class Hybridized:
         return array(x, ctx)
 
     # ---- compiling
-    def _compile(self, signature: Any, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:
+    def _compile(self, signature: Any, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
+                 cls: Any) -> Entry:
         with self._lock:
             entry = self.entries.get(signature)
             if entry is None:
                 self._note_miss(signature)
                 entry = self._trace(structure, arrays, held, ctx, cls)
-                final = (*signature[:6], self.version(), *signature[7:])       # tracing may have finished deferred parameters
+                # tracing may have finished deferred parameters
+                final = (*signature[:6], self.version(), *signature[7:])
                 self.entries[signature] = self.entries[final] = entry
                 if not entry.recorded and config.debug_level():
                     debug.compiled(self.name, entry.report())
@@ -332,7 +357,8 @@ class Hybridized:
         trace = self._new_trace(arrays, held, ctx)
         try:
             leaves, out_structure = self._run_traced(trace, structure, arrays, held)
-        except DeferredInitializationError:              # a step that asks for values of parameters whose shapes this trace has found out
+        except DeferredInitializationError:
+            # a step that asks for values of parameters whose shapes this trace has found out
             if not _finish(trace.holders):
                 raise
             trace = self._new_trace(arrays, held, ctx)
@@ -349,7 +375,8 @@ class Hybridized:
         return trace
 
     @collector.waits
-    def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray], held: list[NDArray]) -> tuple[list[Symbol], Any]:
+    def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray],
+                    held: list[NDArray]) -> tuple[list[Symbol], Any]:
         """The results of the traced code and how they were put together."""
         with _active(trace):
             titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
@@ -368,8 +395,9 @@ class Hybridized:
             try:
                 out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
             except TypeError as err:
-                raise TraceError(f"{self.name} returns something that is neither an array of hybrid nor hashable ({err}). Return arrays made by hybrid's functions "
-                                 "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None
+                raise TraceError(f"{self.name} returns something that is neither an array of hybrid nor hashable "
+                                 f"({err}). Return arrays made by hybrid's functions "
+                                 "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None  # noqa: E501
             return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure
 
     def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any) -> Entry:

@@ -12,5 +12,7 @@ from .base import CompositeEvalMetric, CustomMetric, EvalMetric, alias, check_la
 from .classification import F1, MCC, PCC, Accuracy, CrossEntropy, NegativeLogLikelihood, Perplexity, TopKAccuracy
 from .regression import MAE, MSE, RMSE, Caffe, Loss, PearsonCorrelation, Torch
 
-__all__ = ["Accuracy", "Caffe", "CompositeEvalMetric", "CrossEntropy", "CustomMetric", "EvalMetric", "F1", "Loss", "MAE", "MCC", "MSE", "NegativeLogLikelihood",
-           "PCC", "PearsonCorrelation", "Perplexity", "RMSE", "TopKAccuracy", "Torch", "alias", "check_label_shapes", "create", "np", "register"]
+__all__ = ["Accuracy", "Caffe", "CompositeEvalMetric", "CrossEntropy", "CustomMetric", "EvalMetric", "F1", "Loss",
+           "MAE", "MCC", "MSE", "NegativeLogLikelihood",
+           "PCC", "PearsonCorrelation", "Perplexity", "RMSE", "TopKAccuracy", "Torch", "alias", "check_label_shapes",
+           "create", "np", "register"]

@@ -18,7 +18,8 @@ def to_numpy(x: Any) -> numpy.ndarray:
     """An array of any kind as a NumPy array."""
     if hasattr(x, "asnumpy"):
         return x.asnumpy()
-    return x.get() if hasattr(x, "__cuda_array_interface__") and hasattr(x, "get") else numpy.asarray(x)       # CuPy's arrays
+    # CuPy's arrays
+    return x.get() if hasattr(x, "__cuda_array_interface__") and hasattr(x, "get") else numpy.asarray(x)
 
 
 def check_label_shapes(labels: Any, preds: Any, wrap: bool = False, shape: bool = False) -> tuple[Any, Any]:
@@ -48,7 +49,8 @@ def pairs(labels: Any, preds: Any) -> list[tuple[numpy.ndarray, numpy.ndarray]]:
 
 def mismatch(metric: Any, label: Any, pred: Any, expected: str) -> ShapeError:
     """The error for a label and a prediction that do not fit."""
-    return ShapeError(f"{type(metric).__name__}: Shape of labels {label.shape} does not match shape of predictions {pred.shape}; expected {expected}")
+    return ShapeError(f"{type(metric).__name__}: Shape of labels {label.shape} does not match shape of predictions "
+                      f"{pred.shape}; expected {expected}")
 
 
 class EvalMetric:
@@ -65,7 +67,8 @@ class EvalMetric:
     ('accuracy', 0.5)
     """
 
-    def __init__(self, name: Any, output_names: Sequence[str] | None = None, label_names: Sequence[str] | None = None, **kwargs: Any):
+    def __init__(self, name: Any, output_names: Sequence[str] | None = None, label_names: Sequence[str] | None = None,
+                 **kwargs: Any):
         self.name = str(name)
         self.output_names = output_names
         self.label_names = label_names
@@ -83,7 +86,8 @@ class EvalMetric:
 
     def get_config(self) -> dict[str, Any]:
         """What ``create(**config)`` makes the same metric from."""
-        return {**self._kwargs, "metric": type(self).__name__, "name": self.name, "output_names": self.output_names, "label_names": self.label_names}
+        return {**self._kwargs, "metric": type(self).__name__, "name": self.name, "output_names": self.output_names,
+                "label_names": self.label_names}
 
     def update_dict(self, label: Mapping[str, Any], pred: Mapping[str, Any]) -> None:
         """``update`` from named labels and predictions."""
@@ -92,7 +96,8 @@ class EvalMetric:
     def _chosen(self, given: Mapping[str, Any], names: Sequence[str] | None, what: str) -> list[Any]:
         missing = [n for n in names or () if n not in given]
         if missing:
-            raise ValueError(f"metric {self.name}: {what} {', '.join(map(repr, missing))} is not among {', '.join(map(repr, given)) or 'none'}")
+            raise ValueError(f"metric {self.name}: {what} {', '.join(map(repr, missing))} is not among "
+                             f"{', '.join(map(repr, given)) or 'none'}")
         return list(given.values()) if names is None else [given[n] for n in names]
 
     def update(self, labels: Any, preds: Any) -> None:
@@ -127,7 +132,8 @@ class EvalMetric:
 
     def get_global(self) -> tuple[Any, Any]:
         """(name, value) since the last ``reset``."""
-        return (self.name, self._result(self.global_sum_metric, self.global_num_inst)) if self._has_global_stats else self.get()
+        return (self.name, self._result(self.global_sum_metric,
+                                        self.global_num_inst)) if self._has_global_stats else self.get()
 
     def get_name_value(self) -> list[tuple[str, Any]]:
         """``get`` as a list of pairs."""
@@ -150,7 +156,8 @@ def register(klass: type[EvalMetric], name: str | None = None) -> type[EvalMetri
     key = (name or klass.__name__).lower()
     old = _registry.get(key)
     if old is not None and old is not klass:
-        warnings.warn(f"metric {key!r} was {old.__module__}.{old.__name__} and is {klass.__module__}.{klass.__name__} now", UserWarning, stacklevel=2)
+        warnings.warn(f"metric {key!r} was {old.__module__}.{old.__name__} and is {klass.__module__}.{klass.__name__} "
+                      f"now", UserWarning, stacklevel=2)
     _registry[key] = klass
     return klass
 
@@ -199,7 +206,9 @@ def _by_name(name: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     found = _registry.get(name.lower())
     if found is None:
         near = difflib.get_close_matches(name.lower(), _registry, 1)
-        raise AttributeValueError(f"unknown metric {name!r}" + (f" (nearest: {near[0]})" if near else "") + f"; known: {', '.join(sorted(_registry))}")
+        raise AttributeValueError(f"unknown metric {name!r}"
+                                  + (f" (nearest: {near[0]})" if near
+                                     else "") + f"; known: {', '.join(sorted(_registry))}")
     return found(*args, **kwargs)
 
 
@@ -212,7 +221,8 @@ class CompositeEvalMetric(EvalMetric):
     >>> both = CompositeEvalMetric([Accuracy(), 'f1'])
     """
 
-    def __init__(self, metrics: Sequence[Any] | None = None, name: str = "composite", output_names: Sequence[str] | None = None,
+    def __init__(self, metrics: Sequence[Any] | None = None, name: str = "composite",
+                 output_names: Sequence[str] | None = None,
                  label_names: Sequence[str] | None = None):
         self.metrics = [create(m) for m in metrics or ()]
         super().__init__(name, output_names, label_names, has_global_stats=True)
@@ -280,12 +290,14 @@ class CustomMetric(EvalMetric):
     name: the function's by default. allow_extra_outputs: there may be more predictions than labels.
     """
 
-    def __init__(self, feval: Callable[..., Any], name: str | None = None, allow_extra_outputs: bool = False, output_names: Sequence[str] | None = None,
+    def __init__(self, feval: Callable[..., Any], name: str | None = None, allow_extra_outputs: bool = False,
+                 output_names: Sequence[str] | None = None,
                  label_names: Sequence[str] | None = None):
         if name is None:
             name = getattr(feval, "__name__", type(feval).__name__)
             name = f"custom({name})" if "<" in name else name
-        super().__init__(name, output_names, label_names, feval=feval, allow_extra_outputs=allow_extra_outputs, has_global_stats=True)
+        super().__init__(name, output_names, label_names, feval=feval, allow_extra_outputs=allow_extra_outputs,
+                         has_global_stats=True)
         self._feval = feval
         self._allow_extra_outputs = allow_extra_outputs
 

@@ -12,12 +12,15 @@ from .base import EvalMetric, alias, mismatch, pairs, register
 Names = Sequence[str] | None
 
 
-def _class_numbers(metric: EvalMetric, label: numpy.ndarray, pred: numpy.ndarray, axis: int) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """Labels and predicted classes, flat. A prediction of the label's shape holds classes, else scores along an axis."""
+def _class_numbers(metric: EvalMetric, label: numpy.ndarray, pred: numpy.ndarray,
+                   axis: int) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """Labels and predicted classes, flat. A prediction of the label's shape holds classes, else scores along an
+    axis."""
     classes = pred
     if pred.shape != label.shape:
         if not -pred.ndim <= axis < pred.ndim:
-            raise mismatch(metric, label, pred, f"classes of the labels' shape, or scores with classes along axis {axis}")
+            raise mismatch(metric, label, pred,
+                           f"classes of the labels' shape, or scores with classes along axis {axis}")
         classes = pred.argmax(axis=axis)
     if classes.size != label.size:
         raise mismatch(metric, label, pred, "one prediction for each label")
@@ -52,9 +55,11 @@ class Accuracy(EvalMetric):
 class TopKAccuracy(EvalMetric):
     """The share of labels that are among the ``top_k`` largest scores. top_k: 2 or more."""
 
-    def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None, label_names: Names = None):
+    def __init__(self, top_k: int = 1, name: str = "top_k_accuracy", output_names: Names = None,
+                 label_names: Names = None):
         if top_k <= 1:
-            raise AttributeValueError(f"TopKAccuracy: top_k must be more than 1, got {top_k}. Please use Accuracy if top_k is no more than 1")
+            raise AttributeValueError(f"TopKAccuracy: top_k must be more than 1, got {top_k}. Please use Accuracy if "
+                                      f"top_k is no more than 1")
         super().__init__(name, output_names, label_names, top_k=top_k, has_global_stats=True)
         self.top_k = top_k
         self._given = self.name
@@ -113,7 +118,8 @@ class _Binary(EvalMetric):
         if average not in ("macro", "micro"):
             raise ValueError(f"{type(self).__name__}: average is macro or micro, got {average!r}")
         self.average = average
-        super().__init__(name, output_names, label_names, has_global_stats=True, **({} if average == "macro" else {"average": average}))
+        super().__init__(name, output_names, label_names, has_global_stats=True,
+                         **({} if average == "macro" else {"average": average}))
 
     def _score(self, counts: _Counts) -> float:
         raise NotImplementedError
@@ -136,7 +142,8 @@ class _Binary(EvalMetric):
                 raise mismatch(self, label, pred, "labels (batch,) and predictions (batch, 2)")
             classes = label.ravel().astype(numpy.int64)
             if len(numpy.unique(classes)) > 2:
-                raise ValueError(f"{type(self).__name__} currently only supports binary classification, got labels {numpy.unique(classes)[:10].tolist()}")
+                raise ValueError(f"{type(self).__name__} currently only supports binary classification, got labels "
+                                 f"{numpy.unique(classes)[:10].tolist()}")
             for counts in (batch, self._local, self._total):
                 counts.add(classes == 1, pred.argmax(axis=1) == 1)
         if self.average == "macro":
@@ -172,7 +179,8 @@ class MCC(_Binary):
     (TP · TN − FP · FN) / √((TP + FP)(TP + FN)(TN + FP)(TN + FN)), zero factors taken as one. average: as for F1.
     """
 
-    def __init__(self, name: str = "mcc", output_names: Names = None, label_names: Names = None, average: str = "macro"):
+    def __init__(self, name: str = "mcc", output_names: Names = None, label_names: Names = None,
+                 average: str = "macro"):
         super().__init__(name, output_names, label_names, average)
 
     def _score(self, counts: _Counts) -> float:
@@ -187,11 +195,13 @@ class PCC(EvalMetric):
     labels or all predictions are one class.
     """
 
-    def __init__(self, name: str = "pcc", output_names: Names = None, label_names: Names = None, has_global_stats: bool = True):
+    def __init__(self, name: str = "pcc", output_names: Names = None, label_names: Names = None,
+                 has_global_stats: bool = True):
         self.k = 2
         super().__init__(name, output_names, label_names, has_global_stats=has_global_stats)
 
-    lcm: numpy.ndarray                                           # predicted class, label: since reset_local, since reset
+    # predicted class, label: since reset_local, since reset
+    lcm: numpy.ndarray
     gcm: numpy.ndarray
 
     def _grow(self, inc: int) -> None:
@@ -241,7 +251,8 @@ class PCC(EvalMetric):
         self.lcm = numpy.zeros((self.k, self.k))
 
 
-def _chosen(metric: EvalMetric, label: numpy.ndarray, pred: numpy.ndarray, axis: int, ignore: Any = None) -> tuple[numpy.ndarray, numpy.ndarray]:
+def _chosen(metric: EvalMetric, label: numpy.ndarray, pred: numpy.ndarray, axis: int,
+            ignore: Any = None) -> tuple[numpy.ndarray, numpy.ndarray]:
     """The probability of each label's class, and the labels, flat; without labels that are to be ignored."""
     expected = f"one label for each row of class probabilities along axis {axis}"
     if not -pred.ndim <= axis < pred.ndim or not pred.shape[axis] or label.size * pred.shape[axis] != pred.size:
@@ -251,7 +262,8 @@ def _chosen(metric: EvalMetric, label: numpy.ndarray, pred: numpy.ndarray, axis:
         rows, classes = rows[classes != ignore], classes[classes != ignore]
     index = classes.astype(numpy.int64)
     if index.size and not (0 <= index.min() and index.max() < rows.shape[1]):
-        raise ValueError(f"{type(metric).__name__}: labels must be classes from 0 to {rows.shape[1] - 1}, got {index.min()} to {index.max()}")
+        raise ValueError(f"{type(metric).__name__}: labels must be classes from 0 to {rows.shape[1] - 1}, got "
+                         f"{index.min()} to {index.max()}")
     return rows[numpy.arange(index.size), index].astype(numpy.float64), index
 
 
@@ -259,15 +271,18 @@ def _chosen(metric: EvalMetric, label: numpy.ndarray, pred: numpy.ndarray, axis:
 class Perplexity(EvalMetric):
     """exp of the mean of −log p[label]: how many equally likely classes the prediction amounts to.
 
-    ignore_label: a label that is not counted, or None. axis: where the classes are. Probabilities below 1e-10 count as that.
+    ignore_label: a label that is not counted, or None. axis: where the classes are. Probabilities below 1e-10 count as
+    that.
 
     >>> metric = Perplexity(ignore_label=None)
     >>> metric.update(nd.array([0, 1, 1]), nd.array([[0.3, 0.7], [0, 1], [0.4, 0.6]])); round(metric.get()[1], 5)
     1.7711
     """
 
-    def __init__(self, ignore_label: int | None, axis: int = -1, name: str = "perplexity", output_names: Names = None, label_names: Names = None):
-        super().__init__(name, output_names, label_names, ignore_label=ignore_label, has_global_stats=True, **({} if axis == -1 else {"axis": axis}))
+    def __init__(self, ignore_label: int | None, axis: int = -1, name: str = "perplexity", output_names: Names = None,
+                 label_names: Names = None):
+        super().__init__(name, output_names, label_names, ignore_label=ignore_label, has_global_stats=True,
+                         **({} if axis == -1 else {"axis": axis}))
         self.ignore_label = ignore_label
         self.axis = axis
 
@@ -306,7 +321,8 @@ class CrossEntropy(_LogLikelihood):
     0.5716
     """
 
-    def __init__(self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Names = None, label_names: Names = None):
+    def __init__(self, eps: float = 1e-12, name: str = "cross-entropy", output_names: Names = None,
+                 label_names: Names = None):
         super().__init__(eps, name, output_names, label_names)
 
 
@@ -315,5 +331,6 @@ class CrossEntropy(_LogLikelihood):
 class NegativeLogLikelihood(_LogLikelihood):
     """The mean of −log(p[label] + eps): the same number as CrossEntropy under another name."""
 
-    def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Names = None, label_names: Names = None):
+    def __init__(self, eps: float = 1e-12, name: str = "nll-loss", output_names: Names = None,
+                 label_names: Names = None):
         super().__init__(eps, name, output_names, label_names)

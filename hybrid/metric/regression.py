@@ -20,7 +20,8 @@ class _Error(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         """labels, preds: arrays of the same shape; (batch,) counts as (batch, 1)."""
         for label, pred in pairs(labels, preds):
-            a, b = (v.astype(numpy.float64).reshape(-1, 1) if v.ndim == 1 else v.astype(numpy.float64) for v in (label, pred))
+            a, b = (v.astype(numpy.float64).reshape(-1, 1) if v.ndim == 1 else v.astype(numpy.float64)
+                    for v in (label, pred))
             if a.shape != b.shape:                               # broadcasting here would give a number of no meaning
                 raise mismatch(self, label, pred, "equal shapes")
             self._add(self._of(a - b), 1)
@@ -104,11 +105,13 @@ class PearsonCorrelation(EvalMetric):
     average: "macro", the mean of each update's coefficient, or "micro", one coefficient over all pairs.
     """
 
-    def __init__(self, name: str = "pearsonr", output_names: Names = None, label_names: Names = None, average: str = "macro"):
+    def __init__(self, name: str = "pearsonr", output_names: Names = None, label_names: Names = None,
+                 average: str = "macro"):
         if average not in ("macro", "micro"):
             raise ValueError(f"PearsonCorrelation: average is macro or micro, got {average!r}")
         self.average = average
-        super().__init__(name, output_names, label_names, has_global_stats=True, **({} if average == "macro" else {"average": average}))
+        super().__init__(name, output_names, label_names, has_global_stats=True,
+                         **({} if average == "macro" else {"average": average}))
 
     def reset(self) -> None:
         """Forget everything."""

@@ -7,4 +7,5 @@ from .module import Module
 from .python_module import PythonLossModule, PythonModule
 from .sequential import SequentialModule
 
-__all__ = ["BaseModule", "BatchEndParam", "BucketingModule", "Module", "PythonLossModule", "PythonModule", "SequentialModule"]
+__all__ = ["BaseModule", "BatchEndParam", "BucketingModule", "Module", "PythonLossModule", "PythonModule",
+           "SequentialModule"]

@@ -27,8 +27,8 @@ def _absent(name: str) -> Any:
 
 
 class BaseModule:
-    """What a module does with batches. A subclass has ``bind``, ``init_params``, ``init_optimizer``, ``forward``, ``backward``, ``update``,
-    ``get_outputs``, ``get_params`` and ``update_metric``.
+    """What a module does with batches. A subclass has ``bind``, ``init_params``, ``init_optimizer``, ``forward``,
+    ``backward``, ``update``, ``get_outputs``, ``get_params`` and ``update_metric``.
     """
     symbol: Any = None
     bind: Callable[..., None] = _absent("bind")
@@ -45,7 +45,7 @@ class BaseModule:
 
     def __init__(self, logger: Any = logging):
         self.logger = logger
-        self.binded = self.for_training = self.inputs_need_grad = self.params_initialized = self.optimizer_initialized = False
+        self.binded = self.for_training = self.inputs_need_grad = self.params_initialized = self.optimizer_initialized = (False)  # noqa: E501
 
     def needs(self, what: str, **state: bool) -> None:
         """OrderError unless what must have happened before has happened."""
@@ -63,7 +63,8 @@ class BaseModule:
         """Called with the next batch while one is worked on; nothing to do here."""
 
     # ---- loops
-    def score(self, eval_data: Any, eval_metric: Any, num_batch: int | None = None, batch_end_callback: Any = None, score_end_callback: Any = None,
+    def score(self, eval_data: Any, eval_metric: Any, num_batch: int | None = None, batch_end_callback: Any = None,
+              score_end_callback: Any = None,
               reset: bool = True, epoch: int = 0, sparse_row_id_fn: Any = None) -> list[tuple[str, Any]]:
         """The metric over the batches of an iterator, as (name, value) pairs.
 
@@ -92,7 +93,8 @@ class BaseModule:
         else:
             self.update_metric(eval_metric, batch.label)
 
-    def iter_predict(self, eval_data: Any, num_batch: int | None = None, reset: bool = True, sparse_row_id_fn: Any = None) -> Iterator[tuple[list[Any], int, Any]]:
+    def iter_predict(self, eval_data: Any, num_batch: int | None = None, reset: bool = True,
+                     sparse_row_id_fn: Any = None) -> Iterator[tuple[list[Any], int, Any]]:
         """(outputs without padding, number of the batch, batch) for each batch."""
         self.needs("iter_predict", binded=self.binded, params=self.params_initialized)
         if reset:
@@ -105,7 +107,8 @@ class BaseModule:
             pad = getattr(batch, "pad", 0) or 0
             yield [out[0:out.shape[0] - pad] for out in self.get_outputs()], nbatch, batch
 
-    def predict(self, eval_data: Any, num_batch: int | None = None, merge_batches: bool = True, reset: bool = True, always_output_list: bool = False,
+    def predict(self, eval_data: Any, num_batch: int | None = None, merge_batches: bool = True, reset: bool = True,
+                always_output_list: bool = False,
                 sparse_row_id_fn: Any = None) -> Any:
         """Outputs for the batches of an iterator, or for an array of samples, without padding.
 
@@ -120,29 +123,36 @@ class BaseModule:
         if not found or not merge_batches:
             return found
         if len({len(outputs) for outputs in found}) > 1:
-            raise HybridError(f"predict: batches have different numbers of outputs ({sorted({len(o) for o in found})}), which cannot be merged: pass merge_batches=False")
+            raise HybridError(f"predict: batches have different numbers of outputs "
+                              f"({sorted({len(o) for o in found})}), which cannot be merged: pass merge_batches=False")
         merged = [resolve("nd", "concat")(*parts, dim=0) for parts in zip(*found)]
         return merged[0] if len(merged) == 1 and not always_output_list else merged
 
-    def fit(self, train_data: Any, eval_data: Any = None, eval_metric: Any = "acc", epoch_end_callback: Any = None, batch_end_callback: Any = None,
-            kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = (("learning_rate", 0.01),), eval_end_callback: Any = None,
-            eval_batch_end_callback: Any = None, initializer: Any = Uniform(0.01), arg_params: Any = None, aux_params: Any = None,
-            allow_missing: bool = False, force_rebind: bool = False, force_init: bool = False, begin_epoch: int = 0, num_epoch: int | None = None,
+    def fit(self, train_data: Any, eval_data: Any = None, eval_metric: Any = "acc", epoch_end_callback: Any = None,
+            batch_end_callback: Any = None,
+            kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = (("learning_rate", 0.01),),
+            eval_end_callback: Any = None,
+            eval_batch_end_callback: Any = None, initializer: Any = Uniform(0.01), arg_params: Any = None,
+            aux_params: Any = None,
+            allow_missing: bool = False, force_rebind: bool = False, force_init: bool = False, begin_epoch: int = 0,
+            num_epoch: int | None = None,
             validation_metric: Any = None, monitor: Any = None, sparse_row_id_fn: Any = None) -> None:
         """Train on an iterator: bind, initialize, then forward, backward and update for each batch of each epoch.
 
-        train_data, eval_data: iterators such as io.NDArrayIter. eval_metric: a metric or its name. num_epoch: the epoch to end
-        before; begin_epoch: the one to begin with. Callbacks: ``batch_end_callback(BatchEndParam)`` after each batch,
-        ``epoch_end_callback(epoch, symbol, arg_params, aux_params)`` after each epoch; each may be a list.
+        train_data, eval_data: iterators such as io.NDArrayIter. eval_metric: a metric or its name. num_epoch: the epoch
+        to end before; begin_epoch: the one to begin with. Callbacks: ``batch_end_callback(BatchEndParam)`` after each
+        batch, ``epoch_end_callback(epoch, symbol, arg_params, aux_params)`` after each epoch; each may be a list.
 
         >>> mod.fit(train, num_epoch=10, optimizer="adam", batch_end_callback=mx.callback.Speedometer(64))       # doctest: +SKIP
-        """
+        """  # noqa: E501
         if num_epoch is None:
             raise HybridError("fit: please specify number of epochs (num_epoch)")
-        self.bind(data_shapes=train_data.provide_data, label_shapes=train_data.provide_label, for_training=True, force_rebind=force_rebind)
+        self.bind(data_shapes=train_data.provide_data, label_shapes=train_data.provide_label, for_training=True,
+                  force_rebind=force_rebind)
         if monitor is not None:
             self.install_monitor(monitor)
-        self.init_params(initializer=initializer, arg_params=arg_params, aux_params=aux_params, allow_missing=allow_missing, force_init=force_init)
+        self.init_params(initializer=initializer, arg_params=arg_params, aux_params=aux_params,
+                         allow_missing=allow_missing, force_init=force_init)
         self.init_optimizer(kvstore=kvstore, optimizer=optimizer, optimizer_params=optimizer_params)
         validation_metric = eval_metric if validation_metric is None else validation_metric
         eval_metric = metric.create(eval_metric)
@@ -156,12 +166,14 @@ class BaseModule:
             for callback in as_list(epoch_end_callback) if epoch_end_callback is not None else ():
                 callback(epoch, self.symbol, *params)
             if eval_data is not None:
-                for name, value in self.score(eval_data, validation_metric, score_end_callback=eval_end_callback, batch_end_callback=eval_batch_end_callback,
+                for name, value in self.score(eval_data, validation_metric, score_end_callback=eval_end_callback,
+                                              batch_end_callback=eval_batch_end_callback,
                                               epoch=epoch):
                     self.logger.info("Epoch[%d] Validation-%s=%f", epoch, name, value)
             train_data.reset()
 
-    def _epoch(self, epoch: int, train_data: Any, eval_metric: Any, batch_end_callback: Any, monitor: Any) -> list[tuple[str, Any]]:
+    def _epoch(self, epoch: int, train_data: Any, eval_metric: Any, batch_end_callback: Any,
+               monitor: Any) -> list[tuple[str, Any]]:
         """One pass over the training data; the metric over all of it."""
         eval_metric.reset()
         batches = iter(train_data)
@@ -187,9 +199,12 @@ class BaseModule:
         return found
 
     # ---- parameters
-    def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False, force_init: bool = True, allow_extra: bool = False) -> None:
-        """New values of parameters and auxiliary states. allow_missing: others keep theirs; allow_extra: unknown names are ignored."""
-        self.init_params(initializer=None, arg_params=arg_params, aux_params=aux_params, allow_missing=allow_missing, force_init=force_init,
+    def set_params(self, arg_params: Any, aux_params: Any, allow_missing: bool = False, force_init: bool = True,
+                   allow_extra: bool = False) -> None:
+        """New values of parameters and auxiliary states. allow_missing: others keep theirs; allow_extra: unknown names
+        are ignored."""
+        self.init_params(initializer=None, arg_params=arg_params, aux_params=aux_params, allow_missing=allow_missing,
+                         force_init=force_init,
                          allow_extra=allow_extra)
 
     @property
@@ -203,7 +218,8 @@ class BaseModule:
     def save_params(self, fname: str) -> None:
         """Write parameters and auxiliary states to a .params file."""
         arg_params, aux_params = self.get_params()
-        save(fname, {**{f"arg:{k}": v for k, v in arg_params.items()}, **{f"aux:{k}": v for k, v in aux_params.items()}})
+        save(fname, {**{f"arg:{k}": v for k, v in arg_params.items()},
+                     **{f"aux:{k}": v for k, v in aux_params.items()}})
 
     def load_params(self, fname: str) -> None:
         """Read what ``save_params`` (or ``export``) wrote."""

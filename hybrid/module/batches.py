@@ -14,7 +14,8 @@ def descriptions(given: Any, names: Sequence[str], what: str) -> list[DataDesc]:
     """DataDescs of exactly these names."""
     out = [d if isinstance(d, DataDesc) else DataDesc(*d) for d in given]
     if sorted(d.name for d in out) != sorted(names):
-        raise ValueError(f"bind: {what} are of {', '.join(d.name for d in out) or 'nothing'}, the module has {', '.join(names) or 'none'}")
+        raise ValueError(f"bind: {what} are of {', '.join(d.name for d in out) or 'nothing'}, the module has "
+                         f"{', '.join(names) or 'none'}")
     return out
 
 
@@ -51,11 +52,14 @@ def part(x: Any, d: DataDesc, i: int, n: int) -> Any:
 
 
 def merged(parts: Sequence[Sequence[NDArray]], merge: bool, layouts: Sequence[str | None]) -> list[Any]:
-    """One array an output from the devices' parts, or lists of them. layouts: of the outputs; without samples in it the first part counts."""
+    """One array an output from the devices' parts, or lists of them. layouts: of the outputs; without samples in it the
+    first part counts."""
     if not merge:
         return [list(p) for p in zip(*parts)]
     axes = [DataDesc.get_batch_axis(layout) for layout in layouts]
-    return [p[0] if len(p) == 1 or axis < 0 else resolve("nd", "concat")(*(x.as_in_context(p[0].ctx) for x in p), dim=axis) for p, axis in zip(zip(*parts), axes)]
+    return [p[0] if len(p) == 1 or axis < 0 else resolve("nd",
+                                                         "concat")(*(x.as_in_context(p[0].ctx) for x in p), dim=axis)
+                                                         for p, axis in zip(zip(*parts), axes)]
 
 
 def mean(values: Sequence[NDArray]) -> NDArray:

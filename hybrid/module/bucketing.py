@@ -14,14 +14,17 @@ class BucketingModule(BaseModule):
     ``bucket_key`` comes first. default_bucket_key: the key of the module that owns the parameters; it has all of them.
     """
 
-    def __init__(self, sym_gen: Callable[[Any], Any], default_bucket_key: Any = None, logger: Any = logging, context: Any = None, work_load_list: Any = None,
-                 fixed_param_names: Any = None, state_names: Any = None, group2ctxs: Any = None, compression_params: Any = None):
+    def __init__(self, sym_gen: Callable[[Any], Any], default_bucket_key: Any = None, logger: Any = logging,
+                 context: Any = None, work_load_list: Any = None,
+                 fixed_param_names: Any = None, state_names: Any = None, group2ctxs: Any = None,
+                 compression_params: Any = None):
         super().__init__(logger)
         if default_bucket_key is None:
             raise AttributeValueError("BucketingModule: give default_bucket_key, the key of the largest bucket")
         self._sym_gen, self._default_bucket_key = sym_gen, default_bucket_key
         self._fixed_param_names = list(fixed_param_names or ())
-        self._options = {"logger": logger, "context": context, "fixed_param_names": fixed_param_names, "state_names": state_names}
+        self._options = {"logger": logger, "context": context, "fixed_param_names": fixed_param_names,
+                         "state_names": state_names}
         self._buckets: dict[Any, Module] = {}
         self._curr_bucket_key = default_bucket_key
         self._grad_req: Any = "write"
@@ -69,7 +72,8 @@ class BucketingModule(BaseModule):
         return self._curr_module.output_shapes
 
     # ---- binding
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False, force_rebind: bool = False,
+    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False,
              shared_module: Any = None, grad_req: Any = "write") -> None:
         """Bind the default bucket; others are bound when their batches come."""
         if shared_module is not None:
@@ -91,7 +95,8 @@ class BucketingModule(BaseModule):
         self.needs("switch_bucket", binded=self.binded)
         if bucket_key not in self._buckets:
             main, new = self._buckets[self._default_bucket_key], self._make(bucket_key)
-            new.bind(data_shapes, label_shapes, self.for_training, self.inputs_need_grad, shared_module=main if main.params_initialized else None,
+            new.bind(data_shapes, label_shapes, self.for_training, self.inputs_need_grad,
+                     shared_module=main if main.params_initialized else None,
                      grad_req=self._grad_req)
             if self._monitor is not None:
                 new.install_monitor(self._monitor)
@@ -125,7 +130,8 @@ class BucketingModule(BaseModule):
         """As Module.set_states."""
         self._curr_module.set_states(states, value)
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = (("learning_rate", 0.01),), force_init: bool = False) -> None:
+    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
+                       optimizer_params: Any = (("learning_rate", 0.01),), force_init: bool = False) -> None:
         """One optimizer for all buckets."""
         self.needs("init_optimizer", binded=self.binded, params=self.params_initialized)
         main = self._buckets[self._default_bucket_key]

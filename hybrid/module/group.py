@@ -12,7 +12,8 @@ from .batches import extent
 class ExecutorGroup:
     """The executors of a bound Module and its arrays: by name, each a list over the devices.
 
-    An array of data or labels stands there with the slice of the batch that it holds, ``(slice(0, 4), array)``, as in MXNet.
+    An array of data or labels stands there with the slice of the batch that it holds, ``(slice(0, 4), array)``, as in
+    MXNet.
     """
 
     def __init__(self, module: Any):
@@ -20,7 +21,8 @@ class ExecutorGroup:
         self._replicas = module._replicas
         self.contexts = module._context
         self.param_names, self.aux_names = module._param_names, module._aux_names
-        self.data_names, self.label_names, self.state_names = module._data_names, module._label_names, module._state_names
+        self.data_names, self.label_names, self.state_names = (module._data_names, module._label_names,
+                                                               module._state_names)
         self.fixed_param_names = module._fixed_param_names
         self.data_shapes, self.label_shapes = module._data_shapes, module._label_shapes or None
         self.for_training, self.inputs_need_grad = module.for_training, module.inputs_need_grad

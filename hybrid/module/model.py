@@ -26,27 +26,33 @@ def _from_one(callback: Any) -> Any:
 class FeedForward:
     """A Symbol with one output that is trained and used on arrays or iterators: ``fit``, ``predict``, ``score``.
 
-    symbol: the network, with its loss. ctx: a device or a list. num_epoch: the epoch to end before; epoch_size: batches of an epoch (all of the
-    data by default). optimizer: its name, or one; kwargs: its settings. numpy_batch_size: samples of a batch where data are arrays. arg_params,
-    aux_params: values to begin with; what is missing comes from the initializer.
+    symbol: the network, with its loss. ctx: a device or a list. num_epoch: the epoch to end before; epoch_size: batches
+    of an epoch (all of the data by default). optimizer: its name, or one; kwargs: its settings. numpy_batch_size:
+    samples of a batch where data are arrays. arg_params, aux_params: values to begin with; what is missing comes from
+    the initializer.
 
     >>> model = FeedForward(symbol, num_epoch=3, learning_rate=0.1).fit(x, y)           # doctest: +SKIP
     >>> model.predict(x).shape                                                          # doctest: +SKIP
     (100, 10)
     """
 
-    def __init__(self, symbol: Symbol, ctx: Any = None, num_epoch: int | None = None, epoch_size: int | None = None, optimizer: Any = "sgd",
-                 initializer: Any = Uniform(0.01), numpy_batch_size: int = 128, arg_params: Mapping[str, NDArray] | None = None,
-                 aux_params: Mapping[str, NDArray] | None = None, allow_extra_params: bool = False, begin_epoch: int = 0, **kwargs: Any):
+    def __init__(self, symbol: Symbol, ctx: Any = None, num_epoch: int | None = None, epoch_size: int | None = None,
+                 optimizer: Any = "sgd",
+                 initializer: Any = Uniform(0.01), numpy_batch_size: int = 128,
+                 arg_params: Mapping[str, NDArray] | None = None,
+                 aux_params: Mapping[str, NDArray] | None = None, allow_extra_params: bool = False,
+                 begin_epoch: int = 0, **kwargs: Any):
         if not isinstance(symbol, Symbol):
-            raise AttributeValueError(f"FeedForward takes a Symbol, got {type(symbol).__name__}; for networks by length use mod.BucketingModule")
+            raise AttributeValueError(f"FeedForward takes a Symbol, got {type(symbol).__name__}; for networks by "
+                                      f"length use mod.BucketingModule")
         self.symbol, self.ctx = symbol, ctx if ctx is not None else [current_context()]
         self.num_epoch, self.epoch_size, self.begin_epoch = num_epoch, epoch_size, begin_epoch
         self.optimizer, self.initializer, self.kwargs = optimizer, initializer, dict(kwargs)
         self.numpy_batch_size = numpy_batch_size
         known = {*symbol.list_arguments(), *symbol.list_auxiliary_states()}
         if allow_extra_params:
-            arg_params, aux_params = ({k: v for k, v in p.items() if k in known} if p else p for p in (arg_params, aux_params))
+            arg_params, aux_params = ({k: v for k, v in p.items() if k in known} if p else p
+                                      for p in (arg_params, aux_params))
         self.arg_params, self.aux_params, self.allow_extra_params = arg_params, aux_params, allow_extra_params
 
     # ---- data
@@ -79,11 +85,14 @@ class FeedForward:
         names = [d[0] for d in data.provide_label if d[0] in arguments]
         if not names:                                        # the iterator gives none; a loss still has one
             names = [n for n in arguments if n.endswith("label")]
-        return Module(self.symbol, [d[0] for d in data.provide_data], names if labels or names else None, logger, self.ctx)
+        return Module(self.symbol, [d[0] for d in data.provide_data], names if labels or names else None, logger,
+                      self.ctx)
 
     # ---- training
-    def fit(self, X: Any, y: Any = None, eval_data: Any = None, eval_metric: Any = "acc", epoch_end_callback: Any = None,  # noqa: N803
-            batch_end_callback: Any = None, kvstore: Any = "local", logger: Any = None, work_load_list: Any = None, monitor: Any = None,
+    def fit(self, X: Any, y: Any = None, eval_data: Any = None, eval_metric: Any = "acc",
+            epoch_end_callback: Any = None,  # noqa: N803
+            batch_end_callback: Any = None, kvstore: Any = "local", logger: Any = None, work_load_list: Any = None,
+            monitor: Any = None,
             eval_end_callback: Any = None, eval_batch_end_callback: Any = None) -> "FeedForward":
         """Train on an iterator, or on arrays X (samples) and y (labels). eval_data: an iterator or (X, y).
 
@@ -95,21 +104,27 @@ class FeedForward:
         if self.epoch_size is not None:
             data = ResizeIter(data, self.epoch_size, reset_internal=False)
         module = self._module(data, True, logger or logging)
-        batch_end_callback = [_from_one(f) for f in as_list(batch_end_callback)] if batch_end_callback is not None else None
-        module.fit(data, self._evaluation(eval_data), eval_metric, epoch_end_callback, batch_end_callback, kvstore, self.optimizer, tuple(self.kwargs.items()),
+        batch_end_callback = ([_from_one(f) for f in as_list(batch_end_callback)] if batch_end_callback is not None
+                              else None)
+        module.fit(data, self._evaluation(eval_data), eval_metric, epoch_end_callback, batch_end_callback, kvstore,
+                   self.optimizer, tuple(self.kwargs.items()),
                    eval_end_callback, eval_batch_end_callback, self.initializer, self.arg_params, self.aux_params, True,
                    begin_epoch=self.begin_epoch, num_epoch=self.num_epoch, monitor=monitor)
         self.arg_params, self.aux_params = module.get_params()
         return self
 
     @staticmethod
-    def create(symbol: Symbol, X: Any, y: Any = None, ctx: Any = None, num_epoch: int | None = None, epoch_size: int | None = None,  # noqa: N803
-               optimizer: Any = "sgd", initializer: Any = Uniform(0.01), eval_data: Any = None, eval_metric: Any = "acc", epoch_end_callback: Any = None,
-               batch_end_callback: Any = None, kvstore: Any = "local", logger: Any = None, work_load_list: Any = None, eval_end_callback: Any = None,
+    def create(symbol: Symbol, X: Any, y: Any = None, ctx: Any = None, num_epoch: int | None = None,
+               epoch_size: int | None = None,  # noqa: N803
+               optimizer: Any = "sgd", initializer: Any = Uniform(0.01), eval_data: Any = None,
+               eval_metric: Any = "acc", epoch_end_callback: Any = None,
+               batch_end_callback: Any = None, kvstore: Any = "local", logger: Any = None, work_load_list: Any = None,
+               eval_end_callback: Any = None,
                eval_batch_end_callback: Any = None, **kwargs: Any) -> "FeedForward":
         """A new model, trained."""
         model = FeedForward(symbol, ctx, num_epoch, epoch_size, optimizer, initializer, **kwargs)
-        return model.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger, work_load_list,
+        return model.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger,
+                         work_load_list,
                          eval_end_callback=eval_end_callback, eval_batch_end_callback=eval_batch_end_callback)
 
     # ---- use
@@ -121,7 +136,8 @@ class FeedForward:
         module.set_params(self.arg_params, self.aux_params or {}, allow_missing=False)
         return module
 
-    def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False, reset: bool = True) -> Any:  # noqa: N803
+    def predict(self, X: Any, num_batch: int | None = None, return_data: bool = False,
+                reset: bool = True) -> Any:  # noqa: N803
         """Outputs as NumPy arrays, a list where there are several. With return_data: (outputs, data, labels)."""
         data = self._iterator(X, None, False)
         if reset:
@@ -134,7 +150,8 @@ class FeedForward:
         found = tuple(values[0] if len(values) == 1 else values for values in (outputs, inputs, labels))
         return found if return_data else found[0]
 
-    def score(self, X: Any, eval_metric: Any = "acc", num_batch: int | None = None, batch_end_callback: Any = None, reset: bool = True) -> Any:  # noqa: N803
+    def score(self, X: Any, eval_metric: Any = "acc", num_batch: int | None = None, batch_end_callback: Any = None,
+              reset: bool = True) -> Any:  # noqa: N803
         """The metric over an iterator."""
         data, metric = self._iterator(X, None, False), create_metric(eval_metric)
         self._ready(data, True).score(data, metric, num_batch, batch_end_callback, reset=reset)

@@ -27,9 +27,11 @@ from .replica import Replica
 class Module(BaseModule):
     """A network given as a Symbol, for training and prediction.
 
-    symbol: its outputs (a loss such as SoftmaxOutput, for training). data_names, label_names: variables that batches fill; all
-    others are parameters. context: a device or a list of them, over which batches are divided. fixed_param_names: parameters that are not
-    trained. state_names: variables that are kept between calls and set with ``set_states``. work_load_list, group2ctxs, compression_params:
+    symbol: its outputs (a loss such as SoftmaxOutput, for training). data_names, label_names: variables that batches
+    fill; all others are parameters. context: a device or a list of them, over which batches are divided.
+    fixed_param_names:
+    parameters that are not trained. state_names: variables that are kept between calls and set with ``set_states``.
+    work_load_list, group2ctxs, compression_params:
     MXNet's options for clusters of devices, accepted; they change nothing here.
 
     >>> x = sym.FullyConnected(sym.var('data'), num_hidden=2, name='fc')
@@ -40,17 +42,21 @@ class Module(BaseModule):
     (4, 2)
     """
 
-    def __init__(self, symbol: Symbol, data_names: Any = ("data",), label_names: Any = ("softmax_label",), logger: Any = logging, context: Any = None,
-                 work_load_list: Any = None, fixed_param_names: Any = None, state_names: Any = None, group2ctxs: Any = None, compression_params: Any = None):
+    def __init__(self, symbol: Symbol, data_names: Any = ("data",), label_names: Any = ("softmax_label",),
+                 logger: Any = logging, context: Any = None,
+                 work_load_list: Any = None, fixed_param_names: Any = None, state_names: Any = None,
+                 group2ctxs: Any = None, compression_params: Any = None):
         super().__init__(logger)
         if not isinstance(symbol, Symbol):
-            raise AttributeValueError(f"Module takes a Symbol, got {type(symbol).__name__}; a Gluon network is trained with gluon.Trainer")
+            raise AttributeValueError(f"Module takes a Symbol, got {type(symbol).__name__}; a Gluon network is "
+                                      f"trained with gluon.Trainer")
         self.symbol = self._symbol = symbol
         self._context: list[Context] = as_list(context if context is not None else current_context())
         self._data_names, self._label_names = list(data_names or ()), list(label_names or ())
         self._fixed_param_names, self._state_names = list(fixed_param_names or ()), list(state_names or ())
         arguments = symbol.list_arguments()
-        for names, what in ((self._data_names, "data_names"), (self._state_names, "state_names"), (self._fixed_param_names, "fixed_param_names")):
+        for names, what in ((self._data_names, "data_names"), (self._state_names, "state_names"),
+                            (self._fixed_param_names, "fixed_param_names")):
             _check_names(names, arguments, what)
         absent = [n for n in self._label_names if n not in arguments]
         if absent and self._label_names != ["softmax_label"]:
@@ -81,8 +87,10 @@ class Module(BaseModule):
 
     _loaded: tuple[Mapping[str, NDArray], Mapping[str, NDArray]] | None = None       # of a checkpoint, until bind()
 
-    def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False, remove_amp_cast: bool = True) -> None:
-        """Write ``prefix-symbol.json`` and ``prefix-%04d.params``, and the optimizer's states to ``.states`` if wanted."""
+    def save_checkpoint(self, prefix: str, epoch: int, save_optimizer_states: bool = False,
+                        remove_amp_cast: bool = True) -> None:
+        """Write ``prefix-symbol.json`` and ``prefix-%04d.params``, and the optimizer's states to ``.states`` if
+        wanted."""
         serialize.symbol_json.save(self._symbol, f"{prefix}-symbol.json", remove_amp_cast=remove_amp_cast)
         self.save_params(f"{prefix}-{epoch:04d}.params")
         logging.info('Saved checkpoint to "%s"', f"{prefix}-{epoch:04d}.params")
@@ -139,17 +147,19 @@ class Module(BaseModule):
     def output_shapes(self) -> list[tuple[str, tuple[int, ...]]]:
         """Names and shapes of the outputs."""
         self.needs("output_shapes", binded=self.binded)
-        given = {d.name: tuple(d.shape) for d in (*self._data_shapes, *self._label_shapes) if d.name in self._symbol.list_arguments()}
+        given = {d.name: tuple(d.shape) for d in (*self._data_shapes, *self._label_shapes)
+                 if d.name in self._symbol.list_arguments()}
         return list(zip(self.output_names, self._symbol.infer_shape(**given)[1]))
 
     # ---- binding
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False, force_rebind: bool = False,
+    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
+             inputs_need_grad: bool = False, force_rebind: bool = False,
              shared_module: "Module | None" = None, grad_req: Any = "write") -> None:
         """Make executors for batches of these shapes.
 
-        data_shapes, label_shapes: DataDescs or (name, shape) pairs, as an iterator's provide_data and provide_label. inputs_need_grad: whether
-        ``get_input_grads`` will be asked for. shared_module: a module whose parameters are used. grad_req: "write", "add" or "null", one for all
-        parameters or by name.
+        data_shapes, label_shapes: DataDescs or (name, shape) pairs, as an iterator's provide_data and provide_label.
+        inputs_need_grad: whether ``get_input_grads`` will be asked for. shared_module: a module whose parameters are
+        used. grad_req: "write", "add" or "null", one for all parameters or by name.
         """
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
@@ -161,7 +171,8 @@ class Module(BaseModule):
         self._describe(data_shapes, label_shapes)
         reqs = self._requests(grad_req)
         inputs = [*self._data_names, *self._label_names, *self._state_names]
-        if shared_module is not None and (not shared_module.binded or not shared_module.params_initialized or shared_module._context != self._context):
+        if shared_module is not None and (not shared_module.binded or not shared_module.params_initialized
+                                          or shared_module._context != self._context):
             raise HybridError("bind: shared_module must be bound, with parameters, on the same devices")
         shared: Sequence[Any] = shared_module._replicas if shared_module is not None else [None] * len(self._context)
         self._replicas = [Replica(self._symbol, ctx, inputs, reqs, old) for ctx, old in zip(self._context, shared)]
@@ -178,7 +189,10 @@ class Module(BaseModule):
     def _requests(self, grad_req: Any) -> dict[str, str]:
         out = {}
         for i, name in enumerate(self._symbol.list_arguments()):
-            wanted = grad_req if isinstance(grad_req, str) else grad_req.get(name, "null") if isinstance(grad_req, Mapping) else grad_req[i]
+            wanted = grad_req if isinstance(grad_req,
+                                            str) else grad_req.get(name,
+                                                                   "null") if isinstance(grad_req,
+                    Mapping) else grad_req[i]
             if name in self._data_names:
                 out[name] = wanted if self.inputs_need_grad else "null"
             else:
@@ -216,24 +230,29 @@ class Module(BaseModule):
         return ({n: first.params[n].copyto(cpu()) for n in self._param_names},
                 {n: mean([r.aux[n] for r in self._replicas]) for n in self._aux_names})
 
-    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None, aux_params: Any = None, allow_missing: bool = False,
+    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None, aux_params: Any = None,
+                    allow_missing: bool = False,
                     force_init: bool = False, allow_extra: bool = False) -> None:
         """Values for parameters and auxiliary states: given ones, else by the initializer.
 
-        allow_missing: where some values are given, others come from the initializer (with None they stay as they are). allow_extra: values
-        of unknown names are ignored; without it they are an error in ``set_params`` with allow_missing, and a warning here, as they pass in MXNet.
+        allow_missing: where some values are given, others come from the initializer (with None they stay as they are).
+        allow_extra: values of unknown names are ignored; without it they are an error in ``set_params`` with
+        allow_missing, and a warning here, as they pass in MXNet.
         """
         if self.params_initialized and not force_init:
             if self._loaded is None:
-                warnings.warn("Parameters already initialized and force_init=False. init_params call ignored.", stacklevel=2)
+                warnings.warn("Parameters already initialized and force_init=False. init_params call ignored.",
+                              stacklevel=2)
             return
         self.needs("init_params", binded=self.binded)
         notes = self._symbol.attr_dict()
         first = self._replicas[0]
-        for given, arrays, names in ((arg_params, first.params, self._param_names), (aux_params, first.aux, self._aux_names)):
+        for given, arrays, names in ((arg_params, first.params, self._param_names),
+                                     (aux_params, first.aux, self._aux_names)):
             extra = [k for k in given or () if k not in names]
             if extra and not allow_extra:
-                text = f"the symbol has no parameter {', '.join(map(repr, extra))}; pass allow_extra=True to ignore such values"
+                text = (f"the symbol has no parameter {', '.join(map(repr, extra))}; pass allow_extra=True to ignore "
+                        f"such values")
                 if initializer is None and allow_missing:
                     raise AttributeValueError(text)
                 warnings.warn(text, stacklevel=2)
@@ -241,7 +260,8 @@ class Module(BaseModule):
                 if given is not None and name in given:
                     fill(name, arrays[name], given[name])
                 elif given is not None and not allow_missing:
-                    raise HybridError(f"{name!r} is not presented: no value was given for it. Pass allow_missing=True to initialize or keep the others")
+                    raise HybridError(f"{name!r} is not presented: no value was given for it. Pass allow_missing=True "
+                                      f"to initialize or keep the others")
                 elif initializer is not None:
                     initializer(InitDesc(name, notes.get(name)), arrays[name])
         self._spread()
@@ -256,7 +276,8 @@ class Module(BaseModule):
                     x.copyto(target[name])
 
     # ---- training
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = (("learning_rate", 0.01),), force_init: bool = False) -> None:
+    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
+                       optimizer_params: Any = (("learning_rate", 0.01),), force_init: bool = False) -> None:
         """An optimizer for ``update``. Its rescale_grad is 1 / batch size unless it is given.
 
         kvstore: "local" or "device"; stores over several machines are not supported.
@@ -266,14 +287,16 @@ class Module(BaseModule):
             self.logger.warning("optimizer already initialized, ignoring...")
             return
         if "dist" in str(getattr(kvstore, "type", kvstore)):
-            raise HybridError(f"init_optimizer: kvstore {kvstore!r}: training over several machines is not supported; use 'local' or 'device'")
+            raise HybridError(f"init_optimizer: kvstore {kvstore!r}: training over several machines is not supported; "
+                              f"use 'local' or 'device'")
         rescale = 1.0 / self._batch_size()
         names = dict(enumerate(self._param_names))
         if isinstance(optimizer, str):
             given = {"rescale_grad": rescale, **dict(optimizer_params)}
             optimizer = opt.create(optimizer, sym=self._symbol, param_idx2name=names, **given)
         elif optimizer.rescale_grad != rescale:
-            warnings.warn(f"the optimizer's rescale_grad is {optimizer.rescale_grad}, not 1 / batch size = {rescale}. Is this intended?", stacklevel=2)
+            warnings.warn(f"the optimizer's rescale_grad is {optimizer.rescale_grad}, not 1 / batch size = {rescale}. "
+                          f"Is this intended?", stacklevel=2)
         if not optimizer.idx2name:
             optimizer.idx2name = names
         self._optimizer, self._updater = optimizer, opt.get_updater(optimizer)
@@ -309,15 +332,19 @@ class Module(BaseModule):
     def _arrays(self, batch: Any) -> list[tuple[DataDesc, Any]]:
         """The arrays of a batch with their descriptions; makes executors for new shapes."""
         if isinstance(batch, list):                          # of one batch a device
-            joined = [[resolve("nd", "concat")(*xs, dim=0) for xs in zip(*(getattr(b, what, None) or () for b in batch))] for what in ("data", "label")]
+            joined = [[resolve("nd", "concat")(*xs, dim=0)
+                       for xs in zip(*(getattr(b, what, None) or () for b in batch))] for what in ("data", "label")]
             data, label, described = joined[0], joined[1], batch[0]
         else:
-            data, label, described = list(batch.data), list(getattr(batch, "label", None) or ()), batch      # also a namedtuple of data alone
+            # also a namedtuple of data alone
+            data, label, described = list(batch.data), list(getattr(batch, "label", None) or ()), batch
         if len(data) != len(self._data_shapes):
-            raise AttributeValueError(f"forward: a batch has {len(data)} arrays of data, the module is bound for {len(self._data_shapes)} ({', '.join(self._data_names)})")
+            raise AttributeValueError(f"forward: a batch has {len(data)} arrays of data, the module is bound for "
+                                      f"{len(self._data_shapes)} ({', '.join(self._data_names)})")
         own = renamed(getattr(described, "provide_data", None), self._data_shapes, data)
         labels = renamed(getattr(described, "provide_label", None), self._label_shapes, label) if label else []
-        if any(tuple(new.shape) != tuple(old.shape) for new, old in zip((*own, *labels), (*self._data_shapes, *self._label_shapes))):
+        if any(tuple(new.shape) != tuple(old.shape) for new,
+               old in zip((*own, *labels), (*self._data_shapes, *self._label_shapes))):
             self.reshape(own, labels or self._scaled_labels(own))
         return [*zip(own, data), *zip(labels, label)]
 
@@ -332,7 +359,8 @@ class Module(BaseModule):
         if not self.for_training:
             raise OrderError("backward: the module was bound with for_training=False")
         for i, replica in enumerate(self._replicas):
-            grads = None if out_grads is None else [part(g, DataDesc("", g.shape, layout=layout), i, len(self._replicas)).as_in_context(replica.ctx)
+            grads = None if out_grads is None else [part(g, DataDesc("", g.shape, layout=layout), i,
+                                                         len(self._replicas)).as_in_context(replica.ctx)
                                                     for g, layout in zip(as_list(out_grads), self._layouts)]
             replica.executor.backward(grads)
 
@@ -362,12 +390,14 @@ class Module(BaseModule):
         if not self.inputs_need_grad:
             raise OrderError("get_input_grads: bind with inputs_need_grad=True")
         layouts = {d.name: d.layout for d in self._data_shapes}
-        return merged([[r.executor.grad_dict[n] for n in self._data_names] for r in self._replicas], merge_multi_context, [layouts[n] for n in self._data_names])
+        return merged([[r.executor.grad_dict[n] for n in self._data_names] for r in self._replicas],
+                      merge_multi_context, [layouts[n] for n in self._data_names])
 
     def get_states(self, merge_multi_context: bool = True) -> list[Any]:
         """Values of the variables of state_names."""
         self.needs("get_states", binded=self.binded, params=self.params_initialized)
-        return merged([[r.executor.arg_dict[n] for n in self._state_names] for r in self._replicas], merge_multi_context, [None] * len(self._state_names))
+        return merged([[r.executor.arg_dict[n] for n in self._state_names] for r in self._replicas],
+                      merge_multi_context, [None] * len(self._state_names))
 
     def set_states(self, states: Any = None, value: Any = None) -> None:
         """New values of the variables of state_names: what ``get_states(False)`` gave, or one number for all."""
@@ -378,7 +408,8 @@ class Module(BaseModule):
                 replica.executor.arg_dict[name][:] = given
 
     def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:
-        """Add the last outputs to a metric. labels: arrays in the order of label_names (``pre_sliced``: a list of them for each device)."""
+        """Add the last outputs to a metric. labels: arrays in the order of label_names (``pre_sliced``: a list of them
+        for each device)."""
         if pre_sliced:
             labels = [resolve("nd", "concat")(*parts, dim=0) for parts in zip(*labels)]
         names = [d.name for d in self._label_shapes] or self._label_names
@@ -395,5 +426,8 @@ class Module(BaseModule):
 def _check_names(names: Sequence[str], arguments: Sequence[str], what: str) -> None:
     for name in names:
         if name not in arguments:
-            near = difflib.get_close_matches(name, arguments, 3) or [n for n in arguments if not n.endswith(("weight", "bias", "gamma", "beta"))]
-            raise ValueError(f"Module: {what}={list(names)}, but the symbol has no argument {name!r}; did you mean {', '.join(near) or 'none'}?")
+            near = difflib.get_close_matches(name, arguments,
+                                             3) or [n for n in arguments
+                                                    if not n.endswith(("weight", "bias", "gamma", "beta"))]
+            raise ValueError(f"Module: {what}={list(names)}, but the symbol has no argument {name!r}; did you mean "
+                             f"{', '.join(near) or 'none'}?")

@@ -15,12 +15,14 @@ from .batches import descriptions
 
 
 class PythonModule(BaseModule):
-    """A module without parameters. A subclass defines ``forward``, ``backward``, ``get_outputs``, ``get_input_grads`` and ``_compute_output_shapes``.
+    """A module without parameters. A subclass defines ``forward``, ``backward``, ``get_outputs``, ``get_input_grads``
+    and ``_compute_output_shapes``.
 
     data_names, label_names (None: it needs none), output_names: lists of names.
     """
 
-    def __init__(self, data_names: Sequence[str], label_names: Sequence[str] | None, output_names: Sequence[str], logger: Any = logging):
+    def __init__(self, data_names: Sequence[str], label_names: Sequence[str] | None, output_names: Sequence[str],
+                 logger: Any = logging):
         super().__init__(logger)
         self._data_names, self._output_names = list(data_names), list(output_names)
         self._label_names = list(label_names) if label_names is not None else None
@@ -68,12 +70,15 @@ class PythonModule(BaseModule):
         """Two empty dicts."""
         return {}, {}
 
-    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None, aux_params: Any = None, allow_missing: bool = False,  # type: ignore[override]
+    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None, aux_params: Any = None,
+                    allow_missing: bool = False,  # type: ignore[override]
                     force_init: bool = False, allow_extra: bool = False) -> None:
         """Nothing to do."""
         self.params_initialized = True
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = (("learning_rate", 0.01),), force_init: bool = False) -> None:  # type: ignore[override]
+    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
+                       optimizer_params: Any = (("learning_rate", 0.01),),
+                       force_init: bool = False) -> None:  # type: ignore[override]
         """Nothing to do."""
         self.optimizer_initialized = True
 
@@ -83,7 +88,8 @@ class PythonModule(BaseModule):
     def install_monitor(self, mon: Any) -> None:          # type: ignore[override]
         """Nothing to see."""
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:    # type: ignore[override]
+    def update_metric(self, eval_metric: Any, labels: Any,
+                      pre_sliced: bool = False) -> None:    # type: ignore[override]
         """Add the last outputs to a metric, where the module takes labels."""
         if self._label_shapes is None:
             return
@@ -91,7 +97,8 @@ class PythonModule(BaseModule):
             raise HybridError("update_metric: labels of several devices are not supported by Python modules")
         eval_metric.update(labels, self.get_outputs())
 
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,  # type: ignore[override]
+    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
+             inputs_need_grad: bool = False,  # type: ignore[override]
              force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
         """Note the shapes of batches."""
         if self.binded and not force_rebind:
@@ -101,21 +108,25 @@ class PythonModule(BaseModule):
             raise AttributeValueError(f"bind: a Python module has grad_req='write' alone, got {grad_req!r}")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         self._data_shapes = descriptions(data_shapes, self._data_names, "data_shapes")
-        self._label_shapes = descriptions(label_shapes, self._label_names, "label_shapes") if label_shapes and self._label_names is not None else None
+        self._label_shapes = descriptions(label_shapes, self._label_names,
+                                          "label_shapes") if label_shapes and self._label_names is not None else None
         self._output_shapes = self._compute_output_shapes()
         self.binded = True
 
 
 class PythonLossModule(PythonModule):
-    """A loss: its output is its data, and the data's gradient is ``grad_func(scores, labels)`` (an NDArray or a NumPy array).
+    """A loss: its output is its data, and the data's gradient is ``grad_func(scores, labels)`` (an NDArray or a NumPy
+    array).
 
     >>> loss = PythonLossModule(grad_func=lambda scores, labels: scores - labels.one_hot(10))         # doctest: +SKIP
     """
 
-    def __init__(self, name: str = "pyloss", data_names: Sequence[str] = ("data",), label_names: Sequence[str] = ("softmax_label",), logger: Any = logging,
+    def __init__(self, name: str = "pyloss", data_names: Sequence[str] = ("data",),
+                 label_names: Sequence[str] = ("softmax_label",), logger: Any = logging,
                  grad_func: Callable[[NDArray, NDArray], Any] | None = None):
         if len(data_names) != 1 or len(label_names) != 1:
-            raise AttributeValueError(f"PythonLossModule takes one array of data and one of labels, got {list(data_names)} and {list(label_names)}")
+            raise AttributeValueError(f"PythonLossModule takes one array of data and one of labels, got "
+                                      f"{list(data_names)} and {list(label_names)}")
         if grad_func is not None and not callable(grad_func):
             raise TypeError(f"grad_func must be a function of (scores, labels), got {type(grad_func).__name__}")
         super().__init__(data_names, label_names, [name + "_output"], logger)

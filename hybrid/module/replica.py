@@ -17,11 +17,12 @@ Shapes = Mapping[str, tuple[int, ...]]
 class Replica:
     """``params``, ``aux`` and ``grads`` by name; ``executor``, the one of the last ``prepare``.
 
-    inputs: names of arguments that a batch fills, which differ between executors. reqs: gradient request of every argument.
-    shared: another replica on the same device, whose parameters are used.
+    inputs: names of arguments that a batch fills, which differ between executors. reqs: gradient request of every
+    argument. shared: another replica on the same device, whose parameters are used.
     """
 
-    def __init__(self, symbol: Symbol, ctx: Context, inputs: Sequence[str], reqs: Mapping[str, str], shared: "Replica | None" = None):
+    def __init__(self, symbol: Symbol, ctx: Context, inputs: Sequence[str], reqs: Mapping[str, str],
+                 shared: "Replica | None" = None):
         self.symbol, self.ctx, self.reqs = symbol, ctx, dict(reqs)
         self._inputs = frozenset(inputs)
         self.params: dict[str, NDArray] = {}
@@ -44,7 +45,8 @@ class Replica:
         known = symbol.infer_shape(**shapes)
         if known[0] is None:
             partly = dict(zip(symbol.list_arguments(), symbol.infer_shape_partial(**shapes)[0]))
-            raise ShapeError(f"the input shapes {dict(shapes)} do not tell the shape of {', '.join(n for n, s in partly.items() if not s or 0 in s)}: "
+            raise ShapeError(f"the input shapes {dict(shapes)} do not tell the shape of "
+                             f"{', '.join(n for n, s in partly.items() if not s or 0 in s)}: "
                              "give its shape too (label_shapes), or in sym.var(name, shape=...)")
         dtypes = symbol._types(**types)
         arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
@@ -77,7 +79,8 @@ class Replica:
 
     def _check(self, name: str, array: NDArray, shape: Any) -> None:
         if array.shape != tuple(shape):
-            raise ShapeError(f"{name!r} has the shape {array.shape}, with these inputs it would need {tuple(shape)}: a parameter cannot depend on the input's size")
+            raise ShapeError(f"{name!r} has the shape {array.shape}, with these inputs it would need {tuple(shape)}: "
+                             f"a parameter cannot depend on the input's size")
 
     def _blank(self, shape: Any, dtype: Any) -> NDArray:
         return wrap(array_module(self.ctx).zeros(shape, dtype), self.ctx)

@@ -15,11 +15,11 @@ from .base import BaseModule
 class SequentialModule(BaseModule):
     """``add(module, take_labels=True, auto_wiring=True)`` puts modules into a chain.
 
-    take_labels: the module gets the batch's labels (a loss, and its metric). auto_wiring: outputs of the one before stand for the module's data
-    in their order, whatever they are called.
+    take_labels: the module gets the batch's labels (a loss, and its metric). auto_wiring: outputs of the one before
+    stand for the module's data in their order, whatever they are called.
 
     >>> net = SequentialModule().add(Module(body, label_names=None)).add(Module(head), take_labels=True, auto_wiring=True)     # doctest: +SKIP
-    """
+    """  # noqa: E501
     META_TAKE_LABELS = "take_labels"
     META_AUTO_WIRING = "auto_wiring"
 
@@ -72,14 +72,16 @@ class SequentialModule(BaseModule):
         return self._modules[-1].output_shapes
 
     # ---- binding and parameters
-    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True, inputs_need_grad: bool = False,  # type: ignore[override]
+    def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
+             inputs_need_grad: bool = False,  # type: ignore[override]
              force_rebind: bool = False, shared_module: Any = None, grad_req: Any = "write") -> None:
         """Bind each module for the outputs of the one before."""
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return
         if shared_module is not None or not self._modules:
-            raise HybridError("bind: shared_module is not supported by SequentialModule" if self._modules else "bind: the chain is empty: call add() first")
+            raise HybridError("bind: shared_module is not supported by SequentialModule" if self._modules
+                              else "bind: the chain is empty: call add() first")
         if inputs_need_grad and not for_training:
             raise AttributeValueError("bind: inputs_need_grad needs for_training=True")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
@@ -88,17 +90,20 @@ class SequentialModule(BaseModule):
         for i, module in enumerate(self._modules):
             if self._metas[i].get(self.META_AUTO_WIRING):
                 shapes = self._wired(i, shapes)
-            module.bind(shapes, label_shapes if self._takes_labels(i) else None, for_training, inputs_need_grad if i == 0 else for_training, force_rebind, None, grad_req)
+            module.bind(shapes, label_shapes if self._takes_labels(i) else None, for_training,
+                        inputs_need_grad if i == 0 else for_training, force_rebind, None, grad_req)
             shapes = module.output_shapes
         self.binded = True
 
     def _wired(self, i: int, shapes: Any) -> list[DataDesc]:
         names = self._modules[i].data_names
         if len(names) != len(shapes):
-            raise AttributeValueError(f"bind: module {i} takes {len(names)} arrays of data ({', '.join(names)}), it is given {len(shapes)}")
+            raise AttributeValueError(f"bind: module {i} takes {len(names)} arrays of data ({', '.join(names)}), it "
+                                      f"is given {len(shapes)}")
         return [DataDesc(name, tuple(d[1])) for name, d in zip(names, shapes)]
 
-    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None, aux_params: Any = None, allow_missing: bool = False,  # type: ignore[override]
+    def init_params(self, initializer: Any = Uniform(0.01), arg_params: Any = None, aux_params: Any = None,
+                    allow_missing: bool = False,  # type: ignore[override]
                     force_init: bool = False, allow_extra: bool = False) -> None:
         """Values for the parameters of each module; each takes those that it has."""
         if self.params_initialized and not force_init:
@@ -106,14 +111,17 @@ class SequentialModule(BaseModule):
         self.needs("init_params", binded=self.binded)
         owner: dict[str, int] = {}
         for i, module in enumerate(self._modules):
-            module.init_params(initializer=initializer, arg_params=arg_params, aux_params=aux_params, allow_missing=allow_missing, force_init=force_init,
+            module.init_params(initializer=initializer, arg_params=arg_params, aux_params=aux_params,
+                               allow_missing=allow_missing, force_init=force_init,
                                allow_extra=True)
             for name in (name for values in module.get_params() for name in values):
                 if owner.setdefault(name, i) != i:
-                    raise HybridError(f"modules {owner[name]} and {i} both have a parameter named {name!r}: name layers apart")
+                    raise HybridError(f"modules {owner[name]} and {i} both have a parameter named {name!r}: name "
+                                      f"layers apart")
         extra = [k for given in (arg_params, aux_params) for k in given or () if k not in owner]
         if extra and not allow_extra:
-            raise AttributeValueError(f"no module has a parameter {', '.join(map(repr, extra))}; pass allow_extra=True to ignore such values")
+            raise AttributeValueError(f"no module has a parameter {', '.join(map(repr, extra))}; pass "
+                                      f"allow_extra=True to ignore such values")
         self.params_initialized = True
 
     def get_params(self) -> tuple[dict[str, NDArray], dict[str, NDArray]]:   # type: ignore[override]
@@ -122,7 +130,9 @@ class SequentialModule(BaseModule):
         found = [m.get_params() for m in self._modules]
         return {k: v for args, _ in found for k, v in args.items()}, {k: v for _, aux in found for k, v in aux.items()}
 
-    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd", optimizer_params: Any = (("learning_rate", 0.01),), force_init: bool = False) -> None:  # type: ignore[override]
+    def init_optimizer(self, kvstore: Any = "local", optimizer: Any = "sgd",
+                       optimizer_params: Any = (("learning_rate", 0.01),),
+                       force_init: bool = False) -> None:  # type: ignore[override]
         """An optimizer for each module."""
         self.needs("init_optimizer", binded=self.binded, params=self.params_initialized)
         if self.optimizer_initialized and not force_init:
@@ -169,7 +179,8 @@ class SequentialModule(BaseModule):
         self.needs("get_input_grads", binded=self.binded, params=self.params_initialized)
         return self._modules[0].get_input_grads(merge_multi_context)
 
-    def update_metric(self, eval_metric: Any, labels: Any, pre_sliced: bool = False) -> None:    # type: ignore[override]
+    def update_metric(self, eval_metric: Any, labels: Any,
+                      pre_sliced: bool = False) -> None:    # type: ignore[override]
         """Add the outputs of the modules that take labels to a metric."""
         self.needs("update_metric", binded=self.binded, params=self.params_initialized)
         for i, module in enumerate(self._modules):

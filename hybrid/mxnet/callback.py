@@ -10,7 +10,8 @@ from . import checkpoint
 from .checkpoint import save_checkpoint  # noqa: F401  its place in MXNet
 
 
-def module_checkpoint(mod: Any, prefix: str, period: int = 1, save_optimizer_states: bool = False) -> Callable[..., None]:
+def module_checkpoint(mod: Any, prefix: str, period: int = 1,
+                      save_optimizer_states: bool = False) -> Callable[..., None]:
     """An epoch_end_callback that saves the module every ``period`` epochs."""
     period = max(1, int(period))
 
@@ -85,7 +86,8 @@ class ProgressBar:
 
     def __call__(self, param: Any) -> None:
         done = round(self.bar_len * param.nbatch / self.total)
-        logging.info("[%s] %s%%\r", "=" * done + "-" * (self.bar_len - done), math.ceil(100.0 * param.nbatch / self.total))
+        logging.info("[%s] %s%%\r", "=" * done + "-" * (self.bar_len - done),
+                     math.ceil(100.0 * param.nbatch / self.total))
 
 
 class LogValidationMetricsCallback:
@@ -97,4 +99,5 @@ class LogValidationMetricsCallback:
                 logging.info("Epoch[%d] Validation-%s=%f", param.epoch, name, value)
 
 
-__all__ = ["LogValidationMetricsCallback", "ProgressBar", "Speedometer", "do_checkpoint", "log_train_metric", "module_checkpoint"]
+__all__ = ["LogValidationMetricsCallback", "ProgressBar", "Speedometer", "do_checkpoint", "log_train_metric",
+           "module_checkpoint"]

@@ -21,7 +21,8 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
     dtype: Any
     layout: str | None
 
-    def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32, layout: str | None = "NCHW") -> "DataDesc":
+    def __new__(cls, name: str, shape: Sequence[int], dtype: Any = np.float32,
+                layout: str | None = "NCHW") -> "DataDesc":
         made = super().__new__(cls, name, tuple(shape))
         made.dtype, made.layout = dtype, layout
         return made
@@ -41,11 +42,13 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
     def get_list(shapes: Sequence[Any], types: Sequence[Any] | None) -> "list[DataDesc]":
         """DataDescs from (name, shape) pairs and (name, dtype) pairs."""
         known = dict(types) if types is not None else {}
-        return [DataDesc(name, shape, known[name]) if types is not None else DataDesc(name, shape) for name, shape in shapes]
+        return [DataDesc(name, shape, known[name]) if types is not None else DataDesc(name, shape) for name,
+                shape in shapes]
 
 
 class DataBatch:
-    """One batch: lists ``data`` and ``label`` of arrays; ``pad``, how many samples at its end only fill it up; ``index``."""
+    """One batch: lists ``data`` and ``label`` of arrays; ``pad``, how many samples at its end only fill it up;
+    ``index``."""
 
     def __init__(self, data: Any, label: Any = None, pad: int | None = None, index: Any = None, bucket_key: Any = None,
                  provide_data: Any = None, provide_label: Any = None):
@@ -61,7 +64,8 @@ class DataBatch:
 
 
 class DataIter:
-    """An iterator over DataBatches that ``reset`` starts again. Subclasses define iter_next, getdata, getlabel, getpad."""
+    """An iterator over DataBatches that ``reset`` starts again. Subclasses define iter_next, getdata, getlabel,
+    getpad."""
 
     def __init__(self, batch_size: int = 0):
         self.batch_size = batch_size
@@ -135,7 +139,8 @@ class NDArrayIter(DataIter):
     [0, 0, 1]
     """
 
-    def __init__(self, data: Any, label: Any = None, batch_size: int = 1, shuffle: bool = False, last_batch_handle: str = "pad",
+    def __init__(self, data: Any, label: Any = None, batch_size: int = 1, shuffle: bool = False,
+                 last_batch_handle: str = "pad",
                  data_name: str = "data", label_name: str = "softmax_label", layout: str = "NCHW"):
         super().__init__(batch_size)
         if last_batch_handle not in _LAST:
@@ -148,7 +153,8 @@ class NDArrayIter(DataIter):
         self.num_data = self._length(*self.data[0])
         for name, value in self.data + self.label:
             if self._length(name, value) != self.num_data:
-                raise ShapeError(f"all arrays must have as many samples as {self.data[0][0]!r}, {self.num_data}; {name!r} has {self._length(name, value)}")
+                raise ShapeError(f"all arrays must have as many samples as {self.data[0][0]!r}, {self.num_data}; "
+                                 f"{name!r} has {self._length(name, value)}")
         if not self.num_data:
             raise ShapeError(f"{self.data[0][0]!r} has no samples (shape {self.data[0][1].shape})")
         self.idx = np.arange(self.num_data)
@@ -230,7 +236,8 @@ class NDArrayIter(DataIter):
     def _picked(self, v: NDArray, rows: np.ndarray) -> NDArray:
         if v.stype != "default":                                 # batches are dense, as MXNet's are
             picked = resolve("nd", "sparse.take_rows")(v, rows) if v.stype == "csr" and self._axis_of(v) == 0 else v
-            return picked.tostype("default") if picked is not v else array(np.take(v.asnumpy(), rows, self._axis_of(v)), v.ctx)
+            return (picked.tostype("default") if picked is not v
+                    else array(np.take(v.asnumpy(), rows, self._axis_of(v)), v.ctx))
         return wrap(array_module(v.ctx).take(v._data, rows, self._axis_of(v)), v.ctx, type(v))
 
     def getdata(self) -> list[Any]:
@@ -300,7 +307,8 @@ class ResizeIter(DataIter):
 class PrefetchingIter(DataIter):
     """One or several iterators side by side, each with a thread that makes its next batch ahead.
 
-    rename_data, rename_label: for each iterator a dict from its names to new ones. An exception in a thread is raised here.
+    rename_data, rename_label: for each iterator a dict from its names to new ones. An exception in a thread is raised
+    here.
     """
 
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None):
@@ -354,7 +362,8 @@ class PrefetchingIter(DataIter):
             return False
         if any(b is None or b.pad != batches[0].pad for b in batches):
             raise ShapeError("the iterators under a PrefetchingIter give different numbers of batches or of samples")
-        self.current_batch = DataBatch([x for b in batches for x in b.data], [x for b in batches for x in b.label or ()], batches[0].pad, batches[0].index,
+        self.current_batch = DataBatch([x for b in batches for x in b.data],
+                                       [x for b in batches for x in b.label or ()], batches[0].pad, batches[0].index,
                                        provide_data=self.provide_data, provide_label=self.provide_label)
         self._start()
         return True

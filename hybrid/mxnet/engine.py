@@ -1,4 +1,5 @@
-"""MXNet's ``engine``: how many eager operators are run in bulk. Operators run at once here, so the number changes nothing."""
+"""MXNet's ``engine``: how many eager operators are run in bulk. Operators run at once here, so the number changes
+nothing."""
 from __future__ import annotations
 
 from contextlib import contextmanager

@@ -20,14 +20,16 @@ import numpy as np
 class Executor:
     """A Symbol bound to arrays: ``forward`` and ``backward``, compiled once for prediction and once for training.
 
-    ``arg_dict``, ``grad_dict``, ``aux_dict``, ``outputs`` (also as lists: ``arg_arrays``, ``grad_arrays``, ``aux_arrays``).
+    ``arg_dict``, ``grad_dict``, ``aux_dict``, ``outputs`` (also as lists: ``arg_arrays``, ``grad_arrays``,
+    ``aux_arrays``).
 
     >>> y = sym.var('x') * 2
     >>> y.bind(cpu(), {'x': nd.ones((2,))}).forward()[0].asnumpy().tolist()
     [2.0, 2.0]
     """
 
-    def __init__(self, symbol: Symbol, ctx: Context, args: Mapping[str, NDArray], grads: Mapping[str, NDArray], reqs: Mapping[str, str], aux: Mapping[str, NDArray]):
+    def __init__(self, symbol: Symbol, ctx: Context, args: Mapping[str, NDArray], grads: Mapping[str, NDArray],
+                 reqs: Mapping[str, str], aux: Mapping[str, NDArray]):
         self._symbol, self._ctx = symbol, ctx
         self.arg_dict, self.aux_dict = dict(args), dict(aux)
         self.grad_dict: dict[str, Any] = {n: grads.get(n) for n in args}
@@ -38,7 +40,8 @@ class Executor:
         wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
         if wrong is not None:
             raise AttributeValueError(f"grad_req must be write, add or null, got {wrong!r}")
-        self._slots = {n: tape.Slot(grad=g, req=self._reqs[n]) for n, g in self.grad_dict.items() if g is not None and self._reqs.get(n, "null") != "null"}
+        self._slots = {n: tape.Slot(grad=g, req=self._reqs[n]) for n,
+                       g in self.grad_dict.items() if g is not None and self._reqs.get(n, "null") != "null"}
         self._recorded = False
 
     @property
@@ -68,7 +71,8 @@ class Executor:
         return self._results
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for arguments and states too.
+        """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for
+        arguments and states too.
 
         A compiled program keeps no values inside: it is run again with all of them as results.
         """
@@ -103,11 +107,13 @@ class Executor:
         """Run; ``kwargs``: new contents of arguments. With ``is_train`` it can be followed by ``backward``."""
         for name, value in kwargs.items():
             if name not in self.arg_dict:
-                raise AttributeValueError(f"forward: the graph has no argument {name!r}; it has {', '.join(self.arg_dict)}")
+                raise AttributeValueError(f"forward: the graph has no argument {name!r}; it has "
+                                          f"{', '.join(self.arg_dict)}")
             if not hasattr(value, "shape"):
                 raise AttributeValueError(f"forward: argument {name!r} must be an array, got {type(value).__name__}")
             if tuple(value.shape) != self.arg_dict[name].shape:
-                raise ShapeError(f"forward: argument {name!r} was bound with shape {self.arg_dict[name].shape}, got {tuple(value.shape)}: bind again, or use reshape()")
+                raise ShapeError(f"forward: argument {name!r} was bound with shape {self.arg_dict[name].shape}, got "
+                                 f"{tuple(value.shape)}: bind again, or use reshape()")
             self.arg_dict[name][:] = value
         self._run(bool(is_train), bool(is_train))
         assert self._results is not None
@@ -125,7 +131,8 @@ class Executor:
         self._recorded = record
 
     def _handle(self, name: str, x: NDArray) -> NDArray:
-        """The argument with the gradient that this executor collects; other executors, or ``attach_grad``, may have others for the same array."""
+        """The argument with the gradient that this executor collects; other executors, or ``attach_grad``, may have
+        others for the same array."""
         if x.stype != "default":                                       # programs compute with dense arrays
             x = x.tostype("default")
         if name not in self._slots:
@@ -149,7 +156,8 @@ class Executor:
         return self._programs[key]
 
     def backward(self, out_grads: Any = None) -> None:
-        """Gradients of the last ``forward`` into ``grad_dict``. After a forward that was not for training it is run again, recorded."""
+        """Gradients of the last ``forward`` into ``grad_dict``. After a forward that was not for training it is run
+        again, recorded."""
         if not self._slots:
             return
         if not self._recorded:
@@ -158,21 +166,26 @@ class Executor:
         if isinstance(out_grads, Mapping):
             out_grads = [out_grads[n] for n in self._symbol.list_outputs()]
         grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
-        autograd.backward(self._results, list(grads) if grads is not None else None, retain_graph=True)           # it may be called again
+        # it may be called again
+        autograd.backward(self._results, list(grads) if grads is not None else None, retain_graph=True)
 
-    def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None, allow_extra_params: bool = False) -> None:
+    def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None,
+                         allow_extra_params: bool = False) -> None:
         """New contents of arguments and auxiliary states by name."""
-        for given, own, what in ((arg_params, self.arg_dict, "argument"), (aux_params or {}, self.aux_dict, "auxiliary state")):
+        for given, own, what in ((arg_params, self.arg_dict, "argument"),
+                                 (aux_params or {}, self.aux_dict, "auxiliary state")):
             for name, value in given.items():
                 if name in own:
                     own[name][:] = value
                 elif not allow_extra_params:
-                    raise AttributeValueError(f"the graph has no {what} {name!r}; it has {', '.join(own)}. Pass allow_extra_params=True to ignore it")
+                    raise AttributeValueError(f"the graph has no {what} {name!r}; it has {', '.join(own)}. Pass "
+                                              f"allow_extra_params=True to ignore it")
 
     def reshape(self, partial_shaping: bool = False, allow_up_sizing: bool = False, **shapes: Any) -> "Executor":
-        """Another executor for other input shapes, which shares its arrays with this one: those whose shapes stay whole, of others as much
-        as the new shape needs. partial_shaping: shapes of arrays that were not named may change too. allow_up_sizing: arrays may grow, and
-        are new ones then.
+        """Another executor for other input shapes, which shares its arrays with this one: those whose shapes stay
+        whole, of others as much as the new shape needs. partial_shaping: shapes of arrays that were not named may
+        change too. allow_up_sizing:
+        arrays may grow, and are new ones then.
         """
         found = self._symbol.infer_shape(**shapes)
         if found[0] is None:
@@ -182,12 +195,14 @@ class Executor:
             if old.shape == tuple(shape):
                 return old
             if not partial_shaping and name not in shapes:
-                raise ShapeError(f"reshape: {name!r}, which was not named, changes from {old.shape} to {tuple(shape)}; pass partial_shaping=True if that is meant")
+                raise ShapeError(f"reshape: {name!r}, which was not named, changes from {old.shape} to "
+                                 f"{tuple(shape)}; pass partial_shaping=True if that is meant")
             count = int(np.prod(shape, dtype=np.int64))
             if count <= old.size:
                 return wrap(old._data.reshape(-1)[:count].reshape(shape), self._ctx)
             if not allow_up_sizing:
-                raise ShapeError(f"reshape: {name!r} would grow from {old.shape} to {tuple(shape)}; pass allow_up_sizing=True if that is meant")
+                raise ShapeError(f"reshape: {name!r} would grow from {old.shape} to {tuple(shape)}; pass "
+                                 f"allow_up_sizing=True if that is meant")
             return wrap(array_module(self._ctx).zeros(shape, old._data.dtype), self._ctx)
         args = {n: resized(n, a, s) for (n, a), s in zip(self.arg_dict.items(), found[0])}
         aux = {n: resized(n, a, s) for (n, a), s in zip(self.aux_dict.items(), found[2])}
@@ -218,22 +233,27 @@ def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
     return dict(zip(names, given))
 
 
-def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: Any = None, grad_req: Any = "write", aux_states: Any = None, **_: Any) -> Executor:
+def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: Any = None, grad_req: Any = "write",
+         aux_states: Any = None, **_: Any) -> Executor:
     """An executor on given arrays: lists in the order of list_arguments(), or dicts by name."""
     names, states = self.list_arguments(), self.list_auxiliary_states()
     arrays = _by_name("arrays", names, args, True)
     aux = _by_name("auxiliary states", states, aux_states, True)
-    return Executor(self, ctx or current_context(), arrays, _by_name("gradients", names, args_grad, False), _requests(names, grad_req), aux)
+    return Executor(self, ctx or current_context(), arrays, _by_name("gradients", names, args_grad, False),
+                    _requests(names, grad_req), aux)
 
 
-def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write", type_dict: Mapping[str, Any] | None = None, **shapes: Any) -> Executor:
-    """An executor on new zero arrays, whose shapes are found out from those of the inputs: ``simple_bind(cpu(), data=(2, 3))``."""
+def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write",
+                type_dict: Mapping[str, Any] | None = None, **shapes: Any) -> Executor:
+    """An executor on new zero arrays, whose shapes are found out from those of the inputs: ``simple_bind(cpu(),
+    data=(2, 3))``."""
     ctx = ctx or current_context()
     shapes = {k: v for k, v in shapes.items() if k in self.list_inputs()}
     found = self.infer_shape(**shapes)
     if found[0] is None:
         partly = dict(zip(self.list_arguments(), self.infer_shape_partial(**shapes)[0]))
-        raise ShapeError(f"simple_bind: the shapes {shapes} do not tell the shape of {', '.join(n for n, s in partly.items() if not s or 0 in s)}")
+        raise ShapeError(f"simple_bind: the shapes {shapes} do not tell the shape of "
+                         f"{', '.join(n for n, s in partly.items() if not s or 0 in s)}")
     types = self._types(**(type_dict or {}))
     float32 = np.dtype("float32")
 
@@ -250,17 +270,21 @@ def evaluate(self: Symbol, ctx: Context | None = None, **kwargs: NDArray) -> lis
     """The outputs for arrays by variable name: ``(a + b).eval(a=x, b=y)``."""
     states = set(self.list_auxiliary_states())
     ctx = ctx or next((v._ctx for v in kwargs.values()), None)          # where the arrays are
-    return bind(self, ctx, {k: v for k, v in kwargs.items() if k not in states}, aux_states={k: v for k, v in kwargs.items() if k in states}, grad_req="null").forward()
+    return bind(self, ctx, {k: v for k, v in kwargs.items() if k not in states},
+                aux_states={k: v for k, v in kwargs.items() if k in states}, grad_req="null").forward()
 
 
-def optimize_for(self: Symbol, backend: str, args: Any = None, aux: Any = None, ctx: Any = None, **options: Any) -> Symbol:
-    """The Symbol itself: there is one compiler here, and it needs no preparation. backend: an unknown one is left out, as MXNet does."""
+def optimize_for(self: Symbol, backend: str, args: Any = None, aux: Any = None, ctx: Any = None,
+                 **options: Any) -> Symbol:
+    """The Symbol itself: there is one compiler here, and it needs no preparation. backend: an unknown one is left out,
+    as MXNet does."""
     return self
 
 
 def get_backend_symbol(self: Symbol, backend: str) -> Symbol:
     """Always an error: there are no backends to partition a graph for."""
-    raise HybridError(f"backend {backend!r} is not there: one compiler compiles every graph here; bind() or SymbolBlock run the Symbol as it is")
+    raise HybridError(f"backend {backend!r} is not there: one compiler compiles every graph here; bind() or "
+                      f"SymbolBlock run the Symbol as it is")
 
 
 Symbol.optimize_for, Symbol.get_backend_symbol = optimize_for, get_backend_symbol        # type: ignore[attr-defined]

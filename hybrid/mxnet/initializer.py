@@ -71,13 +71,15 @@ class Initializer:
     _verbose, _print_func = False, None
 
     def set_verbosity(self, verbose: bool = False, print_func: Any = None) -> "Initializer":
-        """Log a line for every parameter: its name, what filled it, and ``print_func`` of it (the norm over the root of the size)."""
+        """Log a line for every parameter: its name, what filled it, and ``print_func`` of it (the norm over the root of
+        the size)."""
         self._verbose, self._print_func = bool(verbose), print_func
         return self
 
     def _say(self, desc: Any, how: Any, arr: NDArray) -> None:
         if self._verbose and isinstance(desc, InitDesc):
-            shown = self._print_func(arr) if self._print_func is not None else str(np.float32(np.linalg.norm(arr.asnumpy()) / arr.size ** 0.5))
+            shown = (self._print_func(arr) if self._print_func is not None
+                     else str(np.float32(np.linalg.norm(arr.asnumpy()) / arr.size ** 0.5)))
             logging.info("Initialized %s as %s: %s", desc, how, shown)
 
     def dumps(self) -> str:
@@ -102,9 +104,12 @@ class Initializer:
             create(init)._init_weight(desc, arr)
             self._say(desc, init, arr)
             return
-        for suffix, fill in (("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_gamma), ("beta", self._init_beta),
-                             ("min", self._init_zero), ("max", self._init_one), ("running_mean", self._init_zero), ("moving_mean", self._init_zero),
-                             ("running_var", self._init_one), ("moving_var", self._init_one), ("moving_inv_var", self._init_zero),
+        for suffix, fill in (("weight", self._init_weight), ("bias", self._init_bias), ("gamma", self._init_gamma),
+                             ("beta", self._init_beta),
+                             ("min", self._init_zero), ("max", self._init_one), ("running_mean", self._init_zero),
+                             ("moving_mean", self._init_zero),
+                             ("running_var", self._init_one), ("moving_var", self._init_one),
+                             ("moving_inv_var", self._init_zero),
                              ("moving_avg", self._init_zero)):
             if str(desc).endswith(suffix):
                 fill(desc, arr)
@@ -116,7 +121,8 @@ class Initializer:
         raise NotImplementedError(f"{type(self).__name__} must define _init_weight")
 
     def _init_default(self, desc: Any, arr: NDArray) -> None:
-        raise AttributeValueError(f"no rule says how to initialize {str(desc)!r}: names end in weight, bias, gamma, beta, …; give the parameter an init=")
+        raise AttributeValueError(f"no rule says how to initialize {str(desc)!r}: names end in weight, bias, gamma, "
+                                  f"beta, …; give the parameter an init=")
 
     def _init_zero(self, desc: Any, arr: NDArray) -> None:
         arr._write(0)
@@ -151,7 +157,8 @@ class Constant(Initializer):
     """A number, or an array of the parameter's shape."""
 
     def __init__(self, value: Any = 0.0):
-        super().__init__(value=value.asnumpy().tolist() if isinstance(value, NDArray) else value.tolist() if isinstance(value, np.ndarray) else value)
+        super().__init__(value=value.asnumpy().tolist() if isinstance(value, NDArray) else value.tolist()
+                         if isinstance(value, np.ndarray) else value)
         self.value = value
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
@@ -193,7 +200,8 @@ class Orthogonal(Initializer):
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         rows, columns = arr.shape[0], int(np.prod(arr.shape[1:]))
-        draw = draws.raw_uniform((rows, columns), -1.0, 1.0) if self.rand_type == "uniform" else draws.raw_normal((rows, columns), 0.0, 1.0)
+        draw = draws.raw_uniform((rows, columns), -1.0,
+                                 1.0) if self.rand_type == "uniform" else draws.raw_normal((rows, columns), 0.0, 1.0)
         u, _, v = np.linalg.svd(draw, full_matrices=False)
         q = self.scale * (u if u.shape == draw.shape else v)
         arr._write(draws.to_device(q.reshape(arr.shape).astype(arr._data.dtype), arr))
@@ -210,12 +218,14 @@ class Xavier(Initializer):
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         shape = arr.shape
         if len(shape) < 2:
-            raise AttributeValueError(f"Xavier cannot initialize {str(desc)!r} of shape {shape}: it needs two axes or more")
+            raise AttributeValueError(f"Xavier cannot initialize {str(desc)!r} of shape {shape}: it needs two axes or "
+                                      f"more")
         space = math.prod(shape[2:])
         fan_in, fan_out = shape[1] * space, shape[0] * space
         factors = {"avg": (fan_in + fan_out) / 2.0, "in": fan_in, "out": fan_out}
         if self.factor_type not in factors or self.rnd_type not in ("uniform", "gaussian"):
-            raise AttributeValueError(f"Xavier: factor_type is avg, in or out, rnd_type uniform or gaussian; got {self.factor_type}, {self.rnd_type}")
+            raise AttributeValueError(f"Xavier: factor_type is avg, in or out, rnd_type uniform or gaussian; got "
+                                      f"{self.factor_type}, {self.rnd_type}")
         scale = math.sqrt(self.magnitude / factors[self.factor_type])
         if self.rnd_type == "uniform":
             draws.uniform(arr, -scale, scale)
@@ -239,7 +249,8 @@ class Bilinear(Initializer):
     def _init_weight(self, desc: Any, arr: NDArray) -> None:
         shape = arr.shape
         if len(shape) != 4:
-            raise AttributeValueError(f"Bilinear makes weights of four axes (of a Deconvolution), {str(desc)!r} has shape {shape}")
+            raise AttributeValueError(f"Bilinear makes weights of four axes (of a Deconvolution), {str(desc)!r} has "
+                                      f"shape {shape}")
         f = math.ceil(shape[3] / 2.0)
         c = (2 * f - 1 - f % 2) / (2.0 * f)
         x, y = np.arange(shape[3]), np.arange(shape[2])
@@ -291,7 +302,8 @@ class Load:
         """Fill from the dict."""
         if name in self.param:
             if self.param[name].shape != arr.shape:
-                raise AttributeValueError(f"parameter {str(name)!r} has shape {arr.shape}, the loaded one {self.param[name].shape}")
+                raise AttributeValueError(f"parameter {str(name)!r} has shape {arr.shape}, the loaded one "
+                                          f"{self.param[name].shape}")
             arr._write(self.param[name]._data)
             self._say(name, "loading")
         elif self.default_init is None:
@@ -307,14 +319,18 @@ class Load:
 
 @register
 class FusedRNN(Initializer):
-    """The packed weights of ``rnn.FusedRNNCell``: each gate's weights by their own names (``l0_i2h_i_weight``), forget gates' biases with forget_bias.
+    """The packed weights of ``rnn.FusedRNNCell``: each gate's weights by their own names (``l0_i2h_i_weight``), forget
+    gates' biases with forget_bias.
 
-    init: an initializer, its name or JSON text; None for the one that initializes the whole network. The rest as FusedRNNCell takes them.
+    init: an initializer, its name or JSON text; None for the one that initializes the whole network. The rest as
+    FusedRNNCell takes them.
     """
 
-    def __init__(self, init: Any, num_hidden: int, num_layers: int, mode: str, bidirectional: bool = False, forget_bias: float = 1.0):
+    def __init__(self, init: Any, num_hidden: int, num_layers: int, mode: str, bidirectional: bool = False,
+                 forget_bias: float = 1.0):
         init = create(init)
-        super().__init__(init=init.dumps() if init is not None else None, num_hidden=num_hidden, num_layers=num_layers, mode=mode,
+        super().__init__(init=init.dumps() if init is not None else None, num_hidden=num_hidden, num_layers=num_layers,
+                         mode=mode,
                          bidirectional=bidirectional, forget_bias=forget_bias)
         self._init, self._forget_bias = init, forget_bias
         self._layout = (mode, num_hidden, num_layers, bidirectional)
@@ -323,7 +339,7 @@ class FusedRNN(Initializer):
         mode, hidden, layers, ways = self._layout
         init = self._init if self._init is not None else getattr(desc, "global_init", None)
         if init is None:
-            raise AttributeValueError(f"{str(desc)!r}: FusedRNN without init needs the initializer of the whole network")
+            raise AttributeValueError(f"{str(desc)!r}: FusedRNN without init needs the initializer of the whole network")  # noqa: E501
         base = sum(math.prod(shape) for *_, shape in packed_pieces(mode, 0, hidden, layers, ways))
         width = (arr.size - base) // (hidden * GATES[mode] * (2 if ways else 1))
         at = 0

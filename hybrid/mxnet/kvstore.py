@@ -1,4 +1,5 @@
-"""MXNet's ``kvstore`` within one process: values by key; what is pushed is summed and assigned, or given to an updater."""
+"""MXNet's ``kvstore`` within one process: values by key; what is pushed is summed and assigned, or given to an
+updater."""
 from __future__ import annotations
 
 import builtins
@@ -144,7 +145,8 @@ class KVStore(_OneWorker):
         return self._kind
 
     def is_capable(self, capability: str) -> bool:
-        """Whether the store can do something: ``optimizer`` is that it updates weights. ValueError for what is not known."""
+        """Whether the store can do something: ``optimizer`` is that it updates weights. ValueError for what is not
+        known."""
         return _capable(capability, True)
 
     def init(self, key: Any, value: Any) -> None:
@@ -200,7 +202,8 @@ class KVStore(_OneWorker):
     def set_optimizer(self, optimizer: Any) -> None:
         """Let an optimizer update the stored weights with the gradients that are pushed."""
         if not isinstance(optimizer, opt.Optimizer):
-            raise TypeError(f"set_optimizer takes an Optimizer, got {builtins.type(optimizer).__name__}: make one with mx.optimizer.create")
+            raise TypeError(f"set_optimizer takes an Optimizer, got {builtins.type(optimizer).__name__}: make one "
+                            f"with mx.optimizer.create")
         self._set_updater(opt.get_updater(optimizer))
 
     def _set_updater(self, updater: Updater) -> None:
@@ -210,7 +213,8 @@ class KVStore(_OneWorker):
 
     def set_gradient_compression(self, compression_params: Any) -> None:
         """Refused: nothing is sent anywhere within one process."""
-        raise HybridError(f"gradient compression is not supported for a kvstore of type {self._kind!r}: within one process nothing is sent")
+        raise HybridError(f"gradient compression is not supported for a kvstore of type {self._kind!r}: within one "
+                          f"process nothing is sent")
 
     def save_optimizer_states(self, fname: Any, dump_optimizer: bool = False) -> None:
         """Save the states of the optimizer that was set."""
@@ -243,24 +247,28 @@ def _pairs(keys: Any, values: Any) -> list[tuple[Any, list[NDArray]]]:
     if not isinstance(keys, (list, tuple)):
         keys, values = [keys], [values]
     if not isinstance(values, (list, tuple)) or len(values) % max(len(keys), 1):
-        raise AttributeValueError(f"kvstore: {len(keys)} keys, but {len(values) if isinstance(values, (list, tuple)) else 1} values")
+        raise AttributeValueError(f"kvstore: {len(keys)} keys, but "
+                                  f"{len(values) if isinstance(values, (list, tuple)) else 1} values")
     each = len(values) // max(len(keys), 1)
     groups = [values[i * each:(i + 1) * each] if each > 1 else values[i] for i in range(len(keys))]
     out = []
     for k, group in zip(keys, groups):
         arrays = list(group) if isinstance(group, (list, tuple)) else [group]
         if not isinstance(k, (str, int)) or not arrays or not all(isinstance(a, NDArray) for a in arrays):
-            raise AttributeValueError(f"kvstore: keys are numbers or text and values arrays or lists of them, got {k!r} with {group!r:.80}")
+            raise AttributeValueError(f"kvstore: keys are numbers or text and values arrays or lists of them, got "
+                                      f"{k!r} with {group!r:.80}")
         out.append((k, arrays))
     return out
 
 
 def create(name: str = "local") -> KVStoreBase:
-    """A store, by the name of a registered class or of a kind. Within one process all kinds ('local', 'device', …) do the same; those of several processes are refused."""
+    """A store, by the name of a registered class or of a kind. Within one process all kinds ('local', 'device', …) do
+    the same; those of several processes are refused."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a kvstore must be text, got {type(name).__name__}")
     if name.lower().startswith(_ELSEWHERE):
-        raise HybridError(f"kvstore {name!r} brings several processes or machines together, which is not supported: use 'local' or 'device'")
+        raise HybridError(f"kvstore {name!r} brings several processes or machines together, which is not supported: "
+                          f"use 'local' or 'device'")
     found = KVStoreBase.kv_registry.get(name.lower())
     return KVStore(name.lower()) if found is None else found()
 

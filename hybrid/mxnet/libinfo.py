@@ -1,4 +1,5 @@
-"""MXNet's ``libinfo``: where the library is. There is no shared library of operators here: programs are compiled as they are needed."""
+"""MXNet's ``libinfo``: where the library is. There is no shared library of operators here: programs are compiled as
+they are needed."""
 from __future__ import annotations
 
 from pathlib import Path

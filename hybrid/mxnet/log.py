@@ -22,7 +22,8 @@ class Formatter(logging.Formatter):
         return (f"{_COLOURS.get(record.levelno, '')}{head}\x1b[0m " if self._coloured else head + " ") + tail
 
 
-def get_logger(name: str | None = None, filename: str | None = None, filemode: str | None = None, level: int = WARNING) -> logging.Logger:
+def get_logger(name: str | None = None, filename: str | None = None, filemode: str | None = None,
+               level: int = WARNING) -> logging.Logger:
     """The logger of a name, which writes to a file or to the standard error output; asked for again it is the same.
 
     >>> get_logger("training", level=INFO).isEnabledFor(INFO)

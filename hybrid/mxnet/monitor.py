@@ -18,13 +18,15 @@ def size(x: NDArray) -> NDArray:
 class Monitor:
     """Watches executors every ``interval`` batches.
 
-    stat_func: from an array to an array or number (by default norm / sqrt(size)). pattern: regular expression of the names to
-    watch: outputs of operators, arguments, states. sort: results by name. monitor_all: inputs of operators too.
+    stat_func: from an array to an array or number (by default norm / sqrt(size)). pattern: regular expression of the
+    names to watch: outputs of operators, arguments, states. sort: results by name. monitor_all: inputs of operators
+    too.
 
     >>> mod.fit(train, num_epoch=1, monitor=Monitor(100, pattern=".*weight"))                    # doctest: +SKIP
     """
 
-    def __init__(self, interval: int, stat_func: Callable[[NDArray], Any] | None = None, pattern: str = ".*", sort: bool = False, monitor_all: bool = False):
+    def __init__(self, interval: int, stat_func: Callable[[NDArray], Any] | None = None, pattern: str = ".*",
+                 sort: bool = False, monitor_all: bool = False):
         self.interval, self.stat_func, self.sort, self.monitor_all = interval, stat_func or size, sort, monitor_all
         self.re_prog = re.compile(pattern)
         self.exes: list[Executor] = []
@@ -72,7 +74,8 @@ class Monitor:
 
 def _text(value: Any) -> str:
     values = value if isinstance(value, (list, tuple)) else [value]
-    return "".join(f"{str(v.asnumpy().ravel()[0] if v.size == 1 else v.asnumpy()) if isinstance(v, NDArray) else v}\t" for v in values)
+    return "".join(f"{str(v.asnumpy().ravel()[0] if v.size == 1 else v.asnumpy()) if isinstance(v, NDArray) else v}\t"
+                   for v in values)
 
 
 __all__ = ["Monitor"]

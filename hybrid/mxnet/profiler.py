@@ -1,4 +1,5 @@
-"""MXNet's ``profiler``: times of eager operators, tasks, frames, events, counters and markers, as a table or a file for chrome://tracing.
+"""MXNet's ``profiler``: times of eager operators, tasks, frames, events, counters and markers, as a table or a file for
+chrome://tracing.
 
 What happens inside a compiled program is in ``net.report()``.
 """
@@ -14,7 +15,8 @@ from ..autograd import dispatch
 from ..base.errors import AttributeValueError
 from ..base.atomic import write_bytes
 
-_OPTIONS = {"profile_all", "profile_symbolic", "profile_imperative", "profile_memory", "profile_api", "contiguous_pid", "filename", "continuous_dump",
+_OPTIONS = {"profile_all", "profile_symbolic", "profile_imperative", "profile_memory", "profile_api", "contiguous_pid",
+            "filename", "continuous_dump",
             "dump_period", "aggregate_stats", "profile_process", "profile_python"}
 _SORTS = {"total": 1, "avg": 4, "min": 2, "max": 3, "count": 0}
 
@@ -47,7 +49,8 @@ class _Log:
         self._note(name, category, kind, time.perf_counter(), **more)
 
     def _note(self, name: str, category: str, kind: str, at: float, **more: Any) -> None:
-        self.events.append({"name": name, "cat": category, "ph": kind, "ts": at * 1e6, "pid": 0, "tid": threading.get_ident(), **more})
+        self.events.append({"name": name, "cat": category, "ph": kind, "ts": at * 1e6, "pid": 0,
+                            "tid": threading.get_ident(), **more})
 
 
 _log = _Log()
@@ -67,10 +70,12 @@ def _watch() -> None:
 
 # ---- settings
 def set_config(**kwargs: Any) -> None:
-    """Settings: ``filename`` is where ``dump`` writes; ``profile_all`` and MXNet's others are accepted (everything eager is timed)."""
+    """Settings: ``filename`` is where ``dump`` writes; ``profile_all`` and MXNet's others are accepted (everything
+    eager is timed)."""
     unknown = sorted(set(kwargs) - _OPTIONS)
     if unknown:
-        raise AttributeValueError(f"profiler.set_config: unknown {', '.join(unknown)}; known: {', '.join(sorted(_OPTIONS))}")
+        raise AttributeValueError(f"profiler.set_config: unknown {', '.join(unknown)}; known: "
+                                  f"{', '.join(sorted(_OPTIONS))}")
     _log.options.update(kwargs)
     _log.filename = kwargs.get("filename", _log.filename)
 
@@ -99,11 +104,13 @@ def state() -> str:
 
 
 # ---- results
-def dumps(reset: bool = False, format: str = "table", sort_by: str = "total", ascending: bool = False) -> str:  # noqa: A002  MXNet's name
+def dumps(reset: bool = False, format: str = "table", sort_by: str = "total",
+          ascending: bool = False) -> str:  # noqa: A002  MXNet's name
     """Counts and times (ms) by category, as a table or as JSON; forgotten afterwards with ``reset``."""
     assert format in ("table", "json"), f"format must be table or json, got {format!r}"
     assert sort_by in _SORTS, f"sort_by must be one of {', '.join(_SORTS)}, got {sort_by!r}"
-    found = {category: dict(sorted(((n, _sums(t)) for n, t in rows.items()), key=lambda r: r[1][_SORTS[sort_by]], reverse=not ascending))
+    found = {category: dict(sorted(((n, _sums(t)) for n, t in rows.items()), key=lambda r: r[1][_SORTS[sort_by]],
+                                   reverse=not ascending))
              for category, rows in _log.times.items()}
     out = _as_json(found) if format == "json" else _as_table(found)
     if reset:
@@ -117,7 +124,8 @@ def _sums(times: list[float]) -> tuple[int, float, float, float, float]:
 
 def _as_json(found: dict[str, Any]) -> str:
     fields = ("Count", "Total", "Min", "Max", "Avg")
-    return json.dumps({"Time": {c: {n: dict(zip(fields, row)) for n, row in rows.items()} for c, rows in found.items()}, "Memory": {},
+    return json.dumps({"Time": {c: {n: dict(zip(fields, row)) for n, row in rows.items()} for c,
+                                rows in found.items()}, "Memory": {},
                        "Unit": {"Time": "ms", "Memory": "kB"}}, indent=4)
 
 
@@ -125,14 +133,16 @@ def _as_table(found: dict[str, Any]) -> str:
     lines = ["", "Profile Statistics:"]
     for category, rows in found.items():
         lines += [category, "=" * 17]
-        lines.append(f"{'Name':<26}{'Total Count':>15}" + "".join(f"{t:>17}" for t in ("Time (ms)", "Min Time (ms)", "Max Time (ms)", "Avg Time (ms)")))
+        lines.append(f"{'Name':<26}{'Total Count':>15}"
+                     + "".join(f"{t:>17}" for t in ("Time (ms)", "Min Time (ms)", "Max Time (ms)", "Avg Time (ms)")))
         lines += [f"{n:<26}{row[0]:>15}" + "".join(f"{v:>17.4f}" for v in row[1:]) for n, row in rows.items()]
         lines.append("")
     return "\n".join(lines)
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
-    """Write the file that was named in ``set_config``; open it with chrome://tracing. Stops unless ``finished`` is False."""
+    """Write the file that was named in ``set_config``; open it with chrome://tracing. Stops unless ``finished`` is
+    False."""
     write_bytes(_log.filename, json.dumps({"traceEvents": _log.events, "displayTimeUnit": "ms"}).encode())
     if finished:
         set_state("stop")
@@ -272,5 +282,6 @@ def scope(name: str = "<unk>:", append_mode: bool = True) -> Iterator[None]:
         yield
 
 
-__all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps", "pause", "profiler_set_config", "profiler_set_state",
+__all__ = ["Counter", "Domain", "Event", "Frame", "Marker", "Task", "dump", "dump_profile", "dumps", "pause",
+           "profiler_set_config", "profiler_set_state",
            "resume", "scope", "set_config", "set_state", "state"]

@@ -104,7 +104,8 @@ def get_gpu_count() -> int:
 
 
 def get_cuda_compute_capability(ctx: Any) -> int | None:
-    """The compute capability of a GPU as one number: 80 for 8.0. ValueError for another device, DeviceError where there is none."""
+    """The compute capability of a GPU as one number: 80 for 8.0. ValueError for another device, DeviceError where there
+    is none."""
     if not isinstance(ctx, device.Context):
         raise ValueError(f"ctx must be a device, mx.gpu(0), got {type(ctx).__name__}")
     if ctx.device_type != "gpu":
@@ -118,12 +119,16 @@ def get_gpu_memory(gpu_dev_id: int) -> tuple[int, int]:
 
 
 # what NumPy's ufuncs know of each option
-_OPTIONS: dict[str, tuple[Any, ...]] = {"where": (True, False), "casting": ("no", "equiv", "safe", "same_kind", "unsafe"), "subok": (True, False),
-                                        "dtype": ("int8", "uint8", "int32", "int64", "float16", "float32", "float64", "bool_")}
+_OPTIONS: dict[str, tuple[Any, ...]] = {"where": (True, False),
+                                        "casting": ("no", "equiv", "safe", "same_kind", "unsafe"),
+                                        "subok": (True, False),
+                                        "dtype": ("int8", "uint8", "int32", "int64", "float16", "float32", "float64",
+                                                  "bool_")}
 
 
 def np_ufunc_legal_option(key: str, value: Any) -> bool:
-    """Whether a value is one that NumPy's ufuncs take for an option. Most functions here work at the defaults alone and say so.
+    """Whether a value is one that NumPy's ufuncs take for an option. Most functions here work at the defaults alone and
+    say so.
 
     >>> np_ufunc_legal_option("casting", "safe"), np_ufunc_legal_option("casting", "wild")
     (True, False)
@@ -168,5 +173,7 @@ def set_module(module: str | None) -> Callable[[Any], Any]:
     return decorate
 
 
-__all__ = ["get_cuda_compute_capability", "get_gpu_count", "get_gpu_memory", "getenv", "is_np_array", "is_np_shape", "np_array", "np_shape", "np_ufunc_legal_option", "reset_np",
-           "set_module", "set_np", "set_np_shape", "setenv", "use_np", "use_np_array", "use_np_shape", "wrap_np_binary_func", "wrap_np_unary_func"]
+__all__ = ["get_cuda_compute_capability", "get_gpu_count", "get_gpu_memory", "getenv", "is_np_array", "is_np_shape",
+           "np_array", "np_shape", "np_ufunc_legal_option", "reset_np",
+           "set_module", "set_np", "set_np_shape", "setenv", "use_np", "use_np_array", "use_np_shape",
+           "wrap_np_binary_func", "wrap_np_unary_func"]

@@ -11,7 +11,8 @@ from ..base.errors import AttributeValueError, ShapeError
 from ..graph.symbol import Symbol
 
 _WEIGHTS = ("_weight", "_bias", "_beta", "_gamma", "_moving_var", "_moving_mean", "_running_var", "_running_mean")
-_COLOURS = {"null": "#8dd3c7", "Convolution": "#fb8072", "FullyConnected": "#fb8072", "Activation": "#ffffb3", "LeakyReLU": "#ffffb3", "BatchNorm": "#bebada",
+_COLOURS = {"null": "#8dd3c7", "Convolution": "#fb8072", "FullyConnected": "#fb8072", "Activation": "#ffffb3",
+            "LeakyReLU": "#ffffb3", "BatchNorm": "#bebada",
             "Pooling": "#80b1d3", "Concat": "#fdb462", "Flatten": "#fdb462", "Reshape": "#fdb462", "Softmax": "#b3de69"}
 _OTHER = "#fccde5"
 
@@ -21,7 +22,8 @@ class _Graph:
 
     def __init__(self, what: str, symbol: Any, shape: Mapping[str, Any] | None, dtype: Mapping[str, Any] | None = None):
         if not isinstance(symbol, Symbol):
-            raise TypeError(f"{what} takes a Symbol, got {type(symbol).__name__}: of a Gluon network, net(sym.var('data')) is one, and net.summary(x) prints a table")
+            raise TypeError(f"{what} takes a Symbol, got {type(symbol).__name__}: of a Gluon network, "
+                            f"net(sym.var('data')) is one, and net.summary(x) prints a table")
         document = json.loads(symbol.tojson())            # type: ignore[attr-defined]
         self.nodes: list[dict[str, Any]] = document["nodes"]
         self.heads = {h[0] for h in document["heads"]}
@@ -45,16 +47,19 @@ def _known(what: str, inside: Symbol, shape: Mapping[str, Any] | None) -> list[A
     if found is None:
         partly = inside.infer_shape_partial(**shape)
         missing = [n for n, s in zip(inside.list_arguments(), partly[0]) if not s or 0 in s]
-        raise ShapeError(f"{what}: Input shape is incomplete: {dict(shape)} does not tell the shape of {', '.join(missing)}")
+        raise ShapeError(f"{what}: Input shape is incomplete: {dict(shape)} does not tell the shape of "
+                         f"{', '.join(missing)}")
     return found
 
 
-def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_length: int = 120, positions: Sequence[float] = (.44, .64, .74, 1.)) -> None:
-    """Print a table of the layers: name and operator, shape of the result for one sample, number of parameters, what comes before.
+def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_length: int = 120,
+                  positions: Sequence[float] = (.44, .64, .74, 1.)) -> None:
+    """Print a table of the layers: name and operator, shape of the result for one sample, number of parameters, what
+    comes before.
 
-    shape: of the inputs, by name; without it only what the Symbol says itself is known. positions: where the columns end,
-    as parts of the line or in characters. Parameters are counted by their shapes, also where MXNet's own table miscounts them (a
-    dense layer on pictures, a transposed convolution); auxiliary states are no parameters.
+    shape: of the inputs, by name; without it only what the Symbol says itself is known. positions: where the columns
+    end, as parts of the line or in characters. Parameters are counted by their shapes, also where MXNet's own table
+    miscounts them (a dense layer on pictures, a transposed convolution); auxiliary states are no parameters.
 
     >>> x = sym.FullyConnected(sym.var('data'), num_hidden=3, name='fc')
     >>> print_summary(x, {'data': (1, 4)}, 40)              # doctest: +SKIP
@@ -72,15 +77,19 @@ def print_summary(symbol: Symbol, shape: Mapping[str, Any] | None = None, line_l
     for i, node in enumerate(graph.nodes):
         if node["op"] == "null" and i > 0:
             continue
-        before = [graph.nodes[j]["name"] for j, *_ in node["inputs"] if graph.nodes[j]["op"] != "null" or j == 0 or j in graph.heads]
-        own = {j for j, *_ in node["inputs"] if j and graph.nodes[j]["op"] == "null" and graph.nodes[j]["name"] not in states and _is_parameter(graph, j, shape)}
+        before = [graph.nodes[j]["name"] for j, *_ in node["inputs"] if graph.nodes[j]["op"] != "null" or j == 0
+                  or j in graph.heads]
+        own = {j for j, *_ in node["inputs"] if j and graph.nodes[j]["op"] == "null"
+               and graph.nodes[j]["name"] not in states and _is_parameter(graph, j, shape)}
         fresh = own - counted                                  # a shared one counts where it is used first
         sizes = [_size(graph.of(graph.shapes, j)) for j in fresh]
         count = sum(sizes) if all(sizes) else max(sum(sizes), _said(node))
         counted |= own
         total += count
-        size = graph.shapes.get(node["name"] if node["op"] == "null" else f"{node['name']}_output") if shape is not None else None
-        print(_row([f"{node['name']}({node['op']})", "x".join(map(str, (size or ())[1:])), count, before[0] if before else ""], ends))
+        size = graph.shapes.get(node["name"] if node["op"] == "null"
+                                else f"{node['name']}_output") if shape is not None else None
+        print(_row([f"{node['name']}({node['op']})", "x".join(map(str, (size or ())[1:])), count,
+                    before[0] if before else ""], ends))
         for name in before[1:]:
             print(_row(["", "", "", name], ends))
         print(("=" if i == len(graph.nodes) - 1 else "_") * line_length)
@@ -115,25 +124,29 @@ def _row(fields: Sequence[Any], ends: Sequence[int]) -> str:
     return line
 
 
-def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf", shape: Mapping[str, Any] | None = None, dtype: Mapping[str, Any] | None = None,
+def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf", shape: Mapping[str, Any] | None = None,
+                 dtype: Mapping[str, Any] | None = None,
                  node_attrs: Mapping[str, str] | None = None, hide_weights: bool = True) -> Any:
     """A drawing of the graph, a ``graphviz.Digraph``: ``.render()`` writes a file, in a notebook it shows itself.
 
-    title: the file's name. save_format: pdf, svg, png … shape, dtype: of the inputs, by name; then the arrows are labelled with those of the
-    values. node_attrs: graphviz attributes of all nodes. hide_weights: leave parameters out. Needs the packages graphviz
-    (``pip install hybridize[viz]``) and, to render, the program dot.
+    title: the file's name. save_format: pdf, svg, png … shape, dtype: of the inputs, by name; then the arrows are
+    labelled with those of the values. node_attrs: graphviz attributes of all nodes. hide_weights: leave parameters out.
+    Needs the packages graphviz (``pip install hybridize[viz]``) and, to render, the program dot.
     """
     try:
         from graphviz import Digraph  # noqa: PLC0415  optional
     except ImportError:
-        raise ImportError("plot_network draws with graphviz: pip install graphviz (and, to render, Debian's package graphviz)") from None
+        raise ImportError("plot_network draws with graphviz: pip install graphviz (and, to render, Debian's package "
+                          "graphviz)") from None
     graph = _Graph("plot_network", symbol, shape, dtype)
     names = [n["name"] for n in graph.nodes]
     if len(names) != len(set(names)):
         repeated = sorted({n for n in names if names.count(n) > 1})
-        warnings.warn(f"several nodes have the same name, which are one in the drawing: {', '.join(repeated)}", RuntimeWarning, stacklevel=2)
+        warnings.warn(f"several nodes have the same name, which are one in the drawing: {', '.join(repeated)}",
+                      RuntimeWarning, stacklevel=2)
     dot = Digraph(name=title, format=save_format)
-    style = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled", **(node_attrs or {})}
+    style = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled",
+             **(node_attrs or {})}
     weights = {n["name"] for n in graph.nodes if n["op"] == "null" and n["name"].endswith(_WEIGHTS)}
     for n in graph.nodes:
         if n["name"] not in weights:
@@ -143,7 +156,8 @@ def plot_network(symbol: Symbol, title: str = "plot", save_format: str = "pdf", 
         inputs = n["inputs"][:1] if n["op"] == "_contrib_BilinearResize2D" else n["inputs"]
         for j, k, *_ in inputs:
             if not (hide_weights and names[j] in weights):
-                dot.edge(tail_name=n["name"], head_name=names[j], dir="back", arrowtail="open", label=_value(graph, j, k, shape is not None))
+                dot.edge(tail_name=n["name"], head_name=names[j], dir="back", arrowtail="open",
+                         label=_value(graph, j, k, shape is not None))
     return dot
 
 
@@ -165,7 +179,8 @@ def _label(node: Mapping[str, Any]) -> str:
     if op == "LeakyReLU":
         return f"LeakyReLU\n{attrs.get('act_type', 'Leaky')}"
     if op == "Pooling":
-        return f"Pooling\n{attrs.get('pool_type', 'max')}, {_times(attrs.get('kernel', '[]'))}/{_times(attrs.get('stride', '1'))}"
+        return (f"Pooling\n{attrs.get('pool_type', 'max')}, "
+                f"{_times(attrs.get('kernel', '[]'))}/{_times(attrs.get('stride', '1'))}")
     return attrs["op_type"] if op == "Custom" else node["name"]
 
 

@@ -29,11 +29,14 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
 
     dtype: float32 unless given, or that of an NDArray source.
     """
-    if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
+    if hasattr(source_array, "entries") or isinstance(source_array,
+                                                      (list, tuple)) and any(hasattr(v, "entries")
+            for v in source_array):
         return _traced_array(source_array, dtype)
     if isinstance(source_array, NDArray) and SCOPE.traces and source_array.stype == "default":
         return _traced_array(captured(source_array), dtype)
-    if getattr(source_array, "stype", "default") != "default" or hasattr(source_array, "tocsr"):          # a sparse array, or a matrix of SciPy's
+    # a sparse array, or a matrix of SciPy's
+    if getattr(source_array, "stype", "default") != "default" or hasattr(source_array, "tocsr"):
         return functions.resolve("nd", "sparse.array")(source_array, ctx, dtype)
     if dtype is None:
         dtype = source_array._data.dtype if isinstance(source_array, NDArray) else _np.float32
@@ -49,24 +52,28 @@ def made_here(x: Any) -> Any:
 
 
 def zeros(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None, **kwargs: Any) -> Any:
-    """Zeros of a shape; float32 unless dtype is given. stype: the storage type, 'csr' and 'row_sparse' for sparse arrays.
+    """Zeros of a shape; float32 unless dtype is given. stype: the storage type, 'csr' and 'row_sparse' for sparse
+    arrays.
 
     >>> zeros((2, 3)).shape
     (2, 3)
     """
     if stype not in (None, "default"):
         return functions.resolve("nd", "sparse.zeros")(stype, shape, ctx, dtype)
-    return make("_zeros", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=kwargs.get("name"))
+    return make("_zeros", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype),
+                name=kwargs.get("name"))
 
 
 def ones(shape: Any, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
     """Ones of a shape."""
-    return make("_ones", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype), name=kwargs.get("name"))
+    return make("_ones", kwargs.get("out"), shape=shape_of(shape), ctx=ctx, dtype=or_float32(dtype),
+                name=kwargs.get("name"))
 
 
 def full(shape: Any, val: Any, ctx: Any = None, dtype: Any = None, out: Any = None) -> Any:
     """A number in a shape."""
-    return make("_full", out, shape=shape_of(shape), value=float(val) if SCOPE.symbolic else val, ctx=ctx, dtype=or_float32(dtype))
+    return make("_full", out, shape=shape_of(shape), value=float(val) if SCOPE.symbolic else val, ctx=ctx,
+                dtype=or_float32(dtype))
 
 
 def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None) -> Any:
@@ -74,9 +81,11 @@ def empty(shape: Any, ctx: Any = None, dtype: Any = None, stype: Any = None) -> 
     return zeros(shape, ctx, dtype, stype)
 
 
-def arange(start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: bool = False, ctx: Any = None, dtype: Any = None, **kwargs: Any) -> Any:
+def arange(start: Any, stop: Any = None, step: Any = 1.0, repeat: int = 1, infer_range: bool = False, ctx: Any = None,
+           dtype: Any = None, **kwargs: Any) -> Any:
     """start, start + step, … below stop (0 … start when stop is None)."""
-    attrs = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range, "dtype": or_float32(dtype)}
+    attrs = {"start": start, "stop": stop, "step": step, "repeat": repeat, "infer_range": infer_range,
+             "dtype": or_float32(dtype)}
     if SCOPE.symbolic:                                       # written as MXNet writes it, stop=None too
         return invoke(OPS["_arange"], [], attrs, None, kwargs.get("name"), hint="_arange")
     return make("_arange", ctx=ctx, name=kwargs.get("name"), **attrs)
@@ -104,11 +113,13 @@ def from_numpy(ndarray: _np.ndarray, zero_copy: bool = True) -> Any:
     raw = _np.asarray(ndarray)
     as_dtype(raw.dtype)                                       # DTypeError for text, objects, complex numbers
     if zero_copy and not raw.flags.c_contiguous:
-        raise ValueError("from_numpy shares memory with arrays in C order alone: pass zero_copy=False, or numpy.ascontiguousarray(x)")
+        raise ValueError("from_numpy shares memory with arrays in C order alone: pass zero_copy=False, or "
+                         "numpy.ascontiguousarray(x)")
     out = wrap(raw.view() if zero_copy else raw.copy(), Context("cpu", 0))
     if zero_copy:
         raw.flags.writeable = False                           # as in MXNet: changes go through the array
-        out._exposed()                                        # other views of this memory may be written, and no array is told
+        # other views of this memory may be written, and no array is told
+        out._exposed()
     return out
 
 
@@ -122,7 +133,8 @@ class _Exporter:
         return self._capsule
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        head = (ctypes.c_int32 * 4).from_address(_pointer(self._capsule))      # DLTensor: data, device type, device number
+        # DLTensor: data, device type, device number
+        head = (ctypes.c_int32 * 4).from_address(_pointer(self._capsule))
         return head[2], head[3]
 
 
@@ -163,7 +175,8 @@ def from_dlpack(dlpack: Any) -> Any:
     raw = _np.from_dlpack(dlpack)
     as_dtype(raw.dtype)
     own = isinstance(dlpack, NDArray) and dlpack._data.flags.writeable
-    if (own or isinstance(dlpack, _Exporter)) and not raw.flags.writeable:       # capsules do not say, and NumPy before 2.1 takes all for constants
+    # capsules do not say, and NumPy before 2.1 takes all for constants
+    if (own or isinstance(dlpack, _Exporter)) and not raw.flags.writeable:
         raw = _np.asarray(_Writable(raw))
     out = wrap(raw, Context("cpu", 0))
     out._exposed()
@@ -187,11 +200,13 @@ def waitall() -> None:
 
 def _two(name: str, row: Any) -> Any:
     def function(lhs: Any = None, rhs: Any = None, **named: Any) -> Any:
-        if named:                                           # MXNet's names for some: sym.maximum(left, right), power(base, exp)
+        # MXNet's names for some: sym.maximum(left, right), power(base, exp)
+        if named:
             lhs, named = (lhs, named) if lhs is not None else _first_of(named, "left", "base")
             rhs, named = (rhs, named) if rhs is not None else _first_of(named, "right", "exp")
             if named:
-                raise TypeError(f"{name} takes two values, lhs and rhs; it has no argument {', '.join(map(repr, named))}")
+                raise TypeError(f"{name} takes two values, lhs and rhs; it has no argument "
+                                f"{', '.join(map(repr, named))}")
         return methods.two(row, lhs, rhs)
     function.__name__ = name
     function.__doc__ = f"Elementwise {name.replace('_', ' ')} of arrays or numbers."
@@ -211,7 +226,8 @@ globals().update({name: _two(name, row) for name, row in TWO.items()})
 def split_v2(ary: Any, indices_or_sections: Any, axis: int = 0, squeeze_axis: bool = False) -> Any:
     """Parts along an axis: a number of equal ones, or cut at indices."""
     whole = isinstance(indices_or_sections, int)
-    attrs: dict[str, Any] = {"indices": [] if whole else [0, *indices_or_sections], "sections": indices_or_sections if whole else 0}
+    attrs: dict[str, Any] = {"indices": [] if whole else [0, *indices_or_sections],
+                             "sections": indices_or_sections if whole else 0}
     return invoke(OPS["_split_v2"], [ary], {**attrs, "axis": axis, "squeeze_axis": squeeze_axis}, hint="_split_v2")
 
 
@@ -219,8 +235,8 @@ NDArray.split_v2 = _Symbol.split_v2 = split_v2                       # type: ign
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None) -> Any:  # noqa: A002  MXNet's name
-    """How many elements fall into each of some bins, and the bins' edges. bins: a number of equal parts of ``range`` (of min and max where none is
-    given), or an array of edges."""
+    """How many elements fall into each of some bins, and the bins' edges. bins: a number of equal parts of ``range``
+    (of min and max where none is given), or an array of edges."""
     if isinstance(bins, NDArray) or hasattr(bins, "entries"):
         return invoke(OPS["_histogram"], [a, bins], {}, hint="_histogram")
     if isinstance(bins, bool) or not isinstance(bins, (int, _np.integer)):
@@ -243,7 +259,8 @@ def _traced_array(source: Any, dtype: Any) -> Any:
     if isinstance(source, (list, tuple)):
         values = [v if hasattr(v, "entries") or isinstance(v, NDArray) else _np.asarray(v, _np.float32) for v in source]
         if len({tuple(v.shape) for v in values}) > 1:
-            raise ShapeError(f"{user_location()}: array() of values of different shapes: {', '.join(str(tuple(v.shape)) for v in values)}")
+            raise ShapeError(f"{user_location()}: array() of values of different shapes: "
+                             f"{', '.join(str(tuple(v.shape)) for v in values)}")
         out = invoke(OPS["stack"], values, {"axis": 0}, hint="stack")
         return out.cast(dtype or "float32")
     return source.copy() if dtype is None else source.cast(dtype)
@@ -254,10 +271,13 @@ def _symbol_array(source_array: Any, ctx: Any = None, dtype: Any = None) -> Any:
     trace = tracing()
     if isinstance(source_array, NDArray) and trace is not None:
         source_array = captured(source_array)
-    if hasattr(source_array, "entries") or isinstance(source_array, (list, tuple)) and any(hasattr(v, "entries") for v in source_array):
+    if hasattr(source_array, "entries") or isinstance(source_array,
+                                                      (list, tuple)) and any(hasattr(v, "entries")
+            for v in source_array):
         return _traced_array(source_array, dtype)
     if trace is None:
-        raise TraceError(f"{user_location()}: array() has no Symbol that a model file could hold; inside a hybridized call it works, "
+        raise TraceError(f"{user_location()}: array() has no Symbol that a model file could hold; inside a hybridized "
+                         f"call it works, "
                          "for a Symbol use ones, zeros, full, or a constant parameter (self.params.get_constant)")
     old, SCOPE.traces = SCOPE.traces, []
     try:
@@ -272,7 +292,8 @@ def symbol_functions() -> dict[str, Any]:
     """The functions of this module that sym has too."""
     made = {f.__name__: symbolic(f) for f in (zeros, ones, full, empty, arange, linspace, eye)}
     made["array"] = _symbol_array
-    return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2, "histogram": histogram, "random": RandomSpace("sym")}
+    return {**made, **{name: globals()[name] for name in TWO}, "concatenate": concatenate, "split_v2": split_v2,
+            "histogram": histogram, "random": RandomSpace("sym")}
 
 
 def attach_files(files: Any) -> None:
@@ -282,10 +303,11 @@ def attach_files(files: Any) -> None:
 
 random = RandomSpace("nd")
 
-# MXNet's numbers of kinds of storage, of gradient requests and of dtypes, which programs take from mxnet.ndarray.ndarray
+# MXNet's numbers of kinds of storage, of gradient requests and of dtypes, which programs take from
+# mxnet.ndarray.ndarray
 _STORAGE_TYPE_STR_TO_ID = {"undefined": -1, "default": 0, "row_sparse": 1, "csr": 2}
 _STORAGE_TYPE_ID_TO_STR = {v: k for k, v in _STORAGE_TYPE_STR_TO_ID.items()}
-_STORAGE_TYPE_UNDEFINED, _STORAGE_TYPE_DEFAULT, _STORAGE_TYPE_ROW_SPARSE, _STORAGE_TYPE_CSR = _STORAGE_TYPE_STR_TO_ID.values()
+_STORAGE_TYPE_UNDEFINED, _STORAGE_TYPE_DEFAULT, _STORAGE_TYPE_ROW_SPARSE, _STORAGE_TYPE_CSR = _STORAGE_TYPE_STR_TO_ID.values()  # noqa: E501
 _GRAD_REQ_MAP = {"null": 0, "write": 1, "add": 3}
 _DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{d.type: code for d, code in dt.CODE_OF.items()}}
 _DTYPE_MX_TO_NP = {v: k for k, v in _DTYPE_NP_TO_MX.items()}

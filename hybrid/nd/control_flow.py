@@ -1,4 +1,5 @@
-"""``contrib.foreach``, ``while_loop`` and ``cond``: eager on arrays; on Symbols and in hybridized code one operator with a subgraph."""
+"""``contrib.foreach``, ``while_loop`` and ``cond``: eager on arrays; on Symbols and in hybridized code one operator
+with a subgraph."""
 from __future__ import annotations
 
 from collections import defaultdict
@@ -45,9 +46,9 @@ def _symbolic(*groups: Any) -> bool:
 def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "foreach") -> tuple[Any, Any]:
     """``body(slice, states) -> (output, states)`` for each slice along axis 0 of ``data``.
 
-    data: an array or a list of arrays with the same length of axis 0. init_states: an array or nested list of arrays. Returns the
-    outputs stacked along a new axis 0, in the structure that body gives them, and the last states. In hybridized code the body
-    is traced once and compiled as a loop; the shapes of states must stay the same.
+    data: an array or a list of arrays with the same length of axis 0. init_states: an array or nested list of arrays.
+    Returns the outputs stacked along a new axis 0, in the structure that body gives them, and the last states. In
+    hybridized code the body is traced once and compiled as a loop; the shapes of states must stay the same.
 
     >>> foreach(lambda x, s: (x + s, x + s), nd.array([1, 2, 3]), nd.zeros((1,)))[0].asnumpy().tolist()
     [[1.0], [3.0], [6.0]]
@@ -60,7 +61,8 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
         return _foreach_symbol(body, flat, data_fmt, states, state_fmt, name)
     lengths = {x.shape[:1] for x in flat}
     if len(lengths) > 1 or () in lengths:
-        raise ShapeError(f"foreach goes over axis 0 of its data, which must have the same length; got {[x.shape for x in flat]}")
+        raise ShapeError(f"foreach goes over axis 0 of its data, which must have the same length; got "
+                         f"{[x.shape for x in flat]}")
     if lengths == {(0,)}:
         raise ShapeError("foreach: the data has no slices (axis 0 has length 0), so the outputs' shapes are not known")
     outputs, fmt, now = [], None, init_states
@@ -72,7 +74,8 @@ def foreach(body: Callable[..., Any], data: Any, init_states: Any, name: str = "
     return regroup([stack(*column) for column in zip(*outputs)], fmt), now
 
 
-def _foreach_symbol(body: Callable[..., Any], data: list[Any], data_fmt: Any, states: list[Any], state_fmt: Any, name: str) -> tuple[Any, Any]:
+def _foreach_symbol(body: Callable[..., Any], data: list[Any], data_fmt: Any, states: list[Any], state_fmt: Any,
+                    name: str) -> tuple[Any, Any]:
     with _Scope(name) as scope:
         data, states = [scope.outer(x) for x in data], [scope.outer(x) for x in states]
         parts = [scope.variable(x, sliced=True) for x in data]
@@ -81,7 +84,8 @@ def _foreach_symbol(body: Callable[..., Any], data: list[Any], data_fmt: Any, st
         outs, out_fmt = flatten(out, "foreach: an output")
         new, new_fmt = flatten(new, "foreach: states")
         if new_fmt != state_fmt:
-            raise HybridError(f"{user_location()}: the body of foreach must return states in the structure of init_states")
+            raise HybridError(f"{user_location()}: the body of foreach must return states in the structure of "
+                              f"init_states")
         given = {x.name for x in outs if isinstance(x, Symbol)}
         roots = [*(scope.root(x) for x in outs), *(scope.root(x, given) for x in new)]
     graph = scope.subgraph(roots)
@@ -92,7 +96,8 @@ def _foreach_symbol(body: Callable[..., Any], data: list[Any], data_fmt: Any, st
     locs = {"in_data_locs": [places.get(i, -1) for i in range(len(data))],
             "in_state_locs": [places.get(len(data) + i, -1) for i in range(len(states))],
             "remain_locs": [places[i] for i in range(len(data) + len(states), len(scope.inputs))]}
-    results = scope.node(op, {"num_args": len(scope.inputs) + 1, "num_outputs": len(roots), "num_out_data": len(outs), **locs})
+    results = scope.node(op, {"num_args": len(scope.inputs) + 1, "num_outputs": len(roots), "num_out_data": len(outs),
+                              **locs})
     return regroup(results[:len(outs)], out_fmt), regroup(results[len(outs):], state_fmt)
 
 
@@ -108,15 +113,18 @@ def _listed(x: Any) -> list[Any]:
     return [] if x is None else list(x) if isinstance(x, (list, tuple)) else [x]
 
 
-def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any, max_iterations: Any = None, name: str = "while_loop") -> tuple[Any, Any]:
-    """``func(*loop_vars) -> (output, loop_vars)`` as long as ``cond(*loop_vars)`` holds, at most ``max_iterations`` times.
+def while_loop(cond: Callable[..., Any], func: Callable[..., Any], loop_vars: Any, max_iterations: Any = None,
+               name: str = "while_loop") -> tuple[Any, Any]:
+    """``func(*loop_vars) -> (output, loop_vars)`` as long as ``cond(*loop_vars)`` holds, at most ``max_iterations``
+    times.
 
-    Returns the outputs, stacked along a new axis 0 of length max_iterations with zeros where no step was done, and the last loop_vars.
-    Eagerly, outputs are [] when no step was done. In hybridized code cond and func are traced once and compiled as a loop that stops.
+    Returns the outputs, stacked along a new axis 0 of length max_iterations with zeros where no step was done, and the
+    last loop_vars. Eagerly, outputs are [] when no step was done. In hybridized code cond and func are traced once and
+    compiled as a loop that stops.
 
     >>> while_loop(lambda i, s: i <= 3, lambda i, s: (s, [i + 1, s + i]), [nd.array([1]), nd.array([0])], 5)[1][1].asscalar()
     6.0
-    """
+    """  # noqa: E501
     if max_iterations is None:
         raise ValueError("while_loop: max_iterations must be given")
     limit = _number(max_iterations, "max_iterations")
@@ -135,18 +143,21 @@ def _stepped(func: Callable[..., Any], variables: list[Any]) -> tuple[Any, list[
     output, new = func(*variables)
     new = _listed(new)
     if len(new) != len(variables):
-        raise ValueError(f"while_loop: func must return as many loop_vars as it is given: {len(variables)}, got {len(new)}")
+        raise ValueError(f"while_loop: func must return as many loop_vars as it is given: {len(variables)}, got "
+                         f"{len(new)}")
     return [] if output is None else list(output) if isinstance(output, tuple) else output, new
 
 
-def _while_eager(cond: Callable[..., Any], func: Callable[..., Any], variables: list[Any], limit: int) -> tuple[Any, list[Any]]:
+def _while_eager(cond: Callable[..., Any], func: Callable[..., Any], variables: list[Any],
+                 limit: int) -> tuple[Any, list[Any]]:
     rows: list[list[Any]] = []
     fmt: Any = None
     while len(rows) < limit and bool(_number(cond(*variables), "the value of cond")):
         output, variables = _stepped(func, variables)
         row, fmt = flatten(output, "while_loop: an output")
         if rows and (len(row) != len(rows[0]) or any(a.shape != b.shape for a, b in zip(row, rows[0]))):
-            raise ValueError(f"while_loop: outputs must be alike in each step, got shapes {[x.shape for x in rows[0]]} and {[x.shape for x in row]}")
+            raise ValueError(f"while_loop: outputs must be alike in each step, got shapes "
+                             f"{[x.shape for x in rows[0]]} and {[x.shape for x in row]}")
         rows.append(row)
     if fmt is None:
         return [], variables
@@ -155,7 +166,8 @@ def _while_eager(cond: Callable[..., Any], func: Callable[..., Any], variables: 
     return regroup(columns, fmt), variables
 
 
-def _while_symbol(cond: Callable[..., Any], func: Callable[..., Any], variables: list[Any], limit: int, name: str) -> tuple[Any, list[Any]]:
+def _while_symbol(cond: Callable[..., Any], func: Callable[..., Any], variables: list[Any], limit: int,
+                  name: str) -> tuple[Any, list[Any]]:
     flat, fmt = flatten(variables, "while_loop: loop_vars")
     with _Scope(name + "_cond") as outer:
         flat = [outer.outer(x) for x in flat]
@@ -181,7 +193,8 @@ def _while_symbol(cond: Callable[..., Any], func: Callable[..., Any], variables:
     op = While(graph, body)
     op.variables = tuple(number[i] for i in scope.own.values())
     places = {i: k for k, i in enumerate(body.inputs)}
-    results = scope.node(op, {"num_args": len(scope.inputs) + 2, "num_outputs": len(roots), "num_out_data": len(outs), "max_iterations": limit,
+    results = scope.node(op, {"num_args": len(scope.inputs) + 2, "num_outputs": len(roots), "num_out_data": len(outs),
+                              "max_iterations": limit,
                               "cond_input_locs": list(graph.inputs), "func_input_locs": list(body.inputs),
                               "func_var_locs": [places.get(i, -1) for i in op.variables]})
     return regroup(results[:len(outs)], out_fmt), regroup(results[len(outs):], fmt)
@@ -213,7 +226,8 @@ def cond(pred: Any, then_func: Callable[[], Any], else_func: Callable[[], Any], 
         graphs.append(scope.subgraph(roots))
         formats.append(fmt)
     if formats[0] != formats[1]:
-        raise ValueError(f"cond: then_func and else_func must return the same structure, got {len(graphs[1].roots)} and {len(graphs[2].roots)} arrays")
+        raise ValueError(f"cond: then_func and else_func must return the same structure, got {len(graphs[1].roots)} "
+                         f"and {len(graphs[2].roots)} arrays")
     attrs: dict[str, Any] = {"num_args": len(scope.inputs) + 3, "num_outputs": len(graphs[1].roots)}
     attrs.update({f"{what}_input_locs": list(g.inputs) for what, g in zip(("cond", "then", "else"), graphs)})
     return regroup(scope.node(Cond(*graphs), attrs), formats[0])
@@ -254,12 +268,14 @@ class _Scope:
             self._notes.__exit__(*error)
         handles = self.trace.handles if self.trace is not None else []
         if self.trace is not None:
-            del self.trace.stateful[self._stateful:]         # the loop or branch changes their states, not the code around it
+            # the loop or branch changes their states, not the code around it
+            del self.trace.stateful[self._stateful:]
         changed = [(h, entries) for h, n in handles if h.entries != (entries := self._before.get(id(h), [(n, 0)]))]
         for h, entries in changed:
             h.entries = entries                              # type: ignore[method-assign]
         if changed and error[0] is None:
-            raise TraceError(f"{user_location()}: the body of a loop or branch changes an array from outside in place, which a compiled loop cannot do; "
+            raise TraceError(f"{user_location()}: the body of a loop or branch changes an array from outside in "
+                             f"place, which a compiled loop cannot do; "
                              "pass it as a state and return its new value")
 
     def outer(self, x: Any) -> Symbol:
@@ -267,7 +283,8 @@ class _Scope:
         if isinstance(x, Symbol):
             return Symbol([x._one()])
         if self.trace is None:
-            raise AttributeValueError(f"{user_location()}: arrays and Symbols cannot be mixed here; use sym.var for inputs")
+            raise AttributeValueError(f"{user_location()}: arrays and Symbols cannot be mixed here; use sym.var for "
+                                      f"inputs")
         return self.trace.capture(x)
 
     def variable(self, x: Symbol, sliced: bool = False) -> Symbol:
@@ -293,16 +310,19 @@ class _Scope:
         return len(self.inputs) - 1
 
     def root(self, x: Any, given: Collection[str | None] = ()) -> Entry:
-        """A result of the subgraph: what was not computed in it, or by a node that gives another result, is copied, as in MXNet."""
+        """A result of the subgraph: what was not computed in it, or by a node that gives another result, is copied, as
+        in MXNet."""
         entry = self.outer(x)._one() if not isinstance(x, Symbol) else x._one()
-        if (id(entry[0]), entry[1]) in self.own or entry[0].opdef is None or entry[0].serial <= self._start or entry[0].name in given:
+        if ((id(entry[0]), entry[1]) in self.own or entry[0].opdef is None or entry[0].serial <= self._start
+            or entry[0].name in given):
             return create(find("_copy"), [Symbol([entry])], {}, None, "identity")._one()
         return entry
 
     def subgraph(self, roots: Sequence[Entry]) -> Subgraph:
         """The graph below the roots; what it uses of outside becomes inputs."""
         cuts: dict[tuple[int, int], tuple[Entry, int]] = {}
-        changing = set(self.own.values())                    # an input that is also a loop's first value comes in again as a constant
+        # an input that is also a loop's first value comes in again as a constant
+        changing = set(self.own.values())
         place = {(id(n), k): i for i, (n, k) in enumerate(self.inputs) if i not in changing}
         seen: set[int] = set()
         stack = list(reversed(roots))

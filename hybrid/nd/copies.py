@@ -1,4 +1,5 @@
-"""Copies of arrays, onto other arrays and devices: gradients flow through them while recording, and a trace computes them at every call."""
+"""Copies of arrays, onto other arrays and devices: gradients flow through them while recording, and a trace computes
+them at every call."""
 from __future__ import annotations
 
 from typing import Any
@@ -24,7 +25,8 @@ class Move:
 
 
 def captured(x: NDArray) -> Any:
-    """The traced input for an array on any device; when one of another device is written, its copy here is made anew."""
+    """The traced input for an array on any device; when one of another device is written, its copy here is made
+    anew."""
     trace = SCOPE.traces[-1]
     if x._ctx != trace.ctx:
         trace.read(x)
@@ -37,7 +39,8 @@ def copy(self: NDArray) -> Any:
     """A copy on the same device; through it flows a gradient while recording."""
     if SCOPE.traces:
         return SCOPE.traces[-1].capture(self).copy()
-    return invoke(OPS["_copy"], [self], {}, hint="_copy") if SCOPE.recording and self._ag is not None else _plain_copy(self)
+    return invoke(OPS["_copy"], [self], {},
+                  hint="_copy") if SCOPE.recording and self._ag is not None else _plain_copy(self)
 
 
 def copyto(self: NDArray, other: Any) -> Any:
@@ -51,7 +54,9 @@ def copyto(self: NDArray, other: Any) -> Any:
         return captured(self).copyto(other)
     if SCOPE.recording and isinstance(other, Context) and self._ag is not None:
         return copy(self) if other == self._ctx else _moved(self, other)
-    if SCOPE.recording and isinstance(other, NDArray) and other.stype == "default" and (self._ag is not None or other._ag is not None):
+    if SCOPE.recording and isinstance(other,
+                                      NDArray) and other.stype == "default" and (self._ag is not None
+            or other._ag is not None):
         _check_shape(self, other)
         other[:] = self.as_in_context(other._ctx)
         return other

@@ -1,4 +1,5 @@
-"""Functions whose results' shapes depend on the numbers in an array. They run eagerly; hybridized code and Symbols refuse them."""
+"""Functions whose results' shapes depend on the numbers in an array. They run eagerly; hybridized code and Symbols
+refuse them."""
 from __future__ import annotations
 
 from typing import Any
@@ -14,7 +15,8 @@ from ..base.scope import SCOPE
 def refuse_traced(name: str, *values: Any) -> None:
     """TraceError where a value is not there yet."""
     if SCOPE.traces or SCOPE.symbolic or any(hasattr(v, "entries") for v in values):
-        raise TraceError(f"{user_location()}: the shape of {name}'s result depends on the numbers in its arguments, which a compiled program does not know; "
+        raise TraceError(f"{user_location()}: the shape of {name}'s result depends on the numbers in its arguments, "
+                         f"which a compiled program does not know; "
                          "call it outside of the hybridized code, or keep the shape and use where, or SequenceMask")
 
 
@@ -31,7 +33,8 @@ def boolean_mask(data: Any, index: Any, axis: int = 0, out: Any = None, name: st
     if not -data.ndim <= axis < data.ndim:
         raise ShapeError(f"boolean_mask: an array of shape {data.shape} has no axis {axis}")
     if mask.shape != (data.shape[axis],):
-        raise ShapeError(f"boolean_mask along axis {axis} of {data.shape} needs a mask of {data.shape[axis]} numbers, got {mask.shape}")
+        raise ShapeError(f"boolean_mask along axis {axis} of {data.shape} needs a mask of {data.shape[axis]} numbers, "
+                         f"got {mask.shape}")
     places = array(np.flatnonzero(mask), data._ctx, np.int64, type(data))
     found = functions.resolve("nd", "take")(data, places, axis=axis)
     if out is not None:

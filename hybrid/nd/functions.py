@@ -31,7 +31,8 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
         if "attr" in kwargs and space != "sym" and not SCOPE.symbolic:
             del kwargs["attr"]                              # notes are for Symbols
         if not attr_names and space in ("nd", "sym"):
-            for idle in ("dtype", "axis"):                  # MXNet's operators without attributes ignore them: programs write
+            # MXNet's operators without attributes ignore them: programs write
+            for idle in ("dtype", "axis"):
                 kwargs.pop(idle, None)                      # zeros_like(x, dtype=…) and log(x, axis=…)
         inputs, rest = _split_inputs(d, args, kwargs)
         for key, value in zip(attr_names if not d.variadic else [n for n in attr_names if n != d.arity_attr], rest):
@@ -81,16 +82,21 @@ def _signature(d: OpDef) -> inspect.Signature:
     if d.variadic:
         parts.append(kinds(d.inputs[0], kinds.VAR_POSITIONAL))
     else:
-        parts += [kinds(n, kinds.POSITIONAL_OR_KEYWORD, default=None if n in d.optional else kinds.empty) for n in d.inputs]
+        parts += [kinds(n, kinds.POSITIONAL_OR_KEYWORD, default=None if n in d.optional else kinds.empty)
+                  for n in d.inputs]
     after = kinds.KEYWORD_ONLY
-    parts += [kinds(n, after, default=kinds.empty if a.default is REQUIRED else a.default) for n, a in d.attrs.items() if n not in d.inputs]
+    parts += [kinds(n, after, default=kinds.empty if a.default is REQUIRED else a.default) for n,
+              a in d.attrs.items() if n not in d.inputs]
     parts += [kinds("name", after, default=None), kinds("out", after, default=None)]
     return inspect.Signature(parts)
 
 
-LAZY = {**{f"contrib.{name}": "hybrid.nd.control_flow" for name in ("foreach", "while_loop", "cond")},      # functions that are no operators: where they are
-        "cast_storage": "hybrid.sparse", "contrib.getnnz": "hybrid.sparse.contrib", "contrib.SparseEmbedding": "hybrid.sparse.contrib",
-        "CachedOp": "hybrid.gluon.cached_op", "contrib.boolean_mask": "hybrid.nd.dynamic", "contrib.rand_zipfian": "hybrid.nd.updates", "nag_mom_update": "hybrid.nd.updates",
+# functions that are no operators: where they are
+LAZY = {**{f"contrib.{name}": "hybrid.nd.control_flow" for name in ("foreach", "while_loop", "cond")},
+        "cast_storage": "hybrid.sparse", "contrib.getnnz": "hybrid.sparse.contrib",
+        "contrib.SparseEmbedding": "hybrid.sparse.contrib",
+        "CachedOp": "hybrid.gluon.cached_op", "contrib.boolean_mask": "hybrid.nd.dynamic",
+        "contrib.rand_zipfian": "hybrid.nd.updates", "nag_mom_update": "hybrid.nd.updates",
         **{f"contrib.multi_{name}_update": "hybrid.nd.updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}
 _cache: dict[tuple[str, str], Any] = {}
 _seen = [-1]
@@ -109,7 +115,8 @@ class Space(ModuleType):
         return resolve(self._space, f"{self._prefix}.{name}")
 
     def __dir__(self) -> list[str]:
-        return [*super().__dir__(), *(n.split(".", 1)[1] for n in registry.namespace(_table(self._space)) if n.startswith(self._prefix + "."))]
+        return [*super().__dir__(), *(n.split(".", 1)[1] for n in registry.namespace(_table(self._space))
+                                      if n.startswith(self._prefix + "."))]
 
 
 class Internal(ModuleType):
@@ -147,7 +154,8 @@ def _find(space: str, name: str) -> Any:
     if name in table:
         return make_function(table[name], name, space)
     if space == "npx" and name.startswith("image.") and hasattr(importlib.import_module("hybrid.image"), name[6:]):
-        return getattr(importlib.import_module("hybrid.image"), name[6:])                  # npx.image has what mx.image has
+        # npx.image has what mx.image has
+        return getattr(importlib.import_module("hybrid.image"), name[6:])
     if any(n.startswith(name + ".") for n in table):
         return Space(space, name)
     if name in ("_internal", "op") and space in ("nd", "sym"):
@@ -155,11 +163,13 @@ def _find(space: str, name: str) -> Any:
     if name in registry.OPS and space in ("nd", "sym"):
         return make_function(registry.OPS[name], name, space)
 
-    if name == "sparse" and space in ("nd", "sym"):                     # of Symbols: the operators, which are dense in a graph
+    # of Symbols: the operators, which are dense in a graph
+    if name == "sparse" and space in ("nd", "sym"):
         return importlib.import_module("hybrid.sparse") if space == "nd" else Internal(space, name)
     if name.startswith("sparse.") and space in ("nd", "sym"):
         return getattr(_find(space, "sparse"), name[len("sparse."):])
-    near = [n for n in table if n.endswith("." + name)] or ([f"contrib.{name}"] if "." not in name and hasattr(Space(space, "contrib"), name) else []) \
+    near = [n for n in table if n.endswith("." + name)] or ([f"contrib.{name}"] if "." not in name
+                                                            and hasattr(Space(space, "contrib"), name) else []) \
         or difflib.get_close_matches(name, table, 3)
     raise AttributeError(f"hybrid.{space} has no {name!r}" + (f"; near: {', '.join(near)}" if near else ""))
 

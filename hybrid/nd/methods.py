@@ -26,7 +26,8 @@ BINARY: dict[str, tuple[str, str, str, str, str]] = {
     "sub": ("elemwise_sub", "_minus_scalar", "_rminus_scalar", "_minus", "subtract"),
     "mul": ("elemwise_mul", "_mul_scalar", "_mul_scalar", "_mul", "multiply"),
     "truediv": ("elemwise_div", "_div_scalar", "_rdiv_scalar", "_div", "true_divide"),
-    "floordiv": ("_npi_floor_divide", "_npi_floor_divide_scalar", "_npi_rfloor_divide_scalar", "_floordiv", "floor_divide"),
+    "floordiv": ("_npi_floor_divide", "_npi_floor_divide_scalar", "_npi_rfloor_divide_scalar", "_floordiv",
+                 "floor_divide"),
     "mod": ("_mod", "_mod_scalar", "_rmod_scalar", "_mod", "mod"),
     "pow": ("_power", "_power_scalar", "_rpower_scalar", "_power", "power"),
     "eq": ("_equal", "_equal_scalar", "_equal_scalar", "_equal", "equal"),
@@ -40,20 +41,25 @@ BINARY: dict[str, tuple[str, str, str, str, str]] = {
     "xor": ("_npi_bitwise_xor", "_npi_bitwise_xor_scalar", "_npi_bitwise_xor_scalar", "_xor", "bitwise_xor"),
 }
 # nd functions of two values, either of which may be a number: nd.add(x, 2), nd.maximum(0, x)
-TWO = {"add": "add", "pow": "pow", "subtract": "sub", "multiply": "mul", "divide": "truediv", "modulo": "mod", "power": "pow", "equal": "eq", "not_equal": "ne",
+TWO = {"add": "add", "pow": "pow", "subtract": "sub", "multiply": "mul", "divide": "truediv", "modulo": "mod",
+       "power": "pow", "equal": "eq", "not_equal": "ne",
        "greater": "gt", "greater_equal": "ge", "lesser": "lt", "lesser_equal": "le", "true_divide": "truediv"}
 EXTRA_TWO = {"maximum": ("_maximum", "_maximum_scalar", "_maximum_scalar", "_maximum", "maximum"),
              "minimum": ("_minimum", "_minimum_scalar", "_minimum_scalar", "_minimum", "minimum"),
-             "logical_and": ("_logical_and", "_logical_and_scalar", "_logical_and_scalar", "_logical_and", "logical_and"),
+             "logical_and": ("_logical_and", "_logical_and_scalar", "_logical_and_scalar", "_logical_and",
+                             "logical_and"),
              "logical_or": ("_logical_or", "_logical_or_scalar", "_logical_or_scalar", "_logical_or", "logical_or"),
-             "logical_xor": ("_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar", "_logical_xor", "logical_xor"),
+             "logical_xor": ("_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar", "_logical_xor",
+                             "logical_xor"),
              "hypot": ("_hypot", "_hypot_scalar", "_hypot_scalar", "_hypot", "hypot")}
 def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hint: str | None = None) -> Any:
-    """An operation on two values, at least one of them an array; NotImplemented for what is neither array nor number."""
+    """An operation on two values, at least one of them an array; NotImplemented for what is neither array nor
+    number."""
     array_op, scalar_op, reversed_op, hint, np_name = row
     if is_np(lhs) or is_np(rhs):
         array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
-    tail = "scalar" if hint in ("_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum", "_hypot") else "_scalar"
+    tail = "scalar" if hint in ("_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum",
+                                "_hypot") else "_scalar"
     if isinstance(rhs, NUMBERS):
         return invoke(OPS[scalar_op], [lhs], {"scalar": _python(rhs, lhs)}, hint=hint + tail)
     if isinstance(lhs, NUMBERS):
@@ -66,11 +72,14 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
 
 def _python(x: Any, other: Any = None) -> Any:
     x = x.item() if isinstance(x, np.generic) else x
-    return int(x) if isinstance(x, bool) and isinstance(other, Symbol) else x          # MXNet's files know no scalar True
+    # MXNet's files know no scalar True
+    return int(x) if isinstance(x, bool) and isinstance(other, Symbol) else x
 
 
-PLAIN: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "true_divide": operator.truediv, "mod": operator.mod,
-                                               "power": operator.pow, "maximum": max, "minimum": min, "hypot": math.hypot}
+PLAIN: dict[str, Callable[[Any, Any], Any]] = {"add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+                                               "true_divide": operator.truediv, "mod": operator.mod,
+                                               "power": operator.pow, "maximum": max, "minimum": min,
+                                               "hypot": math.hypot}
 
 
 def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
@@ -89,10 +98,14 @@ def _attach_operators(cls: type) -> None:
     for name, row in BINARY.items():
         setattr(cls, f"__{name}__", (lambda r: lambda self, other: binary(r, self, other))(row))
         if name not in ("eq", "ne", "gt", "ge", "lt", "le"):
-            setattr(cls, f"__r{name}__", (lambda r, h: lambda self, other: binary(r, other, self, h))(row, "_rpower_scalar" if name == "pow" else None))
+            setattr(cls, f"__r{name}__",
+                    (lambda r, h: lambda self, other: binary(r, other, self,
+                                                             h))(row, "_rpower_scalar" if name == "pow" else None))
             setattr(cls, f"__i{name}__", (lambda r: lambda self, other: _in_place(r, self, other))(row))
-    setattr(cls, "__neg__", lambda self: invoke(OPS["_mul_scalar" if isinstance(self, Symbol) and not is_np(self) else "negative"], [self],
-                                                {"scalar": -1.0} if isinstance(self, Symbol) and not is_np(self) else {}, hint="_mulscalar"))
+    setattr(cls, "__neg__", lambda self: invoke(OPS["_mul_scalar" if isinstance(self, Symbol) and not is_np(self)
+                                                    else "negative"], [self],
+                                                {"scalar": -1.0} if isinstance(self, Symbol) and not is_np(self)
+                                                else {}, hint="_mulscalar"))
     setattr(cls, "__pos__", lambda self: self)
     setattr(cls, "__abs__", lambda self: invoke(OPS["abs"], [self], {}, hint="abs"))
     setattr(cls, "__invert__", lambda self: invoke(OPS["_npi_bitwise_not"], [self], {}, hint="invert"))
@@ -100,7 +113,9 @@ def _attach_operators(cls: type) -> None:
 
 
 def _in_place(row: Any, self: Any, other: Any) -> Any:
-    source = _snapshot(self) if SCOPE.recording and isinstance(self, NDArray) and (self._ag is not None or getattr(other, "_ag", None) is not None) else self
+    source = _snapshot(self) if SCOPE.recording and isinstance(self,
+                                                               NDArray) and (self._ag is not None
+            or getattr(other, "_ag", None) is not None) else self
     new = binary(row, source, other)
     if new is NotImplemented:
         return new
@@ -113,7 +128,8 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
     if SCOPE.recording and _collects(self):
         return new                                    # the array keeps what gradients are taken for
     if new.shape != self.shape:
-        raise ShapeError(f"in-place change of an array of shape {self.shape} by one of shape {getattr(other, 'shape', ())}: the result has shape {new.shape}; "
+        raise ShapeError(f"in-place change of an array of shape {self.shape} by one of shape "
+                         f"{getattr(other, 'shape', ())}: the result has shape {new.shape}; "
                          "write x = x + y instead")
     if SCOPE.recording and new._ag is not None:
         return _rewrite(self, new)
@@ -122,7 +138,8 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
 
 
 def _snapshot(x: NDArray) -> NDArray:
-    """The array as it is now: the tape keeps this one when x gets another value. What is not on the tape is written over: a copy stays."""
+    """The array as it is now: the tape keeps this one when x gets another value. What is not on the tape is written
+    over: a copy stays."""
     return wrap(x._data if x._ag is not None else x._data.copy(), x._ctx, type(x), x)
 
 
@@ -158,7 +175,8 @@ def array_item(self: NDArray, key: Any) -> Any:
             raise IndexError(f"index {key!r} of an array of shape {self.shape}: {err}") from None
         if getattr(view, "flags", None) is not None and not view.flags.c_contiguous:
             view = view.copy()                       # MXNet's views are ranges of memory; other parts are copies
-        return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx, type(self)) \
+        return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx,
+                    type(self)) \
             if hasattr(view, "reshape") and not isinstance(view, np.generic) else _scalar(self, key)
     key = indexing.check_key(key, self.shape)
     if SCOPE.recording and self._ag is not None:
@@ -181,12 +199,16 @@ def _scalar(self: NDArray, key: Any) -> Any:
 
 
 # ---- fluent methods
-FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax_channel broadcast_like broadcast_axes broadcast_to cbrt ceil cos cosh "
-          "degrees depth_to_space diag exp expand_dims expm1 fix flatten flip floor log log10 log1p log2 log_softmax max mean min nanprod nansum norm "
-          "one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt shape_array sigmoid sign sin sinh size_array "
-          "slice slice_axis slice_like softmax softmin space_to_depth split split_v2 sqrt square squeeze sum swapaxes take tan tanh tile transpose "
+FLUENT = ("abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmin argmax_channel broadcast_like "
+          "broadcast_axes broadcast_to cbrt ceil cos cosh "
+          "degrees depth_to_space diag exp expand_dims expm1 fix flatten flip floor log log10 log1p log2 log_softmax "
+          "max mean min nanprod nansum norm "
+          "one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint round rsqrt "
+          "shape_array sigmoid sign sin sinh size_array "
+          "slice slice_axis slice_like softmax softmin space_to_depth split split_v2 sqrt square squeeze sum swapaxes "
+          "take tan tanh tile transpose "
           "trunc zeros_like sort argsort topk dot batch_dot cumsum").split()
-NP_FLUENT = ("round argmax argmin argsort dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()
+NP_FLUENT = ("round argmax argmin argsort dot max mean min prod repeat std var sum take squeeze swapaxes all any").split()  # noqa: E501
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -202,7 +224,8 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _view(self: NDArray, name: str, *args: Any) -> Any:
-    """The result of an operator that only renames axes, as a view of the array's memory; recorded and traced as ``reshape`` is."""
+    """The result of an operator that only renames axes, as a view of the array's memory; recorded and traced as
+    ``reshape`` is."""
     if not isinstance(self, NDArray) or SCOPE.recording or SCOPE.traces:
         out = functions.resolve("nd", name)(self, *args)
         known = isinstance(self, NDArray) or SCOPE.traces
@@ -213,7 +236,8 @@ def _view(self: NDArray, name: str, *args: Any) -> Any:
 
 def expand_dims(self: Any, axis: int, inplace: bool = False) -> Any:
     """With a new axis of length 1. inplace: a view that shares the memory."""
-    return _view(self, "expand_dims", axis) if inplace else functions.resolve("np" if is_np(self) else "nd", "expand_dims")(self, axis)
+    return _view(self, "expand_dims",
+                 axis) if inplace else functions.resolve("np" if is_np(self) else "nd", "expand_dims")(self, axis)
 
 
 def squeeze(self: Any, axis: Any = None, inplace: bool = False) -> Any:
@@ -226,7 +250,8 @@ def squeeze(self: Any, axis: Any = None, inplace: bool = False) -> Any:
 def clip(self: Any, *args: Any, **kwargs: Any) -> Any:
     """Values limited to a range: ``x.clip(a_min, a_max)``, under NumPy's rules also ``x.clip(min=0)``."""
     if is_np(self):
-        bounds = {"a_min": None, "a_max": None, **{{"min": "a_min", "max": "a_max"}.get(k, k): v for k, v in kwargs.items()}}
+        bounds = {"a_min": None, "a_max": None, **{{"min": "a_min", "max": "a_max"}.get(k, k): v for k,
+                                                   v in kwargs.items()}}
         bounds.update(zip(("a_min", "a_max", "out"), args))
         if bounds["a_min"] is None and bounds["a_max"] is None:
             raise ValueError("clip: a least or a greatest value must be given")
@@ -240,11 +265,13 @@ def flatten(self: Any, order: str = "C", inplace: bool = False) -> Any:
         return _view(self, "flatten")
     if order != "C":
         raise ValueError("flatten: only order='C' is supported")
-    return functions.resolve("np", "reshape")(self, newshape=(-1,)) if is_np(self) else functions.resolve("nd", "flatten")(self)
+    return functions.resolve("np", "reshape")(self,
+                                              newshape=(-1,)) if is_np(self) else functions.resolve("nd", "flatten")(self)  # noqa: E501
 
 
 def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
-    """Another shape: x.reshape((2, -1)), x.reshape(2, -1), with MXNet's codes. An array shares its memory with the result."""
+    """Another shape: x.reshape((2, -1)), x.reshape(2, -1), with MXNet's codes. An array shares its memory with the
+    result."""
     given = kwargs.pop("shape", None)
     order = kwargs.pop("order", "C")
     new = given if given is not None else shape[0] if len(shape) == 1 and isinstance(shape[0], (list, tuple)) else shape
@@ -258,17 +285,20 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     reverse = bool(kwargs.pop("reverse", False))
     if kwargs:
         raise TypeError(f"reshape has no {', '.join(map(repr, kwargs))}; it has shape and reverse")
-    if isinstance(self, NDArray) and not (SCOPE.recording and self._ag is not None) and not SCOPE.traces and self._data.flags.c_contiguous:
+    if isinstance(self, NDArray) and not (SCOPE.recording
+                                          and self._ag is not None) and not SCOPE.traces and self._data.flags.c_contiguous:  # noqa: E501
         return wrap(self._data.reshape(mx_reshape(self.shape, new, reverse)), self._ctx, type(self))
     out = functions.resolve("nd", "reshape")(self, shape=new, **({"reverse": True} if reverse else {}))
-    if isinstance(out, Symbol) and SCOPE.traces:              # as eagerly: a change of the result is a change of the source
+    # as eagerly: a change of the result is a change of the source
+    if isinstance(out, Symbol) and SCOPE.traces:
         out._view_of(self if isinstance(self, Symbol) else SCOPE.traces[-1].capture(self), ALIAS)
     return out
 
 
 def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
     """Axes in another order."""
-    given = kwargs.get("axes", axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (list, tuple))) else axes or None)
+    given = kwargs.get("axes", axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (list, tuple)))
+                       else axes or None)
     return functions.resolve("nd", "transpose")(self, **({"axes": given} if given else {}))
 
 
@@ -301,11 +331,13 @@ for _cls in (NDArray, Symbol):
 
 def _symbol_astype(self: Symbol, dtype: Any, copy: bool = True, **_: Any) -> Symbol:
     """Another dtype; itself when copy is False and nothing changes."""
-    return self if not copy and self.dtype is not None and np.dtype(self.dtype) == as_dtype(dtype) else self.cast(dtype)    # type: ignore[attr-defined]
+    return (self if not copy and self.dtype is not None and np.dtype(self.dtype) == as_dtype(dtype)
+            else self.cast(dtype))    # type: ignore[attr-defined]
 
 
 def _symbol_tostype(self: Symbol, stype: str) -> Symbol:
-    """A copy, in traced code; of a graph the value itself. Everything in both is dense: other storage types are an error."""
+    """A copy, in traced code; of a graph the value itself. Everything in both is dense: other storage types are an
+    error."""
     if stype != "default":
         return functions.resolve("nd", "sparse.convert")(self, stype)
     return self.copy() if SCOPE.traces else self             # type: ignore[attr-defined]
@@ -327,13 +359,15 @@ _plain_setitem = NDArray.__setitem__
 
 
 def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
-    """x[key] = value; inside a trace the array is captured and written back after the call, while recording it goes on the tape."""
+    """x[key] = value; inside a trace the array is captured and written back after the call, while recording it goes on
+    the tape."""
     if SCOPE.traces:
         set_item(SCOPE.traces[-1].capture(self), key, value)
         return
     tracked = isinstance(value, NDArray) and value._ag is not None
     if SCOPE.recording and _collects(self) and tracked:
-        raise HybridError("a recorded value cannot be assigned into an array with attach_grad(), whose gradient would be of the old value: assign into a copy of it")
+        raise HybridError("a recorded value cannot be assigned into an array with attach_grad(), whose gradient would "
+                          "be of the old value: assign into a copy of it")
     if SCOPE.recording and not _collects(self) and (tracked or self._ag is not None):
         if isinstance(value, NDArray) and value._ctx != self._ctx:
             raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
@@ -356,7 +390,8 @@ def _slice_assign(self: NDArray, rhs: Any, begin: Any, end: Any, step: Any = Non
 
 def _slice_assign_scalar(self: NDArray, value: Any, begin: Any, end: Any, step: Any = None) -> Any:
     """Put a number into every place from begin to end (see ``slice``); returns the array."""
-    _put(self, invoke(OPS["_slice_assign_scalar"], [self], {"scalar": value, "begin": begin, "end": end, "step": step or ()}))
+    _put(self, invoke(OPS["_slice_assign_scalar"], [self],
+                      {"scalar": value, "begin": begin, "end": end, "step": step or ()}))
     return self
 
 

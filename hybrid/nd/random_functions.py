@@ -15,8 +15,10 @@ from ..ops.registry import OPS
 from ..base.scope import SCOPE
 
 # function: its parameters with their defaults (None: needed)
-DRAWS: dict[str, dict[str, Any]] = {"uniform": {"low": 0, "high": 1}, "normal": {"loc": 0, "scale": 1}, "exponential": {"scale": 1}, "randint": {"low": None, "high": None},
-                                    "bernoulli": {"prob": 0.5}, "poisson": {"lam": 1}, "gamma": {"alpha": 1, "beta": 1}, "negative_binomial": {"k": 1, "p": 1},
+DRAWS: dict[str, dict[str, Any]] = {"uniform": {"low": 0, "high": 1}, "normal": {"loc": 0, "scale": 1},
+                                    "exponential": {"scale": 1}, "randint": {"low": None, "high": None},
+                                    "bernoulli": {"prob": 0.5}, "poisson": {"lam": 1},
+                                    "gamma": {"alpha": 1, "beta": 1}, "negative_binomial": {"k": 1, "p": 1},
                                     "generalized_negative_binomial": {"mu": 1, "alpha": 1}}
 
 
@@ -30,7 +32,8 @@ def shape_of(shape: Any) -> Any:
 
 
 def make(op: str, out: Any = None, **attrs: Any) -> Any:
-    """Call an operator without inputs; attributes that are None are left out. A device counts outside of traces alone."""
+    """Call an operator without inputs; attributes that are None are left out. A device counts outside of traces
+    alone."""
     ctx = attrs.pop("ctx", None)
     if ctx is not None and not SCOPE.traces and not SCOPE.symbolic:
         attrs["ctx"] = str(ctx)
@@ -41,11 +44,14 @@ def make(op: str, out: Any = None, **attrs: Any) -> Any:
 def _draw(space: str, name: str) -> Callable[..., Any]:
     parameters = DRAWS[name]
 
-    def function(*args: Any, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    def function(*args: Any, shape: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None,
+                 **kwargs: Any) -> Any:
         positional = dict(zip((*parameters, "shape", "dtype", "ctx", "out"), args))
         if len(args) > len(parameters) + 4:
-            raise AttributeValueError(f"{space}.random.{name} takes {', '.join(parameters)}, shape, dtype, ctx, out; got {len(args)} values")
-        given = {"shape": shape, "dtype": dtype, "ctx": ctx, "out": out, **{k: v for k, v in parameters.items()}, **positional, **kwargs}
+            raise AttributeValueError(f"{space}.random.{name} takes {', '.join(parameters)}, shape, dtype, ctx, out; "
+                                      f"got {len(args)} values")
+        given = {"shape": shape, "dtype": dtype, "ctx": ctx, "out": out, **{k: v for k, v in parameters.items()},
+                 **positional, **kwargs}
         if not SCOPE.symbolic:                               # notes on a Symbol, and its name
             given = {k: v for k, v in given.items() if not k.startswith("__")}
         values = [given.pop(k) for k in parameters]
@@ -53,7 +59,8 @@ def _draw(space: str, name: str) -> Callable[..., Any]:
             raise AttributeValueError(f"{space}.random.{name} needs {' and '.join(parameters)}")
         return _drawn(name, list(parameters), values, **given)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Random numbers: ``{name}({', '.join(parameters)}, shape, dtype, ctx, out)``. Parameters may be arrays: then ``shape`` numbers for each element."
+    function.__doc__ = (f"Random numbers: ``{name}({', '.join(parameters)}, shape, dtype, ctx, out)``. Parameters may "
+                        f"be arrays: then ``shape`` numbers for each element.")
     return function
 
 
@@ -68,7 +75,8 @@ def _check(name: str, values: Sequence[Any], dtype: Any) -> None:
         raise AttributeValueError(f"random.{name}: scale must be positive, got {values[-1]}")
 
 
-def _drawn(name: str, names: Sequence[str], values: list[Any], /, shape: Any, dtype: Any, ctx: Any, out: Any, **kwargs: Any) -> Any:
+def _drawn(name: str, names: Sequence[str], values: list[Any], /, shape: Any, dtype: Any, ctx: Any, out: Any,
+           **kwargs: Any) -> Any:
     _check(name, values, dtype)
     if any(isinstance(v, NDArray) or hasattr(v, "entries") for v in values):
         attrs = {} if shape is None else {"shape": shape_of(shape)}
@@ -81,7 +89,8 @@ def _drawn(name: str, names: Sequence[str], values: list[Any], /, shape: Any, dt
         shape = out.shape
     elif shape is None and not SCOPE.symbolic:               # one number, as an array of one axis
         shape = (1,)
-    return make(f"_random_{name}", out, **dict(zip(names, values)), shape=None if shape is None else shape_of(shape), dtype=dtype, ctx=ctx, **kwargs)
+    return make(f"_random_{name}", out, **dict(zip(names, values)), shape=None if shape is None else shape_of(shape),
+                dtype=dtype, ctx=ctx, **kwargs)
 
 
 class RandomSpace(ModuleType):
@@ -101,7 +110,8 @@ class RandomSpace(ModuleType):
         setattr(self, name, found)
         return found
 
-    def randn(self, *shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    def randn(self, *shape: int, loc: Any = 0, scale: Any = 1, dtype: Any = None, ctx: Any = None, out: Any = None,
+              **kwargs: Any) -> Any:
         """Normal numbers of a shape: ``randn(2, 3)``."""
         return self.normal(loc, scale, shape=shape or (1,), dtype=dtype, ctx=ctx, out=out, **kwargs)
 

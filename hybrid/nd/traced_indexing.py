@@ -1,8 +1,8 @@
 """Brackets on traced values, and on arrays that record: every index that NumPy knows, as operators with a gradient.
 
-Basic keys become ``slice`` and ``_slice_assign`` and give views (a change of ``x[1:3]`` is a change of ``x``). Advanced keys
-become one ``take`` from, or one ``_scatter_set_nd`` into, the flattened array. Index arrays may be traced values themselves;
-masks may not where they would decide a shape.
+Basic keys become ``slice`` and ``_slice_assign`` and give views (a change of ``x[1:3]`` is a change of ``x``). Advanced
+keys become one ``take`` from, or one ``_scatter_set_nd`` into, the flattened array. Index arrays may be traced values
+themselves; masks may not where they would decide a shape.
 """
 from __future__ import annotations
 
@@ -24,8 +24,11 @@ ARRAYS = (NDArray, Symbol)
 
 
 def is_np(x: Any) -> bool:
-    """Whether a value follows NumPy's rules (hybrid.np.ndarray, or a Symbol under npx.set_np or in a trace of such arrays)."""
-    return getattr(x, "np_semantics", False) or isinstance(x, Symbol) and (SCOPE.np_array or bool(SCOPE.traces) and SCOPE.traces[-1].np_semantics)
+    """Whether a value follows NumPy's rules (hybrid.np.ndarray, or a Symbol under npx.set_np or in a trace of such
+    arrays)."""
+    return getattr(x, "np_semantics", False) or isinstance(x,
+                                                           Symbol) and (SCOPE.np_array or bool(SCOPE.traces)
+                                                                        and SCOPE.traces[-1].np_semantics)
 
 
 # ---- reading
@@ -36,7 +39,8 @@ def symbol_item(self: Symbol, key: Any) -> Any:
     if self.shape is None and isinstance(key, (*ARRAYS, np.ndarray, list)):
         return _rows(self, key)
     if isinstance(key, str):
-        raise KeyKindError(f"Cannot find output that matches name {key!r}, and it is no index; there is {self.list_outputs()[0]}")
+        raise KeyKindError(f"Cannot find output that matches name {key!r}, and it is no index; there is "
+                           f"{self.list_outputs()[0]}")
     if self.shape is None and (isinstance(key, int) or isinstance(key, slice) and not SCOPE.traces):
         if key in (0, -1, slice(0, 1), slice(None)):
             return self                                       # MXNet: the only output of an untyped symbol
@@ -67,7 +71,8 @@ def _output(self: Symbol, key: Any) -> Symbol:
         return Symbol(self.entries[key])
     if isinstance(key, str):
         if names.count(key) != 1:
-            raise ValueError(f"{names.count(key)} outputs are named {key!r}; there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
+            raise ValueError(f"{names.count(key)} outputs are named {key!r}; there are "
+                             f"{', '.join(names[:8])}{', …' if len(names) > 8 else ''}")
         return Symbol([self.entries[names.index(key)]])
     if not isinstance(key, (int, np.integer)) or not -len(names) <= key < len(names):
         raise IndexError(f"output {key!r} of a Symbol with {len(names)} outputs: {', '.join(names[:8])}")
@@ -110,7 +115,8 @@ def _is_mask(part: Any) -> bool:
 
 
 def _rows(x: Any, index: Any) -> Any:
-    return invoke(OPS["take"], [x, index if isinstance(index, ARRAYS) else np.asarray(index)], {"axis": 0, "mode": "wrap"}, hint="take")
+    return invoke(OPS["take"], [x, index if isinstance(index, ARRAYS) else np.asarray(index)],
+                  {"axis": 0, "mode": "wrap"}, hint="take")
 
 
 def _static(part: Any) -> Any:
@@ -130,7 +136,8 @@ def _split(x: Any, key: Any) -> tuple[tuple[Any, ...], bool]:
     dynamic = [p for p in parts if isinstance(p, ARRAYS)]
     for p in dynamic:
         if _is_mask(p):
-            raise TraceError(f"{user_location()}: how many elements a mask selects is known only when the program runs, so x[mask] has no shape; "
+            raise TraceError(f"{user_location()}: how many elements a mask selects is known only when the program "
+                             f"runs, so x[mask] has no shape; "
                              "use F.where(mask, x, 0), or call the block without hybridize()")
     return parts, not dynamic
 
@@ -158,13 +165,15 @@ def _places(x: Any, parts: tuple[Any, ...], known: bool) -> Any:
     shape = tuple(x.shape)
     if known:
         return np.arange(math.prod(shape), dtype=np.int64).reshape(shape)[parts]
-    parts = tuple(q for p in parts for q in (np.nonzero(p) if isinstance(p, np.ndarray) and p.dtype.kind == "b" else (p,)))
+    parts = tuple(q for p in parts for q in (np.nonzero(p) if isinstance(p, np.ndarray) and p.dtype.kind == "b"
+                                             else (p,)))
     spread = indexing.expand_key(parts, len(shape))
     chosen = [i for i, p in enumerate(spread) if p is not None and not isinstance(p, slice)]
     block = np.broadcast_shapes(*(tuple(getattr(spread[i], "shape", ())) for i in chosen))
     together = chosen == list(range(chosen[0], chosen[-1] + 1))
     rest = [p for i, p in enumerate(spread) if i not in chosen]
-    first = sum(i not in chosen for i in range(chosen[0])) if together else 0   # NumPy: apart, the index axes come first
+    # NumPy: apart, the index axes come first
+    first = sum(i not in chosen for i in range(chosen[0])) if together else 0
     total = len(rest) + len(block)
     fixed: Any = np.zeros((1,) * total, np.int64)
     moving: Any = None
@@ -178,9 +187,12 @@ def _places(x: Any, parts: tuple[Any, ...], known: bool) -> Any:
         if isinstance(p, slice):
             at = free if free < first else free + len(block)
             free += 1
-            fixed = fixed + np.arange(*p.indices(n), dtype=np.int64).reshape([-1 if k == at else 1 for k in range(total)]) * stride
+            fixed = fixed + np.arange(*p.indices(n),
+                                      dtype=np.int64).reshape([-1 if k == at else 1 for k in range(total)]) * stride
             continue
-        at_block = (1,) * first + (1,) * (len(block) - len(getattr(p, "shape", ()))) + tuple(getattr(p, "shape", ())) + (1,) * (total - first - len(block))
+        at_block = ((1,) * first
+                    + (1,) * (len(block) - len(getattr(p, "shape",
+                                                       ()))) + tuple(getattr(p, "shape", ())) + (1,) * (total - first - len(block)))  # noqa: E501
         if isinstance(p, ARRAYS):
             moving = _sum(moving, _scaled(p, n, stride, at_block))
         else:
@@ -194,8 +206,10 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _scaled(index: Any, n: int, stride: int, shape: tuple[int, ...]) -> Any:
     """Index values along an axis as distances in the flattened array; negative ones count from the end."""
-    index = invoke(OPS["_mod_scalar"], [invoke(OPS["Cast"], [index], {"dtype": "int64"}, hint="cast")], {"scalar": n}, hint="_modscalar")
-    return invoke(OPS["Reshape"], [invoke(OPS["_mul_scalar"], [index], {"scalar": stride}, hint="_mulscalar")], {"shape": shape}, hint="reshape")
+    index = invoke(OPS["_mod_scalar"], [invoke(OPS["Cast"], [index], {"dtype": "int64"}, hint="cast")], {"scalar": n},
+                   hint="_modscalar")
+    return invoke(OPS["Reshape"], [invoke(OPS["_mul_scalar"], [index], {"scalar": stride}, hint="_mulscalar")],
+                  {"shape": shape}, hint="reshape")
 
 
 # ---- writing
@@ -206,7 +220,8 @@ def assign(target: Symbol, new: Symbol) -> None:
     if new.dtype != target.dtype:
         new = invoke(OPS["Cast"], [new], {"dtype": np.dtype(target.dtype).name})
     target.entries = new.entries
-    target._seen = target._base and target._base[0].entries          # its value is the new one, not what is read from there
+    # its value is the new one, not what is read from there
+    target._seen = target._base and target._base[0].entries
     if target._base is not None:
         parent, key = target._base
         if key is ALIAS:
@@ -228,7 +243,8 @@ def write_out(d: OpDef, made: Symbol, out: Any) -> Any:
         new = Symbol([made.entries[k]])
         target = SCOPE.traces[-1].capture(t) if isinstance(t, NDArray) else t
         if tuple(target.shape or ()) != tuple(new.shape or ()):
-            raise AttributeValueError(f"{user_location()}: operator {d.name}: out has shape {target.shape}, the result {new.shape}")
+            raise AttributeValueError(f"{user_location()}: operator {d.name}: out has shape {target.shape}, the "
+                                      f"result {new.shape}")
         assign(target, new)
     return out
 
@@ -244,8 +260,11 @@ def updated(self: Any, key: Any, value: Any) -> Any:
     if value is None or isinstance(value, (str, bytes, dict)):
         raise TypeError(f"x[{key!r:.60}] = value takes numbers and arrays, got {value!r:.60}")
     if not isinstance(value, ARRAYS):
-        where = {} if isinstance(self, Symbol) else {"ctx": self.context}        # a traced value is on the device of its trace
-        value = invoke(OPS["_full"], [], {"shape": (), "value": value.item() if isinstance(value, np.generic) else value, "dtype": np.dtype(self.dtype).name, **where}) \
+        # a traced value is on the device of its trace
+        where = {} if isinstance(self, Symbol) else {"ctx": self.context}
+        value = invoke(OPS["_full"], [], {"shape": (),
+                                          "value": value.item() if isinstance(value, np.generic) else value,
+                                          "dtype": np.dtype(self.dtype).name, **where}) \
             if isinstance(value, NUMBERS) else np.asarray(value, self.dtype)
         if isinstance(value, np.ndarray) and where:
             value = array(value, self.context)
@@ -259,11 +278,13 @@ def updated(self: Any, key: Any, value: Any) -> Any:
         wide = _fit(value, tuple(places.shape))
         flat = invoke(OPS["_scatter_set_nd"], [_flat(self), _flat(wide), _one_row(places)], {})
         new = invoke(OPS["Reshape"], [flat], {"shape": shape})
-    return new if np.dtype(new.dtype) == np.dtype(self.dtype) else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name})
+    return (new if np.dtype(new.dtype) == np.dtype(self.dtype)
+            else invoke(OPS["Cast"], [new], {"dtype": np.dtype(self.dtype).name}))
 
 
 def _one_row(places: Any) -> Any:
-    return places.reshape(1, -1) if isinstance(places, np.ndarray) else invoke(OPS["Reshape"], [places], {"shape": (1, -1)})
+    return places.reshape(1, -1) if isinstance(places,
+                                               np.ndarray) else invoke(OPS["Reshape"], [places], {"shape": (1, -1)})
 
 
 def _set_basic(x: Symbol, key: Any, value: Any) -> Any:
@@ -284,10 +305,12 @@ def _set_mask(x: Symbol, mask: Any, value: Any) -> Any:
     if tuple(mask.shape) != shape[:over]:
         raise IndexError(f"a mask of shape {tuple(mask.shape)} does not fit an array of shape {shape}")
     if len(value.shape) > len(shape) - over and math.prod(value.shape) != 1:
-        raise TraceError(f"{user_location()}: how many elements the mask selects is known only when the program runs, so a value of shape "
+        raise TraceError(f"{user_location()}: how many elements the mask selects is known only when the program runs, "
+                         f"so a value of shape "
                          f"{tuple(value.shape)} cannot be spread over them; use F.where(mask, values, x)")
     wide = _fit(value, shape[over:] if math.prod(value.shape) != 1 else ())
-    return invoke(OPS["_npi_where"], [invoke(OPS["Reshape"], [mask], {"shape": (*mask.shape, *(1,) * (len(shape) - over))}), wide, x], {})
+    return invoke(OPS["_npi_where"], [invoke(OPS["Reshape"], [mask],
+                                             {"shape": (*mask.shape, *(1,) * (len(shape) - over))}), wide, x], {})
 
 
 def _fit(value: Any, shape: tuple[int, ...]) -> Any:
@@ -304,5 +327,8 @@ def _fit(value: Any, shape: tuple[int, ...]) -> Any:
     except ValueError:
         fits = False
     if not fits:
-        raise ShapeError(f"{user_location()}: a value of shape {tuple(value.shape)} does not fit the place of shape {shape} it is assigned to")
-    return np.broadcast_to(value, shape) if isinstance(value, np.ndarray) else invoke(OPS["broadcast_to"], [value], {"shape": shape})
+        raise ShapeError(f"{user_location()}: a value of shape {tuple(value.shape)} does not fit the place of shape "
+                         f"{shape} it is assigned to")
+    return np.broadcast_to(value, shape) if isinstance(value,
+                                                       np.ndarray) else invoke(OPS["broadcast_to"], [value],
+            {"shape": shape})

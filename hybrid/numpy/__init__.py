@@ -1,7 +1,7 @@
 """``np``: NumPy's interface on arrays of this library (zero-dim shapes, NumPy's promotion).
 
-What stands in the modules of this package has NumPy's signature; other operators come from the registry, other functions are
-NumPy's own on copies (``fallback``).
+What stands in the modules of this package has NumPy's signature; other operators come from the registry, other
+functions are NumPy's own on copies (``fallback``).
 """
 from __future__ import annotations
 
@@ -12,16 +12,22 @@ import numpy as _np
 
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
-from . import elementwise as _elementwise, fallback as _fallback, linalg, multiarray, operators as _operators, protocol as _protocol, random
-from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices, linspace, logspace, meshgrid, ones, ones_like,
+from . import (elementwise as _elementwise, fallback as _fallback, linalg, multiarray, operators as _operators,
+               protocol as _protocol, random)
+from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
+                       linspace, logspace, meshgrid, ones, ones_like,
                        tri, tril_indices, triu_indices, zeros, zeros_like)
 from .elementwise import clip, lcm, ldexp, nan_to_num, where
 from .multiarray import array, ndarray
-from .rearrange import (append, array_split, broadcast_arrays, broadcast_to, column_stack, concatenate, delete, diag_indices_from, dsplit, dstack, flip, fliplr, flipud,
-                        hsplit, hstack, insert, may_share_memory, pad, ravel, repeat, resize, rot90, row_stack, shares_memory, split, stack, take, tile, unravel_index,
+from .rearrange import (append, array_split, broadcast_arrays, broadcast_to, column_stack, concatenate, delete,
+                        diag_indices_from, dsplit, dstack, flip, fliplr, flipud,
+                        hsplit, hstack, insert, may_share_memory, pad, ravel, repeat, resize, rot90, row_stack,
+                        shares_memory, split, stack, take, tile, unravel_index,
                         vsplit, vstack)
-from .statistics import (argsort, atleast_1d, atleast_2d, atleast_3d, average, bincount, diff, ediff1d, einsum, expand_dims, histogram, median, moveaxis, nonzero, outer,
-                         percentile, polyval, quantile, reshape, roll, sort, squeeze, swapaxes, tensordot, transpose, unique)
+from .statistics import (argsort, atleast_1d, atleast_2d, atleast_3d, average, bincount, diff, ediff1d, einsum,
+                         expand_dims, histogram, median, moveaxis, nonzero, outer,
+                         percentile, polyval, quantile, reshape, roll, sort, squeeze, swapaxes, tensordot, transpose,
+                         unique)
 
 _protocol.SPACE.append(_sys.modules[__name__])
 
@@ -116,11 +122,18 @@ def __dir__() -> list[str]:
     return sorted({n for n in (*globals(), *_functions.listing("np"), *_NP_BINARY, *_RENAMED) if not n.startswith("_")})
 
 
-__all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "ascontiguousarray", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bincount",
-           "blackman", "bool_", "broadcast_arrays", "broadcast_to", "clip", "column_stack", "concatenate", "copy", "count_nonzero", "delete", "diag_indices_from",
-           "diff", "dsplit", "dstack", "ediff1d", "einsum", "empty", "empty_like", "expand_dims", "eye", "flip", "fliplr", "flipud", "full", "full_like", "genfromtxt",
-           "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp", "linalg", "linspace", "logspace", "may_share_memory",
-           "median", "meshgrid", "moveaxis", "multiarray", "nan_to_num", "ndarray", "ndim", "nonzero", "ones", "ones_like", "outer", "pad", "percentile", "polyval", "quantile",
-           "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape", "shares_memory", "size", "sort", "split", "squeeze",
-           "stack", "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices", "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",
+__all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "ascontiguousarray", "atleast_1d",
+           "atleast_2d", "atleast_3d", "average", "bincount",
+           "blackman", "bool_", "broadcast_arrays", "broadcast_to", "clip", "column_stack", "concatenate", "copy",
+           "count_nonzero", "delete", "diag_indices_from",
+           "diff", "dsplit", "dstack", "ediff1d", "einsum", "empty", "empty_like", "expand_dims", "eye", "flip",
+           "fliplr", "flipud", "full", "full_like", "genfromtxt",
+           "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp",
+           "linalg", "linspace", "logspace", "may_share_memory",
+           "median", "meshgrid", "moveaxis", "multiarray", "nan_to_num", "ndarray", "ndim", "nonzero", "ones",
+           "ones_like", "outer", "pad", "percentile", "polyval", "quantile",
+           "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape",
+           "shares_memory", "size", "sort", "split", "squeeze",
+           "stack", "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices",
+           "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",
            "zeros_like"]

@@ -43,14 +43,17 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", ctx: Any = None, devi
     return zeros(shape, dtype, order, ctx, device)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None, device: Any = None) -> Any:
-    """A number in a shape; bool for True and False, else float32 unless dtype is given. An array is broadcast to the shape."""
+def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx: Any = None, out: Any = None,
+         device: Any = None) -> Any:
+    """A number in a shape; bool for True and False, else float32 unless dtype is given. An array is broadcast to the
+    shape."""
     _order("full", order)
     if is_value(fill_value):
         found = functions.resolve("np", "broadcast_to")(as_np(fill_value), shape=shape_tuple(shape))
         return finish(found if dtype is None else found.astype(dtype), out)
     dtype = dtype or ("bool" if isinstance(fill_value, (bool, _np.bool_)) else "float32")
-    return finish(as_np(_make("_full", shape=shape_tuple(shape), value=fill_value, dtype=dtype, ctx=ctx or device)), out)
+    return finish(as_np(_make("_full", shape=shape_tuple(shape), value=fill_value, dtype=dtype, ctx=ctx or device)),
+                  out)
 
 
 def _like(name: str, value: Any) -> Any:
@@ -68,7 +71,8 @@ def full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "C", ctx:
     value = as_value(a)
     if isinstance(fill_value, (bool, _np.bool_)):
         fill_value = int(fill_value)
-    return finish(functions.resolve("np", "full_like")(value, fill_value=fill_value, **({"dtype": dtype} if dtype is not None else {})), out)
+    return finish(functions.resolve("np", "full_like")(value, fill_value=fill_value,
+                                                       **({"dtype": dtype} if dtype is not None else {})), out)
 
 
 zeros_like, ones_like = _like("zeros_like", 0), _like("ones_like", 1)
@@ -95,22 +99,29 @@ def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: 
     return as_np(_make("_arange", start=start, stop=stop, step=step, dtype=dtype or "float32", ctx=ctx or device))
 
 
-def linspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, retstep: bool = False, dtype: Any = None, axis: int = 0, ctx: Any = None) -> Any:
+def linspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, retstep: bool = False, dtype: Any = None,
+             axis: int = 0, ctx: Any = None) -> Any:
     """num numbers from start to stop (without it where endpoint is False); with retstep also their distance."""
     if num < 0:
         raise ValueError(f"np.linspace: num must not be negative, got {num}")
-    if is_value(start) or is_value(stop) or isinstance(start, (list, tuple, _np.ndarray)) or isinstance(stop, (list, tuple, _np.ndarray)) or axis:
+    if is_value(start) or is_value(stop) or isinstance(start,
+                                                       (list, tuple,
+                                                        _np.ndarray)) or isinstance(stop,
+            (list, tuple, _np.ndarray)) or axis:
         raise NotImplementedError("np.linspace: start and stop must be numbers and axis 0")
-    found = as_np(_make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype or "float32", ctx=ctx))
+    found = as_np(_make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype or "float32",
+                        ctx=ctx))
     parts = num - 1 if endpoint else num
     return (found, (stop - start) / parts if parts > 0 else float("nan")) if retstep else found
 
 
-def logspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, base: float = 10.0, dtype: Any = None, axis: int = 0, ctx: Any = None) -> Any:
+def logspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, base: float = 10.0, dtype: Any = None,
+             axis: int = 0, ctx: Any = None) -> Any:
     """num numbers from base^start to base^stop."""
     if axis:
         raise NotImplementedError("np.logspace: start and stop must be numbers and axis 0")
-    return as_np(_make("_npi_logspace", start=start, stop=stop, num=num, endpoint=endpoint, base=base, dtype=dtype or "float32", ctx=ctx))
+    return as_np(_make("_npi_logspace", start=start, stop=stop, num=num, endpoint=endpoint, base=base,
+                       dtype=dtype or "float32", ctx=ctx))
 
 
 def eye(N: int, M: Any = None, k: int = 0, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> Any:  # noqa: N803

@@ -12,7 +12,8 @@ from ..ops.registry import OPS
 from . import fallback
 from .multiarray import array, as_np, as_value, finish, is_value, ndarray
 
-LEGAL = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}      # NumPy's options and the only value known here
+# NumPy's options and the only value known here
+LEGAL = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
 
 def options(name: str, kwargs: dict[str, Any]) -> None:
@@ -29,9 +30,11 @@ def unary(name: str) -> Any:
     inner = functions.resolve("np", name)
 
     def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries") for v in (x, *args, *kwargs.values(), out)) and hasattr(_np, name):
+        if not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
+                   for v in (x, *args, *kwargs.values(), out)) and hasattr(_np, name):
             return getattr(_np, name)(x, *args, **kwargs)
-        options(name, {k: kwargs.pop(k) for k in list(kwargs) if name in UFUNCS or k in LEGAL and k not in ATTRIBUTES.get(name, ())})
+        options(name, {k: kwargs.pop(k) for k in list(kwargs) if name in UFUNCS or k in LEGAL
+                       and k not in ATTRIBUTES.get(name, ())})
         if args and name in UFUNCS:
             out, args = args[0], args[1:]
         return finish(inner(x if is_value(x) else array(x), *args, **kwargs), out)
@@ -40,9 +43,12 @@ def unary(name: str) -> Any:
     return function
 
 
-UFUNCS = frozenset("abs absolute sign ceil floor trunc fix rint square sqrt cbrt exp expm1 log log1p log2 log10 sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
-                   "arccosh arctanh reciprocal negative fabs isnan isinf isfinite isposinf isneginf logical_not bitwise_not invert degrees rad2deg radians deg2rad".split())
-ATTRIBUTES = {"cumsum": ("dtype",), "full_like": ("dtype", "order"), "reshape": ("order",), "nan_to_num": ("copy",), "indices": ("dtype",), "argsort": ("order",)}
+UFUNCS = frozenset("abs absolute sign ceil floor trunc fix rint square sqrt cbrt exp expm1 log log1p log2 log10 sin "
+                   "cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
+                   "arccosh arctanh reciprocal negative fabs isnan isinf isfinite isposinf isneginf logical_not "
+                   "bitwise_not invert degrees rad2deg radians deg2rad".split())
+ATTRIBUTES = {"cumsum": ("dtype",), "full_like": ("dtype", "order"), "reshape": ("order",), "nan_to_num": ("copy",),
+              "indices": ("dtype",), "argsort": ("order",)}
 
 
 def binary(name: str, fn: str) -> Any:
@@ -90,18 +96,22 @@ def where(condition: Any, x: Any = None, y: Any = None) -> Any:
         return x if condition else y
     dtype = next((v.dtype for v in (x, y) if is_value(v)), None)
     values = [v if is_value(v) else _beside(v, dtype) for v in (x, y)]
-    return functions.resolve("np", "where")(condition if is_value(condition) else array(_np.asarray(condition)), *values)
+    return functions.resolve("np", "where")(condition if is_value(condition) else array(_np.asarray(condition)),
+                                            *values)
 
 
 def _beside(value: Any, dtype: Any) -> Any:
     """A number as an array of the other value's dtype, where it fits in there."""
-    if isinstance(value, (int, float, bool)) and dtype is not None and (isinstance(value, int) or _np.dtype(dtype).kind == "f"):
+    if isinstance(value, (int, float, bool)) and dtype is not None and (isinstance(value, int)
+                                                                        or _np.dtype(dtype).kind == "f"):
         return array(value, dtype=dtype)
     return array(value)
 
 
-def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None, out: Any = None, **kwargs: Any) -> Any:
-    """nan and infinities replaced by numbers, infinities by default by the largest of the dtype; in place where ``copy`` is False."""
+def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None, out: Any = None,
+               **kwargs: Any) -> Any:
+    """nan and infinities replaced by numbers, infinities by default by the largest of the dtype; in place where
+    ``copy`` is False."""
     options("nan_to_num", kwargs)
     if not is_value(x) and not isinstance(x, (list, tuple)):
         return _np.nan_to_num(x, copy=copy, nan=nan, posinf=posinf, neginf=neginf)
@@ -127,9 +137,12 @@ def clip(a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
 
 # ---- reductions: the parameters behind the array, in NumPy's order as MXNet has them
 REDUCTIONS = {
-    **dict.fromkeys(("sum",), "axis dtype keepdims initial out"), **dict.fromkeys(("prod", "product"), "axis dtype out keepdims initial"),
-    "mean": "axis dtype out keepdims", **dict.fromkeys(("max", "min", "amax", "amin", "all", "any", "alltrue", "sometrue"), "axis keepdims out"),
-    **dict.fromkeys(("std", "var"), "axis dtype out ddof keepdims"), **dict.fromkeys(("argmax", "argmin"), "axis out keepdims"),
+    **dict.fromkeys(("sum",), "axis dtype keepdims initial out"),
+    **dict.fromkeys(("prod", "product"), "axis dtype out keepdims initial"),
+    "mean": "axis dtype out keepdims", **dict.fromkeys(("max", "min", "amax", "amin", "all", "any", "alltrue",
+                                                        "sometrue"), "axis keepdims out"),
+    **dict.fromkeys(("std", "var"), "axis dtype out ddof keepdims"),
+    **dict.fromkeys(("argmax", "argmin"), "axis out keepdims"),
     "cumsum": "axis dtype out", "average": "axis weights returned out"}
 
 

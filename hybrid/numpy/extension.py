@@ -55,7 +55,8 @@ def cpu_context() -> Context:
 
 
 def constraint_check(x: Any, msg: str = "Constraint violated!") -> Any:
-    """True where all of x is; eagerly a ValueError with ``msg`` where something is not. In a program the answer is only given."""
+    """True where all of x is; eagerly a ValueError with ``msg`` where something is not. In a program the answer is only
+    given."""
     found = functions.resolve("np", "all")(as_value(x))
     if not is_value(found) or hasattr(found, "entries") or bool(found):
         return found
@@ -63,7 +64,8 @@ def constraint_check(x: Any, msg: str = "Constraint violated!") -> Any:
 
 
 def _random() -> ModuleType:
-    space: Any = ModuleType("hybrid.npx.random", "Draws of npx: ``bernoulli``, ``uniform_n``, ``normal_n``, and ``seed``.")
+    space: Any = ModuleType("hybrid.npx.random",
+                            "Draws of npx: ``bernoulli``, ``uniform_n``, ``normal_n``, and ``seed``.")
     for name in ("bernoulli", "uniform_n", "normal_n"):
         setattr(space, name, getattr(_np_random, name))
     space.seed, space.current_context = seed, current_context
@@ -80,6 +82,7 @@ def __getattr__(name: str) -> Any:
     return functions.resolve("npx", name)
 
 
-__all__ = ["NDArray", "constraint_check", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape", "load",
+__all__ = ["NDArray", "constraint_check", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape",
+           "load",
            "nonzero", "num_gpus", "random", "reset_np", "save", "seed",
            "set_np", "waitall", "wrap"]

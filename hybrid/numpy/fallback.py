@@ -17,7 +17,8 @@ from ..base.errors import HybridError, TraceError, user_location
 from ..nd import made_here
 from ..base.scope import SCOPE
 
-GENERATOR = ("beta chisquare choice dirichlet f gumbel laplace logistic lognormal multinomial multivariate_normal pareto permutation poisson power "
+GENERATOR = ("beta chisquare choice dirichlet f gumbel laplace logistic lognormal multinomial multivariate_normal "
+             "pareto permutation poisson power "
              "rayleigh standard_normal weibull").split()
 
 
@@ -44,15 +45,18 @@ def generator_function(name: str, cls: type) -> Callable[..., Any]:
     """A method of numpy.random.Generator, seeded by ``mx.random.seed``."""
     def draw(*args: Any, **kwargs: Any) -> Any:
         out = getattr(_generator(f"np.random.{name}"), name)(*args, **kwargs)
-        return np.asarray(out, np.float32) if np.asarray(out).dtype == np.float64 and name not in ("choice", "permutation") else out
+        return (np.asarray(out, np.float32) if np.asarray(out).dtype == np.float64
+                and name not in ("choice", "permutation") else out)
     return wrapped(f"np.random.{name}", draw, cls)
 
 
 def _generator(what: str) -> np.random.Generator:
     if SCOPE.traces:
-        raise TraceError(f"{user_location()}: {what} would draw once, while tracing, and give the same numbers at every call; draw outside the "
+        raise TraceError(f"{user_location()}: {what} would draw once, while tracing, and give the same numbers at "
+                         f"every call; draw outside the "
                          "hybridized code and pass the numbers in, or use np.random.uniform, normal, randint")
-    return np.random.Generator(np.random.Philox(key=int.from_bytes(np.asarray(generator.next_key()).tobytes(), "little")))
+    return np.random.Generator(np.random.Philox(key=int.from_bytes(np.asarray(generator.next_key()).tobytes(),
+                                                                   "little")))
 
 
 def shuffle(x: NDArray) -> None:
@@ -61,12 +65,15 @@ def shuffle(x: NDArray) -> None:
     x[:] = array(x.asnumpy()[order], x._ctx, x._data.dtype)
 
 
-FLAT = frozenset("unique histogram bincount nonzero".split())            # functions of MXNet's that have no gradient, also while recording
+# functions of MXNet's that have no gradient, also while recording
+FLAT = frozenset("unique histogram bincount nonzero".split())
 
 
 def _real(found: Any) -> bool:
     """Whether there are real numbers in a result, which a gradient might be expected of."""
-    return any(_real(v) for v in found) if isinstance(found, (tuple, list)) else getattr(getattr(found, "dtype", None), "kind", "") == "f"
+    return any(_real(v) for v in found) if isinstance(found,
+                                                      (tuple, list)) else getattr(getattr(found, "dtype", None),
+            "kind", "") == "f"
 
 
 def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
@@ -79,7 +86,8 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
             del options["out"]
         found = fn(*host, **options)
         if SCOPE.recording and name[3:] not in FLAT and any(a._ag is not None for a in arrays) and _real(found):
-            raise HybridError(f"{name} is NumPy's own function, through which no gradient flows: use it outside autograd.record(), or on x.detach()")
+            raise HybridError(f"{name} is NumPy's own function, through which no gradient flows: use it outside "
+                              f"autograd.record(), or on x.detach()")
         if isinstance(target, NDArray):
             target[...] = np.asarray(found, target.dtype)
             return target
@@ -89,14 +97,16 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
     return function
 
 
-DYNAMIC = frozenset("unique nonzero flatnonzero argwhere where extract compress trim_zeros delete bincount intersect1d union1d setdiff1d setxor1d".split())
+DYNAMIC = frozenset("unique nonzero flatnonzero argwhere where extract compress trim_zeros delete bincount "
+                    "intersect1d union1d setdiff1d setxor1d".split())
 
 
 def _host(name: str, value: Any, arrays: list[NDArray]) -> Any:
     if hasattr(value, "entries"):
         if name.startswith("np.") and name[3:] in DYNAMIC:
             refuse_traced(name, value)
-        raise TraceError(f"{user_location()}: {name} is NumPy's own function, which cannot be compiled; call it outside the hybridized code, "
+        raise TraceError(f"{user_location()}: {name} is NumPy's own function, which cannot be compiled; call it "
+                         f"outside the hybridized code, "
                          "or call the block without hybridize()")
     if isinstance(value, NDArray):
         arrays.append(value)

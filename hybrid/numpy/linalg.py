@@ -16,13 +16,15 @@ from .multiarray import as_np, as_value, is_value, ndarray
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:  # noqa: A002
-    """Norms of vectors (one axis) and matrices (two): a number, inf, -inf, 'fro' or 'nuc'; without axis of the whole array."""
+    """Norms of vectors (one axis) and matrices (two): a number, inf, -inf, 'fro' or 'nuc'; without axis of the whole
+    array."""
     x = as_value(x)
     if isinstance(axis, list):
         axis = tuple(axis)
     if isinstance(axis, tuple) and len(axis) == 1:
         axis = axis[0]
-    if isinstance(axis, tuple) and len(axis) != 2 or ord is not None and axis is None and x.shape is not None and len(x.shape) not in (1, 2):
+    if isinstance(axis,
+                  tuple) and len(axis) != 2 or ord is not None and axis is None and x.shape is not None and len(x.shape) not in (1, 2):  # noqa: E501
         raise ShapeError(f"np.linalg.norm: a norm is of one axis or two, got axis={axis} of shape {tuple(x.shape)}")
     if ord in ("inf", "-inf"):
         ord = float(ord)  # noqa: A001
@@ -32,7 +34,8 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         raise ShapeError(f"np.linalg.norm: ord={ord!r} is a norm of matrices, axis={axis} is one axis")
     if isinstance(ord, str):                                   # MXNet's files say which by a flag
         axis = axis if axis is not None else (0, 1) if x.shape is None else tuple(range(len(x.shape)))
-        return functions.resolve("np", "linalg.norm")(x, ord=2, axis=axis, keepdims=keepdims, flag=1 if ord == "fro" else 2)
+        return functions.resolve("np", "linalg.norm")(x, ord=2, axis=axis, keepdims=keepdims,
+                                                      flag=1 if ord == "fro" else 2)
     attrs = {k: v for k, v in (("ord", ord), ("axis", axis)) if v is not None}
     return functions.resolve("np", "linalg.norm")(x, **attrs, keepdims=keepdims)
 
@@ -54,11 +57,13 @@ def _of_matrix(name: str) -> Callable[..., Any]:
 det, slogdet = _of_matrix("det"), _of_matrix("slogdet")
 
 
-UNSOLVABLE = {"cholesky": "the matrix is not positive definite", **dict.fromkeys(("inv", "solve", "tensorinv"), "the matrix is singular")}
+UNSOLVABLE = {"cholesky": "the matrix is not positive definite",
+              **dict.fromkeys(("inv", "solve", "tensorinv"), "the matrix is singular")}
 
 
 def _check_solved(name: str, found: Any, *given: Any) -> None:
-    """NumPy's LinAlgError where a result is not finite and what was given is. A compiled program gives such numbers as they are."""
+    """NumPy's LinAlgError where a result is not finite and what was given is. A compiled program gives such numbers as
+    they are."""
     arrays = [x._data for x in (found, *given) if isinstance(x, NDArray)]
     if len(arrays) <= len(given) or bool(abs(arrays[0]).sum() < _np.inf):
         return
@@ -83,7 +88,9 @@ def _plain(name: str, several: bool = False) -> Callable[..., Any]:
     return function
 
 
-cholesky, inv, solve, tensorinv, eigvals, eigvalsh = (_plain(_n) for _n in ("cholesky", "inv", "solve", "tensorinv", "eigvals", "eigvalsh"))
+cholesky, inv, solve, tensorinv, eigvals, eigvalsh = (_plain(_n)
+                                                      for _n in ("cholesky", "inv", "solve", "tensorinv", "eigvals",
+                                                                 "eigvalsh"))
 eig, eigh = (_plain(_n, True) for _n in ("eig", "eigh"))
 
 
@@ -97,7 +104,8 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     """x with tensordot(a, x, x.ndim) = b; ``axes`` of a are moved to its end first."""
-    return functions.resolve("np", "linalg.tensorsolve")(as_value(a), as_value(b), **({"a_axes": axes} if axes is not None else {}))
+    return functions.resolve("np", "linalg.tensorsolve")(as_value(a), as_value(b),
+                                                         **({"a_axes": axes} if axes is not None else {}))
 
 
 def pinv(a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
@@ -105,7 +113,8 @@ def pinv(a: Any, rcond: Any = 1e-15, hermitian: bool = False) -> Any:
     a = as_value(a)
     if is_value(rcond) or isinstance(rcond, (list, _np.ndarray)):
         return as_np(invoke(OPS["_npi_pinv"], [a, as_value(rcond)], {"hermitian": hermitian}, hint="pinv"))
-    return as_np(invoke(OPS["_npi_pinv_scalar_rcond"], [a], {"rcond": float(rcond), "hermitian": hermitian}, hint="pinv"))
+    return as_np(invoke(OPS["_npi_pinv_scalar_rcond"], [a], {"rcond": float(rcond), "hermitian": hermitian},
+                        hint="pinv"))
 
 
 def __getattr__(name: str) -> Any:
@@ -118,4 +127,5 @@ def __getattr__(name: str) -> Any:
     return found if isinstance(found, type) else fallback.wrapped(f"np.linalg.{name}", found, ndarray)
 
 
-__all__ = ("cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_power matrix_rank multi_dot norm pinv qr slogdet solve svd tensorinv tensorsolve").split()
+__all__ = ("cholesky cond det eig eigh eigvals eigvalsh inv lstsq matrix_power matrix_rank multi_dot norm pinv qr "
+           "slogdet solve svd tensorinv tensorsolve").split()

@@ -13,7 +13,8 @@ from . import protocol
 
 
 class ndarray(NDArray):  # noqa: N801  NumPy's name
-    """An array that follows NumPy's rules: zero-dim results, bool comparisons. NumPy's own functions take it and give one back."""
+    """An array that follows NumPy's rules: zero-dim results, bool comparisons. NumPy's own functions take it and give
+    one back."""
     __slots__ = ()
     np_semantics = True
 
@@ -97,11 +98,14 @@ def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None) -
     >>> array([1, 2]).dtype.name
     'float32'
     """
-    if hasattr(object, "entries") or isinstance(object, NDArray) and SCOPE.recording and object._ag is not None:       # a gradient flows through the copy
+    # a gradient flows through the copy
+    if hasattr(object, "entries") or isinstance(object, NDArray) and SCOPE.recording and object._ag is not None:
         copied = functions.resolve("np", "copy")(object)
         return copied if dtype is None else copied.astype(dtype)
     if dtype is None:
-        dtype = object._data.dtype if isinstance(object, NDArray) else object.dtype if isinstance(object, (_np.ndarray, _np.generic)) else "float32"
+        dtype = object._data.dtype if isinstance(object,
+                                                 NDArray) else object.dtype if isinstance(object,
+                (_np.ndarray, _np.generic)) else "float32"
     if isinstance(object, (list, tuple)) and any(is_value(x) for x in object) and not isinstance(object[0], NDArray):
         raise TypeError("np.array of a list of traced values: use np.stack")
     return made_here(_array(object, ctx or device, dtype, ndarray))

@@ -1,4 +1,5 @@
-"""The operators of ``np`` and ``npx`` by the names that files have (``_npi_add``, ``_np_sum``, ``_npx_relu``), with or without their prefix.
+"""The operators of ``np`` and ``npx`` by the names that files have (``_npi_add``, ``_np_sum``, ``_npx_relu``), with or
+without their prefix.
 
 ``np._internal.add`` and ``np._op.sum`` are these, as in MXNet.
 """

@@ -1,7 +1,8 @@
 """``np.random``: NumPy's samplers with ``size`` and parameters that broadcast.
 
-Those of one location or scale are made of uniform and normal draws, so gradients flow to their parameters (draws are then a
-differentiable function of them), and hybridized code draws anew at every call. The others are NumPy's own, eagerly alone.
+Those of one location or scale are made of uniform and normal draws, so gradients flow to their parameters (draws are
+then a differentiable function of them), and hybridized code draws anew at every call. The others are NumPy's own,
+eagerly alone.
 """
 from __future__ import annotations
 
@@ -61,21 +62,26 @@ def _draw(name: str, first: str, second: str, a: Any, b: Any, size: Any, dtype: 
     if shape is not None:
         attrs["size"] = shape_of(shape)
         _check_broadcast(name, shape, inputs)
-    return finish(as_np(invoke(OPS[f"_npi_{name}"], inputs, {**attrs, "dtype": _np.dtype(dtype or "float32").name, **_device(ctx, inputs)}, cls=ndarray, hint=f"_{name}")), out)
+    return finish(as_np(invoke(OPS[f"_npi_{name}"], inputs,
+                               {**attrs, "dtype": _np.dtype(dtype or "float32").name, **_device(ctx, inputs)},
+                               cls=ndarray, hint=f"_{name}")), out)
 
 
 def _check_broadcast(name: str, shape: tuple[int, ...], inputs: list[Any]) -> None:
     for x in inputs:
         if x.shape is not None and broadcast_shapes(tuple(x.shape), shape) != tuple(shape):
-            raise ShapeError(f"np.random.{name}: a parameter of shape {tuple(x.shape)} does not broadcast to size {shape}")
+            raise ShapeError(f"np.random.{name}: a parameter of shape {tuple(x.shape)} does not broadcast to size "
+                             f"{shape}")
 
 
-def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
+            out: Any = None) -> Any:
     """Uniform in [low, high)."""
     return _draw("uniform", "low", "high", low, high, size, dtype, ctx, out)
 
 
-def normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
+           out: Any = None) -> Any:
     """Normal with mean loc and standard deviation scale."""
     if isinstance(scale, (int, float)) and scale < 0:
         raise AttributeValueError(f"np.random.normal: scale must not be negative, got {scale}")
@@ -87,15 +93,17 @@ def _open(size: tuple[int, ...], ctx: Any) -> Any:
     return 1.0 - uniform(size=size, ctx=ctx)
 
 
-def _located(name: str, doc: str, first: str, transform: Callable[[Any, Any, Any], Any], defaults: tuple[Any, ...]) -> Any:
+def _located(name: str, doc: str, first: str, transform: Callable[[Any, Any, Any], Any],
+             defaults: tuple[Any, ...]) -> Any:
     """A sampler of (loc, scale) or of one parameter: a function of a uniform draw in (0, 1]."""
     names = first.split()
 
-    def function(*args: Any, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None, **kwargs: Any) -> Any:
+    def function(*args: Any, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None,
+                 **kwargs: Any) -> Any:
         given = {**dict(zip(names, defaults)), **dict(zip((*names, "size", "ctx", "out"), args)), **kwargs}
         size, ctx, out = given.pop("size", size), given.pop("ctx", ctx), given.pop("out", out)
         if set(given) - set(names) or any(given[n] is None for n in names):
-            raise AttributeValueError(f"np.random.{name} takes {', '.join(names)}, size; got {', '.join(sorted(given))}")
+            raise AttributeValueError(f"np.random.{name} takes {', '.join(names)}, size; got {', '.join(sorted(given))}")  # noqa: E501
         values = [_parameter(given[n]) for n in names]
         positive = values[-1]
         if isinstance(positive, float) and (positive < 0 or positive == 0 and names[-1] == "a"):
@@ -119,19 +127,27 @@ def _power(x: Any, y: Any) -> Any:
     return binary("power", "power")(x, y)
 
 
-exponential = _located("exponential", "Exponential with mean scale.", "scale", lambda u, a, scale: -_log(u) * scale, (1.0,))
-gumbel = _located("gumbel", "Gumbel with location and scale.", "loc scale", lambda u, loc, scale: loc - scale * _log(-_log(u * (1 - 1e-7) + 5e-8)), (0.0, 1.0))
+exponential = _located("exponential", "Exponential with mean scale.", "scale", lambda u, a, scale: -_log(u) * scale,
+                       (1.0,))
+gumbel = _located("gumbel", "Gumbel with location and scale.", "loc scale",
+                  lambda u, loc, scale: loc - scale * _log(-_log(u * (1 - 1e-7) + 5e-8)), (0.0, 1.0))
 logistic = _located("logistic", "Logistic with location and scale.", "loc scale",
-                    lambda u, loc, scale: loc + scale * (_log(u * (1 - 1e-7) + 5e-8) - _log(1 + 5e-8 - u * (1 - 1e-7))), (0.0, 1.0))
-rayleigh = _located("rayleigh", "Rayleigh with a scale.", "scale", lambda u, a, scale: scale * _np_fn("sqrt")(_log(u) * -2.0), (1.0,))
-weibull = _located("weibull", "Weibull with shape parameter a.", "a", lambda u, a, b: _power(-_log(u), 1.0 / a), (None,))
-pareto = _located("pareto", "Pareto II (Lomax) with shape parameter a.", "a", lambda u, a, b: _power(u, -1.0 / a) - 1.0, (None,))
+                    lambda u, loc, scale: loc + scale * (_log(u * (1 - 1e-7) + 5e-8) - _log(1 + 5e-8 - u * (1 - 1e-7))), (0.0, 1.0))  # noqa: E501
+rayleigh = _located("rayleigh", "Rayleigh with a scale.", "scale",
+                    lambda u, a, scale: scale * _np_fn("sqrt")(_log(u) * -2.0), (1.0,))
+weibull = _located("weibull", "Weibull with shape parameter a.", "a", lambda u, a, b: _power(-_log(u), 1.0 / a),
+                   (None,))
+pareto = _located("pareto", "Pareto II (Lomax) with shape parameter a.", "a",
+                  lambda u, a, b: _power(u, -1.0 / a) - 1.0, (None,))
 power = _located("power", "Numbers in [0, 1] with density a x^(a-1).", "a", lambda u, a, b: _power(u, 1.0 / a), (None,))
 laplace = _located("laplace", "Laplace with location and scale.", "loc scale",
-                   lambda u, loc, scale: loc - scale * _np_fn("sign")(u - 0.5) * _log(1 + 1e-7 - 2 * _np_fn("abs")(u - 0.5)), (0.0, 1.0))
+                   lambda u, loc, scale: loc - scale * _np_fn("sign")(u
+                                                                      - 0.5) * _log(1 + 1e-7
+        - 2 * _np_fn("abs")(u - 0.5)), (0.0, 1.0))
 
 
-def lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
+              out: Any = None) -> Any:
     """Numbers whose logarithm is normal."""
     return finish(_np_fn("exp")(normal(mean, sigma, size, dtype, ctx)), out)
 
@@ -169,7 +185,7 @@ def chisquare(df: Any, size: Any = None, dtype: Any = None, ctx: Any = None) -> 
 def f(dfnum: Any, dfden: Any, size: Any = None, ctx: Any = None) -> Any:
     """Fisher's F with dfnum and dfden degrees of freedom."""
     shape = _size(size, _parameter(dfnum), _parameter(dfden))
-    return chisquare(dfnum, shape, None, ctx) / _parameter(dfnum) / (chisquare(dfden, shape, None, ctx) / _parameter(dfden))
+    return (chisquare(dfnum, shape, None, ctx) / _parameter(dfnum) / (chisquare(dfden, shape, None, ctx) / _parameter(dfden)))  # noqa: E501
 
 
 def multivariate_normal(mean: Any, cov: Any, size: Any = None, check_valid: Any = None, tol: Any = None) -> Any:
@@ -179,10 +195,12 @@ def multivariate_normal(mean: Any, cov: Any, size: Any = None, check_valid: Any 
     mean, cov = as_value(mean), as_value(cov)
     n = mean.shape[-1]
     if tuple(cov.shape[-2:]) != (n, n):
-        raise AttributeValueError(f"np.random.multivariate_normal: mean {tuple(mean.shape)} needs cov (…, {n}, {n}), got {tuple(cov.shape)}")
+        raise AttributeValueError(f"np.random.multivariate_normal: mean {tuple(mean.shape)} needs cov (…, {n}, {n}), "
+                                  f"got {tuple(cov.shape)}")
     batch = broadcast_shapes(tuple(mean.shape[:-1]), tuple(cov.shape[:-2]))
     z = normal(size=(*(() if size is None else shape_tuple(size)), *batch, n, 1))
-    return mean + functions.resolve("np", "matmul")(functions.resolve("np", "linalg.cholesky")(cov), z).reshape(tuple(z.shape[:-1]))
+    return mean + functions.resolve("np", "matmul")(functions.resolve("np", "linalg.cholesky")(cov),
+                                                    z).reshape(tuple(z.shape[:-1]))
 
 
 # ---- integers
@@ -193,10 +211,12 @@ def randint(low: Any, high: Any = None, size: Any = None, dtype: Any = None, ctx
         raise AttributeValueError(f"np.random.randint: low must be below high, got {low} and {high}")
     size = out.shape if size is None and out is not None else size
     shape = () if size is None else shape_tuple(size)
-    return finish(as_np(_make("_random_randint", low=int(low), high=int(high), shape=shape_of(shape), dtype=_np.dtype(dtype or "int64").name, ctx=ctx)), out)
+    return finish(as_np(_make("_random_randint", low=int(low), high=int(high), shape=shape_of(shape),
+                              dtype=_np.dtype(dtype or "int64").name, ctx=ctx)), out)
 
 
-def bernoulli(prob: Any = None, logit: Any = None, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None) -> Any:
+def bernoulli(prob: Any = None, logit: Any = None, size: Any = None, dtype: Any = None, ctx: Any = None,
+              out: Any = None) -> Any:
     """1 with a probability, given as ``prob`` or as ``logit``; else 0. float32 unless dtype is given."""
     if (prob is None) == (logit is None):
         raise AttributeValueError("bernoulli takes either prob or logit")
@@ -213,11 +233,13 @@ def _sigmoid(x: Any) -> Any:
 
 
 def _batched(name: str) -> Any:
-    def function(a: Any = 0.0, b: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None, **kwargs: Any) -> Any:
+    def function(a: Any = 0.0, b: Any = 1.0, batch_shape: Any = None, dtype: Any = None, ctx: Any = None,
+                 **kwargs: Any) -> Any:
         first, second = ("low", "high") if name == "uniform" else ("loc", "scale")
         a, b = _parameter(kwargs.pop(first, a)), _parameter(kwargs.pop(second, b))
         if kwargs:
-            raise AttributeValueError(f"npx.random.{name}_n takes {first}, {second}, batch_shape, dtype, ctx; got {', '.join(kwargs)}")
+            raise AttributeValueError(f"npx.random.{name}_n takes {first}, {second}, batch_shape, dtype, ctx; got "
+                                      f"{', '.join(kwargs)}")
         event = _size(None, a, b)
         if event is None:
             raise AttributeValueError(f"npx.random.{name}_n: the parameters' shapes are not known here")
@@ -248,16 +270,22 @@ def randn(*size: Any, **kwargs: Any) -> Any:
 
 
 def choice(a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None) -> Any:
-    """Elements of a (or of 0, 1, … below it) drawn at random, with probabilities p; without repetition where ``replace`` is False."""
-    if isinstance(a, (int, _np.integer)) and a <= 0 or is_value(a) and a.shape is not None and (len(a.shape) != 1 or not a.shape[0]):
+    """Elements of a (or of 0, 1, … below it) drawn at random, with probabilities p; without repetition where
+    ``replace`` is False."""
+    if (isinstance(a, (int, _np.integer)) and a <= 0 or is_value(a) and a.shape is not None
+        and (len(a.shape) != 1 or not a.shape[0])):
         raise AttributeValueError("np.random.choice: a must be a positive number or an array of one axis with elements")
     n = int(a) if not is_value(a) and not isinstance(a, (list, tuple, _np.ndarray)) else len(a)
     if not replace and size is not None and math.prod(shape_tuple(size)) > n:
-        raise AttributeValueError(f"np.random.choice: {math.prod(shape_tuple(size))} of {n} elements cannot be drawn without repetition")
-    weights = p.asnumpy().astype(_np.float64) if isinstance(p, NDArray) else p if p is None else _np.asarray(p, _np.float64)
+        raise AttributeValueError(f"np.random.choice: {math.prod(shape_tuple(size))} of {n} elements cannot be drawn "
+                                  f"without repetition")
+    weights = p.asnumpy().astype(_np.float64) if isinstance(p,
+                                                            NDArray) else p if p is None else _np.asarray(p,
+            _np.float64)
     if weights is not None and abs(weights.sum() - 1) < 1e-3:
         weights = weights / weights.sum()
-    found = fallback.generator_function("choice", ndarray)(n, None if size is None else shape_tuple(size), replace, weights)
+    found = fallback.generator_function("choice", ndarray)(n, None if size is None else shape_tuple(size), replace,
+                                                           weights)
     found = as_value(_np.asarray(found) if isinstance(found, int) else found)
     if is_value(a) or isinstance(a, (list, tuple, _np.ndarray)):
         found = as_value(a)[found]
@@ -268,7 +296,8 @@ def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Any:
     """How often each class comes in n draws with probabilities pvals: int64, shape size + (classes,)."""
     p = _np.asarray(pvals.asnumpy() if isinstance(pvals, NDArray) else pvals, _np.float64)
     if (p < 0).any() or p.sum() > 1 + 1e-5:
-        raise AttributeValueError(f"np.random.multinomial: pvals must not be negative and must add up to 1, they add up to {p.sum():g}")
+        raise AttributeValueError(f"np.random.multinomial: pvals must not be negative and must add up to 1, they add "
+                                  f"up to {p.sum():g}")
     p = p / p.sum() if p.sum() > 1 else p
     return fallback.generator_function("multinomial", ndarray)(n, p, None if size is None else shape_tuple(size))
 
@@ -285,5 +314,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"hybrid.np.random has no {name!r}")
 
 
-__all__ = ("bernoulli beta chisquare choice exponential f gamma gumbel laplace logistic lognormal multinomial multivariate_normal normal normal_n pareto power rand "
+__all__ = ("bernoulli beta chisquare choice exponential f gamma gumbel laplace logistic lognormal multinomial "
+           "multivariate_normal normal normal_n pareto power rand "
            "randint randn rayleigh seed shuffle uniform uniform_n weibull").split()

@@ -36,7 +36,8 @@ def _sections(name: str, ary: Any, given: Any, axis: int, equal: bool) -> Any:
     if n is None or n % given == 0:
         return int(given)
     if equal:
-        raise ShapeError(f"np.{name}: an axis of length {n} cannot be split into {given} equal parts; np.array_split takes unequal ones")
+        raise ShapeError(f"np.{name}: an axis of length {n} cannot be split into {given} equal parts; np.array_split "
+                         f"takes unequal ones")
     size, more = divmod(n, given)
     return tuple(i * size + min(i, more) for i in range(given))
 
@@ -199,7 +200,8 @@ def _of(m: Any, least: int, name: str) -> Any:
 
 # ---- single elements
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    """values before the places obj (a number, a slice, an array of integers) along an axis, or of the flattened array."""
+    """values before the places obj (a number, a slice, an array of integers) along an axis, or of the flattened
+    array."""
     arr = as_value(arr)
     number = isinstance(values, (int, float, bool, _np.number)) and not isinstance(values, _np.ndarray)
     rest = () if number else (as_value(values),)
@@ -222,10 +224,12 @@ def _index(host: Any) -> Any:
 
 
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
-    """arr without the positions obj (a number, a slice, an array of integers) along an axis, or of the flattened array."""
+    """arr without the positions obj (a number, a slice, an array of integers) along an axis, or of the flattened
+    array."""
     arr = as_value(arr)
     if isinstance(obj, slice):
-        return _op("_npi_delete", arr, start=obj.start, stop=obj.stop, step=obj.step, axis=axis, places=None if obj != slice(None) else ())
+        return _op("_npi_delete", arr, start=obj.start, stop=obj.stop, step=obj.step, axis=axis,
+                   places=None if obj != slice(None) else ())
     if isinstance(obj, (int, _np.integer)):
         return _op("_npi_delete", arr, int_ind=int(obj), axis=axis)
     if is_value(obj) and not isinstance(obj, NDArray):
@@ -240,7 +244,8 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
 
 
 def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise", out: Any = None) -> Any:
-    """Elements at indices along an axis, or of the flattened array. mode: what becomes of indices out of range, clip, wrap or raise."""
+    """Elements at indices along an axis, or of the flattened array. mode: what becomes of indices out of range, clip,
+    wrap or raise."""
     a, indices = as_value(a), as_value(indices)
     if mode not in ("raise", "clip", "wrap"):
         raise ShapeError(f"np.take: mode must be raise, clip or wrap, got {mode!r}")
@@ -248,7 +253,8 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise", out: Any =
         n = a.shape[axis] if axis is not None else a.size
         host = indices.asnumpy()
         if host.min() < -n or host.max() >= n:
-            raise IndexError(f"np.take: index {host.min() if host.min() < -n else host.max()} is out of range for length {n}")
+            raise IndexError(f"np.take: index {host.min() if host.min() < -n else host.max()} is out of range for "
+                             f"length {n}")
         mode = "wrap"
     return finish(_call("take", a, indices, axis=axis, mode="wrap" if mode == "raise" else mode), out)
 
@@ -258,7 +264,8 @@ def diag_indices_from(arr: Any) -> Any:
     """Indices of the main diagonal, one array an axis."""
     arr = as_value(arr)
     if arr.shape is not None and (len(arr.shape) < 2 or len(set(arr.shape)) > 1):
-        raise ShapeError(f"np.diag_indices_from: all axes must be equally long, and two at least, got {tuple(arr.shape)}")
+        raise ShapeError(f"np.diag_indices_from: all axes must be equally long, and two at least, got "
+                         f"{tuple(arr.shape)}")
     found = _op("_npi_diag_indices_from", arr)
     return tuple(found[i] for i in range(len(arr.shape)))
 
@@ -269,8 +276,10 @@ def unravel_index(indices: Any, shape: Any, order: str = "C") -> Any:
         raise NotImplementedError(f"np.unravel_index: order must be 'C', got {order!r}")
     indices = as_value(_np.asarray(indices) if isinstance(indices, (int, list, tuple)) else indices)
     found, rest, shape = [], indices, shape_tuple(shape)
-    if isinstance(indices, NDArray) and indices.size and not 0 <= int(indices.asnumpy().min()) <= int(indices.asnumpy().max()) < math.prod(shape):
-        raise ValueError(f"np.unravel_index: an index is not within an array of shape {shape}, which has {math.prod(shape)} elements")
+    if (isinstance(indices, NDArray) and indices.size
+        and not 0 <= int(indices.asnumpy().min()) <= int(indices.asnumpy().max()) < math.prod(shape)):
+        raise ValueError(f"np.unravel_index: an index is not within an array of shape {shape}, which has "
+                         f"{math.prod(shape)} elements")
     for n in reversed(shape):
         found.append(rest % n)
         rest = rest // n
@@ -290,9 +299,11 @@ may_share_memory = shares_memory
 
 
 def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
-    """The array with elements around it: constant (``constant_values``), edge, reflect, symmetric, maximum or minimum."""
+    """The array with elements around it: constant (``constant_values``), edge, reflect, symmetric, maximum or
+    minimum."""
     x = as_value(x)
-    known = {"constant": {"constant_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"}, "maximum": {"stat_length"}, "minimum": {"stat_length"}}
+    known = {"constant": {"constant_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"},
+             "maximum": {"stat_length"}, "minimum": {"stat_length"}}
     wrong = set(kwargs) - known.get(mode, set())
     if wrong:
         raise ShapeError(f"np.pad: mode {mode!r} has no {', '.join(sorted(wrong))}")
@@ -308,7 +319,8 @@ def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) ->
     value = kwargs.get("constant_values", 0)
     if mode == "constant" and not isinstance(value, (int, float, _np.number)):
         raise NotImplementedError("np.pad: constant_values must be one number")
-    return _call("pad", x, pad_width=tuple(widths), mode=mode, **({"constant_value": float(value)} if mode == "constant" and value else {}))
+    return _call("pad", x, pad_width=tuple(widths), mode=mode,
+                 **({"constant_value": float(value)} if mode == "constant" and value else {}))
 
 
 def _pad_extreme(x: Any, widths: Sequence[tuple[int, int]], how: str) -> Any:

@@ -1,4 +1,5 @@
-"""Order statistics, counts, polynomials, sums of products: NumPy's functions over operators where a gradient or a trace is wanted."""
+"""Order statistics, counts, polynomials, sums of products: NumPy's functions over operators where a gradient or a trace
+is wanted."""
 from __future__ import annotations
 
 from typing import Any
@@ -33,15 +34,19 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
     return finish(_op("_npi_percentile", as_value(a), *rest, **attrs), out)
 
 
-def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, interpolation: str = "linear", keepdims: bool = False,
+def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None,
+               interpolation: str = "linear", keepdims: bool = False,
                method: Any = None) -> Any:
-    """Percentiles (q from 0 to 100) over axes; interpolation (also ``method``): linear, lower, higher, midpoint, nearest."""
+    """Percentiles (q from 0 to 100) over axes; interpolation (also ``method``): linear, lower, higher, midpoint,
+    nearest."""
     return _percentile("percentile", a, q, 1.0, axis, out, method or interpolation, keepdims)
 
 
-def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, interpolation: str = "linear", keepdims: bool = False,
+def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None,
+             interpolation: str = "linear", keepdims: bool = False,
              method: Any = None) -> Any:
-    """Quantiles (q from 0 to 1) over axes; interpolation (also ``method``): linear, lower, higher, midpoint, nearest."""
+    """Quantiles (q from 0 to 1) over axes; interpolation (also ``method``): linear, lower, higher, midpoint,
+    nearest."""
     return _percentile("quantile", a, q, 100.0, axis, out, method or interpolation, keepdims)
 
 
@@ -72,8 +77,10 @@ def _counted(name: str, *args: Any, **kwargs: Any) -> Any:
     return fallback.numpy_function(name, ndarray)(*args, **kwargs)
 
 
-def histogram(a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None, density: Any = None) -> Any:  # noqa: A002
-    """How many elements lie in each bin, int64, and the bins' edges. bins: their number (with ``range``) or their edges."""
+def histogram(a: Any, bins: Any = 10, range: Any = None, normed: Any = None, weights: Any = None,
+              density: Any = None) -> Any:  # noqa: A002
+    """How many elements lie in each bin, int64, and the bins' edges. bins: their number (with ``range``) or their
+    edges."""
     if normed or weights is not None or density:
         raise NotImplementedError("np.histogram: normed, weights and density are not supported")
     a = as_value(a)
@@ -92,8 +99,10 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     return _counted("bincount", x, weights, minlength).astype(weights.dtype)
 
 
-def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False, axis: Any = None) -> Any:
-    """The different elements in order (or slices along an axis); also their first places, the inverse, and how often they occur."""
+def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+           axis: Any = None) -> Any:
+    """The different elements in order (or slices along an axis); also their first places, the inverse, and how often
+    they occur."""
     found = _counted("unique", as_value(ar), return_index, return_inverse, return_counts, axis)
     if not return_inverse:
         return found
@@ -118,7 +127,9 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
         if value is not None:
             value = as_value(value)
             if value.shape == ():
-                value = functions.resolve("np", "broadcast_to")(value, shape=tuple(1 if i == axis % len(a.shape) else d for i, d in enumerate(a.shape)))
+                value = functions.resolve("np", "broadcast_to")(value,
+                                                                shape=tuple(1 if i == axis % len(a.shape) else d for i,
+                        d in enumerate(a.shape)))
             pieces.insert(at, value)
     joined = a if len(pieces) == 1 else functions.resolve("np", "concatenate")(*pieces, axis=axis)
     return functions.resolve("np", "diff")(joined, n=n, axis=axis)
@@ -144,7 +155,8 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False, **kwargs: Any
     if kwargs:
         raise TypeError(f"np.einsum has no {', '.join(sorted(kwargs))}")
     subscripts, *arrays = operands
-    return finish(functions.resolve("np", "einsum")(*[as_value(x) for x in arrays], subscripts=subscripts, optimize=int(bool(optimize))), out)
+    return finish(functions.resolve("np", "einsum")(*[as_value(x) for x in arrays], subscripts=subscripts,
+                                                    optimize=int(bool(optimize))), out)
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
@@ -199,7 +211,8 @@ def _like_numpy(name: str, *names: str) -> Any:
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
         given = {**dict(zip(names, args)), **kwargs}
         out = given.pop("out", None)
-        return finish(inner(as_value(a), **{k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v is not None}), out)
+        return finish(inner(as_value(a), **{k: tuple(v) if isinstance(v, list) else v for k,
+                                            v in given.items() if v is not None}), out)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = inner.__doc__
     return function
@@ -218,4 +231,5 @@ def reshape(a: Any, newshape: Any = None, order: str = "C", out: Any = None, sha
     """The elements in the same order in another shape; one length may be -1."""
     if order != "C":
         raise NotImplementedError(f"np.reshape: order must be 'C', got {order!r}")
-    return finish(functions.resolve("np", "reshape")(as_value(a), newshape=newshape if newshape is not None else shape), out)
+    return finish(functions.resolve("np", "reshape")(as_value(a),
+                                                     newshape=newshape if newshape is not None else shape), out)

@@ -94,7 +94,8 @@ for _name, _lower in (("tril", True), ("triu", False)):
 # ---- rolled and turned
 @op("_np_roll", "data", np=("roll",), shift=Axes(), axis=Axes(None))
 def roll(data: Node, a: Attrs) -> Node:
-    """Elements shifted along axes (the flattened array when none is given); what leaves at the end comes in at the start."""
+    """Elements shifted along axes (the flattened array when none is given); what leaves at the end comes in at the
+    start."""
     if a.axis is None:
         return ir.reshape(_rolled(ir.reshape(data, (-1,)), sum(_several(a.shift)), 0), data.shape)
     shifts, axes = _several(a.shift), _several(a.axis)
@@ -161,7 +162,8 @@ def _grown(x: Node, ndim: int) -> Node:
 
 
 for _n in (1, 2, 3):
-    op(f"_np_atleast_{_n}d", "*arys", np=(f"atleast_{_n}d",), arity_attr="num_args", num_args=Int(None), outputs=lambda a: a.num_args or 1)(
+    op(f"_np_atleast_{_n}d", "*arys", np=(f"atleast_{_n}d",), arity_attr="num_args", num_args=Int(None),
+       outputs=lambda a: a.num_args or 1)(
         (lambda n: lambda xs, a: [_grown(x, n) for x in xs])(_n))
 
 
@@ -190,7 +192,8 @@ def column_stack(xs: list[Node], a: Attrs) -> Node:
     return concat(*[x if x.ndim > 1 else ir.reshape(x, (x.size, 1)) for x in xs], dim=1)
 
 
-@op("_npi_meshgrid", "*xi", np=("meshgrid",), arity_attr="num_args", outputs=lambda a: a.num_args or 1, num_args=Int(None), indexing=Enum("xy", "xy", "ij"),
+@op("_npi_meshgrid", "*xi", np=("meshgrid",), arity_attr="num_args", outputs=lambda a: a.num_args or 1,
+    num_args=Int(None), indexing=Enum("xy", "xy", "ij"),
     sparse=Bool(False))
 def meshgrid(xs: list[Node], a: Attrs) -> list[Node]:
     """Coordinates of a grid, one array for each vector."""
@@ -225,7 +228,8 @@ def _pairs(width: Any, ndim: int) -> list[tuple[int, int]]:
         width = (width * 2 if len(width) == 1 else width,)
     pairs = [w * 2 if len(w) == 1 else w for w in (width * ndim if len(width) == 1 else width)]
     if len(pairs) != ndim or any(len(p) != 2 or min(p) < 0 for p in pairs):
-        raise ShapeError(f"pad_width {width} must be a number, a pair, or a pair for each of the {ndim} axes, none negative")
+        raise ShapeError(f"pad_width {width} must be a number, a pair, or a pair for each of the {ndim} axes, none "
+                         f"negative")
     return pairs
 
 
@@ -233,7 +237,8 @@ def _pad_symmetric(x: Node, axis: int, before: int, after: int) -> Node:
     """The mirror image, the edge repeated."""
     n = x.shape[axis]
     if max(before, after) > n:
-        raise ShapeError(f"symmetric padding of {max(before, after)} needs an axis at least as long; axis {axis} has {n}")
+        raise ShapeError(f"symmetric padding of {max(before, after)} needs an axis at least as long; axis {axis} has "
+                         f"{n}")
     first = [reverse(cut(x, axis, 0, before), axis=axis)] if before else []
     last = [reverse(cut(x, axis, n - after, after), axis=axis)] if after else []
     return ir.concat([*first, x, *last], axis)
@@ -242,7 +247,8 @@ def _pad_symmetric(x: Node, axis: int, before: int, after: int) -> Node:
 _PADDERS = {"edge": pad_edge, "reflect": pad_reflect, "symmetric": _pad_symmetric}
 
 
-@op("_npi_pad", "data", np=("pad",), pad_width=PadWidth(), mode=Enum("constant", "constant", "edge", "reflect", "symmetric"), constant_value=Float(0.0),
+@op("_npi_pad", "data", np=("pad",), pad_width=PadWidth(),
+    mode=Enum("constant", "constant", "edge", "reflect", "symmetric"), constant_value=Float(0.0),
     reflect_type=Enum("even", "even"))
 def np_pad(data: Node, a: Attrs) -> Node:
     """NumPy's pad."""

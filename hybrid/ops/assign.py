@@ -21,7 +21,8 @@ def _put(lhs: Node, rhs: Node, a: Attrs) -> Node:
     if 0 in size:
         return lhs
     if any(t < 0 for t in step):                          # backwards: the same places forwards, the values turned round
-        rhs = ir.slice(rhs, [n - 1 if t < 0 else 0 for n, t in zip(size, step)], size, [-1 if t < 0 else 1 for t in step])
+        rhs = ir.slice(rhs, [n - 1 if t < 0 else 0 for n, t in zip(size, step)], size,
+                       [-1 if t < 0 else 1 for t in step])
         start = [b + (n - 1) * t if t < 0 else b for b, n, t in zip(start, size, step)]
         step = [abs(t) for t in step]
     inside: Node | None = None
@@ -45,13 +46,15 @@ def _put(lhs: Node, rhs: Node, a: Attrs) -> Node:
     return ir.map("where", ir.expand(inside, lhs.shape), wide, lhs)
 
 
-@op("_slice_assign", "lhs rhs", json=("_crop_assign", "_npi_slice_assign"), begin=Shape(none=True), end=Shape(none=True), step=Shape((), none=True))
+@op("_slice_assign", "lhs rhs", json=("_crop_assign", "_npi_slice_assign"), begin=Shape(none=True),
+    end=Shape(none=True), step=Shape((), none=True))
 def slice_assign(lhs: Node, rhs: Node, a: Attrs) -> Node:
     """lhs with a range (see slice) replaced by rhs."""
     return _put(lhs, rhs, a)
 
 
-@op("_slice_assign_scalar", "data", json=("_crop_assign_scalar", "_npi_slice_assign_scalar"), scalar=Float(0.0), begin=Shape(none=True), end=Shape(none=True),
+@op("_slice_assign_scalar", "data", json=("_crop_assign_scalar", "_npi_slice_assign_scalar"), scalar=Float(0.0),
+    begin=Shape(none=True), end=Shape(none=True),
     step=Shape((), none=True))
 def slice_assign_scalar(data: Node, a: Attrs) -> Node:
     """data with a range (see slice) replaced by a number."""
@@ -61,7 +64,8 @@ def slice_assign_scalar(data: Node, a: Attrs) -> Node:
 
 @op("_scatter_set_nd", "lhs rhs indices", json=("_npi_scatter_set_nd",), shape=Shape(()))
 def scatter_set_nd(lhs: Node, rhs: Node, indices: Node, a: Attrs) -> Node:
-    """lhs with rhs put at [indices[0], indices[1], …]; where a place is named twice the last value stays, as in NumPy."""
+    """lhs with rhs put at [indices[0], indices[1], …]; where a place is named twice the last value stays, as in
+    NumPy."""
     m = indices.shape[0] if indices.ndim else 0
     if not 0 < m <= lhs.ndim or rhs.shape != indices.shape[1:] + lhs.shape[m:]:
         raise ShapeError(f"values of shape {rhs.shape} cannot be put into {lhs.shape} at indices {indices.shape}")
@@ -74,7 +78,8 @@ def scatter_set_nd(lhs: Node, rhs: Node, indices: Node, a: Attrs) -> Node:
     new = ir.gather(ir.reshape(ir.cast(rhs, lhs.dtype), (flat.size, -1)), order)
     last = ir.full(True, (1,), dt.bool_)
     if flat.size > 1:
-        last = ir.concat([ir.map("ne", ir.slice(flat, (1,), (flat.size - 1,)), ir.slice(flat, (0,), (flat.size - 1,))), last], 0)
+        last = ir.concat([ir.map("ne", ir.slice(flat, (1,), (flat.size - 1,)), ir.slice(flat, (0,), (flat.size - 1,))),
+                          last], 0)
     hit = ir.scatter_add(flat, ir.cast(last, dt.int32), 0, places)
     values = ir.scatter_add(flat, ir.map("where", ir.reshape(last, (flat.size, 1)), new, 0), 0, places)
     old = ir.reshape(lhs, values.shape)

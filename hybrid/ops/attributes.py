@@ -144,7 +144,8 @@ def _literal(text: str) -> Any:
 
 
 class Shape(Attribute):
-    """A tuple of integers (None entries allowed with ``none=True``); a single integer is a tuple of one. empty: None is ()."""
+    """A tuple of integers (None entries allowed with ``none=True``); a single integer is a tuple of one. empty: None is
+    ()."""
     kind = "shape"
 
     def __init__(self, default: Any = REQUIRED, *, none: bool = False, empty: bool = False, doc: str = ""):
@@ -212,7 +213,8 @@ class Any_(Attribute):
 
 
 class Attrs:
-    """Parsed attributes of one call: a frozen, hashable namespace. ``given()`` is what was passed, as MXNet's strings."""
+    """Parsed attributes of one call: a frozen, hashable namespace. ``given()`` is what was passed, as MXNet's
+    strings."""
     __slots__ = ("_values", "_given", "_hash")
     _values: dict[str, Any]
     _given: dict[str, Any]
@@ -294,11 +296,14 @@ def parse_attrs(owner: str, table: Mapping[str, Attribute], given: Mapping[str, 
         try:
             values[name] = kind.parse(given[name])
         except (ValueError, TypeError, OverflowError, DTypeError) as err:
-            raise AttributeValueError(f"operator {owner}: attribute {name}={given[name]!r} is not a valid {kind.kind}: {err}") from None
-    return Attrs(values, {k: _plain(v) for k, v in given.items() if v is not None or table[k].takes_none or table[k].default is None})
+            raise AttributeValueError(f"operator {owner}: attribute {name}={given[name]!r} is not a valid "
+                                      f"{kind.kind}: {err}") from None
+    return Attrs(values, {k: _plain(v) for k, v in given.items() if v is not None or table[k].takes_none
+                          or table[k].default is None})
 
 
-MOST_WRITTEN = 2**24                   # numbers in a table within a program: of a picture resized from 4096 to 4096 lines
+# numbers in a table within a program: of a picture resized from 4096 to 4096 lines
+MOST_WRITTEN = 2**24
 
 
 def written(count: int, what: str, most: int = MOST_WRITTEN) -> int:

@@ -32,7 +32,8 @@ def check_window(a: Attrs, n: int) -> None:
 def _geometry(data: Node, a: Attrs) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
     n = len(a.kernel)
     if data.ndim != n + 2:
-        raise ShapeError(f"a kernel {a.kernel} needs data of {n + 2} axes (batch, channel, {n} spatial), got {data.shape}")
+        raise ShapeError(f"a kernel {a.kernel} needs data of {n + 2} axes (batch, channel, {n} spatial), got "
+                         f"{data.shape}")
     check_window(a, n)
     return n, per_axis(a.stride, n, 1), per_axis(a.dilate, n, 1), per_axis(a.pad, n, 0)
 
@@ -72,7 +73,8 @@ def convolve(x: Node, w: Node, groups: int, stride: Sequence[int], dilate: Seque
     win = ir.window(ir.pad(x, (0, 0, *pad), (0, 0, *pad)), tuple(range(2, n + 2)), w.shape[2:], stride, dilate)
     out = win.shape[2:n + 2]
     if 0 in out:
-        raise ShapeError(f"the kernel {w.shape[2:]} with dilation {tuple(dilate)} is larger than the padded input {tuple(d + 2 * p for d, p in zip(x.shape[2:], pad))}")
+        raise ShapeError(f"the kernel {w.shape[2:]} with dilation {tuple(dilate)} is larger than the padded input "
+                         f"{tuple(d + 2 * p for d, p in zip(x.shape[2:], pad))}")
     if groups == 1:
         y = ir.dot(w, win, (tuple(range(1, n + 2)), (1, *range(n + 2, 2 * n + 2))))
         return ir.permute(y, (1, 0, *range(2, n + 2)))
@@ -90,7 +92,8 @@ def _conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
     stride, dilate, pad = per_axis(a.stride, n, 1), per_axis(a.dilate, n, 1), per_axis(a.pad, n, 0)
     if any(pad):
         x = xp.pad(x, ((0, 0), (0, 0), *((p, p) for p in pad)))
-    views = xp.lib.stride_tricks.sliding_window_view(x, [d * (k - 1) + 1 for k, d in zip(a.kernel, dilate)], axis=tuple(range(2, n + 2)))
+    views = xp.lib.stride_tricks.sliding_window_view(x, [d * (k - 1) + 1 for k, d in zip(a.kernel, dilate)],
+                                                     axis=tuple(range(2, n + 2)))
     step = tuple(slice(None, None, s) for s in stride)
     views = views[(slice(None), slice(None), *step, *(slice(None, None, d) for d in dilate))]
     out_shape, groups = views.shape[2:n + 2], a.num_group
@@ -113,19 +116,24 @@ def conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
     return _conv_eager(xp, arrays, a)
 
 
-@op("Convolution", "data weight bias?", npx=("convolution",), json=("_npx_convolution", "Convolution_v1"), params=conv_params, eager=conv_eager,
-    takes={"bias": lambda a: not a.no_bias}, kernel=Shape(), stride=Shape(()), dilate=Shape(()), pad=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(1024),
+@op("Convolution", "data weight bias?", npx=("convolution",), json=("_npx_convolution", "Convolution_v1"),
+    params=conv_params, eager=conv_eager,
+    takes={"bias": lambda a: not a.no_bias}, kernel=Shape(), stride=Shape(()), dilate=Shape(()), pad=Shape(()),
+    num_filter=Int(), num_group=Int(1), workspace=Int(1024),
     no_bias=Bool(False), cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Enum(None, *LAYOUTS))
 def convolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
-    """N-D convolution (cross-correlation). data (N, C, …), weight (num_filter, C/num_group, *kernel), bias (num_filter,)."""
+    """N-D convolution (cross-correlation). data (N, C, …), weight (num_filter, C/num_group, *kernel), bias
+    (num_filter,)."""
     _, stride, dilate, pad = _geometry(data, a)
     last = is_channels_last(a.layout)
     x, w = (to_channels_first(data), to_channels_first(weight)) if last else (data, weight)
     want = (a.num_filter, x.shape[1] // a.num_group, *a.kernel)
     if x.shape[1] % a.num_group or a.num_filter % a.num_group:
-        raise ShapeError(f"{x.shape[1]} channels and num_filter={a.num_filter} must be divisible by num_group={a.num_group}")
+        raise ShapeError(f"{x.shape[1]} channels and num_filter={a.num_filter} must be divisible by "
+                         f"num_group={a.num_group}")
     if w.shape != want:
-        raise ShapeError(f"weight must be {want} for data {data.shape}, num_filter={a.num_filter}, num_group={a.num_group}, got {w.shape}")
+        raise ShapeError(f"weight must be {want} for data {data.shape}, num_filter={a.num_filter}, "
+                         f"num_group={a.num_group}, got {w.shape}")
     y = convolve(x, w, a.num_group, stride, dilate, pad)
     y = _add_bias(y, bias, a)
     return to_channels_last(y) if last else y
@@ -149,7 +157,8 @@ def deconv_params(shapes: list, a: Attrs) -> list:
 
 
 def columns(x: Node, w: Node) -> Node:
-    """What a transposed convolution adds up: data (N, groups, C / groups, …), weights (groups, C / groups, F / groups, …) -> (N, F, …, kernel…)."""
+    """What a transposed convolution adds up: data (N, groups, C / groups, …), weights (groups, C / groups, F / groups,
+    …) -> (N, F, …, kernel…)."""
     n = x.ndim - 3
     y = ir.dot(x, w, ((2,), (1,)), ((1,), (0,)))                            # group, N, …, filter, kernel…
     y = ir.permute(y, (1, 0, 2 + n, *range(2, 2 + n), *range(3 + n, y.ndim)))
@@ -158,7 +167,8 @@ def columns(x: Node, w: Node) -> Node:
 
 @op("Deconvolution", "data weight bias?", npx=("deconvolution",), json=("_npx_deconvolution",), params=deconv_params,
     takes={"bias": lambda a: not a.no_bias}, kernel=Shape(), stride=Shape(()),
-    dilate=Shape(()), pad=Shape(()), adj=Shape(()), target_shape=Shape(()), num_filter=Int(), num_group=Int(1), workspace=Int(512), no_bias=Bool(True),
+    dilate=Shape(()), pad=Shape(()), adj=Shape(()), target_shape=Shape(()), num_filter=Int(), num_group=Int(1),
+    workspace=Int(512), no_bias=Bool(True),
     cudnn_tune=Str(None), cudnn_off=Bool(False), layout=Enum(None, *LAYOUTS))
 def deconvolution(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
     """Transposed convolution: data (N, C, …), weight (C, num_filter/num_group, *kernel)."""
@@ -205,7 +215,8 @@ def adaptive_avg_pooling(data: Node, a: Attrs) -> Node:
     size = tuple(a.output_size) or (1,)
     oh, ow = size[0], size[-1]
     if data.ndim != 4 or len(size) > 2 or min(size) < 1 or not data.shape[2] * data.shape[3]:
-        raise ShapeError(f"data must be (N, C, H, W) and output_size one or two positive numbers, got {data.shape} and {size}")
+        raise ShapeError(f"data must be (N, C, H, W) and output_size one or two positive numbers, got {data.shape} "
+                         f"and {size}")
     if (oh, ow) == (1, 1):
         return ir.reduce("sum", data, (2, 3), True) / (data.shape[2] * data.shape[3])
     h, w = data.shape[2:]
@@ -240,13 +251,15 @@ def _resized(n: int, a: Attrs, size: int, scale: float | None) -> int:
     return n if (n % 2 == 0) == (parity == "even") else n + (1 if step == "up" else -1)
 
 
-@op("_contrib_BilinearResize2D", "data like?", mx=("contrib.BilinearResize2D",), takes={"like": lambda a: a.mode == "like"},
+@op("_contrib_BilinearResize2D", "data like?", mx=("contrib.BilinearResize2D",),
+    takes={"like": lambda a: a.mode == "like"},
     height=Int(1), width=Int(1), scale_height=Float(None), scale_width=Float(None),
-    mode=Enum("size", "size", "odd_scale", "like", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"), align_corners=Bool(True))
+    mode=Enum("size", "size", "odd_scale", "like", "to_even_down", "to_even_up", "to_odd_down", "to_odd_up"),
+    align_corners=Bool(True))
 def bilinear_resize(data: Node, like: Node | None, a: Attrs) -> Node:
     """Bilinear interpolation of (N, C, H, W). mode: ``size`` to height and width (or by scale_height and scale_width),
-    ``like`` to the size of a second input, ``odd_scale`` by the scales so that odd lengths stay odd, ``to_even_down`` … to
-    the nearest even or odd length below or above. Corners are kept with align_corners."""
+    ``like`` to the size of a second input, ``odd_scale`` by the scales so that odd lengths stay odd, ``to_even_down`` …
+    to the nearest even or odd length below or above. Corners are kept with align_corners."""
     if data.ndim != 4:
         raise ShapeError(f"data must be (N, C, H, W), got {data.shape}")
     h, w = data.shape[2:]
@@ -263,18 +276,21 @@ def bilinear_resize(data: Node, like: Node | None, a: Attrs) -> Node:
     return _apply(data, _bilinear_matrix(h, oh, a.align_corners), _bilinear_matrix(w, ow, a.align_corners))
 
 
-@op("UpSampling", "*data", arity_attr="num_args", num_args=Int(1), scale=Int(), num_filter=Int(0), sample_type=Enum("nearest", "nearest", "bilinear"),
+@op("UpSampling", "*data", arity_attr="num_args", num_args=Int(1), scale=Int(), num_filter=Int(0),
+    sample_type=Enum("nearest", "nearest", "bilinear"),
     multi_input_mode=Enum("concat", "concat", "sum"), workspace=Int(512))
 def upsampling(data: list[Node], a: Attrs) -> Node:
-    """``nearest``: each pixel repeated ``scale`` times in both directions; several inputs are brought to one size and joined.
-    ``bilinear``: data and a weight (num_filter, 1, k, k), k = 2 scale - scale % 2: a Deconvolution of each channel."""
+    """``nearest``: each pixel repeated ``scale`` times in both directions; several inputs are brought to one size and
+    joined. ``bilinear``: data and a weight (num_filter, 1, k, k), k = 2 scale - scale % 2: a Deconvolution of each
+    channel."""
     if a.scale < 1:
         raise ShapeError(f"scale={a.scale} must be positive")
     if a.sample_type == "bilinear":
         if len(data) != 2:
             raise ShapeError(f"sample_type='bilinear' takes data and weight, got {len(data)} inputs")
         k, pad, channels = 2 * a.scale - a.scale % 2, a.scale // 2, data[0].shape[1]
-        return deconvolution(*data, kernel=(k, k), stride=(a.scale,) * 2, pad=(pad,) * 2, num_filter=channels, num_group=channels)
+        return deconvolution(*data, kernel=(k, k), stride=(a.scale,) * 2, pad=(pad,) * 2, num_filter=channels,
+                             num_group=channels)
     height = data[0].shape[2] * a.scale
     parts = []
     for x in data:

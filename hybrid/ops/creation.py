@@ -37,7 +37,8 @@ def full(a: Attrs) -> Node:
     return ir.full(a.value, _checked(a.shape), dt.as_dtype(a.dtype))
 
 
-@op("_arange", "", json=("_npi_arange",), start=Number(), stop=Number(None), step=Number(1.0), repeat=Int(1), infer_range=Bool(False),
+@op("_arange", "", json=("_npi_arange",), start=Number(), stop=Number(None), step=Number(1.0), repeat=Int(1),
+    infer_range=Bool(False),
     ctx=Str(""), dtype=DType("float32"))
 def arange(a: Attrs) -> Node:
     """start, start + step, … below stop, each ``repeat`` times."""
@@ -51,7 +52,8 @@ def arange(a: Attrs) -> Node:
 
 
 def _counted(n: int, start: float, step: float, d: np.dtype) -> Node:
-    """start + i * step: of integers, which start and step are made (as MXNet does); else in float64, or in int32 where that rounds nothing."""
+    """start + i * step: of integers, which start and step are made (as MXNet does); else in float64, or in int32 where
+    that rounds nothing."""
     whole = all(float(x).is_integer() and abs(x) < 2 ** 31 for x in (start, step, start + step * n))
     if dt.is_float(d) and not whole:
         return ir.cast(ir.iota(n), dt.float64) * step + start
@@ -60,7 +62,8 @@ def _counted(n: int, start: float, step: float, d: np.dtype) -> Node:
     return count + start if start else count
 
 
-@op("_linspace", "", json=("_npi_linspace",), start=Float(), stop=Float(), num=Int(50), endpoint=Bool(True), ctx=Str(""), dtype=DType("float32"))
+@op("_linspace", "", json=("_npi_linspace",), start=Float(), stop=Float(), num=Int(50), endpoint=Bool(True),
+    ctx=Str(""), dtype=DType("float32"))
 def linspace(a: Attrs) -> Node:
     """num numbers from start to stop."""
     step = (a.stop - a.start) / max(a.num - (1 if a.endpoint else 0), 1)
@@ -75,7 +78,8 @@ def eye(a: Attrs) -> Node:
     return ir.cast(hit, dt.as_dtype(a.dtype))
 
 
-@op("_contrib_arange_like", "data", mx=("contrib.arange_like",), npx=("arange_like",), json=("_npx_arange_like",), start=Float(0.0), step=Float(1.0), repeat=Int(1),
+@op("_contrib_arange_like", "data", mx=("contrib.arange_like",), npx=("arange_like",), json=("_npx_arange_like",),
+    start=Float(0.0), step=Float(1.0), repeat=Int(1),
     ctx=Str(""), axis=Int(None))
 def arange_like(data: Node, a: Attrs) -> Node:
     """A range as long as an axis of data, or in its whole shape."""
@@ -96,10 +100,12 @@ def indices(a: Attrs) -> Node:
     """The coordinates of every place of a grid, one grid for each axis."""
     shape = _checked(a.dimensions)
     axes = [ir.reshape(ir.iota(n), tuple(n if i == k else 1 for i in range(len(shape)))) for k, n in enumerate(shape)]
-    return ir.cast(ir.concat([ir.expand(ir.reshape(x, (1, *x.shape)), (1, *shape)) for x in axes], 0), dt.as_dtype(a.dtype))
+    return ir.cast(ir.concat([ir.expand(ir.reshape(x, (1, *x.shape)), (1, *shape)) for x in axes], 0),
+                   dt.as_dtype(a.dtype))
 
 
-@op("_npi_logspace", "", np=("logspace",), start=Float(), stop=Float(), num=Int(50), endpoint=Bool(True), base=Float(10.0), ctx=Str(""), dtype=DType("float32"))
+@op("_npi_logspace", "", np=("logspace",), start=Float(), stop=Float(), num=Int(50), endpoint=Bool(True),
+    base=Float(10.0), ctx=Str(""), dtype=DType("float32"))
 def logspace(a: Attrs) -> Node:
     """Numbers from base^start to base^stop whose exponents have equal distances."""
     exponents = linspace(start=a.start, stop=a.stop, num=a.num, endpoint=a.endpoint, dtype="float64")

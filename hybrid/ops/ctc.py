@@ -35,9 +35,11 @@ def _later(x: Node, by: int) -> Node:
 
 def _checked(data: Node, label: Node, data_lengths: Node | None, label_lengths: Node | None) -> None:
     if data.ndim != 3 or label.ndim != 2 or label.shape[0] != data.shape[1]:
-        raise ShapeError(f"data must be (time, batch, alphabet) and label (batch, label length), got {data.shape} and {label.shape}")
+        raise ShapeError(f"data must be (time, batch, alphabet) and label (batch, label length), got {data.shape} and "
+                         f"{label.shape}")
     if data.shape[0] < max(label.shape[1], 1) or data.shape[2] < 2:
-        raise ShapeError(f"data {data.shape} must have as many time steps as the labels {label.shape} have places, and a blank and a class at least")
+        raise ShapeError(f"data {data.shape} must have as many time steps as the labels {label.shape} have places, "
+                         f"and a blank and a class at least")
     for name, x in (("data_lengths", data_lengths), ("label_lengths", label_lengths)):
         if x is not None and x.shape != (data.shape[1],):
             raise ShapeError(f"{name} must be {(data.shape[1],)}, one length for each sequence, got {x.shape}")
@@ -60,26 +62,29 @@ def _labels(label: Node, label_lengths: Node | None, a: Attrs) -> tuple[Node, No
     return label, ir.reduce("min", at, (1,))
 
 
-@op("CTCLoss", "data label data_lengths? label_lengths?", takes={"data_lengths": lambda a: a.use_data_lengths, "label_lengths": lambda a: a.use_label_lengths},
+@op("CTCLoss", "data label data_lengths? label_lengths?",
+    takes={"data_lengths": lambda a: a.use_data_lengths, "label_lengths": lambda a: a.use_label_lengths},
     mx=("ctc_loss", "contrib.CTCLoss", "contrib.ctc_loss"), npx=("ctc_loss",),
     json=("ctc_loss", "_contrib_CTCLoss", "_contrib_ctc_loss", "_npx_ctc_loss"),
     use_data_lengths=Bool(False), use_label_lengths=Bool(False), blank_label=Enum("first", "first", "last"))
 def ctc_loss(data: Node, label: Node, data_lengths: Node | None, label_lengths: Node | None, a: Attrs) -> Node:
     """−log of the probability of each label over all its alignments with the time steps.
 
-    data: (time, batch, alphabet) scores before the softmax. label: (batch, length) class numbers. blank_label: "first", the
-    blank is class 0 and labels are padded with 0; "last", it is the last class and they are padded with −1. A label that
-    does not fit into its time steps gives 0 and no gradient, as in MXNet. Returns (batch,).
+    data: (time, batch, alphabet) scores before the softmax. label: (batch, length) class numbers. blank_label: "first",
+    the blank is class 0 and labels are padded with 0; "last", it is the last class and they are padded with −1. A label
+    that does not fit into its time steps gives 0 and no gradient, as in MXNet. Returns (batch,).
     """
     if a.use_data_lengths != (data_lengths is not None) and data_lengths is not None and label_lengths is None:
-        data_lengths, label_lengths = None, data_lengths         # MXNet leaves the unused input out, so the next takes its place
+        # MXNet leaves the unused input out, so the next takes its place
+        data_lengths, label_lengths = None, data_lengths
     _checked(data, label, data_lengths, label_lengths)
     steps, batch, alphabet = data.shape
     places = label.shape[1]
     blank = 0 if a.blank_label == "first" else alphabet - 1
     numbers, length = _labels(label, label_lengths, a)
     frames = _lengths(data_lengths if a.use_data_lengths else None, steps, batch)
-    inside = ir.map("lt", ir.expand(ir.reshape(ir.iota(places), (1, places)), (batch, places)), ir.expand(ir.reshape(length, (batch, 1)), (batch, places)))
+    inside = ir.map("lt", ir.expand(ir.reshape(ir.iota(places), (1, places)), (batch, places)),
+                    ir.expand(ir.reshape(length, (batch, 1)), (batch, places)))
     numbers = ir.map("where", inside, ir.map("minimum", ir.map("maximum", numbers, 0), alphabet - 1), blank)
     repeats = _repeats(numbers, inside)
     alpha = _forward(_emissions(wide(data), numbers, blank), frames, repeats)           # NEVER is no half
@@ -114,7 +119,8 @@ def _emissions(data: Node, numbers: Node, blank: int) -> Node:
 def _forward(emit: Node, frames: Node, repeats: Node) -> Node:
     """log of the probability of all paths that end in each place of the extended label after the last frame."""
     steps, batch, places = emit.shape
-    may_skip = _between(ir.map("logical_not", repeats), ir.full(False, repeats.shape, bool))    # from one label to the next, past a blank
+    # from one label to the next, past a blank
+    may_skip = _between(ir.map("logical_not", repeats), ir.full(False, repeats.shape, bool))
     begin = ir.expand(ir.reshape(ir.map("lt", ir.iota(places), 2), (1, places)), (batch, places))
 
     def at(t: int) -> Node:
@@ -123,7 +129,8 @@ def _forward(emit: Node, frames: Node, repeats: Node) -> Node:
     for t in range(1, steps):
         skipped = ir.map("where", may_skip, _later(alpha, 2), NEVER)
         new = _log_sum(alpha, _later(alpha, 1), skipped) + at(t)
-        alpha = ir.map("where", ir.expand(ir.reshape(ir.map("lt", ir.full(t, (batch,), dt.int64), frames), (batch, 1)), (batch, places)), new, alpha)
+        alpha = ir.map("where", ir.expand(ir.reshape(ir.map("lt", ir.full(t, (batch,), dt.int64), frames), (batch, 1)),
+                                          (batch, places)), new, alpha)
     return alpha
 
 

@@ -1,5 +1,5 @@
-"""Factorisations and inverses of matrices, over the last two axes. Gradients are made of the same operators, so every order
-is there. Their row kernels are in kernels/include/rows_linalg.h.
+"""Factorisations and inverses of matrices, over the last two axes. Gradients are made of the same operators, so every
+order is there. Their row kernels are in kernels/include/rows_linalg.h.
 """
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def lower_of(x: Node, diagonal: float = 1.0) -> Node:
     """The lower triangle, its diagonal times a number; zeros above."""
     n, m = x.shape[-2:]
     row, column = ir.reshape(ir.iota(n), (n, 1)), ir.reshape(ir.iota(m), (1, m))
-    weight = ir.map("where", ir.map("gt", row, column), 1.0, ir.map("where", ir.map("eq", row, column), ir.const(diagonal, x.dtype), 0.0))
+    weight = ir.map("where", ir.map("gt", row, column), 1.0,
+                    ir.map("where", ir.map("eq", row, column), ir.const(diagonal, x.dtype), 0.0))
     return x * ir.cast(weight, x.dtype)
 
 
@@ -49,7 +50,8 @@ def _identity(n: int, like: Node) -> Node:
 def matrix(x: Node, square: bool = True) -> Node:
     """x as matrices of float32 or float64; a clear error for anything else."""
     if x.ndim < 2 or square and x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"{'square ' if square else ''}matrices are wanted, (…, n, {'n' if square else 'm'}), got {x.shape}")
+        raise ShapeError(f"{'square ' if square else ''}matrices are wanted, (…, n, {'n' if square else 'm'}), got "
+                         f"{x.shape}")
     if not dt.is_float(x.dtype) or x.dtype.itemsize < 4:
         raise DTypeError(f"matrices of float32 or float64 are wanted, got {x.dtype.name}")
     return x
@@ -75,12 +77,15 @@ def _cholesky(xp: Any, arrays: Any, params: Any) -> Any:
     return out
 
 
-ir.register_rows(RowKernel("potrf", "rows_linalg.h", (2,), lambda s, p: s[0], lambda s, p: (s[0][0],), _cholesky, _potrf_vjp))
+ir.register_rows(RowKernel("potrf", "rows_linalg.h", (2,), lambda s, p: s[0], lambda s, p: (s[0][0],), _cholesky,
+                           _potrf_vjp))
 
 
-@op("_linalg_potrf", "A", mx=("linalg.potrf", "linalg_potrf"), np=("linalg.cholesky",), json=("linalg_potrf", "_npi_cholesky"), lower=Bool(True))
+@op("_linalg_potrf", "A", mx=("linalg.potrf", "linalg_potrf"), np=("linalg.cholesky",),
+    json=("linalg_potrf", "_npi_cholesky"), lower=Bool(True))
 def potrf(a: Node, at: Attrs) -> Node:
-    """The Cholesky factor L, lower, of positive definite matrices A = L Lᵀ (…, n, n), or Lᵀ with ``lower=False``; nan where A is not positive definite."""
+    """The Cholesky factor L, lower, of positive definite matrices A = L Lᵀ (…, n, n), or Lᵀ with ``lower=False``; nan
+    where A is not positive definite."""
     factor = ir.rows("potrf", (_symmetric(matrix(a)),))
     return factor if at.lower else transposed(factor)
 
@@ -115,7 +120,8 @@ def _solve_triangular(xp: Any, arrays: Any, params: Any) -> Any:
     return x
 
 
-ir.register_rows(RowKernel("trsm", "rows_linalg.h", (2, 2), lambda s, p: s[1], lambda s, p: (*s[1], *p), _solve_triangular, _trsm_vjp))
+ir.register_rows(RowKernel("trsm", "rows_linalg.h", (2, 2), lambda s, p: s[1], lambda s, p: (*s[1], *p),
+                           _solve_triangular, _trsm_vjp))
 
 
 def solve(a: Node, b: Node, transpose: bool = False, lower: bool = True) -> Node:
@@ -123,7 +129,8 @@ def solve(a: Node, b: Node, transpose: bool = False, lower: bool = True) -> Node
     return ir.rows("trsm", (a, b), (lower, transpose))
 
 
-@op("_linalg_trsm", "A B", mx=("linalg.trsm", "linalg_trsm"), json=("linalg_trsm",), transpose=Bool(False), rightside=Bool(False), lower=Bool(True), alpha=Float(1.0))
+@op("_linalg_trsm", "A B", mx=("linalg.trsm", "linalg_trsm"), json=("linalg_trsm",), transpose=Bool(False),
+    rightside=Bool(False), lower=Bool(True), alpha=Float(1.0))
 def trsm(a: Node, b: Node, at: Attrs) -> Node:
     """X of A X = alpha B for triangular A (…, n, n); of X A = alpha B with rightside; of Aᵀ with transpose."""
     a, b = matrix(a), matrix(b, square=False)
@@ -155,7 +162,8 @@ def _inverse_eager(xp: Any, arrays: Any, params: Any) -> Any:
     return out
 
 
-ir.register_rows(RowKernel("inverse", "rows_linalg.h", (2,), lambda s, p: (s[0][0], 2 * s[0][1]), lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp))
+ir.register_rows(RowKernel("inverse", "rows_linalg.h", (2,), lambda s, p: (s[0][0], 2 * s[0][1]),
+                           lambda s, p: (s[0][0],), _inverse_eager, _inverse_vjp))
 
 
 def inverse_of(a: Node) -> Node:
@@ -163,7 +171,8 @@ def inverse_of(a: Node) -> Node:
     return ir.slice(ir.rows("inverse", (a,)), (0,) * (a.ndim - 1) + (a.shape[-1],), a.shape)
 
 
-@op("_linalg_inverse", "A", mx=("linalg.inverse", "linalg_inverse"), np=("linalg.inv",), json=("linalg_inverse", "_npi_inv"))
+@op("_linalg_inverse", "A", mx=("linalg.inverse", "linalg_inverse"), np=("linalg.inv",),
+    json=("linalg_inverse", "_npi_inv"))
 def inverse(a: Node, at: Attrs) -> Node:
     """The inverse of square matrices (…, n, n)."""
     return inverse_of(matrix(a))
@@ -182,7 +191,8 @@ def _slogdet_eager(xp: Any, arrays: Any, params: Any) -> Any:
     return out
 
 
-ir.register_rows(RowKernel("slogdet", "rows_linalg.h", (2,), lambda s, p: (2 + s[0][0] ** 2,), lambda s, p: (s[0][0],), _slogdet_eager, _slogdet_vjp))
+ir.register_rows(RowKernel("slogdet", "rows_linalg.h", (2,), lambda s, p: (2 + s[0][0] ** 2,), lambda s, p: (s[0][0],),
+                           _slogdet_eager, _slogdet_vjp))
 
 
 def _sign_and_log(a: Node) -> tuple[Node, Node]:
@@ -192,7 +202,8 @@ def _sign_and_log(a: Node) -> tuple[Node, Node]:
     return ir.detach(sign), log
 
 
-@op("_linalg_slogdet", "A", mx=("linalg.slogdet", "linalg_slogdet"), np=("linalg.slogdet",), json=("linalg_slogdet", "_npi_slogdet"), outputs=lambda a: 2)
+@op("_linalg_slogdet", "A", mx=("linalg.slogdet", "linalg_slogdet"), np=("linalg.slogdet",),
+    json=("linalg_slogdet", "_npi_slogdet"), outputs=lambda a: 2)
 def slogdet(a: Node, at: Attrs) -> list[Node]:
     """Sign, and logarithm of the absolute value, of the determinants of (…, n, n)."""
     return [x if x.ndim else ir.reshape(x, (1,)) for x in _sign_and_log(a)]
@@ -215,7 +226,8 @@ def _parts(n: Node, size: int) -> tuple[Node, Node]:
 
 
 def _syevd_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
-    """Giles, "An extended collection of matrix derivative results" (2008), section 3.1; equal eigenvalues share nothing."""
+    """Giles, "An extended collection of matrix derivative results" (2008), section 3.1; equal eigenvalues share
+    nothing."""
     size = a.shape[-1]
     v, w = _parts(n, size)
     gv, gw = _parts(g, size)
@@ -240,20 +252,22 @@ def _syevd_eager(xp: Any, arrays: Any, params: Any) -> Any:
     return xp.concatenate([u, w[:, None], w[:, None] * xp.eye(size, dtype=a.dtype)], 1)
 
 
-ir.register_rows(RowKernel("syevd", "rows_linalg.h", (2,), lambda s, p: (2 * s[0][0] + 1, s[0][0]), lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp))
+ir.register_rows(RowKernel("syevd", "rows_linalg.h", (2,), lambda s, p: (2 * s[0][0] + 1, s[0][0]),
+                           lambda s, p: (s[0][0],), _syevd_eager, _syevd_vjp))
 
 
 @op("_linalg_syevd", "A", mx=("linalg.syevd", "linalg_syevd"), json=("linalg_syevd",), outputs=lambda a: 2)
 def syevd(a: Node, at: Attrs) -> tuple[Node, Node]:
-    """U and L with A = Uᵀ diag(L) U of symmetric matrices (…, n, n): eigenvectors as rows, the largest component of each
-    positive, and eigenvalues in ascending order."""
+    """U and L with A = Uᵀ diag(L) U of symmetric matrices (…, n, n): eigenvectors as rows, the largest component of
+    each positive, and eigenvalues in ascending order."""
     v, w = _parts(ir.rows("syevd", (_symmetric(matrix(a)),)), a.shape[-1])
     return transposed(v), ir.reshape(w, a.shape[:-1])
 
 
 @op("_npi_eigh", "a", np=("linalg.eigh",), outputs=lambda a: 2, UPLO=Enum("L", "L", "U"))
 def eigh(a: Node, at: Attrs) -> tuple[Node, Node]:
-    """NumPy's eigh of symmetric matrices: eigenvalues in ascending order, eigenvectors as columns (see linalg.syevd)."""
+    """NumPy's eigh of symmetric matrices: eigenvalues in ascending order, eigenvectors as columns (see
+    linalg.syevd)."""
     half = lower_of(a if at.UPLO == "L" else transposed(a), 0.5)
     u, w = syevd(half + transposed(half))
     return w, transposed(u)

@@ -1,4 +1,5 @@
-"""Convolutions that sample where learned offsets say: deformable (Dai et al. 2017) and modulated deformable (Zhu et al. 2018)."""
+"""Convolutions that sample where learned offsets say: deformable (Dai et al. 2017) and modulated deformable (Zhu et al.
+2018)."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,8 +12,10 @@ from .attributes import Attrs
 from .conv import check_window, per_axis
 from .registry import Bool, Enum, Int, Shape, op
 
-_ATTRS: dict[str, Any] = {"kernel": Shape(), "stride": Shape(()), "dilate": Shape(()), "pad": Shape(()), "num_filter": Int(), "num_group": Int(1),
-                          "num_deformable_group": Int(1), "workspace": Int(1024), "no_bias": Bool(False), "layout": Enum(None, "NCHW", "NCW", "NCDHW")}
+_ATTRS: dict[str, Any] = {"kernel": Shape(), "stride": Shape(()), "dilate": Shape(()), "pad": Shape(()),
+                          "num_filter": Int(), "num_group": Int(1),
+                          "num_deformable_group": Int(1), "workspace": Int(1024), "no_bias": Bool(False),
+                          "layout": Enum(None, "NCHW", "NCW", "NCDHW")}
 
 
 def _params(shapes: list, a: Attrs) -> list:
@@ -30,14 +33,18 @@ class _Geometry:
 
     def __init__(self, data: Node, offset: Node, weight: Node, a: Attrs):
         if data.ndim != 4 or len(a.kernel) != 2:
-            raise ShapeError(f"data (N, C, H, W) and a kernel of two lengths are needed, got {data.shape} and {a.kernel}")
+            raise ShapeError(f"data (N, C, H, W) and a kernel of two lengths are needed, got {data.shape} and "
+                             f"{a.kernel}")
         check_window(a, 2)
         self.stride, self.dilate, self.pad = per_axis(a.stride, 2, 1), per_axis(a.dilate, 2, 1), per_axis(a.pad, 2, 0)
         self.n, self.c, self.h, self.w = data.shape
         self.groups, self.parts, self.kernel = a.num_group, a.num_deformable_group, tuple(a.kernel)
-        self.out = tuple((d + 2 * p - t * (k - 1) - 1) // s + 1 for d, p, t, k, s in zip((self.h, self.w), self.pad, self.dilate, self.kernel, self.stride))
-        if min(self.groups, self.parts) < 1 or self.c % self.groups or self.c % self.parts or a.num_filter % self.groups:
-            raise ShapeError(f"{self.c} channels and {a.num_filter} filters must be divided by num_group={self.groups}, the channels by num_deformable_group={self.parts}")
+        self.out = tuple((d + 2 * p - t * (k - 1) - 1) // s + 1 for d, p, t, k,
+                         s in zip((self.h, self.w), self.pad, self.dilate, self.kernel, self.stride))
+        if min(self.groups,
+               self.parts) < 1 or self.c % self.groups or self.c % self.parts or a.num_filter % self.groups:
+            raise ShapeError(f"{self.c} channels and {a.num_filter} filters must be divided by "
+                             f"num_group={self.groups}, the channels by num_deformable_group={self.parts}")
         if min(self.out) < 1:
             raise ShapeError(f"the kernel {self.kernel} with dilation {self.dilate} is larger than the padded input")
         taps = self.kernel[0] * self.kernel[1]
@@ -56,9 +63,12 @@ class _Geometry:
         parts = ir.reshape(offset, (self.n, self.parts, kh * kw, 2, *self.out))
         found = []
         for axis in (0, 1):
-            own = ir.reshape(ir.slice(parts, (0, 0, 0, axis, 0, 0), (self.n, self.parts, kh * kw, 1, *self.out)), (self.n, self.parts, kh, kw, *self.out))
-            tap = ir.reshape(ir.cast(ir.iota(self.kernel[axis]), offset.dtype), tuple(self.kernel[axis] if i == 2 + axis else 1 for i in range(6)))
-            step = ir.reshape(ir.cast(ir.iota(self.out[axis]), offset.dtype), tuple(self.out[axis] if i == 4 + axis else 1 for i in range(6)))
+            own = ir.reshape(ir.slice(parts, (0, 0, 0, axis, 0, 0), (self.n, self.parts, kh * kw, 1, *self.out)),
+                             (self.n, self.parts, kh, kw, *self.out))
+            tap = ir.reshape(ir.cast(ir.iota(self.kernel[axis]), offset.dtype),
+                             tuple(self.kernel[axis] if i == 2 + axis else 1 for i in range(6)))
+            step = ir.reshape(ir.cast(ir.iota(self.out[axis]), offset.dtype),
+                              tuple(self.out[axis] if i == 4 + axis else 1 for i in range(6)))
             place = own + (tap * self.dilate[axis] + (step * self.stride[axis] - self.pad[axis]))
             found.append(ir.reshape(place, (self.n, self.parts, kh * kw, *self.out)))
         return found
@@ -66,7 +76,8 @@ class _Geometry:
     def read(self, data: Node, corners: list[tuple[Node, Node, Node]]) -> Node:
         """Sums over corners (row, column, weight) of data's values: (N, C, taps, out h, out w)."""
         each = self.c // self.parts
-        flat = ir.reshape(ir.permute(ir.reshape(data, (self.n, self.parts, each, self.h * self.w)), (2, 0, 1, 3)), (each, -1))
+        flat = ir.reshape(ir.permute(ir.reshape(data, (self.n, self.parts, each, self.h * self.w)), (2, 0, 1, 3)),
+                          (each, -1))
         base = ir.reshape(ir.iota(self.n * self.parts) * (self.h * self.w), (self.n, self.parts, 1, 1, 1))
         out: Node | None = None
         for row, column, weight in corners:
@@ -95,11 +106,13 @@ def _with_bias(out: Node, bias: Node | None, a: Attrs) -> Node:
     return out + ir.reshape(bias, (1, a.num_filter, 1, 1))
 
 
-@op("_contrib_DeformableConvolution", "data offset weight bias?", mx=("contrib.DeformableConvolution",), npx=("deformable_convolution",),
+@op("_contrib_DeformableConvolution", "data offset weight bias?", mx=("contrib.DeformableConvolution",),
+    npx=("deformable_convolution",),
     json=("_npx_deformable_convolution",), params=_params, takes={"bias": lambda a: not a.no_bias}, **_ATTRS)
 def deformable_convolution(data: Node, offset: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
-    """Convolution whose taps are moved by offset (N, 2 * num_deformable_group * taps, out h, out w): for each tap its move down, then
-    right, in pixels. Between pixels it reads bilinearly; beyond the picture 0, past the last pixel's centre that pixel."""
+    """Convolution whose taps are moved by offset (N, 2 * num_deformable_group * taps, out h, out w): for each tap its
+    move down, then right, in pixels. Between pixels it reads bilinearly; beyond the picture 0, past the last pixel's
+    centre that pixel."""
     size = _Geometry(data, offset, weight, a)
     places = size.places(offset)
     inside: Node | None = None
@@ -115,12 +128,15 @@ def deformable_convolution(data: Node, offset: Node, weight: Node, bias: Node | 
     return _with_bias(size.contract(size.read(data, corners), weight), bias, a)
 
 
-@op("_contrib_ModulatedDeformableConvolution", "data offset mask weight bias?", mx=("contrib.ModulatedDeformableConvolution",),
-    npx=("modulated_deformable_convolution",), json=("_npx_modulated_deformable_convolution",), params=_params, takes={"bias": lambda a: not a.no_bias},
+@op("_contrib_ModulatedDeformableConvolution", "data offset mask weight bias?",
+    mx=("contrib.ModulatedDeformableConvolution",),
+    npx=("modulated_deformable_convolution",), json=("_npx_modulated_deformable_convolution",), params=_params,
+    takes={"bias": lambda a: not a.no_bias},
     im2col_step=Int(64), **_ATTRS)
-def modulated_deformable_convolution(data: Node, offset: Node, mask: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
-    """Deformable convolution with a factor for each tap: mask (N, num_deformable_group * taps, out h, out w). What is read fades to 0
-    within one pixel beyond the picture."""
+def modulated_deformable_convolution(data: Node, offset: Node, mask: Node, weight: Node, bias: Node | None,
+                                     a: Attrs) -> Node:
+    """Deformable convolution with a factor for each tap: mask (N, num_deformable_group * taps, out h, out w). What is
+    read fades to 0 within one pixel beyond the picture."""
     size = _Geometry(data, offset, weight, a)
     taps = size.kernel[0] * size.kernel[1]
     size.check("mask", mask, (size.n, size.parts * taps, *size.out))

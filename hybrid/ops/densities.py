@@ -1,4 +1,5 @@
-"""Densities (``random_pdf_*``): the probability of samples under distributions with one set of parameters for each row of samples."""
+"""Densities (``random_pdf_*``): the probability of samples under distributions with one set of parameters for each row
+of samples."""
 from __future__ import annotations
 
 import math
@@ -57,8 +58,10 @@ def generalized_negative_binomial(x: Node, mu: Node, alpha: Node) -> Node:
 
 # name: (logarithm of the density, its parameters)
 FAMILIES: dict[str, tuple[Callable[..., Node], str]] = {
-    "normal": (normal, "mu sigma"), "uniform": (uniform, "low high"), "gamma": (gamma, "alpha beta"), "exponential": (exponential, "lam"),
-    "poisson": (poisson, "lam"), "negative_binomial": (negative_binomial, "k p"), "generalized_negative_binomial": (generalized_negative_binomial, "mu alpha"),
+    "normal": (normal, "mu sigma"), "uniform": (uniform, "low high"), "gamma": (gamma, "alpha beta"),
+    "exponential": (exponential, "lam"),
+    "poisson": (poisson, "lam"), "negative_binomial": (negative_binomial, "k p"),
+    "generalized_negative_binomial": (generalized_negative_binomial, "mu alpha"),
 }
 
 
@@ -69,26 +72,32 @@ def _density(name: str) -> None:
         sample, *parameters, a = args
         lead = parameters[0].shape
         if any(p.shape != lead for p in parameters) or sample.shape[:len(lead)] != lead:
-            raise ShapeError(f"the parameters must have one shape, with which the samples' shape begins, got samples {sample.shape} and "
+            raise ShapeError(f"the parameters must have one shape, with which the samples' shape begins, got samples "
+                             f"{sample.shape} and "
                              f"{', '.join(str(p.shape) for p in parameters)}")
         wide = [ir.reshape(p, lead + (1,) * (sample.ndim - len(lead))) for p in parameters]
         out = fn(sample, *wide)
         return out if a.is_log else ir.map("exp", out)
     lower.__doc__ = f"The density (with is_log its logarithm) of samples (*parameters' shape, …): {fn.__doc__}"
-    op(f"_random_pdf_{name}", f"sample {words}", mx=(f"random_pdf_{name}", f"random.pdf_{name}"), json=(f"random_pdf_{name}",), is_log=Bool(False))(lower)
+    op(f"_random_pdf_{name}", f"sample {words}", mx=(f"random_pdf_{name}", f"random.pdf_{name}"),
+       json=(f"random_pdf_{name}",), is_log=Bool(False))(lower)
 
 
 for _name in FAMILIES:
     _density(_name)
 
 
-@op("_random_pdf_dirichlet", "sample alpha", mx=("random_pdf_dirichlet", "random.pdf_dirichlet"), json=("random_pdf_dirichlet",), is_log=Bool(False))
+@op("_random_pdf_dirichlet", "sample alpha", mx=("random_pdf_dirichlet", "random.pdf_dirichlet"),
+    json=("random_pdf_dirichlet",), is_log=Bool(False))
 def dirichlet(sample: Node, alpha: Node, a: Attrs) -> Node:
     """The Dirichlet density of samples (*rows, …, classes) with concentrations alpha (*rows, classes)."""
     lead = alpha.shape[:-1]
-    if not alpha.ndim or sample.ndim < alpha.ndim or sample.shape[:len(lead)] != lead or sample.shape[-1] != alpha.shape[-1]:
-        raise ShapeError(f"samples (*rows, …, classes) and alpha (*rows, classes) are needed, got {sample.shape} and {alpha.shape}")
+    if (not alpha.ndim or sample.ndim < alpha.ndim or sample.shape[:len(lead)] != lead
+        or sample.shape[-1] != alpha.shape[-1]):
+        raise ShapeError(f"samples (*rows, …, classes) and alpha (*rows, classes) are needed, got {sample.shape} and "
+                         f"{alpha.shape}")
     wide = ir.reshape(alpha, lead + (1,) * (sample.ndim - alpha.ndim) + alpha.shape[-1:])
     last, at = (sample.ndim - 1,), (wide.ndim - 1,)
-    out = ir.reduce("sum", (wide - 1) * _ln(sample), last) + (_gammaln(ir.reduce("sum", wide, at)) - ir.reduce("sum", _gammaln(wide), at))
+    out = ir.reduce("sum", (wide - 1) * _ln(sample),
+                    last) + (_gammaln(ir.reduce("sum", wide, at)) - ir.reduce("sum", _gammaln(wide), at))
     return out if a.is_log else ir.map("exp", out)

@@ -1,7 +1,7 @@
 """Random numbers of further distributions: gamma, Poisson, negative binomial, categorical.
 
-Rejection methods draw a fixed number of candidates and take the first that is accepted, so that a compiled program has no
-loop of unknown length; all candidates fail with a probability below 1e-10, and then the last one is taken.
+Rejection methods draw a fixed number of candidates and take the first that is accepted, so that a compiled program has
+no loop of unknown length; all candidates fail with a probability below 1e-10, and then the last one is taken.
 """
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def _first(accepted: Node, values: Node) -> Node:
     at = ir.argreduce("argmax", ir.cast(accepted, dt.int32), values.ndim - 1)
     none = ir.map("eq", ir.reduce("max", ir.cast(accepted, dt.int32), (values.ndim - 1,)), 0)
     at = ir.reshape(ir.map("where", none, n - 1, at), (*values.shape[:-1], 1))
-    return ir.reduce("sum", ir.map("where", ir.map("eq", ir.reshape(ir.iota(n), (1,) * (values.ndim - 1) + (n,)), at), values, 0), (values.ndim - 1,))
+    return ir.reduce("sum", ir.map("where", ir.map("eq", ir.reshape(ir.iota(n), (1,) * (values.ndim - 1) + (n,)), at),
+                                   values, 0), (values.ndim - 1,))
 
 
 def _wide(x: Node, shape: tuple[int, ...]) -> Node:
@@ -44,7 +45,8 @@ def _wide(x: Node, shape: tuple[int, ...]) -> Node:
 
 
 def gamma(key: Key, shape: tuple[int, ...], alpha: Node, scale: Node, stream: int = 0) -> Node:
-    """Gamma with mean alpha * scale, by Marsaglia and Tsang, "A simple method for generating gamma variables" (2000)."""
+    """Gamma with mean alpha * scale, by Marsaglia and Tsang, "A simple method for generating gamma variables"
+    (2000)."""
     a = _wide(alpha, shape)
     small = ir.map("lt", a, 1.0)
     d = ir.map("where", small, a + 1.0, a) - 1 / 3
@@ -69,7 +71,8 @@ def poisson(key: Key, shape: tuple[int, ...], lam: Node, stream: int = 0) -> Nod
     rejection method for generating Poisson random variables" (1993)."""
     mean = ir.expand(ir.cast(lam, dt.float32), shape)
     gaps = -ir.map("log", _positive(key, (*shape, TERMS), stream))
-    few = ir.reduce("sum", ir.cast(ir.map("lt", ir.running_sum(gaps, len(shape)), ir.reshape(mean, (*shape, 1))), dt.float32), (len(shape),))
+    few = ir.reduce("sum", ir.cast(ir.map("lt", ir.running_sum(gaps, len(shape)), ir.reshape(mean, (*shape, 1))),
+                                   dt.float32), (len(shape),))
     m = ir.map("maximum", _wide(mean, shape), FEW)
     b = ir.map("sqrt", m) * 2.53 + 0.931
     a = b * 0.02483 - 0.059
@@ -81,7 +84,8 @@ def poisson(key: Key, shape: tuple[int, ...], lam: Node, stream: int = 0) -> Nod
     left = ir.map("log", v) + ir.map("log", 1.1239 + 1.1328 / (b - 3.4)) - ir.map("log", a / (us * us) + b)
     count = ir.map("maximum", k, 0.0)
     slow = ir.map("le", left, count * ir.map("log", m) - m - ir.map("gammaln", count + 1.0))
-    slow = ir.map("logical_and", slow, ir.map("logical_not", ir.map("logical_and", ir.map("lt", us, 0.013), ir.map("gt", v, us))))
+    slow = ir.map("logical_and", slow, ir.map("logical_not",
+                                              ir.map("logical_and", ir.map("lt", us, 0.013), ir.map("gt", v, us))))
     ok = ir.map("logical_and", ir.map("ge", k, 0), ir.map("logical_or", quick, slow))
     return ir.map("where", ir.map("lt", mean, FEW), few, _first(ok, count))
 
@@ -112,7 +116,8 @@ FAMILIES: dict[str, tuple[Callable[..., Node], dict[str, float], Callable[..., b
     "gamma": (gamma, {"alpha": 1.0, "beta": 1.0}, lambda alpha, beta: alpha > 0 and beta > 0),
     "poisson": (poisson, {"lam": 1.0}, lambda lam: lam >= 0),
     "negative_binomial": (negative_binomial, {"k": 1.0, "p": 1.0}, lambda k, p: k > 0 and 0 < p <= 1),
-    "generalized_negative_binomial": (generalized_negative_binomial, {"mu": 1.0, "alpha": 1.0}, lambda mu, alpha: mu >= 0 and alpha >= 0),
+    "generalized_negative_binomial": (generalized_negative_binomial, {"mu": 1.0, "alpha": 1.0},
+                                      lambda mu, alpha: mu >= 0 and alpha >= 0),
 }
 
 
@@ -120,7 +125,8 @@ def _scalars(name: str, a: Attrs) -> list[Node]:
     _, parameters, allowed = FAMILIES[name]
     values = [getattr(a, k) for k in parameters]
     if not allowed(*values):
-        raise AttributeValueError(f"random {name}: {', '.join(f'{k}={v}' for k, v in zip(parameters, values))} is not possible")
+        raise AttributeValueError(f"random {name}: {', '.join(f'{k}={v}' for k, v in zip(parameters, values))} is not "
+                                  f"possible")
     return [ir.const(v, dt.float32) for v in values]
 
 
@@ -145,9 +151,12 @@ def _family(name: str) -> None:
     lower_like.__doc__ = f"Random numbers in the input's shape and dtype: {fn.__doc__}"
     lower_each.__doc__ = f"``shape`` random numbers for each element of the parameters: {fn.__doc__}"
     kinds: dict[str, Any] = {k: Float(v) for k, v in parameters.items()}
-    op(f"_random_{name}", "", mx=(f"random_{name}",), needs=("key",), shape=Shape(()), ctx=Str(""), dtype=DType("float32"), **kinds)(lower)
-    op(f"_random_{name}_like", "data", mx=(f"random.{name}_like", f"random_{name}_like"), needs=("key",), **kinds)(lower_like)
-    op(f"_sample_{name}", " ".join(parameters), mx=(f"sample_{name}",), needs=("key",), shape=Shape(()), dtype=DType(None))(lower_each)
+    op(f"_random_{name}", "", mx=(f"random_{name}",), needs=("key",), shape=Shape(()), ctx=Str(""),
+       dtype=DType("float32"), **kinds)(lower)
+    op(f"_random_{name}_like", "data", mx=(f"random.{name}_like", f"random_{name}_like"), needs=("key",),
+       **kinds)(lower_like)
+    op(f"_sample_{name}", " ".join(parameters), mx=(f"sample_{name}",), needs=("key",), shape=Shape(()),
+       dtype=DType(None))(lower_each)
 
 
 for _name in FAMILIES:
@@ -161,11 +170,13 @@ def sample_exponential(lam: Node, a: Attrs) -> Node:
     return ir.cast(exponential(a.key, lam.shape + tuple(a.shape), wide), dt.as_dtype(a.dtype, lam.dtype))
 
 
-@op("_sample_multinomial", "data", mx=("sample_multinomial", "random.multinomial"), needs=("key",), outputs=lambda a: 2 if a.get_prob else 1,
-    shape=Shape(()), get_prob=Bool(False), dtype=Enum("int32", "int32", "uint8", "float16", "float32", "float64", "int64"))
+@op("_sample_multinomial", "data", mx=("sample_multinomial", "random.multinomial"), needs=("key",),
+    outputs=lambda a: 2 if a.get_prob else 1,
+    shape=Shape(()), get_prob=Bool(False), dtype=Enum("int32", "int32", "uint8", "float16", "float32", "float64",
+                                                      "int64"))
 def multinomial(data: Node, a: Attrs) -> Node | list[Node]:
-    """Class numbers drawn from probabilities (…, classes), which add up to 1: shape data[:-1] + ``shape`` ((1,) rather than
-    none). With get_prob also the logarithm of each draw's probability, which has a gradient."""
+    """Class numbers drawn from probabilities (…, classes), which add up to 1: shape data[:-1] + ``shape`` ((1,) rather
+    than none). With get_prob also the logarithm of each draw's probability, which has a gradient."""
     if not data.ndim or not data.shape[-1]:
         raise ShapeError(f"data must be probabilities (…, classes), got {data.shape}")
     lead, classes = data.shape[:-1], data.shape[-1]

@@ -12,7 +12,8 @@ Term = tuple[str, Node]                # the letters of a node's axes, and the n
 
 
 def _parse(text: str, nodes: list[Node]) -> tuple[list[str], str]:
-    """Letters of every operand and of the result; an ellipsis becomes capital letters not in use, counted from the end."""
+    """Letters of every operand and of the result; an ellipsis becomes capital letters not in use, counted from the
+    end."""
     left, arrow, out = text.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(nodes):
@@ -82,7 +83,8 @@ def _pair(p: Term, q: Term, keep: str) -> Term:
     return "".join(batch + [c for c in p[0] if c not in common] + [c for c in q[0] if c not in common]), node
 
 
-@op("_npi_einsum", "*data", np=("einsum",), arity_attr="num_args", num_args=Int(None), subscripts=Str(), optimize=Int(0))
+@op("_npi_einsum", "*data", np=("einsum",), arity_attr="num_args", num_args=Int(None), subscripts=Str(),
+    optimize=Int(0))
 def einsum(data: list[Node], a: Attrs) -> Node:
     """NumPy's einsum; operands are contracted from left to right."""
     letters, out = _parse(a.subscripts, data)

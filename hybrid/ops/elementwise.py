@@ -19,14 +19,19 @@ UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "abs": ("abs", (), ("abs", "absolute", "fabs")), "sign": ("sign", (), ("sign",)), "ceil": ("ceil", (), ("ceil",)),
     "floor": ("floor", (), ("floor",)), "trunc": ("trunc", (), ("trunc",)), "fix": ("fix", (), ("fix",)),
     "rint": ("rint", (), ("rint",)), "round": ("round", (), ()), "square": ("square", (), ("square",)),
-    "sqrt": ("sqrt", (), ("sqrt",)), "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)), "rcbrt": ("rcbrt", (), ()),
-    "exp": ("exp", (), ("exp",)), "expm1": ("expm1", (), ("expm1",)), "log": ("log", (), ("log",)), "log1p": ("log1p", (), ("log1p",)),
-    "log2": ("log2", (), ("log2",)), "log10": ("log10", (), ("log10",)), "sin": ("sin", (), ("sin",)), "cos": ("cos", (), ("cos",)),
+    "sqrt": ("sqrt", (), ("sqrt",)), "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)),
+    "rcbrt": ("rcbrt", (), ()),
+    "exp": ("exp", (), ("exp",)), "expm1": ("expm1", (), ("expm1",)), "log": ("log", (), ("log",)),
+    "log1p": ("log1p", (), ("log1p",)),
+    "log2": ("log2", (), ("log2",)), "log10": ("log10", (), ("log10",)), "sin": ("sin", (), ("sin",)),
+    "cos": ("cos", (), ("cos",)),
     "tan": ("tan", (), ("tan",)), "arcsin": ("arcsin", (), ("arcsin",)), "arccos": ("arccos", (), ("arccos",)),
     "arctan": ("arctan", (), ("arctan",)), "sinh": ("sinh", (), ("sinh",)), "cosh": ("cosh", (), ("cosh",)),
     "tanh": ("tanh", (), ("tanh",)), "arcsinh": ("arcsinh", (), ("arcsinh",)), "arccosh": ("arccosh", (), ("arccosh",)),
-    "arctanh": ("arctanh", (), ("arctanh",)), "erf": ("erf", (), ()), "erfinv": ("erfinv", (), ()), "gamma": ("gamma", (), ()),
-    "gammaln": ("gammaln", (), ()), "reciprocal": ("reciprocal", (), ("reciprocal",)), "negative": ("neg", (), ("negative",)),
+    "arctanh": ("arctanh", (), ("arctanh",)), "erf": ("erf", (), ()), "erfinv": ("erfinv", (), ()),
+    "gamma": ("gamma", (), ()),
+    "gammaln": ("gammaln", (), ()), "reciprocal": ("reciprocal", (), ("reciprocal",)),
+    "negative": ("neg", (), ("negative",)),
     "sigmoid": ("sigmoid", (), ()), "relu": ("relu", (), ()),
 }
 NPX = {"sigmoid", "relu", "erf", "erfinv", "gamma", "gammaln"}
@@ -35,7 +40,8 @@ NPX = {"sigmoid", "relu", "erf", "erfinv", "gamma", "gammaln"}
 def _unary(name: str, fn: str, mx: tuple[str, ...], np_names: tuple[str, ...]) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         return ir.map(fn, data)
-    lower.__doc__ = f"Elementwise {name}. Shape as the input; integers become float32 where the result is not an integer."
+    lower.__doc__ = (f"Elementwise {name}. Shape as the input; integers become float32 where the result is not an "
+                     f"integer.")
     op(name, "data", mx=mx, np=np_names, npx=(name,) if name in NPX else (), 
        json=(*(f"_npi_{n}" for n in np_names), *((f"_npx_{name}",) if name in NPX else ())))(lower)
 
@@ -52,7 +58,8 @@ def _as_input(out: Node, *inputs: Node) -> Node:
 # broadcast_NAME: (scalar function, elementwise JSON names, nd names, scalar JSON stem, reversed stem)
 BINARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str, str]] = {
     "add": ("add", ("elemwise_add", "_plus", "_add", "_Plus", "_grad_add"), ("broadcast_plus",), "_plus_scalar", ""),
-    "sub": ("sub", ("elemwise_sub", "_minus", "_sub", "_Minus"), ("broadcast_minus",), "_minus_scalar", "_rminus_scalar"),
+    "sub": ("sub", ("elemwise_sub", "_minus", "_sub", "_Minus"), ("broadcast_minus",), "_minus_scalar",
+            "_rminus_scalar"),
     "mul": ("mul", ("elemwise_mul", "_mul", "_Mul"), (), "_mul_scalar", ""),
     "div": ("div", ("elemwise_div", "_div", "_Div"), (), "_div_scalar", "_rdiv_scalar"),
     "mod": ("mod", ("_mod", "_Mod"), (), "_mod_scalar", "_rmod_scalar"),
@@ -60,9 +67,12 @@ BINARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...], str, str]] = {
     "maximum": ("maximum", ("_maximum", "_Maximum"), (), "_maximum_scalar", ""),
     "minimum": ("minimum", ("_minimum", "_Minimum"), (), "_minimum_scalar", ""),
     "hypot": ("hypot", ("_hypot",), (), "_hypot_scalar", ""),
-    "equal": ("eq", ("_equal",), (), "_equal_scalar", ""), "not_equal": ("ne", ("_not_equal",), (), "_not_equal_scalar", ""),
-    "greater": ("gt", ("_greater",), (), "_greater_scalar", ""), "greater_equal": ("ge", ("_greater_equal",), (), "_greater_equal_scalar", ""),
-    "lesser": ("lt", ("_lesser",), (), "_lesser_scalar", ""), "lesser_equal": ("le", ("_lesser_equal",), (), "_lesser_equal_scalar", ""),
+    "equal": ("eq", ("_equal",), (), "_equal_scalar", ""),
+    "not_equal": ("ne", ("_not_equal",), (), "_not_equal_scalar", ""),
+    "greater": ("gt", ("_greater",), (), "_greater_scalar", ""),
+    "greater_equal": ("ge", ("_greater_equal",), (), "_greater_equal_scalar", ""),
+    "lesser": ("lt", ("_lesser",), (), "_lesser_scalar", ""),
+    "lesser_equal": ("le", ("_lesser_equal",), (), "_lesser_equal_scalar", ""),
     "logical_and": ("logical_and", ("_logical_and",), (), "_logical_and_scalar", ""),
     "logical_or": ("logical_or", ("_logical_or",), (), "_logical_or_scalar", ""),
     "logical_xor": ("logical_xor", ("_logical_xor",), (), "_logical_xor_scalar", ""),
@@ -77,14 +87,16 @@ def one_shape(shapes: list, a: Attrs) -> list:
     if best is None:
         return shapes
     fits = [s is None or len(s) == len(best) for s in shapes]
-    return [tuple(b if d <= 0 else d for d, b in zip(s or (0,) * len(best), best)) if f else s for s, f in zip(shapes, fits)]
+    return [tuple(b if d <= 0 else d for d, b in zip(s or (0,) * len(best), best)) if f else s for s,
+            f in zip(shapes, fits)]
 
 
 setattr(one_shape, "from_any", True)                 # any input tells the others' shape
 
 
 def _quotient(a: Node, b: Node) -> Node:
-    """Integer by integer is an integer, rounded towards zero, as in MXNet and C: networks compute rows and columns of an index so."""
+    """Integer by integer is an integer, rounded towards zero, as in MXNet and C: networks compute rows and columns of
+    an index so."""
     return ir.map("floordiv", ir.map("sub", a, ir.map("fmod", a, b)), b)
 
 
@@ -102,7 +114,8 @@ def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...
 
 
 def _of_integers(fn: str, data: Node, number: float, swap: bool) -> Node:
-    """An integer array and a number: MXNet makes the number one of the array's dtype, without its fraction, and so are the results."""
+    """An integer array and a number: MXNet makes the number one of the array's dtype, without its fraction, and so are
+    the results."""
     value = ir.full(int(np.array([int(number) & 0xFFFFFFFFFFFFFFFF], np.uint64).astype(data.dtype)[0]), (), data.dtype)
     lhs, rhs = (value, data) if swap else (data, value)
     return _quotient(lhs, rhs) if fn == "div" else ir.cast(ir.map(fn, lhs, rhs), data.dtype)
@@ -119,7 +132,8 @@ def _scalar(name: str, fn: str, swap: bool) -> None:
         return _as_input(out, data) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of an array and a number."
     old = f"_r_{name[2:]}" if swap else name                       # files of early MXNet: _PlusScalar, _RMinusScalar
-    op(name, "data", json=("_" + "".join(w[:1].upper() + w[1:] for w in old.split("_")),), scalar=Number(), is_int=Bool(True))(lower)
+    op(name, "data", json=("_" + "".join(w[:1].upper() + w[1:] for w in old.split("_")),), scalar=Number(),
+       is_int=Bool(True))(lower)
 
 
 for _name, (_fn, _elementwise, _mx, _stem, _rstem) in BINARY.items():
@@ -130,11 +144,16 @@ for _name, (_fn, _elementwise, _mx, _stem, _rstem) in BINARY.items():
 
 
 # NumPy's two-argument functions: comparisons give bool
-NP_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "true_divide": "div", "divide": "div", "mod": "mod", "remainder": "mod",
-             "power": "pow", "maximum": "maximum", "minimum": "minimum", "floor_divide": "floordiv", "fmod": "fmod", "hypot": "hypot",
-             "arctan2": "arctan2", "copysign": "copysign", "equal": "eq", "not_equal": "ne", "greater": "gt", "greater_equal": "ge",
-             "less": "lt", "less_equal": "le", "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
-             "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor", "left_shift": "shl", "right_shift": "shr"}
+NP_BINARY = {"add": "add", "subtract": "sub", "multiply": "mul", "true_divide": "div", "divide": "div", "mod": "mod",
+             "remainder": "mod",
+             "power": "pow", "maximum": "maximum", "minimum": "minimum", "floor_divide": "floordiv", "fmod": "fmod",
+             "hypot": "hypot",
+             "arctan2": "arctan2", "copysign": "copysign", "equal": "eq", "not_equal": "ne", "greater": "gt",
+             "greater_equal": "ge",
+             "less": "lt", "less_equal": "le", "logical_and": "logical_and", "logical_or": "logical_or",
+             "logical_xor": "logical_xor",
+             "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor", "left_shift": "shl",
+             "right_shift": "shr"}
 
 
 OF_BOOLS = {"add": "logical_or", "mul": "logical_and"}                # NumPy's sums and products of truth values
@@ -143,7 +162,8 @@ OF_BOOLS = {"add": "logical_or", "mul": "logical_and"}                # NumPy's 
 # Under another name the same operator; a number on the left is the mirrored operator, so that files hold MXNet's names
 NP_SAME = {"divide": "true_divide", "remainder": "mod"}
 MIRROR = {"greater": "less", "less": "greater", "greater_equal": "less_equal", "less_equal": "greater_equal",
-          **{n: n for n in ("add", "multiply", "maximum", "minimum", "hypot", "equal", "not_equal", "logical_and", "logical_or", "logical_xor",
+          **{n: n for n in ("add", "multiply", "maximum", "minimum", "hypot", "equal", "not_equal", "logical_and",
+                            "logical_or", "logical_xor",
                             "bitwise_and", "bitwise_or", "bitwise_xor")}}
 
 
@@ -161,9 +181,11 @@ def _np_binary(name: str, fn: str) -> None:
     names = (name, *(k for k, v in NP_SAME.items() if v == name))
     mirrored = [f"_npi_r{k}_scalar" for k, v in MIRROR.items() if v == name]
     op(f"_npi_{name}", "x1 x2", np=names, json=tuple(f"_npi_{n}" for n in names[1:]))(lower)
-    op(f"_npi_{name}_scalar", "data", json=(*(f"_npi_{n}_scalar" for n in names[1:]), *mirrored), scalar=Number(), is_int=Bool(True))(lower_scalar)
+    op(f"_npi_{name}_scalar", "data", json=(*(f"_npi_{n}_scalar" for n in names[1:]), *mirrored), scalar=Number(),
+       is_int=Bool(True))(lower_scalar)
     if name not in MIRROR:
-        op(f"_npi_r{name}_scalar", "data", json=tuple(f"_npi_r{n}_scalar" for n in names[1:]), scalar=Number(), is_int=Bool(True))(lower_reversed)
+        op(f"_npi_r{name}_scalar", "data", json=tuple(f"_npi_r{n}_scalar" for n in names[1:]), scalar=Number(),
+           is_int=Bool(True))(lower_reversed)
 
 
 for _name, _fn in NP_BINARY.items():
@@ -187,8 +209,8 @@ op("_npi_bitwise_not", "data", np=("bitwise_not", "invert"))(
     lambda data, a: ir.map("logical_not" if data.dtype == dt.bool_ else "bit_not", data))
 
 
-op("degrees", "data", np=("degrees", "rad2deg"), json=("_npi_degrees",))(lambda data, a: ir.map("mul", data, 57.29577951308232))
-op("radians", "data", np=("radians", "deg2rad"), json=("_npi_radians",))(lambda data, a: ir.map("mul", data, 0.017453292519943295))
+op("degrees", "data", np=("degrees", "rad2deg"), json=("_npi_degrees",))(lambda data, a: ir.map("mul", data, 57.29577951308232))  # noqa: E501
+op("radians", "data", np=("radians", "deg2rad"), json=("_npi_radians",))(lambda data, a: ir.map("mul", data, 0.017453292519943295))  # noqa: E501
 
 
 for _name, _inf in (("isposinf", float("inf")), ("isneginf", float("-inf"))):
@@ -206,7 +228,8 @@ def around(data: Node, a: Attrs) -> Node:
     return ir.map("rint", data * scale) / scale if a.decimals > 0 else ir.map("rint", data / scale) * scale
 
 
-@op("_npi_nan_to_num", "data", np=("nan_to_num",), copy=Bool(True), nan=Float(0.0), posinf=Float(None), neginf=Float(None))
+@op("_npi_nan_to_num", "data", np=("nan_to_num",), copy=Bool(True), nan=Float(0.0), posinf=Float(None),
+    neginf=Float(None))
 def nan_to_num(data: Node, a: Attrs) -> Node:
     """nan and infinities replaced by numbers (infinities by default by the largest of the dtype)."""
     if not dt.is_float(data.dtype):
@@ -225,15 +248,19 @@ def logical_not(data: Node, a: Attrs) -> Node:
 
 def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     x = arrays[0]
-    return [xp.clip(x, a.a_min, a.a_max)] if x.dtype in (dt.float32, dt.float64) and (a.a_min, a.a_max) != (None, None) else None
+    return [xp.clip(x, a.a_min, a.a_max)] if x.dtype in (dt.float32,
+                                                         dt.float64) and (a.a_min, a.a_max) != (None, None) else None
 
 
 @op("clip", "data", eager=_clip_eager, np=("clip",), json=("_npi_clip",), a_min=Number(None), a_max=Number(None))
 def clip(data: Node, a: Attrs) -> Node:
     """Values limited to [a_min, a_max]; the gradient is 1 at and between the limits."""
     out = data
-    low, high = (None, None) if dt.is_float(data.dtype) or data.dtype == dt.bool_ else (np.iinfo(data.dtype).min, np.iinfo(data.dtype).max)
-    if a.a_min is not None and (low is None or a.a_min > low):                # a limit that no integer of the dtype reaches is none
+    low, high = (None,
+                 None) if dt.is_float(data.dtype) or data.dtype == dt.bool_ else (np.iinfo(data.dtype).min,
+            np.iinfo(data.dtype).max)
+    # a limit that no integer of the dtype reaches is none
+    if a.a_min is not None and (low is None or a.a_min > low):
         out = ir.map("where", ir.map("lt", data, a.a_min), ir.cast(ir.const(a.a_min, data.dtype), data.dtype), out)
     if a.a_max is not None and (high is None or a.a_max < high):
         out = ir.map("where", ir.map("gt", data, a.a_max), ir.cast(ir.const(a.a_max, data.dtype), data.dtype), out)
@@ -274,7 +301,8 @@ def amp_cast(data: Node, a: Attrs) -> Node:
     return ir.cast(data, dt.as_dtype(a.dtype)) if dt.is_float(data.dtype) and data.dtype != dt.float64 else data
 
 
-@op("amp_multicast", "*data", arity_attr="num_outputs", outputs=lambda a: a.num_outputs, num_outputs=Int(), cast_narrow=Bool(False))
+@op("amp_multicast", "*data", arity_attr="num_outputs", outputs=lambda a: a.num_outputs, num_outputs=Int(),
+    cast_narrow=Bool(False))
 def amp_multicast(data: list[Node], a: Attrs) -> list[Node]:
     """Floats in the widest (narrowest) dtype among them."""
     floats = [x.dtype for x in data if dt.is_float(x.dtype)]
@@ -320,13 +348,15 @@ def ones_like(data: Node, a: Attrs) -> Node:
     return ir.full(1, data.shape, data.dtype)
 
 
-@op("_npi_full_like", "data", np=("full_like",), json=("_full_like",), mx=("full_like",), fill_value=Number(), dtype=DType(None), ctx=Str(None))
+@op("_npi_full_like", "data", np=("full_like",), json=("_full_like",), mx=("full_like",), fill_value=Number(),
+    dtype=DType(None), ctx=Str(None))
 def full_like(data: Node, a: Attrs) -> Node:
     """A number in the input's shape."""
     return ir.full(a.fill_value, data.shape, dt.as_dtype(a.dtype, data.dtype))
 
 
-@op("add_n", "*args", mx=("ElementWiseSum",), json=("ElementWiseSum", "_sum"), arity_attr="num_args", params=one_shape, num_args=Number(None))
+@op("add_n", "*args", mx=("ElementWiseSum",), json=("ElementWiseSum", "_sum"), arity_attr="num_args", params=one_shape,
+    num_args=Number(None))
 def add_n(args: list[Node], a: Attrs) -> Node:
     """Sum of arrays of one shape."""
     out = args[0]
@@ -337,7 +367,8 @@ def add_n(args: list[Node], a: Attrs) -> Node:
 
 @op("cast_storage", "data", stype=Enum("default", "default", "csr", "row_sparse"))
 def cast_storage(data: Node, a: Attrs) -> Node:
-    """data itself: in a graph all values are dense, whatever storage MXNet gives them. Of arrays ``nd.cast_storage`` changes the storage (``nd.sparse``)."""
+    """data itself: in a graph all values are dense, whatever storage MXNet gives them. Of arrays ``nd.cast_storage``
+    changes the storage (``nd.sparse``)."""
     return data
 
 
@@ -361,7 +392,8 @@ def np_broadcast_to(array: Node, a: Attrs) -> Node:
     lead = len(a.shape) - array.ndim
     if lead < 0:
         raise ShapeError(f"cannot broadcast {array.shape} to {a.shape}: it has fewer axes")
-    return ir.expand(array, [d if s == -2 and i >= lead else s for i, (s, d) in enumerate(zip(a.shape, (0,) * lead + array.shape))])
+    return ir.expand(array, [d if s == -2 and i >= lead else s for i,
+                             (s, d) in enumerate(zip(a.shape, (0,) * lead + array.shape))])
 
 
 @op("broadcast_to", "data", shape=Shape())
@@ -370,7 +402,8 @@ def broadcast_to(data: Node, a: Attrs) -> Node:
     lead = len(a.shape) - data.ndim
     if lead < 0:
         raise ShapeError(f"cannot broadcast {data.shape} to {a.shape}: it has fewer axes")
-    return ir.expand(data, [d if s == 0 and i >= lead else s for i, (s, d) in enumerate(zip(a.shape, (0,) * lead + data.shape))])
+    return ir.expand(data, [d if s == 0 and i >= lead else s for i,
+                            (s, d) in enumerate(zip(a.shape, (0,) * lead + data.shape))])
 
 
 @op("broadcast_like", "lhs rhs", npx=("broadcast_like",), lhs_axes=Shape(None), rhs_axes=Shape(None))

@@ -20,8 +20,10 @@ from .nn import uniform01
 from .registry import Float, Floats, op
 
 GRAY = (0.299, 0.587, 0.114)                     # weights of red, green, blue (ITU-R BT.601)
-# principal directions of ImageNet's colours: eigenvectors (rows: red, green, blue) times eigenvalues (Krizhevsky et al. 2012)
-LIGHTING = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]) * np.array([55.46, 4.794, 1.148])
+# principal directions of ImageNet's colours: eigenvectors (rows: red, green, blue) times eigenvalues (Krizhevsky et al.
+# 2012)
+LIGHTING = np.array([[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140],
+                     [-0.5836, -0.6948, 0.4203]]) * np.array([55.46, 4.794, 1.148])
 
 
 def image_op(name: str, **kwargs: Any) -> Any:
@@ -32,7 +34,8 @@ def image_op(name: str, **kwargs: Any) -> Any:
 def check_image(x: Node, colour: bool = False) -> None:
     """A picture or a batch; with ``colour`` of one or three channels."""
     if x.ndim not in (3, 4):
-        raise ShapeError(f"a picture has the shape (height, width, channels), a batch (N, height, width, channels); got {x.shape}")
+        raise ShapeError(f"a picture has the shape (height, width, channels), a batch (N, height, width, channels); "
+                         f"got {x.shape}")
     if colour and x.shape[-1] not in (1, 3):
         raise ShapeError(f"a picture has 1 or 3 channels, the last axis; got {x.shape}")
 
@@ -46,7 +49,8 @@ def saturate(x: Node, dtype: np.dtype) -> Node:
     if not dt.is_int(dtype):
         return ir.cast(x, dtype)
     info = np.iinfo(dtype)
-    high = float(info.max) if info.bits < 32 else float(np.nextafter(np.float32(info.max), np.float32(0)))     # the largest float that fits
+    # the largest float that fits
+    high = float(info.max) if info.bits < 32 else float(np.nextafter(np.float32(info.max), np.float32(0)))
     return ir.cast(ir.map("trunc", ir.map("minimum", ir.map("maximum", x, float(info.min)), high)), dtype)
 
 
@@ -106,16 +110,19 @@ def hue(x: Node, turn: Node) -> Node:
     span = high - low
     coloured = ir.map("gt", span, 1e-7)
     over = 1.0 / ir.map("where", coloured, span, 1.0)
-    sector = ir.map("where", ir.map("eq", high, r), (g - b) * over, ir.map("where", ir.map("eq", high, g), (b - r) * over + 2.0, (r - g) * over + 4.0))
+    sector = ir.map("where", ir.map("eq", high, r), (g - b) * over,
+                    ir.map("where", ir.map("eq", high, g), (b - r) * over + 2.0, (r - g) * over + 4.0))
     h = _modulo(sector + turn * 6.0, 6.0)                  # in sixths of the circle
     parts = []
-    for shift in (0.0, 4.0, 2.0):                                # red, green, blue: the same curve a third of the circle apart
+    # red, green, blue: the same curve a third of the circle apart
+    for shift in (0.0, 4.0, 2.0):
         at = ir.map("abs", _modulo(h + shift, 6.0) - 3.0) - 1.0
         parts.append(low + span * ir.map("minimum", ir.map("maximum", at, 0.0), 1.0))
     return ir.map("where", ir.expand(coloured, (*x.shape[:-1], 3)), ir.concat(parts, -1), x)
 
 
-_FACTORS: dict[str, Callable[[Node, Node], Node]] = {"brightness": brightness, "contrast": contrast, "saturation": saturation, "hue": hue}
+_FACTORS: dict[str, Callable[[Node, Node], Node]] = {"brightness": brightness, "contrast": contrast,
+                                                     "saturation": saturation, "hue": hue}
 
 
 def _random_factor(name: str) -> None:
@@ -124,7 +131,8 @@ def _random_factor(name: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         check_image(data, colour=True)
         if not 0 <= a.min_factor <= a.max_factor:
-            raise AttributeValueError(f"random_{name}: 0 <= min_factor <= max_factor is wanted, got {a.min_factor} and {a.max_factor}")
+            raise AttributeValueError(f"random_{name}: 0 <= min_factor <= max_factor is wanted, got {a.min_factor} "
+                                      f"and {a.max_factor}")
         factor = uniform01(a.key, _per_image(data), 0) * (a.max_factor - a.min_factor) + a.min_factor
         return saturate(apply(_wide(data), factor), data.dtype)
     lower.__doc__ = f"Random change of {name}, by a factor from min_factor to max_factor."
@@ -139,8 +147,8 @@ _LINEAR = ("brightness", "contrast", "saturation")
 
 
 def _linear_step(x: Node, which: Node, active: Node | bool, factors: list[tuple[int, Node]]) -> Node:
-    """One of brightness, contrast and saturation, whichever ``which`` says: all are x * f + (1 - f) * g, with g nothing, the
-    mean brightness, or the pixel's own. Unless ``active``, x.
+    """One of brightness, contrast and saturation, whichever ``which`` says: all are x * f + (1 - f) * g, with g
+    nothing, the mean brightness, or the pixel's own. Unless ``active``, x.
     """
     wide = _wide(x)
     gray = _gray(wide)
@@ -156,7 +164,8 @@ def _linear_step(x: Node, which: Node, active: Node | bool, factors: list[tuple[
 
 @image_op("random_color_jitter", needs=("key",), brightness=Float(), contrast=Float(), saturation=Float(), hue=Float())
 def random_color_jitter(data: Node, a: Attrs) -> Node:
-    """Brightness, contrast, saturation and hue changed at random, in random order: each by a factor from 1 - v to 1 + v.
+    """Brightness, contrast, saturation and hue changed at random, in random order: each by a factor from 1 - v to 1 +
+    v.
 
     Every order of the changes is drawn with equal probability, the same one for a whole batch.
     """
@@ -213,7 +222,10 @@ def random_lighting(data: Node, a: Attrs) -> Node:
     """``adjust_lighting`` with three normal draws of deviation alpha_std."""
     check_image(data, colour=True)
     shape = (*_per_image(data)[:-1], 3)
-    normal = ir.map("sqrt", ir.map("log", 1.0 - uniform01(a.key, shape, 0)) * -2.0) * ir.map("cos", uniform01(a.key, shape, 1) * (2 * math.pi))
+    normal = ir.map("sqrt",
+                    ir.map("log", 1.0 - uniform01(a.key, shape,
+                                                  0)) * -2.0) * ir.map("cos",
+                                                                       uniform01(a.key, shape, 1) * (2 * math.pi))
     alpha = normal * a.alpha_std
     parts = [ir.reduce("sum", alpha * ir.data(LIGHTING[i].astype(np.float32)), (-1,), keepdims=True) for i in range(3)]
     return _lit(data, ir.concat(parts, -1))
@@ -255,13 +267,16 @@ def to_tensor(data: Node, a: Attrs) -> Node:
 
 @image_op("normalize", mean=Floats((0.0,)), std=Floats((1.0,)))
 def normalize(data: Node, a: Attrs) -> Node:
-    """(x - mean) / std of a tensor (channels, height, width) or (N, channels, height, width), by channel or one for all."""
+    """(x - mean) / std of a tensor (channels, height, width) or (N, channels, height, width), by channel or one for
+    all."""
     if data.ndim not in (3, 4) or data.shape[-3] not in (1, 3):
-        raise ShapeError("normalize takes (channels, height, width) or (N, channels, height, width) with 1 or 3 channels, as to_tensor gives it; "
+        raise ShapeError("normalize takes (channels, height, width) or (N, channels, height, width) with 1 or 3 "
+                         "channels, as to_tensor gives it; "
                          f"got {data.shape}")
     for what in ("mean", "std"):
         if len(getattr(a, what)) not in (1, data.shape[-3]):
-            raise AttributeValueError(f"normalize: {what} has one number, or one for each of the {data.shape[-3]} channels; got {getattr(a, what)}")
+            raise AttributeValueError(f"normalize: {what} has one number, or one for each of the {data.shape[-3]} "
+                                      f"channels; got {getattr(a, what)}")
     if 0 in a.std:
         raise AttributeValueError(f"normalize divides by std, which must not be 0; got {a.std}")
     x = _wide(data)

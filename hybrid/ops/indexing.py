@@ -30,7 +30,8 @@ def _check_range(xp: Any, index: Any, lengths: Sequence[int], what: str) -> None
     limits = np.asarray(lengths).reshape((-1,) + (1,) * (index.ndim - 1) if counts else ())
     wrong = (index < (-limits if counts else 0)) | (index >= limits)
     if wrong.any():
-        raise RangeError(f"{what}: index {int(index[wrong][0])} is out of range for axes of length {', '.join(map(str, lengths))}")
+        raise RangeError(f"{what}: index {int(index[wrong][0])} is out of range for axes of length "
+                         f"{', '.join(map(str, lengths))}")
 
 
 def _take_eager(xp: Any, arrays: Any, a: Attrs) -> None:
@@ -54,7 +55,8 @@ def take(x: Node, indices: Node, a: Attrs) -> Node:
     return ir.gather(x, index_of(indices, x.shape[axis], a.mode), axis)
 
 
-@op("_npi_take", "a indices", eager=_take_eager, np=("take",), axis=Int(None), mode=Enum("clip", "clip", "wrap", "raise"))
+@op("_npi_take", "a indices", eager=_take_eager, np=("take",), axis=Int(None),
+    mode=Enum("clip", "clip", "wrap", "raise"))
 def np_take(x: Node, indices: Node, a: Attrs) -> Node:
     """NumPy's take: of the flattened array when axis is None."""
     if a.axis is None:
@@ -89,13 +91,15 @@ def _pick_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
     return [out if a.keepdims else out.reshape(x.shape[:axis] + x.shape[axis + 1:])]
 
 
-@op("pick", "data index", eager=_pick_eager, npx=("pick",), json=("choose_element_0index", "_npx_pick"), axis=Int(-1), keepdims=Bool(False), mode=Enum("clip", "clip", "wrap"))
+@op("pick", "data index", eager=_pick_eager, npx=("pick",), json=("choose_element_0index", "_npx_pick"), axis=Int(-1),
+    keepdims=Bool(False), mode=Enum("clip", "clip", "wrap"))
 def pick(data: Node, index: Node, a: Attrs) -> Node:
     """One element along an axis for every other position, chosen by index."""
     axis = normal_axis(a.axis, data.ndim)
     shape = tuple(d for k, d in enumerate(data.shape) if k != axis)
     if index.size != max(1, _product(shape)):
-        raise ShapeError(f"pick along axis {axis} of {data.shape} needs one index for each of {shape}, got {index.shape}")
+        raise ShapeError(f"pick along axis {axis} of {data.shape} needs one index for each of {shape}, got "
+                         f"{index.shape}")
     out = _pick(data, index, axis, a.mode)
     return ir.reshape(out, shape[:axis] + (1,) + shape[axis:]) if a.keepdims else out
 
@@ -112,7 +116,8 @@ def embedding_params(shapes: list, a: Attrs) -> list:
     return [shapes[0], (a.input_dim, a.output_dim)]
 
 
-@op("Embedding", "data weight", npx=("embedding",), json=("_npx_embedding",), params=embedding_params, input_dim=Int(), output_dim=Int(),
+@op("Embedding", "data weight", npx=("embedding",), json=("_npx_embedding",), params=embedding_params, input_dim=Int(),
+    output_dim=Int(),
     dtype=DType("float32"), sparse_grad=Bool(False))
 def embedding(data: Node, weight: Node, a: Attrs) -> Node:
     """Rows of the weight (input_dim, output_dim) at integer positions; out of range is clipped."""
@@ -121,7 +126,8 @@ def embedding(data: Node, weight: Node, a: Attrs) -> Node:
     return ir.gather(weight, index_of(data, weight.shape[0], "clip"), 0)
 
 
-@op("one_hot", "indices", npx=("one_hot",), json=("_npx_one_hot",), depth=Int(), on_value=Float(1.0), off_value=Float(0.0), dtype=DType("float32"))
+@op("one_hot", "indices", npx=("one_hot",), json=("_npx_one_hot",), depth=Int(), on_value=Float(1.0),
+    off_value=Float(0.0), dtype=DType("float32"))
 def one_hot(indices: Node, a: Attrs) -> Node:
     """on_value at the index along a new last axis, off_value elsewhere (also for indices out of range)."""
     if a.depth < 0:
@@ -147,7 +153,8 @@ def scatter_nd(data: Node, indices: Node, a: Attrs) -> Node:
     """Zeros of a shape with data put at [indices[0], indices[1], …]; values for the same place are added up."""
     m = indices.shape[0]
     if m > len(a.shape) or data.shape != indices.shape[1:] + a.shape[m:]:
-        raise ShapeError(f"scatter_nd into {a.shape} with indices {indices.shape} needs data of shape {indices.shape[1:] + a.shape[m:]}, got {data.shape}")
+        raise ShapeError(f"scatter_nd into {a.shape} with indices {indices.shape} needs data of shape "
+                         f"{indices.shape[1:] + a.shape[m:]}, got {data.shape}")
     flat = ir.reshape(_flat_index(indices, a.shape[:m]), (-1,))
     rows = ir.reshape(data, (flat.size, _product(a.shape[m:])))
     return ir.reshape(ir.scatter_add(flat, rows, 0, _product(a.shape[:m])), a.shape)
@@ -157,8 +164,10 @@ def _flat_index(indices: Node, shape: tuple[int, ...]) -> Node:
     """Positions in the flattened leading axes; negative ones count from the end."""
     at = None
     for k, n in enumerate(shape):
-        row = ir.reshape(ir.slice(indices, (k,) + (0,) * (indices.ndim - 1), (1,) + indices.shape[1:]), indices.shape[1:])
-        i = ir.cast(row, dt.int64) if not k and n < 0 else index_of(row, n, "wrap")            # the first length is not needed and may be -1
+        row = ir.reshape(ir.slice(indices, (k,) + (0,) * (indices.ndim - 1), (1,) + indices.shape[1:]),
+                         indices.shape[1:])
+        # the first length is not needed and may be -1
+        i = ir.cast(row, dt.int64) if not k and n < 0 else index_of(row, n, "wrap")
         at = i if at is None else at * n + i
     if at is None:
         raise ShapeError("no indices were given: the first axis of indices is empty")
@@ -180,7 +189,8 @@ def unravel_index(data: Node, a: Attrs) -> Node:
 def ravel_multi_index(data: Node, a: Attrs) -> Node:
     """Positions in the flattened array of coordinates in ``shape`` (first axis)."""
     if data.shape[:1] != (len(a.shape),):
-        raise ShapeError(f"ravel_multi_index for shape {a.shape} needs {len(a.shape)} coordinates along the first axis, got {data.shape}")
+        raise ShapeError(f"ravel_multi_index for shape {a.shape} needs {len(a.shape)} coordinates along the first "
+                         f"axis, got {data.shape}")
     return ir.cast(_flat_index(data, a.shape), data.dtype)
 
 
@@ -188,7 +198,8 @@ def ravel_multi_index(data: Node, a: Attrs) -> Node:
 def index_copy(old: Node, index: Node, new: Node, a: Attrs) -> Node:
     """old with the rows at index replaced by those of new (every index once)."""
     if new.shape != index.shape + old.shape[1:]:
-        raise ShapeError(f"index_copy into {old.shape} at {index.shape} needs new rows {index.shape + old.shape[1:]}, got {new.shape}")
+        raise ShapeError(f"index_copy into {old.shape} at {index.shape} needs new rows {index.shape + old.shape[1:]}, "
+                         f"got {new.shape}")
     at = index_of(index, old.shape[0], "clip")
     hit = ir.scatter_add(at, ir.full(1, at.shape, dt.int32), 0, old.shape[0])
     rows = ir.reshape(ir.map("gt", hit, 0), (old.shape[0],) + (1,) * (old.ndim - 1))
@@ -199,5 +210,7 @@ def index_copy(old: Node, index: Node, new: Node, a: Attrs) -> Node:
 def index_array(data: Node, a: Attrs) -> Node:
     """Every element's own index (*data.shape, axes), int64; of the given axes alone where there are some."""
     axes = [normal_axis(k, data.ndim) for k in (range(data.ndim) if a.axes is None else a.axes)]
-    parts = [ir.expand(ir.reshape(ir.iota(data.shape[k]), tuple(data.shape[k] if i == k else 1 for i in range(data.ndim + 1))), (*data.shape, 1)) for k in axes]
+    parts = [ir.expand(ir.reshape(ir.iota(data.shape[k]),
+                                  tuple(data.shape[k] if i == k else 1 for i in range(data.ndim + 1))),
+                                  (*data.shape, 1)) for k in axes]
     return ir.concat(parts, data.ndim) if parts else ir.full(0, (*data.shape, 0), dt.int64)

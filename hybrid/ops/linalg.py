@@ -14,11 +14,13 @@ from .registry import Axes, Bool, Enum, Float, Int, op
 from .shape import normal_axis
 
 
-@op("dot", "lhs rhs", transpose_a=Bool(False), transpose_b=Bool(False), forward_stype=Enum(None, "default", "csr", "row_sparse"))
+@op("dot", "lhs rhs", transpose_a=Bool(False), transpose_b=Bool(False),
+    forward_stype=Enum(None, "default", "csr", "row_sparse"))
 def dot(lhs: Node, rhs: Node, a: Attrs) -> Node:
     """Sum over the last axis of lhs and the first of rhs; a transposed side uses its first (last) axis."""
     if not lhs.ndim or not rhs.ndim:
-        raise ShapeError(f"dot needs arrays of an axis at least, got {lhs.shape} and {rhs.shape}; use multiply for scalars")
+        raise ShapeError(f"dot needs arrays of an axis at least, got {lhs.shape} and {rhs.shape}; use multiply for "
+                         f"scalars")
     ca, cb = (0 if a.transpose_a else lhs.ndim - 1), (rhs.ndim - 1 if a.transpose_b else 0)
     if lhs.shape[ca] != rhs.shape[cb]:
         raise ShapeError(f"the contracted axes differ: axis {ca} of {lhs.shape} and axis {cb} of {rhs.shape}")
@@ -37,7 +39,8 @@ def _batched(x: Node, y: Node, tx: bool, ty: bool) -> Node:
     return ir.dot(x, y, ((ca,), (cb,)), (batch, batch))
 
 
-@op("batch_dot", "lhs rhs", npx=("batch_dot",), json=("_npx_batch_dot",), transpose_a=Bool(False), transpose_b=Bool(False))
+@op("batch_dot", "lhs rhs", npx=("batch_dot",), json=("_npx_batch_dot",), transpose_a=Bool(False),
+    transpose_b=Bool(False))
 def batch_dot(lhs: Node, rhs: Node, a: Attrs) -> Node:
     """Products of the matrices in the last two axes."""
     if lhs.ndim < 3 or rhs.ndim != lhs.ndim:
@@ -63,7 +66,8 @@ def _matrices(*xs: Node) -> None:
             raise ShapeError(f"matrices (2 axes or more) are needed, got {' and '.join(str(v.shape) for v in xs)}")
 
 
-@op("_linalg_gemm2", "A B", mx=("linalg.gemm2", "linalg_gemm2"), json=("linalg_gemm2",), transpose_a=Bool(False), transpose_b=Bool(False),
+@op("_linalg_gemm2", "A B", mx=("linalg.gemm2", "linalg_gemm2"), json=("linalg_gemm2",), transpose_a=Bool(False),
+    transpose_b=Bool(False),
     alpha=Float(1.0), axis=Int(-2))
 def gemm2(x: Node, y: Node, a: Attrs) -> Node:
     """alpha * A B; the rows of the matrices are ``axis``, the columns the last axis."""
@@ -72,7 +76,8 @@ def gemm2(x: Node, y: Node, a: Attrs) -> Node:
     return _rows_back(out if a.alpha == 1 else out * a.alpha, a.axis)
 
 
-@op("_linalg_gemm", "A B C", mx=("linalg.gemm", "linalg_gemm"), json=("linalg_gemm",), transpose_a=Bool(False), transpose_b=Bool(False),
+@op("_linalg_gemm", "A B C", mx=("linalg.gemm", "linalg_gemm"), json=("linalg_gemm",), transpose_a=Bool(False),
+    transpose_b=Bool(False),
     alpha=Float(1.0), beta=Float(1.0), axis=Int(-2))
 def gemm(x: Node, y: Node, c: Node, a: Attrs) -> Node:
     """alpha * A B + beta * C."""
@@ -80,7 +85,8 @@ def gemm(x: Node, y: Node, c: Node, a: Attrs) -> Node:
     return out + (c if a.beta == 1 else c * a.beta)
 
 
-@op("_linalg_syrk", "A", mx=("linalg.syrk", "linalg_syrk"), json=("linalg_syrk",), transpose=Bool(False), alpha=Float(1.0))
+@op("_linalg_syrk", "A", mx=("linalg.syrk", "linalg_syrk"), json=("linalg_syrk",), transpose=Bool(False),
+    alpha=Float(1.0))
 def syrk(x: Node, a: Attrs) -> Node:
     """alpha * A A^T, or alpha * A^T A."""
     _matrices(x)
@@ -88,7 +94,8 @@ def syrk(x: Node, a: Attrs) -> Node:
     return out if a.alpha == 1 else out * a.alpha
 
 
-@op("_linalg_trmm", "A B", mx=("linalg.trmm", "linalg_trmm"), json=("linalg_trmm",), transpose=Bool(False), rightside=Bool(False), lower=Bool(True),
+@op("_linalg_trmm", "A B", mx=("linalg.trmm", "linalg_trmm"), json=("linalg_trmm",), transpose=Bool(False),
+    rightside=Bool(False), lower=Bool(True),
     alpha=Float(1.0))
 def trmm(x: Node, y: Node, a: Attrs) -> Node:
     """alpha * A B (B A with rightside) for a triangular A, of which the other triangle is not read."""
@@ -107,7 +114,8 @@ def sumlogdiag(x: Node, a: Attrs) -> Node:
     return out if out.ndim else ir.reshape(out, (1,))
 
 
-@op("_linalg_extractdiag", "A", mx=("linalg.extractdiag", "linalg_extractdiag"), json=("linalg_extractdiag",), offset=Int(0))
+@op("_linalg_extractdiag", "A", mx=("linalg.extractdiag", "linalg_extractdiag"), json=("linalg_extractdiag",),
+    offset=Int(0))
 def extractdiag(x: Node, a: Attrs) -> Node:
     """The diagonal of the matrices in the last two axes."""
     _matrices(x)

@@ -33,14 +33,17 @@ def _fc_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
     return [y]
 
 
-@op("FullyConnected", "data weight bias?", npx=("fully_connected",), json=("_npx_fully_connected",), params=fc_params, takes={"bias": lambda a: not a.no_bias},
+@op("FullyConnected", "data weight bias?", npx=("fully_connected",), json=("_npx_fully_connected",), params=fc_params,
+    takes={"bias": lambda a: not a.no_bias},
     num_hidden=Int(), no_bias=Bool(False), flatten=Bool(True))
 def fully_connected(data: Node, weight: Node, bias: Node | None, a: Attrs) -> Node:
-    """data weightᵀ + bias. data (N, …), joined to (N, K) with flatten, else (…, K); weight (num_hidden, K); bias (num_hidden,)."""
+    """data weightᵀ + bias. data (N, …), joined to (N, K) with flatten, else (…, K); weight (num_hidden, K); bias
+    (num_hidden,)."""
     x = ir.reshape(data, (data.shape[0], math.prod(data.shape[1:]))) if a.flatten else data
     k = x.shape[-1] if x.ndim else 0
     if weight.shape != (a.num_hidden, k):
-        raise ShapeError(f"weight must be {(a.num_hidden, k)} for data {data.shape} and num_hidden={a.num_hidden}, got {weight.shape}")
+        raise ShapeError(f"weight must be {(a.num_hidden, k)} for data {data.shape} and num_hidden={a.num_hidden}, "
+                         f"got {weight.shape}")
     y = ir.dot(x, weight, ((x.ndim - 1,), (1,)))
     if bias is None or a.no_bias:
         return y
@@ -68,7 +71,8 @@ def activation(data: Node, a: Attrs) -> Node:
 
 
 for _name in ("softsign", "log_sigmoid", "mish"):
-    op(_name, "data", npx=(_name,) if _name != "softsign" else ())((lambda f: lambda data, a: f(data))(ACTIVATIONS[_name]))
+    op(_name, "data", npx=(_name,) if _name != "softsign"
+       else ())((lambda f: lambda data, a: f(data))(ACTIVATIONS[_name]))
 op("softrelu", "data")(lambda data, a: softplus(data))
 
 
@@ -79,7 +83,8 @@ def hard_sigmoid(data: Node, a: Attrs) -> Node:
 
 
 def gelu(x: Node) -> Node:
-    """x Phi(x) by the error function (Hendrycks and Gimpel 2016); half types in float32, in which 1 + erf keeps its digits where it is small."""
+    """x Phi(x) by the error function (Hendrycks and Gimpel 2016); half types in float32, in which 1 + erf keeps its
+    digits where it is small."""
     w = wide(x)
     out = w * 0.5 * (ir.map("erf", w * (1 / math.sqrt(2))) + 1)
     return ir.cast(out, x.dtype) if dt.is_float(x.dtype) else out
@@ -100,9 +105,11 @@ def leaky_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
-@op("LeakyReLU", "data gamma?", npx=("leaky_relu",), json=("_npx_leaky_relu",), params=leaky_params, takes={"gamma": lambda a: a.act_type == "prelu"}, needs=("train", "key"),
+@op("LeakyReLU", "data gamma?", npx=("leaky_relu",), json=("_npx_leaky_relu",), params=leaky_params,
+    takes={"gamma": lambda a: a.act_type == "prelu"}, needs=("train", "key"),
     draws=lambda a, train: train and a.act_type == "rrelu",
-    act_type=Enum("leaky", "leaky", "prelu", "elu", "selu", "gelu", "rrelu"), slope=Float(0.25), lower_bound=Float(0.125), upper_bound=Float(0.334))
+    act_type=Enum("leaky", "leaky", "prelu", "elu", "selu", "gelu", "rrelu"), slope=Float(0.25),
+    lower_bound=Float(0.125), upper_bound=Float(0.334))
 def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
     """Leaky families: leaky, prelu (gamma per channel), elu, selu, gelu, rrelu (random slope in training)."""
     x = data
@@ -180,5 +187,6 @@ _softmax_op("softmin", False, -1)
 
 @op("SoftmaxActivation", "data", mode=Enum("instance", "instance", "channel"))
 def softmax_activation(data: Node, a: Attrs) -> Node:
-    """softmax over axis 1 (``channel``), or over the last axis (``instance``), as MXNet's; deprecated there for softmax."""
+    """softmax over axis 1 (``channel``), or over the last axis (``instance``), as MXNet's; deprecated there for
+    softmax."""
     return softmax_of(data, 1 if a.mode == "channel" else data.ndim - 1)

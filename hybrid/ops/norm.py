@@ -35,14 +35,17 @@ def bn_params(shapes: list, a: Attrs) -> list:
     return shapes
 
 
-@op("BatchNorm", "data gamma beta moving_mean moving_var", npx=("batch_norm",), json=("_npx_batch_norm", "BatchNorm_v1"),
-    aux="moving_mean moving_var", needs=("train",), params=bn_params, outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1,
-    eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False), output_mean_var=Bool(False), axis=Int(1),
+@op("BatchNorm", "data gamma beta moving_mean moving_var", npx=("batch_norm",),
+    json=("_npx_batch_norm", "BatchNorm_v1"),
+    aux="moving_mean moving_var", needs=("train",), params=bn_params, outputs=lambda a: 3,
+    visible=lambda a: 3 if a.output_mean_var else 1,
+    eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False),
+    output_mean_var=Bool(False), axis=Int(1),
     cudnn_off=Bool(False), min_calib_range=Float(None), max_calib_range=Float(None))
 def batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_var: Node, a: Attrs) -> Lowered:
-    """Batch normalisation (Ioffe and Szegedy 2015) along ``axis``. In training the batch's mean and biased variance, and
-    running = momentum * running + (1 - momentum) * batch; else the running statistics. output_mean_var also shows the
-    mean and, as MXNet, 1 / sqrt(variance + eps).
+    """Batch normalisation (Ioffe and Szegedy 2015) along ``axis``. In training the batch's mean and biased variance,
+    and running = momentum * running + (1 - momentum) * batch; else the running statistics. output_mean_var also shows
+    the mean and, as MXNet, 1 / sqrt(variance + eps).
     """
     axis = normal_axis(a.axis, data.ndim)
     n = data.shape[axis]
@@ -68,17 +71,22 @@ def batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_va
     return Lowered((ir.cast(out, data.dtype), ir.cast(mean, gamma.dtype), ir.cast(inverse, gamma.dtype)), updates)
 
 
-@op("_contrib_SyncBatchNorm", "data gamma beta moving_mean moving_var", mx=("contrib.SyncBatchNorm",), aux="moving_mean moving_var", needs=("train",),
-    params=lambda shapes, a: bn_params(shapes, a.extended(axis=1)), outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1,
-    eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False), output_mean_var=Bool(False), ndev=Int(1), key=Str(""))
+@op("_contrib_SyncBatchNorm", "data gamma beta moving_mean moving_var", mx=("contrib.SyncBatchNorm",),
+    aux="moving_mean moving_var", needs=("train",),
+    params=lambda shapes, a: bn_params(shapes, a.extended(axis=1)), outputs=lambda a: 3,
+    visible=lambda a: 3 if a.output_mean_var else 1,
+    eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False),
+    output_mean_var=Bool(False), ndev=Int(1), key=Str(""))
 def sync_batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_var: Node, a: Attrs) -> Lowered:
     """BatchNorm along axis 1 whose statistics MXNet takes over ndev devices; here a batch is on one device."""
     return batch_norm.fn(data, gamma, beta, moving_mean, moving_var, a.extended(axis=1))
 
 
-@op("_contrib_BatchNormWithReLU", "data gamma beta moving_mean moving_var", mx=("contrib.BatchNormWithReLU",), aux="moving_mean moving_var", needs=("train",),
+@op("_contrib_BatchNormWithReLU", "data gamma beta moving_mean moving_var", mx=("contrib.BatchNormWithReLU",),
+    aux="moving_mean moving_var", needs=("train",),
     params=bn_params, outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1,
-    eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False), output_mean_var=Bool(False), axis=Int(1),
+    eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False),
+    output_mean_var=Bool(False), axis=Int(1),
     cudnn_off=Bool(False), min_calib_range=Float(None), max_calib_range=Float(None))
 def batch_norm_with_relu(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_var: Node, a: Attrs) -> Lowered:
     """relu(BatchNorm(data))."""
@@ -94,7 +102,8 @@ def ln_params(shapes: list, a: Attrs) -> list:
     return [shapes[0], (n,), (n,)]
 
 
-@op("LayerNorm", "data gamma beta", npx=("layer_norm",), json=("_npx_layer_norm",), params=ln_params, outputs=lambda a: 3,
+@op("LayerNorm", "data gamma beta", npx=("layer_norm",), json=("_npx_layer_norm",), params=ln_params,
+    outputs=lambda a: 3,
     visible=lambda a: 3 if a.output_mean_var else 1, axis=Int(-1), eps=Float(1e-5), output_mean_var=Bool(False))
 def layer_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Node, Node]:
     """Layer normalisation (Ba et al. 2016) along an axis; also the mean and standard deviation."""
@@ -120,15 +129,19 @@ def instance_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> Node:
     x = _wide(data)
     axes = tuple(range(2, x.ndim))
     _, c = _moments(x, axes)
-    out = c * ir.map("rsqrt", mean_of(c * c, axes, True) + a.eps) * _along(ir.cast(gamma, x.dtype), 1, x.ndim) + _along(ir.cast(beta, x.dtype), 1, x.ndim)
+    out = c * ir.map("rsqrt", mean_of(c * c, axes,
+                                      True) + a.eps) * _along(ir.cast(gamma, x.dtype), 1,
+                                                              x.ndim) + _along(ir.cast(beta, x.dtype), 1, x.ndim)
     return ir.cast(out, data.dtype)
 
 
 @op("GroupNorm", "data gamma beta", npx=("group_norm",),
     params=lambda shapes, a: [shapes[0], (a.num_groups,), (a.num_groups,)],
-    outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1, num_groups=Int(1), eps=Float(1e-5), output_mean_var=Bool(False))
+    outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1, num_groups=Int(1), eps=Float(1e-5),
+    output_mean_var=Bool(False))
 def group_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Node, Node]:
-    """Normalisation of groups of channels (Wu and He 2018). gamma and beta: one value a group (as MXNet 1.9.1) or a channel."""
+    """Normalisation of groups of channels (Wu and He 2018). gamma and beta: one value a group (as MXNet 1.9.1) or a
+    channel."""
     n, channels = data.shape[:2]
     if channels % a.num_groups:
         raise ShapeError(f"{channels} channels cannot be split into num_groups={a.num_groups}")
@@ -138,11 +151,14 @@ def group_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Nod
     var = mean_of(c * c, axes, True)
     out = c * ir.map("rsqrt", var + a.eps)
     if gamma.shape == (a.num_groups,):
-        out = ir.reshape(out * _along(ir.cast(gamma, out.dtype), 1, x.ndim) + _along(ir.cast(beta, out.dtype), 1, x.ndim), data.shape)
+        out = ir.reshape(out * _along(ir.cast(gamma, out.dtype), 1,
+                                      x.ndim) + _along(ir.cast(beta, out.dtype), 1, x.ndim), data.shape)
     else:
         out = ir.reshape(out, data.shape)
         out = out * _along(ir.cast(gamma, out.dtype), 1, data.ndim) + _along(ir.cast(beta, out.dtype), 1, data.ndim)
-    return ir.cast(out, data.dtype), ir.reshape(mean, (n, a.num_groups)), ir.reshape(ir.map("sqrt", var + a.eps), (n, a.num_groups))
+    return ir.cast(out, data.dtype), ir.reshape(mean,
+                                                (n, a.num_groups)), ir.reshape(ir.map("sqrt", var + a.eps),
+            (n, a.num_groups))
 
 
 @op("L2Normalization", "data", eps=Float(1e-10), mode=Enum("instance", "instance", "channel", "spatial"))
@@ -164,7 +180,8 @@ def lrn(data: Node, a: Attrs) -> Node:
 
 
 @op("Dropout", "data", npx=("dropout",), json=("_npx_dropout",), needs=("train", "key"),
-    draws=lambda a, train: a.p > 0 and (train or a.mode == "always"), p=Float(0.5), mode=Enum("training", "training", "always"), axes=Shape(()),
+    draws=lambda a, train: a.p > 0 and (train or a.mode == "always"), p=Float(0.5),
+    mode=Enum("training", "training", "always"), axes=Shape(()),
     cudnn_off=Bool(False))
 def dropout(data: Node, a: Attrs) -> Node:
     """In training each element is 0 with probability p, else divided by 1 - p; ``axes`` share one draw."""

@@ -1,4 +1,5 @@
-"""NumPy's operators that put elements together: insert, delete, diagflat, differences, values of polynomials, order statistics."""
+"""NumPy's operators that put elements together: insert, delete, diagflat, differences, values of polynomials, order
+statistics."""
 from __future__ import annotations
 
 import math
@@ -20,12 +21,13 @@ from .shape import normal_axis
 
 # ---- insert and delete
 def _insert(arr: Node, values: Node, places: Node, axis: int, one: bool, number: bool = False) -> Node:
-    """values before the places (int64, of one axis) of arr along an axis. one: a single place, which takes all of them; number: it was
-    given as a number, for which NumPy takes the first axis of the values for this one."""
+    """values before the places (int64, of one axis) of arr along an axis. one: a single place, which takes all of them;
+    number: it was given as a number, for which NumPy takes the first axis of the values for this one."""
     n = arr.shape[axis]
     dtype = arr.dtype
     if one:
-        values = ir.reshape(values, (1,) * (arr.ndim - values.ndim) + values.shape) if values.ndim < arr.ndim else values
+        values = ir.reshape(values, (1,) * (arr.ndim
+                                            - values.ndim) + values.shape) if values.ndim < arr.ndim else values
         order = list(range(1, values.ndim)) if number else list(range(values.ndim))
         if number:
             order.insert(axis, 0)
@@ -61,7 +63,8 @@ def insert_at(arr: Node, values: Node | None, a: Attrs) -> Node:
     return _insert(arr, _value(values, a, arr), ir.data(np.array([a.int_ind])), axis, True, True)
 
 
-@op("_npi_insert_slice", "arr values?", val=Number(None), start=Int(None), stop=Int(None), step=Int(None), axis=Int(None))
+@op("_npi_insert_slice", "arr values?", val=Number(None), start=Int(None), stop=Int(None), step=Int(None),
+    axis=Int(None))
 def insert_slice(arr: Node, values: Node | None, a: Attrs) -> Node:
     """values before the places of a slice."""
     arr, axis = _target(arr, a.axis)
@@ -79,10 +82,12 @@ def _insert_tensor(arr: Node, values: Node, obj: Node, a: Attrs) -> Node:
 @op("_npi_insert_tensor", "arr values obj?", val=Number(None), axis=Int(None))
 def insert_tensor(arr: Node, values: Node, obj: Node | None, a: Attrs) -> Node:
     """values before the places in obj; with a number ``val`` the second input is obj."""
-    return _insert_tensor(arr, values, obj, a) if obj is not None else _insert_tensor(arr, _value(None, a, arr), values, a)
+    return _insert_tensor(arr, values, obj,
+                          a) if obj is not None else _insert_tensor(arr, _value(None, a, arr), values, a)
 
 
-@op("_npi_delete", "arr obj?", start=Int(None), stop=Int(None), step=Int(None), int_ind=Int(None), axis=Int(None), places=Any_(None))
+@op("_npi_delete", "arr obj?", start=Int(None), stop=Int(None), step=Int(None), int_ind=Int(None), axis=Int(None),
+    places=Any_(None))
 def delete(arr: Node, obj: Node | None, a: Attrs) -> Node:
     """arr without the positions of a number or a slice along an axis (of the flattened array for None)."""
     if obj is not None:
@@ -95,7 +100,8 @@ def delete(arr: Node, obj: Node | None, a: Attrs) -> Node:
         gone = [a.int_ind] if a.int_ind is not None else list(range(*slice(a.start, a.stop, a.step).indices(n)))
     _in_range(gone, n, "delete", n - 1)
     left = np.delete(np.arange(n), gone)
-    return ir.gather(arr, ir.data(left), axis) if len(left) else ir.full(0, [0 if i == axis else d for i, d in enumerate(arr.shape)], arr.dtype)
+    return (ir.gather(arr, ir.data(left), axis) if len(left)
+            else ir.full(0, [0 if i == axis else d for i, d in enumerate(arr.shape)], arr.dtype))
 
 
 # ---- small ones
@@ -113,7 +119,8 @@ def diag_indices_from(data: Node, a: Attrs) -> Node:
     return ir.expand(ir.iota(data.shape[0]), (data.ndim, data.shape[0]))
 
 
-@op("_npi_ediff1d", "ary to_end? to_begin?", to_begin_scalar=Float(None), to_end_scalar=Float(None), to_begin_arr_given=Bool(False), to_end_arr_given=Bool(False))
+@op("_npi_ediff1d", "ary to_end? to_begin?", to_begin_scalar=Float(None), to_end_scalar=Float(None),
+    to_begin_arr_given=Bool(False), to_end_arr_given=Bool(False))
 def ediff1d(ary: Node, first: Node | None, second: Node | None, a: Attrs) -> Node:
     """Differences of neighbours of the flattened array, with numbers or arrays before and after them."""
     x = ir.reshape(ary, (-1,))
@@ -148,10 +155,12 @@ def share_memory(a: Node, b: Node, at: Attrs) -> Node:
 
 
 # ---- order statistics
-@op("_npi_percentile", "a q?", axis=Axes(None), interpolation=Enum("linear", "linear", "lower", "higher", "midpoint", "nearest"), keepdims=Bool(False),
+@op("_npi_percentile", "a q?", axis=Axes(None), interpolation=Enum("linear", "linear", "lower", "higher", "midpoint",
+                                                                   "nearest"), keepdims=Bool(False),
     q_scalar=Float(None))
 def percentile(x: Node, q: Node | None, a: Attrs) -> Node:
-    """Percentiles q (from 0 to 100; a number or an array, whose axes come first) over axes. Where q falls between two elements:
+    """Percentiles q (from 0 to 100; a number or an array, whose axes come first) over axes. Where q falls between two
+    elements:
     linear, lower, higher, midpoint or nearest."""
     x = x if dt.is_float(x.dtype) else ir.cast(x, dt.float32)
     axes = axes_of(x, a.axis)

@@ -1,4 +1,5 @@
-"""Operators that NumPy programs of MXNet leave in files and that have no function of their own here; further names of others."""
+"""Operators that NumPy programs of MXNet leave in files and that have no function of their own here; further names of
+others."""
 from __future__ import annotations
 
 from ..base import dtype as dt
@@ -47,7 +48,8 @@ def ldexp(lhs: Node, rhs: Node, a: Attrs) -> Node:
 @op("_npi_ldexp_scalar", "data", scalar=Number(1.0), is_int=Bool(True))
 def ldexp_by_number(data: Node, a: Attrs) -> Node:
     """data times 2 to the power of a number, in the dtype of data."""
-    return ir.cast(ir.cast(data, dt.float64) * 2.0 ** a.scalar if not dt.is_float(data.dtype) else data * 2.0 ** a.scalar, data.dtype)
+    return ir.cast(ir.cast(data, dt.float64) * 2.0 ** a.scalar if not dt.is_float(data.dtype)
+                   else data * 2.0 ** a.scalar, data.dtype)
 
 
 @op("_npi_rldexp_scalar", "data", scalar=Number(1.0), is_int=Bool(True))
@@ -57,7 +59,8 @@ def ldexp_of_number(data: Node, a: Attrs) -> Node:
     return ir.cast(_times_power_of_two(ir.full(a.scalar, (), power.dtype), power), data.dtype)
 
 
-for _known, _names in {"_split_v2": ("_npi_split",), "slice": ("_npi_slice",), "_np_max": ("_np_amax",), "_np_min": ("_np_amin",), "_np_prod": ("_np_product",),
+for _known, _names in {"_split_v2": ("_npi_split",), "slice": ("_npi_slice",), "_np_max": ("_np_amax",),
+                       "_np_min": ("_np_amin",), "_np_prod": ("_np_product",),
                        "_np_any": ("_np_sometrue",), "_copy": ("_copyto", "_npi_copyto"),
                        **{name: (f"_npx_{name}",) for name in OPS if name.startswith("_image_")}}.items():
     also(_known, *_names)

@@ -1,7 +1,8 @@
-"""NumPy's linear algebra beyond what decompose.py has: singular values, systems of equations, pseudo-inverses, general eigenvalues.
+"""NumPy's linear algebra beyond what decompose.py has: singular values, systems of equations, pseudo-inverses, general
+eigenvalues.
 
-``svd`` and ``eig`` are calls of the array library (ir/host.py), also from within a program; their gradients, and everything
-else here, are made of operators, so every order is there.
+``svd`` and ``eig`` are calls of the array library (ir/host.py), also from within a program; their gradients, and
+everything else here, are made of operators, so every order is there.
 """
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def _columns(x: Node, row: Node) -> Node:
 # ---- singular values
 def _svd_run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
     u, s, v = xp.linalg.svd(arrays[0], full_matrices=False)
-    if u.shape[-1] and v.shape[-1]:                       # the sign of a pair is free: the largest component of a row of v is positive
+    # the sign of a pair is free: the largest component of a row of v is positive
+    if u.shape[-1] and v.shape[-1]:
         at = xp.abs(v).argmax(-1)[..., None]
         sign = xp.where(xp.take_along_axis(v, at, -1) < 0, -1, 1).astype(v.dtype)
         u, v = u * sign.swapaxes(-1, -2), v * sign
@@ -72,13 +74,14 @@ def svd_of(a: Node) -> list[Node]:
     """u (…, m, k), s (…, k) in descending order, v (…, k, n): a = u diag(s) v, k the smaller of m and n."""
     lead, (m, n) = a.shape[:-2], a.shape[-2:]
     k = min(m, n)
-    return ir.host(HostCall("svd", _svd_run, (((*lead, m, k), a.dtype), ((*lead, k), a.dtype), ((*lead, k, n), a.dtype)), _svd_vjp), [a])
+    return ir.host(HostCall("svd", _svd_run, (((*lead, m, k), a.dtype), ((*lead, k), a.dtype),
+                                              ((*lead, k, n), a.dtype)), _svd_vjp), [a])
 
 
 @op("_npi_svd", "A", np=("linalg.svd",), outputs=lambda a: 3)
 def svd(a: Node, at: Attrs) -> list[Node]:
-    """Reduced singular value decomposition of (…, m, n): u, s and v with a = u diag(s) v. The largest component of each row of v is
-    positive."""
+    """Reduced singular value decomposition of (…, m, n): u, s and v with a = u diag(s) v. The largest component of each
+    row of v is positive."""
     return svd_of(matrix(floating(a), square=False))
 
 
@@ -147,7 +150,8 @@ def _eig_run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
     w, v = xp.linalg.eig(arrays[0])
     if w.dtype.kind == "c":
         if (w.imag != 0).any():
-            raise DTypeError("eig: an eigenvalue is complex, which no array here can hold; use numpy.linalg.eig on x.asnumpy()")
+            raise DTypeError("eig: an eigenvalue is complex, which no array here can hold; use numpy.linalg.eig on "
+                             "x.asnumpy()")
         w, v = w.real, v.real
     return [xp.ascontiguousarray(w), xp.ascontiguousarray(v)]
 
@@ -162,7 +166,8 @@ def _eig_vjp(g: Sequence[Node], n: Node) -> tuple[Node]:
     factor = ir.map("where", same, 0.0, 1.0 / ir.map("where", same, 1.0, gap))
     vt = transposed(v)
     along = ir.reduce("sum", v * gv, (v.ndim - 2,), True)
-    inner = factor * product(vt, gv - v * along) + _identity(w.shape[-1], v) * ir.expand(ir.reshape(gw, line.shape), v.shape)
+    inner = factor * product(vt, gv - v * along) + _identity(w.shape[-1],
+                                                             v) * ir.expand(ir.reshape(gw, line.shape), v.shape)
     return (product(product(inverse_of(vt), inner), vt),)
 
 
@@ -208,12 +213,14 @@ def np_norm(data: Node, a: Attrs) -> Node:
     """NumPy's linalg.norm of vectors (orders 1, 2, inf, -inf, 0 and others) and matrices (fro, 1, inf, -1, -inf)."""
     x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
     axes = axes_of(x, a.axis)
-    if a.flag == 2 or a.ord == "nuc" or len(axes) == 2 and a.ord in (2, -2) and a.flag not in (-2, 1):          # MXNet's files say nuc by the flag
+    # MXNet's files say nuc by the flag
+    if a.flag == 2 or a.ord == "nuc" or len(axes) == 2 and a.ord in (2, -2) and a.flag not in (-2, 1):
         if len(axes) != 2:
             raise ShapeError(f"norm: ord={a.ord} is a norm of matrices: give two axes, got {a.axis} of {x.shape}")
         pair = tuple(normal_axis(i, x.ndim) for i in a.axis) if isinstance(a.axis, tuple) else axes
         return singular_norm(x, "nuc" if a.flag == 2 else a.ord, pair, a.keepdims)
-    if a.flag in (-2, 1):                                # MXNet's notes: neither order nor axis was given, so all elements are one vector; Frobenius
+    # MXNet's notes: neither order nor axis was given, so all elements are one vector; Frobenius
+    if a.flag in (-2, 1):
         return ir.map("sqrt", ir.reduce("sum", x * x, axes, a.keepdims))
     size = ir.map("abs", x)
     if a.ord is None or a.ord == "fro" or a.ord == 2 and len(axes) == 1:
@@ -224,7 +231,8 @@ def np_norm(data: Node, a: Attrs) -> Node:
         out = ir.reduce("max" if a.ord > 0 else "min", ir.reduce("sum", size, (first,), True), (second,), True)
         return out if a.keepdims else ir.reshape(out, [d for k, d in enumerate(x.shape) if k not in axes])
     if len(axes) != 1:
-        raise ShapeError(f"norm: ord={a.ord} over axes {axes} is not supported; for matrices use fro, 1, -1, inf or -inf")
+        raise ShapeError(f"norm: ord={a.ord} over axes {axes} is not supported; for matrices use fro, 1, -1, inf or "
+                         f"-inf")
     if abs(a.ord) == math.inf:
         return ir.reduce("max" if a.ord > 0 else "min", size, axes, a.keepdims)
     if a.ord == 0:

@@ -37,7 +37,8 @@ def along(x: Node, order: Node) -> Node:
 
 
 @op("topk", "data", npx=("topk",), json=("_npx_topk",), outputs=lambda a: 2 if a.ret_typ == "both" else 1,
-    axis=Int(-1, none=True), k=Int(1), ret_typ=Enum("indices", "value", "indices", "mask", "both"), is_ascend=Bool(False), dtype=DType("float32"))
+    axis=Int(-1, none=True), k=Int(1), ret_typ=Enum("indices", "value", "indices", "mask", "both"),
+    is_ascend=Bool(False), dtype=DType("float32"))
 def topk(data: Node, a: Attrs) -> Node | list[Node]:
     """The k largest (smallest with is_ascend) elements along an axis, in order; equal ones in the order they stand in.
 

@@ -20,7 +20,8 @@ from .registry import Bool, Enum, Float, op
 # ---- SoftmaxOutput
 @ir.register_grad("SoftmaxOutput")
 def _softmax_output_grad(g: Node, attrs: Any, value: Node, data: Node, label: Node) -> tuple[Node, None]:
-    """(softmax - target) * grad_scale over (rows, classes, positions); ``out_grad`` multiplies by what comes from above."""
+    """(softmax - target) * grad_scale over (rows, classes, positions); ``out_grad`` multiplies by what comes from
+    above."""
     scale, ignore, use_ignore, normalization, multi_output, smooth, out_grad = attrs
     if label.shape == value.shape:                              # the labels are probabilities
         out = (value - ir.cast(label, value.dtype)) * scale
@@ -52,12 +53,15 @@ def softmax_output_params(shapes: list, a: Attrs) -> list:
     """The label's shape from the data's."""
     if shapes[0] is not None and (shapes[1] is None or 0 in shapes[1]):
         data = shapes[0]
-        shapes[1] = (data[0], math.prod(data[2:])) if a.multi_output and len(data) > 2 else data[:1] if a.multi_output else data[:-1]
+        shapes[1] = (data[0],
+                     math.prod(data[2:])) if a.multi_output and len(data) > 2 else data[:1] if a.multi_output else data[:-1]  # noqa: E501
     return shapes
 
 
-@op("SoftmaxOutput", "data label", mx=("Softmax",), json=("Softmax",), params=softmax_output_params, grad_scale=Float(1.0), ignore_label=Float(-1.0),
-    multi_output=Bool(False), use_ignore=Bool(False), preserve_shape=Bool(False), normalization=Enum("null", "null", "batch", "valid"),
+@op("SoftmaxOutput", "data label", mx=("Softmax",), json=("Softmax",), params=softmax_output_params,
+    grad_scale=Float(1.0), ignore_label=Float(-1.0),
+    multi_output=Bool(False), use_ignore=Bool(False), preserve_shape=Bool(False),
+    normalization=Enum("null", "null", "batch", "valid"),
     out_grad=Bool(False), smooth_alpha=Float(0.0))
 def softmax_output(data: Node, label: Node, a: Attrs) -> Node:
     """softmax whose gradient is that of the cross entropy with ``label``.
@@ -67,8 +71,8 @@ def softmax_output(data: Node, label: Node, a: Attrs) -> Node:
     softmax - target is multiplied by grad_scale and divided, by ``normalization``, by nothing (``null``), the number of
     labels (``batch``; with multi_output of rows) or of those that are not ignore_label (``valid``). ``use_ignore``
     zeroes the gradient where the label is ignore_label; smooth_alpha moves so much of the target to the other classes
-    (not with multi_output). What comes from above counts only with ``out_grad`` (where MXNet 1.9.1 multiplies by its own
-    output instead).
+    (not with multi_output). What comes from above counts only with ``out_grad`` (where MXNet 1.9.1 multiplies by its
+    own output instead).
     """
     n = data.shape[0] if data.ndim else 0
     if data.ndim < 2:
@@ -85,8 +89,10 @@ def softmax_output(data: Node, label: Node, a: Attrs) -> Node:
     elif label.size == cells[0] * cells[2]:
         y = ir.reshape(label, (cells[0], 1, cells[2]))
     else:
-        way_out = "" if a.multi_output or a.preserve_shape else "; for one label a position use multi_output=True or preserve_shape=True"
-        raise ShapeError(f"label must have {cells[0] * cells[2]} class numbers or the shape {data.shape} of probabilities, got {label.shape}{way_out}")
+        way_out = ("" if a.multi_output or a.preserve_shape
+                   else "; for one label a position use multi_output=True or preserve_shape=True")
+        raise ShapeError(f"label must have {cells[0] * cells[2]} class numbers or the shape {data.shape} of "
+                         f"probabilities, got {label.shape}{way_out}")
     attrs = (a.grad_scale, a.ignore_label, a.use_ignore, a.normalization, a.multi_output, a.smooth_alpha, a.out_grad)
     return ir.reshape(ir.with_grad(softmax_of(x, 1), (x, y), "SoftmaxOutput", attrs), data.shape)
 
@@ -116,12 +122,15 @@ def _like_data(shapes: list, a: Attrs) -> list:
     return shapes
 
 
-_TAIL = " times grad_scale, divided by the labels of one row; what comes from above does not count. data and label (N, …)."
-_regression("LinearRegressionOutput", lambda x: x, lambda d: d, "The data, with the gradient of the squared loss: data - label" + _TAIL)
+_TAIL = (" times grad_scale, divided by the labels of one row; what comes from above does not count. data and label "
+         "(N, …).")
+_regression("LinearRegressionOutput", lambda x: x, lambda d: d,
+            "The data, with the gradient of the squared loss: data - label" + _TAIL)
 _regression("LogisticRegressionOutput", lambda x: ir.map("sigmoid", x), lambda d: d,
             "sigmoid of the data, with the gradient of the logistic loss: sigmoid(data) - label" + _TAIL)
 _regression("MAERegressionOutput", lambda x: x, lambda d: ir.map("where", ir.map("gt", d, 0), ir.const(1, d.dtype), -1),
-            "The data, with the gradient of the absolute loss: 1 where data > label, else -1 (as MXNet, also where they are equal)" + _TAIL)
+            "The data, with the gradient of the absolute loss: 1 where data > label, else -1 (as MXNet, also where "
+            "they are equal)" + _TAIL)
 
 
 # ---- MakeLoss
@@ -134,10 +143,11 @@ def _make_loss_grad(g: Node, attrs: Any, value: Node, data: Node) -> tuple[Node]
     return (ir.full(scale / max(data.shape[0], 1) if normalization == "batch" else scale, data.shape, data.dtype),)
 
 
-@op("MakeLoss", "data", grad_scale=Float(1.0), valid_thresh=Float(0.0), normalization=Enum("null", "null", "batch", "valid"))
+@op("MakeLoss", "data", grad_scale=Float(1.0), valid_thresh=Float(0.0),
+    normalization=Enum("null", "null", "batch", "valid"))
 def make_loss_layer(data: Node, a: Attrs) -> Node:
-    """The input as a loss: its gradient is grad_scale, divided by the length of the first axis (``batch``) or by how many
-    elements are above valid_thresh (``valid``). What comes from above does not count."""
+    """The input as a loss: its gradient is grad_scale, divided by the length of the first axis (``batch``) or by how
+    many elements are above valid_thresh (``valid``). What comes from above does not count."""
     return ir.with_grad(data, (data,), "MakeLoss", (a.grad_scale, a.valid_thresh, a.normalization))
 
 
@@ -159,7 +169,9 @@ def _svm_grad(g: Node, attrs: Any, value: Node, data: Node, label: Node) -> tupl
     return ir.map("where", hit, -size, size) * scale, None
 
 
-@op("SVMOutput", "data label", params=lambda shapes, a: [shapes[0], shapes[0][:-1] if shapes[0] is not None and shapes[1] is None else shapes[1]],
+@op("SVMOutput", "data label", params=lambda shapes, a: [shapes[0],
+                                                         shapes[0][:-1] if shapes[0] is not None and shapes[1] is None
+                                                         else shapes[1]],
     margin=Float(1.0), regularization_coefficient=Float(1.0), use_linear=Bool(False))
 def svm_output(data: Node, label: Node, a: Attrs) -> Node:
     """The data (N, classes), with the gradient of the hinge loss with ``label`` (N,): of its square, or itself with

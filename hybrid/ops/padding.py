@@ -9,7 +9,8 @@ from .registry import Enum, Float, Int, Shape, op
 from .shape import cut
 
 
-@op("Pad", "data", mx=("pad",), npx=("pad",), json=("pad",), mode=Enum("constant", "constant", "edge", "reflect"), pad_width=Shape(), constant_value=Float(0.0))
+@op("Pad", "data", mx=("pad",), npx=("pad",), json=("pad",), mode=Enum("constant", "constant", "edge", "reflect"),
+    pad_width=Shape(), constant_value=Float(0.0))
 def pad(data: Node, a: Attrs) -> Node:
     """Elements added before and after each axis: a constant, the edge, or the mirror image."""
     if len(a.pad_width) != 2 * data.ndim:
@@ -28,7 +29,8 @@ def pad_edge(x: Node, axis: int, before: int, after: int) -> Node:
     """The first and last element along an axis repeated."""
     def side(at: int, n: int) -> Node:
         return ir.expand(cut(x, axis, at, 1), x.shape[:axis] + (n,) + x.shape[axis + 1:])
-    return ir.concat([p for p in ([side(0, before)] if before else []) + [x] + ([side(x.shape[axis] - 1, after)] if after else [])], axis)
+    return ir.concat([p for p in ([side(0, before)] if before
+                                  else []) + [x] + ([side(x.shape[axis] - 1, after)] if after else [])], axis)
 
 
 def pad_reflect(x: Node, axis: int, before: int, after: int) -> Node:
@@ -39,8 +41,10 @@ def pad_reflect(x: Node, axis: int, before: int, after: int) -> Node:
 
     def mirror(begin: int, size: int) -> Node:
         part = cut(x, axis, begin, size)
-        return ir.slice(part, [d - 1 if i == axis else 0 for i, d in enumerate(part.shape)], part.shape, [-1 if i == axis else 1 for i in range(x.ndim)])
-    return ir.concat(([mirror(1, before)] if before else []) + [x] + ([mirror(n - 1 - after, after)] if after else []), axis)
+        return ir.slice(part, [d - 1 if i == axis else 0 for i, d in enumerate(part.shape)], part.shape,
+                        [-1 if i == axis else 1 for i in range(x.ndim)])
+    return ir.concat(([mirror(1, before)] if before else []) + [x] + ([mirror(n - 1 - after, after)] if after else []),
+                     axis)
 
 
 def _nchw(data: Node) -> tuple[int, ...]:

@@ -34,7 +34,8 @@ def _pool_windows(x: Node, a: Attrs, fill: Any) -> Node:
     hi, counts = [], []
     for d, k, s, p in zip(x.shape[2:], a.kernel, stride, pad):
         if k > d + 2 * p and a.pooling_convention == "valid":
-            raise ShapeError(f"the kernel {a.kernel} is larger than the padded input {tuple(v + 2 * q for v, q in zip(x.shape[2:], pad))}")
+            raise ShapeError(f"the kernel {a.kernel} is larger than the padded input "
+                             f"{tuple(v + 2 * q for v, q in zip(x.shape[2:], pad))}")
         count, after = pool_extent(d, k, s, p, a.pooling_convention)
         counts.append(count)
         hi.append(after)
@@ -44,7 +45,8 @@ def _pool_windows(x: Node, a: Attrs, fill: Any) -> Node:
 
 
 def _counts(x: Node, a: Attrs) -> Node | float:
-    """Elements in each window for an average: one number, or an array over the windows. What is no small constant is computed from positions."""
+    """Elements in each window for an average: one number, or an array over the windows. What is no small constant is
+    computed from positions."""
     n = len(a.kernel)
     total: Any = 1.0
     for axis, (d, k, s, p) in enumerate(zip(x.shape[2:], a.kernel, per_axis(a.stride, n, 1), per_axis(a.pad, n, 0))):
@@ -55,20 +57,27 @@ def _counts(x: Node, a: Attrs) -> Node | float:
         small = count <= EMBEDDED
         least: Any
         greatest: Any
-        least, greatest = (np.minimum, np.maximum) if small else (partial(ir.map, "minimum"), partial(ir.map, "maximum"))
+        least, greatest = (np.minimum, np.maximum) if small else (partial(ir.map, "minimum"),
+                                                                  partial(ir.map, "maximum"))
         begin: Any = (np.arange(count) if small else ir.iota(count)) * s - p
-        line: Any = least(begin + k, d + p) - begin if a.count_include_pad is not False else least(begin + k, d) - greatest(begin, 0)
+        line: Any = least(begin + k,
+                          d + p) - begin if a.count_include_pad is not False else least(begin + k, d) - greatest(begin,
+                0)
         line = greatest(line, 1)
         node = ir.data(line.astype(np.float32)) if small else ir.cast(line, np.float32)
-        total = (float(line[0]) if small and (line == line[0]).all() else ir.reshape(node, (count,) + (1,) * (n - 1 - axis))) * total
+        total = (float(line[0]) if small and (line == line[0]).all()
+                 else ir.reshape(node, (count,) + (1,) * (n - 1 - axis))) * total
     return total
 
 
-@op("Pooling", "data", npx=("pooling",), json=("_npx_pooling", "Pooling_v1"), kernel=Shape(()), pool_type=Enum("max", "max", "avg", "sum", "lp"), global_pool=Bool(False),
-    cudnn_off=Bool(False), pooling_convention=Enum("valid", "valid", "full", "same"), stride=Shape(()), pad=Shape(()), p_value=Int(None),
+@op("Pooling", "data", npx=("pooling",), json=("_npx_pooling", "Pooling_v1"), kernel=Shape(()),
+    pool_type=Enum("max", "max", "avg", "sum", "lp"), global_pool=Bool(False),
+    cudnn_off=Bool(False), pooling_convention=Enum("valid", "valid", "full", "same"), stride=Shape(()), pad=Shape(()),
+    p_value=Int(None),
     count_include_pad=Bool(None), layout=Enum(None, *LAYOUTS))
 def pooling(data: Node, a: Attrs) -> Node:
-    """max, avg, sum or lp pooling over windows (N, C, …), or over everything with global_pool. Half types are added up in float32."""
+    """max, avg, sum or lp pooling over windows (N, C, …), or over everything with global_pool. Half types are added up
+    in float32."""
     last = is_channels_last(a.layout)
     x = to_channels_first(data) if last else data
     x = x if a.pool_type == "max" else wide_half(x)

@@ -1,4 +1,5 @@
-"""Pooling of regions where each bin reads channels of its own (R-FCN, deformable R-FCN), and alignment of turned regions."""
+"""Pooling of regions where each bin reads channels of its own (R-FCN, deformable R-FCN), and alignment of turned
+regions."""
 from __future__ import annotations
 
 import math
@@ -29,17 +30,20 @@ def _along(values: np.ndarray, axis: int, axes: int) -> Node:
 
 def _check(data: Node, a: Attrs, group: int) -> None:
     if data.ndim != 4 or a.output_dim < 1 or a.pooled_size < 1 or data.shape[1] != a.output_dim * group * group:
-        raise ShapeError(f"data must be (N, output_dim * group_size², H, W) = (N, {a.output_dim * group * group}, H, W), got {data.shape}")
+        raise ShapeError(f"data must be (N, output_dim * group_size², H, W) = (N, {a.output_dim * group * group}, H, "
+                         f"W), got {data.shape}")
 
 
 def _group_of(bins: int, group: int) -> np.ndarray:
     return np.clip(np.floor(np.arange(bins) * group / bins), 0, group - 1).astype(np.int64)
 
 
-@op("_contrib_PSROIPooling", "data rois", mx=("contrib.PSROIPooling",), spatial_scale=Float(), output_dim=Int(), pooled_size=Int(), group_size=Int(0))
+@op("_contrib_PSROIPooling", "data rois", mx=("contrib.PSROIPooling",), spatial_scale=Float(), output_dim=Int(),
+    pooled_size=Int(), group_size=Int(0))
 def psroi_pooling(data: Node, rois: Node, a: Attrs) -> Node:
-    """Means over a grid of bins in each region, each bin over channels of its own: (R, output_dim, pooled_size, pooled_size).
-    rois (R, 5): batch number and corners. Dai et al., "R-FCN" (2016). From sums over all rectangles that begin in the corner."""
+    """Means over a grid of bins in each region, each bin over channels of its own: (R, output_dim, pooled_size,
+    pooled_size). rois (R, 5): batch number and corners. Dai et al., "R-FCN" (2016). From sums over all rectangles that
+    begin in the corner."""
     group = a.group_size or a.pooled_size
     _check(data, a, group)
     n, c, h, w = data.shape
@@ -55,7 +59,8 @@ def psroi_pooling(data: Node, rois: Node, a: Attrs) -> Node:
         last = ir.map("ceil", (k + 1) * size + start)
         edges.append([ir.cast(ir.map("minimum", ir.map("maximum", e, 0), length), dt.int64) for e in (first, last)])
     own = _group_of(p, group)
-    channel = _along(np.arange(a.output_dim), 1, axes) * group * group + _along(own, 2, axes) * group + _along(own, 3, axes)
+    channel = _along(np.arange(a.output_dim), 1,
+                     axes) * group * group + _along(own, 2, axes) * group + _along(own, 3, axes)
     flat = ir.reshape(whole, (-1,))
     base = (index * c + channel) * (h + 1)
 
@@ -75,7 +80,8 @@ def _bilinear(flat: Node, base: Node, y: Node, x: Node, h: int, w: int) -> Node:
     parts = []
     for place, length in ((y, h), (x, w)):
         low = ir.map("floor", place)
-        parts.append([(ir.cast(ir.map("minimum", at, length - 1), dt.int64), share) for at, share in ((low, low + 1 - place), (low + 1, place - low))])
+        parts.append([(ir.cast(ir.map("minimum", at, length - 1), dt.int64), share) for at,
+                      share in ((low, low + 1 - place), (low + 1, place - low))])
     for row, across in parts[0]:
         for column, down in parts[1]:
             term = ir.gather(flat, base + row * w + column) * (across * down)
@@ -88,18 +94,22 @@ def _within(x: Node, low: float, high: float) -> Node:
     return ir.map("minimum", ir.map("maximum", x, low), high)
 
 
-@op("_contrib_DeformablePSROIPooling", "data rois trans?", mx=("contrib.DeformablePSROIPooling",), takes={"trans": lambda a: not a.no_trans}, outputs=lambda a: 2,
-    visible=lambda a: 1, spatial_scale=Float(), output_dim=Int(), group_size=Int(), pooled_size=Int(), part_size=Int(0), sample_per_part=Int(1), trans_std=Float(0.0),
+@op("_contrib_DeformablePSROIPooling", "data rois trans?", mx=("contrib.DeformablePSROIPooling",),
+    takes={"trans": lambda a: not a.no_trans}, outputs=lambda a: 2,
+    visible=lambda a: 1, spatial_scale=Float(), output_dim=Int(), group_size=Int(), pooled_size=Int(),
+    part_size=Int(0), sample_per_part=Int(1), trans_std=Float(0.0),
     no_trans=Bool(False))
 def deformable_psroi_pooling(data: Node, rois: Node, trans: Node | None, a: Attrs) -> tuple[Node, Node]:
-    """PSROIPooling whose bins are moved by trans (R, 2 * classes, parts, parts), in shares trans_std of a region's size, and hold the mean of
-    sample_per_part² places. Dai et al., "Deformable convolutional networks" (2017). The hidden second output counts places within the picture."""
+    """PSROIPooling whose bins are moved by trans (R, 2 * classes, parts, parts), in shares trans_std of a region's
+    size, and hold the mean of sample_per_part² places. Dai et al., "Deformable convolutional networks" (2017). The
+    hidden second output counts places within the picture."""
     group = a.group_size
     _check(data, a, group)
     if a.sample_per_part < 1:
         raise ShapeError(f"sample_per_part={a.sample_per_part} must be at least 1")
     n, c, h, w = data.shape
-    p, s, axes = a.pooled_size, a.sample_per_part, 6                     # region, output, bin row, bin column, sample row, sample column
+    # region, output, bin row, bin column, sample row, sample column
+    p, s, axes = a.pooled_size, a.sample_per_part, 6
     index, (left, top, right, bottom) = _columns(ir.detach(rois), 5, axes)
     moves = _moves(None if a.no_trans else trans, rois.shape[0], a)
     places, extents = [], []
@@ -113,9 +123,11 @@ def deformable_psroi_pooling(data: Node, rois: Node, trans: Node | None, a: Attr
         places.append(place if move is None else place + move * size)
         extents.append(length)
     (y, x) = places
-    inside = ir.map("logical_and", ir.map("logical_and", ir.map("ge", y, -0.5), ir.map("le", y, h - 0.5)), ir.map("logical_and", ir.map("ge", x, -0.5), ir.map("le", x, w - 0.5)))
+    inside = ir.map("logical_and", ir.map("logical_and", ir.map("ge", y, -0.5), ir.map("le", y, h - 0.5)),
+                    ir.map("logical_and", ir.map("ge", x, -0.5), ir.map("le", x, w - 0.5)))
     own = _group_of(p, group)
-    channel = _along(np.arange(a.output_dim), 1, axes) * group * group + _along(own, 2, axes) * group + _along(own, 3, axes)
+    channel = _along(np.arange(a.output_dim), 1,
+                     axes) * group * group + _along(own, 2, axes) * group + _along(own, 3, axes)
     base = (index * c + channel) * (h * w)
     value = _bilinear(ir.reshape(data, (-1,)), base, _within(y, 0, h - 1), _within(x, 0, w - 1), h, w)
     shape = ir.broadcast_shapes(value.shape, inside.shape)
@@ -130,12 +142,15 @@ def _moves(trans: Node | None, regions: int, a: Attrs) -> tuple[Node | None, Nod
     if trans is None:
         return None, None
     parts = a.part_size or a.pooled_size
-    if trans.ndim != 4 or trans.shape[0] != regions or trans.shape[1] % 2 or trans.shape[2:] != (parts, parts) or a.output_dim % max(1, trans.shape[1] // 2):
-        raise ShapeError(f"trans must be ({regions}, 2 * classes, {parts}, {parts}) with a number of classes that divides output_dim={a.output_dim}, got {trans.shape}")
+    if (trans.ndim != 4 or trans.shape[0] != regions or trans.shape[1] % 2 or trans.shape[2:] != (parts, parts)
+        or a.output_dim % max(1, trans.shape[1] // 2)):
+        raise ShapeError(f"trans must be ({regions}, 2 * classes, {parts}, {parts}) with a number of classes that "
+                         f"divides output_dim={a.output_dim}, got {trans.shape}")
     classes = trans.shape[1] // 2
     part = np.floor(np.arange(a.pooled_size) * parts / a.pooled_size).astype(np.int64)
     x = ir.gather(ir.gather(trans, ir.data(part), 2), ir.data(part), 3)
-    x = ir.gather(ir.reshape(x, (regions, classes, 2, a.pooled_size, a.pooled_size)), ir.data(np.arange(a.output_dim) // (a.output_dim // classes)), 1)
+    x = ir.gather(ir.reshape(x, (regions, classes, 2, a.pooled_size, a.pooled_size)),
+                  ir.data(np.arange(a.output_dim) // (a.output_dim // classes)), 1)
 
     def one(k: int) -> Node:
         own = ir.slice(x, (0, 0, k, 0, 0), (regions, a.output_dim, 1, a.pooled_size, a.pooled_size))
@@ -143,28 +158,35 @@ def _moves(trans: Node | None, regions: int, a: Attrs) -> tuple[Node | None, Nod
     return one(0), one(1)
 
 
-@op("_contrib_RROIAlign", "data rois", mx=("contrib.RROIAlign",), pooled_size=Shape(), spatial_scale=Float(), sampling_ratio=Int(-1))
+@op("_contrib_RROIAlign", "data rois", mx=("contrib.RROIAlign",), pooled_size=Shape(), spatial_scale=Float(),
+    sampling_ratio=Int(-1))
 def rotated_roi_align(data: Node, rois: Node, a: Attrs) -> Node:
-    """Means of places in a grid of bins in turned regions: (R, C, *pooled_size). rois (R, 6): batch number, middle x and y, width, height, degrees.
-    sampling_ratio² places a bin; where it is not positive, one a pixel. Ma et al., "Arbitrary-oriented scene text detection" (2018)."""
+    """Means of places in a grid of bins in turned regions: (R, C, *pooled_size). rois (R, 6): batch number, middle x
+    and y, width, height, degrees. sampling_ratio² places a bin; where it is not positive, one a pixel. Ma et al.,
+    "Arbitrary-oriented scene text detection" (2018)."""
     if data.ndim != 4 or len(a.pooled_size) != 2 or min(a.pooled_size) < 1:
-        raise ShapeError(f"data (N, C, H, W) and pooled_size of two positive numbers are needed, got {data.shape} and {a.pooled_size}")
+        raise ShapeError(f"data (N, C, H, W) and pooled_size of two positive numbers are needed, got {data.shape} and "
+                         f"{a.pooled_size}")
     n, c, h, w = data.shape
-    axes = 6                                                             # region, channel, bin row, bin column, sample row, sample column
+    # region, channel, bin row, bin column, sample row, sample column
+    axes = 6
     index, (cx, cy, width, height, degrees) = _columns(ir.detach(rois), 6, axes)
     offsets, used = [], []
     for size, bins, axis in ((height, a.pooled_size[0], 2), (width, a.pooled_size[1], 3)):
         size = ir.map("maximum", size * a.spatial_scale, 1.0)
         most = a.sampling_ratio if a.sampling_ratio > 0 else -(-2 * max(h, w) // bins)
-        count = ir.full(a.sampling_ratio, size.shape, size.dtype) if a.sampling_ratio > 0 else ir.map("minimum", ir.map("ceil", size / bins), most)
+        count = ir.full(a.sampling_ratio, size.shape,
+                        size.dtype) if a.sampling_ratio > 0 else ir.map("minimum", ir.map("ceil", size / bins), most)
         i = _along(np.arange(most, dtype=data.dtype), axis + 2, axes)
-        offsets.append(size * -0.5 + _along(np.arange(bins, dtype=data.dtype), axis, axes) * (size / bins) + (i + 0.5) * (size / bins) / count)
+        offsets.append(size * -0.5 + _along(np.arange(bins, dtype=data.dtype), axis,
+                                            axes) * (size / bins) + (i + 0.5) * (size / bins) / count)
         used.append((ir.map("lt", i, count), count))
     turn = degrees * (math.pi / 180)
     sin, cos = ir.map("sin", turn), ir.map("cos", turn)
     y = offsets[0] * cos - offsets[1] * sin + cy * a.spatial_scale
     x = offsets[1] * cos + offsets[0] * sin + cx * a.spatial_scale
-    inside = ir.map("logical_and", ir.map("logical_and", ir.map("ge", y, -1), ir.map("le", y, h)), ir.map("logical_and", ir.map("ge", x, -1), ir.map("le", x, w)))
+    inside = ir.map("logical_and", ir.map("logical_and", ir.map("ge", y, -1), ir.map("le", y, h)),
+                    ir.map("logical_and", ir.map("ge", x, -1), ir.map("le", x, w)))
     inside = ir.map("logical_and", inside, ir.map("logical_and", used[0][0], used[1][0]))
     base = (index * c + _along(np.arange(c), 1, axes)) * (h * w)
     value = _bilinear(ir.reshape(data, (-1,)), base, _within(y, 0, h - 1), _within(x, 0, w - 1), h, w)

@@ -15,7 +15,8 @@ from .shape import normal_axis
 
 
 def axes_of(x: Node, axis: Any, exclude: bool = False) -> tuple[int, ...]:
-    """Normalised axes: all for None or (), also with ``exclude``, which otherwise means the others; an axis named twice is an error."""
+    """Normalised axes: all for None or (), also with ``exclude``, which otherwise means the others; an axis named twice
+    is an error."""
     if axis is None or axis == ():
         return tuple(range(x.ndim))
     named = [normal_axis(i, x.ndim) for i in ((axis,) if isinstance(axis, int) else axis)]
@@ -26,7 +27,8 @@ def axes_of(x: Node, axis: Any, exclude: bool = False) -> tuple[int, ...]:
 
 
 def np_axes(x: Node, axis: Any) -> tuple[int, ...]:
-    """Axes as NumPy reads them: all for None, none for (), none as well for the axis 0 or -1 of an array without axes."""
+    """Axes as NumPy reads them: all for None, none for (), none as well for the axis 0 or -1 of an array without
+    axes."""
     return () if axis == () or not x.ndim and axis in (0, -1, (0,), (-1,)) else axes_of(x, axis)
 
 
@@ -36,9 +38,11 @@ def summed(x: Node, axes: tuple[int, ...], keepdims: bool) -> Node:
 
 
 def mean_of(x: Node, axes: tuple[int, ...], keepdims: bool = False) -> Node:
-    """Mean; integers in float32. Half types are added up in float32 and rounded once: their sum may be larger than what they hold."""
+    """Mean; integers in float32. Half types are added up in float32 and rounded once: their sum may be larger than what
+    they hold."""
     f = x if dt.is_float(x.dtype) else ir.cast(x, dt.float32)
-    return ir.cast(ir.reduce("sum", wide_half(f), axes, keepdims) / max(math.prod(x.shape[i] for i in axes), 1), f.dtype)
+    return ir.cast(ir.reduce("sum", wide_half(f), axes, keepdims) / max(math.prod(x.shape[i] for i in axes), 1),
+                   f.dtype)
 
 
 def wide_half(x: Node) -> Node:
@@ -78,7 +82,8 @@ def _reduction(name: str) -> None:
         out = REDUCERS[name](data, axes, a.keepdims)
         return out if out.ndim or a.keepdims else ir.reshape(out, (1,))      # MXNet's arrays have an axis at least
     lower.__doc__ = f"{name} over axes (all for none; all others with exclude)."
-    op(name, "data", mx=MX_ALIASES.get(name, ()), json=MX_ALIASES.get(name, ()), axis=Axes(None), keepdims=Bool(False), exclude=Bool(False))(lower)
+    op(name, "data", mx=MX_ALIASES.get(name, ()), json=MX_ALIASES.get(name, ()), axis=Axes(None), keepdims=Bool(False),
+       exclude=Bool(False))(lower)
 
 
 def _np_reduction(name: str) -> None:
@@ -88,10 +93,13 @@ def _np_reduction(name: str) -> None:
         _check(x, name, axes)
         out = REDUCERS[name](x, axes, a.keepdims)
         out = recast(out, dt.as_dtype(a.dtype)) if a.dtype else out              # the mean of integers, as integers
-        return out if a.initial is None else ir.map({"max": "maximum", "min": "minimum", "prod": "mul"}.get(name, "add"), out, a.initial)
+        return out if a.initial is None else ir.map({"max": "maximum", "min": "minimum",
+                                                     "prod": "mul"}.get(name, "add"), out, a.initial)
     lower.__doc__ = f"NumPy's {name}."
-    first, second = ("_npi_", "_np_") if name == "mean" else ("_np_", "_npi_")           # as MXNet happens to write them
-    op(first + name, "a", np=(name, *({"max": ("amax",), "min": ("amin",), "prod": ("product",)}.get(name, ()))), json=(second + name,),
+    # as MXNet happens to write them
+    first, second = ("_npi_", "_np_") if name == "mean" else ("_np_", "_npi_")
+    op(first + name, "a", np=(name, *({"max": ("amax",), "min": ("amin",), "prod": ("product",)}.get(name, ()))),
+       json=(second + name,),
        axis=Axes(None), dtype=DType(None), keepdims=Bool(False), initial=Float(None))(lower)
 
 
@@ -124,7 +132,8 @@ def _of_dtype(found: Node, a: Attrs) -> Node:
     return recast(found, dt.as_dtype(a.dtype)) if a.dtype else found
 
 
-op("_npi_var", "a", np=("var",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False), dtype=DType(None))(lambda x, a: _of_dtype(_moment(x, a), a))
+op("_npi_var", "a", np=("var",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False),
+   dtype=DType(None))(lambda x, a: _of_dtype(_moment(x, a), a))
 op("_npi_std", "a", np=("std",), axis=Axes(None), ddof=Int(0), keepdims=Bool(False), dtype=DType(None))(
     lambda x, a: _of_dtype(ir.map("sqrt", _moment(x, a)), a))
 
@@ -153,7 +162,8 @@ def _arg(data: Node, name: str, axis: Any, keepdims: bool) -> Node:
     out = ir.argreduce(name, x, at)
     if not keepdims:
         return out
-    return ir.reshape(out, (1,) * data.ndim if axis is None else tuple(1 if i == at else d for i, d in enumerate(x.shape)))
+    return ir.reshape(out, (1,) * data.ndim if axis is None
+                      else tuple(1 if i == at else d for i, d in enumerate(x.shape)))
 
 
 def _arg_op(name: str) -> None:
@@ -216,7 +226,8 @@ def average(data: Node, weights: Node | None, a: Attrs) -> Node:
         return mean_of(data, axes)
     if weights.shape != data.shape:
         if len(axes) != 1 or weights.shape != (data.shape[axes[0]],):
-            raise ShapeError(f"weights {weights.shape} must have the shape {data.shape}, or be one for each position along one axis")
+            raise ShapeError(f"weights {weights.shape} must have the shape {data.shape}, or be one for each position "
+                             f"along one axis")
         weights = ir.reshape(weights, [d if i == axes[0] else 1 for i, d in enumerate(data.shape)])
     wide = ir.expand(weights, data.shape)
     return ir.reduce("sum", data * wide, axes) / ir.reduce("sum", wide, axes)

@@ -52,10 +52,12 @@ def _bins(low: Node, high: Node, scale: float, bins: int, length: int) -> Node:
     return ir.map("logical_and", ir.map("ge", at, first), ir.map("lt", at, last))
 
 
-@op("ROIPooling", "data rois", npx=("roi_pooling",), json=("_npx_roi_pooling",), pooled_size=Shape(), spatial_scale=Float())
+@op("ROIPooling", "data rois", npx=("roi_pooling",), json=("_npx_roi_pooling",), pooled_size=Shape(),
+    spatial_scale=Float())
 def roi_pooling(data: Node, rois: Node, a: Attrs) -> Node:
-    """Maxima over a grid of bins in each region (Girshick, Fast R-CNN, 2015): (R, C, *pooled_size). rois (R, 5): batch index and
-    corners, which spatial_scale brings to data's pixels. An empty bin, or a batch index out of range, gives 0."""
+    """Maxima over a grid of bins in each region (Girshick, Fast R-CNN, 2015): (R, C, *pooled_size). rois (R, 5): batch
+    index and corners, which spatial_scale brings to data's pixels. An empty bin, or a batch index out of range, gives
+    0."""
     n, c, h, w = _picture(data)
     ph, pw = _pair(a)
     index, (left, top, right, bottom) = _rois(ir.detach(rois))
@@ -65,7 +67,8 @@ def roi_pooling(data: Node, rois: Node, a: Attrs) -> Node:
     x = ir.gather(data, ir.reshape(_inside(index, n), (r,)), 0)                          # R C H W
     low = ir.reduce_identity("max", data.dtype)
     rows = ir.reduce("max", ir.map("where", across, ir.reshape(x, (r, c, h, 1, w)), low), (4,))         # R C H pw
-    cells = ir.reduce("max", ir.map("where", down, ir.reshape(ir.permute(rows, (0, 1, 3, 2)), (r, c, 1, pw, h)), low), (4,))
+    cells = ir.reduce("max", ir.map("where", down, ir.reshape(ir.permute(rows, (0, 1, 3, 2)), (r, c, 1, pw, h)), low),
+                      (4,))
     ok = ir.map("logical_and", ir.map("ge", index, 0), ir.map("lt", index, n))
     filled = ir.map("logical_and", ir.reshape(ok, (r, 1, 1, 1)), ir.map("gt", cells, low))
     return ir.map("where", filled, cells, 0)
@@ -80,8 +83,9 @@ PRODUCTS = 16                   # multiplications that cost as much as reading a
 
 
 def _samples(low: Node, high: Node, a: Attrs, bins: int, length: int) -> tuple[Node, Node]:
-    """Where bilinear samples of each bin lie, (R, bins, S) within 0 … length - 1, and their share of the bin's average (0
-    for those outside the picture). Without sample_ratio a region four times as large as the picture still gets a sample a pixel.
+    """Where bilinear samples of each bin lie, (R, bins, S) within 0 … length - 1, and their share of the bin's average
+    (0 for those outside the picture). Without sample_ratio a region four times as large as the picture still gets a
+    sample a pixel.
     """
     shift = 0.5 if a.aligned else 0.0
     start = low * a.spatial_scale - shift
@@ -114,17 +118,20 @@ def _sparse(at: Node, share: Node, length: int) -> tuple[Node, Node]:
     first = ir.map("minimum", ir.map("floor", at), float(max(length - 2, 0)))
     part = at - first
     index = ir.cast(first, dt.int64)
-    return ir.concat([index, ir.map("minimum", index + 1, length - 1)], 2), ir.concat([(1 - part) * share, part * share], 2)
+    return ir.concat([index, ir.map("minimum", index + 1, length - 1)],
+                     2), ir.concat([(1 - part) * share, part * share], 2)
 
 
-@op("_contrib_ROIAlign", "data rois", mx=("contrib.ROIAlign",), json=("_npx_roi_align",), pooled_size=Shape(), spatial_scale=Float(), sample_ratio=Int(-1),
+@op("_contrib_ROIAlign", "data rois", mx=("contrib.ROIAlign",), json=("_npx_roi_align",), pooled_size=Shape(),
+    spatial_scale=Float(), sample_ratio=Int(-1),
     position_sensitive=Bool(False), aligned=Bool(False))
 def roi_align(data: Node, rois: Node, a: Attrs) -> Node:
-    """Averages of bilinear samples over a grid of bins in each region (He et al., Mask R-CNN, 2017): (R, C, *pooled_size).
+    """Averages of bilinear samples over a grid of bins in each region (He et al., Mask R-CNN, 2017): (R, C,
+    *pooled_size).
 
-    rois (R, 5): batch index and corners, which spatial_scale brings to data's pixels. sample_ratio samples an axis in each
-    bin; by default one a pixel. With position_sensitive each bin reads channels of its own, and C is divided by the
-    number of bins. aligned shifts by half a pixel. No gradient flows to rois.
+    rois (R, 5): batch index and corners, which spatial_scale brings to data's pixels. sample_ratio samples an axis in
+    each bin; by default one a pixel. With position_sensitive each bin reads channels of its own, and C is divided by
+    the number of bins. aligned shifts by half a pixel. No gradient flows to rois.
     """
     n, c, h, w = _picture(data)
     ph, pw = _pair(a)
@@ -132,7 +139,8 @@ def roi_align(data: Node, rois: Node, a: Attrs) -> Node:
     r = rois.shape[0]
     down, across = _samples(top, bottom, a, ph, h), _samples(left, right, a, pw, w)
     batch = ir.reshape(_inside(index, n), (r,))
-    products, reads = h * w * pw + h * ph * pw, 4 * ph * pw * down[0].shape[2] * across[0].shape[2]       # a channel, with all pixels and with those needed
+    # a channel, with all pixels and with those needed
+    products, reads = h * w * pw + h * ph * pw, 4 * ph * pw * down[0].shape[2] * across[0].shape[2]
     if not a.position_sensitive and (a.sample_ratio <= 0 or products <= PRODUCTS * reads):
         rows, columns = (ir.cast(v, data.dtype) for v in (_dense(*down, h), _dense(*across, w)))
         if n == 1:
@@ -147,7 +155,8 @@ def roi_align(data: Node, rois: Node, a: Attrs) -> Node:
     batch = ir.reshape(batch, (r, 1, 1, 1, 1, 1))
     if not a.position_sensitive:
         flat = ir.reshape(batch * (h * w) + spot, (r, ph, pw, s, t))
-        values = ir.permute(ir.gather(ir.reshape(ir.permute(data, (1, 0, 2, 3)), (c, n * h * w)), flat, 1), (1, 0, 2, 3, 4, 5))
+        values = ir.permute(ir.gather(ir.reshape(ir.permute(data, (1, 0, 2, 3)), (c, n * h * w)), flat, 1),
+                            (1, 0, 2, 3, 4, 5))
         return ir.reduce("sum", values * weight, (4, 5))
     if c % (ph * pw):
         raise ShapeError(f"position_sensitive needs channels that the {ph} x {pw} bins divide, got {data.shape}")
@@ -160,12 +169,14 @@ def roi_align(data: Node, rois: Node, a: Attrs) -> Node:
 # ---- grids
 @op("BilinearSampler", "data grid", cudnn_off=Bool(False))
 def bilinear_sampler(data: Node, grid: Node, a: Attrs) -> Node:
-    """data (N, C, H, W) read at grid (N, 2, h, w) of x and y from -1 to 1, corner to corner; 0 outside: (N, C, h, w)."""
+    """data (N, C, H, W) read at grid (N, 2, h, w) of x and y from -1 to 1, corner to corner; 0 outside: (N, C, h,
+    w)."""
     n, c, h, w = _picture(data)
     if grid.ndim != 4 or grid.shape[:2] != (n, 2):
         raise ShapeError(f"grid must be ({n}, 2, h, w) for data {data.shape}, got {grid.shape}")
     oh, ow = grid.shape[2:]
-    x, y = (ir.reshape((ir.slice(grid, (0, k, 0, 0), (n, 1, oh, ow)) + 1) * ((d - 1) / 2), (n, oh, ow)) for k, d in ((0, w), (1, h)))
+    x, y = (ir.reshape((ir.slice(grid, (0, k, 0, 0), (n, 1, oh, ow)) + 1) * ((d - 1) / 2), (n, oh, ow)) for k,
+            d in ((0, w), (1, h)))
     left, top = ir.map("floor", x), ir.map("floor", y)
     base = ir.reshape(ir.iota(n) * (h * w), (n, 1, 1))
     flat = ir.reshape(ir.permute(data, (1, 0, 2, 3)), (c, n * h * w))
@@ -201,17 +212,20 @@ def affine_grid(theta: Node, h: int, w: int) -> Node:
 
 @op("GridGenerator", "data", transform_type=Enum("affine", "affine", "warp"), target_shape=Shape((0, 0)))
 def grid_generator(data: Node, a: Attrs) -> Node:
-    """Grids (N, 2, h, w) for BilinearSampler: of affine maps (N, 6) over target_shape, or of flows in pixels (N, 2, h, w)."""
+    """Grids (N, 2, h, w) for BilinearSampler: of affine maps (N, 6) over target_shape, or of flows in pixels (N, 2, h,
+    w)."""
     if a.transform_type == "affine":
         return affine_grid(data, a.target_shape[0], a.target_shape[1])
     if data.ndim != 4 or data.shape[1] != 2:
         raise ShapeError(f"a warp needs flows (N, 2, h, w), got {data.shape}")
     n, _, h, w = data.shape
     at = [ir.reshape(ir.cast(ir.iota(d), data.dtype), shape) for d, shape in ((w, (w,)), (h, (h, 1)))]
-    return ir.concat([(ir.slice(data, (0, k, 0, 0), (n, 1, h, w)) + at[k]) / max((d - 1) / 2, 0.5) - 1 for k, d in ((0, w), (1, h))], 1)
+    return ir.concat([(ir.slice(data, (0, k, 0, 0), (n, 1, h, w)) + at[k]) / max((d - 1) / 2, 0.5) - 1 for k,
+                      d in ((0, w), (1, h))], 1)
 
 
-@op("SpatialTransformer", "data loc", target_shape=Shape((0, 0)), transform_type=Enum("affine", "affine"), sampler_type=Enum("bilinear", "bilinear"),
+@op("SpatialTransformer", "data loc", target_shape=Shape((0, 0)), transform_type=Enum("affine", "affine"),
+    sampler_type=Enum("bilinear", "bilinear"),
     cudnn_off=Bool(False))
 def spatial_transformer(data: Node, loc: Node, a: Attrs) -> Node:
     """data (N, C, H, W) seen through affine maps loc (N, 6) (Jaderberg et al. 2015): (N, C, *target_shape)."""

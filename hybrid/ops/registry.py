@@ -24,10 +24,12 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..ir import Node, Program
-from .attributes import (REQUIRED, Any_, Attribute, Attrs, Axes, Bool, DType, Enum, Float, Floats, Int, Number, Shape, Str,
+from .attributes import (REQUIRED, Any_, Attribute, Attrs, Axes, Bool, DType, Enum, Float, Floats, Int, Number, Shape,
+                         Str,
                          parse_attrs, to_string)
 
-__all__ = ["Any_", "Attribute", "Attrs", "Axes", "Bool", "DType", "Enum", "Float", "Floats", "Int", "Lowered", "Number", "OPS",
+__all__ = ["Any_", "Attribute", "Attrs", "Axes", "Bool", "DType", "Enum", "Float", "Floats", "Int", "Lowered",
+           "Number", "OPS",
            "OpDef", "REQUIRED", "Shape", "Str", "find", "namespace", "op", "also", "to_string"]
 
 OptShape = "tuple[int, ...] | None"
@@ -93,7 +95,8 @@ class OpDef:
 
     def states(self, a: Attrs, count: int) -> frozenset[int]:
         """Which of a node's ``count`` inputs are auxiliary states."""
-        return frozenset(i for i, name in enumerate(self.inputs[:count]) if name in self.aux) if self.aux else frozenset()
+        return frozenset(i for i, name in enumerate(self.inputs[:count])
+                         if name in self.aux) if self.aux else frozenset()
 
     def wants(self, name: str, a: Attrs) -> bool:
         """Whether a Symbol of the operator makes a variable for this input when none is given."""
@@ -116,8 +119,10 @@ class OpDef:
             raise type(err)(f"operator {self.name}: {err} (inputs: {self._describe(nodes)})") from None
         except HybridError:
             raise
-        except (ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as err:     # an axis, a window, a size that the inputs do not have
-            raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs ({self._describe(nodes)}): {err}") from err
+        except (ArithmeticError, LookupError, ValueError, TypeError, MemoryError) as err:
+            # an axis, a window, a size that the inputs do not have
+            raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs "
+                             f"({self._describe(nodes)}): {err}") from err
         if isinstance(out, Lowered):
             return out
         return Lowered(tuple(out) if isinstance(out, (tuple, list)) else (out,))
@@ -153,7 +158,8 @@ class OpDef:
         updates = tuple((name if isinstance(name, int) else slot[name], node) for name, node in low.updates.items())
         return Program(tuple(leaves) + ((key,) if key is not None else ()), low.outputs, updates)
 
-    def infer(self, shapes: Sequence[Any], dtypes: Sequence[Any], a: Attrs, train: bool = False) -> list[tuple[tuple[int, ...], np.dtype]]:
+    def infer(self, shapes: Sequence[Any], dtypes: Sequence[Any], a: Attrs,
+              train: bool = False) -> list[tuple[tuple[int, ...], np.dtype]]:
         """Shape and dtype of every output."""
         return [(n.shape, n.dtype) for n in self.program(shapes, dtypes, a, train).outputs]
 
@@ -163,7 +169,7 @@ class OpDef:
             return list(self.params(list(shapes), a)) if self.params else list(shapes)
         except (IndexError, ZeroDivisionError) as err:
             inputs = ", ".join(f"{n} {s}" for n, s in zip(self.inputs, shapes) if s is not None)
-            raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs ({inputs}): {err}") from err
+            raise ShapeError(f"operator {self.name}: its attributes {a.given()} do not fit the inputs ({inputs}): {err}") from err  # noqa: E501
 
     def __call__(self, *nodes: Node | None, **attrs: Any) -> Any:
         """Use an operator inside another's definition."""
@@ -182,7 +188,8 @@ def _names(given: Any) -> tuple[str, ...]:
 
 def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any = (), json: Any = (), aux: str = "",
        needs: Sequence[str] = (), eager: Any = None, outputs: Any = None, visible: Any = None, params: Any = None,
-       arity_attr: str | None = None, draws: Any = None, takes: Any = None, **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
+       arity_attr: str | None = None, draws: Any = None, takes: Any = None,
+       **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
     """Register an operator.
 
     name: MXNet's name in JSON. inputs: names; ``bias?`` may be absent, ``*data`` is a list. mx, np, npx: further names
@@ -198,8 +205,10 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
 
     def add(fn: Callable[..., Any]) -> OpDef:
         spaces = {"nd": (() if name.startswith("_") else (name,)) + _names(mx), "np": _names(np), "npx": _names(npx)}
-        d = OpDef(name, fn, tuple(w.strip("*?") for w in words), frozenset(w.rstrip("?") for w in words if w.endswith("?")),
-                  variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible, params, arity_attr, draws,
+        d = OpDef(name, fn, tuple(w.strip("*?") for w in words),
+                  frozenset(w.rstrip("?") for w in words if w.endswith("?")),
+                  variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible,
+                  params, arity_attr, draws,
                   takes or {})
         _register(d)
         return d

@@ -20,7 +20,8 @@ _LANCZOS_CS = np.array([[1, 0], [-_S45, -_S45], [0, 1], [_S45, -_S45], [-1, 0], 
 
 @dataclass(frozen=True, eq=False)
 class Taps:
-    """``index`` (new, k): which old pixels; ``weight`` (new, k): how much of each; ``integer``: 11-bit weights or None."""
+    """``index`` (new, k): which old pixels; ``weight`` (new, k): how much of each; ``integer``: 11-bit weights or
+    None."""
     index: np.ndarray
     weight: np.ndarray
     integer: np.ndarray | None
@@ -40,7 +41,8 @@ def _linear(old: int, new: int, area: bool, vertical: bool) -> tuple[np.ndarray,
         part = np.where(part <= 0, np.float32(0), part - np.floor(part)).astype(np.float32)
     else:
         low, part = _centers(old, new)
-    if not vertical:                                             # down the columns both taps fall on the edge pixel instead, which rounds differently
+    # down the columns both taps fall on the edge pixel instead, which rounds differently
+    if not vertical:
         part = np.where((low < 0) | (low >= old - 1), np.float32(0), part).astype(np.float32)
     return np.stack([low, low + 1], 1), np.stack([np.float32(1) - part, part], 1)
 
@@ -60,9 +62,12 @@ def _lanczos(old: int, new: int) -> tuple[np.ndarray, np.ndarray]:
     y0 = -(x.astype(np.float64) + 3) * np.pi * 0.25
     exact = x < np.finfo(np.float32).eps
     with np.errstate(divide="ignore", invalid="ignore"):
-        w = ((_LANCZOS_CS[:, 0] * np.sin(y0)[:, None] + _LANCZOS_CS[:, 1] * np.cos(y0)[:, None]) / (y * y)).astype(np.float32)
+        w = ((_LANCZOS_CS[:, 0] * np.sin(y0)[:, None] + _LANCZOS_CS[:,
+                                                                    1] * np.cos(y0)[:,
+                None]) / (y * y)).astype(np.float32)
     w = np.where(exact[:, None], (np.arange(8) == 3).astype(np.float32), w)
-    return low[:, None] + np.arange(-3, 5), (w * (np.float32(1) / w.sum(1, dtype=np.float32, keepdims=True))).astype(np.float32)
+    return low[:, None] + np.arange(-3, 5), (w * (np.float32(1) / w.sum(1, dtype=np.float32,
+                                                                        keepdims=True))).astype(np.float32)
 
 
 def _area(old: int, new: int) -> tuple[np.ndarray, np.ndarray]:
@@ -88,7 +93,8 @@ def taps(method: int, old: int, new: int, shrinks: bool, vertical: bool) -> Taps
         index, weight = _linear(old, new, method == AREA, vertical)
     else:
         index, weight = _cubic(old, new) if method == CUBIC else _lanczos(old, new)
-    integer = np.rint(weight * np.float32(_SCALE)).astype(np.int32) if method not in (NEAREST,) and not (method == AREA and shrinks) else None
+    integer = (np.rint(weight * np.float32(_SCALE)).astype(np.int32) if method not in (NEAREST,)
+               and not (method == AREA and shrinks) else None)
     return Taps(np.clip(index, 0, old - 1), weight, integer)
 
 
@@ -98,7 +104,8 @@ def method_of(interp: int, old: tuple[int, int], new: tuple[int, int]) -> int:
         grows, shrinks = new[0] > old[0] and new[1] > old[1], new[0] < old[0] and new[1] < old[1]
         return CUBIC if grows else AREA if shrinks else LINEAR
     if interp not in (NEAREST, LINEAR, CUBIC, AREA, LANCZOS):
-        raise AttributeValueError(f"interp must be 0 (nearest), 1 (bilinear), 2 (bicubic), 3 (area), 4 (Lanczos) or 9 (by the sizes), got {interp}")
+        raise AttributeValueError(f"interp must be 0 (nearest), 1 (bilinear), 2 (bicubic), 3 (area), 4 (Lanczos) or 9 "
+                                  f"(by the sizes), got {interp}")
     if interp == LINEAR and old == (2 * new[0], 2 * new[1]):     # OpenCV: halving takes the mean of four
         return AREA
     return interp

@@ -22,10 +22,12 @@ def _sizes(shape: tuple[int, ...]) -> tuple[int, int]:
 def _prepare(shape: tuple[int, ...], new: tuple[int, int], interp: int) -> tuple[int, resampling.Taps, resampling.Taps]:
     old = _sizes(shape)
     if min(new) < 1 or min(old) < 1:
-        raise AttributeValueError(f"a picture of {old[1]} x {old[0]} cannot be resized to {new[1]} x {new[0]}: widths and heights must be positive")
+        raise AttributeValueError(f"a picture of {old[1]} x {old[0]} cannot be resized to {new[1]} x {new[0]}: widths "
+                                  f"and heights must be positive")
     method = resampling.method_of(interp, old, new)
     shrinks = new[0] <= old[0] and new[1] <= old[1]
-    return method, resampling.taps(method, old[0], new[0], shrinks, True), resampling.taps(method, old[1], new[1], shrinks, False)
+    return method, resampling.taps(method, old[0], new[0], shrinks,
+                                   True), resampling.taps(method, old[1], new[1], shrinks, False)
 
 
 def resize_array(xp: Any, x: Any, new: tuple[int, int], interp: int) -> Any:
@@ -56,7 +58,9 @@ def resize_array(xp: Any, x: Any, new: tuple[int, int], interp: int) -> Any:
         return _rounded_array(xp, along(wide, rows, -3), x.dtype, halves=_halves(method, x.shape, new))
     if rows.index.shape[1] == 2:                                 # two taps: OpenCV keeps 16 bits of each product
         wide >>= 4
-        out = (((pick(wide, rows, -3, 0) * weight(rows, -3, 0)) >> 16) + ((pick(wide, rows, -3, 1) * weight(rows, -3, 1)) >> 16) + 2) >> 2
+        out = (((pick(wide, rows, -3, 0) * weight(rows, -3,
+                                                  0)) >> 16) + ((pick(wide, rows, -3,
+                                                                      1) * weight(rows, -3, 1)) >> 16) + 2) >> 2
     else:
         out = (along(wide, rows, -3) + (1 << 21)) >> 22
     return xp.clip(out, 0, 255).astype(np.uint8)
@@ -121,7 +125,8 @@ def _rounded(x: Node, dtype: np.dtype, halves: bool) -> Node:
 
 
 def wanted_size(shape: tuple[int, ...], size: tuple[int, ...], keep_ratio: bool) -> tuple[int, int]:
-    """(height, width) that ``size`` means: (width, height), or one number for both, or with keep_ratio for the shorter edge."""
+    """(height, width) that ``size`` means: (width, height), or one number for both, or with keep_ratio for the shorter
+    edge."""
     if len(size) == 2:
         return size[1], size[0]
     if len(size) != 1:
@@ -133,7 +138,8 @@ def wanted_size(shape: tuple[int, ...], size: tuple[int, ...], keep_ratio: bool)
 
 
 @image_op("resize", size=Shape(()), keep_ratio=Bool(False), interp=Int(1),
-    eager=lambda xp, arrays, a: [resize_array(xp, arrays[0], wanted_size(arrays[0].shape, a.size, a.keep_ratio), a.interp)])
+    eager=lambda xp, arrays, a: [resize_array(xp, arrays[0], wanted_size(arrays[0].shape, a.size, a.keep_ratio),
+                                              a.interp)])
 def resize(data: Node, a: Attrs) -> Node:
     """A picture in another size: ``size`` is (width, height), or one number. interp: 0 nearest, 1 bilinear, 2 bicubic,
     3 area, 4 Lanczos, 9 by the sizes. Equal to OpenCV's within 1 for bicubic and exactly otherwise (uint8).
@@ -142,7 +148,8 @@ def resize(data: Node, a: Attrs) -> Node:
     return resize_node(data, wanted_size(data.shape, a.size, a.keep_ratio), a.interp)
 
 
-@op("_cvimresize", "src", mx=("imresize",), w=Int(), h=Int(), interp=Int(1), eager=lambda xp, arrays, a: [resize_array(xp, arrays[0], (a.h, a.w), a.interp)])
+@op("_cvimresize", "src", mx=("imresize",), w=Int(), h=Int(), interp=Int(1),
+    eager=lambda xp, arrays, a: [resize_array(xp, arrays[0], (a.h, a.w), a.interp)])
 def imresize(src: Node, a: Attrs) -> Node:
     """A picture in the size w x h."""
     check_image(src)
@@ -155,6 +162,7 @@ def crop(data: Node, a: Attrs) -> Node:
     check_image(data)
     rows, columns = _sizes(data.shape)
     if a.x < 0 or a.y < 0 or a.width < 1 or a.height < 1 or a.x + a.width > columns or a.y + a.height > rows:
-        raise ShapeError(f"crop of {a.width} x {a.height} from column {a.x}, row {a.y} leaves the picture of {columns} x {rows}")
+        raise ShapeError(f"crop of {a.width} x {a.height} from column {a.x}, row {a.y} leaves the picture of "
+                         f"{columns} x {rows}")
     lead, size = (0,) * (data.ndim - 3), data.shape[:-3]
     return ir.slice(data, (*lead, a.y, a.x, 0), (*size, a.height, a.width, data.shape[-1]))

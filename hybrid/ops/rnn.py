@@ -34,11 +34,14 @@ def parameter_count(a: Attrs, width: int) -> int:
     """How many numbers MXNet packs into ``parameters`` for inputs of a width."""
     if not 1 <= a.num_layers <= MOST_LAYERS:
         raise ShapeError(f"num_layers must be 1 to {MOST_LAYERS}, got {a.num_layers}")
-    return sum(sum(rows * columns for rows, columns in shapes) for shapes in _weight_shapes(a, width)) + 2 * GATES[a.mode] * a.state_size * a.num_layers * _ways(a)
+    return sum(sum(rows * columns for rows, columns in shapes)
+               for shapes in _weight_shapes(a, width)) + 2 * GATES[a.mode] * a.state_size * a.num_layers * _ways(a)
 
 
-def packed_pieces(mode: str, width: int, hidden: int, layers: int, bidirectional: bool) -> list[tuple[str, int, str, tuple[int, ...]]]:
-    """(which of ``l0``, ``r0``, ``l1`` …, ``i2h`` or ``h2h``; gate; ``weight`` or ``bias``; shape) of every gate's block, in the packed order."""
+def packed_pieces(mode: str, width: int, hidden: int, layers: int,
+                  bidirectional: bool) -> list[tuple[str, int, str, tuple[int, ...]]]:
+    """(which of ``l0``, ``r0``, ``l1`` …, ``i2h`` or ``h2h``; gate; ``weight`` or ``bias``; shape) of every gate's
+    block, in the packed order."""
     ways = "lr" if bidirectional else "l"
     out = []
     for kind in ("weight", "bias"):
@@ -60,7 +63,8 @@ def _weight_shapes(a: Attrs, width: int) -> Iterator[list[tuple[int, int]]]:
     hidden = a.projection_size or a.state_size
     for layer in range(a.num_layers):
         for _ in range(_ways(a)):
-            yield [(GATES[a.mode] * a.state_size, hidden * _ways(a) if layer else width), (GATES[a.mode] * a.state_size, hidden),
+            yield [(GATES[a.mode] * a.state_size, hidden * _ways(a) if layer else width),
+                   (GATES[a.mode] * a.state_size, hidden),
                    *([(hidden, a.state_size)] if a.projection_size else [])]
 
 
@@ -128,7 +132,8 @@ def _step(x: Node, h: Node, c: Node | None, w: Weights, a: Attrs) -> tuple[Node,
     return ir.map("relu" if a.mode == "rnn_relu" else "tanh", x + _matmul(h, w.h2h)), None
 
 
-def _run(data: Node, h: Node, c: Node | None, w: Weights, a: Attrs, lengths: Node | None, backwards: bool) -> tuple[Node, Node, Node | None]:
+def _run(data: Node, h: Node, c: Node | None, w: Weights, a: Attrs, lengths: Node | None,
+         backwards: bool) -> tuple[Node, Node, Node | None]:
     """One layer in one direction over data (T, N, width): outputs (T, N, H), and the last states."""
     bias = w.i2h_bias if a.mode == "gru" else w.i2h_bias + w.h2h_bias
     inputs = _matmul(data, w.i2h) + ir.reshape(bias, (1, 1, bias.size))
@@ -142,7 +147,8 @@ def _run(data: Node, h: Node, c: Node | None, w: Weights, a: Attrs, lengths: Nod
         new = [new_h] if new_c is None else [new_h, new_c]
         if lengths is None:
             return new, [new_h]
-        inside = ir.map("gt", own["lengths"], parts[1])    # a sequence that has ended (or not begun, backwards) keeps its state
+        # a sequence that has ended (or not begun, backwards) keeps its state
+        inside = ir.map("gt", own["lengths"], parts[1])
         return [ir.map("where", inside, n, old) for n, old in zip(new, state)], [ir.map("where", inside, new_h, 0)]
     carries = [h] if c is None else [h, c]
     slices = [inputs] if lengths is None else [inputs, ir.iota(data.shape[0])]
@@ -179,36 +185,44 @@ def _check(data: Node, parameters: Node, state: Node, cell: Node | None, a: Attr
         raise ShapeError(f"projection_size is for mode='lstm', got mode={a.mode!r}")
     want = parameter_count(a, data.shape[2])
     if parameters.shape != (want,):
-        raise ShapeError(f"parameters must have {want} numbers for inputs of width {data.shape[2]}, state_size={a.state_size}, num_layers={a.num_layers}, "
+        raise ShapeError(f"parameters must have {want} numbers for inputs of width {data.shape[2]}, "
+                         f"state_size={a.state_size}, num_layers={a.num_layers}, "
                          f"mode={a.mode!r}, bidirectional={a.bidirectional}; got {parameters.shape}")
     lead = (a.num_layers * _ways(a), data.shape[1])
     if state.shape != (*lead, a.projection_size or a.state_size):
-        raise ShapeError(f"state must be {(*lead, a.projection_size or a.state_size)} (layers and directions, batch, size), got {state.shape}")
+        raise ShapeError(f"state must be {(*lead, a.projection_size or a.state_size)} (layers and directions, batch, "
+                         f"size), got {state.shape}")
     if a.mode == "lstm" and (cell is None or cell.shape != (*lead, a.state_size)):
-        raise ShapeError(f"state_cell must be {(*lead, a.state_size)}, got {cell.shape if cell is not None else 'none'}")
+        raise ShapeError(f"state_cell must be {(*lead, a.state_size)}, got {cell.shape if cell is not None else 'none'}")  # noqa: E501
 
 
 @op("RNN", "data parameters state state_cell? sequence_length?", npx=("rnn",), json=("_npx_rnn",), params=rnn_params,
-    takes={"state_cell": lambda a: a.mode == "lstm", "sequence_length": lambda a: a.use_sequence_length}, needs=("train", "key"),
-    draws=lambda a, train: train and a.p > 0 and a.num_layers > 1, outputs=lambda a: (3 if a.mode == "lstm" else 2) if a.state_outputs else 1,
-    state_size=Int(), num_layers=Int(), bidirectional=Bool(False), mode=Enum(REQUIRED, *GATES), p=Float(0.0), state_outputs=Bool(False),
-    projection_size=Int(None), lstm_state_clip_min=Float(None), lstm_state_clip_max=Float(None), lstm_state_clip_nan=Bool(False), use_sequence_length=Bool(False))
+    takes={"state_cell": lambda a: a.mode == "lstm", "sequence_length": lambda a: a.use_sequence_length},
+    needs=("train", "key"),
+    draws=lambda a, train: train and a.p > 0 and a.num_layers > 1,
+    outputs=lambda a: (3 if a.mode == "lstm" else 2) if a.state_outputs else 1,
+    state_size=Int(), num_layers=Int(), bidirectional=Bool(False), mode=Enum(REQUIRED, *GATES), p=Float(0.0),
+    state_outputs=Bool(False),
+    projection_size=Int(None), lstm_state_clip_min=Float(None), lstm_state_clip_max=Float(None),
+    lstm_state_clip_nan=Bool(False), use_sequence_length=Bool(False))
 def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: Node | None, a: Attrs) -> list[Node]:
-    """Recurrent layers over data (time, batch, width). parameters: all weights, then all biases, packed as MXNet and cuDNN do;
-    state and state_cell (layers * directions, batch, state_size).
+    """Recurrent layers over data (time, batch, width). parameters: all weights, then all biases, packed as MXNet and
+    cuDNN do; state and state_cell (layers * directions, batch, state_size).
 
-    Gates stand in the order i f c o (LSTM, Hochreiter and Schmidhuber 1997) and r z n (GRU as in cuDNN). Returns the last
-    layer's outputs (time, batch, directions * state_size), with state_outputs also the last states. p drops outputs
-    between layers in training; with use_sequence_length (batch,) what follows a sequence's end is 0.
+    Gates stand in the order i f c o (LSTM, Hochreiter and Schmidhuber 1997) and r z n (GRU as in cuDNN). Returns the
+    last layer's outputs (time, batch, directions * state_size), with state_outputs also the last states. p drops
+    outputs between layers in training; with use_sequence_length (batch,) what follows a sequence's end is 0.
     """
     if a.mode != "lstm" and lengths is None:
-        cell, lengths = None, cell                      # the other modes have no cell: the lengths are their fourth input
+        # the other modes have no cell: the lengths are their fourth input
+        cell, lengths = None, cell
     state, cell = _for_batch(state, data), _for_batch(cell, data) if cell is not None and a.mode == "lstm" else cell
     _check(data, parameters, state, cell, a)
     if not a.use_sequence_length:
         lengths = None
     elif lengths is None or lengths.shape != (data.shape[1],):
-        raise ShapeError(f"use_sequence_length needs sequence_length {(data.shape[1],)}, got {lengths.shape if lengths is not None else 'none'}")
+        raise ShapeError(f"use_sequence_length needs sequence_length {(data.shape[1],)}, got "
+                         f"{lengths.shape if lengths is not None else 'none'}")
     if lengths is not None:
         lengths = ir.reshape(ir.cast(lengths, dt.int64), (data.shape[1], 1))
     weights = _unpack(parameters, a, data.shape[2])
@@ -220,7 +234,8 @@ def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: N
         sides = []
         for way in range(_ways(a)):
             k = layer * _ways(a) + way
-            h, c = (ir.reshape(ir.slice(s, (k, 0, 0), (1, *s.shape[1:])), s.shape[1:]) if s is not None else None for s in (state, cell))
+            h, c = (ir.reshape(ir.slice(s, (k, 0, 0), (1, *s.shape[1:])), s.shape[1:]) if s is not None else None
+                    for s in (state, cell))
             assert h is not None
             out, h, c = _run(x, h, c, weights[k], a, lengths, way == 1)
             sides.append(out)
@@ -232,7 +247,8 @@ def rnn(data: Node, parameters: Node, state: Node, cell: Node | None, lengths: N
     return [x, ir.concat(last_h, 0), *([ir.concat(last_c, 0)] if last_c else [])]
 
 
-@op("_rnn_param_concat", "*data", json=("_npi_rnn_param_concat",), arity_attr="num_args", num_args=Int(None), dim=Int(1))
+@op("_rnn_param_concat", "*data", json=("_npi_rnn_param_concat",), arity_attr="num_args", num_args=Int(None),
+    dim=Int(1))
 def rnn_param_concat(data: list[Node], a: Attrs) -> Node:
     """The pieces of RNN's parameters one after another."""
     return ir.concat(data, a.dim)

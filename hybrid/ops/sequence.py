@@ -29,11 +29,13 @@ def _time(data: Node, axis: int) -> tuple[int, int]:
 
 def _lengths(sequence_length: Node, batch: int) -> Node:
     if sequence_length.shape != (batch,):
-        raise ShapeError(f"sequence_length must be {(batch,)}, one length for each sequence, got {sequence_length.shape}")
+        raise ShapeError(f"sequence_length must be {(batch,)}, one length for each sequence, got "
+                         f"{sequence_length.shape}")
     return ir.cast(sequence_length, dt.int64)
 
 
-@op("SequenceMask", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_mask",), npx=("sequence_mask",), json=("_npx_sequence_mask",),
+@op("SequenceMask", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_mask",),
+    npx=("sequence_mask",), json=("_npx_sequence_mask",),
     use_sequence_length=Bool(False), value=Float(0.0), axis=Int(0))
 def sequence_mask(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """``value`` from each sequence's length on."""
@@ -41,11 +43,14 @@ def sequence_mask(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
         return data
     steps, batch = _time(data, a.axis)
     at = ir.reshape(ir.iota(steps), tuple(d if i == a.axis else 1 for i, d in enumerate(data.shape)))
-    lengths = ir.reshape(_lengths(sequence_length, batch), tuple(d if i == 1 - a.axis else 1 for i, d in enumerate(data.shape)))
-    return ir.map("where", ir.map("lt", at, lengths), data, ir.const(a.value if dt.is_float(data.dtype) else int(a.value), data.dtype))
+    lengths = ir.reshape(_lengths(sequence_length, batch),
+                         tuple(d if i == 1 - a.axis else 1 for i, d in enumerate(data.shape)))
+    return ir.map("where", ir.map("lt", at, lengths), data,
+                  ir.const(a.value if dt.is_float(data.dtype) else int(a.value), data.dtype))
 
 
-@op("SequenceLast", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_last",), use_sequence_length=Bool(False), axis=Int(0))
+@op("SequenceLast", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_last",),
+    use_sequence_length=Bool(False), axis=Int(0))
 def sequence_last(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """The last step of each sequence, without the time axis."""
     steps, batch = _time(data, a.axis)
@@ -59,7 +64,8 @@ def sequence_last(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     return ir.gather(flat, step * batch + ir.iota(batch) if a.axis == 0 else step + ir.iota(batch) * steps, 0)
 
 
-@op("SequenceReverse", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_reverse",), use_sequence_length=Bool(False), axis=Int(0))
+@op("SequenceReverse", "data sequence_length?", takes=TAKES, params=_params, mx=("sequence_reverse",),
+    use_sequence_length=Bool(False), axis=Int(0))
 def sequence_reverse(data: Node, sequence_length: Node | None, a: Attrs) -> Node:
     """The steps of each sequence backwards; what follows its length stays. Time is axis 0."""
     if a.axis != 0:

@@ -55,7 +55,8 @@ def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False
             i += 1
         elif c == -4:
             if len(codes) < at + 3 or codes[at + 1:at + 3] == [-1, -1]:
-                raise ShapeError(f"reshape to {tuple(codes)}: -4 splits an axis into the two sizes after it, of which one may be -1")
+                raise ShapeError(f"reshape to {tuple(codes)}: -4 splits an axis into the two sizes after it, of which "
+                                 f"one may be -1")
             a, b = codes[at + 1:at + 3]
             d = axis()
             a = d // b if a == -1 else a
@@ -72,11 +73,13 @@ def mx_reshape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False
     if unknown >= 0:
         out[unknown] = total // known if known else 0
     if math.prod(out) != total:
-        raise ShapeError(f"cannot reshape {tuple(shape)} ({total} elements) to {tuple(codes)} ({math.prod(out)} elements)")
+        raise ShapeError(f"cannot reshape {tuple(shape)} ({total} elements) to {tuple(codes)} ({math.prod(out)} "
+                         f"elements)")
     return tuple(out)
 
 
-@op("Reshape", "data", mx=("reshape",), json=("reshape",), shape=Shape(()), reverse=Bool(False), target_shape=Shape(None), keep_highest=Bool(False))
+@op("Reshape", "data", mx=("reshape",), json=("reshape",), shape=Shape(()), reverse=Bool(False),
+    target_shape=Shape(None), keep_highest=Bool(False))
 def reshape(data: Node, a: Attrs) -> Node:
     """Another shape with MXNet's codes (see mx_reshape)."""
     if not a.shape and a.target_shape:
@@ -93,7 +96,8 @@ def np_reshape(x: Node, a: Attrs) -> Node:
 
 @op("_npx_reshape", "a", npx=("reshape",), newshape=Shape(), reverse=Bool(False), order=Enum("C", "C"))
 def npx_reshape(x: Node, a: Attrs) -> Node:
-    """npx.reshape: -1 infers, -2 keeps an axis, -3 drops an axis of 1, -4 keeps the rest, -5 joins two, -6 splits one."""
+    """npx.reshape: -1 infers, -2 keeps an axis, -3 drops an axis of 1, -4 keeps the rest, -5 joins two, -6 splits
+    one."""
     return ir.reshape(x, npx_shape(x.shape, a.newshape, a.reverse))
 
 
@@ -102,7 +106,8 @@ def npx_shape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False)
     if reverse:
         return npx_shape(shape[::-1], codes[::-1])[::-1]
     table = {-2: 0, -4: -2, -5: -3, -6: -4}
-    used = {-5: 2, -4: len(shape)}                     # axes that a code takes; -6 takes one and is followed by two sizes
+    # axes that a code takes; -6 takes one and is followed by two sizes
+    used = {-5: 2, -4: len(shape)}
     kept: list[int] = []
     out: list[int] = []
     i, skip = 0, 0
@@ -114,7 +119,8 @@ def npx_shape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False)
         n = used.get(c, 1)
         if c == -3:
             if i >= len(shape) or shape[i] != 1:
-                raise ShapeError(f"reshape of {tuple(shape)} to {tuple(codes)}: -3 drops an axis of length 1, there is none at {i}")
+                raise ShapeError(f"reshape of {tuple(shape)} to {tuple(codes)}: -3 drops an axis of length 1, there "
+                                 f"is none at {i}")
         else:
             kept += shape[i:i + n]
             out.append(table.get(c, c))
@@ -123,7 +129,8 @@ def npx_shape(shape: Sequence[int], codes: Sequence[int], reverse: bool = False)
     try:
         return mx_reshape((*kept, *shape[i:]), out)
     except ShapeError:
-        raise ShapeError(f"cannot reshape {tuple(shape)} to {tuple(codes)}; codes: -1 infers, -2 keeps an axis, -3 drops one of length 1, "
+        raise ShapeError(f"cannot reshape {tuple(shape)} to {tuple(codes)}; codes: -1 infers, -2 keeps an axis, -3 "
+                         f"drops one of length 1, "
                          "-4 keeps the rest, -5 joins two, -6 splits one in the two sizes after it") from None
 
 
@@ -143,7 +150,8 @@ def transpose(data: Node, a: Attrs) -> Node:
     return ir.permute(data, [normal_axis(i, data.ndim) for i in axes])
 
 
-@op("SwapAxis", "data", mx=("swapaxes", "SwapAxes"), np=("swapaxes",), json=("swapaxes", "_npi_swapaxes"), dim1=Int(0), dim2=Int(0))
+@op("SwapAxis", "data", mx=("swapaxes", "SwapAxes"), np=("swapaxes",), json=("swapaxes", "_npi_swapaxes"), dim1=Int(0),
+    dim2=Int(0))
 def swapaxes(data: Node, a: Attrs) -> Node:
     """Two axes exchanged."""
     order = list(range(data.ndim))
@@ -155,7 +163,8 @@ def swapaxes(data: Node, a: Attrs) -> Node:
 @op("_np_moveaxis", "a", mx=("moveaxis",), np=("moveaxis",), source=Axes(), destination=Axes())
 def moveaxis(x: Node, a: Attrs) -> Node:
     """Axes moved to other positions."""
-    src, dst = ([normal_axis(i, x.ndim) for i in ((v,) if isinstance(v, int) else v)] for v in (a.source, a.destination))
+    src, dst = ([normal_axis(i, x.ndim) for i in ((v,) if isinstance(v, int) else v)]
+                for v in (a.source, a.destination))
     order = [i for i in range(x.ndim) if i not in src]
     for d, s in sorted(zip(dst, src)):
         order.insert(d, s)
@@ -176,7 +185,8 @@ def squeezed(data: Node, axis: Any) -> Node:
     axes = {normal_axis(i, data.ndim) for i in ((axis,) if isinstance(axis, int) else axis)}
     for i in axes:
         if data.shape[i] != 1:
-            raise ShapeError(f"axis {i} of {data.shape} has length {data.shape[i]}: only axes of length 1 can be dropped")
+            raise ShapeError(f"axis {i} of {data.shape} has length {data.shape[i]}: only axes of length 1 can be "
+                             f"dropped")
     return ir.reshape(data, [d for i, d in enumerate(data.shape) if i not in axes])
 
 
@@ -231,7 +241,8 @@ def cut(x: Node, axis: int, begin: int, size: int) -> Node:
     return ir.slice(x, start, sizes)
 
 
-@op("SliceChannel", "data", mx=("split",), json=("split",), outputs=lambda a: a.num_outputs, num_outputs=Int(), axis=Int(1), squeeze_axis=Bool(False))
+@op("SliceChannel", "data", mx=("split",), json=("split",), outputs=lambda a: a.num_outputs, num_outputs=Int(),
+    axis=Int(1), squeeze_axis=Bool(False))
 def split(data: Node, a: Attrs) -> list[Node]:
     """Equal parts along an axis."""
     axis = normal_axis(a.axis, data.ndim)
@@ -247,7 +258,8 @@ def _split_points(a: Attrs) -> int:
     return a.sections if a.sections else len(a.indices) + (0 if a.indices and a.indices[0] == 0 else 1)
 
 
-@op("_split_v2", "data", mx=("split_v2",), outputs=_split_points, indices=Shape(()), axis=Int(1), squeeze_axis=Bool(False), sections=Int(0))
+@op("_split_v2", "data", mx=("split_v2",), outputs=_split_points, indices=Shape(()), axis=Int(1),
+    squeeze_axis=Bool(False), sections=Int(0))
 def split_v2(data: Node, a: Attrs) -> list[Node]:
     """Parts along an axis: ``sections`` equal ones, or cut at ``indices``."""
     axis = normal_axis(a.axis, data.ndim)
@@ -263,7 +275,8 @@ def split_v2(data: Node, a: Attrs) -> list[Node]:
 
 
 for _name, _axis in (("hsplit", 1), ("dsplit", 2)):
-    op(f"_npi_{_name}", "data", outputs=_split_points, indices=Shape(()), axis=Int(_axis), squeeze_axis=Bool(False), sections=Int(0))(
+    op(f"_npi_{_name}", "data", outputs=_split_points, indices=Shape(()), axis=Int(_axis), squeeze_axis=Bool(False),
+       sections=Int(0))(
         (lambda fixed: lambda data, a: split_v2.fn(data, a.extended(axis=min(fixed, data.ndim - 1))))(_axis))
 
 
@@ -272,7 +285,8 @@ def _range(n: int, begin: int | None, end: int | None, step: int | None) -> tupl
     return start, max(len(range(start, stop, stride)), 0), stride
 
 
-@op("slice", "data", npx=("slice",), json=("_npx_slice", "crop"), begin=Shape(none=True), end=Shape(none=True), step=Shape((), none=True, empty=True))
+@op("slice", "data", npx=("slice",), json=("_npx_slice", "crop"), begin=Shape(none=True), end=Shape(none=True),
+    step=Shape((), none=True, empty=True))
 def slice_(data: Node, a: Attrs) -> Node:
     """A range with steps along the first axes; None means from the start or to the end."""
     return ir.slice(data, *slice_ranges(data.shape, a))
@@ -299,7 +313,8 @@ def slice_axis(data: Node, a: Attrs) -> Node:
     n = data.shape[axis]
     for name, v in (("begin", a.begin), ("end", a.end)):
         if v is not None and not -n <= v <= n:
-            raise ShapeError(f"slice_axis: {name}={v} is outside of axis {axis} of data {data.shape}: use {-n} to {n}, or end=None for all that follows")
+            raise ShapeError(f"slice_axis: {name}={v} is outside of axis {axis} of data {data.shape}: use {-n} to "
+                             f"{n}, or end=None for all that follows")
     start, size, _ = _range(n, a.begin, a.end, None)
     return cut(data, axis, start, size)
 
@@ -316,12 +331,15 @@ def slice_like(data: Node, shape_like: Node, a: Attrs) -> Node:
     return ir.slice(data, [0] * data.ndim, size)
 
 
-@op("Crop", "*data", arity_attr="num_args", num_args=Int(None), offset=Shape((0, 0)), h_w=Shape((0, 0)), center_crop=Bool(False))
+@op("Crop", "*data", arity_attr="num_args", num_args=Int(None), offset=Shape((0, 0)), h_w=Shape((0, 0)),
+    center_crop=Bool(False))
 def crop(xs: list[Node], a: Attrs) -> Node:
-    """A part of the last two axes of data (N, C, H, W): of the second input's height and width, or of ``h_w``; from ``offset`` on, or the middle."""
+    """A part of the last two axes of data (N, C, H, W): of the second input's height and width, or of ``h_w``; from
+    ``offset`` on, or the middle."""
     data, size = xs[0], (xs[1].shape[2:] if len(xs) > 1 else tuple(a.h_w))
     if not 1 <= len(xs) <= 2 or data.ndim != 4 or len(size) != 2 or len(a.offset) != 2:
-        raise ShapeError(f"Crop takes data (N, C, H, W) and perhaps an array of the wanted height and width, got {[x.shape for x in xs]}, h_w={a.h_w}, offset={a.offset}")
+        raise ShapeError(f"Crop takes data (N, C, H, W) and perhaps an array of the wanted height and width, got "
+                         f"{[x.shape for x in xs]}, h_w={a.h_w}, offset={a.offset}")
     room = [have - want for have, want in zip(data.shape[2:], size)]
     start = [r // 2 for r in room] if a.center_crop else list(a.offset)
     if any(n < 1 or not 0 <= s <= r for n, s, r in zip(size, start, room)):
@@ -329,7 +347,8 @@ def crop(xs: list[Node], a: Attrs) -> Node:
     return ir.slice(data, (0, 0, *start), (*data.shape[:2], *size))
 
 
-@op("reshape_like", "lhs rhs", npx=("reshape_like",), json=("_npx_reshape_like",), lhs_begin=Int(None), lhs_end=Int(None), rhs_begin=Int(None), rhs_end=Int(None))
+@op("reshape_like", "lhs rhs", npx=("reshape_like",), json=("_npx_reshape_like",), lhs_begin=Int(None),
+    lhs_end=Int(None), rhs_begin=Int(None), rhs_end=Int(None))
 def reshape_like(lhs: Node, rhs: Node, a: Attrs) -> Node:
     """lhs in the shape of rhs, or a range of its axes in that of a range of rhs's."""
     if a.lhs_begin is None and a.rhs_begin is None and a.lhs_end is None and a.rhs_end is None:
@@ -351,7 +370,8 @@ def tile(data: Node, a: Attrs) -> Node:
     reps = (1,) * (n - len(reps)) + tuple(reps)
     shape = (1,) * (n - data.ndim) + data.shape
     pairs = ir.reshape(data, [v for d in shape for v in (1, d)])
-    return ir.reshape(ir.expand(pairs, [v for r, d in zip(reps, shape) for v in (r, d)]), [r * d for r, d in zip(reps, shape)])
+    return ir.reshape(ir.expand(pairs, [v for r, d in zip(reps, shape) for v in (r, d)]),
+                      [r * d for r, d in zip(reps, shape)])
 
 
 @op("repeat", "data", np=("repeat",), json=("_npi_repeats", "_np_repeat"), repeats=Int(), axis=Int(None))
@@ -361,15 +381,18 @@ def repeat(data: Node, a: Attrs) -> Node:
         raise ShapeError(f"repeat: repeats={a.repeats} must not be negative")
     x = data if a.axis is not None else ir.reshape(data, (-1,))
     axis = normal_axis(a.axis or 0, x.ndim)
-    wide = ir.expand(ir.reshape(x, x.shape[:axis + 1] + (1,) + x.shape[axis + 1:]), x.shape[:axis + 1] + (a.repeats,) + x.shape[axis + 1:])
+    wide = ir.expand(ir.reshape(x, x.shape[:axis + 1] + (1,) + x.shape[axis + 1:]),
+                     x.shape[:axis + 1] + (a.repeats,) + x.shape[axis + 1:])
     return ir.reshape(wide, x.shape[:axis] + (x.shape[axis] * a.repeats,) + x.shape[axis + 1:])
 
 
 @op("reverse", "data", mx=("flip",), np=("flip",), json=("_npi_flip", "flip"), axis=Axes(None))
 def reverse(data: Node, a: Attrs) -> Node:
     """Elements in reverse order along axes."""
-    axes = range(data.ndim) if a.axis is None else [normal_axis(i, data.ndim) for i in ((a.axis,) if isinstance(a.axis, int) else a.axis)]
-    return ir.slice(data, [d - 1 if i in axes and d else 0 for i, d in enumerate(data.shape)], data.shape, [-1 if i in axes else 1 for i in range(data.ndim)])
+    axes = range(data.ndim) if a.axis is None else [normal_axis(i, data.ndim)
+                                                    for i in ((a.axis,) if isinstance(a.axis, int) else a.axis)]
+    return ir.slice(data, [d - 1 if i in axes and d else 0 for i, d in enumerate(data.shape)], data.shape,
+                    [-1 if i in axes else 1 for i in range(data.ndim)])
 
 
 @op("shape_array", "data", npx=("shape_array",), json=("_npx_shape_array",))

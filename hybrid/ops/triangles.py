@@ -14,7 +14,8 @@ from .registry import Bool, Int, op
 
 
 def _places(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Rows and columns of a triangle: above the diagonal for positive offsets, in order of columns; below for negative ones, in order of rows."""
+    """Rows and columns of a triangle: above the diagonal for positive offsets, in order of columns; below for negative
+    ones, in order of rows."""
     written(n * n, "places")
     if offset < 0 or offset == 0 and lower:
         return np.tril_indices(n, offset)
@@ -22,9 +23,11 @@ def _places(n: int, offset: int, lower: bool) -> tuple[np.ndarray, np.ndarray]:
     return rows, columns
 
 
-@op("_linalg_extracttrian", "A", mx=("linalg.extracttrian", "linalg_extracttrian"), json=("linalg_extracttrian",), offset=Int(0), lower=Bool(True))
+@op("_linalg_extracttrian", "A", mx=("linalg.extracttrian", "linalg_extracttrian"), json=("linalg_extracttrian",),
+    offset=Int(0), lower=Bool(True))
 def extracttrian(x: Node, a: Attrs) -> Node:
-    """The entries of a triangle of the matrices (…, n, n), a lower one row by row, an upper one column by column: (…, entries)."""
+    """The entries of a triangle of the matrices (…, n, n), a lower one row by row, an upper one column by column: (…,
+    entries)."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"square matrices are needed, got {x.shape}")
     n = x.shape[-1]
@@ -34,7 +37,8 @@ def extracttrian(x: Node, a: Attrs) -> Node:
     return ir.gather(ir.reshape(x, (*x.shape[:-2], n * n)), ir.data((rows * n + columns).astype(np.int64)), x.ndim - 2)
 
 
-@op("_linalg_maketrian", "A", mx=("linalg.maketrian", "linalg_maketrian"), json=("linalg_maketrian",), offset=Int(0), lower=Bool(True))
+@op("_linalg_maketrian", "A", mx=("linalg.maketrian", "linalg_maketrian"), json=("linalg_maketrian",), offset=Int(0),
+    lower=Bool(True))
 def maketrian(x: Node, a: Attrs) -> Node:
     """Matrices with the last axis as a triangle and zeros elsewhere; extracttrian turned round."""
     if not x.ndim:
@@ -53,8 +57,9 @@ def maketrian(x: Node, a: Attrs) -> Node:
 
 @op("_linalg_gelqf", "A", mx=("linalg.gelqf", "linalg_gelqf"), json=("linalg_gelqf",), outputs=lambda a: 2)
 def gelqf(x: Node, a: Attrs) -> tuple[Node, Node]:
-    """A = L Q with L lower triangular (positive diagonal) and Q of orthonormal rows, for matrices of full rank with no more rows than
-    columns. Two rounds of Cholesky: Yamamoto et al., "Roundoff error analysis of the CholeskyQR2 algorithm" (2015). Gives (Q, L)."""
+    """A = L Q with L lower triangular (positive diagonal) and Q of orthonormal rows, for matrices of full rank with no
+    more rows than columns. Two rounds of Cholesky: Yamamoto et al., "Roundoff error analysis of the CholeskyQR2
+    algorithm" (2015). Gives (Q, L)."""
     x = matrix(x, False)
     if x.shape[-2] > x.shape[-1]:
         raise ShapeError(f"no more rows than columns are allowed, got {x.shape}")

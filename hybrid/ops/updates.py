@@ -1,6 +1,7 @@
-"""Optimizer updates as operators (``sgd_mom_update``, ``adam_update``, …). Each gives the new weight and writes new states over
-the old ones. A rule is one function of (attributes, weight, gradient, states) in float32 or wider; ``multi_``, ``mp_`` and
-``preloaded_`` forms, which take many weights, a float32 master copy or rates from arrays, are in updates_many.py.
+"""Optimizer updates as operators (``sgd_mom_update``, ``adam_update``, …). Each gives the new weight and writes new
+states over the old ones. A rule is one function of (attributes, weight, gradient, states) in float32 or wider;
+``multi_``, ``mp_`` and ``preloaded_`` forms, which take many weights, a float32 master copy or rates from arrays, are
+in updates_many.py.
 """
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ def nesterov(a: Attrs, w: Node, g: Node, mom: Node) -> tuple[Node, tuple[Node, .
 
 
 def nesterov_of_master(a: Attrs, w: Node, g: Node, mom: Node) -> tuple[Node, tuple[Node, ...]]:
-    """nesterov of a float32 copy, but that the weight decay in the momentum that is kept is of the new weight, as MXNet has it."""
+    """nesterov of a float32 copy, but that the weight decay in the momentum that is kept is of the new weight, as MXNet
+    has it."""
     new, _ = nesterov(a, w, g, mom)
     return new, (mom * a.momentum - (_scaled(a, g) + new * a.wd) * a.lr,)
 
@@ -136,15 +138,21 @@ RULES: dict[str, tuple[Rule, str, dict[str, Any]]] = {
     "sgd_mom_update": (sgd_momentum, "mom", {"lr": Float(), **MOMENTUM, **COMMON, **LAZY}),
     "nag_mom_update": (nesterov, "mom", {"lr": Float(), **MOMENTUM, **COMMON}),
     "adam_update": (adam, "mean var", {"lr": Float(), **ADAM, **COMMON, **LAZY}),
-    "ftml_update": (ftml, "d v z", {"lr": Float(), "beta1": Float(0.6), "beta2": Float(0.999), "epsilon": Float(1e-8), "t": Int(), "wd": Float(0.0),
+    "ftml_update": (ftml, "d v z", {"lr": Float(), "beta1": Float(0.6), "beta2": Float(0.999), "epsilon": Float(1e-8),
+                                    "t": Int(), "wd": Float(0.0),
                                     "rescale_grad": Float(1.0), "clip_grad": Float(-1.0)}),
     "ftrl_update": (ftrl, "z n", {"lr": Float(), "lamda1": Float(0.01), "beta": Float(1.0), **COMMON}),
-    "rmsprop_update": (rmsprop, "n", {"lr": Float(), "gamma1": Float(0.95), "epsilon": Float(1e-8), **COMMON, "clip_weights": Float(-1.0)}),
-    "rmspropalex_update": (rmsprop_graves, "n g delta", {"lr": Float(), "gamma1": Float(0.95), "gamma2": Float(0.9), "epsilon": Float(1e-8), **COMMON,
+    "rmsprop_update": (rmsprop, "n", {"lr": Float(), "gamma1": Float(0.95), "epsilon": Float(1e-8), **COMMON,
+                                      "clip_weights": Float(-1.0)}),
+    "rmspropalex_update": (rmsprop_graves, "n g delta",
+                           {"lr": Float(), "gamma1": Float(0.95), "gamma2": Float(0.9), "epsilon": Float(1e-8),
+                            **COMMON,
                                                          "clip_weights": Float(-1.0)}),
     "signsgd_update": (sign_sgd, "", {"lr": Float(), **COMMON}),
     "signum_update": (signum, "mom", {"lr": Float(), **MOMENTUM, **COMMON, "wd_lh": Float(0.0)}),
-    "lamb_update_phase1": (lamb_direction, "mean var", {"beta1": Float(0.9), "beta2": Float(0.999), "epsilon": Float(1e-6), "t": Int(), "bias_correction": Bool(True),
+    "lamb_update_phase1": (lamb_direction, "mean var",
+                           {"beta1": Float(0.9), "beta2": Float(0.999), "epsilon": Float(1e-6), "t": Int(),
+                            "bias_correction": Bool(True),
                                                         **COMMON}),
 }
 
@@ -179,20 +187,23 @@ for _name in RULES:
     _single(_name)
 
 
-@op("_contrib_group_adagrad_update", "weight grad history", mx=("contrib.group_adagrad_update",), aux="history", lr=Float(), rescale_grad=Float(1.0),
+@op("_contrib_group_adagrad_update", "weight grad history", mx=("contrib.group_adagrad_update",), aux="history",
+    lr=Float(), rescale_grad=Float(1.0),
     clip_gradient=Float(-1.0), epsilon=Float(1e-5))
 def group_adagrad_update(weight: Node, grad: Node, history: Node, a: Attrs) -> Lowered:
     """AdaGrad with one rate for each row of the weight."""
     check_shapes(weight, [grad], ["grad"])
     if history.shape != (*weight.shape[:1], *(1,) * (weight.ndim - 1)):
-        raise ShapeError(f"history must be {(*weight.shape[:1], *(1,) * (weight.ndim - 1))} for a weight of shape {weight.shape}, got {history.shape}")
+        raise ShapeError(f"history must be {(*weight.shape[:1], *(1,) * (weight.ndim - 1))} for a weight of shape "
+                         f"{weight.shape}, got {history.shape}")
     new, (held,) = group_adagrad(a, weight, grad, history)
     return Lowered((new,), {2: held})
 
 
 @op("lamb_update_phase2", "weight g r1 r2", lr=Float(), lower_bound=Float(-1.0), upper_bound=Float(-1.0))
 def lamb_update_phase2(weight: Node, g: Node, r1: Node, r2: Node, a: Attrs) -> Node:
-    """The step g of lamb_update_phase1 with length lr * r1 / r2, where r1 and r2 (1,) are the norms of weight and step."""
+    """The step g of lamb_update_phase1 with length lr * r1 / r2, where r1 and r2 (1,) are the norms of weight and
+    step."""
     return weight - g * lamb_rate(r1, r2, a)
 
 

@@ -1,5 +1,6 @@
 """Optimizer updates with a float32 master copy (``mp_``), of many weights at once (``multi_``), with rates from arrays
-(``preloaded_``), and what goes with them: norms, finiteness, LARS rates, AdamW, LAMB. The rules are those of updates.py.
+(``preloaded_``), and what goes with them: norms, finiteness, LARS rates, AdamW, LAMB. The rules are those of
+updates.py.
 """
 from __future__ import annotations
 
@@ -12,13 +13,15 @@ from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
 from .attributes import Attrs
 from .registry import Bool, Float, Floats, Int, Lowered, Shape, op
-from .updates import ADAM, MOMENTUM, RULES, alike, check_shapes, clipped, lamb_direction, lamb_rate, nesterov, nesterov_of_master, sgd, sgd_momentum
+from .updates import (ADAM, MOMENTUM, RULES, alike, check_shapes, clipped, lamb_direction, lamb_rate, nesterov,
+                      nesterov_of_master, sgd, sgd_momentum)
 
 Results = tuple[Node, dict[int, Node]]
 
 
 def _master(rule: Any, a: Attrs, w: Node, g: Node, states: Sequence[Node], master: Node, at: int) -> Results:
-    """One update of a weight of few bits through its float32 copy, the input after the states. at: number of the weight among the inputs."""
+    """One update of a weight of few bits through its float32 copy, the input after the states. at: number of the weight
+    among the inputs."""
     new, held = rule(a, master, ir.cast(g, master.dtype), *states)
     return ir.cast(new, w.dtype), {**{at + 2 + i: v for i, v in enumerate(held)}, at + 2 + len(states): new}
 
@@ -33,22 +36,26 @@ def _mixed(name: str) -> None:
         check_shapes(w, [g, *old, master], ["grad", *words, "weight32"])
         new, updates = _master(rule, a, w, g, old, master, 0)
         return Lowered((new,), updates)
-    lower.__doc__ = f"{rule.__doc__} The float32 copy weight32 is updated, the result is its value in the weight's dtype."
-    op(f"mp_{name}", " ".join(["weight grad", *words, "weight32"]), aux=f"{states} weight32", params=alike, **attrs)(lower)
+    lower.__doc__ = (f"{rule.__doc__} The float32 copy weight32 is updated, the result is its value in the weight's "
+                     f"dtype.")
+    op(f"mp_{name}", " ".join(["weight grad", *words, "weight32"]), aux=f"{states} weight32", params=alike,
+       **attrs)(lower)
 
 
 for _name in ("sgd_update", "sgd_mom_update", "nag_mom_update"):
     _mixed(_name)
 
 
-@op("mp_lamb_update_phase1", "weight grad mean var weight32", aux="mean var weight32", params=alike, **RULES["lamb_update_phase1"][2])
+@op("mp_lamb_update_phase1", "weight grad mean var weight32", aux="mean var weight32", params=alike,
+    **RULES["lamb_update_phase1"][2])
 def mp_lamb_update_phase1(weight: Node, grad: Node, mean: Node, var: Node, weight32: Node, a: Attrs) -> Lowered:
     """lamb_update_phase1 from the float32 copy of the weight; the step is float32."""
     step, (m, v) = lamb_direction(a, weight32, ir.cast(grad, weight32.dtype), mean, var)
     return Lowered((step,), {2: m, 3: v})
 
 
-@op("mp_lamb_update_phase2", "weight g r1 r2 weight32", aux="weight32", lr=Float(), lower_bound=Float(-1.0), upper_bound=Float(-1.0))
+@op("mp_lamb_update_phase2", "weight g r1 r2 weight32", aux="weight32", lr=Float(), lower_bound=Float(-1.0),
+    upper_bound=Float(-1.0))
 def mp_lamb_update_phase2(weight: Node, g: Node, r1: Node, r2: Node, weight32: Node, a: Attrs) -> Lowered:
     """lamb_update_phase2 on the float32 copy of the weight."""
     new = weight32 - g * lamb_rate(r1, r2, a)
@@ -59,7 +66,8 @@ def mp_lamb_update_phase2(weight: Node, g: Node, r1: Node, r2: Node, weight32: N
 def _groups(name: str, nodes: list[Node], count: int, width: int, extra: int = 0) -> list[list[Node]]:
     """The inputs of each weight; they stand one weight after another."""
     if count < 1 or len(nodes) != count * width + extra:
-        raise AttributeValueError(f"{name} takes {width} arrays for each of {count} weights{f' and {extra} more' if extra else ''}, got {len(nodes)} arrays")
+        raise AttributeValueError(f"{name} takes {width} arrays for each of {count} "
+                                  f"weights{f' and {extra} more' if extra else ''}, got {len(nodes)} arrays")
     return [nodes[i * width:(i + 1) * width] for i in range(count)]
 
 
@@ -97,7 +105,8 @@ def _sgd_many(name: str, momentum: bool, master: bool, preloaded: bool) -> None:
             updates.update(held)
         return Lowered(tuple(outputs), updates)
     lower.__doc__ = f"{rule.__doc__} For num_weights weights, whose arrays stand one weight after another" + (
-        "; the learning rates and weight decays are the last two arrays." if preloaded else ", with lrs and wds for each.")
+        "; the learning rates and weight decays are the last two arrays." if preloaded
+        else ", with lrs and wds for each.")
     rates: dict[str, Any] = {} if preloaded else {"lrs": Floats(), "wds": Floats()}
     if momentum:
         rates.update(MOMENTUM)
@@ -111,7 +120,8 @@ def _entry(x: Node, k: int) -> Node:
 
 def _rates(name: str, nodes: Sequence[Node], n: int) -> Sequence[Node]:
     if any(x.shape != (n,) for x in nodes):
-        raise ShapeError(f"{name}: the last two arrays, learning rates and weight decays, must be ({n},), got {', '.join(str(x.shape) for x in nodes)}")
+        raise ShapeError(f"{name}: the last two arrays, learning rates and weight decays, must be ({n},), got "
+                         f"{', '.join(str(x.shape) for x in nodes)}")
     return nodes
 
 
@@ -142,19 +152,22 @@ def _check_rescale(x: Node) -> None:
         raise ShapeError(f"rescale_grad must have one element, got shape {x.shape}")
 
 
-@op("_adamw_update", "weight grad mean var rescale_grad", mx=("contrib.adamw_update",), json=("_contrib_adamw_update",), aux="mean var", **ADAMW_RATES)
+@op("_adamw_update", "weight grad mean var rescale_grad", mx=("contrib.adamw_update",),
+    json=("_contrib_adamw_update",), aux="mean var", **ADAMW_RATES)
 def adamw_update(weight: Node, grad: Node, mean: Node, var: Node, rescale_grad: Node, a: Attrs) -> Lowered:
-    """weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). rescale_grad is an array of one element; where it is 0 or not finite
-    nothing changes."""
+    """weight - eta * (lr * mean / (sqrt(var) + epsilon) + wd * weight). rescale_grad is an array of one element; where
+    it is 0 or not finite nothing changes."""
     check_shapes(weight, [grad, mean, var], ["grad", "mean", "var"])
     _check_rescale(rescale_grad)
     new, (m, v) = _adamw(a, weight, grad, mean, var, rescale_grad)
     return Lowered((new,), {2: m, 3: v})
 
 
-@op("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", mx=("contrib.mp_adamw_update",), json=("_contrib_mp_adamw_update",), aux="mean var weight32",
+@op("_mp_adamw_update", "weight grad mean var weight32 rescale_grad", mx=("contrib.mp_adamw_update",),
+    json=("_contrib_mp_adamw_update",), aux="mean var weight32",
     **ADAMW_RATES)
-def mp_adamw_update(weight: Node, grad: Node, mean: Node, var: Node, weight32: Node, rescale_grad: Node, a: Attrs) -> Lowered:
+def mp_adamw_update(weight: Node, grad: Node, mean: Node, var: Node, weight32: Node, rescale_grad: Node,
+                    a: Attrs) -> Lowered:
     """adamw_update through the float32 copy of the weight."""
     check_shapes(weight, [grad, mean, var, weight32], ["grad", "mean", "var", "weight32"])
     _check_rescale(rescale_grad)
@@ -176,12 +189,15 @@ def _adamw_many(master: bool) -> None:
         for k, (w, g, mean, var, *copy) in enumerate(groups):
             check_shapes(w, [g, mean, var, *copy], ["grad", "mean", "var", "weight32"])
             source = copy[0] if copy else w
-            new, (m, v) = _adamw(a.extended(lr=lrs[k], wd=wds[k], eta=etas[k]), source, ir.cast(g, source.dtype), mean, var, nodes[-1])
+            new, (m, v) = _adamw(a.extended(lr=lrs[k], wd=wds[k], eta=etas[k]), source, ir.cast(g, source.dtype), mean,
+                                 var, nodes[-1])
             outputs.append(ir.cast(new, w.dtype))
             updates.update({k * width + 2: m, k * width + 3: v, **({k * width + 4: new} if copy else {})})
         return Lowered(tuple(outputs), updates)
-    lower.__doc__ = "adamw_update of num_weights weights, whose arrays stand one weight after another; rescale_grad is the last array."
-    op(name, "*data", json=(f"_contrib{name}",), outputs=lambda a: a.num_weights, lrs=Floats(), **ADAMW, wds=Floats(), etas=Floats(), num_weights=Int(1))(lower)
+    lower.__doc__ = ("adamw_update of num_weights weights, whose arrays stand one weight after another; rescale_grad "
+                     "is the last array.")
+    op(name, "*data", json=(f"_contrib{name}",), outputs=lambda a: a.num_weights, lrs=Floats(), **ADAMW, wds=Floats(),
+       etas=Floats(), num_weights=Int(1))(lower)
 
 
 def _norm(x: Node) -> Node:
@@ -202,14 +218,17 @@ def _lamb_many(master: bool) -> None:
         for k, (w, g, mean, var, *copy) in enumerate(groups):
             check_shapes(w, [g, mean, var, *copy], ["grad", "mean", "var", "weight32"])
             source = copy[0] if copy else w
-            step, (m, v) = lamb_direction(a.extended(wd=wds[k], t=steps[k]), source, ir.cast(g, source.dtype), mean, var)
+            step, (m, v) = lamb_direction(a.extended(wd=wds[k], t=steps[k]), source, ir.cast(g, source.dtype), mean,
+                                          var)
             new = source - step * ir.cast(lamb_rate(_norm(source), _norm(step), a.extended(lr=lrs[k])), source.dtype)
             outputs.append(ir.cast(new, w.dtype))
             updates.update({k * width + 2: m, k * width + 3: v, **({k * width + 4: new} if copy else {})})
         return Lowered(tuple(outputs), updates)
     lower.__doc__ = "Both phases of LAMB for num_tensors weights, whose arrays stand one weight after another."
-    op(name, "*data", json=(f"_contrib{name}",), outputs=lambda a: a.num_tensors, learning_rates=Floats(), beta1=Float(0.9), beta2=Float(0.999), epsilon=Float(1e-6), wds=Floats(),
-       rescale_grad=Float(1.0), lower_bound=Float(-1.0), upper_bound=Float(-1.0), clip_gradient=Float(-1.0), bias_correction=Bool(True), step_count=Shape(),
+    op(name, "*data", json=(f"_contrib{name}",), outputs=lambda a: a.num_tensors, learning_rates=Floats(),
+       beta1=Float(0.9), beta2=Float(0.999), epsilon=Float(1e-6), wds=Floats(),
+       rescale_grad=Float(1.0), lower_bound=Float(-1.0), upper_bound=Float(-1.0), clip_gradient=Float(-1.0),
+       bias_correction=Bool(True), step_count=Shape(),
        num_tensors=Int(1))(lower)
 
 
@@ -228,7 +247,8 @@ def multi_sum_sq(nodes: list[Node], a: Attrs) -> Node:
 
 @op("multi_lars", "lrs weights_sum_sq grads_sum_sq wds", eta=Float(), eps=Float(), rescale_grad=Float(1.0))
 def multi_lars(lrs: Node, weights_sum_sq: Node, grads_sum_sq: Node, wds: Node, a: Attrs) -> Node:
-    """Rates of layers: You et al., "Large batch training of convolutional networks" (2017): lr * eta * |w| / (|g| + wd * |w| + eps)."""
+    """Rates of layers: You et al., "Large batch training of convolutional networks" (2017): lr * eta * |w| / (|g| + wd
+    * |w| + eps)."""
     check_shapes(lrs, [weights_sum_sq, grads_sum_sq, wds], ["weights_sum_sq", "grads_sum_sq", "wds"])
     w, g = ir.map("sqrt", weights_sum_sq), ir.map("sqrt", grads_sum_sq)
     both = ir.map("logical_and", ir.map("gt", w, 0), ir.map("gt", g, 0))
@@ -240,7 +260,8 @@ def _finite(nodes: Sequence[Node]) -> Node:
     out = ir.full(1, (), dt.float32)
     for x in nodes:
         fine = ir.map("eq", ir.map("abs", x - x), 0)                   # infinity - infinity is not a number
-        out = ir.map("minimum", out, ir.reduce("min", ir.cast(fine, dt.float32), tuple(range(x.ndim)))) if x.size else out
+        out = ir.map("minimum", out, ir.reduce("min", ir.cast(fine, dt.float32),
+                                               tuple(range(x.ndim)))) if x.size else out
     return ir.reshape(out, (1,))
 
 

@@ -1,4 +1,5 @@
-"""Optimizers, with MXNet's names, defaults and results. Each says its update once; all parameters are updated by one program.
+"""Optimizers, with MXNet's names, defaults and results. Each says its update once; all parameters are updated by one
+program.
 
 >>> from hybrid import optimizer
 >>> optimizer.create("adam", learning_rate=0.01)
@@ -18,5 +19,7 @@ from .updater import Updater, get_updater
 
 opt = optimizer = sys.modules[__name__]              # mx.optimizer.optimizer.SGD and mx.optimizer.opt.SGD, as in MXNet
 
-__all__ = ["AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "DCASGD", "FTML", "Ftrl", "GroupAdaGrad", "LAMB", "LARS", "LBSGD", "NAG", "Nadam",
-           "Optimizer", "RMSProp", "SGD", "SGLD", "SignSGD", "Signum", "Step", "Test", "Updater", "ccSGD", "contrib", "create", "get_updater", "register"]
+__all__ = ["AdaDelta", "AdaGrad", "Adam", "AdamW", "Adamax", "DCASGD", "FTML", "Ftrl", "GroupAdaGrad", "LAMB", "LARS",
+           "LBSGD", "NAG", "Nadam",
+           "Optimizer", "RMSProp", "SGD", "SGLD", "SignSGD", "Signum", "Step", "Test", "Updater", "ccSGD", "contrib",
+           "create", "get_updater", "register"]

@@ -32,16 +32,19 @@ class _Moments(Optimizer):
 
 @register
 class Adam(_Moments):
-    """``m = beta1 * m + (1 - beta1) * g``; ``v = beta2 * v + (1 - beta2) * g * g``; ``w = w - lr_t * m / (sqrt(v) + epsilon)``.
+    """``m = beta1 * m + (1 - beta1) * g``; ``v = beta2 * v + (1 - beta2) * g * g``; ``w = w - lr_t * m / (sqrt(v) +
+    epsilon)``.
 
-    ``lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t)``, ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, "Adam: a method
-    for stochastic optimization", ICLR 2015. lazy_update: rows of zeros in a row_sparse gradient leave weight and averages as they are.
+    ``lr_t = lr * sqrt(1 - beta2^t) / (1 - beta1^t)``, ``g = clip(rescale_grad * grad + wd * w)``. Kingma and Ba, "Adam:
+    a method for stochastic optimization", ICLR 2015. lazy_update: rows of zeros in a row_sparse gradient leave weight
+    and averages as they are.
 
     >>> Adam().learning_rate
     0.001
     """
 
-    def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, lazy_update: bool = True,
+    def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
+                 epsilon: float = 1e-8, lazy_update: bool = True,
                  **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.lazy_update = beta1, beta2, epsilon, lazy_update
@@ -57,13 +60,15 @@ class Adam(_Moments):
 
 @register
 class AdamW(_Moments):
-    """Adam with decoupled weight decay: ``w = w - lr_t * (m / (sqrt(v) + epsilon) + wd * w)``, wd kept out of the averages.
+    """Adam with decoupled weight decay: ``w = w - lr_t * (m / (sqrt(v) + epsilon) + wd * w)``, wd kept out of the
+    averages.
 
-    Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019; the formula of MXNet's operator adamw_update.
-    correct_bias: whether ``lr_t`` has Adam's correction.
+    Loshchilov and Hutter, "Decoupled weight decay regularization", ICLR 2019; the formula of MXNet's operator
+    adamw_update. correct_bias: whether ``lr_t`` has Adam's correction.
     """
 
-    def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-6, correct_bias: bool = True,
+    def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
+                 epsilon: float = 1e-6, correct_bias: bool = True,
                  **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.correct_bias = beta1, beta2, epsilon, correct_bias
@@ -79,10 +84,11 @@ class AdamW(_Moments):
 
 @register
 class Adamax(_Moments):
-    """Adam with the largest past gradient in place of the mean square: ``u = max(beta2 * u, |g|)``; ``w = w - lr_t * m / u``.
+    """Adam with the largest past gradient in place of the mean square: ``u = max(beta2 * u, |g|)``; ``w = w - lr_t * m
+    / u``.
 
-    ``lr_t = lr / (1 - beta1^t)``. Kingma and Ba, section 7.1. An element whose gradients were all zero stays as it is (MXNet
-    divides 0 by 0 there).
+    ``lr_t = lr / (1 - beta1^t)``. Kingma and Ba, section 7.1. An element whose gradients were all zero stays as it is
+    (MXNet divides 0 by 0 there).
     """
     shared = (*Optimizer.shared, "beta1", "beta2")
 
@@ -108,10 +114,12 @@ class Nadam(_Moments):
     """
     scalars = ("lr", "wd", "momentum", "momentum_next", "left", "left_next", "correction2")
 
-    def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, schedule_decay: float = 0.004,
+    def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
+                 epsilon: float = 1e-8, schedule_decay: float = 0.004,
                  **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.beta1, self.beta2, self.epsilon, self.schedule_decay, self.m_schedule = beta1, beta2, epsilon, schedule_decay, 1.0
+        self.beta1, self.beta2, self.epsilon, self.schedule_decay, self.m_schedule = (beta1, beta2, epsilon,
+                schedule_decay, 1.0)
 
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         now, after = (self.beta1 * (1.0 - 0.5 * 0.96 ** (n * self.schedule_decay)) for n in (t, t + 1))
@@ -129,14 +137,16 @@ class Nadam(_Moments):
 class LAMB(_Moments):
     """Adam whose step has a length for each array: the norm of the weight over the norm of the step.
 
-    You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020. lower_bound and
-    upper_bound limit the norm of the weight; bias_correction: Adam's correction of the averages.
+    You and others, "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020. lower_bound
+    and upper_bound limit the norm of the weight; bias_correction: Adam's correction of the averages.
     """
     shared = (*_Moments.shared, "lower_bound", "upper_bound")
     scalars = ("lr", "wd", "correction1", "correction2")
 
-    def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-6,
-                 lower_bound: float | None = None, upper_bound: float | None = None, bias_correction: bool = True, **kwargs: Any):
+    def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
+                 epsilon: float = 1e-6,
+                 lower_bound: float | None = None, upper_bound: float | None = None, bias_correction: bool = True,
+                 **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
         self.beta1, self.beta2, self.epsilon, self.bias_correction = beta1, beta2, epsilon, bias_correction
         self.lower_bound, self.upper_bound = lower_bound, upper_bound

@@ -1,4 +1,5 @@
-"""Optimizers that scale the step of each element by past gradients: AdaGrad, AdaDelta, RMSProp, Ftrl, FTML, GroupAdaGrad."""
+"""Optimizers that scale the step of each element by past gradients: AdaGrad, AdaDelta, RMSProp, Ftrl, FTML,
+GroupAdaGrad."""
 from __future__ import annotations
 
 from typing import Any, Hashable, Sequence
@@ -32,7 +33,8 @@ def mix(old: Node, new: Node, keep: Node) -> Node:
 
 @register
 class AdaGrad(Optimizer):
-    """``history = history + g * g``; ``w = w - lr * (g / sqrt(history + eps) + wd * w)``, g the rescaled, clipped gradient.
+    """``history = history + g * g``; ``w = w - lr * (g / sqrt(history + eps) + wd * w)``, g the rescaled, clipped
+    gradient.
 
     Duchi, Hazan and Singer, "Adaptive subgradient methods for online learning and stochastic optimization", JMLR 2011.
     The history is float32, also for float16 weights.
@@ -69,12 +71,14 @@ class GroupAdaGrad(Optimizer):
         """The history, zeros of shape (rows, 1)."""
         if weight.ndim != 2:
             raise ShapeError(f"GroupAdaGrad updates matrices, parameter {index} has shape {weight.shape}")
-        raw = array_module(weight._ctx).zeros((weight.shape[0], 1), dt.float64 if weight._data.dtype == dt.float64 else dt.float32)
+        raw = array_module(weight._ctx).zeros((weight.shape[0], 1),
+                                              dt.float64 if weight._data.dtype == dt.float64 else dt.float32)
         return wrap(raw, weight._ctx)
 
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         if wd != 0:
-            raise AttributeValueError(f"GroupAdaGrad takes no weight decay, parameter {index} has {wd}; set wd=0 or its wd_mult to 0")
+            raise AttributeValueError(f"GroupAdaGrad takes no weight decay, parameter {index} has {wd}; set wd=0 or "
+                                      f"its wd_mult to 0")
         return lr, wd
 
     def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> Rule:
@@ -87,8 +91,8 @@ class GroupAdaGrad(Optimizer):
 class AdaDelta(Optimizer):
     """Steps in units of past steps; there is no learning rate.
 
-    ``a = rho * a + (1 - rho) * g * g``; ``d = sqrt(b + epsilon) / sqrt(a + epsilon) * g``; ``b = rho * b + (1 - rho) * d * d``;
-    ``w = w - d - wd * w``. Zeiler, "ADADELTA: an adaptive learning rate method", 2012.
+    ``a = rho * a + (1 - rho) * g * g``; ``d = sqrt(b + epsilon) / sqrt(a + epsilon) * g``; ``b = rho * b + (1 - rho) *
+    d * d``; ``w = w - d - wd * w``. Zeiler, "ADADELTA: an adaptive learning rate method", 2012.
     """
     shared = (*Optimizer.shared, "rho", "epsilon")
 
@@ -118,10 +122,12 @@ class RMSProp(Optimizer):
     """
     shared = (*Optimizer.shared, "gamma1", "gamma2", "epsilon", "clip_weights")
 
-    def __init__(self, learning_rate: float | None = 0.001, gamma1: float = 0.9, gamma2: float = 0.9, epsilon: float = 1e-8, centered: bool = False,
+    def __init__(self, learning_rate: float | None = 0.001, gamma1: float = 0.9, gamma2: float = 0.9,
+                 epsilon: float = 1e-8, centered: bool = False,
                  clip_weights: float | None = None, **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
-        self.gamma1, self.gamma2, self.epsilon, self.centered, self.clip_weights = gamma1, gamma2, epsilon, centered, clip_weights
+        self.gamma1, self.gamma2, self.epsilon, self.centered, self.clip_weights = (gamma1, gamma2, epsilon, centered,
+                clip_weights)
 
     def flags(self) -> tuple[Hashable, ...]:
         return (*super().flags(), self.centered, self._clips_weights())
@@ -151,8 +157,10 @@ class RMSProp(Optimizer):
 class Ftrl(Optimizer):
     """Follow the regularized leader: weights with small evidence are exactly zero.
 
-    ``z = z + g - (sqrt(n + g * g) - sqrt(n)) * w / lr``; ``n = n + g * g``; ``w = (sign(z) * lamda1 - z) / ((beta + sqrt(n)) / lr
-    + wd)`` where ``|z| > lamda1``, else 0. McMahan and others, "Ad click prediction: a view from the trenches", KDD 2013.
+    ``z = z + g - (sqrt(n + g * g) - sqrt(n)) * w / lr``; ``n = n + g * g``; ``w = (sign(z) * lamda1 - z) / ((beta +
+    sqrt(n)) / lr
+    + wd)`` where ``|z| > lamda1``, else 0. McMahan and others, "Ad click prediction: a view from the trenches", KDD
+    2013.
     """
     shared = (*Optimizer.shared, "lamda1", "beta")
 
@@ -177,9 +185,9 @@ class Ftrl(Optimizer):
 class FTML(Optimizer):
     """Follow the moving leader.
 
-    ``v = beta2 * v + (1 - beta2) * g * g``; ``d = (1 - beta1^t) / lr * (sqrt(v / (1 - beta2^t)) + epsilon)``; ``z = beta1 * z + (1 -
-    beta1) * g - (d - beta1 * d_before) * w``; ``w = -z / d``. Zheng and Kwok, "Follow the moving leader in deep learning",
-    ICML 2017.
+    ``v = beta2 * v + (1 - beta2) * g * g``; ``d = (1 - beta1^t) / lr * (sqrt(v / (1 - beta2^t)) + epsilon)``; ``z =
+    beta1 * z + (1 - beta1) * g - (d - beta1 * d_before) * w``; ``w = -z / d``. Zheng and Kwok, "Follow the moving
+    leader in deep learning", ICML 2017.
     """
     shared = (*Optimizer.shared, "beta1", "beta2", "epsilon")
     scalars = ("lr", "wd", "correction1", "correction2")

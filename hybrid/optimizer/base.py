@@ -17,7 +17,8 @@ LOW = ("float16", "bfloat16")
 
 def zeros_like(weight: NDArray, dtype: Any = None) -> Any:
     """Zeros in a weight's shape and device, in its dtype or another."""
-    return wrap(array_module(weight._ctx).zeros(weight._data.shape, weight._data.dtype if dtype is None else dtype), weight._ctx)
+    return wrap(array_module(weight._ctx).zeros(weight._data.shape, weight._data.dtype if dtype is None else dtype),
+                weight._ctx)
 
 
 def wide_zeros_like(weight: NDArray) -> Any:
@@ -29,15 +30,20 @@ class Optimizer:
     """Base class of the optimizers.
 
     rescale_grad: factor of every gradient (a Trainer sets it to 1 / batch size). param_idx2name: names by index, for
-    multipliers by name; parameters whose names end neither in ``_weight`` nor in ``_gamma`` then get no weight decay. wd:
-    weight decay. clip_gradient: gradients are clipped to [-clip_gradient, clip_gradient]; None, 0 and negative numbers mean
-    no clipping. learning_rate: default 0.01; with an lr_scheduler it becomes that one's base. sym: a Symbol whose variables'
-    ``__lr_mult__`` and ``__wd_mult__`` count. begin_num_update: number of updates already done. multi_precision: float16 (and
-    bfloat16) weights are updated in a float32 copy. param_dict: Parameters by index, whose lr_mult and wd_mult count.
+    multipliers by name; parameters whose names end neither in ``_weight`` nor in ``_gamma`` then get no weight decay.
+    wd:
+    weight decay. clip_gradient: gradients are clipped to [-clip_gradient, clip_gradient]; None, 0 and negative numbers
+    mean no clipping. learning_rate: default 0.01; with an lr_scheduler it becomes that one's base. sym: a Symbol whose
+    variables' ``__lr_mult__`` and ``__wd_mult__`` count. begin_num_update: number of updates already done.
+    multi_precision:
+    float16 (and bfloat16) weights are updated in a float32 copy. param_dict: Parameters by index, whose lr_mult and
+    wd_mult count.
 
-    **Writing an optimizer.** The update of one parameter is said once, as a function of nodes of :mod:`hybrid.ir`; it is then
-    compiled for all parameters together. ``shared`` names attributes that the rule reads as numbers, ``scalars`` numbers that
-    differ between parameters (:meth:`numbers` gives them). Anything else that the rule depends on is part of :meth:`flags`.
+    **Writing an optimizer.** The update of one parameter is said once, as a function of nodes of :mod:`hybrid.ir`; it
+    is then compiled for all parameters together. ``shared`` names attributes that the rule reads as numbers,
+    ``scalars`` numbers that differ between parameters (:meth:`numbers` gives them). Anything else that the rule depends
+    on is part of
+    :meth:`flags`.
 
     >>> @Optimizer.register
     ... class Halving(Optimizer):
@@ -48,30 +54,38 @@ class Optimizer:
     ...     def rule(self, w, g, states, s):
     ...         return w * s.decay - s.gradient(g) * s.lr, []
 
-    An optimizer in MXNet's way, which overrides ``create_state`` and ``update(index, weight, grad, state)`` and changes the
-    arrays itself, works too.
+    An optimizer in MXNet's way, which overrides ``create_state`` and ``update(index, weight, grad, state)`` and changes
+    the arrays itself, works too.
     """
     opt_registry: dict[str, type["Optimizer"]] = {}
     shared: tuple[str, ...] = ("rescale_grad", "clip_gradient")
     scalars: tuple[str, ...] = ("lr", "wd")
     draws = False                                     # whether the rule draws random numbers
-    master_last = False                               # whether multi_precision states are (state, copy) or (copy, state), as in MXNet
+    # whether multi_precision states are (state, copy) or (copy, state), as in MXNet
+    master_last = False
     aggregate_num = 0
 
-    def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None, wd: float = 0.0, clip_gradient: float | None = None,
-                 learning_rate: float | None = None, lr_scheduler: Any = None, sym: Any = None, begin_num_update: int = 0,
+    def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None, wd: float = 0.0,
+                 clip_gradient: float | None = None,
+                 learning_rate: float | None = None, lr_scheduler: Any = None, sym: Any = None,
+                 begin_num_update: int = 0,
                  multi_precision: bool = False, param_dict: dict[Any, Any] | None = None, **unknown: Any):
         if unknown:
-            raise AttributeValueError(f"{type(self).__name__} has no argument {', '.join(map(repr, unknown))}; it takes {', '.join(_arguments(type(self)))}")
-        for name, value in (("learning_rate", learning_rate), ("wd", wd), ("rescale_grad", rescale_grad), ("clip_gradient", clip_gradient)):
+            raise AttributeValueError(f"{type(self).__name__} has no argument {', '.join(map(repr, unknown))}; it "
+                                      f"takes {', '.join(_arguments(type(self)))}")
+        for name, value in (("learning_rate", learning_rate), ("wd", wd), ("rescale_grad", rescale_grad),
+                            ("clip_gradient", clip_gradient)):
             _check_number(type(self).__name__, name, value)
         if param_idx2name is not None and not isinstance(param_idx2name, dict):
-            raise AttributeValueError(f"param_idx2name must be a dict from index to name, got {type(param_idx2name).__name__}")
-        self.rescale_grad, self.wd, self.clip_gradient, self.multi_precision = rescale_grad, wd, clip_gradient, bool(multi_precision)
+            raise AttributeValueError(f"param_idx2name must be a dict from index to name, got "
+                                      f"{type(param_idx2name).__name__}")
+        self.rescale_grad, self.wd, self.clip_gradient, self.multi_precision = rescale_grad, wd, clip_gradient, bool(
+                multi_precision)
         self.lr_scheduler = lr_scheduler
         self.lr = 0.01 if learning_rate is None and lr_scheduler is None else learning_rate
         if lr_scheduler is not None and learning_rate is not None and lr_scheduler.base_lr != learning_rate:
-            warnings.warn(f"learning_rate {learning_rate} replaces the base_lr {lr_scheduler.base_lr} of the lr_scheduler", UserWarning, stacklevel=3)
+            warnings.warn(f"learning_rate {learning_rate} replaces the base_lr {lr_scheduler.base_lr} of the "
+                          f"lr_scheduler", UserWarning, stacklevel=3)
             lr_scheduler.base_lr = learning_rate
         self.begin_num_update = self.num_update = begin_num_update
         self._all_index_update_counts: dict[int, dict[Any, int]] = {0: {}}
@@ -89,7 +103,8 @@ class Optimizer:
         return f"{type(self).__name__}(learning_rate={self.lr}, wd={self.wd})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "param_dict": {}, "_programs": {}}       # parameters are shared, programs are made again
+        # parameters are shared, programs are made again
+        return {**self.__dict__, "param_dict": {}, "_programs": {}}
 
     # ---- registry
     @staticmethod
@@ -98,7 +113,8 @@ class Optimizer:
         name = klass.__name__.lower()
         old = Optimizer.opt_registry.get(name)
         if old is not None:
-            warnings.warn(f"optimizer {klass.__module__}.{klass.__name__} replaces {old.__module__}.{old.__name__}", stacklevel=2)
+            warnings.warn(f"optimizer {klass.__module__}.{klass.__name__} replaces {old.__module__}.{old.__name__}",
+                          stacklevel=2)
         Optimizer.opt_registry[name] = klass
         return klass
 
@@ -118,8 +134,10 @@ class Optimizer:
 
     # ---- what a subclass says
     def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> tuple[Node, Sequence[Node]]:
-        """New weight and states from weight, gradient and states (float32 nodes, or float64), with the numbers ``s``."""
-        raise NotImplementedError(f"{type(self).__name__} must define rule(w, g, states, s), or update(index, weight, grad, state)")
+        """New weight and states from weight, gradient and states (float32 nodes, or float64), with the numbers
+        ``s``."""
+        raise NotImplementedError(f"{type(self).__name__} must define rule(w, g, states, s), or update(index, weight, "
+                                  f"grad, state)")
 
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         """The numbers of one parameter at its update number t (1, 2, ...), in the order of ``scalars``."""
@@ -134,9 +152,11 @@ class Optimizer:
         return None
 
     def is_lazy(self, index: Any, grad: Any) -> bool:
-        """Whether rows of zeros in the gradient are left alone (``lazy_update``), as MXNet does where a gradient is row_sparse: the array given, or a
-        Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``)."""
-        return bool(getattr(self, "lazy_update", False)) and "row_sparse" in (grad.stype, getattr(self.param_dict.get(index), "_grad_stype", None))
+        """Whether rows of zeros in the gradient are left alone (``lazy_update``), as MXNet does where a gradient is
+        row_sparse: the array given, or a Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``)."""
+        return bool(getattr(self, "lazy_update",
+                            False)) and "row_sparse" in (grad.stype,
+                                                         getattr(self.param_dict.get(index), "_grad_stype", None))
 
     def clips(self) -> bool:
         """Whether gradients are clipped."""
@@ -158,7 +178,8 @@ class Optimizer:
             state = self.create_state(index, copy)
             return (state, copy) if self.master_last else (copy, state)
         if weight._data.dtype.name in LOW:
-            warnings.warn(f"{type(self).__name__} accumulates in {weight._data.dtype.name}, which is coarse: consider multi_precision=True", stacklevel=3)
+            warnings.warn(f"{type(self).__name__} accumulates in {weight._data.dtype.name}, which is coarse: consider "
+                          f"multi_precision=True", stacklevel=3)
         return self.create_state(index, weight)
 
     def states_of(self, weight: NDArray, state: Any, master: bool) -> list[NDArray]:
@@ -166,15 +187,18 @@ class Optimizer:
         if not master:
             return flat(state)
         if not isinstance(state, (tuple, list)) or len(state) != 2:
-            raise HybridError("multi_precision needs the states that create_state_multi_precision gave, a pair with a float32 copy of the weight")
+            raise HybridError("multi_precision needs the states that create_state_multi_precision gave, a pair with a "
+                              "float32 copy of the weight")
         inner, copy = state if self.master_last else reversed(state)
         return [*flat(inner), copy]
 
     # ---- updates
     def is_compiled(self) -> bool:
-        """Whether updates are programs made from ``rule`` (not so when a subclass overrides ``update`` in MXNet's way)."""
+        """Whether updates are programs made from ``rule`` (not so when a subclass overrides ``update`` in MXNet's
+        way)."""
         own = type(self)
-        return own.update is Optimizer.update and own.update_multi_precision is Optimizer.update_multi_precision and own.rule is not Optimizer.rule
+        return (own.update is Optimizer.update and own.update_multi_precision is Optimizer.update_multi_precision
+                and own.rule is not Optimizer.rule)
 
     def update(self, index: Any, weight: Any, grad: Any, state: Any) -> None:
         """Update a weight (in place) from its gradient; lists of all four update many in one program.
@@ -216,7 +240,8 @@ class Optimizer:
         return self.gather(indices, self._rates(indices), self._get_wds(indices))
 
     def _rates(self, indices: Sequence[Any]) -> list[float]:
-        """The learning rates; asked for one by one where a subclass has its own ``_get_lr``, or counts on one index a call (aggregate_num = 1)."""
+        """The learning rates; asked for one by one where a subclass has its own ``_get_lr``, or counts on one index a
+        call (aggregate_num = 1)."""
         if type(self)._get_lr is not Optimizer._get_lr:
             return [self._get_lr(i) for i in indices]
         rates = self._get_lrs(indices)
@@ -231,7 +256,7 @@ class Optimizer:
                 out += numbers(i, lr, wd, counts[i])
         except (ZeroDivisionError, OverflowError) as err:
             said = ", ".join(f"{n}={getattr(self, n, None)}" for n in self.shared)
-            raise AttributeValueError(f"{type(self).__name__}: the update cannot be computed with {said} ({err})") from None
+            raise AttributeValueError(f"{type(self).__name__}: the update cannot be computed with {said} ({err})") from None  # noqa: E501
         return out
 
     def common(self) -> list[float]:
@@ -264,7 +289,8 @@ class Optimizer:
     def set_learning_rate(self, lr: float) -> None:
         """Another learning rate; raises UserWarning when a scheduler decides it."""
         if self.lr_scheduler is not None:
-            raise UserWarning("the learning rate comes from the lr_scheduler of this optimizer, so it cannot be set; change the scheduler's base_lr")
+            raise UserWarning("the learning rate comes from the lr_scheduler of this optimizer, so it cannot be set; "
+                              "change the scheduler's base_lr")
         _check_number(type(self).__name__, "learning_rate", lr)
         self.lr = lr
 
@@ -277,7 +303,8 @@ class Optimizer:
         self.lr_mult = {**self._from_symbol("__lr_mult__"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult: dict[Any, float]) -> None:
-        """Factors of the weight decay, by name or by index; 0 for named parameters that are no ``_weight`` or ``_gamma``."""
+        """Factors of the weight decay, by name or by index; 0 for named parameters that are no ``_weight`` or
+        ``_gamma``."""
         none = {n: 0.0 for n in self.idx2name.values() if not self._decays(n)}
         self.wd_mult = {**none, **self._from_symbol("__wd_mult__"), **args_wd_mult}
 
@@ -331,7 +358,7 @@ def _factor(name: str, attribute: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise AttributeValueError(f"the symbol's variable {name!r} has {attribute} = {text:.80}, expected a number") from None
+        raise AttributeValueError(f"the symbol's variable {name!r} has {attribute} = {text:.80}, expected a number") from None  # noqa: E501
 
 
 def _arguments(cls: type) -> list[str]:

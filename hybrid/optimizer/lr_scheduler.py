@@ -1,7 +1,8 @@
 """Learning rates that change with the number of updates, with MXNet's names and values.
 
 A scheduler is a function of ``num_update``, the largest number of updates any parameter has had. FactorScheduler and
-MultiFactorScheduler remember how far they have come, so they are called with numbers that do not fall, as optimizers do.
+MultiFactorScheduler remember how far they have come, so they are called with numbers that do not fall, as optimizers
+do.
 """
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ class LRScheduler:
     0.5
     """
 
-    def __init__(self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
+    def __init__(self, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
+                 warmup_mode: str = "linear"):
         if not isinstance(warmup_steps, int) or warmup_steps < 0:
             raise AttributeValueError(f"warmup_steps must be an integer that is not negative, got {warmup_steps!r}")
         if warmup_begin_lr > base_lr:
@@ -39,11 +41,13 @@ class LRScheduler:
             raise AttributeValueError(f"update {num_update} is after the warm-up of {self.warmup_steps} updates")
         if self.warmup_mode == "constant":
             return self.warmup_begin_lr
-        return self.warmup_begin_lr + (self.warmup_final_lr - self.warmup_begin_lr) * float(num_update) / float(self.warmup_steps)
+        return self.warmup_begin_lr + (self.warmup_final_lr
+                                       - self.warmup_begin_lr) * float(num_update) / float(self.warmup_steps)
 
     def __call__(self, num_update: int) -> float:
         """The learning rate at an update."""
-        raise NotImplementedError(f"{type(self).__name__} must define __call__(self, num_update), which returns a learning rate")
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(self, num_update), which returns a "
+                                  f"learning rate")
 
 
 def _check_factor(factor: float) -> None:
@@ -60,7 +64,8 @@ def _check_max_update(max_update: Any, warmup_steps: int) -> None:
     if not isinstance(max_update, int) or max_update < 1:
         raise AttributeValueError(f"max_update must be an integer of at least 1, got {max_update!r}")
     if max_update <= warmup_steps:
-        raise AttributeValueError(f"max_update {max_update} must be above warmup_steps {warmup_steps}: nothing is left to decay")
+        raise AttributeValueError(f"max_update {max_update} must be above warmup_steps {warmup_steps}: nothing is "
+                                  f"left to decay")
 
 
 class FactorScheduler(LRScheduler):
@@ -71,7 +76,8 @@ class FactorScheduler(LRScheduler):
     [1.0, 1.0, 0.5, 0.5, 0.25]
     """
 
-    def __init__(self, step: int, factor: float = 1, stop_factor_lr: float = 1e-8, base_lr: float = 0.01, warmup_steps: int = 0,
+    def __init__(self, step: int, factor: float = 1, stop_factor_lr: float = 1e-8, base_lr: float = 0.01,
+                 warmup_steps: int = 0,
                  warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if step < 1:
@@ -87,7 +93,8 @@ class FactorScheduler(LRScheduler):
             self.base_lr *= self.factor
             if self.base_lr < self.stop_factor_lr:
                 self.base_lr = self.stop_factor_lr
-                logging.info("Update[%d]: now learning rate arrived at %0.5e, will not change in the future", num_update, self.base_lr)
+                logging.info("Update[%d]: now learning rate arrived at %0.5e, will not change in the future",
+                             num_update, self.base_lr)
             else:
                 _say(num_update, self.base_lr)
         return self.base_lr
@@ -101,11 +108,13 @@ class MultiFactorScheduler(LRScheduler):
     [1.0, 0.1, 0.01]
     """
 
-    def __init__(self, step: list[int], factor: float = 1, base_lr: float = 0.01, warmup_steps: int = 0, warmup_begin_lr: float = 0,
+    def __init__(self, step: list[int], factor: float = 1, base_lr: float = 0.01, warmup_steps: int = 0,
+                 warmup_begin_lr: float = 0,
                  warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         if not isinstance(step, list) or not step or step[0] < 1 or any(b <= a for a, b in zip(step, step[1:])):
-            raise AttributeValueError(f"step must be a list of rising update numbers, the first at least 1, got {step!r}")
+            raise AttributeValueError(f"step must be a list of rising update numbers, the first at least 1, got "
+                                      f"{step!r}")
         _check_factor(factor)
         self.step, self.cur_step_ind, self.factor, self.count = step, 0, factor, 0
 
@@ -121,9 +130,11 @@ class MultiFactorScheduler(LRScheduler):
 
 
 class PolyScheduler(LRScheduler):
-    """``final_lr + (base_lr - final_lr) * (1 - n / max_n) ** pwr``, n counted from the end of the warm-up; final_lr afterwards."""
+    """``final_lr + (base_lr - final_lr) * (1 - n / max_n) ** pwr``, n counted from the end of the warm-up; final_lr
+    afterwards."""
 
-    def __init__(self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0, warmup_steps: int = 0,
+    def __init__(self, max_update: int, base_lr: float = 0.01, pwr: float = 2, final_lr: float = 0,
+                 warmup_steps: int = 0,
                  warmup_begin_lr: float = 0, warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         _check_max_update(max_update, warmup_steps)
@@ -142,10 +153,12 @@ class PolyScheduler(LRScheduler):
 class CosineScheduler(LRScheduler):
     """Half a wave from base_lr down to final_lr: ``final_lr + (base_lr - final_lr) * (1 + cos(pi * n / max_n)) / 2``.
 
-    Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017, equation 5, without restarts.
+    Loshchilov and Hutter, "SGDR: stochastic gradient descent with warm restarts", ICLR 2017, equation 5, without
+    restarts.
     """
 
-    def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, warmup_steps: int = 0, warmup_begin_lr: float = 0,
+    def __init__(self, max_update: int, base_lr: float = 0.01, final_lr: float = 0, warmup_steps: int = 0,
+                 warmup_begin_lr: float = 0,
                  warmup_mode: str = "linear"):
         super().__init__(base_lr, warmup_steps, warmup_begin_lr, warmup_mode)
         _check_max_update(max_update, warmup_steps)

@@ -1,5 +1,5 @@
-"""Trainer states as MXNet writes them, which is a pickle. It is read as data: the few instructions that such a file needs are
-followed here, classes are names without code, and anything else is an error.
+"""Trainer states as MXNet writes them, which is a pickle. It is read as data: the few instructions that such a file
+needs are followed here, classes are names without code, and anything else is an error.
 """
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from ..serialize.params import read_array
 ARRAYS = ("mxnet.ndarray.ndarray.NDArray", "mxnet.numpy.multiarray.ndarray")
 DEPTH = 32                              # of tuples and dicts within each other
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
-VALUES = frozenset(("INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 "
+VALUES = frozenset(("INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT UNICODE BINUNICODE SHORT_BINUNICODE "
+                    "BINUNICODE8 "
                     "SHORT_BINBYTES BINBYTES BINBYTES8 BYTEARRAY8").split())
 EMPTY = {"EMPTY_DICT": dict, "EMPTY_LIST": list, "EMPTY_TUPLE": tuple}
 SHORT_TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
@@ -35,7 +36,8 @@ class Thing:
 
 
 def read(data: bytes) -> tuple[dict[Any, Any], Thing | None]:
-    """States by index, with arrays in them, and the optimizer as a Thing if the file holds one (its scheduler is a Thing within).
+    """States by index, with arrays in them, and the optimizer as a Thing if the file holds one (its scheduler is a
+    Thing within).
 
     FileFormatError for what is truncated or damaged, or a pickle of something else.
     """
@@ -43,10 +45,13 @@ def read(data: bytes) -> tuple[dict[Any, Any], Thing | None]:
         found = _Convert().value(_run(data), 0)
     except FileFormatError:
         raise
-    except (ValueError, IndexError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, UnicodeError, MemoryError, RecursionError) as err:
-        raise FileFormatError(f"these optimizer states are a pickle that is truncated, damaged or not written by MXNet ({str(err)[:120]})") from None
+    except (ValueError, IndexError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, UnicodeError,
+            MemoryError, RecursionError) as err:
+        raise FileFormatError(f"these optimizer states are a pickle that is truncated, damaged or not written by "
+                              f"MXNet ({str(err)[:120]})") from None
     states, optimizer = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
-    if not isinstance(states, dict) or not (optimizer is None or isinstance(optimizer, Thing) and optimizer.name.startswith("mxnet.optimizer.")):
+    if not isinstance(states, dict) or not (optimizer is None or isinstance(optimizer, Thing)
+                                            and optimizer.name.startswith("mxnet.optimizer.")):
         raise FileFormatError("these optimizer states are a pickle, but not of the states that MXNet writes")
     return states, optimizer
 

@@ -1,7 +1,7 @@
 """One program that updates many parameters: the optimizer's rule, said once on nodes, for every parameter.
 
-Inputs of the program, by slot: 0 the numbers (float64: those all parameters share, then those of each parameter), 1 the key
-of random draws if the optimizer draws, then for each parameter its weight, its gradient, its states and, with
+Inputs of the program, by slot: 0 the numbers (float64: those all parameters share, then those of each parameter), 1 the
+key of random draws if the optimizer draws, then for each parameter its weight, its gradient, its states and, with
 multi_precision, the float32 copy of the weight. Weights and states are its ``updates``; it has no outputs. Numbers that
 change from step to step (learning rates, ...) are inputs, so a change never compiles anything.
 """
@@ -27,7 +27,8 @@ class Row:
     states: tuple[tuple[tuple[int, ...], np.dtype], ...]
     master: bool                                     # whether a float32 copy of the weight follows the states
     form: Hashable = None                            # what else the rule depends on, said by the optimizer
-    lazy: bool = False                               # whether rows (along the first axis) without a gradient stay as they are, states too
+    # whether rows (along the first axis) without a gradient stay as they are, states too
+    lazy: bool = False
 
     @property
     def compute(self) -> np.dtype:
@@ -36,10 +37,11 @@ class Row:
 
 
 class Scalars:
-    """The numbers of an update, as nodes: ``s.lr``, ``s.wd``, ``s.rescale_grad``, ... in the dtype the rule computes in.
+    """The numbers of an update, as nodes: ``s.lr``, ``s.wd``, ``s.rescale_grad``, ... in the dtype the rule computes
+    in.
 
-    form: the parameter's ``form``. key: of its random draws, the next one of the generator for each parameter. stored: the
-    weight as it is stored, where ``w`` is its float32 copy.
+    form: the parameter's ``form``. key: of its random draws, the next one of the generator for each parameter. stored:
+    the weight as it is stored, where ``w`` is its float32 copy.
     """
 
     def __init__(self, numbers: Node, at: dict[str, int], row: Row, clips: bool, key: Any, stored: Node):
@@ -71,8 +73,10 @@ def row_of(weight: Any, grad: Any, states: Sequence[Any], master: bool, form: Ha
     if w.shape != g.shape:
         raise ShapeError(f"the weight has shape {w.shape}, its gradient {g.shape}")
     if not (dt.is_float(w.dtype) and dt.is_float(g.dtype)):
-        raise DTypeError(f"only floating-point weights are trained, got a weight of {w.dtype} and a gradient of {g.dtype}")
-    return Row(w.shape, w.dtype, g.dtype, tuple((s._data.shape, s._data.dtype) for s in states), master, form, lazy and w.ndim > 0)
+        raise DTypeError(f"only floating-point weights are trained, got a weight of {w.dtype} and a gradient of "
+                         f"{g.dtype}")
+    return Row(w.shape, w.dtype, g.dtype, tuple((s._data.shape, s._data.dtype) for s in states), master, form,
+               lazy and w.ndim > 0)
 
 
 def build(optimizer: Any, rows: Sequence[Row]) -> Program:
@@ -107,23 +111,28 @@ def _apply(optimizer: Any, row: Row, leaves: Sequence[Node], s: Scalars) -> list
     try:
         new_w, new_states = optimizer.rule(w, g, states, s)
     except (ShapeError, IndexError, ValueError) as err:
-        if not isinstance(err, (ShapeError, IndexError)) and "to unpack" not in str(err):        # a rule's own complaint
+        # a rule's own complaint
+        if not isinstance(err, (ShapeError, IndexError)) and "to unpack" not in str(err):
             raise
-        raise ShapeError(f"{name}: the states (shapes {[x.shape for x in states]}) do not fit a weight of shape {row.shape}: {err}. "
+        raise ShapeError(f"{name}: the states (shapes {[x.shape for x in states]}) do not fit a weight of shape "
+                         f"{row.shape}: {err}. "
                          "Were they made or saved for another network?") from err
     if len(new_states) != len(states) or any(n.shape != x.shape for n, x in zip([new_w, *new_states], [w, *states])):
-        raise ShapeError(f"{name}.rule: from a weight of shape {row.shape} and states of shapes {[x.shape for x in states]} it made a weight of shape "
+        raise ShapeError(f"{name}.rule: from a weight of shape {row.shape} and states of shapes "
+                         f"{[x.shape for x in states]} it made a weight of shape "
                          f"{new_w.shape} and states of shapes {[n.shape for n in new_states]}; they must be the same")
     if row.lazy:
         touched = _rows_with_gradient(g)
-        new_w, *new_states = (ir.map("where", ir.expand(touched, n.shape), n, x) if n.shape == g.shape else n for n, x in zip([new_w, *new_states], [w, *states]))
+        new_w, *new_states = (ir.map("where", ir.expand(touched, n.shape), n, x) if n.shape == g.shape else n for n,
+                              x in zip([new_w, *new_states], [w, *states]))
     out = [ir.cast(new_w, row.weight), *(ir.cast(n, leaf.dtype) for n, leaf in zip(new_states, held))]
     return [*out, ir.cast(new_w, leaves[-1].dtype)] if row.master else out
 
 
 def _normal(state: Node) -> Node:
-    """A state with 0 in the place of subnormal numbers. An average of gradients that are zero (of a unit that no ReLU lets through) shrinks to the smallest
-    subnormals, which times 0.9 are rounded to themselves, and stays there: processors take longer for each operation on it, at every step to come.
+    """A state with 0 in the place of subnormal numbers. An average of gradients that are zero (of a unit that no ReLU
+    lets through) shrinks to the smallest subnormals, which times 0.9 are rounded to themselves, and stays there:
+    processors take longer for each operation on it, at every step to come.
     """
     if state.dtype not in (dt.float32, dt.float64):
         return state
@@ -131,6 +140,7 @@ def _normal(state: Node) -> Node:
 
 
 def _rows_with_gradient(g: Node) -> Node:
-    """Whether a row of the gradient has a number other than zero: (rows, 1, …). MXNet's lazy updates leave the other rows as they are."""
+    """Whether a row of the gradient has a number other than zero: (rows, 1, …). MXNet's lazy updates leave the other
+    rows as they are."""
     size = ir.map("abs", g)
     return ir.map("ne", ir.reduce("max", size, tuple(range(1, g.ndim)), keepdims=True) if g.ndim > 1 else size, 0.0)

@@ -30,7 +30,8 @@ class _Momentum(Optimizer):
     def has_momentum(self, states: list[Node]) -> bool:
         """Whether the rule uses its momentum array."""
         if self.momentum > 0 and not states:
-            raise HybridError(f"{type(self).__name__}: momentum was 0 when the states were made and is {self.momentum} now; "
+            raise HybridError(f"{type(self).__name__}: momentum was 0 when the states were made and is "
+                              f"{self.momentum} now; "
                               "give it when the optimizer is made, or make the states again")
         return self.momentum > 0
 
@@ -72,9 +73,10 @@ class ccSGD(SGD):  # noqa: N801  MXNet's name
 class NAG(_Momentum):
     """Nesterov's accelerated gradient.
 
-    ``g = clip(rescale_grad * grad) + wd * w``; ``w = w + momentum^2 * m - (1 + momentum) * lr * g``; ``m = momentum * m - lr *
-    (clip(rescale_grad * grad) + wd * w)``, where the decay in m is of the new w, as MXNet computes it. Sutskever and others,
-    "On the importance of initialization and momentum in deep learning", ICML 2013.
+    ``g = clip(rescale_grad * grad) + wd * w``; ``w = w + momentum^2 * m - (1 + momentum) * lr * g``; ``m = momentum * m
+    - lr * (clip(rescale_grad * grad) + wd * w)``, where the decay in m is of the new w, as MXNet computes it. Sutskever
+      and
+    others, "On the importance of initialization and momentum in deep learning", ICML 2013.
     """
     master_last = True
 
@@ -96,8 +98,9 @@ class NAG(_Momentum):
 class Signum(_Momentum):
     """The sign of the momentum (of the gradient, without momentum) as the direction.
 
-    ``m = momentum * m - (1 - momentum) * (clip(rescale_grad * grad) + wd * w)``; ``w = (1 - lr * wd_lh) * w + lr * sign(m)``.
-    Bernstein and others, "signSGD: compressed optimisation for non-convex problems", ICML 2018. wd_lh: decoupled weight decay.
+    ``m = momentum * m - (1 - momentum) * (clip(rescale_grad * grad) + wd * w)``; ``w = (1 - lr * wd_lh) * w + lr *
+    sign(m)``. Bernstein and others, "signSGD: compressed optimisation for non-convex problems", ICML 2018. wd_lh:
+    decoupled weight decay.
     """
     shared = (*_Momentum.shared, "wd_lh")
 
@@ -134,18 +137,21 @@ class SignSGD(Signum):
 class LARS(_Momentum):
     """SGD whose learning rate is scaled for each array by the norms of weight and gradient.
 
-    ``lr * eta * |w| / (|g| + wd * |w| + eps)`` where both norms are positive, else ``lr``; g is the rescaled gradient before
-    clipping, w the weight as it is stored, not its float32 copy. Norms are computed in float32 (MXNet rounds the squares to
-    float16, where they overflow). Arrays whose names (``param_idx2name``) end in gamma, beta or bias keep ``lr``. You, Gitman and Ginsburg, "Large
-    batch training of convolutional networks", 2017. momentum_correction: when the learning rate changes, the momentum is
-    multiplied by new / old for that update (MXNet does so for the first few parameters alone, as many as it updates together).
+    ``lr * eta * |w| / (|g| + wd * |w| + eps)`` where both norms are positive, else ``lr``; g is the rescaled gradient
+    before clipping, w the weight as it is stored, not its float32 copy. Norms are computed in float32 (MXNet rounds the
+    squares to float16, where they overflow). Arrays whose names (``param_idx2name``) end in gamma, beta or bias keep
+    ``lr``. You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017. momentum_correction: when
+    the learning rate changes, the momentum is multiplied by new / old for that update (MXNet does so for the first few
+    parameters alone, as many as it updates together).
     """
     shared = (*_Momentum.shared, "eta", "eps")
     master_last = True
 
-    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, eta: float = 0.001, eps: float = 0, momentum_correction: bool = True, **kwargs: Any):
+    def __init__(self, momentum: float = 0.0, lazy_update: bool = True, eta: float = 0.001, eps: float = 0,
+                 momentum_correction: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
-        self.momentum, self.lazy_update, self.eta, self.eps, self.momentum_correction = momentum, lazy_update, eta, eps, momentum_correction
+        self.momentum, self.lazy_update, self.eta, self.eps, self.momentum_correction = (momentum, lazy_update, eta,
+                eps, momentum_correction)
         self.last_lr: float | None = None
         self.cur_lr: float | None = None
 
@@ -181,18 +187,23 @@ class LARS(_Momentum):
 class LBSGD(_Momentum):
     """SGD that adds up ``batch_scale`` gradients before it updates, with a warm-up of the learning rate.
 
-    warmup_strategy: ``linear``, ``power2`` or ``sqrt`` (from 1 to batch_scale times the learning rate over warmup_epochs *
-    updates_per_epoch updates), or ``lars`` (scaled by norms). The state is a pair: momentum (or None), sum of gradients.
+    warmup_strategy: ``linear``, ``power2`` or ``sqrt`` (from 1 to batch_scale times the learning rate over
+    warmup_epochs * updates_per_epoch updates), or ``lars`` (scaled by norms). The state is a pair: momentum (or None),
+    sum of gradients.
     """
     scalars = ("lr", "wd", "keep", "apply")
 
-    def __init__(self, momentum: float = 0.0, multi_precision: bool = False, warmup_strategy: str = "linear", warmup_epochs: int = 5,
-                 batch_scale: int = 1, updates_per_epoch: int = 32, begin_epoch: int = 0, num_epochs: int = 60, **kwargs: Any):
+    def __init__(self, momentum: float = 0.0, multi_precision: bool = False, warmup_strategy: str = "linear",
+                 warmup_epochs: int = 5,
+                 batch_scale: int = 1, updates_per_epoch: int = 32, begin_epoch: int = 0, num_epochs: int = 60,
+                 **kwargs: Any):
         super().__init__(multi_precision=multi_precision, **kwargs)
         if warmup_strategy not in ("linear", "power2", "sqrt", "lars"):
             raise AttributeValueError(f"warmup_strategy must be linear, power2, sqrt or lars, got {warmup_strategy!r}")
-        self.momentum, self.warmup_strategy, self.warmup_epochs, self.batch_scale = momentum, warmup_strategy, warmup_epochs, batch_scale
-        self.updates_per_epoch, self.init_updates, self.num_epochs = updates_per_epoch, begin_epoch * updates_per_epoch, num_epochs
+        self.momentum, self.warmup_strategy, self.warmup_epochs, self.batch_scale = (momentum, warmup_strategy,
+                warmup_epochs, batch_scale)
+        self.updates_per_epoch, self.init_updates, self.num_epochs = (updates_per_epoch,
+                                                                      begin_epoch * updates_per_epoch, num_epochs)
         self.num_cums: dict[Any, int] = {}
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
@@ -212,7 +223,8 @@ class LBSGD(_Momentum):
 
     def advance(self, indices: Sequence[Any]) -> list[float]:
         lrs = []
-        for i in indices:                                    # each learning rate before its parameter is counted, as MXNet does
+        # each learning rate before its parameter is counted, as MXNet does
+        for i in indices:
             lrs.append(self._get_lr(i))
             self._update_count(i)
         return self.gather(indices, lrs, self._get_wds(indices))
@@ -242,8 +254,8 @@ class DCASGD(_Momentum):
     """SGD with a correction for gradients that were computed with older weights.
 
     ``m = momentum * m - lr * (g + wd * w + lamda * g * g * (w - previous))`` with g the rescaled, clipped gradient and
-    ``previous`` the weight before the last update. Zheng and others, "Asynchronous stochastic gradient descent with delay
-    compensation", ICML 2017. (In MXNet the momentum fails for arrays of more than one element.)
+    ``previous`` the weight before the last update. Zheng and others, "Asynchronous stochastic gradient descent with
+    delay compensation", ICML 2017. (In MXNet the momentum fails for arrays of more than one element.)
     """
     shared = (*_Momentum.shared, "lamda")
 
@@ -276,7 +288,8 @@ class SGLD(Optimizer):
         return lr, wd, math.sqrt(lr)
 
     def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> Rule:
-        return w - (s.gradient(g) + w * s.wd) * (s.lr * 0.5) + normal(s.key, w.shape, 0.0, 1.0, w.dtype) * s.deviation, states
+        return w - (s.gradient(g) + w * s.wd) * (s.lr * 0.5) + normal(s.key, w.shape, 0.0, 1.0,
+                                                                      w.dtype) * s.deviation, states
 
 
 @register

@@ -1,7 +1,7 @@
 """Optimizer states as bytes: an .npz archive of arrays, and JSON that says what they are. Reading it runs no code.
 
-Members: ``header.npy`` (the JSON text as uint8) and ``0.npy``, ``1.npy``, ... (the arrays). Nothing is compressed, so an archive
-cannot unpack to more than its size, and every member has a checksum.
+Members: ``header.npy`` (the JSON text as uint8) and ``0.npy``, ``1.npy``, ... (the arrays). Nothing is compressed, so
+an archive cannot unpack to more than its size, and every member has a checksum.
 """
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ def _pack(value: Any, keep: Callable[[NDArray], int]) -> Any:
         return {type(value).__name__ if type(value) in (tuple, list) else "tuple": [_pack(v, keep) for v in value]}
     if isinstance(value, dict):
         if not all(isinstance(k, (str, int)) for k in value):
-            raise HybridError(f"optimizer states are kept by numbers and text, not by {next(type(k).__name__ for k in value if not isinstance(k, (str, int)))}")
+            raise HybridError(f"optimizer states are kept by numbers and text, not by "
+                              f"{next(type(k).__name__ for k in value if not isinstance(k, (str, int)))}")
         return {"dict": [[k, _pack(v, keep)] for k, v in value.items()]}
-    raise HybridError(f"optimizer states hold a {type(value).__name__}, which cannot be saved; numbers, text, arrays, and tuples, lists and dicts of them can")
+    raise HybridError(f"optimizer states hold a {type(value).__name__}, which cannot be saved; numbers, text, arrays, "
+                      f"and tuples, lists and dicts of them can")
 
 
 def _unpack(value: Any, arrays: Callable[[int], NDArray]) -> Any:
@@ -48,14 +50,16 @@ def _unpack(value: Any, arrays: Callable[[int], NDArray]) -> Any:
             return arrays(content)
         if kind in ("tuple", "list") and isinstance(content, list):
             return (tuple if kind == "tuple" else list)(_unpack(v, arrays) for v in content)
-        if kind == "dict" and isinstance(content, list) and all(isinstance(row, list) and len(row) == 2 for row in content):
+        if kind == "dict" and isinstance(content, list) and all(isinstance(row, list) and len(row) == 2
+                                                                for row in content):
             if all(isinstance(k, (str, int)) for k, _ in content):
                 return {k: _unpack(v, arrays) for k, v in content}
     raise FileFormatError("the optimizer states are damaged: their description is of no known form")
 
 
 def attributes(owner: Any, keep: Callable[[NDArray], int], skipped: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The attributes of an optimizer or scheduler that are numbers, text, arrays, or lists, tuples and dicts of them."""
+    """The attributes of an optimizer or scheduler that are numbers, text, arrays, or lists, tuples and dicts of
+    them."""
     out = {}
     for name, value in owner.__dict__.items():
         if name not in skipped:
@@ -73,10 +77,12 @@ def restore(owner: Any, packed: Any, arrays: Callable[[int], NDArray], what: str
     out = {}
     for name, value in packed.items():
         if name in SKIPPED or name not in owner.__dict__:
-            raise FileFormatError(f"the states set {name!r}, which {what} does not have: they were saved by another version of it")
+            raise FileFormatError(f"the states set {name!r}, which {what} does not have: they were saved by another "
+                                  f"version of it")
         new, old = _unpack(value, arrays), owner.__dict__[name]
         if not _alike(new, old):
-            raise FileFormatError(f"the states set {name!r} of {what} to a {type(new).__name__}, it is a {type(old).__name__}")
+            raise FileFormatError(f"the states set {name!r} of {what} to a {type(new).__name__}, it is a "
+                                  f"{type(old).__name__}")
         out[name] = new
     return out
 
@@ -88,7 +94,8 @@ def _alike(new: Any, old: Any) -> bool:
 
 # ---- writing
 def dump_states(states: dict[Any, Any], optimizer: Any = None, loss_scaler: Any = None) -> bytes:
-    """States of an updater, and if an optimizer is given, what it counts and how it is set; of a loss scaler its scale and count."""
+    """States of an updater, and if an optimizer is given, what it counts and how it is set; of a loss scaler its scale
+    and count."""
     held: list[np.ndarray] = []
     dtypes: list[str] = []
     devices: list[list[Any]] = []
@@ -97,13 +104,17 @@ def dump_states(states: dict[Any, Any], optimizer: Any = None, loss_scaler: Any 
         raw = x.asnumpy()
         dtypes.append(raw.dtype.name)
         devices.append([x.ctx.device_type, x.ctx.device_id])
-        held.append(raw.view(np.uint16) if raw.dtype.name == "bfloat16" else raw)       # NumPy's format knows no bfloat16
+        # NumPy's format knows no bfloat16
+        held.append(raw.view(np.uint16) if raw.dtype.name == "bfloat16" else raw)
         return len(held) - 1
-    header: dict[str, Any] = {"format": FORMAT, "version": 1, "states": _pack(states, keep), "dtypes": dtypes, "devices": devices}
+    header: dict[str, Any] = {"format": FORMAT, "version": 1, "states": _pack(states, keep), "dtypes": dtypes,
+                              "devices": devices}
     if optimizer is not None:
-        header["optimizer"] = {"class": type(optimizer).__name__.lower(), "attributes": attributes(optimizer, keep, SKIPPED)}
+        header["optimizer"] = {"class": type(optimizer).__name__.lower(),
+                               "attributes": attributes(optimizer, keep, SKIPPED)}
         if optimizer.lr_scheduler is not None:
-            header["lr_scheduler"] = {"class": type(optimizer.lr_scheduler).__name__, "attributes": attributes(optimizer.lr_scheduler, keep)}
+            header["lr_scheduler"] = {"class": type(optimizer.lr_scheduler).__name__,
+                                      "attributes": attributes(optimizer.lr_scheduler, keep)}
     if loss_scaler is not None:
         header["loss_scaler"] = loss_scaler.state()
     text = np.frombuffer(json.dumps(header).encode(), np.uint8)
@@ -122,8 +133,10 @@ def _open(data: bytes) -> tuple[dict[str, Any], Callable[[int], NDArray]]:
         header = json.loads(raw.pop("header.npy").tobytes())
         if header["format"] != FORMAT:
             raise ValueError("another format")
-    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError, RecursionError, RuntimeError) as err:
-        raise FileFormatError(f"these are no optimizer states of this library, or they are truncated or damaged ({str(err)[:200]})") from None
+    except (zipfile.BadZipFile, ValueError, KeyError, TypeError, EOFError, OSError, NotImplementedError,
+            RecursionError, RuntimeError) as err:
+        raise FileFormatError(f"these are no optimizer states of this library, or they are truncated or damaged "
+                              f"({str(err)[:200]})") from None
     if header.get("version") != 1:
         raise FileFormatError(f"the optimizer states have version {header.get('version')!r}, this library reads 1")
 
@@ -160,7 +173,8 @@ def _read(data: bytes) -> np.ndarray:
 
 
 def load_states(data: bytes, optimizer: Any, loss_scaler: Any = None) -> dict[Any, Any]:
-    """States by index. What was saved of the optimizer, its scheduler and a loss scaler is taken over, after all of it is checked."""
+    """States by index. What was saved of the optimizer, its scheduler and a loss scaler is taken over, after all of it
+    is checked."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise FileFormatError(f"optimizer states are bytes, got {type(data).__name__}")
     if bytes(data[:1]) == b"\x80":
@@ -175,12 +189,15 @@ def load_states(data: bytes, optimizer: Any, loss_scaler: Any = None) -> dict[An
         return states
     name = type(optimizer).__name__
     if not isinstance(saved, dict) or saved.get("class") != name.lower():
-        raise FileFormatError(f"the states are of the optimizer {saved.get('class') if isinstance(saved, dict) else saved!r}, this one is {name.lower()!r}")
+        raise FileFormatError(f"the states are of the optimizer "
+                              f"{saved.get('class') if isinstance(saved, dict) else saved!r}, this one is "
+                              f"{name.lower()!r}")
     new = restore(optimizer, saved.get("attributes"), arrays, name)
     if schedule is not None:
         own = optimizer.lr_scheduler
         if not isinstance(schedule, dict) or own is None or schedule.get("class") != type(own).__name__:
-            raise FileFormatError(f"the states were saved with the lr_scheduler {schedule.get('class') if isinstance(schedule, dict) else schedule!r}, "
+            raise FileFormatError(f"the states were saved with the lr_scheduler "
+                                  f"{schedule.get('class') if isinstance(schedule, dict) else schedule!r}, "
                                   f"this optimizer has {type(own).__name__ if own is not None else 'none'}")
         own.__dict__.update(restore(own, schedule.get("attributes"), arrays, type(own).__name__))
     optimizer.__dict__.update(new)
@@ -193,7 +210,8 @@ def load_states(data: bytes, optimizer: Any, loss_scaler: Any = None) -> dict[An
 
 # ---- MXNet's own files
 def _of_mxnet(data: bytes, optimizer: Any) -> dict[Any, Any]:
-    """States of a file that MXNet wrote; what its optimizer and scheduler counted and how they were set is taken over where ours have it."""
+    """States of a file that MXNet wrote; what its optimizer and scheduler counted and how they were set is taken over
+    where ours have it."""
     states, saved = mxnet_states.read(data)
     if saved is None:
         return states
@@ -201,8 +219,10 @@ def _of_mxnet(data: bytes, optimizer: Any) -> dict[Any, Any]:
     if kind.lower() != name:
         raise FileFormatError(f"the states are of MXNet's optimizer {kind}, this one is {name!r}")
     schedule, own = saved.state.get("lr_scheduler"), optimizer.lr_scheduler
-    if (type(own).__name__ if own is not None else None) != (schedule.name.rpartition(".")[2] if schedule is not None else None):
-        raise FileFormatError(f"the states were saved with the lr_scheduler {schedule.name if schedule is not None else 'none'}, this optimizer has "
+    if (type(own).__name__ if own is not None else None) != (schedule.name.rpartition(".")[2] if schedule is not None
+                                                             else None):
+        raise FileFormatError(f"the states were saved with the lr_scheduler "
+                              f"{schedule.name if schedule is not None else 'none'}, this optimizer has "
                               f"{type(own).__name__ if own is not None else 'none'}")
     if own is not None and schedule is not None:
         own.__dict__.update(_known(own, schedule.state))
@@ -212,4 +232,5 @@ def _of_mxnet(data: bytes, optimizer: Any) -> dict[Any, Any]:
 
 
 def _known(owner: Any, attributes_: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in attributes_.items() if k not in SKIPPED and k in owner.__dict__ and _alike(v, owner.__dict__[k])}
+    return {k: v for k, v in attributes_.items() if k not in SKIPPED and k in owner.__dict__
+            and _alike(v, owner.__dict__[k])}

@@ -1,4 +1,5 @@
-"""A prepared update of some parameters: arrays collected once, then numbers filled in and one program called at each step."""
+"""A prepared update of some parameters: arrays collected once, then numbers filled in and one program called at each
+step."""
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -30,11 +31,13 @@ def flat(state: Any) -> list[NDArray]:
 class Step:
     """The update of some parameters by one program.
 
-    ``advance()`` counts an update and fills in the numbers (learning rates, ...); ``apply()`` runs the program, which writes
-    weights and states in place. ``program`` and ``inputs`` (arrays by slot) are all that is needed to run it elsewhere.
+    ``advance()`` counts an update and fills in the numbers (learning rates, ...); ``apply()`` runs the program, which
+    writes weights and states in place. ``program`` and ``inputs`` (arrays by slot) are all that is needed to run it
+    elsewhere.
     """
 
-    def __init__(self, optimizer: Any, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray], states: Sequence[Any],
+    def __init__(self, optimizer: Any, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray],
+                 states: Sequence[Any],
                  multi_precision: bool):
         for x in (*weights, *grads):
             if not isinstance(x, NDArray):
@@ -43,7 +46,8 @@ class Step:
         self.states, self.multi_precision = list(states), multi_precision
         self.ctx = common_context(f"update by {type(optimizer).__name__}", [*weights, *grads])
         self.flags = optimizer.flags()
-        self.sparse: list[tuple[Any, NDArray]] = []          # arrays with sparse storage and the dense copies that are updated
+        # arrays with sparse storage and the dense copies that are updated
+        self.sparse: list[tuple[Any, NDArray]] = []
         rows, held = [], []
         for i, w, g, state in zip(indices, weights, grads, states):
             master = multi_precision and optimizer.low_precision(w)
@@ -71,11 +75,13 @@ class Step:
 
     def fits(self, weights: Sequence[NDArray], grads: Sequence[NDArray], states: Sequence[Any]) -> bool:
         """Whether this is still the update of these arrays (the same objects) under the optimizer's present flags."""
-        return (not self.sparse and self.flags == self.optimizer.flags() and _same(self.weights, weights) and _same(self.grads, grads) and _same(self.states, states)
+        return (not self.sparse and self.flags == self.optimizer.flags() and _same(self.weights, weights)
+                and _same(self.grads, grads) and _same(self.states, states)
                 and (self.seen == REBINDS[0] or self._shapes()))
 
     def unchanged(self, states: dict[Any, Any]) -> bool:
-        """Whether the arrays are where they were, the states those of ``states``, and the optimizer's flags the same."""
+        """Whether the arrays are where they were, the states those of ``states``, and the optimizer's flags the
+        same."""
         if self.seen != REBINDS[0] or self.flags != self.optimizer.flags():
             return False
         for i, s in zip(self.indices, self.states):
@@ -84,13 +90,15 @@ class Step:
         return True
 
     def _shapes(self) -> bool:
-        return all(x._data.shape == leaf.shape and x._data.dtype == leaf.dtype for x, leaf in zip(self.inputs, self.program.inputs))
+        return all(x._data.shape == leaf.shape and x._data.dtype == leaf.dtype for x,
+                   leaf in zip(self.inputs, self.program.inputs))
 
     def advance(self) -> None:
         """Count an update of every parameter and fill in the numbers it uses."""
         values = self.optimizer.advance(self.indices)
         if len(values) != self.host.shape[0]:
-            raise HybridError(f"{type(self.optimizer).__name__}.numbers must give {len(self.optimizer.scalars)} numbers a parameter: "
+            raise HybridError(f"{type(self.optimizer).__name__}.numbers must give {len(self.optimizer.scalars)} "
+                              f"numbers a parameter: "
                               f"{', '.join(self.optimizer.scalars)}")
         self.host[:] = values
         if self.numbers._data is not self.host:

@@ -12,7 +12,8 @@ KEPT = 64                        # prepared steps an updater keeps
 
 
 class Updater:
-    """Updates weights by index, keeping their states: ``updater(index, grad, weight)``; lists update many in one program.
+    """Updates weights by index, keeping their states: ``updater(index, grad, weight)``; lists update many in one
+    program.
 
     >>> from hybrid import nd
     >>> updater, w = get_updater(Optimizer.create_optimizer("test")), nd.ones((2,))
@@ -77,15 +78,16 @@ class Updater:
         return state
 
     def get_states(self, dump_optimizer: bool = False, loss_scaler: Any = None) -> bytes:
-        """States as bytes; with dump_optimizer also counts, hyperparameters and the position of the lr_scheduler; with a
-        loss_scaler (mixed precision) also its scale.
+        """States as bytes; with dump_optimizer also counts, hyperparameters and the position of the lr_scheduler; with
+        a loss_scaler (mixed precision) also its scale.
 
         The format is an .npz archive of arrays and JSON, not MXNet's pickle: reading it runs no code.
         """
         return dump_states(self.states, self.optimizer if dump_optimizer else None, loss_scaler)
 
     def set_states(self, states: bytes, loss_scaler: Any = None) -> None:
-        """Take over what :meth:`get_states` gave, here or in MXNet. FileFormatError when it is damaged, of another kind or another optimizer's."""
+        """Take over what :meth:`get_states` gave, here or in MXNet. FileFormatError when it is damaged, of another kind
+        or another optimizer's."""
         self.states = load_states(states, self.optimizer, loss_scaler)
         self.states_synced = dict.fromkeys(self.states, False)
         REBINDS[0] += 1                                  # compiled steps look for the states again

@@ -1,6 +1,6 @@
-"""Adjoints of sliding windows in forms that fuse: windows that do not overlap are moved, and the gradient of a convolution
-with respect to its data is a convolution of the padded gradient with the flipped weights (Dumoulin and Visin, "A guide to
-convolution arithmetic for deep learning", 2016), so that no matrix of columns is stored.
+"""Adjoints of sliding windows in forms that fuse: windows that do not overlap are moved, and the gradient of a
+convolution with respect to its data is a convolution of the padded gradient with the flipped weights (Dumoulin and
+Visin, "A guide to convolution arithmetic for deep learning", 2016), so that no matrix of columns is stored.
 """
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def apart(n: Node) -> Node | None:
     axes, stride, dilation = n.attrs["axes"], n.attrs["stride"], n.attrs["dilation"]
     y, rank = n.args[0], n.ndim
     size = y.shape[rank:]
-    stride = tuple(max(s, k) if y.shape[a] == 1 else s for a, s, k in zip(axes, stride, size))          # one window overlaps with none
+    # one window overlaps with none
+    stride = tuple(max(s, k) if y.shape[a] == 1 else s for a, s, k in zip(axes, stride, size))
     if any(k > s or (d > 1 and k > 1) for k, s, d in zip(size, stride, dilation)):
         return None
     room = [0] * rank + [s - k for k, s in zip(size, stride)]
@@ -36,7 +37,8 @@ def apart(n: Node) -> Node | None:
 
 
 def of_product(n: Node) -> Node | None:
-    """unwindow of a contraction of weights with a gradient: a contraction of weights with windows, for each phase of the stride."""
+    """unwindow of a contraction of weights with a gradient: a contraction of weights with windows, for each phase of
+    the stride."""
     y, order = n.args[0], list(range(n.args[0].ndim))
     if y.prim == "reshape":
         return _below_reshape(n, y)
@@ -49,8 +51,10 @@ def of_product(n: Node) -> Node | None:
     kernel = [homes[order[n.ndim + j]] for j in range(len(n.attrs["axes"]))]
     places = [homes[order[a]] for a in n.attrs["axes"]]
     for side in (0, 1):
-        if all(h is not None and h[0] == side for h in kernel) and all(h is not None and h[0] == 1 - side for h in places):
-            return _phases(n, Product(y, order, side, tuple(h[1] for h in kernel), tuple(h[1] for h in places)))           # type: ignore[index]
+        if all(h is not None and h[0] == side for h in kernel) and all(h is not None and h[0] == 1 - side
+                                                                       for h in places):
+            return _phases(n, Product(y, order, side, tuple(h[1] for h in kernel),
+                                      tuple(h[1] for h in places)))           # type: ignore[index]
     return None
 
 
@@ -62,14 +66,15 @@ def _below_reshape(n: Node, y: Node) -> Node | None:
         return None
     more = inner.ndim - y.ndim
     lead = inner.shape[:inner.ndim - last]
-    found = of_product(ir.unwindow(inner, [a + more for a in n.attrs["axes"]], n.attrs["stride"], n.attrs["dilation"], (*lead, *n.shape[first:])))
+    found = of_product(ir.unwindow(inner, [a + more for a in n.attrs["axes"]], n.attrs["stride"], n.attrs["dilation"],
+                                   (*lead, *n.shape[first:])))
     return None if found is None else ir.reshape(found, n.shape)
 
 
 @dataclass(frozen=True)
 class Product:
-    """A contraction of weights with a gradient: ``order`` of its axes, operand ``side`` the weights, their ``kernel`` axes and
-    the ``places`` of the gradient that go with them.
+    """A contraction of weights with a gradient: ``order`` of its axes, operand ``side`` the weights, their ``kernel``
+    axes and the ``places`` of the gradient that go with them.
     """
     dot: Node
     order: Sequence[int]
@@ -86,7 +91,9 @@ def _phases(n: Node, p: Product) -> Node | None:
         return _convolved(n.shape, axes, dilation, p, weights)
     if any(d > 1 for d in dilation) or math.prod(stride) > PHASES:
         return None
-    if all(weights.shape[a] % s == 0 for a, s in zip(p.kernel, stride)) and all(weights.shape[a] == 1 for a in p.dot.attrs["batch"][p.side]):
+    if all(weights.shape[a] % s == 0 for a, s in zip(p.kernel,
+                                                     stride)) and all(weights.shape[a] == 1
+                                                                      for a in p.dot.attrs["batch"][p.side]):
         return _side_by_side(n, p, weights)
     out: Node | None = None
     for phase in np.ndindex(*stride):
@@ -104,14 +111,16 @@ def _phases(n: Node, p: Product) -> Node | None:
 
 
 def _side_by_side(n: Node, p: Product, weights: Node) -> Node:
-    """All phases in one convolution, where the stride divides the kernel: each is filters of its own, whose results are put between one another.
+    """All phases in one convolution, where the stride divides the kernel: each is filters of its own, whose results are
+    put between one another.
 
-    It has the form of a convolution operator: filters (O, C, …) over windows of data (N, C, …) (Shi and others, Real-time single image and video
-    super-resolution using an efficient sub-pixel convolutional neural network, 2016).
+    It has the form of a convolution operator: filters (O, C, …) over windows of data (N, C, …) (Shi and others,
+    Real-time single image and video super-resolution using an efficient sub-pixel convolutional neural network, 2016).
     """
     axes, stride, dot, side = n.attrs["axes"], n.attrs["stride"], p.dot, p.side
     grad, rank = dot.args[1 - side], len(p.kernel)
-    summed, held = ([dot.attrs[k][i] for i in (side, 1 - side)] for k in ("contract", "batch"))              # of the weights, of the gradient
+    # of the weights, of the gradient
+    summed, held = ([dot.attrs[k][i] for i in (side, 1 - side)] for k in ("contract", "batch"))
     filters = [a for a in range(weights.ndim) if a not in (*summed[0], *held[0], *p.kernel)]
     samples = [a for a in range(grad.ndim) if a not in (*summed[1], *held[1], *p.places)]
     size = [weights.shape[a] // s for a, s in zip(p.kernel, stride)]
@@ -194,7 +203,8 @@ def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[i
     contract[1 - side] += range(grad.ndim, view.ndim)
     operands = (weights, view) if side == 0 else (view, weights)
     out = ir.dot(*operands, (contract[0], contract[1]), dot.attrs["batch"])
-    left = [i for i, h in enumerate(_homes(dot)) if h is None or h[0] != side or h[1] not in p.kernel]      # axes of the old contraction that remain
+    # axes of the old contraction that remain
+    left = [i for i, h in enumerate(_homes(dot)) if h is None or h[0] != side or h[1] not in p.kernel]
     return ir.permute(out, [left.index(p.order[i]) for i in range(len(shape))])
 
 
@@ -216,7 +226,8 @@ def _cropped(x: Node, begin: list[int], size: list[int]) -> Node | None:
     cut = [a for a in range(x.ndim) if size[a] != x.shape[a]]
     if x.prim == "permute":
         order = x.attrs["axes"]
-        inner = _cropped(x.args[0], [begin[order.index(a)] for a in range(x.ndim)], [size[order.index(a)] for a in range(x.ndim)])
+        inner = _cropped(x.args[0], [begin[order.index(a)] for a in range(x.ndim)],
+                         [size[order.index(a)] for a in range(x.ndim)])
         return None if inner is None else ir.permute(inner, order)
     if x.prim == "reshape" and cut:
         y, last = x.args[0], x.ndim - cut[0]
@@ -229,7 +240,8 @@ def _cropped(x: Node, begin: list[int], size: list[int]) -> Node | None:
     homes = [_homes(x)[a] for a in cut]
     for side, view in enumerate(x.args):
         if _flipped(x.args[1 - side]) and view.prim == "window" and all(h is not None and h[0] == side for h in homes):
-            return _less(x, side, {h[1]: (begin[a], size[a]) for h, a in zip(homes, cut)})           # type: ignore[index]
+            return _less(x, side, {h[1]: (begin[a], size[a]) for h,
+                                   a in zip(homes, cut)})           # type: ignore[index]
     return None
 
 
@@ -246,7 +258,9 @@ def _less(dot: Node, side: int, cut: dict[int, tuple[int, int]]) -> Node | None:
     x, axes = view.args[0], view.attrs["axes"]
     if not set(cut) <= set(axes):
         return None
-    source, lo, hi = (x.args[0], list(x.attrs["lo"]), list(x.attrs["hi"])) if x.prim == "pad" and not x.attrs["value"] else (x, [0] * x.ndim, [0] * x.ndim)
+    source, lo, hi = (x.args[0], list(x.attrs["lo"]),
+                      list(x.attrs["hi"])) if x.prim == "pad" and not x.attrs["value"] else (x, [0] * x.ndim,
+            [0] * x.ndim)
     for a, (first, count) in cut.items():
         j = axes.index(a)
         if view.attrs["stride"][j] != 1:
@@ -261,13 +275,15 @@ def _less(dot: Node, side: int, cut: dict[int, tuple[int, int]]) -> Node | None:
 
 
 def plane_by_plane(n: Node) -> Node | None:
-    """The gradient of a volume's filters, a sum over all places of a gradient times windows with a border in depth: for each tap of the depth the sum
-    over those planes that it meets, as of pictures. These have a form without gathered windows (codegen/weight_gradient.py).
+    """The gradient of a volume's filters, a sum over all places of a gradient times windows with a border in depth: for
+    each tap of the depth the sum over those planes that it meets, as of pictures. These have a form without gathered
+    windows (codegen/weight_gradient.py).
     """
     if n.prim != "dot" or n.attrs["batch"] != ((), ()):
         return None
     contract = n.attrs["contract"]
-    side = next((s for s in (0, 1) if n.args[s].prim == "window" and n.args[s].attrs["axes"] == (2, 3, 4) and set(contract[s]) == {0, 2, 3, 4}), None)
+    side = next((s for s in (0, 1) if n.args[s].prim == "window" and n.args[s].attrs["axes"] == (2, 3, 4)
+                 and set(contract[s]) == {0, 2, 3, 4}), None)
     if side is None or n.args[side].args[0].prim != "pad" or n.args[side].ndim != 8:
         return None
     win, grad = n.args[side], n.args[1 - side]
@@ -275,14 +291,17 @@ def plane_by_plane(n: Node) -> Node | None:
     if border["value"] or not (border["lo"][2] or border["hi"][2]) or min(*border["lo"], *border["hi"]) < 0:
         return None
     (taps, *size), (step, *stride), (apart_, *dilation) = (win.attrs[k] for k in ("size", "stride", "dilation"))
-    x = ir.pad(win.args[0].args[0], (*border["lo"][:2], 0, *border["lo"][3:]), (*border["hi"][:2], 0, *border["hi"][3:]))
+    x = ir.pad(win.args[0].args[0], (*border["lo"][:2], 0, *border["lo"][3:]),
+               (*border["hi"][:2], 0, *border["hi"][3:]))
     axis, parts = 1 + (n.ndim - 4 if side else 0), []
     for t in range(taps):
         met = [z for z in range(win.shape[2]) if 0 <= z * step + t * apart_ - border["lo"][2] < x.shape[2]]
         if not met:
             return None
-        planes = ir.slice(x, (0, 0, met[0] * step + t * apart_ - border["lo"][2], 0, 0), (*x.shape[:2], len(met), *x.shape[3:]), (1, 1, step, 1, 1))
-        some = ir.slice(grad, [met[0] if a == at else 0 for a in range(grad.ndim)], [len(met) if a == at else d for a, d in enumerate(grad.shape)])
+        planes = ir.slice(x, (0, 0, met[0] * step + t * apart_ - border["lo"][2], 0, 0),
+                          (*x.shape[:2], len(met), *x.shape[3:]), (1, 1, step, 1, 1))
+        some = ir.slice(grad, [met[0] if a == at else 0 for a in range(grad.ndim)],
+                        [len(met) if a == at else d for a, d in enumerate(grad.shape)])
         windows = ir.window(planes, (3, 4), size, stride, dilation)
         first, second = (some, windows) if side else (windows, some)
         parts.append(ir.reshape(ir.dot(first, second, contract), (*n.shape[:axis], 1, *n.shape[axis + 1:])))

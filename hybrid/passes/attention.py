@@ -1,7 +1,8 @@
-"""Attention: softmax(f(Q Kᵀ)) V, found in the graph so that one kernel computes it, tile by tile, without the whole matrix of weights.
+"""Attention: softmax(f(Q Kᵀ)) V, found in the graph so that one kernel computes it, tile by tile, without the whole
+matrix of weights.
 
-f is any elementwise chain (a scale, an added or chosen mask); between softmax and the product with V, weights may be multiplied
-or replaced by zero (a mask of lengths, dropout). Reshapes in between are followed by their index.
+f is any elementwise chain (a scale, an added or chosen mask); between softmax and the product with V, weights may be
+multiplied or replaced by zero (a mask of lengths, dropout). Reshapes in between are followed by their index.
 """
 from __future__ import annotations
 
@@ -20,10 +21,12 @@ MOST_DEPTH = 1024               # elements of a query, key or value: their tiles
 
 @dataclass(frozen=True)
 class Attention:
-    """``scores``: the product Q Kᵀ; ``logits``: what softmax is of; ``weights``: the softmax; ``given``: what V is multiplied by.
+    """``scores``: the product Q Kᵀ; ``logits``: what softmax is of; ``weights``: the softmax; ``given``: what V is
+    multiplied by.
 
-    ``query``: which argument of ``scores`` Q is. ``…_at``: their indices in ``batch``, ``row`` (the query) and ``place`` (the key);
-    logits have that of weights. ``inner``: every node from ``scores`` to ``given``, operands first.
+    ``query``: which argument of ``scores`` Q is. ``…_at``: their indices in ``batch``, ``row`` (the query) and
+    ``place`` (the key); logits have that of weights. ``inner``: every node from ``scores`` to ``given``, operands
+    first.
     """
     scores: Node
     logits: Node
@@ -90,13 +93,16 @@ def _scores(n: Node, at: Index, row: Var, place: Var, seen: "dict[Node, Index]")
     seen[n] = at
     if n.prim == "dot":
         (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
-        good = len(ca) == 1 and len(_free(n.args[0], ca, ba)) == 1 and len(_free(n.args[1], cb, bb)) == 1 and n.dtype == np.float32
+        good = len(ca) == 1 and len(_free(n.args[0], ca,
+                                          ba)) == 1 and len(_free(n.args[1], cb, bb)) == 1 and n.dtype == np.float32
         ends, rest = at[-2:], {v for i in at[:-2] for v in variables(i)}
-        return (n, at) if good and ends in ((var(row), var(place)), (var(place), var(row))) and not rest & {row, place} else None
+        return (n, at) if good and ends in ((var(row), var(place)),
+                                            (var(place), var(row))) and not rest & {row, place} else None
     if n.prim not in ELEMENTWISE and n.prim not in ("reshape", "permute"):
         return None
     inner = pull(n, at)[0]
-    return next((found for a in n.args if a.size == n.size and (found := _scores(a, inner, row, place, seen)) is not None), None)
+    return next((found for a in n.args if a.size == n.size
+                 and (found := _scores(a, inner, row, place, seen)) is not None), None)
 
 
 def _between(top: Node, bottom: Node, prims: frozenset[str]) -> list[Node]:
@@ -174,8 +180,10 @@ def _match(dot: Node) -> Attention:
         raise _No
     _one_place(logits, weights_at, scores, scores_at)
     _one_place(a, at, weights, weights_at)
-    inner = [*_between(logits, scores, _CHAIN), *([logits] if logits is scores else []), *_softmax(logits, weights), *_between(a, weights, _CHAIN)]
-    return Attention(scores, logits, weights, a, query, batch, row, place, at, weights_at, scores_at, tuple(dict.fromkeys(inner)))
+    inner = [*_between(logits, scores, _CHAIN), *([logits] if logits is scores else []), *_softmax(logits, weights),
+             *_between(a, weights, _CHAIN)]
+    return Attention(scores, logits, weights, a, query, batch, row, place, at, weights_at, scores_at,
+                     tuple(dict.fromkeys(inner)))
 
 
 def _softmax(logits: Node, weights: Node) -> list[Node]:

@@ -1,9 +1,10 @@
-"""Gradients of attention, block by block: a loop over heads and blocks of queries computes the weights of a block again and adds up
-what it gives to the gradients of keys and values, so that no matrix of all weights is stored, neither forwards nor backwards (Dao et al.,
-FlashAttention, 2022). Its body are products and rows of a size that stays near.
+"""Gradients of attention, block by block: a loop over heads and blocks of queries computes the weights of a block again
+and adds up what it gives to the gradients of keys and values, so that no matrix of all weights is stored, neither
+forwards nor backwards (Dao et al., FlashAttention, 2022). Its body are products and rows of a size that stays near.
 
-Found in a graph that has both directions: the products that read what lies between the two products of attention. Whatever stands there
-(a scale, masks, a function of the weights) is computed for the block by the same nodes over slices.
+Found in a graph that has both directions: the products that read what lies between the two products of attention.
+Whatever stands there (a scale, masks, a function of the weights) is computed for the block by the same nodes over
+slices.
 """
 from __future__ import annotations
 
@@ -35,10 +36,13 @@ def in_blocks(roots: Sequence[Node]) -> list[Node]:
     if not any(n.prim == "dot" and _of_a_head(n) >= LEAST for n in ir.toposort(roots)):
         return list(roots)
     out = was = rewrite(roots, {"detach": [lambda n: n.args[0]]})          # what is not differentiated is known by now
-    first: dict[Node, tuple[Attention, Node]] = {}           # of each product of queries and keys: the product with the fewest steps between
+    # of each product of queries and keys: the product with the fewest steps between
+    first: dict[Node, tuple[Attention, Node]] = {}
     for dot in ir.toposort(out):
         found = match(dot)
-        if found is not None and _of_a_head(found.scores) >= LEAST and (found.scores not in first or len(found.inner) < len(first[found.scores][0].inner)):
+        if found is not None and _of_a_head(found.scores) >= LEAST and (found.scores not in first
+                                                                        or len(found.inner) < len(
+                first[found.scores][0].inner)):
             first[found.scores] = found, dot
     for found, dot in first.values():
         users = _users(out)
@@ -65,9 +69,11 @@ def _changed(roots: list[Node], found: Attention, dot: Node, users: dict[Node, l
     levels = _levels(found)
     try:
         region = _region(found, users)
-        exits = [n for n in users if n.prim in ("dot", "reduce") and n is not dot and n not in region and any(a in region for a in n.args)]
+        exits = [n for n in users if n.prim in ("dot", "reduce") and n is not dot and n not in region
+                 and any(a in region for a in n.args)]
         plain = [_region_first(n, region) for n in exits]
-        new = _cut(plain, [_places(n, region) for n in plain], [size for _, size in levels], region, found.scores.size) if exits else []
+        new = _cut(plain, [_places(n, region) for n in plain], [size for _, size in levels], region,
+                   found.scores.size) if exits else []
     except _No:
         return None
     changed = over(roots, {n: ir.permute(y, _order(n)) if p is not n else y for n, p, y in zip(exits, plain, new)})
@@ -137,7 +143,8 @@ def _places(n: Node, region: dict[Node, list[int | None]]) -> list[int | None]:
         return [_moved(n, 0, a) for a in region[x]]
     batch, contract = n.attrs["batch"][0], n.attrs["contract"][0]
     free = [a for a in range(x.ndim) if a not in (*batch, *contract)]
-    return [batch.index(a) if a in batch else None if a in contract else len(batch) + free.index(a) for a in region[x]]       # type: ignore[arg-type]
+    return [batch.index(a) if a in batch else None if a in contract else len(batch) + free.index(a)
+            for a in region[x]]       # type: ignore[arg-type]
 
 
 def _region_first(n: Node, region: dict[Node, list[int | None]]) -> Node:
@@ -155,7 +162,8 @@ def _order(n: Node) -> tuple[int, ...]:
 
 
 # ---- the loops
-def _cut(exits: Sequence[Node], places: Sequence[list[int | None]], sizes: Sequence[int], region: "dict[Node, list[int | None]]", scores: int) -> list[Node]:
+def _cut(exits: Sequence[Node], places: Sequence[list[int | None]], sizes: Sequence[int],
+         region: "dict[Node, list[int | None]]", scores: int) -> list[Node]:
     """The same values, computed by a loop along the first level, in which loops go along the others."""
     if not sizes:
         return list(exits)
@@ -168,7 +176,8 @@ def _cut(exits: Sequence[Node], places: Sequence[list[int | None]], sizes: Seque
 
 
 class _Parts:
-    """Values of one step of a loop: a block of ``size`` along an axis of each. region: what has to be computed within the step."""
+    """Values of one step of a loop: a block of ``size`` along an axis of each. region: what has to be computed within
+    the step."""
 
     def __init__(self, size: int, level: int, region: dict[Node, list[int | None]], scores: int):
         self.size, self.level, self.outside, self.scores = size, level, region, scores
@@ -208,7 +217,8 @@ class _Parts:
         if n.prim == "dot":
             return self._dot(n, axis)
         if n.prim in ELEMENTWISE:
-            return make(n.prim, tuple(self._part(a, axis) if a.shape == n.shape else self._whole(a) for a in n.args), **n.attrs)
+            return make(n.prim, tuple(self._part(a, axis) if a.shape == n.shape else self._whole(a) for a in n.args),
+                        **n.attrs)
         if n.prim not in KEEPS:
             raise _No
         x = n.args[0]
@@ -263,12 +273,15 @@ class _Parts:
         """The loop, and what stands for the exits: sums over all steps, or what the steps give side by side."""
         sums = [i for i, at in enumerate(places) if at is None]
         leaves = [ir.input(k, exits[i].shape, exits[i].dtype) for k, i in enumerate(sums)]
-        outputs = [leaf + inner[i] for leaf, i in zip(leaves, sums)] + [y for y, at in zip(inner, places) if at is not None]
+        outputs = [leaf + inner[i] for leaf, i in zip(leaves, sums)] + [y for y,
+                                                                        at in zip(inner, places) if at is not None]
         names = [*self.slices.values(), *self.constants.values()]
         numbered = [ir.input(len(sums) + k, n.shape, n.dtype) for k, n in enumerate(names)]
         outputs = over(outputs, {**dict(zip(names, numbered)), **{leaf: leaf for leaf in leaves}})
-        args = [*(ir.full(0, exits[i].shape, exits[i].dtype) for i in sums), *(self._split(n, axis) for n, axis in self.slices), *self.constants]
-        made = make("scan", tuple(args), body=Body((*leaves, *numbered), tuple(outputs)), carries=len(sums), slices=len(self.slices),
+        args = [*(ir.full(0, exits[i].shape, exits[i].dtype) for i in sums),
+                *(self._split(n, axis) for n, axis in self.slices), *self.constants]
+        made = make("scan", tuple(args), body=Body((*leaves, *numbered), tuple(outputs)), carries=len(sums),
+                    slices=len(self.slices),
                     length=self.steps, reverse=False, stops=False)
         results: list[Node] = []
         number = len(sums)

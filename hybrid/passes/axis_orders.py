@@ -1,4 +1,5 @@
-"""Axes: orders of convolutions' data, where an axis is in another shape; and a convolution of channels-last data, as the layout pass speaks of it."""
+"""Axes: orders of convolutions' data, where an axis is in another shape; and a convolution of channels-last data, as
+the layout pass speaks of it."""
 from __future__ import annotations
 
 import math
@@ -42,7 +43,8 @@ def line(n: Node, order: tuple[int, ...]) -> Node:
 
 @dataclass(frozen=True)
 class Window:
-    """A convolution of channels-last data x with weights w (filters, C, *kernel), for a result of a shape (N, *out, filters); pads: zeros before the first."""
+    """A convolution of channels-last data x with weights w (filters, C, *kernel), for a result of a shape (N, *out,
+    filters); pads: zeros before the first."""
     x: Node
     w: Node
     kernel: tuple[int, ...]
@@ -53,10 +55,12 @@ class Window:
 
     def conv(self, x: Node, packed: Node, form: str, groups: int = 1) -> Node:
         """Of other data, with packed weights."""
-        return conv(x, packed, form, self.kernel, self.stride, self.dilate, self.pads, self.shape[1:-1], self.shape[-1], groups=groups)
+        return conv(x, packed, form, self.kernel, self.stride, self.dilate, self.pads, self.shape[1:-1],
+                    self.shape[-1], groups=groups)
 
     def flat(self) -> Window:
-        """The convolution of a volume as one of pictures where its taps lie in a plane, of planes of one line where they lie in a column; else itself."""
+        """The convolution of a volume as one of pictures where its taps lie in a plane, of planes of one line where
+        they lie in a column; else itself."""
         n, depth, *plane, channels = self.x.shape
         out = self.shape[1:-1]
         if len(self.kernel) != 3:
@@ -64,7 +68,8 @@ class Window:
         inside = not any(self.pads)
         if self.kernel[0] == self.stride[0] == 1 and not self.pads[0] and out[0] == depth:
             return self._as((n * depth, *plane), (n * depth, *out[1:]), slice(1, 3))
-        if self.kernel == (1, 1, 1) and inside and depth == out[0] * self.stride[0]:          # planes between are lines below a plane that no window reaches
+        # planes between are lines below a plane that no window reaches
+        if self.kernel == (1, 1, 1) and inside and depth == out[0] * self.stride[0]:
             return self._as((n * out[0], self.stride[0] * plane[0], plane[1]), (n * out[0], *out[1:]), slice(1, 3))
         if self.kernel[1:] == self.stride[1:] == (1, 1) and not any(self.pads[1:]) and list(out[1:]) == plane:
             return self._as((n, depth, 1, math.prod(plane)), (n, out[0], 1, math.prod(plane)), slice(0, 3))
@@ -72,5 +77,7 @@ class Window:
 
     def _as(self, data: Sequence[int], out: Sequence[int], kept: slice) -> Window:
         """Of data and results of other shapes, with some axes of the kernel."""
-        x, w = ir.reshape(self.x, (*data, self.x.shape[-1])), ir.reshape(self.w, (*self.w.shape[:2], *self.kernel[kept]))
-        return Window(x, w, self.kernel[kept], self.stride[kept], self.dilate[kept], self.pads[kept], (*out, self.shape[-1]))
+        x, w = ir.reshape(self.x,
+                          (*data, self.x.shape[-1])), ir.reshape(self.w, (*self.w.shape[:2], *self.kernel[kept]))
+        return Window(x, w, self.kernel[kept], self.stride[kept], self.dilate[kept], self.pads[kept],
+                      (*out, self.shape[-1]))

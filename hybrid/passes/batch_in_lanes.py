@@ -1,9 +1,9 @@
 """Layout of small nets over many pictures: blocks (B, C, H, W, L) of L pictures, one pixel of each in a vector.
 
-Nets of few channels leave vectors of channels half empty, and their lines are too short for vectors of pixels. Blocks have
-neither: convolutions, pools and dense layers read them as they are, broadcast their weights, and become ``conv``
-primitives (``ir/pictures.py``); data is turned at the net's ends alone. Taken where it needs fewer vector operations than
-channels last (``layout.py``), by count.
+Nets of few channels leave vectors of channels half empty, and their lines are too short for vectors of pixels. Blocks
+have neither: convolutions, pools and dense layers read them as they are, broadcast their weights, and become ``conv``
+primitives (``ir/pictures.py``); data is turned at the net's ends alone. Taken where it needs fewer vector operations
+than channels last (``layout.py``), by count.
 """
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Window:
 
     def ring(self, across: int, lanes: int) -> int:
         """Bytes of the lines kept, each of so many vectors a channel."""
-        return ((self.rows() - 1) * self.stride[0] + (self.kernel[0] - 1) * self.dilate[0] + 1) * self.channels * across * lanes * 4
+        return (((self.rows() - 1) * self.stride[0] + (self.kernel[0] - 1) * self.dilate[0] + 1) * self.channels * across * lanes * 4)  # noqa: E501
 
     def winograd(self, lanes: int) -> tuple[float, int]:
         """Vector operations of a filter for a block, and m of the best F(m, kw); 1 for none."""
@@ -69,16 +69,19 @@ class Window:
 
 def window(n: Node) -> Window | None:
     """The convolution of which n, (N, filters, oh, ow), is the result."""
-    if n.prim != "permute" or n.ndim != 4 or n.attrs["axes"] != (1, 0, 2, 3) or n.args[0].prim != "dot" or n.dtype != np.float32:
+    if n.prim != "permute" or n.ndim != 4 or n.attrs["axes"] != (1, 0, 2,
+                                                                 3) or n.args[0].prim != "dot" or n.dtype != np.float32:
         return None
     d = n.args[0]
     w, win = d.args
-    if d.attrs["contract"] != ((1, 2, 3), (1, 4, 5)) or d.attrs["batch"] != ((), ()) or win.prim != "window" or win.attrs["axes"] != (2, 3) or w.dtype != np.float32:
+    if (d.attrs["contract"] != ((1, 2, 3), (1, 4, 5)) or d.attrs["batch"] != ((), ()) or win.prim != "window"
+        or win.attrs["axes"] != (2, 3) or w.dtype != np.float32):
         return None
     x, pads = win.args[0], (0, 0)
     if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any((*x.attrs["lo"][:2], *x.attrs["hi"][:2])):
         x, pads = x.args[0], x.attrs["lo"][2:]
-    return Window(w, x, w.shape[2:], win.attrs["stride"], win.attrs["dilation"], pads, n.shape[2:], n.shape[1])        # type: ignore[arg-type]
+    return Window(w, x, w.shape[2:], win.attrs["stride"], win.attrs["dilation"], pads, n.shape[2:],
+                  n.shape[1])        # type: ignore[arg-type]
 
 
 def _pool(n: Node) -> Node | None:
@@ -106,7 +109,8 @@ class Pictures(Conversion):
         self.blocks: dict[Node, Node] = {}
         self.new: dict[Node, Node] = {}
         self.windows = {n: w for n in self.order if (w := window(n)) is not None and self._known(w.w)}
-        self.pooled: dict[Node, Node] = {}                 # convolution and functions between it and the pool it takes over
+        # convolution and functions between it and the pool it takes over
+        self.pooled: dict[Node, Node] = {}
         users: dict[Node, int] = {}
         for used in [*(a for n in self.order for a in n.args), *program.roots]:
             users[used] = users.get(used, 0) + 1
@@ -114,30 +118,35 @@ class Pictures(Conversion):
             self._take_over(n, users)
 
     def _take_over(self, n: Node, users: dict[Node, int]) -> None:
-        """A pool of the greatest right after a convolution: it commutes with what follows the convolution, if that is monotone."""
+        """A pool of the greatest right after a convolution: it commutes with what follows the convolution, if that is
+        monotone."""
         win = _pool(n)
-        if win is None or n.attrs["op"] != "max" or win.attrs["size"] != win.attrs["stride"] or set(win.attrs["dilation"]) != {1} or math.prod(win.attrs["size"]) > 6:
+        if (win is None or n.attrs["op"] != "max" or win.attrs["size"] != win.attrs["stride"]
+            or set(win.attrs["dilation"]) != {1} or math.prod(win.attrs["size"]) > 6):
             return
         chain, at = [], win.args[0]
         while at not in self.windows:
             chain.append(at)
             below = [a for a in at.args if not self._filterwise(a)]
-            if users.get(at) != 1 or at.prim != "map" or not (at.attrs["fn"] in MONOTONE or at.attrs["fn"] == "add") or len(below) != 1:
+            if users.get(at) != 1 or at.prim != "map" or not (at.attrs["fn"] in MONOTONE
+                                                              or at.attrs["fn"] == "add") or len(below) != 1:
                 return
             at = below[0]
         if users.get(at) == users.get(win) == 1:
             w = self.windows[at]
-            w.pool, w.out = win.attrs["size"], n.shape[2:]                                     # type: ignore[assignment]
+            w.pool, w.out = (win.attrs["size"], n.shape[2:])                                     # type: ignore[assignment]  # noqa: E501
             self.pooled.update(dict.fromkeys([at, *chain, win, n], n))
 
     def _filterwise(self, a: Node) -> bool:
         """One number for each filter."""
-        return a.prim == "expand" and a.ndim == 4 and (a.args[0].ndim == 0 or a.args[0].ndim == 4 and a.args[0].shape[0] == 1 and a.args[0].shape[2:] == (1, 1))
+        return a.prim == "expand" and a.ndim == 4 and (a.args[0].ndim == 0 or a.args[0].ndim == 4
+                                                       and a.args[0].shape[0] == 1 and a.args[0].shape[2:] == (1, 1))
 
     # ---- whether
     def pays(self) -> bool:
         """Whether blocks need fewer vector operations than channels last, and stay in the cache."""
-        others = [n for n in self.order if n.prim == "dot" and any(_windows(a) for a in n.args) and not any(n is m.args[0] for m in self.windows)]
+        others = [n for n in self.order if n.prim == "dot" and any(_windows(a) for a in n.args)
+                  and not any(n is m.args[0] for m in self.windows)]
         batches = {n.shape[0] for n in self.windows}
         if not self.windows or len(batches) > 1 or others:
             return False
@@ -159,7 +168,7 @@ class Pictures(Conversion):
         (kh, kw), (oh, ow), lanes = c.kernel, (c.out[0] * c.pool[0], c.out[1] * c.pool[1]), self.lanes
         if c.filters < lanes or c.channels < lanes // 2 and c.channels * kw * kh < lanes:
             return 1.3 * self.batch * c.filters * kh * kw * c.channels * oh * -(-ow // lanes)
-        faster = {"winograd": 1.8, "winograd4": 2.8}.get(winograd.by_rule(c.kernel, c.stride, c.dilate, (oh, ow), c.channels, self.batch), 1.0)
+        faster = {"winograd": 1.8, "winograd4": 2.8}.get(winograd.by_rule(c.kernel, c.stride, c.dilate, (oh, ow), c.channels, self.batch), 1.0)  # noqa: E501
         return self.batch * oh * ow * kh * kw * c.channels * -(-c.filters // lanes) / faster
 
     # ---- the run
@@ -180,7 +189,8 @@ class Pictures(Conversion):
                 todo.pop()
             elif m in self.blocks:
                 b = self.blocks[m]
-                y = ir.reshape(ir.permute(b, (0, b.ndim - 1, *range(1, b.ndim - 1))), (self.count * self.lanes, *m.shape[1:]))
+                y = ir.reshape(ir.permute(b, (0, b.ndim - 1, *range(1, b.ndim - 1))),
+                               (self.count * self.lanes, *m.shape[1:]))
                 self.new[m] = y if y.shape == m.shape else ir.slice(y, (0,) * m.ndim, m.shape)
             elif missing := [a for a in m.args if a not in self.new]:
                 todo += missing
@@ -223,12 +233,14 @@ class Pictures(Conversion):
         y = conv(self.blocks[c.x], w, form, c.kernel, c.stride, c.dilate, c.pads, c.out, c.filters, c.pool)
         pooled = f", the greatest of {c.pool[0]} x {c.pool[1]}" if c.pool != (1, 1) else ""
         self.notes.append(f"convolution {[self.batch, *y.shape[1:-1]]}: blocks of {self.lanes} pictures, "
-                          f"{f'F({results}, {c.kernel[1]}) along lines' if results > 1 else 'direct'}, groups of {group} filters{pooled}")
+                          f"{f'F({results}, {c.kernel[1]}) along lines' if results > 1 else 'direct'}, groups of "
+                          f"{group} filters{pooled}")
         return y
 
     def _dense(self, n: Node) -> Node | None:
         x, w = n.args
-        if x not in self.blocks or x.ndim != 2 or w.ndim != 2 or n.attrs["batch"] != ((), ()) or n.attrs["contract"] not in (((1,), (1,)), ((1,), (0,))):
+        if x not in self.blocks or x.ndim != 2 or w.ndim != 2 or n.attrs["batch"] != ((),
+                ()) or n.attrs["contract"] not in (((1,), (1,)), ((1,), (0,))):
             return None
         if not self._known(w) or n.dtype != np.float32 or w.dtype != np.float32 or w.size * 4 > DENSE_BYTES:
             return None
@@ -266,10 +278,12 @@ class Pictures(Conversion):
         a = n.attrs
         if n.prim == "map":
             args = [self._operand(x, n) for x in n.args]
-            return None if any(x is None for x in args) else make("map", tuple(args), **a)            # type: ignore[arg-type]
+            return None if any(x is None for x in args) else make("map", tuple(args),
+                                                                  **a)            # type: ignore[arg-type]
         x = self.blocks.get(n.args[0])
         if n.prim == "concat":
-            return make("concat", tuple(self.block(v) for v in n.args), axis=a["axis"]) if a["axis"] and all(v.shape[0] == self.batch for v in n.args) else None
+            return make("concat", tuple(self.block(v) for v in n.args),
+                        axis=a["axis"]) if a["axis"] and all(v.shape[0] == self.batch for v in n.args) else None
         if x is None or n.args[0].shape[0] != self.batch:
             return None
         if n.prim == "cast":
@@ -283,7 +297,8 @@ class Pictures(Conversion):
         if n.prim == "pad" and not a["lo"][0] and not a["hi"][0]:
             return make("pad", (x,), lo=(*a["lo"], 0), hi=(*a["hi"], 0), value=a["value"])
         if n.prim == "slice" and a["size"][0] == self.batch:
-            return make("slice", (x,), begin=(*a["begin"], 0), size=(self.count, *a["size"][1:], self.lanes), step=(*a["step"], 1))
+            return make("slice", (x,), begin=(*a["begin"], 0), size=(self.count, *a["size"][1:], self.lanes),
+                        step=(*a["step"], 1))
         if n.prim == "reduce" and 0 not in a["axes"]:
             return make("reduce", (x,), **a)
         return None

@@ -1,7 +1,8 @@
 """Values whose very bits matter: those that are compared with their own greatest or least element.
 
-The gradient of a maximum goes to the elements that equal it. Were such an element computed again in another kernel, as other
-vectors or with a product and a sum rounded together, it might differ from the maximum by one rounding and get no gradient.
+The gradient of a maximum goes to the elements that equal it. Were such an element computed again in another kernel, as
+other vectors or with a product and a sum rounded together, it might differ from the maximum by one rounding and get no
+gradient.
 """
 from __future__ import annotations
 
@@ -11,13 +12,15 @@ from ..ir import Node
 from ..ir.access import MOVEMENT
 
 THROUGH = MOVEMENT | {"cast", "bitcast", "detach", "with_grad"}
-EXACT = frozenset({"relu", "abs", "neg", "maximum", "minimum", "where", "gt", "lt", "ge", "le", "eq", "ne", "logical_not", "logical_and", "logical_or", "logical_xor",
+EXACT = frozenset({"relu", "abs", "neg", "maximum", "minimum", "where", "gt", "lt", "ge", "le", "eq", "ne",
+                   "logical_not", "logical_and", "logical_or", "logical_xor",
                    "sign", "floor", "ceil", "trunc", "round", "rint"})
 
 
 def compared(order: Iterable[Node]) -> set[Node]:
     """The nodes that must be computed in one place: what rounds in a way that another kernel might not repeat."""
-    todo = [x for n in order if n.prim == "map" and n.attrs["fn"] == "eq" for x, other in (n.args, n.args[::-1]) if _greatest_of(other, x)]
+    todo = [x for n in order if n.prim == "map" and n.attrs["fn"] == "eq" for x,
+            other in (n.args, n.args[::-1]) if _greatest_of(other, x)]
     seen, found = set(todo), set()
     while todo:
         n = todo.pop()

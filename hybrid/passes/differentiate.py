@@ -35,7 +35,8 @@ def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequenc
 
 
 def _softmax(n: Node) -> tuple[Node, tuple[int, ...]] | None:
-    """x and the axes of exp(x) / sum(exp(x)): its gradient p (g - sum(g p)) is made of its own value, not of two quotients'."""
+    """x and the axes of exp(x) / sum(exp(x)): its gradient p (g - sum(g p)) is made of its own value, not of two
+    quotients'."""
     if n.prim != "map" or n.attrs["fn"] != "div":
         return None
     e, total = n.args

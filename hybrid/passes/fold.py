@@ -1,4 +1,5 @@
-"""Folding: constants, algebra, and nodes that only gradients needed. Common subexpressions are one node by construction."""
+"""Folding: constants, algebra, and nodes that only gradients needed. Common subexpressions are one node by
+construction."""
 from __future__ import annotations
 
 import math
@@ -49,7 +50,8 @@ def identities(n: Node) -> Node | None:
         return args[0]
     if fn == "pow":
         return _power(n, args[0], c)
-    if fn == "div" and dt.is_float(n.dtype) and c not in (0, 1) and math.isfinite(c) and math.frexp(c)[0] in (0.5, -0.5):
+    if fn == "div" and dt.is_float(n.dtype) and c not in (0,
+                                                          1) and math.isfinite(c) and math.frexp(c)[0] in (0.5, -0.5):
         inverse = 1.0 / c
         return ir.map("mul", args[0], inverse) if math.isfinite(inverse) else None      # exact: a power of two
     return None
@@ -61,7 +63,8 @@ def _power(n: Node, x: Node, c: float) -> Node | None:
         return ir.map("square", x)
     if not dt.is_float(n.dtype) or n.dtype.itemsize < 4:
         return ir.map("sqrt", x) if c == 0.5 and dt.is_float(n.dtype) else None
-    return {0.5: lambda: ir.map("sqrt", x), 3: lambda: ir.map("square", x) * x, 4: lambda: ir.map("square", ir.map("square", x)), -1: lambda: 1 / x}.get(float(c), lambda: None)()
+    return {0.5: lambda: ir.map("sqrt", x), 3: lambda: ir.map("square", x) * x,
+            4: lambda: ir.map("square", ir.map("square", x)), -1: lambda: 1 / x}.get(float(c), lambda: None)()
 
 
 def before_reshape(n: Node) -> Node | None:
@@ -75,17 +78,19 @@ def before_reshape(n: Node) -> Node | None:
 
 
 def one_window(n: Node) -> Node | None:
-    """A convolution whose filters are as large as the picture is a product of two matrices, (pictures, C h w) and (filters, C h w); what
-    meets only zeros around the picture is left out.
+    """A convolution whose filters are as large as the picture is a product of two matrices, (pictures, C h w) and
+    (filters, C h w); what meets only zeros around the picture is left out.
     """
     d = n.args[0]
-    if n.attrs["axes"] != (1, 0, 2, 3) or d.prim != "dot" or d.attrs["contract"] != ((1, 2, 3), (1, 4, 5)) or d.attrs["batch"] != ((), ()) or n.shape[2:] != (1, 1):
+    if (n.attrs["axes"] != (1, 0, 2, 3) or d.prim != "dot" or d.attrs["contract"] != ((1, 2, 3), (1, 4, 5))
+        or d.attrs["batch"] != ((), ()) or n.shape[2:] != (1, 1)):
         return None
     w, win = d.args
     x = win.args[0] if win.prim == "window" and win.attrs["axes"] == (2, 3) and win.args[0].ndim == 4 else None
     if x is None or x.shape[1:] != w.shape[1:] or not x.size:
         return None
-    if x.prim == "pad" and x.args[0].size and float(x.attrs["value"]) == 0 and not any(x.attrs["lo"][:2] + x.attrs["hi"][:2]):
+    if (x.prim == "pad" and x.args[0].size and float(x.attrs["value"]) == 0
+        and not any(x.attrs["lo"][:2] + x.attrs["hi"][:2])):
         w, x = ir.slice(w, (0, 0, *x.attrs["lo"][2:]), (*w.shape[:2], *x.args[0].shape[2:])), x.args[0]
     k = math.prod(x.shape[1:])
     return ir.reshape(ir.dot(ir.reshape(x, (x.shape[0], k)), ir.reshape(w, (w.shape[0], k)), ((1,), (1,))), n.shape)

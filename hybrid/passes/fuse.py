@@ -32,7 +32,8 @@ class Fuser(Rules):
             uses = self.uses.pop(n, [])
             if n.prim == "item":
                 self._take(n, uses)
-            elif uses or n in self.stored or n in self.items:                # else: only reached through a reshape that is a result
+            elif uses or n in self.stored or n in self.items:
+                # else: only reached through a reshape that is a result
                 self._place(n, uses)
         for n in dict.fromkeys([*self.stored, *(n for k in self.kernels if k.kind == "loop" for n in k.reads)]):
             if n.prim in LEAVES - {"input", "data"}:    # a constant result has to be written too, and what a loop reads
@@ -48,7 +49,8 @@ class Fuser(Rules):
 
     def _places(self, order: Node) -> int:
         """How many places of each row of an order are read."""
-        return 1 + max((bounds(u.idx[-1])[1] for k in self.kernels for u in k.reads.get(order, ())), default=order.shape[-1] - 1)
+        return 1 + max((bounds(u.idx[-1])[1] for k in self.kernels for u in k.reads.get(order, ())),
+                       default=order.shape[-1] - 1)
 
     def _refer(self, n: Node, uses: list[Use]) -> None:
         if n.prim not in LEAVES:
@@ -77,7 +79,9 @@ class Fuser(Rules):
             self._place(n, [u for u in self.merged.pop(n)])
             return
         elif len(kernels) > 1:
-            if n not in self.stored and self._cheap_copy(n, uses, kernels) and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses):
+            if n not in self.stored and self._cheap_copy(n, uses,
+                                                         kernels) and not any(k.kind in IN_MEMORY
+                    for k in kernels) and not read_whole(n, uses):
                 by_kernel: dict[Kernel, list[Use]] = {}
                 for u in uses:
                     by_kernel.setdefault(u.kernel, []).append(u)
@@ -85,8 +89,10 @@ class Fuser(Rules):
                     self._join(n, own, k)
                 return
             reason = f"needed by {len(kernels)} kernels and not cheap to compute again"
-        below = n.prim in ("window", "expand") or n.prim in ("permute", "pad") and self.needed[n.args[0]] > 1      # is smaller, or is stored in any case
-        shared = below and len(kernels) > 1 and n not in self.stored and not any(k.kind in IN_MEMORY for k in kernels) and not read_whole(n, uses)
+        # is smaller, or is stored in any case
+        below = n.prim in ("window", "expand") or n.prim in ("permute", "pad") and self.needed[n.args[0]] > 1
+        shared = (below and len(kernels) > 1 and n not in self.stored and not any(k.kind in IN_MEMORY for k in kernels)
+                  and not read_whole(n, uses))
         if n.prim == "reshape" or shared:                # its argument is stored instead: no copy
             for u in uses:
                 self._push(n, u)
@@ -115,9 +121,11 @@ class Fuser(Rules):
 
     def _is_side(self, n: Node, k: Kernel, uses: list[Use]) -> bool:
         """A result of elementwise functions of n and leaves, which nothing else reads."""
-        return (k.root in self.stored and k.reason == "result" and all(r.prim in LEAVES for r in k.reads) and not k.extra
+        return (k.root in self.stored and k.reason == "result" and all(r.prim in LEAVES for r in k.reads)
+                and not k.extra
                 and all(m.prim in ELEMENTWISE or m.prim in ("reshape", "expand") for m in k.members)
-                and all(u.bijective for u in uses if u.kernel is k) and [d for d in k.root.shape if d > 1] == [d for d in n.shape if d > 1])
+                and all(u.bijective for u in uses if u.kernel is k)
+                and [d for d in k.root.shape if d > 1] == [d for d in n.shape if d > 1])
 
     def _absorb(self, side: Kernel, main: Kernel, names: dict[Var, Ix]) -> None:
         def moved(u: Use) -> Use:
@@ -153,7 +161,8 @@ class Fuser(Rules):
             return
         seen = set()
         for u in uses:
-            spot = u.idx, u.inside, u.bijective, u.guarded       # one index may be reached in two ways, of which one is within padding
+            # one index may be reached in two ways, of which one is within padding
+            spot = u.idx, u.inside, u.bijective, u.guarded
             if spot not in seen:
                 seen.add(spot)
                 self._push(n, u)
@@ -229,8 +238,8 @@ def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[
 
 
 def fuse(program: Program, attention: bool = False, prints: Callable[[Node], bool] | None = None) -> Fused:
-    """Partition a program into kernels. attention: whether the backend has kernels for it. prints: whether it can compute a
-    value where a packed convolution is.
+    """Partition a program into kernels. attention: whether the backend has kernels for it. prints: whether it can
+    compute a value where a packed convolution is.
     """
     return Fuser(program, attention, prints).run()
 

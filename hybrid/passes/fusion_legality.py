@@ -1,4 +1,5 @@
-"""When a node may join the kernel that holds its users: what is known of each node beforehand, and the reasons that speak against it.
+"""When a node may join the kernel that holds its users: what is known of each node beforehand, and the reasons that
+speak against it.
 
 An empty reason means that it may. ``fuse.py`` asks, and keeps the reasons for the report.
 """
@@ -29,7 +30,8 @@ def cost(n: Node) -> int:
     """Rough cost of one element of a node, its arguments not counted."""
     if n.prim == "map":
         return SCALARS[n.attrs["fn"]].cost
-    if n.prim == "argreduce":                            # the gradient of a pooling window is computed once, not stored as positions
+    # the gradient of a pooling window is computed once, not stored as positions
+    if n.prim == "argreduce":
         return CHEAP + 1
     return 40 if n.prim == "random_bits" else 1 if n.prim in ("cast", "gather") else 0
 
@@ -57,7 +59,8 @@ class Rules:
         for i, n in enumerate(program.order()):
             anchor = n.prim not in LEAVES | ELEMENTWISE | MOVEMENT
             self.late[n] = i if anchor else max((self.late[a] for a in n.args), default=-1)
-            self.subtree[n] = min(cost(n) + sum(self.subtree[a] for a in n.args), 10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
+            self.subtree[n] = min(cost(n) + sum(self.subtree[a] for a in n.args),
+                                  10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
             self.carries[n] = self._carried(n)
             self.row_value[n] = self._is_row_value(n)
         if attention:
@@ -88,7 +91,8 @@ class Rules:
         """Made of reductions without broadcasting them again: a mean, a variance, its root."""
         if n.prim in ("reduce", "argreduce"):
             return n.args[0].size > n.size
-        return (n.prim in ELEMENTWISE or n.prim == "reshape") and any(self.row_value[a] and a.size == n.size for a in n.args)
+        return (n.prim in ELEMENTWISE or n.prim == "reshape") and any(self.row_value[a] and a.size == n.size
+                                                                      for a in n.args)
 
     def _attends(self, n: Node) -> bool:
         """Whether a value is attention's, needed here alone."""
@@ -102,7 +106,8 @@ class Rules:
             return False
         if n in self.once or self.carries[n] is not None and n.prim in ELEMENTWISE and not self._apart(n, kernels):
             return False
-        if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None and _visits(u, u.kernel) > 1.5 * n.size for u in uses):
+        if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None
+                                                                 and _visits(u, u.kernel) > 1.5 * n.size for u in uses):
             return False                                 # windows would compute it again and again
         return self.subtree[n] <= CHEAP or n.prim in MOVEMENT and self.subtree[n.args[0]] <= CHEAP
 
@@ -119,7 +124,8 @@ class Rules:
             return "the form in which the next contraction reads what attention gives"
         if n.prim == "permute" and k.dot is not None and uses[0].inside and _beside(n, k) and _scattered(n, uses[0]):
             return "a product would read it out of order again and again"
-        if n.prim == "permute" and n.attrs["axes"][-1] != n.ndim - 1 and k.dot is not None and uses[0].inside and n in map(_picture, k.dot.args):
+        if (n.prim == "permute" and n.attrs["axes"][-1] != n.ndim - 1 and k.dot is not None and uses[0].inside
+            and n in map(_picture, k.dot.args)):
             return "vectors of a convolution hold pixels, not channels"
         if n.prim in ("dot", "conv"):
             return self._refuse_dot(n, uses, k)
@@ -132,11 +138,16 @@ class Rules:
         dot = self.carries[n]
         if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.row_value[n]:
             return "operand of a contraction, computed where its reduction is"
-        if k.dot is not None and any(u.inside for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > (SLOW if _beside(n, k) else CHEAP):
+        if k.dot is not None and any(u.inside
+                                     for u in uses) and n.prim in ELEMENTWISE and self.subtree[n] > (SLOW
+                if _beside(n, k) else CHEAP):
             return "operand of a contraction, computed once"
-        if k.dot is not None and any(u.inside for u in uses) and n.prim == "map" and n.size >= LARGE and sum(_wide(a) for a in n.args) > 1:
+        if k.dot is not None and any(u.inside
+                                     for u in uses) and n.prim == "map" and n.size >= LARGE and sum(_wide(a)
+                for a in n.args) > 1:
             return "operand of a contraction, made of several arrays"
-        if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape, u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
+        if dot is not None and dot.prim == "conv" and n.prim in ELEMENTWISE and any(linear(n.shape,
+                u.idx) != linear(k.root.shape, k.members[k.root][0].idx) for u in uses):
             return "computed where its convolution is, channels last"
         if dot is not None and n.prim in ELEMENTWISE and not self._mask(n):
             if not all(u.bijective for u in uses):
@@ -150,16 +161,19 @@ class Rules:
             return ""
         if n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
             visits = max(_visits(u, k) for u in uses)
-            if visits > 1.5 * n.size and visits * self.subtree[n] > k.root.size:     # little beside the kernel's own work is computed again
+            # little beside the kernel's own work is computed again
+            if visits > 1.5 * n.size and visits * self.subtree[n] > k.root.size:
                 return f"would be computed {visits / max(n.size, 1):.1f} times"
         return ""
 
     def _mask(self, n: Node) -> bool:
         """A comparison of values that are stored in any case, because others need them."""
-        return n.dtype == bool and n.prim == "map" and all(a.prim in LEAVES | MOVEMENT or self.needed[a] > 1 for a in n.args)
+        return n.dtype == bool and n.prim == "map" and all(a.prim in LEAVES | MOVEMENT or self.needed[a] > 1
+                                                           for a in n.args)
 
     def _apart(self, n: Node, kernels: Sequence[Kernel]) -> bool:
-        """Whether this, needed in some kernels, cannot be the epilogue of its contraction: others read what it is computed from, which is stored then."""
+        """Whether this, needed in some kernels, cannot be the epilogue of its contraction: others read what it is
+        computed from, which is stored then."""
         dot = self.carries[n]
         return any(self._read(a, n, set(kernels)) for a in n.args if a.size == n.size and self.carries.get(a) is dot)
 
@@ -204,7 +218,9 @@ class Rules:
             return f"a reduction is not part of a {k.kind} kernel"
         if len({u.idx for u in uses}) != 1:
             return "reduced values are needed at several places"
-        if n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1, 2) and linear(n.shape, uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
+        if n.args[0].prim == "window" and n.args[0].attrs["axes"] == (1,
+                                                                      2) and linear(n.shape,
+                uses[0].idx) != linear(k.root.shape, k.members[k.root][0].idx):
             return "windows of channels-last pictures: results are stored as they are"
         if any(u.guarded for u in uses):
             return "its index may lie outside (padding)"
@@ -218,7 +234,8 @@ class Rules:
         if at == loops:
             if n in self.stored and not all(u.bijective for u in uses):
                 return "a result that this kernel does not compute element by element"
-            return "" if work <= SMALL_REDUCE or self._only_root(n, k) or k.rows == at else "a long reduction for each element"
+            return "" if work <= SMALL_REDUCE or self._only_root(n,
+                                                                 k) or k.rows == at else "a long reduction for each element"  # noqa: E501
         return self._refuse_row(n, uses, k, frozenset(v for v in at if isinstance(v, Var)))
 
     def _only_root(self, n: Node, k: Kernel) -> bool:
@@ -245,7 +262,8 @@ class Rules:
 
 
 def covers(n: Node, idx: Index) -> bool:
-    """Whether an index reaches every element of a node once: its variables count through the places as digits do, in any order."""
+    """Whether an index reaches every element of a node once: its variables count through the places as digits do, in
+    any order."""
     address = linear(n.shape, idx)
     step, places = 1, [(coefficient(address, v) if isinstance(v, Var) else None, v.extent) for v in variables(address)]
     for c, extent in sorted((abs(c), extent) for c, extent in places if c is not None and extent > 1):
@@ -295,11 +313,13 @@ def _wide(n: Node) -> bool:
 
 
 def _scattered(n: Node, u: Use) -> bool:
-    """Whether steps of a loop over a permuted value are no constant number of elements: a flattened picture, channels last."""
+    """Whether steps of a loop over a permuted value are no constant number of elements: a flattened picture, channels
+    last."""
     address = linear(n.args[0].shape, pull(n, u.idx)[0])
     return any(coefficient(address, v) is None for v in variables(address) if isinstance(v, Var))
 
 
 def read_whole(n: Node, uses: list[Use]) -> bool:
     """Whether a value is an operand of a packed convolution, which reads memory."""
-    return n.prim != "reshape" and any(u.inside and u.kernel.dot is not None and u.kernel.dot.prim == "conv" for u in uses)
+    return n.prim != "reshape" and any(u.inside and u.kernel.dot is not None and u.kernel.dot.prim == "conv"
+                                       for u in uses)

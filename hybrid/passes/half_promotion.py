@@ -1,5 +1,5 @@
-"""Products of half types with parameters, as products of float32 rounded to halves: their sums are of float32 in any case, and float32 has the
-packed forms (layout.py). The parameters are converted beforehand, once.
+"""Products of half types with parameters, as products of float32 rounded to halves: their sums are of float32 in any
+case, and float32 has the packed forms (layout.py). The parameters are converted beforehand, once.
 """
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def wide_products(program: Program, lasting: frozenset[int]) -> Program:
     def outward(n: Node) -> Node | None:
         """A product's order of axes, before it is rounded: a convolution is a product and its order."""
         y = n.args[0]
-        if y.prim != "cast" or not dt.is_half(y.dtype) or y.args[0].prim not in ("dot", "permute") or y.args[0].dtype != dt.float32:
+        if (y.prim != "cast" or not dt.is_half(y.dtype) or y.args[0].prim not in ("dot", "permute")
+            or y.args[0].dtype != dt.float32):
             return None
         return ir.cast(rebuild(n, [y.args[0]]), n.dtype)
     return program.with_roots(rewrite(program.roots, {"dot": (wide,), "permute": (outward,), "reshape": (outward,)}))

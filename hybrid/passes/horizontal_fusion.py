@@ -1,5 +1,5 @@
-"""Independent kernels that run together: the update of all parameters of a network is one multi-tensor kernel, not one a
-parameter.
+"""Independent kernels that run together: the update of all parameters of a network is one multi-tensor kernel, not one
+a parameter.
 """
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from ..ir.kernel import Fused, Kernel
 from .loop_layout import Turns
 
 MOST_TRIED = 16             # groups that a kernel tries to join
-MOST_ARENA = 1 << 18        # bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else memory
+# bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else
+# memory
+MOST_ARENA = 1 << 18
 
 
 @dataclass
@@ -33,8 +35,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Joining:
-    """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all; and which
-    matrices it reads faster transposed.
+    """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
+    and which matrices it reads faster transposed.
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf
@@ -59,7 +61,8 @@ def together(fused: Fused, joining: Joining = ALONE) -> list[Group]:
         arena = sum(n.nbytes for n in k.stores if n not in results)
         fits = bool(k.root.size) and joining.joins(k)
         # not before a group that writes what it reads or writes, or reads what it writes
-        last = max(max((written.get(n, -1) for n in (*reads, *writes)), default=-1), max((read.get(n, -1) for n in writes), default=-1))
+        last = max(max((written.get(n, -1) for n in (*reads, *writes)), default=-1),
+                   max((read.get(n, -1) for n in writes), default=-1))
         start = bisect.bisect_right(free, last) if fits else len(free)
         near = free[start:start + MOST_TRIED]
         at = next((i for i in near if out[i].takes(reads, writes, arena, joining.most)), None)

@@ -1,5 +1,6 @@
-"""Products of small integers in floating point, where that is exact: multipliers are of floats, and every sum along the way is an integer that
-the type holds (2^24 in float32, 2^53 in float64), so that the order of the sums and fused rounding change nothing.
+"""Products of small integers in floating point, where that is exact: multipliers are of floats, and every sum along the
+way is an integer that the type holds (2^24 in float32, 2^53 in float64), so that the order of the sums and fused
+rounding change nothing.
 
 Quantized networks are such products: int8 times int8 is at most 2^14, which 1024 times is 2^24.
 """
@@ -26,12 +27,15 @@ def in_floats(n: Node) -> Node | None:
     if wide is None:
         return None
     exact = ir.dot(_narrow(a, wide), _narrow(b, wide), n.attrs["contract"], n.attrs["batch"])
-    return ir.cast(ir.cast(exact, np.int32 if most < 1 << 31 else np.int64), n.dtype)       # what does not fit wraps around, as its sums would have
+    # what does not fit wraps around, as its sums would have
+    return ir.cast(ir.cast(exact, np.int32 if most < 1 << 31 else np.int64), n.dtype)
 
 
 def _inner(x: Node) -> Node | None:
-    """What x is a cast of, where that changed no number: not a negative one made unsigned, nor one cut to fewer bits."""
-    return x.args[0] if x.prim == "cast" and x.args[0].dtype.kind in "biu" and np.can_cast(x.args[0].dtype, x.dtype) else None
+    """What x is a cast of, where that changed no number: not a negative one made unsigned, nor one cut to fewer
+    bits."""
+    return (x.args[0] if x.prim == "cast" and x.args[0].dtype.kind in "biu" and np.can_cast(x.args[0].dtype, x.dtype)
+            else None)
 
 
 def _magnitude(x: Node) -> int:

@@ -1,9 +1,11 @@
-"""Layout: channels last between the convolutions of an inference program, and weights packed once instead of at every call.
+"""Layout: channels last between the convolutions of an inference program, and weights packed once instead of at every
+call.
 
 Convolutions (contractions over windows) of data (N, C, H, W) become ``conv`` primitives of data (N, H, W, C), those of
-volumes (N, C, D, H, W) of data (N, D, H, W, C); vectors are channels; the permutation back is moved behind the functions, pools and concatenations that follow, where it
-meets the next convolution's own and both are gone. What depends on parameters alone (packed and transformed weights, the
-factors of BatchNorm) becomes a program of its own, run again only when a parameter changes.
+volumes (N, C, D, H, W) of data (N, D, H, W, C); vectors are channels; the permutation back is moved behind the
+functions, pools and concatenations that follow, where it meets the next convolution's own and both are gone. What
+depends on parameters alone (packed and transformed weights, the factors of BatchNorm) becomes a program of its own, run
+again only when a parameter changes.
 """
 from __future__ import annotations
 
@@ -23,13 +25,18 @@ from .frozen import Lasting
 from .axis_orders import BACK, DEEP, FIRST, LINE, Window, last, line
 from .rewrite import over, rebuild
 
-LEAST_WORK = 1 << 18                              # products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it: beyond
-                                                  # a first cache weights come twice as fast in the order in which they are read
+# products of a convolution below which it stays as it is. A quarter is enough for a matrix, a 16th for one row with it:
+# beyond
+LEAST_WORK = 1 << 18
+                                                  # a first cache weights come twice as fast in the order in which they
+                                                  # are read
 MOST_TOGETHER = 8                                 # groups whose convolution is done as one
-MOST_BYTES = 1 << 26                              # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
+# of a matrix that is packed: a larger one is read from memory in any case, and not held twice
+MOST_BYTES = 1 << 26
 
 
-Choose = Callable[[str, Mapping[str, Program], int], "tuple[str, str]"]      # the form by rule, programs of all, their work: which, and why
+# the form by rule, programs of all, their work: which, and why
+Choose = Callable[[str, Mapping[str, Program], int], "tuple[str, str]"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,8 @@ def _factors(n: Node) -> "tuple[Node, Node, Node, Node] | None":
 class Conversion:
     """One run over a program."""
 
-    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking, packs: Mapping[Node, str] = MappingProxyType({})):
+    def __init__(self, program: Program, lasting: frozenset[int], blocking: Blocking,
+                 packs: Mapping[Node, str] = MappingProxyType({})):
         self.program, self.blocking = program, blocking
         self._known = Lasting(program, lasting)
         self.packs = dict(packs)
@@ -77,7 +85,8 @@ class Conversion:
         new: dict[Node, Node] = {}
         for n in self.program.order():
             m = rebuild(n, [new[a] for a in n.args])
-            new[n] = self._convolution(m) or self._along_line(m) or self._dense(m) or self._shuffled(m) or self._affine(self._moved(m) or m)
+            new[n] = (self._convolution(m) or self._along_line(m) or self._dense(m) or self._shuffled(m)
+                      or self._affine(self._moved(m) or m))
         return [new[r] for r in self.program.roots]
 
     # ---- convolutions
@@ -91,13 +100,18 @@ class Conversion:
             if d.attrs["contract"] == ((1, *range(2, 2 + rank)), (1, *taps)) and d.attrs["batch"] == ((), ()):
                 filters, batch, *out = d.shape
                 y = self._pictures(d.args[0], d.args[1], (batch, filters, *out), 1)
-                return ir.permute(y, [(1 + rank, *range(1 + rank))[a] for a in n.attrs["axes"]]) if y is not None else self._unpacked(n)
-        if n.prim == "reshape" and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1, *range(3, 3 + rank)):
+                return ir.permute(y, [(1 + rank, *range(1 + rank))[a]
+                                      for a in n.attrs["axes"]]) if y is not None else self._unpacked(n)
+        if n.prim == "reshape" and n.args[0].prim == "permute" and n.args[0].attrs["axes"] == (2, 0, 1,
+                *range(3, 3 + rank)):
             d = n.args[0].args[0]
-            if d.prim == "dot" and d.attrs["contract"] == (tuple(range(2, 3 + rank)), (2, *(a + 1 for a in taps))) and d.attrs["batch"] == ((0,), (1,)):
+            if d.prim == "dot" and d.attrs["contract"] == (tuple(range(2, 3 + rank)),
+                                                           (2, *(a + 1
+                                                                 for a in taps))) and d.attrs["batch"] == ((0,), (1,)):
                 w, win = d.args
                 if win.prim == "reshape" and win.args[0].ndim == 2 + 2 * rank:
-                    y = self._pictures(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n.shape, w.shape[0])
+                    y = self._pictures(ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0], n.shape,
+                                       w.shape[0])
                     return self._first(y, FIRST if rank == 2 else DEEP) if y is not None else None
         return None
 
@@ -115,7 +129,8 @@ class Conversion:
         w, win = d.args
         form, axes = (d.attrs["contract"], d.attrs["batch"]), (n if n.prim == "permute" else n.args[0]).attrs["axes"]
         groups, (batch, filters, width) = 1, n.shape
-        if (form, axes) == ((((2, 3), (2, 4)), ((0,), (1,))), (2, 0, 1, 3)) and win.prim == "reshape" and win.args[0].ndim == 4:
+        if (form, axes) == ((((2, 3), (2, 4)), ((0,), (1,))),
+                            (2, 0, 1, 3)) and win.prim == "reshape" and win.args[0].ndim == 4:
             groups, w, win = w.shape[0], ir.reshape(w, (w.shape[0] * w.shape[1], *w.shape[2:])), win.args[0]
         elif form == (((1, 2), (1, 3)), ((), ())) and n.prim == "permute":
             filters, batch, width = d.shape
@@ -127,7 +142,8 @@ class Conversion:
             return None
         size, stride, dilation = ((1, *win.attrs[k]) for k in ("size", "stride", "dilation"))
         windows = make("window", (line(win.args[0], order),), axes=(1, 2), size=size, stride=stride, dilation=dilation)
-        y = self._packed(ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), windows, (batch, filters, 1, width), groups, found is not None)
+        y = self._packed(ir.reshape(w, (*w.shape[:2], 1, w.shape[2])), windows, (batch, filters, 1, width), groups,
+                         found is not None)
         if y is None:
             return None
         y = ir.reshape(y, (batch, width, filters))
@@ -151,14 +167,15 @@ class Conversion:
         return (n.args[0], back) if back is not None else None
 
     def _packed(self, w: Node, win: Node, shape: tuple[int, ...], groups: int, between: bool) -> Node | None:
-        """The packed convolution (N, *out, O) of windows (N, *out, C, *kernel), for a result of a shape (N, O, *out). between: the data is
-        channels last already, so that half a vector of filters costs less than another order.
+        """The packed convolution (N, *out, O) of windows (N, *out, C, *kernel), for a result of a shape (N, O, *out).
+        between: the data is channels last already, so that half a vector of filters costs less than another order.
         """
         if win.dtype != np.float32 or w.dtype != np.float32 or not self._known(w):
             return None
         x, rank = win.args[0], len(shape) - 2
         pads: tuple[int, ...] = (0,) * rank
-        if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs[k][a] for k in ("lo", "hi") for a in (0, *range(1 + rank, x.ndim))):
+        if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any(x.attrs[k][a] for k in ("lo", "hi")
+                                                                        for a in (0, *range(1 + rank, x.ndim))):
             x, pads = x.args[0], x.attrs["lo"][1:1 + rank]
         stride, dilate, kernel = win.attrs["stride"], win.attrs["dilation"], win.attrs["size"]
         batch, filters, *out = shape
@@ -166,7 +183,8 @@ class Conversion:
         w, kernel, pads = met(w, x.shape[1:], kernel, stride, dilate, pads, out)
         lanes, channels = self.blocking.lanes, x.shape[-1]
         depthwise = groups == filters == channels > 1
-        thin = channels < lanes // 2 and (depthwise or channels * math.prod(kernel) < lanes)       # vectors would be mostly empty, or the depth short
+        # vectors would be mostly empty, or the depth short
+        thin = channels < lanes // 2 and (depthwise or channels * math.prod(kernel) < lanes)
         few = filters < (lanes // 2 if depthwise or between else lanes)
         if work < (LEAST_WORK >> 4 if depthwise or between else LEAST_WORK) or few or thin:
             return None
@@ -181,13 +199,17 @@ class Conversion:
         packed = pack(joined(c.w, groups * together, together) if together > 1 else c.w, form, width, groups)
         self.packs[packed] = f"{form} weights {list(w.shape)} packed as {list(packed.shape)}"
         y = c.conv(c.x, packed, form, groups)
-        self.notes.append(f"convolution {list(shape)}: channels last, {form}{f' in {groups} groups' if groups > 1 else ''}, panels of {width}{f' ({why})' if why else ''}")
+        self.notes.append(f"convolution {list(shape)}: channels last, "
+                          f"{form}{f' in {groups} groups' if groups > 1 else ''}, panels of "
+                          f"{width}{f' ({why})' if why else ''}")
         return ir.reshape(y, (batch, *out, filters))
 
     def _together(self, groups: int, filters: int) -> int:
-        """How many groups are done as one, with zeros between them, so that their filters fill a vector, or half of it; 0 where that would be mostly zeros."""
+        """How many groups are done as one, with zeros between them, so that their filters fill a vector, or half of it;
+        0 where that would be mostly zeros."""
         each, ways = filters // groups, [t for t in range(1, MOST_TOGETHER + 1) if groups % t == 0]
-        return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways if t * each >= min(least, filters)), 0)
+        return next((t for least in (self.blocking.lanes, self.blocking.lanes // 2) for t in ways
+                     if t * each >= min(least, filters)), 0)
 
     def _form(self, c: Window, work: int) -> tuple[str, str]:
         """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""
@@ -218,17 +240,20 @@ class Conversion:
         if n.attrs["contract"][1] == (0,):
             w = ir.permute(w, (1, 0))
         filters, depth = w.shape
-        if not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1 else 2) or w.nbytes > MOST_BYTES:
+        if not rows or filters < self.blocking.lanes or n.size * depth < LEAST_WORK >> (4 if rows == 1
+                else 2) or w.nbytes > MOST_BYTES:
             return None
         width = self.blocking.panel("direct", filters, rows)
         packed = pack(ir.reshape(w, (filters, depth, 1, 1)), "direct", width)
         self.packs[packed] = f"weights {list(w.shape)} packed as {list(packed.shape)}"
-        y = conv(ir.reshape(x, (1, 1, rows, depth)), packed, "direct", (1, 1), (1, 1), (1, 1), (0, 0), (1, rows), filters)
+        y = conv(ir.reshape(x, (1, 1, rows, depth)), packed, "direct", (1, 1), (1, 1), (1, 1), (0, 0), (1, rows),
+                 filters)
         self.notes.append(f"product {list(n.shape)}: weights packed, panels of {width}")
         return ir.reshape(y, n.shape)
 
     def _unpacked(self, n: Node) -> Node | None:
-        """A convolution that stays one of channels first, over channels-last data: put in order beforehand, as its vectors hold pixels."""
+        """A convolution that stays one of channels first, over channels-last data: put in order beforehand, as its
+        vectors hold pixels."""
         d = n.args[0]
         w, win = d.args
         found = self._permuted(win)
@@ -260,7 +285,8 @@ class Conversion:
         return make("window", (x,), **{**win.attrs, "axes": tuple(range(1, 1 + rank))})
 
     def _affine(self, n: Node) -> Node:
-        """(x - m) s + b of channels-last data as x s + (b - m s), whose second part is computed once: BatchNorm after a convolution."""
+        """(x - m) s + b of channels-last data as x s + (b - m s), whose second part is computed once: BatchNorm after a
+        convolution."""
         found = self._permuted(n)
         parts = _factors(found[0]) if found is not None else None
         if found is None or parts is None or self._known(parts[0]):
@@ -280,7 +306,8 @@ class Conversion:
         (x, back), rank = found, len(found[1])
         axes = (*back, *range(rank, n.ndim))
         if n.prim == "map":
-            if all(f[1] == back if (f := self._permuted(a)) is not None else a.prim == "expand" or self._known(a) for a in n.args):
+            if all(f[1] == back if (f := self._permuted(a)) is not None else a.prim == "expand" or self._known(a)
+                   for a in n.args):
                 return self._first(make("map", tuple(last(a, BACK[back]) for a in n.args), **n.attrs), back)
         elif n.prim == "cast":
             return self._first(make("cast", (x,), **n.attrs), back)
@@ -288,9 +315,12 @@ class Conversion:
             lo, hi = (tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim)) for k in ("lo", "hi"))
             return self._first(make("pad", (x,), lo=lo, hi=hi, value=n.attrs["value"]), back)
         elif n.prim == "slice":
-            return self._first(make("slice", (x,), **{k: tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim)) for k in ("begin", "size", "step")}), back)
+            return self._first(make("slice", (x,),
+                                    **{k: tuple(n.attrs[k][axes.index(a)] for a in range(n.ndim))
+                                       for k in ("begin", "size", "step")}), back)
         elif n.prim == "window":
-            return self._first(make("window", (x,), **{**n.attrs, "axes": tuple(axes[a] for a in n.attrs["axes"])}), back)
+            return self._first(make("window", (x,), **{**n.attrs, "axes": tuple(axes[a] for a in n.attrs["axes"])}),
+                               back)
         elif n.prim == "concat":
             if all((f := self._permuted(a)) is not None and f[1] == back for a in n.args):
                 return self._first(make("concat", tuple(a.args[0] for a in n.args), axis=axes[n.attrs["axis"]]), back)
@@ -299,15 +329,18 @@ class Conversion:
         return None
 
     def _shuffled(self, n: Node) -> Node | None:
-        """Channels in another order (split into groups, groups and channels exchanged, put together) of channels-last data."""
+        """Channels in another order (split into groups, groups and channels exchanged, put together) of channels-last
+        data."""
         if n.prim != "reshape" or n.args[0].prim != "permute" or n.args[0].args[0].prim != "reshape":
             return None
         axes, split = n.args[0].attrs["axes"], n.args[0].args[0]
         found = self._permuted(split.args[0])
         if found is None or not found[0].ndim == n.ndim == len(found[1]):
             return None
-        (x, back), rank, inner = found, n.ndim - 2, split.ndim - n.ndim + 2      # spatial axes; where axes of channels end
-        if n.shape != split.args[0].shape or split.shape[:1] + split.shape[inner:] != x.shape[:-1] or axes[:1] + axes[inner:] != (0, *range(inner, split.ndim)):
+        # spatial axes; where axes of channels end
+        (x, back), rank, inner = found, n.ndim - 2, split.ndim - n.ndim + 2
+        if (n.shape != split.args[0].shape or split.shape[:1] + split.shape[inner:] != x.shape[:-1]
+            or axes[:1] + axes[inner:] != (0, *range(inner, split.ndim))):
             return None
         y = ir.reshape(x, (*x.shape[:-1], *split.shape[1:inner]))
         y = ir.permute(y, (*range(1 + rank), *(a + rank for a in axes[1:inner])))
@@ -337,7 +370,9 @@ class Conversion:
             return Layout(self.program.with_roots(roots), notes=self.notes)
         order = ir.toposort(prepared)
         slots = tuple(sorted(n.attrs["slot"] for n in order if n.prim == "input"))
-        renamed: dict[Node, Node] = {self.program.inputs[s]: ir.input(i, self.program.inputs[s].shape, self.program.inputs[s].dtype) for i, s in enumerate(slots)}
+        renamed: dict[Node, Node] = {self.program.inputs[s]: ir.input(i, self.program.inputs[s].shape,
+                                                                      self.program.inputs[s].dtype) for i,
+                                                                      s in enumerate(slots)}
         inputs = tuple(renamed[self.program.inputs[s]] for s in slots)
         outputs = over(prepared, renamed)
         main = Program((*self.program.inputs, *(place[n] for n in prepared)), (), ())
@@ -348,7 +383,8 @@ class Conversion:
         return Layout(main, Program(inputs, tuple(outputs)), slots, notes)
 
     def _computed(self, n: Node) -> Node | None:
-        """What is worth keeping of a value: packed weights, or the numbers below its movement; None for those that memory holds."""
+        """What is worth keeping of a value: packed weights, or the numbers below its movement; None for those that
+        memory holds."""
         while n not in self.packs:
             if not n.args or n.prim in ("slice", "pad", "window", "concat"):
                 return None
@@ -358,9 +394,11 @@ class Conversion:
         return n
 
 
-def layout(program: Program, lasting: frozenset[int], blocking: Blocking, packs: Mapping[Node, str] = MappingProxyType({})) -> Layout:
-    """The program with channels-last convolutions, and the program that prepares its weights. lasting: slots of inputs that
-    seldom change (parameters), which the program itself does not change. packs: values that are packed weights already.
+def layout(program: Program, lasting: frozenset[int], blocking: Blocking,
+           packs: Mapping[Node, str] = MappingProxyType({})) -> Layout:
+    """The program with channels-last convolutions, and the program that prepares its weights. lasting: slots of inputs
+    that seldom change (parameters), which the program itself does not change. packs: values that are packed weights
+    already.
     """
     run = Conversion(program, lasting, blocking, packs)
     roots = run.run()

@@ -1,8 +1,8 @@
 """The gradient of a loop is a loop that goes the other way.
 
-The forward loop stacks what its gradient wants of each step (chosen as for any recorded program, see partition.py). Sums over
-all steps, which the gradients of constants are, are taken out of the loop where they can be: a product a step becomes one
-product over all steps.
+The forward loop stacks what its gradient wants of each step (chosen as for any recorded program, see partition.py).
+Sums over all steps, which the gradients of constants are, are taken out of the loop where they can be: a product a step
+becomes one product over all steps.
 """
 from __future__ import annotations
 
@@ -67,11 +67,13 @@ class _Gradient:
         body = Body(self.leaves, (*self.body.outputs, *fresh))
         self.forward = make("scan", self.loop.args, **{**a, "body": body}) if fresh else self.loop
         place = {n: self.carries + k for k, n in reversed(list(enumerate([*ys, *fresh])))}
-        self.rows = {n: ir.item(self.forward, place[n]) for n in kept}                # by node of the body: its values in all steps
+        # by node of the body: its values in all steps
+        self.rows = {n: ir.item(self.forward, place[n]) for n in kept}
         for i in range(self.carries, self.carries + self.slices):
             if self.leaves[i] in used:
                 self.rows[self.leaves[i]] = self.loop.args[i]
-        self.constants = {leaf: arg for leaf, arg in zip(self.leaves[self.carries + self.slices:], self.loop.args[self.carries + self.slices:]) if leaf in used}
+        self.constants = {leaf: arg for leaf, arg in zip(self.leaves[self.carries + self.slices:],
+                                                         self.loop.args[self.carries + self.slices:]) if leaf in used}
         for i in self.given:
             self.rows[self.seed_of[i]] = self._of_steps(self.g[i])
 
@@ -96,10 +98,13 @@ class _Gradient:
     def cotangents(self) -> tuple[Any, ...]:
         """One cotangent (or None) an argument."""
         totals = Totals(set(self.rows))
-        weights = [leaf for leaf in self.leaves[self.carries + self.slices:] if leaf in self.float and not _zero(self.grads[leaf])]
-        weights.sort(key=lambda leaf: not _is_product(self.grads[leaf]))              # products first: sums may share what they stack
+        weights = [leaf for leaf in self.leaves[self.carries + self.slices:] if leaf in self.float
+                   and not _zero(self.grads[leaf])]
+        # products first: sums may share what they stack
+        weights.sort(key=lambda leaf: not _is_product(self.grads[leaf]))
         sums = {leaf: totals.of(self.grads[leaf]) for leaf in weights}
-        parts = [leaf for leaf in self.leaves[self.carries:self.carries + self.slices] if leaf in self.float and not _zero(self.grads[leaf])]
+        parts = [leaf for leaf in self.leaves[self.carries:self.carries + self.slices] if leaf in self.float
+                 and not _zero(self.grads[leaf])]
         back = self._backward(totals, [self.grads[leaf] for leaf in parts])
         carried = len(self.moving) + len(totals.sums)
         first = carried + len(parts)
@@ -115,7 +120,8 @@ class _Gradient:
         return tuple(out.get(leaf) for leaf in self.leaves) + (None,) * (len(self.loop.args) - len(self.leaves))
 
     def _backward(self, totals: "Totals", parts: Sequence[Node]) -> Node:
-        begin = [self.g[i] if i in self.g else ir.full(0, self.leaves[i].shape, self.leaves[i].dtype) for i in self.moving]
+        begin = [self.g[i] if i in self.g else ir.full(0, self.leaves[i].shape, self.leaves[i].dtype)
+                 for i in self.moving]
         begin += [ir.full(0, n.shape, n.dtype) for n in totals.sums]
         args = [*begin, *self.rows.values(), *self.constants.values()]
         shapes = [*((n.shape, n.dtype) for n in begin), *((n.shape, n.dtype) for n in (*self.rows, *self.constants))]
@@ -128,13 +134,14 @@ class _Gradient:
         outputs = [*found[:n], *(a + b for a, b in zip(so_far, found[n:len(begin)])), *found[len(begin):]]
         a = self.loop.attrs
         count = (ir.item(self.forward, STEPS),) if self._dynamic() else ()
-        return make("scan", (*args, *count), body=Body(tuple(leaves), tuple(outputs)), carries=len(begin), slices=len(self.rows),
+        return make("scan", (*args, *count), body=Body(tuple(leaves), tuple(outputs)), carries=len(begin),
+                    slices=len(self.rows),
                     length=a["length"], reverse=not a["reverse"], stops=False)
 
 
 class Totals:
-    """Sums of a body's values over all steps. ``rows``: values that are stacked already; ``stacks``: those to be stacked for
-    a product over all steps; ``sums``: those that are added up step by step.
+    """Sums of a body's values over all steps. ``rows``: values that are stacked already; ``stacks``: those to be
+    stacked for a product over all steps; ``sums``: those that are added up step by step.
     """
 
     def __init__(self, rows: set[Node]):
@@ -146,7 +153,8 @@ class Totals:
         """How the sum is made of what ``rows``, ``stacks`` and ``sums`` are."""
         if self._there(n):
             return lambda rows, sums: ir.reduce("sum", rows(n), (0,))
-        if (n.prim in ("reshape", "permute", "cast") or n.prim == "map" and n.attrs["fn"] == "neg") and _is_product(n.args[0]):
+        if (n.prim in ("reshape", "permute", "cast") or n.prim == "map"
+            and n.attrs["fn"] == "neg") and _is_product(n.args[0]):
             inner = self.of(n.args[0])
             return lambda rows, sums: rebuild(n, [inner(rows, sums)])
         if n.prim == "map" and n.attrs["fn"] in ("add", "sub"):
@@ -186,7 +194,8 @@ class Totals:
 def _is_product(n: Node) -> bool:
     while n.prim in ("reshape", "permute", "cast") or n.prim == "map" and n.attrs["fn"] == "neg":
         n = n.args[0]
-    return n.prim in ("dot", "scatter_add") or n.prim == "map" and n.attrs["fn"] in ("add", "sub") and any(map(_is_product, n.args))
+    return n.prim in ("dot",
+                      "scatter_add") or n.prim == "map" and n.attrs["fn"] in ("add", "sub") and any(map(_is_product, n.args))  # noqa: E501
 
 
 def _zero(n: Node) -> bool:

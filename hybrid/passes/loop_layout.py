@@ -1,4 +1,5 @@
-"""Matrices that are the same in every step of a loop, transposed once before it where its products read them faster so."""
+"""Matrices that are the same in every step of a loop, transposed once before it where its products read them faster
+so."""
 from __future__ import annotations
 
 from typing import Callable
@@ -9,7 +10,8 @@ from ..ir.build import make
 from ..ir.scan import Body
 from .rewrite import over, rebuild
 
-Turns = Callable[[Node, int, int], bool]      # product, which of its two matrices, steps: whether turning that before the steps pays (a backend's rule)
+# product, which of its two matrices, steps: whether turning that before the steps pays (a backend's rule)
+Turns = Callable[[Node, int, int], bool]
 
 
 def loop_layout(program: Program, turns: Turns) -> Program:
@@ -27,7 +29,8 @@ def loop_layout(program: Program, turns: Turns) -> Program:
 def _laid_out(loop: Node, turns: Turns) -> Node:
     a = loop.attrs
     body, first = a["body"], a["carries"] + a["slices"]
-    uses: dict[Node, list[Node]] = {leaf: [] for leaf in body.inputs[first:] if leaf.ndim == 2 and leaf not in body.outputs}
+    uses: dict[Node, list[Node]] = {leaf: [] for leaf in body.inputs[first:] if leaf.ndim == 2
+                                    and leaf not in body.outputs}
     for n in body.order():
         for x in {*n.args} & uses.keys():
             uses[x].append(n)
@@ -45,4 +48,5 @@ def _laid_out(loop: Node, turns: Turns) -> Node:
 
 def _plain(n: Node, w: Node) -> bool:
     """Whether a node is a product of something else with the matrix."""
-    return n.prim == "dot" and n.args[0] is not n.args[1] and n.attrs["batch"] == ((), ()) and len(n.attrs["contract"][0]) == 1
+    return (n.prim == "dot" and n.args[0] is not n.args[1] and n.attrs["batch"] == ((), ())
+            and len(n.attrs["contract"][0]) == 1)

@@ -1,5 +1,6 @@
-"""Products in loops with the same matrix in every step. On the CPU the matrix is packed once, before the loop; products of what is known of all
-steps beforehand (inputs of recurrent cells) are one product over all steps where a step has few rows.
+"""Products in loops with the same matrix in every step. On the CPU the matrix is packed once, before the loop; products
+of what is known of all steps beforehand (inputs of recurrent cells) are one product over all steps where a step has few
+rows.
 """
 from __future__ import annotations
 
@@ -18,11 +19,13 @@ from .rewrite import over, rebuild
 
 LEAST_STEPS = 4                         # of a loop, from which packing pays where it is done at every call
 LEAST_DEPTH = 4                         # of a product
-FEW = 4                                 # rows up to which a step's product reads its matrix for too little work: all steps are done at once
+# rows up to which a step's product reads its matrix for too little work: all steps are done at once
+FEW = 4
 
 
 def loop_products(program: Program, lasting: frozenset[int], blocking: Blocking) -> tuple[Program, dict[Node, str]]:
-    """The program with packed products in its loops, and what was packed, each with a line for the report. lasting: see ``layout``."""
+    """The program with packed products in its loops, and what was packed, each with a line for the report. lasting: see
+    ``layout``."""
     packs: dict[Node, str] = {}
     order = program.order()
     if not any(n.prim == "scan" for n in order):
@@ -46,14 +49,16 @@ class _Loop:
         self.constants = dict(zip(self.body.inputs[self.first:], loop.args[self.first:]))
         self.fixed: dict[Node, bool] = {}              # whether a value is the same in every step
         for n in self.body.order():
-            self.fixed[n] = n in self.constants if n.prim == "input" else n.prim != "random_bits" and all(self.fixed[b] for b in n.args)
+            self.fixed[n] = (n in self.constants if n.prim == "input" else n.prim != "random_bits"
+                             and all(self.fixed[b] for b in n.args))
         self.ahead: dict[Node, Node] = {}              # product -> those of all steps
         self.packed: dict[Node, Node] = {}             # product -> its packed matrix
 
     def changed(self) -> Node:
         """The loop with its products packed or taken out."""
         for n in self.body.order():
-            if n.prim == "dot" and n.dtype == np.float32 and n.attrs["batch"] == ((), ()) and self.fixed[n.args[1]] and not self.fixed[n.args[0]]:
+            if (n.prim == "dot" and n.dtype == np.float32 and n.attrs["batch"] == ((), ()) and self.fixed[n.args[1]]
+                and not self.fixed[n.args[0]]):
                 self._product(n)
         return self._made() if self.ahead or self.packed else self.loop
 
@@ -93,7 +98,8 @@ class _Loop:
         matrices = [*dict.fromkeys(self.packed.values())]
         args = [*self.loop.args[:self.first], *more, *self.constants.values(), *matrices]
         moving = len(more) + self.first
-        leaves = [ir.input(k, arg.shape[1:] if carries <= k < moving else arg.shape, arg.dtype) for k, arg in enumerate(args)]
+        leaves = [ir.input(k, arg.shape[1:] if carries <= k < moving else arg.shape, arg.dtype) for k,
+                  arg in enumerate(args)]
         given: dict[Node, Node] = dict(zip(body.inputs[:self.first], leaves))
         given.update(zip(self.constants, leaves[moving:]))
         slot = {n: leaves[self.first + k] for k, n in enumerate(more)}
@@ -123,4 +129,5 @@ def _used(body: Body, args: list[Node], loop: Node, slices: int) -> Node:
     count = count_of(loop)
     given = (*(args[i] for i in keep), *(() if count is None else (count,)))
     made = Body(tuple(leaves.values()), tuple(over(body.outputs, dict(leaves))))
-    return make("scan", given, **{**loop.attrs, "body": made, "slices": sum(carries <= i < carries + slices for i in keep)})
+    return make("scan", given, **{**loop.attrs, "body": made,
+                                  "slices": sum(carries <= i < carries + slices for i in keep)})

@@ -41,15 +41,18 @@ def tidied(roots: Sequence[Node]) -> list[Node]:
 
 
 def key_of(loop: Node, seen: dict[Node, Node]) -> Any:
-    """Equal for loops over the same values that may differ in what they stack, within them too. seen: see ``canonical``."""
+    """Equal for loops over the same values that may differ in what they stack, within them too. seen: see
+    ``canonical``."""
     a = loop.attrs
     body = a["body"]
-    return (tuple(canonical(loop.args, seen)), a["carries"], a["slices"], a["length"], a["reverse"], a["stops"], body.inputs,
+    return (tuple(canonical(loop.args, seen)), a["carries"], a["slices"], a["length"], a["reverse"], a["stops"],
+            body.inputs,
             tuple(canonical(body.outputs[:a["carries"] + a["stops"]], seen)))
 
 
 def canonical(roots: Sequence[Node], seen: dict[Node, Node]) -> list[Node]:
-    """The roots with each result of a loop taken from a loop that stacks nothing else. seen: results so far, of any call."""
+    """The roots with each result of a loop taken from a loop that stacks nothing else. seen: results so far, of any
+    call."""
     for n in ir.toposort([r for r in roots if r not in seen]):
         if n in seen or n.prim == "scan":
             continue
@@ -61,7 +64,8 @@ def canonical(roots: Sequence[Node], seen: dict[Node, Node]) -> list[Node]:
         outputs = body.outputs[:a["carries"] + a["stops"]]
         if index >= a["carries"]:
             outputs, index = (*outputs, stacked(loop)[index - a["carries"]]), a["carries"]
-        bare = make("scan", tuple(canonical(loop.args, seen)), **{**a, "body": Body(body.inputs, tuple(canonical(outputs, seen)))})
+        bare = make("scan", tuple(canonical(loop.args, seen)),
+                    **{**a, "body": Body(body.inputs, tuple(canonical(outputs, seen)))})
         seen[n] = ir.item(bare, index)
     return [seen[r] for r in roots]
 
@@ -122,13 +126,16 @@ class _Group:
         carries, slices = a["carries"], a["slices"]
         live, below = self._live()
         parts = [i for i in range(carries, carries + slices) if body.inputs[i] in below]
-        rest = [i for i, leaf in enumerate(body.inputs) if leaf in below and (i >= carries + slices or i < carries and i not in live)]
+        rest = [i for i, leaf in enumerate(body.inputs) if leaf in below
+                and (i >= carries + slices or i < carries and i not in live)]
         numbers = [*live, *parts, *rest]
         self.place = {i: k for k, i in enumerate(live)}
         leaves = [ir.input(k, body.inputs[i].shape, body.inputs[i].dtype) for k, i in enumerate(numbers)]
-        outputs = over([*(body.outputs[i] for i in live), *body.outputs[carries:carries + a["stops"]], *self.stacks.values()],
+        outputs = over([*(body.outputs[i] for i in live), *body.outputs[carries:carries + a["stops"]],
+                        *self.stacks.values()],
                        {body.inputs[i]: leaf for i, leaf in zip(numbers, leaves)})
         args = [new[self.loop.args[i]] for i in numbers]
         count = count_of(self.loop)
         args += [new[count]] if count is not None else []
-        return make("scan", tuple(args), body=Body(tuple(leaves), tuple(outputs)), carries=len(live), slices=len(parts), length=a["length"], reverse=a["reverse"], stops=a["stops"])
+        return make("scan", tuple(args), body=Body(tuple(leaves), tuple(outputs)), carries=len(live),
+                    slices=len(parts), length=a["length"], reverse=a["reverse"], stops=a["stops"])

@@ -20,8 +20,8 @@ MANY = 1000                      # spans from which on one order is enough
 
 @dataclass
 class MemoryPlan:
-    """``offsets``: bytes into the arena; ``bound``: the most bytes alive at once; ``in_place``: value -> value whose place it took;
-    ``whole``: bytes of the arena with the kernels' working memory.
+    """``offsets``: bytes into the arena; ``bound``: the most bytes alive at once; ``in_place``: value -> value whose
+    place it took; ``whole``: bytes of the arena with the kernels' working memory.
     """
     offsets: dict[Node, int] = field(default_factory=dict)
     arena: int = 0
@@ -29,7 +29,8 @@ class MemoryPlan:
     in_place: dict[Node, Node] = field(default_factory=dict)
     spans: "list[Span]" = field(default_factory=list)
     whole: int = 0
-    now: int = -1                                        # the last group that ``room`` was asked for, what is alive then and what comes later
+    # the last group that ``room`` was asked for, what is alive then and what comes later
+    now: int = -1
     alive: "list[Span]" = field(default_factory=list)
     coming: "list[Span]" = field(default_factory=list)
 
@@ -46,7 +47,8 @@ class MemoryPlan:
         return self.alive
 
     def room(self, group: int, nbytes: int) -> int:
-        """The place of working memory while a group runs: between the values that are alive then. ``whole`` grows to hold it."""
+        """The place of working memory while a group runs: between the values that are alive then. ``whole`` grows to
+        hold it."""
         at = 0
         for s in self._alive(group):                         # by place
             if at + nbytes <= s.at:
@@ -63,7 +65,8 @@ def rounded(n: int) -> int:
 
 def same_place(k: Kernel, n: Node) -> bool:
     """Whether kernel k reads n, each element exactly where it writes its root."""
-    if n not in k.reads or k.kind != "elementwise" or n.nbytes != k.root.nbytes or n.dtype.itemsize != k.root.dtype.itemsize or k.extra:
+    if (n not in k.reads or k.kind != "elementwise" or n.nbytes != k.root.nbytes
+        or n.dtype.itemsize != k.root.dtype.itemsize or k.extra):
         return False
     here = linear(k.root.shape, k.members[k.root][0].idx)
     return all(u.bijective and not u.guarded and linear(n.shape, u.idx) == here for u in k.reads[n])
@@ -81,7 +84,8 @@ def in_place_updates(fused: Fused, kinds: tuple[str, ...] = ("elementwise",)) ->
     for (slot, _), n in zip(fused.program.updates, stored[count:]):
         leaf = inputs[slot]
         at = next((i for i, k in enumerate(fused.kernels) if n in k.stores), None)
-        if (at is not None and stored.count(n) == 1 and n.prim != "input" and n.dtype == leaf.dtype and n.size == leaf.size and leaf not in stored
+        if (at is not None and stored.count(n) == 1 and n.prim != "input" and n.dtype == leaf.dtype
+            and n.size == leaf.size and leaf not in stored
                 and not any(leaf in k.reads for k in fused.kernels[at + 1:]) and fused.kernels[at].kind in kinds
                 and _written_where_read(fused.kernels[at], n, leaf)):
             out[n] = slot
@@ -93,9 +97,12 @@ def _written_where_read(k: Kernel, value: Node, leaf: Node) -> bool:
     if not uses:
         return True
     written = {u.idx for u in k.members.get(value, ())}
-    if len(written) != 1 or len({u.idx for u in uses}) != 1 or any(u.inside for u in uses) or any(value is n for n, _ in k.sides):
+    if len(written) != 1 or len({u.idx for u in uses}) != 1 or any(u.inside
+                                                                   for u in uses) or any(value is n for n,
+            _ in k.sides):
         return False
-    if value is not k.root and not _depends(value, leaf):       # stored as soon as it is known, perhaps before the leaf is read
+    # stored as soon as it is known, perhaps before the leaf is read
+    if value is not k.root and not _depends(value, leaf):
         return False
     here = linear(value.shape, *written)
     return all(u.bijective and not u.guarded and linear(leaf.shape, u.idx) == here for u in uses)
@@ -161,7 +168,8 @@ def _place(spans: Sequence[Span]) -> int:
 
 
 def _place_by_time(spans: Sequence[Span]) -> int:
-    """The same for spans in the order in which they begin: what has ended leaves gaps, of which the lowest that is large enough is taken."""
+    """The same for spans in the order in which they begin: what has ended leaves gaps, of which the lowest that is
+    large enough is taken."""
     gaps: list[tuple[float, float]] = [(0, math.inf)]        # by place
     alive: list[tuple[int, int, Span]] = []                  # a heap, what ends first on top
     end = 0
@@ -190,8 +198,8 @@ def _give_back(gaps: list[tuple[float, float]], first: float, last: float) -> No
 
 
 def _orders(spans: list[Span], most: list[int]) -> Iterator[list[Span]]:
-    """Orders in which spans are placed: by time; large ones first (Pisarchyk and Lee, Efficient Memory Management for Deep Neural
-    Net Inference, 2020); those first that are alive when most is.
+    """Orders in which spans are placed: by time; large ones first (Pisarchyk and Lee, Efficient Memory Management for
+    Deep Neural Net Inference, 2020); those first that are alive when most is.
     """
     yield sorted(spans, key=lambda s: s.first)
     if len(spans) <= MANY:
@@ -202,7 +210,8 @@ def _orders(spans: list[Span], most: list[int]) -> Iterator[list[Span]]:
 
 
 def plan_memory(fused: Fused, groups: Sequence[Group]) -> MemoryPlan:
-    """Offsets for every stored value that is no result. What a group reads and writes is alive as long as the whole group runs."""
+    """Offsets for every stored value that is no result. What a group reads and writes is alive as long as the whole
+    group runs."""
     plan = MemoryPlan()
     by_value = _spans(fused, groups, plan)
     spans = list(dict.fromkeys(by_value.values()))

@@ -1,7 +1,8 @@
-"""A batch in blocks: where values between the layers of a whole batch are too large for the caches, a program for some of its pictures
-runs once for each block of them. It needs less memory, too: that of one block.
+"""A batch in blocks: where values between the layers of a whole batch are too large for the caches, a program for some
+of its pictures runs once for each block of them. It needs less memory, too: that of one block.
 
-Taken where each result of a picture depends on that picture and on parameters alone, which is followed from node to node.
+Taken where each result of a picture depends on that picture and on parameters alone, which is followed from node to
+node.
 """
 from __future__ import annotations
 
@@ -123,9 +124,11 @@ class Division:
 
 
 RULES: dict[str, Callable[[Division, Node], tuple[int, Node]]] = {
-    **dict.fromkeys(("map", "cast", "concat"), Division.elementwise), **dict.fromkeys(("slice", "pad", "window"), Division.moved),
+    **dict.fromkeys(("map", "cast", "concat"), Division.elementwise),
+    **dict.fromkeys(("slice", "pad", "window"), Division.moved),
     **dict.fromkeys(("detach", "with_grad"), Division.marked),
-    "permute": Division.permuted, "reshape": Division.reshaped, "expand": Division.expanded, "reduce": Division.reduced, "dot": Division.product}
+    "permute": Division.permuted, "reshape": Division.reshaped, "expand": Division.expanded,
+    "reduce": Division.reduced, "dot": Division.product}
 
 
 def _source(n: Node) -> Node:
@@ -135,10 +138,13 @@ def _source(n: Node) -> Node:
 
 
 def _size(program: Program, whole: Division, threads: int) -> int:
-    """Pictures of a block; all of them where that pays as well. Counted are bytes: of layers that do not stay in the cache, and of parameters that are read again."""
-    each = [(n.nbytes + _source(a).nbytes) / whole.batch for n in program.order() if n.prim == "dot" and n in whole.axis for a in n.args if a in whole.axis]
+    """Pictures of a block; all of them where that pays as well. Counted are bytes: of layers that do not stay in the
+    cache, and of parameters that are read again."""
+    each = [(n.nbytes + _source(a).nbytes) / whole.batch for n in program.order() if n.prim == "dot"
+            and n in whole.axis for a in n.args if a in whole.axis]
     largest = max(each, default=0)
-    ways = [b for b in range(1, whole.batch) if whole.batch % b == 0 and (threads == 1 or whole.batch // b % threads == 0)]
+    ways = [b for b in range(1, whole.batch) if whole.batch % b == 0
+            and (threads == 1 or whole.batch // b % threads == 0)]
     size = max((b for b in ways if b * largest <= CACHE), default=min(ways, default=whole.batch))
     saved = sum(whole.batch * s for s in each if whole.batch * s > CACHE)
     parameters = sum(n.nbytes for n in program.inputs if n not in whole.axis)
@@ -146,7 +152,8 @@ def _size(program: Program, whole: Division, threads: int) -> int:
 
 
 def in_blocks(program: Program, lasting: frozenset[int], threads: int) -> Program | None:
-    """The program for one block, which says in ``memo["blocks"]`` how many there are; None where the whole batch is computed at once."""
+    """The program for one block, which says in ``memo["blocks"]`` how many there are; None where the whole batch is
+    computed at once."""
     batch = next((n.shape[0] for n in program.inputs if n.attrs["slot"] not in lasting and n.ndim), 1)
     if batch < 2 or "blocks" in program.memo or not any(n.prim == "dot" for n in program.order()):
         return None

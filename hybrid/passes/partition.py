@@ -1,8 +1,8 @@
 """Forward and backward of a recorded call as two programs: what the forward pass keeps for the backward pass.
 
-What is cheap to compute again from what is there (elementwise functions, movement) is computed again; sums, products and
-the like are kept. A cheap value is kept instead where that takes at most half the memory of what it is computed from (a
-mask, a cast to half precision).
+What is cheap to compute again from what is there (elementwise functions, movement) is computed again; sums, products
+and the like are kept. A cheap value is kept instead where that takes at most half the memory of what it is computed
+from (a mask, a cast to half precision).
 """
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from .differentiate import cotangents
 from .loops import tidied
 from .rewrite import below, rebuild
 
-CHEAP = frozenset({"map", "cast", "bitcast", "detach", "with_grad", "reshape", "permute", "expand", "slice", "pad", "window", "concat", "random_bits"})
+CHEAP = frozenset({"map", "cast", "bitcast", "detach", "with_grad", "reshape", "permute", "expand", "slice", "pad",
+                   "window", "concat", "random_bits"})
 LEAVES = frozenset({"input", "const", "data", "iota"})
 
 
 @dataclass(frozen=True)
 class Partition:
-    """``forward`` gives the program's outputs, then the kept values. ``backward`` takes the inputs numbered in ``reads``, the
-    kept values and one cotangent an output; it gives the gradients of the inputs asked for.
+    """``forward`` gives the program's outputs, then the kept values. ``backward`` takes the inputs numbered in
+    ``reads``, the kept values and one cotangent an output; it gives the gradients of the inputs asked for.
     """
     forward: Program
     backward: Program
@@ -37,8 +38,8 @@ class Partition:
 
 
 def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False) -> Partition:
-    """The two programs for gradients with respect to the inputs ``wrt``. Made once. blocks: whether gradients of attention are computed
-    block by block (attention_gradient.py).
+    """The two programs for gradients with respect to the inputs ``wrt``. Made once. blocks: whether gradients of
+    attention are computed block by block (attention_gradient.py).
     """
     key = ("partition", wrt, blocks)
     if key not in program.memo:
@@ -92,7 +93,8 @@ def _better_kept(n: Node, needed: set[Node], kept: set[Node]) -> bool:
     return 0 < 2 * n.nbytes <= fresh
 
 
-def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: list[Node], given: list[int]) -> tuple[tuple[int, ...], Program]:
+def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: list[Node],
+              given: list[int]) -> tuple[tuple[int, ...], Program]:
     new: dict[Node, Node] = {}
     leaves: list[Node] = []
 

@@ -34,15 +34,17 @@ class Planned:
     fused: Fused
     groups: list[Group]                                  # kernels in launch order, as they run together
     memory: MemoryPlan
-    prepare: Program | None = None                       # computes values of lasting inputs that the program takes after its own inputs
+    # computes values of lasting inputs that the program takes after its own inputs
+    prepare: Program | None = None
     slots: tuple[int, ...] = ()                          # of the inputs that prepare reads
     notes: list[str] = field(default_factory=list)       # what the layout pass decided
 
 
 @collector.waits
-def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = frozenset(), blocking: Blocking | None = None) -> Planned:
-    """Run the pipeline. joining: which kernels the backend can run together. lasting: slots of inputs that seldom change, from
-    which a backend with a ``blocking`` may prepare values beforehand.
+def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = frozenset(),
+         blocking: Blocking | None = None) -> Planned:
+    """Run the pipeline. joining: which kernels the backend can run together. lasting: slots of inputs that seldom
+    change, from which a backend with a ``blocking`` may prepare values beforehand.
     """
     verify_program(program, "trace")
     current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
@@ -59,14 +61,17 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
         current, packs = loop_products(current, lasting - {slot for slot, _ in current.updates}, blocking)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
-    arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking, packs) if lasting and blocking is not None else Layout(current)
+    arranged = pictures(current, lasting, blocking) or layout(current, lasting, blocking,
+                                                              packs) if lasting and blocking is not None else Layout(
+            current)
     verify_program(arranged.main, "layout")
     fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
     for k in fused.kernels:
         if k.kind == "loop":
             body = k.root.attrs["body"]
             k.inner = plan(Program(body.inputs, body.outputs), replace(ALONE, turns=joining.turns), blocking=blocking)
-            for n in [*(n for inner in k.inner.fused.kernels for n in inner.reads), *(n for n, _ in k.inner.fused.results)]:
+            for n in [*(n for inner in k.inner.fused.kernels for n in inner.reads),
+                      *(n for n, _ in k.inner.fused.results)]:
                 if n.prim == "data":                   # constants of the body are arguments of the loop
                     k.reads.setdefault(n, [])
     groups = together(fused, joining)

@@ -1,9 +1,9 @@
-"""Transposed convolutions with a stride, for inference: ordinary convolutions whose results are put side by side, so that the
-layout pass finds them.
+"""Transposed convolutions with a stride, for inference: ordinary convolutions whose results are put side by side, so
+that the layout pass finds them.
 
-With a stride s, results s apart read the same places of the weights (a phase). Either each phase is a convolution of its own with
-every s-th weight, or all phases are filters of one, which reads what any of them needs (Shi et al., "Is the deconvolution layer the
-same as a convolutional layer?", 2016). What takes fewer products, is taken.
+With a stride s, results s apart read the same places of the weights (a phase). Either each phase is a convolution of
+its own with every s-th weight, or all phases are filters of one, which reads what any of them needs (Shi et al., "Is
+the deconvolution layer the same as a convolutional layer?", 2016). What takes fewer products, is taken.
 """
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ class Axis:
     size: int
 
     def phase(self, r: int) -> tuple[int, int, int]:
-        """Results r, r + s, …: their first weight, how many weights, and the place of the data below the first weight at the first result."""
+        """Results r, r + s, …: their first weight, how many weights, and the place of the data below the first weight
+        at the first result."""
         place, weight = divmod(r + self.first, self.stride)
         return weight, max(-(-(self.taps - weight) // self.stride), 0), place
 
@@ -52,9 +53,11 @@ class Axis:
         return low, max((b for _, b in found), default=0) - low + 1
 
     def whole(self) -> "Axis":
-        """All results of the windows that the wanted ones come from: fewer places of the data for each, more results."""
+        """All results of the windows that the wanted ones come from: fewer places of the data for each, more
+        results."""
         begin = self.first // self.stride * self.stride
-        return Axis(self.length, self.taps, self.stride, begin, -(-(self.first + self.size) // self.stride) * self.stride - begin)
+        return Axis(self.length, self.taps, self.stride, begin,
+                    -(-(self.first + self.size) // self.stride) * self.stride - begin)
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,8 @@ class Transposed:
         results = math.prod(a.results for a in axes)
         up = lambda n: n if self.w.shape[0] > 1 else -(-n // lanes) * lanes                # noqa: E731
         if together:
-            return results * math.prod(a.reach[1] for a in axes) * up(self.filters * math.prod(a.stride for a in axes)) * self.w.shape[1] * self.x.shape[0]
+            return (results * math.prod(a.reach[1]
+                                        for a in axes) * up(self.filters * math.prod(a.stride for a in axes)) * self.w.shape[1] * self.x.shape[0])  # noqa: E501
         taps = sum(math.prod(a.phase(int(r))[1] for a, r in zip(axes, at)) for at in self._each(axes))
         moved = MOVED * results * math.prod(a.stride for a in axes) * self.filters
         return (results * taps * up(self.filters) * self.w.shape[1] + moved) * self.x.shape[0]
@@ -85,15 +89,19 @@ class Transposed:
     def together(self, axes: Sequence[Axis], lanes: int) -> Node:
         """All phases as filters of one convolution: (N, results…, strides…, filters)."""
         g, c, f, rank = *self.w.shape[:3], len(axes)
-        lo = [-a.first % a.stride for a in axes]                         # zeros, so that each phase begins with a row of weights
+        # zeros, so that each phase begins with a row of weights
+        lo = [-a.first % a.stride for a in axes]
         w = ir.pad(self.w, (0, 0, 0, *lo), (0, 0, 0, *(a.reach[1] * a.stride - a.taps - z for a, z in zip(axes, lo))))
         w = ir.reshape(w, (g, c, f, *(d for a in axes for d in (a.reach[1], a.stride))))
         taps, phase = [3 + 2 * i for i in range(rank)], [4 + 2 * i for i in range(rank)]
-        begin, step = [d - 1 if i in taps else 0 for i, d in enumerate(w.shape)], [-1 if i in taps else 1 for i in range(w.ndim)]
-        w = ir.permute(ir.slice(w, begin, w.shape, step), (0, *phase, 2, 1, *taps))               # the last tap first; group, phases, filter, channel, window
+        begin, step = [d - 1 if i in taps else 0 for i,
+                       d in enumerate(w.shape)], [-1 if i in taps else 1 for i in range(w.ndim)]
+        # the last tap first; group, phases, filter, channel, window
+        w = ir.permute(ir.slice(w, begin, w.shape, step), (0, *phase, 2, 1, *taps))
         w = ir.reshape(w, (math.prod(w.shape[:2 + rank]), c, *w.shape[3 + rank:]))
         filters = w.shape[0]
-        w = ir.pad(w, (0,) * w.ndim, (max(lanes - filters, 0), *(0,) * (w.ndim - 1)))                 # a whole vector of them
+        # a whole vector of them
+        w = ir.pad(w, (0,) * w.ndim, (max(lanes - filters, 0), *(0,) * (w.ndim - 1)))
         y = self._last(self._convolved(axes, [a.reach[0] for a in axes], w))
         y = ir.slice(y, (0,) * y.ndim, (*y.shape[:-1], filters))
         phases = tuple(a.stride for a in axes)
@@ -116,9 +124,12 @@ class Transposed:
     def spread(self) -> Node:
         """Pictures of one pixel: a product with a matrix."""
         w, rest, rank = self.w, [a.size for a in self.axes], len(self.axes)
-        w = ir.reshape(ir.slice(w, (0, 0, 0, *(a.first for a in self.axes)), (*w.shape[:3], *rest)), (*w.shape[1:3], *rest))
-        w = ir.permute(w, (0, *range(2, 2 + rank), 1))                                                # packed in any case: channels last
-        y = ir.dot(ir.reshape(self.x, self.x.shape[:2]), ir.reshape(w, (w.shape[0], math.prod(w.shape[1:]))), ((1,), (0,)))
+        w = ir.reshape(ir.slice(w, (0, 0, 0, *(a.first for a in self.axes)), (*w.shape[:3], *rest)),
+                       (*w.shape[1:3], *rest))
+        # packed in any case: channels last
+        w = ir.permute(w, (0, *range(2, 2 + rank), 1))
+        y = ir.dot(ir.reshape(self.x, self.x.shape[:2]), ir.reshape(w, (w.shape[0], math.prod(w.shape[1:]))),
+                   ((1,), (0,)))
         return ir.permute(ir.reshape(y, (self.x.shape[0], *w.shape[1:])), (0, 1 + rank, *range(1, 1 + rank)))
 
     def _weights(self, axes: Sequence[Axis], at: Sequence[int]) -> Node:
@@ -152,10 +163,12 @@ class Transposed:
 def _found(n: Node) -> Transposed | None:
     """The parts of what the operator Deconvolution gives, perhaps with a part of it cut out."""
     begin, size, y = (0,) * n.ndim, n.shape, n
-    if n.prim == "slice" and set(n.attrs["step"]) == {1} and n.attrs["begin"][:2] == (0, 0) and n.shape[:2] == n.args[0].shape[:2]:
+    if (n.prim == "slice" and set(n.attrs["step"]) == {1} and n.attrs["begin"][:2] == (0, 0)
+        and n.shape[:2] == n.args[0].shape[:2]):
         begin, y = n.attrs["begin"], n.args[0]
     rank = n.ndim - 2
-    if y.prim != "unwindow" or rank not in (1, 2, 3) or y.attrs["axes"] != tuple(range(2, n.ndim)) or set(y.attrs["dilation"]) != {1}:
+    if (y.prim != "unwindow" or rank not in (1, 2, 3) or y.attrs["axes"] != tuple(range(2, n.ndim))
+        or set(y.attrs["dilation"]) != {1}):
         return None
     d = y.args[0]
     while d.prim in ("reshape", "permute"):
@@ -163,9 +176,12 @@ def _found(n: Node) -> Transposed | None:
     if d.prim != "dot" or d.attrs["contract"] != ((2,), (1,)) or d.attrs["batch"] != ((1,), (0,)):
         return None
     x, w = d.args
-    if x.ndim != rank + 3 or w.ndim != rank + 3 or columns(x, w) is not y.args[0] or set(y.attrs["stride"]) == {1} != set(x.shape[3:]):
+    if x.ndim != rank + 3 or w.ndim != rank + 3 or columns(x,
+                                                           w) is not y.args[0] or set(y.attrs["stride"]) == {1} != set(
+            x.shape[3:]):
         return None
-    return Transposed(x, w, tuple(Axis(*a) for a in zip(x.shape[3:], w.shape[3:], y.attrs["stride"], begin[2:], size[2:])))
+    return Transposed(x, w, tuple(Axis(*a) for a in zip(x.shape[3:], w.shape[3:], y.attrs["stride"], begin[2:],
+                                                        size[2:])))
 
 
 def _taken(t: Transposed, lanes: int) -> Node | None:
@@ -196,7 +212,8 @@ def transposed(program: Program, lasting: frozenset[int], blocking: Blocking) ->
         t = _found(n)
         if t is not None and all(m.prim != "input" or m.attrs["slot"] in lasting for m in ir.toposort([t.w])):
             x = new[t.x]
-            found = _taken(Transposed(ir.reshape(x, (x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])), t.w, t.axes), blocking.lanes)
+            found = _taken(Transposed(ir.reshape(x, (x.shape[0], x.shape[1] * x.shape[2], *x.shape[3:])), t.w, t.axes),
+                           blocking.lanes)
             if found is not None:
                 new[n], changed = found, True
                 continue

@@ -1,4 +1,5 @@
-"""From packed values back to the plain ones: where the program that packs only moves its inputs, they can be read from its results."""
+"""From packed values back to the plain ones: where the program that packs only moves its inputs, they can be read from
+its results."""
 from __future__ import annotations
 
 from typing import Any, Iterator
@@ -6,12 +7,14 @@ from typing import Any, Iterator
 from ..base import dtype as dt
 from ..ir import Node, Program
 
-Steps = tuple[tuple[str, Any], ...]          # (slice, ((first, size), ...)), (permute, axes), (reshape, shape), (cast, dtype's name), one after another
+# (slice, ((first, size), ...)), (permute, axes), (reshape, shape), (cast, dtype's name), one after another
+Steps = tuple[tuple[str, Any], ...]
 Way = tuple[int, Steps]                      # a result's number, and how an input is read from it
 
 
 def ways_back(program: Program) -> list[Way | None]:
-    """For each input the result that holds every element of it, bit for bit, and the steps from there; None where there is none."""
+    """For each input the result that holds every element of it, bit for bit, and the steps from there; None where there
+    is none."""
     found: list[Way | None] = [None] * len(program.inputs)
     for k, out in enumerate(program.outputs):
         todo: list[tuple[Node, Steps]] = [(out, ())]

@@ -7,7 +7,8 @@ from ..ir import PRIMS, SCALARS, Program
 
 
 def verify_program(program: Program, stage: str) -> None:
-    """Every node is a known primitive whose inferred shape and dtype are the ones it carries; inputs are the program's."""
+    """Every node is a known primitive whose inferred shape and dtype are the ones it carries; inputs are the
+    program's."""
     if not config.verify():
         return
     for n in program.order():

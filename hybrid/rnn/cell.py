@@ -12,7 +12,8 @@ from ..graph.symbol import Symbol
 
 
 class RNNParams:
-    """Variables by name, made when they are first asked for; cells that share one share their weights. prefix: stands before every name.
+    """Variables by name, made when they are first asked for; cells that share one share their weights. prefix: stands
+    before every name.
 
     >>> RNNParams("rnn_").get("i2h_weight").name
     'rnn_i2h_weight'
@@ -31,9 +32,11 @@ class RNNParams:
 
 
 class BaseRNNCell:
-    """One step of a recurrent network on Symbols: ``output, states = cell(inputs, states)``; ``unroll`` goes over a sequence.
+    """One step of a recurrent network on Symbols: ``output, states = cell(inputs, states)``; ``unroll`` goes over a
+    sequence.
 
-    A subclass defines ``state_info`` and ``__call__``. prefix: of all names; params: an ``RNNParams`` of another cell, to share weights.
+    A subclass defines ``state_info`` and ``__call__``. prefix: of all names; params: an ``RNNParams`` of another cell,
+    to share weights.
 
     >>> outputs, states = LSTMCell(100).unroll(3, sym.var("data"), merge_outputs=True)
     >>> outputs.infer_shape(data=(2, 3, 10))[1]
@@ -60,7 +63,8 @@ class BaseRNNCell:
 
     @property
     def params(self) -> RNNParams:
-        """The cell's variables. A cell whose variables were asked for shares them: a container cannot put its own in their place."""
+        """The cell's variables. A cell whose variables were asked for shares them: a container cannot put its own in
+        their place."""
         self._own_params = False
         return self._params
 
@@ -81,7 +85,8 @@ class BaseRNNCell:
 
     def _check_free(self) -> None:
         if self._modified:
-            raise AssertionError(f"{type(self).__name__} {self._prefix!r} was given to a modifier cell (ZoneoutCell, ResidualCell): call that one instead of it")
+            raise AssertionError(f"{type(self).__name__} {self._prefix!r} was given to a modifier cell (ZoneoutCell, "
+                                 f"ResidualCell): call that one instead of it")
 
     def begin_state(self, func: Callable[..., Symbol] = symbol.zeros, **kwargs: Any) -> list[Symbol]:
         """The first states. func: what makes one (``sym.zeros``, ``sym.ones``, ``sym.var`` …); kwargs go to it."""
@@ -124,8 +129,8 @@ class BaseRNNCell:
                merge_outputs: bool | None = None) -> tuple[Any, list[Any]]:
         """Step over a sequence.
 
-        inputs: one Symbol of the layout (``NTC`` or ``TNC``), or a list of Symbols (N, C), one a step. merge_outputs: True, one Symbol; False, a
-        list; None, what comes. Returns the outputs and the last states.
+        inputs: one Symbol of the layout (``NTC`` or ``TNC``), or a list of Symbols (N, C), one a step. merge_outputs:
+        True, one Symbol; False, a list; None, what comes. Returns the outputs and the last states.
         """
         self.reset()
         steps, _ = format_sequence(length, inputs, layout, False)
@@ -152,8 +157,10 @@ def _taken(args: dict[str, Any], name: str) -> Any:
     return args.pop(name)
 
 
-def format_sequence(length: int, inputs: Any, layout: str, merge: bool | None, in_layout: str | None = None) -> tuple[Any, int]:
-    """A sequence as one Symbol (``merge`` True), as a list (False) or as it is (None), and the time axis of ``layout``."""
+def format_sequence(length: int, inputs: Any, layout: str, merge: bool | None,
+                    in_layout: str | None = None) -> tuple[Any, int]:
+    """A sequence as one Symbol (``merge`` True), as a list (False) or as it is (None), and the time axis of
+    ``layout``."""
     if inputs is None:
         raise AssertionError("unroll needs inputs: a Symbol with a time axis, or a list with one Symbol a step")
     axis, old = layout.find("T"), (in_layout or layout).find("T")
@@ -176,10 +183,12 @@ def format_sequence(length: int, inputs: Any, layout: str, merge: bool | None, i
 class _GatedCell(BaseRNNCell):
     """What the three cells share: two products with weights, of as many rows as gates times ``num_hidden``."""
 
-    def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None, i2h_bias: Mapping[str, Any] | None = None):
+    def __init__(self, num_hidden: int, prefix: str, params: RNNParams | None,
+                 i2h_bias: Mapping[str, Any] | None = None):
         super().__init__(prefix=prefix, params=params)
         if not isinstance(num_hidden, int) or num_hidden < 1:
-            raise AttributeValueError(f"{type(self).__name__}: num_hidden must be a positive integer, got {num_hidden!r}")
+            raise AttributeValueError(f"{type(self).__name__}: num_hidden must be a positive integer, got "
+                                      f"{num_hidden!r}")
         self._num_hidden = num_hidden
         get = self._params.get
         self._iW, self._iB = get("i2h_weight"), get("i2h_bias", **(i2h_bias or {}))
@@ -196,9 +205,11 @@ class _GatedCell(BaseRNNCell):
 
 
 class RNNCell(_GatedCell):
-    """Elman's cell: h' = act(W_ih x + b_ih + W_hh h + b_hh). activation: ``tanh``, ``relu`` … or a function of a Symbol."""
+    """Elman's cell: h' = act(W_ih x + b_ih + W_hh h + b_hh). activation: ``tanh``, ``relu`` … or a function of a
+    Symbol."""
 
-    def __init__(self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_", params: RNNParams | None = None):
+    def __init__(self, num_hidden: int, activation: Any = "tanh", prefix: str = "rnn_",
+                 params: RNNParams | None = None):
         super().__init__(num_hidden, prefix, params)
         self._activation = activation
 
@@ -209,7 +220,8 @@ class RNNCell(_GatedCell):
     def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
         name = self._step_name()
         i2h, h2h = self._products(inputs, states[0], name)
-        output = self._get_activation(symbol.elemwise_add(i2h, h2h, name=_auto("_plus")), self._activation, name=f"{name}out")
+        output = self._get_activation(symbol.elemwise_add(i2h, h2h, name=_auto("_plus")), self._activation,
+                                      name=f"{name}out")
         return output, [output]
 
 
@@ -229,12 +241,14 @@ def multiply(a: Symbol, b: Symbol) -> Symbol:
 
 
 class LSTMCell(_GatedCell):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997): c' = f c + i g, h' = o tanh(c'). States h and c, both (N, num_hidden).
+    """Long short-term memory (Hochreiter and Schmidhuber 1997): c' = f c + i g, h' = o tanh(c'). States h and c, both
+    (N, num_hidden).
 
     forget_bias: what the forget gate's bias begins with (Jozefowicz et al. 2015).
     """
 
-    def __init__(self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None, forget_bias: float = 1.0):
+    def __init__(self, num_hidden: int, prefix: str = "lstm_", params: RNNParams | None = None,
+                 forget_bias: float = 1.0):
         super().__init__(num_hidden, prefix, params, {"init": LSTMBias(forget_bias=forget_bias)})
 
     @property
@@ -248,7 +262,8 @@ class LSTMCell(_GatedCell):
     def __call__(self, inputs: Symbol, states: Sequence[Symbol]) -> tuple[Symbol, list[Symbol]]:
         name = self._step_name()
         i2h, h2h = self._products(inputs, states[0], name)
-        return lstm_step(self, symbol.SliceChannel(add(i2h, h2h), num_outputs=4, name=f"{name}slice"), states[1], "tanh", name)
+        return lstm_step(self, symbol.SliceChannel(add(i2h, h2h), num_outputs=4, name=f"{name}slice"), states[1],
+                         "tanh", name)
 
 
 def lstm_step(cell: BaseRNNCell, gates: Any, c: Symbol, activation: Any, name: str) -> tuple[Symbol, list[Symbol]]:
@@ -278,7 +293,8 @@ class GRUCell(_GatedCell):
         return gru_step(self, i2h, h2h, states[0], "tanh", name)
 
 
-def gru_step(cell: BaseRNNCell, i2h: Symbol, h2h: Symbol, h: Symbol, activation: Any, name: str, **axis: int) -> tuple[Symbol, list[Symbol]]:
+def gru_step(cell: BaseRNNCell, i2h: Symbol, h2h: Symbol, h: Symbol, activation: Any, name: str,
+             **axis: int) -> tuple[Symbol, list[Symbol]]:
     """r = σ(i_r + h_r), z = σ(i_z + h_z), n = act(i_n + r h_n), h' = (1 − z) n + z h."""
     i_r, i_z, i_n = symbol.SliceChannel(i2h, num_outputs=3, name=f"{name}_i2h_slice", **axis)
     h_r, h_z, h_n = symbol.SliceChannel(h2h, num_outputs=3, name=f"{name}_h2h_slice", **axis)

@@ -1,4 +1,5 @@
-"""Checkpoints of networks with recurrent cells: files hold the weights unpacked, one array a gate, whatever cell made them."""
+"""Checkpoints of networks with recurrent cells: files hold the weights unpacked, one array a gate, whatever cell made
+them."""
 from __future__ import annotations
 
 from typing import Any, Callable, Mapping, Sequence
@@ -12,13 +13,16 @@ def _listed(cells: Any) -> Sequence[BaseRNNCell]:
     return [cells] if isinstance(cells, BaseRNNCell) else cells
 
 
-def rnn_unroll(cell: BaseRNNCell, length: int, inputs: Any = None, begin_state: Any = None, input_prefix: str = "", layout: str = "NTC") -> Any:
+def rnn_unroll(cell: BaseRNNCell, length: int, inputs: Any = None, begin_state: Any = None, input_prefix: str = "",
+               layout: str = "NTC") -> Any:
     """``cell.unroll``, its old name."""
     return cell.unroll(length, inputs, begin_state, layout)
 
 
-def save_rnn_checkpoint(cells: Any, prefix: str, epoch: int, symbol: Symbol | None, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any]) -> None:
-    """Write ``prefix-symbol.json`` and ``prefix-%04d.params`` with the weights of a cell, or of a list of cells, unpacked."""
+def save_rnn_checkpoint(cells: Any, prefix: str, epoch: int, symbol: Symbol | None, arg_params: Mapping[str, Any],
+                        aux_params: Mapping[str, Any]) -> None:
+    """Write ``prefix-symbol.json`` and ``prefix-%04d.params`` with the weights of a cell, or of a list of cells,
+    unpacked."""
     for cell in _listed(cells):
         arg_params = cell.unpack_weights(arg_params)
     save_checkpoint(prefix, epoch, symbol, arg_params, aux_params)
@@ -42,4 +46,5 @@ def do_rnn_checkpoint(cells: Any, prefix: str, period: int = 1) -> Callable[...,
     return callback
 
 
-__all__ = ["do_rnn_checkpoint", "load_checkpoint", "load_rnn_checkpoint", "rnn_unroll", "save_checkpoint", "save_rnn_checkpoint"]
+__all__ = ["do_rnn_checkpoint", "load_checkpoint", "load_rnn_checkpoint", "rnn_unroll", "save_checkpoint",
+           "save_rnn_checkpoint"]

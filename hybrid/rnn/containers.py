@@ -84,7 +84,8 @@ class SequentialRNNCell(_Container):
                merge_outputs: bool | None = None) -> tuple[Any, list[Any]]:
         self.reset()
         states: list[Any] = []
-        for i, (cell, own) in enumerate(zip(self._cells, self._shares(self.begin_state() if begin_state is None else begin_state))):
+        for i, (cell, own) in enumerate(zip(self._cells,
+                                            self._shares(self.begin_state() if begin_state is None else begin_state))):
             last = i == len(self._cells) - 1
             inputs, own = cell.unroll(length, inputs, own, layout, merge_outputs if last else None)
             states += own
@@ -92,9 +93,11 @@ class SequentialRNNCell(_Container):
 
 
 class BidirectionalCell(_Container):
-    """One cell forwards and one backwards; their outputs stand side by side. It is unrolled, not stepped. output_prefix: of the outputs' names."""
+    """One cell forwards and one backwards; their outputs stand side by side. It is unrolled, not stepped.
+    output_prefix: of the outputs' names."""
 
-    def __init__(self, l_cell: BaseRNNCell, r_cell: BaseRNNCell, params: RNNParams | None = None, output_prefix: str = "bi_"):
+    def __init__(self, l_cell: BaseRNNCell, r_cell: BaseRNNCell, params: RNNParams | None = None,
+                 output_prefix: str = "bi_"):
         super().__init__(params, (l_cell, r_cell))
         self._output_prefix = output_prefix
 
@@ -113,9 +116,11 @@ class BidirectionalCell(_Container):
             merge_outputs = isinstance(left, Symbol) and isinstance(right, Symbol)
             left, right = (format_sequence(length, side, layout, merge_outputs)[0] for side in (left, right))
         if merge_outputs:
-            return symbol.Concat(left, symbol.reverse(right, axis=axis), dim=2, name=f"{self._output_prefix}out"), [l_states, r_states]
+            return symbol.Concat(left, symbol.reverse(right, axis=axis), dim=2,
+                                 name=f"{self._output_prefix}out"), [l_states, r_states]
         pairs = zip(left, reversed(right))
-        return [symbol.Concat(a, b, dim=1, name=f"{self._output_prefix}t{i}") for i, (a, b) in enumerate(pairs)], [l_states, r_states]
+        return [symbol.Concat(a, b, dim=1, name=f"{self._output_prefix}t{i}") for i,
+                (a, b) in enumerate(pairs)], [l_states, r_states]
 
 
 class DropoutCell(BaseRNNCell):
@@ -161,7 +166,8 @@ class ModifierCell(BaseRNNCell):
     def state_info(self) -> list[dict[str, Any]]:
         return self.base_cell.state_info
 
-    def begin_state(self, init_sym: Callable[..., Symbol] | None = None, **kwargs: Any) -> list[Symbol]:          # type: ignore[override]
+    def begin_state(self, init_sym: Callable[..., Symbol] | None = None,
+                    **kwargs: Any) -> list[Symbol]:          # type: ignore[override]
         """The first states of the cell within; init_sym (or func): what makes one."""
         self._check_free()
         func = init_sym or kwargs.pop("func", symbol.zeros)
@@ -182,15 +188,19 @@ class ModifierCell(BaseRNNCell):
 
 
 class ZoneoutCell(ModifierCell):
-    """Keeps, with the given probabilities and in training, elements of the last output and of the last states (Krueger et al. 2016)."""
+    """Keeps, with the given probabilities and in training, elements of the last output and of the last states (Krueger
+    et al. 2016)."""
 
     def __init__(self, base_cell: BaseRNNCell, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
         if not isinstance(base_cell, (BaseRNNCell,)) or hasattr(base_cell, "unfuse"):
-            raise AssertionError(f"{type(base_cell).__name__} cannot have zoneout, for it is not stepped: unfuse() it first")
+            raise AssertionError(f"{type(base_cell).__name__} cannot have zoneout, for it is not stepped: unfuse() it "
+                                 f"first")
         if isinstance(base_cell, BidirectionalCell):
-            raise AssertionError("BidirectionalCell cannot have zoneout, for it is not stepped: put ZoneoutCell on the cells within")
+            raise AssertionError("BidirectionalCell cannot have zoneout, for it is not stepped: put ZoneoutCell on "
+                                 "the cells within")
         if isinstance(base_cell, SequentialRNNCell) and any(isinstance(c, BidirectionalCell) for c in base_cell._cells):
-            raise AssertionError("a SequentialRNNCell with a BidirectionalCell cannot have zoneout, for it is not stepped")
+            raise AssertionError("a SequentialRNNCell with a BidirectionalCell cannot have zoneout, for it is not "
+                                 "stepped")
         super().__init__(base_cell)
         self.zoneout_outputs, self.zoneout_states = zoneout_outputs, zoneout_states
         self.prev_output: Symbol | None = None

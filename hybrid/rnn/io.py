@@ -1,4 +1,5 @@
-"""Sentences for recurrent networks: words as numbers, and an iterator whose batches have sentences of about the same length."""
+"""Sentences for recurrent networks: words as numbers, and an iterator whose batches have sentences of about the same
+length."""
 from __future__ import annotations
 
 import logging
@@ -13,12 +14,14 @@ from ..base.errors import AttributeValueError
 from ..nd import array
 
 
-def encode_sentences(sentences: Sequence[Sequence[Any]], vocab: dict[Any, int] | None = None, invalid_label: int = -1, invalid_key: Any = "\n",
+def encode_sentences(sentences: Sequence[Sequence[Any]], vocab: dict[Any, int] | None = None, invalid_label: int = -1,
+                     invalid_key: Any = "\n",
                      start_label: int = 0, unknown_token: Any = None) -> tuple[list[list[int]], dict[Any, int]]:
     """Words as numbers.
 
-    vocab: numbers of known words; without one, or with unknown_token, words get numbers as they come, from start_label on. invalid_label: a number
-    that no word gets, under the name invalid_key. unknown_token: what stands for words that are not in a given vocab.
+    vocab: numbers of known words; without one, or with unknown_token, words get numbers as they come, from start_label
+    on. invalid_label: a number that no word gets, under the name invalid_key. unknown_token: what stands for words that
+    are not in a given vocab.
 
     >>> encode_sentences([["a", "b"], ["b", "c"]])
     ([[0, 1], [1, 2]], {'\\n': -1, 'a': 0, 'b': 1, 'c': 2})
@@ -46,21 +49,26 @@ def encode_sentences(sentences: Sequence[Sequence[Any]], vocab: dict[Any, int] |
 class BucketSentenceIter(DataIter):
     """Batches of sentences for a language model, by length: the label at each step is the next word.
 
-    sentences: lists of numbers. buckets: lengths of batches; a sentence goes into the shortest that holds it, longer ones are left out. By default
-    every length of which there are enough sentences for a batch. invalid_label: what fills up. layout: ``NT`` or ``TN``.
+    sentences: lists of numbers. buckets: lengths of batches; a sentence goes into the shortest that holds it, longer
+    ones are left out. By default every length of which there are enough sentences for a batch. invalid_label: what
+    fills up. layout: ``NT`` or ``TN``.
     """
 
-    def __init__(self, sentences: Sequence[Sequence[int]], batch_size: int, buckets: Sequence[int] | None = None, invalid_label: int = -1,
-                 data_name: str = "data", label_name: str = "softmax_label", dtype: Any = "float32", layout: str = "NT"):
+    def __init__(self, sentences: Sequence[Sequence[int]], batch_size: int, buckets: Sequence[int] | None = None,
+                 invalid_label: int = -1,
+                 data_name: str = "data", label_name: str = "softmax_label", dtype: Any = "float32",
+                 layout: str = "NT"):
         super().__init__(batch_size)
         if layout not in ("NT", "TN"):
             raise ValueError(f"BucketSentenceIter: layout must be NT (batch first) or TN (time first), got {layout!r}")
         if not buckets:
             buckets = [n for n, count in enumerate(np.bincount([len(s) for s in sentences])) if count >= batch_size]
         if not buckets:
-            raise AttributeValueError(f"BucketSentenceIter: no length has {batch_size} sentences; give buckets, or a smaller batch_size")
+            raise AttributeValueError(f"BucketSentenceIter: no length has {batch_size} sentences; give buckets, or a "
+                                      f"smaller batch_size")
         self.buckets = sorted(buckets)
-        self.invalid_label, self.data_name, self.label_name, self.dtype, self.layout = invalid_label, data_name, label_name, dtype, layout
+        self.invalid_label, self.data_name, self.label_name, self.dtype, self.layout = (invalid_label, data_name,
+                label_name, dtype, layout)
         self.major_axis = layout.find("N")
         self.default_bucket_key = self.buckets[-1]
         self.data = self._filled(sentences)
@@ -68,7 +76,8 @@ class BucketSentenceIter(DataIter):
         self.ndlabel: list[Any] = []
         self.provide_data = [self._desc(data_name, self.default_bucket_key)]            # type: ignore[misc]
         self.provide_label = [self._desc(label_name, self.default_bucket_key)]          # type: ignore[misc]
-        self.idx = [(i, j) for i, rows in enumerate(self.data) for j in range(0, len(rows) - batch_size + 1, batch_size)]
+        self.idx = [(i, j) for i, rows in enumerate(self.data)
+                    for j in range(0, len(rows) - batch_size + 1, batch_size)]
         self.curr_idx = 0
         self.reset()
 
@@ -85,7 +94,8 @@ class BucketSentenceIter(DataIter):
             row[:len(sentence)] = sentence
             rows[k].append(row)
         if left_out:
-            logging.warning("BucketSentenceIter: %d sentences are longer than the largest bucket (%d) and left out", left_out, self.buckets[-1])
+            logging.warning("BucketSentenceIter: %d sentences are longer than the largest bucket (%d) and left out",
+                            left_out, self.buckets[-1])
         return [np.asarray(r, dtype=self.dtype).reshape(len(r), n) for r, n in zip(rows, self.buckets)]
 
     def _desc(self, name: str, length: int) -> DataDesc:

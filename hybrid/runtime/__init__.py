@@ -46,11 +46,12 @@ def _compile(program: Program, ctx: Context) -> Any:
     if has_calls(program):
         return StagedProgram(program, array_module(ctx), lambda part: compile(part, ctx))
     if ctx.device_type == "gpu":
-        from .cuda.program import JOINING, CudaProgram                 # noqa: PLC0415  CUDA parts load only where they are used
+        from .cuda.program import (JOINING, CudaProgram)  # noqa: PLC0415  CUDA parts load only where they are used
         array_module(ctx)
         return CudaProgram(plan(program, JOINING), ctx)
     if f"{__name__}.cpu" not in sys.modules:
-        trim()                                                         # what initializing took makes room for what loads now
+        # what initializing took makes room for what loads now
+        trim()
     with forking.IMPORTS:
-        from . import cpu                                              # noqa: PLC0415  cffi loads only when something is compiled
+        from . import (cpu)  # noqa: PLC0415  cffi loads only when something is compiled
     return cpu.compiled(program) if cpu.has_compiler() else ReferenceProgram(program)

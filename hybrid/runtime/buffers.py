@@ -18,7 +18,8 @@ MOST = 1 << 28              # bytes kept at most while nobody uses them
 
 
 class Pool:
-    """Unused stretches of memory by size; those of the size used longest ago are given up first. Safe for several threads."""
+    """Unused stretches of memory by size; those of the size used longest ago are given up first. Safe for several
+    threads."""
 
     def __init__(self, most: int = MOST):
         self.most, self.idle = most, 0
@@ -38,7 +39,8 @@ class Pool:
         return aligned_bytes(size)
 
     def give(self, memory: np.ndarray) -> None:
-        """Keep memory for the next that asks for this size. Called by finalizers, so perhaps while this thread holds the lock."""
+        """Keep memory for the next that asks for this size. Called by finalizers, so perhaps while this thread holds
+        the lock."""
         if memory.nbytes > self.most:
             return
         self._back.append(memory)
@@ -80,7 +82,8 @@ class _Lease:
 
     def __init__(self, memory: np.ndarray, shape: tuple[int, ...], dtype: np.dtype):
         self.memory = memory
-        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str, "data": (memory.ctypes.data, False)}
+        self.__array_interface__ = {"version": 3, "shape": shape, "typestr": dtype.str,
+                                    "data": (memory.ctypes.data, False)}
 
     def __del__(self, give: Callable[[np.ndarray], None] = POOL.give) -> None:
         give(self.memory)
@@ -99,11 +102,13 @@ def separate(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
 
 
 def together(specs: Sequence[tuple[tuple[int, ...], Any]]) -> list[np.ndarray]:
-    """Uninitialised arrays of shapes and dtypes that live and die together, in one stretch of memory: the system gives it in large pages."""
+    """Uninitialised arrays of shapes and dtypes that live and die together, in one stretch of memory: the system gives
+    it in large pages."""
     sizes = [size_of(*spec) for spec in specs]
     ends = list(itertools.accumulate(size + -size % ALIGN for size in sizes))
     memory = aligned_bytes(ends[-1] if ends else 0)
-    return [memory[end - (size + -size % ALIGN):][:size].view(dtype).reshape(shape) for (shape, dtype), size, end in zip(specs, sizes, ends)]
+    return [memory[end - (size + -size % ALIGN):][:size].view(dtype).reshape(shape) for (shape, dtype), size,
+            end in zip(specs, sizes, ends)]
 
 
 def size_of(shape: tuple[int, ...], dtype: Any) -> int:

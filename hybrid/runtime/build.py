@@ -28,7 +28,8 @@ from .parts import parts_of
 from .recipe import Recipe
 from .report import Report, make_report, note_blocks, note_in_place
 
-JOINING = Joining(printer.joins, turns=lambda n, which, steps: contraction.turns(n, which, steps, Target(toolchain.vector_bytes())))
+JOINING = Joining(printer.joins,
+                  turns=lambda n, which, steps: contraction.turns(n, which, steps, Target(toolchain.vector_bytes())))
 PAGE = 4096                      # bytes that arenas of several threads are multiples of
 
 
@@ -43,7 +44,8 @@ class Built:
 
 
 class _Table:
-    """The pointer table: inputs, embedded constants, written results, arena. ``index``: the place of each value that is in it."""
+    """The pointer table: inputs, embedded constants, written results, arena. ``index``: the place of each value that is
+    in it."""
 
     def __init__(self, planned: Planned, report: Report):
         self.planned, fused = planned, planned.fused
@@ -55,7 +57,8 @@ class _Table:
             if n.prim == "data" and n not in self.index:
                 self.index[n] = len(self.index)
                 self.constants.append(n)
-        placed = in_place_updates(fused, ("elementwise", "contraction", "reduction"))         # written straight into the caller's array
+        # written straight into the caller's array
+        placed = in_place_updates(fused, ("elementwise", "contraction", "reduction"))
         note_in_place(report, placed)
         for k in fused.kernels:
             k.once = any(n in placed for n in k.stores)
@@ -102,10 +105,13 @@ class _Table:
         fused, planned = self.planned.fused, self.planned
         outputs = len(fused.program.outputs)
         updates = _updates(fused, self)
-        return Recipe(library, [(self.whole(n.shape) if i in self.blocks.inputs else n.shape, n.dtype) for i, n in enumerate(fused.program.inputs)],
-                      len(planned.source.inputs), [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape) for n in self.constants],
+        return Recipe(library, [(self.whole(n.shape) if i in self.blocks.inputs else n.shape, n.dtype) for i,
+                                n in enumerate(fused.program.inputs)],
+                      len(planned.source.inputs), [np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)
+                                                   for n in self.constants],
                       [(self.whole(n.shape), n.dtype) for n in self.fresh], arena_bytes,
-                      [(self.index[n], self.whole(shape)) for n, shape in fused.results[:outputs]], updates, sorted(set(self.placed.values())), planned.slots,
+                      [(self.index[n], self.whole(shape)) for n, shape in fused.results[:outputs]], updates,
+                      sorted(set(self.placed.values())), planned.slots,
                       ways=_ways(planned))
 
 
@@ -120,7 +126,8 @@ def _ways(planned: Planned) -> list[Way | None]:
 
 def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...]]]:
     new = fused.results[len(fused.program.outputs):]
-    return [(slot, table.index[n], shape) for (slot, _), (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
+    return [(slot, table.index[n], shape) for (slot, _),
+            (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
 
 
 def build(planned: Planned) -> Built:
@@ -133,9 +140,11 @@ def build(planned: Planned) -> Built:
             raise
         apart = memo.setdefault("apart", set())
         if err.members - apart and memo.get("lasting"):
-            apart |= err.members                             # by kernels of their own, not where the convolution before them is
+            # by kernels of their own, not where the convolution before them is
+            apart |= err.members
             return build(_again(planned.source))
-        memo["plain"] = True                  # no packed layouts and no attention: what nobody thought of is slower, not an error
+        # no packed layouts and no attention: what nobody thought of is slower, not an error
+        memo["plain"] = True
         return _build(plan(planned.source, JOINING))
 
 
@@ -143,11 +152,14 @@ def _build(planned: Planned) -> Built:
     report = make_report(planned, "C")
     table = _Table(planned, report)
     parts = parts_of(planned) if planned.source.memo.get("parts") else []
-    source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None,
+    source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(),
+                                      tune.choose if config.tune_seconds() else None,
                                       bool(parts), table.around)
-    report.scratch_bytes, report.thread_bytes, report.source = planned.memory.whole - planned.memory.arena, thread_bytes(source), source
+    report.scratch_bytes, report.thread_bytes, report.source = (planned.memory.whole - planned.memory.arena,
+                                                                thread_bytes(source), source)
     finish = toolchain.begin(source) if planned.prepare is not None else lambda: toolchain.build(source)
-    prepare = build(prepare_plan(planned)) if planned.prepare is not None else None            # compiled at the same time
+    # compiled at the same time
+    prepare = build(prepare_plan(planned)) if planned.prepare is not None else None
     if table.blocks.count > 1:
         note_blocks(report, table.blocks.count, table.parts)
     library, c = finish()
@@ -155,7 +167,8 @@ def _build(planned: Planned) -> Built:
     built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source)
     built.recipe.parts = parts if built.recipe.own_results() is not None else []
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
-    report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
+    report.source_bytes, report.movable_bytes = sum(sizes), sum(n for n,
+                                                                way in zip(sizes, built.recipe.ways) if way is not None)
     if prepare is not None:
         built.prepare, built.recipe.prepare = prepare, prepare.recipe
     return built
@@ -170,7 +183,8 @@ def prepare_plan(whole: Planned) -> Planned:
 
 def planned(program: Program, lasting: frozenset[int]) -> Planned:
     """The plan of a program for this machine, perhaps for one block of its batch."""
-    blocking, apart = packed.blocking(toolchain.vector_bytes()) if not program.memo.get("plain") else None, program.memo.get("apart", set())
+    blocking, apart = (packed.blocking(toolchain.vector_bytes()) if not program.memo.get("plain") else None,
+                       program.memo.get("apart", set()))
     if blocking is not None:
         prints = blocking.prints
         blocking = replace(blocking, choose=_choose, prints=lambda n: n not in apart and prints(n))

@@ -1,5 +1,5 @@
-"""The disk cache of compiled programs: named by content, written under a temporary name and renamed, and kept below a size: what was
-not used for longest goes first (``tidy``).
+"""The disk cache of compiled programs: named by content, written under a temporary name and renamed, and kept below a
+size: what was not used for longest goes first (``tidy``).
 """
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ..base import config, forking
 
 _lock = forking.lock()
 _fallback: list[tempfile.TemporaryDirectory] = []
-_OWN = re.compile(r"((?:[a-z]+-)?[0-9a-f]{32})\.(?:so|c|txt|cu|cpp|cubin|log)(\.[a-z0-9_]{8})?")         # (name)(end of a temporary one); nothing else is ever removed
+# (name)(end of a temporary one); nothing else is ever removed
+_OWN = re.compile(r"((?:[a-z]+-)?[0-9a-f]{32})\.(?:so|c|txt|cu|cpp|cubin|log)(\.[a-z0-9_]{8})?")
 _DAY = 86400.0
 _at_exit: set[Path] = set()              # folders to look at when the process ends
 
@@ -56,7 +57,8 @@ def _temporary(wanted: Path) -> Path:
     with _lock:
         if not _fallback:
             _fallback.append(tempfile.TemporaryDirectory(prefix="hybrid-"))
-            warnings.warn(f"the cache folder {wanted} cannot be written; compiled programs are kept for this process only. "
+            warnings.warn(f"the cache folder {wanted} cannot be written; compiled programs are kept for this process "
+                          f"only. "
                           "Set HYBRID_CACHE to a folder that can be written.", RuntimeWarning, stacklevel=4)
         return Path(_fallback[0].name)
 
@@ -106,8 +108,8 @@ def _last_look(where: Path, process: int) -> None:
 
 
 def tidy(where: Path, limit: int) -> int:
-    """Remove programs that were not used for longest until a folder's own files take four fifths of ``limit`` bytes, if they take more
-    than that (0: no limit), and what writes that were cut off left a day ago. Bytes that remain.
+    """Remove programs that were not used for longest until a folder's own files take four fifths of ``limit`` bytes, if
+    they take more than that (0: no limit), and what writes that were cut off left a day ago. Bytes that remain.
 
     Another process may be about to load what goes: it finds the file gone and compiles again.
     """

@@ -28,7 +28,7 @@ MOST_RESULTS = 64                    # of a launcher
 
 
 def _build(planned: "Planned") -> "Built":
-    from .build import build                             # noqa: PLC0415  planning and printing load only where a program is not in the disk cache
+    from .build import (build)  # noqa: E501, PLC0415  planning and printing load only where a program is not in the disk cache
     return build(planned)
 
 
@@ -43,7 +43,8 @@ def _opened(built: "Built") -> Any:
             with contextlib.suppress(OSError):
                 so.unlink()
             so, _ = toolchain.build(built.source)
-    raise CompileError(f"the compiled program {so} cannot be loaded; delete it, or set HYBRID_CACHE to another folder: {reason}")
+    raise CompileError(f"the compiled program {so} cannot be loaded; delete it, or set HYBRID_CACHE to another "
+                       f"folder: {reason}")
 
 
 class CpuProgram:
@@ -66,7 +67,8 @@ class CpuProgram:
         self._set(built.recipe, _opened(built), prepare, again, built.report)
         built.report.compile_seconds = time.perf_counter() - begin
 
-    def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]", report: Report | None = None) -> None:
+    def _set(self, recipe: Recipe, library: Any, prepare: "CpuProgram | None", again: "Callable[[], Planned]",
+             report: Report | None = None) -> None:
         self.recipe, self.prepare, self._again = recipe, prepare, again
         self._make = buffers.separate
         if prepare is not None:
@@ -78,13 +80,16 @@ class CpuProgram:
         self._inputs, self._constants, self._new = recipe.inputs, recipe.constants, recipe.fresh
         self.given, self.slots = recipe.given, recipe.slots      # inputs of the caller; those after them are prepared
         self._arena_slot, self._arena_bytes = recipe.arena_slot, recipe.arena_bytes
-        self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(recipe.written), recipe.simple
+        self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(
+                recipe.written), recipe.simple
         self._arenas: list[np.ndarray] = []
-        self._unread = {slot for slot, way in zip(recipe.slots, recipe.ways) if way is not None}      # read only to prepare: no call wants them
+        # read only to prepare: no call wants them
+        self._unread = {slot for slot, way in zip(recipe.slots, recipe.ways) if way is not None}
 
     @classmethod
     def of(cls, recipe: Recipe, again: "Callable[[], Planned]") -> "CpuProgram":
-        """The program of a recipe from the disk cache. again: plans it anew, for the report. OSError where its library cannot be loaded."""
+        """The program of a recipe from the disk cache. again: plans it anew, for the report. OSError where its library
+        cannot be loaded."""
         begin = time.perf_counter()
         threads.prepare()
         path = cache.folder() / recipe.library
@@ -150,7 +155,8 @@ class CpuProgram:
 
     def run_part(self, given: Mapping[int, np.ndarray], results: Mapping[int, np.ndarray]) -> None:
         """Compute some results of a program in parts (recipe.parts) into arrays, from the inputs of their parts."""
-        arrays = {**given, **{self.given + k: a for k, a in enumerate(self._constants)}, **{self._results[k][0]: a for k, a in results.items()}}
+        arrays = {**given, **{self.given + k: a for k, a in enumerate(self._constants)},
+                  **{self._results[k][0]: a for k, a in results.items()}}
         arrays[self._arena_slot] = aligned_bytes(self._arena_bytes)
         table = _new("void *[]", self._arena_slot + 1)           # null where there is no array
         keep = []
@@ -160,14 +166,16 @@ class CpuProgram:
         self._net(table)
 
     def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: "Bound | None" = None) -> "Bound | None":
-        """The program with some inputs (parameters; raw arrays, or objects that hold one) kept between calls; None when one of them cannot be
-        used in place (then call the program itself). old: an earlier one, whose prepared values may still be right.
+        """The program with some inputs (parameters; raw arrays, or objects that hold one) kept between calls; None when
+        one of them cannot be used in place (then call the program itself). old: an earlier one, whose prepared values
+        may still be right.
         """
         given, values = dict(zip(fixed, arrays)), None
         if self.prepare is not None:
             if not given.keys() >= set(self.slots):
                 return None
-            values = prepared(old._prepared if old is not None else None, [given[s] for s in self.slots], self.prepare, self.recipe.ways)
+            values = prepared(old._prepared if old is not None else None, [given[s] for s in self.slots], self.prepare,
+                              self.recipe.ways)
             if values is None:
                 return None
         raws = {i: buffer_of(a) for i, a in given.items() if i not in self._unread}
@@ -180,14 +188,18 @@ class CpuProgram:
         first, originals = self._arena_slot - len(fresh), given
 
         def at(i: int) -> np.ndarray:
-            return fresh[i - first] if i >= first else given[i] if i in given else self._constants[i - len(self._inputs)]
+            return (fresh[i - first] if i >= first else given[i] if i in given
+                    else self._constants[i - len(self._inputs)])
         results = [(i, at(i).reshape(shape)) for i, shape in self._results]
         out, seen = [], set()
         for i, a in results:
             out.append(a.copy() if i < first or i in seen else a)
             seen.add(i)
-        if len(self._updates) > 1:                               # an input that is another's new value: taken before it changes
-            given = {**given, **{i: given[i].copy() for _, i, _ in self._updates if i in given}} if any(i in given for _, i, _ in self._updates) else given
+        # an input that is another's new value: taken before it changes
+        if len(self._updates) > 1:
+            given = {**given, **{i: given[i].copy() for _, i,
+                                 _ in self._updates
+                                 if i in given}} if any(i in given for _, i, _ in self._updates) else given
         for slot, i, shape in self._updates:
             originals[slot][...] = at(i).reshape(shape)
         return out
@@ -212,10 +224,12 @@ class Bound:
         self._writes_given = not program._written.isdisjoint(self._free)
         self._first = len(program._inputs) + len(program._constants)
         added = [*(values.values if values is not None else []), *program._constants]
-        self._kept = [*fixed.items(), *((program.given + j, a) for j, a in enumerate(added))]     # slots and arrays that are the same in each call
+        # slots and arrays that are the same in each call
+        self._kept = [*fixed.items(), *((program.given + j, a) for j, a in enumerate(added))]
         self._keep = [(i, _from_buffer(a)) for i, a in self._kept]
         self._tables: list[Any] = []
-        self._once = False                                       # the next call is the last that goes this way: a launcher with an arena of its own is there
+        # the next call is the last that goes this way: a launcher with an arena of its own is there
+        self._once = False
         self._launched: Any = launcher.later                     # the launcher of ``launched``
         self._launchers: list[Any] = []                          # all that were made
         self.calls = 0                                           # that went another way
@@ -228,15 +242,18 @@ class Bound:
         table[self.program._arena_slot] = _from_buffer(arena)
         return table, arena
 
-    def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0, places: tuple[Any, ...] = (),
+    def launcher(self, cls: type, ctx: Any, scope: Any, train: bool, counters: tuple[list[int], ...], kind: int = 0,
+                 places: tuple[Any, ...] = (),
                  form: Any = None, step: Any = None) -> Any:
-        """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is none. kind: whether it gives
-        one array (0), a tuple of them (1) or a list (2). It may write fixed inputs alone. places: variables that must be what they are
-        (hybrid/jit/free_variables.py). form: of the arguments (hybrid/base/pytree.py), None for arrays by position. step: what it does beside that (hybrid/jit/fast_step.py).
+        """A launcher (launcher.c) of this program with its fixed inputs, for arrays of a class; None where there is
+        none. kind: whether it gives one array (0), a tuple of them (1) or a list (2). It may write fixed inputs alone.
+        places: variables that must be what they are (hybrid/jit/free_variables.py). form: of the arguments
+        (hybrid/base/pytree.py), None for arrays by position. step: what it does beside that (hybrid/jit/fast_step.py).
         """
         program = self.program
         own = program.recipe.own_results()
-        if own is None or len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given or program._arena_slot > MAX_LAUNCHER_SLOTS:
+        if (own is None or len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given
+            or program._arena_slot > MAX_LAUNCHER_SLOTS):
             return None
         if launcher.coming():
             return launcher.later
@@ -246,7 +263,8 @@ class Bound:
         net = int(_ffi.cast("uintptr_t", program._net))
         outputs = tuple((slot, *spec) for (slot, _), spec in zip(program._results, own))
         allocate = tuple(functools.partial(buffers.empty, *spec) if buffers.pooled(*spec) else None for spec in own)
-        found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes, tuple((i, shape, d) for i, shape, d in self._checks),
+        found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes,
+                     tuple((i, shape, d) for i, shape, d in self._checks),
                      outputs, tuple(self._kept), ctx, scope, bool(train), counters, places, form, allocate, kind, step)
         self._once = True
         self._tables.clear()
@@ -285,7 +303,8 @@ class Bound:
             for (i, shape, dtype), a in zip(self._checks, arrays):
                 if a.shape != shape or a.dtype != dtype:
                     return None
-                table[i] = _from_buffer(a, require_writable=i in self.program._written) if self._writes_given else _from_buffer(a)
+                table[i] = _from_buffer(a,
+                                        require_writable=i in self.program._written) if self._writes_given else _from_buffer(a)  # noqa: E501
         except (ValueError, BufferError):                        # not contiguous, or not to be written
             return None
         fresh = [buffers.empty(shape, dtype) for shape, dtype in self.program._new]
@@ -312,7 +331,8 @@ def _prepare_plan(whole: "Planned") -> "Planned":
 
 
 def compiled(program: Program) -> CpuProgram:
-    """A compiled program; what depends on its lasting inputs (``memo["lasting"]``: parameters) alone is prepared once."""
+    """A compiled program; what depends on its lasting inputs (``memo["lasting"]``: parameters) alone is prepared
+    once."""
     lasting = program.memo.get("lasting", frozenset())
 
     def again() -> "Planned":

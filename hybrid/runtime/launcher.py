@@ -34,8 +34,10 @@ def _build() -> Any:
 
 
 def _headers() -> Path:
-    """The folder of Python's headers: where most systems have them, else what ``sysconfig`` says, whose tables take a megabyte."""
-    usual = Path(sys.base_prefix, "include", f"python{sys.version_info[0]}.{sys.version_info[1]}{getattr(sys, 'abiflags', '')}")
+    """The folder of Python's headers: where most systems have them, else what ``sysconfig`` says, whose tables take a
+    megabyte."""
+    usual = Path(sys.base_prefix, "include",
+                 f"python{sys.version_info[0]}.{sys.version_info[1]}{getattr(sys, 'abiflags', '')}")
     if (usual / "Python.h").exists():
         return usual
     with forking.IMPORTS:
@@ -45,7 +47,8 @@ def _headers() -> Path:
 
 def _text() -> str:
     """launcher.c with its parts in it: it is compiled elsewhere."""
-    return re.sub(r'^#include "(\w+\.h)"$', lambda m: kernel_text("c", m[1]), kernel_text("c", "launcher.c"), flags=re.MULTILINE)
+    return re.sub(r'^#include "(\w+\.h)"$', lambda m: kernel_text("c", m[1]), kernel_text("c", "launcher.c"),
+                  flags=re.MULTILINE)
 
 
 def _compiled() -> Path | None:
@@ -88,7 +91,8 @@ def prepare() -> None:
 
 
 def _quietly() -> None:
-    with contextlib.suppress(CompileError, OSError):             # a cache folder that goes meanwhile; calls go through Python
+    # a cache folder that goes meanwhile; calls go through Python
+    with contextlib.suppress(CompileError, OSError):
         load()
 
 
@@ -98,4 +102,5 @@ def coming() -> bool:
 
 
 def later(*_: Any, **__: Any) -> None:
-    """Takes the launcher's place while that is built: it takes no call, and after some of them the shortest way is laid again (hybrid/jit/trace.py)."""
+    """Takes the launcher's place while that is built: it takes no call, and after some of them the shortest way is laid
+    again (hybrid/jit/trace.py)."""

@@ -16,7 +16,8 @@ def parts_of(planned: Planned) -> list[Part]:
     groups: list[tuple[set[int], list[int]]] = []            # inputs and results
     for k, own in enumerate(slots):
         meet = [g for g in groups if g[0] & own]
-        together: tuple[set[int], list[int]] = (set(own).union(*(g[0] for g in meet)), sorted([k, *(i for g in meet for i in g[1])]))
+        together: tuple[set[int], list[int]] = (set(own).union(*(g[0] for g in meet)),
+                                                sorted([k, *(i for g in meet for i in g[1])]))
         groups = [*(g for g in groups if g not in meet), together]
     groups.sort(key=lambda g: g[1])
     if not _apart(planned, {s: i for i, (inputs, _) in enumerate(groups) for s in inputs}):
@@ -40,8 +41,10 @@ def _apart(planned: Planned, part: dict[int, int]) -> bool:
 
 def _name(program: Program, inputs: set[int], results: list[int]) -> str:
     outputs = [program.outputs[k] for k in results]
-    new: dict[Node, Node] = {program.inputs[s]: input_(i, program.inputs[s].shape, program.inputs[s].dtype) for i, s in enumerate(sorted(inputs))}
+    new: dict[Node, Node] = {program.inputs[s]: input_(i, program.inputs[s].shape, program.inputs[s].dtype) for i,
+                             s in enumerate(sorted(inputs))}
     for n in toposort(outputs):
         if n not in new:
             new[n] = rebuild(n, [new[a] for a in n.args])
-    return cache.digest(plans.program_text(Program(tuple(new[program.inputs[s]] for s in sorted(inputs)), tuple(new[o] for o in outputs))))
+    return cache.digest(plans.program_text(Program(tuple(new[program.inputs[s]] for s in sorted(inputs)),
+                                                   tuple(new[o] for o in outputs))))

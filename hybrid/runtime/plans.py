@@ -1,8 +1,8 @@
 """Recipes of compiled programs on disk, so that a program seen before is neither planned nor printed again.
 
-A recipe is found by what it depends on: the program (each primitive, its attributes, shapes and dtypes), this library's own
-files, the compiler with its flags, the processor, NumPy, Python, and the environment's HYBRID_ variables. Where anything of it
-is not what it was, or the file is damaged, the program is built anew.
+A recipe is found by what it depends on: the program (each primitive, its attributes, shapes and dtypes), this library's
+own files, the compiler with its flags, the processor, NumPy, Python, and the environment's HYBRID_ variables. Where
+anything of it is not what it was, or the file is damaged, the program is built anew.
 """
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ from . import cache, toolchain
 from .recipe import Recipe, from_text, to_text
 
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
-_NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS", "HYBRID_DEVICE", "HYBRID_SIGNATURES",
+_NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS",
+                        "HYBRID_DEVICE", "HYBRID_SIGNATURES",
                         "HYBRID_CC"})                   # the last is in the flags
 _PARTS = ("", "ir", "ops", "passes", "runtime")           # folders of this library that a compiled program comes from
 
@@ -36,7 +37,8 @@ def own_files() -> str:
     """A name for the state of this library's own files, or "" where there are none to look at."""
     root = os.path.dirname(os.path.abspath(ir.__file__ or "")) + "/.."
     folders = [*(os.path.join(root, part) for part in _PARTS), *hybrid.codegen.__path__]
-    kernels = [d for base in hybrid.kernels.__path__ for d in (base, *(os.path.join(base, k) for k in ("c", "include")))]
+    kernels = [d for base in hybrid.kernels.__path__
+               for d in (base, *(os.path.join(base, k) for k in ("c", "include")))]
     lines = []
     try:
         for folder in (*folders, *kernels):
@@ -81,7 +83,8 @@ def program_text(program: Program) -> str:
 
 @lru_cache(maxsize=8)
 def _digest(cc: str, flags: tuple[str, ...], variables: tuple[tuple[str, str], ...], vector: int) -> str:
-    return cache.digest("recipe 1", own_files(), toolchain.compiler_version(cc), " ".join(flags), toolchain.cpu_features(), str(vector), np.__version__,
+    return cache.digest("recipe 1", own_files(), toolchain.compiler_version(cc), " ".join(flags),
+                        toolchain.cpu_features(), str(vector), np.__version__,
                         sys.version, repr(variables))
 
 
@@ -96,7 +99,8 @@ def surroundings() -> str | None:
 
 @collector.waits
 def key(program: Program, lasting: frozenset[int]) -> str | None:
-    """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is no plain data."""
+    """The name of a program's recipe; None where it has none: its passes are to be seen or checked, or it holds what is
+    no plain data."""
     around = None if config.verify() or config.debug_level() else surroundings()
     if around is None:
         return None
@@ -147,7 +151,8 @@ def known(title: str) -> Path | None:
     note = _note(title)
     try:
         so = note.parent / note.read_text("utf-8") if note is not None else None
-        return so if so is not None and note is not None and so.suffix == ".so" and so.parent == note.parent and toolchain.intact(so) else None
+        return (so if so is not None and note is not None and so.suffix == ".so" and so.parent == note.parent
+                and toolchain.intact(so) else None)
     except (OSError, ValueError):
         return None
 

@@ -1,6 +1,7 @@
-"""Values that a compiled CPU program takes beside its inputs, computed from parameters by a program of their own: once, and
-again only when a parameter was written or replaced. Programs share values of the same parameters in the same form. Buffers of
-parameters that nobody else reads are given up where the values hold the same numbers (hybrid/buffers/evict.py).
+"""Values that a compiled CPU program takes beside its inputs, computed from parameters by a program of their own: once,
+and again only when a parameter was written or replaced. Programs share values of the same parameters in the same form.
+Buffers of parameters that nobody else reads are given up where the values hold the same numbers
+(hybrid/buffers/evict.py).
 """
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class Preparing(Protocol):
 
 
 class Prepared:
-    """``values`` were computed from ``sources``; ``fits`` as long as these are the arrays, unchanged. Made under ``stand_in.LOCK``."""
+    """``values`` were computed from ``sources``; ``fits`` as long as these are the arrays, unchanged. Made under
+    ``stand_in.LOCK``."""
 
     def __init__(self, sources: Sequence[Any], program: Preparing, ways: Sequence[Way | None]):
         self.sources, self.program, self.ways = list(sources), program, ways
@@ -86,10 +88,12 @@ class Prepared:
         for s in slots:
             if not isinstance(self.sources[s], np.ndarray):
                 evict.back(self.sources[s])
-        taken = [s for s in slots if self.ways[s] is not None and once[id(self.sources[s])] == 1 and evict.may_go(self.sources[s])
+        taken = [s for s in slots if self.ways[s] is not None and once[id(self.sources[s])] == 1
+                 and evict.may_go(self.sources[s])
                  and evict.take(self.sources[s])]
         try:
-            self._run(parts, {s: self.sources[s]._away.raw if s in taken else buffer_of(self.sources[s]) for s in slots})
+            self._run(parts, {s: self.sources[s]._away.raw if s in taken else buffer_of(self.sources[s])
+                              for s in slots})
         except BaseException:
             for s in taken:
                 evict.back(self.sources[s])
@@ -109,7 +113,8 @@ class Prepared:
 
     def fits(self, sources: Sequence[Any]) -> bool:
         """Whether the values are those of these arrays now."""
-        return not self.token.stale and len(sources) == len(self.sources) and all(a is b for a, b in zip(sources, self.sources))
+        return (not self.token.stale and len(sources) == len(self.sources)
+                and all(a is b for a, b in zip(sources, self.sources)))
 
     def given_up(self) -> int:
         """Bytes of buffers that these values stand for now."""
@@ -148,9 +153,10 @@ def fits(a: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bool:
     return a.shape == shape and a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned
 
 
-def prepared(old: Prepared | None, sources: Sequence[Any], program: Preparing, ways: Sequence[Way | None]) -> Prepared | None:
-    """Values for these arrays (raw ones, or objects that hold one), the old ones if they still are; None where others may write the
-    arrays unseen, or the program cannot read them in place.
+def prepared(old: Prepared | None, sources: Sequence[Any], program: Preparing,
+             ways: Sequence[Way | None]) -> Prepared | None:
+    """Values for these arrays (raw ones, or objects that hold one), the old ones if they still are; None where others
+    may write the arrays unseen, or the program cannot read them in place.
     """
     with evict.LOCK:
         if not _usable(sources, program.recipe.inputs):

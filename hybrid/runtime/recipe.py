@@ -1,7 +1,8 @@
-"""What a compiled CPU program needs when it runs, as data: the layout of its pointer table, constants, and the shared object.
+"""What a compiled CPU program needs when it runs, as data: the layout of its pointer table, constants, and the shared
+object.
 
-A ``Recipe`` prints as text and is read back by the next process (plans.py), which then neither plans nor prints C. The text is
-JSON: reading one runs nothing.
+A ``Recipe`` prints as text and is read back by the next process (plans.py), which then neither plans nor prints C. The
+text is JSON: reading one runs nothing.
 """
 from __future__ import annotations
 
@@ -14,13 +15,15 @@ import numpy as np
 
 from ..passes.unpack import Way
 
-Part = tuple[str, tuple[int, ...], tuple[int, ...]]      # its name (two of one name are the same program), inputs and results
+# its name (two of one name are the same program), inputs and results
+Part = tuple[str, tuple[int, ...], tuple[int, ...]]
 Spec = tuple[tuple[int, ...], np.dtype]            # shape and dtype of an array
 
 
 @dataclass
 class Recipe:
-    """The pointer table holds inputs (the caller's, then prepared values), constants, fresh arrays and the arena, in this order."""
+    """The pointer table holds inputs (the caller's, then prepared values), constants, fresh arrays and the arena, in
+    this order."""
     library: str                                   # file name of the shared object in the cache folder
     inputs: list[Spec]
     given: int                                     # of the inputs: those of the caller
@@ -33,7 +36,8 @@ class Recipe:
     slots: tuple[int, ...] = ()                    # inputs that ``prepare`` reads
     prepare: "Recipe | None" = None                # computes the prepared values
     parts: list[Part] = field(default_factory=list)            # of a program that prepares: what can be computed apart
-    ways: list[Way | None] = field(default_factory=list)       # for each of slots that the program does not read itself: how it is read from prepared values
+    # for each of slots that the program does not read itself: how it is read from prepared values
+    ways: list[Way | None] = field(default_factory=list)
 
     @property
     def arena_slot(self) -> int:
@@ -66,8 +70,10 @@ def _spec(s: Spec) -> list[Any]:
 def _plain(r: Recipe) -> dict[str, Any]:
     return {"library": r.library, "inputs": [_spec(s) for s in r.inputs], "given": r.given,
             "constants": [[*_spec((a.shape, a.dtype)), base64.b64encode(a.tobytes()).decode()] for a in r.constants],
-            "fresh": [_spec(s) for s in r.fresh], "arena_bytes": r.arena_bytes, "results": r.results, "updates": r.updates, "written": r.written,
-            "slots": r.slots, "ways": r.ways, "parts": r.parts, "prepare": _plain(r.prepare) if r.prepare is not None else None}
+            "fresh": [_spec(s) for s in r.fresh], "arena_bytes": r.arena_bytes, "results": r.results,
+            "updates": r.updates, "written": r.written,
+            "slots": r.slots, "ways": r.ways, "parts": r.parts,
+            "prepare": _plain(r.prepare) if r.prepare is not None else None}
 
 
 def to_text(recipe: Recipe) -> str:
@@ -118,9 +124,11 @@ def _rich(d: dict[str, Any]) -> Recipe:
         raise ValueError(f"{library!r} is no file of the cache folder")
     return Recipe(library, inputs, _number(d["given"], n + 1), constants, fresh, _number(d["arena_bytes"]),
                   [(_number(i, places), _shape(shape)) for i, shape in d["results"]],
-                  [(_number(slot, n), _number(i, places), _shape(shape)) for slot, i, shape in d["updates"]], [_number(i, n) for i in d["written"]],
+                  [(_number(slot, n), _number(i, places), _shape(shape)) for slot, i, shape in d["updates"]],
+                  [_number(i, n) for i in d["written"]],
                   tuple(_number(i, n) for i in d["slots"]), _rich(d["prepare"]) if d["prepare"] is not None else None,
-                  [(str(name), _shape(slots), _shape(results)) for name, slots, results in d["parts"]], [_way(w, n - d["given"]) for w in d["ways"]])
+                  [(str(name), _shape(slots), _shape(results)) for name, slots, results in d["parts"]],
+                  [_way(w, n - d["given"]) for w in d["ways"]])
 
 
 def from_text(text: str) -> Recipe:

@@ -26,12 +26,14 @@ class KernelReport:
 class Report:
     """The compile report.
 
-    ``eager_kernels``: primitive operations that eager execution would launch. ``eager_bytes``: what they would allocate.
-    ``arena_bytes``: intermediate values of the compiled program; ``output_bytes``: its results. ``planned_bytes``: both.
-    ``bound_bytes``: results and the most intermediate bytes alive at once. ``scratch_bytes``: of kernels' working memory that found no
-    place between the values. ``thread_bytes``: at most so much each thread has beside that, on its stack. ``written_in_place``: bytes of new values that are
-    written straight over the arrays they replace, which are no results. For a recorded call, ``kept_bytes`` of the results
-    are kept for the backward pass, whose report is ``backward``.
+    ``eager_kernels``: primitive operations that eager execution would launch. ``eager_bytes``: what they would
+    allocate. ``arena_bytes``: intermediate values of the compiled program; ``output_bytes``: its results.
+    ``planned_bytes``:
+    both. ``bound_bytes``: results and the most intermediate bytes alive at once. ``scratch_bytes``: of kernels' working
+    memory that found no place between the values. ``thread_bytes``: at most so much each thread has beside that, on its
+    stack. ``written_in_place``: bytes of new values that are written straight over the arrays they replace, which are
+    no results. For a recorded call, ``kept_bytes`` of the results are kept for the backward pass, whose report is
+    ``backward``.
     """
     backend: str
     kernels: list[KernelReport] = field(default_factory=list)
@@ -55,7 +57,8 @@ class Report:
     layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
     prepared_bytes: int = 0
     source_bytes: int = 0                                # of the parameters that prepared values come from,
-    movable_bytes: int = 0                               # of those that the prepared values hold bit for bit and nothing else reads,
+    # of those that the prepared values hold bit for bit and nothing else reads,
+    movable_bytes: int = 0
     given_up_bytes: int = 0                              # and of those whose buffers are given up just now
 
     @property
@@ -67,7 +70,8 @@ class Report:
         lines = [f"{self.backend}: {self.eager_kernels} operations -> {len(self.kernels)} kernels"]
         for k in self.kernels:
             lines.append(f"  {k.name} [{k.kind}] {' '.join(k.nodes)}")
-            lines.append(f"    reads {', '.join(k.reads) or 'nothing'}; writes {', '.join(k.writes)}; stored: {k.reason}")
+            lines.append(f"    reads {', '.join(k.reads) or 'nothing'}; writes {', '.join(k.writes)}; stored: "
+                         f"{k.reason}")
         lines += [f"  not fused: {what}: {why}" for what, why in self.refusals]
         lines.append(f"  memory: eager {self.eager_bytes} bytes, planned {self.planned_bytes} "
                      f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}"
@@ -75,14 +79,17 @@ class Report:
                      + (f", of each thread's own {self.thread_bytes}" if self.thread_bytes else ""))
         lines += [f"  layout: {what}" for what in self.layout]
         if self.prepared_bytes:
-            lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes; of the parameters' {self.source_bytes} bytes "
-                         f"{self.movable_bytes} stand in them unchanged and need no other place, {self.given_up_bytes} given up now")
+            lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes; of "
+                         f"the parameters' {self.source_bytes} bytes "
+                         f"{self.movable_bytes} stand in them unchanged and need no other place, "
+                         f"{self.given_up_bytes} given up now")
         if self.written_in_place:
             lines.append(f"  written over the arrays they replace: {self.written_in_place} bytes")
         if self.source_path:
             lines.append(f"  source: {self.source_path}")
         if self.backward is not None:
-            lines += [f"  kept for the backward pass: {self.kept_bytes} bytes (eager {self.eager_bytes})", f"backward, {self.backward}"]
+            lines += [f"  kept for the backward pass: {self.kept_bytes} bytes (eager {self.eager_bytes})",
+                      f"backward, {self.backward}"]
         return "\n".join(lines)
 
 
@@ -101,7 +108,9 @@ def note_blocks(report: Report, count: int, parts: int) -> None:
     report.eager_bytes *= count
     report.arena_bytes *= parts
     report.scratch_bytes *= parts
-    report.layout.insert(0, f"batch computed in {count} blocks: the values between the layers of one stay in the caches; shapes are those of one block")
+    report.layout.insert(0,
+                         f"batch computed in {count} blocks: the values between the layers of one stay in the caches; "
+                         f"shapes are those of one block")
 
 
 def _joined(parts: Sequence[KernelReport]) -> KernelReport:
@@ -125,13 +134,17 @@ def describe(n: Node) -> str:
 def make_report(planned: Planned, backend: str) -> Report:
     """The report of a planned program."""
     fused, memory = planned.fused, planned.memory
-    ops = [n for n in planned.source.order() if n.prim not in LEAVES and n.prim not in MOVEMENT - {"pad"} and n.prim not in ("detach", "with_grad")]
+    ops = [n for n in planned.source.order() if n.prim not in LEAVES and n.prim not in MOVEMENT - {"pad"}
+           and n.prim not in ("detach", "with_grad")]
     outputs = {strip_reshape(n): strip_reshape(n).nbytes for n in fused.program.roots}
-    report = Report(backend, refusals=list(fused.refusals), eager_kernels=len(ops), eager_bytes=sum(n.nbytes for n in ops),
+    report = Report(backend, refusals=list(fused.refusals), eager_kernels=len(ops),
+                    eager_bytes=sum(n.nbytes for n in ops),
                     arena_bytes=memory.arena, output_bytes=sum(outputs.values()),
-                    bound_bytes=memory.bound + sum(outputs.values()), input_bytes=sum(n.nbytes for n in planned.source.inputs), layout=list(planned.notes))
+                    bound_bytes=memory.bound + sum(outputs.values()),
+                    input_bytes=sum(n.nbytes for n in planned.source.inputs), layout=list(planned.notes))
     report.prepared_bytes = sum(n.nbytes for n in fused.program.inputs[len(planned.source.inputs):])
-    report.kernels = [_joined([_one(k) for k in g.kernels]) for g in planned.groups if any(k.root.size for k in g.kernels)]
+    report.kernels = [_joined([_one(k) for k in g.kernels]) for g in planned.groups
+                      if any(k.root.size for k in g.kernels)]
     report.offsets = [(describe(n), at, n.nbytes) for n, at in memory.offsets.items()]
     report.in_place = [(describe(n), describe(d)) for n, d in memory.in_place.items()]
     return report
@@ -139,4 +152,5 @@ def make_report(planned: Planned, backend: str) -> Report:
 
 def _one(k: Kernel) -> KernelReport:
     inside = [describe(m) for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
-    return KernelReport(f"k{k.number}", k.kind, inside, [describe(n) for n in k.reads], [describe(n) for n in k.stores], k.reason)
+    return KernelReport(f"k{k.number}", k.kind, inside, [describe(n) for n in k.reads],
+                        [describe(n) for n in k.stores], k.reason)

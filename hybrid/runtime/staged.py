@@ -1,4 +1,5 @@
-"""Programs that call Python code on the way: cut at the calls (ir/host.py), with a compiled program for each stretch between."""
+"""Programs that call Python code on the way: cut at the calls (ir/host.py), with a compiled program for each stretch
+between."""
 from __future__ import annotations
 
 from typing import Any, Callable, Sequence
@@ -17,7 +18,8 @@ Compile = Callable[[Program], Any]
 def has_calls(program: Program) -> bool:
     """Whether a program calls Python code; inside a loop that is an error."""
     if any(_calls_within(n) for n in program.order() if n.prim == "scan"):
-        raise HybridError("a custom operator (Python code) cannot be called from inside a compiled loop (foreach, while_loop, cond): "
+        raise HybridError("a custom operator (Python code) cannot be called from inside a compiled loop (foreach, "
+                          "while_loop, cond): "
                           "call it outside of the loop, or call the block without hybridize()")
     return any(n.prim == "host" for n in program.order())
 
@@ -28,7 +30,8 @@ def _calls_within(scan: Node) -> bool:
 
 
 class StagedProgram:
-    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written when all has run."""
+    """``program(arrays)`` as other executables: stretch, calls, stretch, … Updated inputs are written when all has
+    run."""
 
     def __init__(self, program: Program, xp: Any, compile_part: Compile):
         self.program, self.xp = program, xp
@@ -38,7 +41,8 @@ class StagedProgram:
         for n in order:
             self._level[n] = max((self._level[a] for a in n.args), default=0) + (n.prim == "host")
         count = 1 + max(self._level.values())
-        self._calls = [sorted((n for n in order if n.prim == "host" and self._level[n] == k), key=lambda n: n.attrs["call"].serial) for k in range(count)]
+        self._calls = [sorted((n for n in order if n.prim == "host" and self._level[n] == k),
+                              key=lambda n: n.attrs["call"].serial) for k in range(count)]
         self._stretches = [self._stretch(order, k, compile_part) for k in range(count)]
         self.report = self._report()
 
@@ -84,10 +88,12 @@ class StagedProgram:
         for r in found:
             out.kernels += r.kernels
             out.refusals += r.refusals
-            for name in ("eager_kernels", "eager_bytes", "arena_bytes", "bound_bytes", "output_bytes", "input_bytes", "scratch_bytes", "compile_seconds"):
+            for name in ("eager_kernels", "eager_bytes", "arena_bytes", "bound_bytes", "output_bytes", "input_bytes",
+                         "scratch_bytes", "compile_seconds"):
                 setattr(out, name, getattr(out, name) + getattr(r, name))
             out.source_path, out.source = out.source_path or r.source_path, out.source + r.source
-        out.refusals += [(n.attrs["call"].name, "Python code, called between compiled parts") for calls in self._calls for n in calls]
+        out.refusals += [(n.attrs["call"].name, "Python code, called between compiled parts") for calls in self._calls
+                         for n in calls]
         return out
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:

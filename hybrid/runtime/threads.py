@@ -1,7 +1,7 @@
 """The threads of compiled CPU programs (kernels/c/pool.c): one pool for the process, built once by the C compiler.
 
-Programs that clang compiled have OpenMP's threads instead. Those are not copied by a fork, and a loop of several threads
-would wait for them for ever, so in a forked process such programs keep to one.
+Programs that clang compiled have OpenMP's threads instead. Those are not copied by a fork, and a loop of several
+threads would wait for them for ever, so in a forked process such programs keep to one.
 """
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def _built() -> Path | None:
 
 
 def prepare() -> None:
-    """Start building the pool in the background, beside the compilation of a program; not where an earlier process built it."""
+    """Start building the pool in the background, beside the compilation of a program; not where an earlier process
+    built it."""
     if not _pool and config.num_threads() > 1 and plans.known("pool") is None and not toolchain.is_clang():
         threading.Thread(target=_quietly, name="hybrid-pool").start()
 
@@ -51,7 +52,8 @@ def _load() -> Any:
 
 
 def open_program(path: Path) -> Any:
-    """A program's library. The first that needs OpenMP is never unloaded, nor OpenMP with it, whose threads wait in its code."""
+    """A program's library. The first that needs OpenMP is never unloaded, nor OpenMP with it, whose threads wait in its
+    code."""
     stays = toolchain.is_clang() and not _with_openmp
     return ffi.dlopen(str(path), os.RTLD_NOW | (getattr(os, "RTLD_NODELETE", 0) if stays else 0))
 
@@ -65,8 +67,8 @@ def _shared_pool() -> Any:
 
 
 def _allow(program: Any, count: int, pool: Any = None) -> None:
-    """Write a number of threads and the pool's functions into a program's library. What is there already is not written again: another
-    thread may be reading it, in a program that both have loaded.
+    """Write a number of threads and the pool's functions into a program's library. What is there already is not written
+    again: another thread may be reading it, in a program that both have loaded.
     """
     link = program.hy_link
     if pool is not None:

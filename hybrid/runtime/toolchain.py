@@ -20,12 +20,16 @@ from ..base import forking
 from ..base.errors import CompileError
 from . import cache
 
-FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC", "-Werror=implicit-function-declaration")
+FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC",
+         "-Werror=implicit-function-declaration")
 FSF = "Free Software Foundation"                  # what GCC says of itself, whatever it is called
-ALONE = "-nostdlib"                               # for texts that include nothing, which use no library but libm: linking takes half the time
-UNITS = "#if HY_UNIT == HY_UNITS - 1"           # in every text that can be compiled in units (hybrid.codegen.kernel_deduplication)
+# for texts that include nothing, which use no library but libm: linking takes half the time
+ALONE = "-nostdlib"
+# in every text that can be compiled in units (hybrid.codegen.kernel_deduplication)
+UNITS = "#if HY_UNIT == HY_UNITS - 1"
 X86 = ("x86_64", "amd64", "AMD64", "i686")
-MOST_UNITS, UNIT = 8, 20_000                      # units at most, and characters that are worth one: each takes the time to start the compiler
+# units at most, and characters that are worth one: each takes the time to start the compiler
+MOST_UNITS, UNIT = 8, 20_000
 _build_lock = forking.lock()
 _building: dict[str, forking.LongLock] = {}
 _warned: list[bool] = []
@@ -50,7 +54,8 @@ def compiler() -> str | None:
         wanted = os.environ.get("HYBRID_CC")
         missing = f"HYBRID_CC={wanted!r} names no program" if wanted and wanted != "none" else "no C compiler was found"
         warnings.warn(f"{missing}, so hybridized programs run on NumPy without fusion. Install one "
-                      "(Debian, Ubuntu: apt install gcc; macOS: xcode-select --install) or set HYBRID_CC.", RuntimeWarning, stacklevel=3)
+                      "(Debian, Ubuntu: apt install gcc; macOS: xcode-select --install) or set HYBRID_CC.",
+                      RuntimeWarning, stacklevel=3)
     return found
 
 
@@ -76,7 +81,7 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
     """An answer about a compiler, asked once for each build of it and kept in the cache folder."""
     real = Path(cc).resolve()
     stat = real.stat()
-    path = cache.folder() / f"cc-{cache.digest(what, cc, str(real), str(stat.st_mtime_ns), str(stat.st_size), cpu_features())}.txt"
+    path = (cache.folder() / f"cc-{cache.digest(what, cc, str(real), str(stat.st_mtime_ns), str(stat.st_size), cpu_features())}.txt")  # noqa: E501
     try:
         answer, kept = path.read_text().rsplit("\n", 1)
         if kept == _sum(answer.encode()):
@@ -89,7 +94,8 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
 
 
 def _paper() -> int:
-    """A file in memory, or else a temporary one, that a program may write to. Not a pipe: that stays open in processes that are forked meanwhile."""
+    """A file in memory, or else a temporary one, that a program may write to. Not a pipe: that stays open in processes
+    that are forked meanwhile."""
     try:
         return os.memfd_create("hybrid")
     except (AttributeError, OSError):
@@ -105,10 +111,11 @@ def _start(command: list[str], stream: int = 2) -> tuple[int, int]:
     paper = _paper()
     nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
     try:                                                 # the file first: it may be one of the first three itself
-        return os.posix_spawn(command[0], command, os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, paper, stream), *nothing]), paper
+        return os.posix_spawn(command[0], command, os.environ,
+                              file_actions=[(os.POSIX_SPAWN_DUP2, paper, stream), *nothing]), paper
     except OSError as err:
         os.close(paper)
-        raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err
+        raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err  # noqa: E501
 
 
 def _ended(process: int) -> int:
@@ -121,7 +128,8 @@ def _ended(process: int) -> int:
 
 
 def _wait(process: int) -> None:
-    """Wait for a process, a tenth of a second at a time where the system can: a signal that arrives just before ``waitpid`` does not end that."""
+    """Wait for a process, a tenth of a second at a time where the system can: a signal that arrives just before
+    ``waitpid`` does not end that."""
     try:
         end = os.pidfd_open(process)
     except (AttributeError, OSError):
@@ -174,7 +182,9 @@ def _takes_all(cc: str) -> bool:
     """Whether a compiler is one that is known to take all flags: GCC from 9 on, for Linux on usual processors."""
     said = _ask([cc, "--version"])[1]
     version = re.match(r".* (\d+)\.\d+\.\d+\b", said)
-    return sys.platform == "linux" and _machine() in ("x86_64", "aarch64") and FSF in said and version is not None and int(version[1]) >= 9
+    return sys.platform == "linux" and _machine() in ("x86_64",
+                                                      "aarch64") and FSF in said and version is not None and int(
+            version[1]) >= 9
 
 
 def _machine_flags(cc: str) -> tuple[str, ...]:
@@ -186,7 +196,8 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
     for group in (["-march=native"], wide, ["-fopenmp"]):
         if group and _accepts(cc, group):
             flags += group
-    if "-fopenmp" in flags and _accepts(cc, ["-Wl,--as-needed"]):       # programs have their own threads: OpenMP's library is not loaded
+    # programs have their own threads: OpenMP's library is not loaded
+    if "-fopenmp" in flags and _accepts(cc, ["-Wl,--as-needed"]):
         flags.append("-Wl,--as-needed")
     if "-fopenmp" not in flags and _accepts(cc, ["-fopenmp-simd"]):
         flags.append("-fopenmp-simd")
@@ -243,7 +254,8 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
 
     extra: more flags. salt: what else the result depends on (versions of headers).
 
-    Two threads that ask for one text compile it once; two processes both may, and the last rename wins with equal content.
+    Two threads that ask for one text compile it once; two processes both may, and the last rename wins with equal
+    content.
     """
     cc = compiler()
     if cc is None:
@@ -263,7 +275,8 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
 
 
 def begin(source: str) -> Callable[[], tuple[Path, Path]]:
-    """Begin to build a text beside what this thread does next; the function gives what ``build`` gives, or raises its error."""
+    """Begin to build a text beside what this thread does next; the function gives what ``build`` gives, or raises its
+    error."""
     done: list[tuple[Path, Path]] = []
     wrong: list[Exception] = []
 
@@ -288,14 +301,16 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path, folder: str) -> tuple[list[list[str]], list[str] | None]:
+def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
+              folder: str) -> tuple[list[list[str]], list[str] | None]:
     """Compiler runs that may take place at the same time, and the one that links what they give."""
     libraries = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"]
     count = min(cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
     if count == 1:
         return [[cc, *flags, str(c), "-o", f"{folder}/net.so", *libraries]], None
     objects = [f"{folder}/{i}.o" for i in range(count)]
-    runs = [[cc, *(f for f in flags if f != "-shared"), f"-DHY_UNIT={i}", f"-DHY_UNITS={count}", "-c", str(c), "-o", o] for i, o in enumerate(objects)]
+    runs = [[cc, *(f for f in flags if f != "-shared"), f"-DHY_UNIT={i}", f"-DHY_UNITS={count}", "-c", str(c), "-o", o]
+            for i, o in enumerate(objects)]
     return runs, [cc, *flags, *objects, "-o", f"{folder}/net.so", *libraries]
 
 
@@ -318,9 +333,11 @@ def _run(commands: list[list[str]], c: Path) -> str:
     if wrong is not None:
         text, code = wrong
         if any(full in text for full in ("No space left on device", "File size limit exceeded", "File too large")):
-            raise OSError(f"nothing of the size of a program can be written to {tempfile.gettempdir()}, where {commands[0][0]} works:\n{text[-2000:].strip()}\n"
+            raise OSError(f"nothing of the size of a program can be written to {tempfile.gettempdir()}, where "
+                          f"{commands[0][0]} works:\n{text[-2000:].strip()}\n"
                           "Set TMPDIR to a folder that can be written.")
-        silent = f"It said nothing and ended with status {code}" + (" (killed: is there too little memory?)" if code == -9 else "")
+        silent = f"It said nothing and ended with status {code}" + (" (killed: is there too little memory?)"
+                                                                    if code == -9 else "")
         raise CompileError(f"{commands[0][0]} refused the generated program {c}:\n{text[-4000:].strip() or silent}")
     return "".join(said)
 
@@ -334,7 +351,8 @@ def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) ->
             said += _run([link], c)
         out = Path(d) / "net.so"
         if not out.is_file():
-            raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C compiler?\n{said[-4000:].strip()}".rstrip())
+            raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C "
+                               f"compiler?\n{said[-4000:].strip()}".rstrip())
         content = out.read_bytes()
         so = cache.write(so, content)
         cache.write(so.with_suffix(".txt"), _sum(content).encode())

@@ -1,9 +1,9 @@
-"""Choice by measurement: where two forms of a kernel compete, each is compiled alone and timed on the real shapes, once; the disk
-cache remembers the fastest (for the same library, compiler and processor).
+"""Choice by measurement: where two forms of a kernel compete, each is compiled alone and timed on the real shapes,
+once; the disk cache remembers the fastest (for the same library, compiler and processor).
 
-``HYBRID_TUNE`` is how many seconds a process may spend (default 0.5). With 0 the form is chosen by rule, everywhere and always.
-That form is also taken for small kernels, which cannot pay back their compilation, for what the seconds did not reach, and
-unless another one is clearly faster. All forms compute the same up to rounding.
+``HYBRID_TUNE`` is how many seconds a process may spend (default 0.5). With 0 the form is chosen by rule, everywhere and
+always. That form is also taken for small kernels, which cannot pay back their compilation, for what the seconds did not
+reach, and unless another one is clearly faster. All forms compute the same up to rounding.
 """
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ Makers = Mapping[str, Callable[[], "Alone | None"]]
 
 
 def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
-    """Which of some forms to take, and why ("" where the rule decides). rule: the form that is taken without a measurement.
-    what: text that no other choice between these forms has. forms: how each is made, as a program of one kernel; None where it
-    cannot be. work: its products.
+    """Which of some forms to take, and why ("" where the rule decides). rule: the form that is taken without a
+    measurement. what: text that no other choice between these forms has. forms: how each is made, as a program of one
+    kernel; None where it cannot be. work: its products.
     """
     if work < LEAST_WORK or not config.tune_seconds() or len(forms) < 2 or rule not in forms:
         return rule, ""
@@ -47,7 +47,8 @@ def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
             _keep(name, found)
     if found is None:
         return rule, ""
-    return _known.setdefault(name, found)                        # of threads that measured at once all take the first one's choice
+    # of threads that measured at once all take the first one's choice
+    return _known.setdefault(name, found)
 
 
 def _read(name: str, forms: Makers) -> tuple[str, str] | None:
@@ -86,7 +87,8 @@ def _measured(rule: str, forms: Makers) -> tuple[str, str] | None:
 
 
 def _call(a: Alone, library: Any, given: dict[tuple[int, int], np.ndarray]) -> Callable[[], None]:
-    """A call of the kernel by one thread: how it divides over several is the same question for all forms. given: memory of (argument, bytes), which the forms share."""
+    """A call of the kernel by one thread: how it divides over several is the same question for all forms. given: memory
+    of (argument, bytes), which the forms share."""
     arrays = []
     for k, (shape, dtype) in enumerate(a.arrays):
         size = buffers.size_of(shape, dtype)
@@ -103,7 +105,8 @@ def _call(a: Alone, library: Any, given: dict[tuple[int, int], np.ndarray]) -> C
 
 
 def _times(calls: Mapping[str, Callable[[], None]]) -> dict[str, float]:
-    """Seconds of each form: the least of turns that all take one after another, so that what else the machine does counts less."""
+    """Seconds of each form: the least of turns that all take one after another, so that what else the machine does
+    counts less."""
     best = dict.fromkeys(calls, float("inf"))
     stop = time.perf_counter() + SECONDS * len(calls)
     turn = 0

@@ -20,7 +20,8 @@ _TOP_KEYS = "nodes, arg_nodes, heads"
 
 @dataclass
 class JsonNode:
-    """One node: ``op`` is ``"null"`` for a variable; an input is (node, output, version). ``subgraphs``: of a loop or branch."""
+    """One node: ``op`` is ``"null"`` for a variable; an input is (node, output, version). ``subgraphs``: of a loop or
+    branch."""
     op: str
     name: str
     attrs: dict[str, str] = field(default_factory=dict)
@@ -36,8 +37,9 @@ class JsonNode:
 class JsonGraph:
     """Nodes in topological order, and which of their outputs are the graph's outputs.
 
-    ``version`` is of the MXNet that wrote the file (800 where the file does not say). ``counts``, for writing: each node's
-    number of outputs, the hidden ones included. ``np_shape``: whether 0 and () are shapes, not unknown ones (``npx.set_np``).
+    ``version`` is of the MXNet that wrote the file (800 where the file does not say). ``counts``, for writing: each
+    node's number of outputs, the hidden ones included. ``np_shape``: whether 0 and () are shapes, not unknown ones
+    (``npx.set_np``).
     """
     nodes: list[JsonNode]
     heads: list[tuple[int, int, int]]
@@ -77,7 +79,7 @@ def _decode(text: str | bytes, source: str) -> dict[str, Any]:
         # MXNet writes control characters as they are, hence strict=False
         document = json.loads(text, strict=False, parse_constant=_no_constant)
     except UnicodeDecodeError as err:
-        raise FileFormatError(f"{source}: the file is not UTF-8 (offset {err.start}){looks_like(err.object[:8])}") from err
+        raise FileFormatError(f"{source}: the file is not UTF-8 (offset {err.start}){looks_like(err.object[:8])}") from err  # noqa: E501
     except RecursionError:
         raise FileFormatError(f"{source}: the JSON is nested too deeply for a symbol file") from None
     except ValueError as err:                   # malformed JSON, or a number with thousands of digits
@@ -108,7 +110,8 @@ def _node(item: Any, number: int, source: str) -> JsonNode:
         raise FileFormatError(f"{where} is {item!r:.40}; expected an object with the keys op, name, inputs")
     op, name = (_string(item.get(key), f"{where}: {key!r}") for key in ("op", "name"))
     where += f" ({name!r:.80})"
-    subgraphs = [_graph(g, f"{where}: subgraph {k}") if isinstance(g, dict) else _no_graph(g, where) for k, g in enumerate(_list(item, "subgraphs", where))]
+    subgraphs = [_graph(g, f"{where}: subgraph {k}") if isinstance(g, dict) else _no_graph(g, where) for k,
+                 g in enumerate(_list(item, "subgraphs", where))]
     attrs: dict[str, str] = {}
     for key in ("param", "attr", "attrs"):      # MXNet before 0.9, before 1.0, and since
         attrs.update(_attrs(item.get(key), f"{where}: {key!r}"))
@@ -154,7 +157,8 @@ def _unique_variables(nodes: list[JsonNode], source: str) -> None:
     seen: dict[str, int] = {}
     for number, node in enumerate(nodes):
         if node.is_variable and seen.setdefault(node.name, number) != number:
-            raise FileFormatError(f"{source}: nodes {seen[node.name]} and {number} are both a variable named {node.name!r:.80}")
+            raise FileFormatError(f"{source}: nodes {seen[node.name]} and {number} are both a variable named "
+                                  f"{node.name!r:.80}")
 
 
 def _version(document: dict[str, Any]) -> int:

@@ -22,9 +22,10 @@ from .sparse_parts import SparseParts
 def save(fname: str | os.PathLike[str], data: Any, version: int | None = None) -> None:
     """Save an NDArray, a list of them or a dict from names to them as MXNet does, sparse ones too.
 
-    version: 2 or 3 of MXNet's format (``npx.save`` writes 3); None takes 2, and 3 with NumPy's shapes (``npx.set_np``), as MXNet then
-    needs it, or where an array has shape () or a size of 0. The file appears whole or not at all. Raises TypeError for anything else, DTypeError for a dtype
-    that MXNet's files do not know (int16, uint32, uint64). A name that ends in ``.safetensors`` takes that format.
+    version: 2 or 3 of MXNet's format (``npx.save`` writes 3); None takes 2, and 3 with NumPy's shapes (``npx.set_np``),
+    as MXNet then needs it, or where an array has shape () or a size of 0. The file appears whole or not at all. Raises
+    TypeError for anything else, DTypeError for a dtype that MXNet's files do not know (int16, uint32, uint64). A name
+    that ends in ``.safetensors`` takes that format.
 
     >>> nd.save("w.params", {"weight": nd.ones((2, 3))})      # doctest: +SKIP
     """
@@ -62,11 +63,13 @@ def _named_arrays(data: Any) -> tuple[list[str], list[NDArray]]:
             if not isinstance(value, NDArray):
                 raise TypeError(f"save takes a list of NDArray; item {k} is a {type(value).__name__}")
         return [], list(data)
-    raise AttributeValueError(f"save takes an NDArray, a list of them or a dict from str to them, not a {type(data).__name__}")
+    raise AttributeValueError(f"save takes an NDArray, a list of them or a dict from str to them, not a "
+                              f"{type(data).__name__}")
 
 
 def load(fname: str | os.PathLike[str], cls: type[NDArray] = NDArray) -> Any:
-    """What ``save`` wrote: a list where there are no names, a dict where there are. ``.safetensors`` files are read too.
+    """What ``save`` wrote: a list where there are no names, a dict where there are. ``.safetensors`` files are read
+    too.
 
     An array that was saved on a GPU comes back on it where it is there, else on the CPU.
 
@@ -97,14 +100,16 @@ def _wrapped(found: ParamsFile, source: str, cls: type[NDArray]) -> Any:
     return out
 
 
-def _to_device(found: np.ndarray | SparseParts | None, context: tuple[int, int], cls: type[NDArray], where: str) -> NDArray:
+def _to_device(found: np.ndarray | SparseParts | None, context: tuple[int, int], cls: type[NDArray],
+               where: str) -> NDArray:
     if found is None:
         raise FileFormatError(f"{where} has no value: it was saved before it was initialized")
     kind, number = context
     there = kind == 2 and number < device.num_gpus()
     if isinstance(found, SparseParts) and cls is NDArray:
         sparse = resolve("nd", "sparse")
-        return sparse.make(sparse.KINDS[found.kind], found.shape, found.values, found.indices, device.gpu(number) if there else device.cpu(0))
+        return sparse.make(sparse.KINDS[found.kind], found.shape, found.values, found.indices,
+                           device.gpu(number) if there else device.cpu(0))
     if isinstance(found, SparseParts):              # arrays under NumPy's rules are dense
         found = found.dense()
     if there:

@@ -30,7 +30,8 @@ V1, V2, V3 = 0xF993FAC8, 0xF993FAC9, 0xF993FACA
 _DEVICES = (1, 2, 3, 5)                         # cpu, gpu, cpu_pinned, cpu_shared
 _MAX_RANK = 32                                  # NumPy 1.26's limit; MXNet's own files stay far below it
 _CPU0 = (1, 0)
-_DENSE = 1 << 26                                # bytes that a sparse array may take as a dense one, whatever the file's size
+# bytes that a sparse array may take as a dense one, whatever the file's size
+_DENSE = 1 << 26
 
 
 class ParamsFile(NamedTuple):
@@ -87,8 +88,8 @@ class _Reader:
 def read_file(source: str | os.PathLike[str] | bytes | bytearray | memoryview, sparse: bool = False) -> ParamsFile:
     """Everything in a ``.params`` file or in a buffer with the same bytes.
 
-    Raises FileFormatError with the file's name and the offset for what is truncated or damaged. Sparse arrays are read as dense ones,
-    or with ``sparse`` as their parts.
+    Raises FileFormatError with the file's name and the offset for what is truncated or damaged. Sparse arrays are read
+    as dense ones, or with ``sparse`` as their parts.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         return _read_list(_Reader(io.BytesIO(source), "<buffer>", sparse))
@@ -123,7 +124,8 @@ def read_array(data: bytes) -> np.ndarray:
 def _read_list(reader: _Reader) -> ParamsFile:
     magic, _reserved = reader.take("QQ", "the file's header")
     if magic != LIST_MAGIC:
-        raise reader.error(f"this is not an MXNet .params file: it begins with {magic:#x}, not {LIST_MAGIC:#x}{looks_like(magic.to_bytes(8, 'little'))}", 0)
+        raise reader.error(f"this is not an MXNet .params file: it begins with {magic:#x}, not "
+                           f"{LIST_MAGIC:#x}{looks_like(magic.to_bytes(8, 'little'))}", 0)
     count = reader.one("Q", "the number of arrays")
     if count > reader.left // 4:                # the smallest array is a magic number
         raise reader.error(f"{count} arrays do not fit in the {reader.left} bytes that are left")
@@ -187,24 +189,27 @@ def _read_device(reader: _Reader, what: str) -> tuple[int, int]:
 
 
 def _read_sparse(reader: _Reader, kind: str, what: str) -> tuple[np.ndarray | SparseParts | None, tuple[int, int]]:
-    """After the storage type: shape of the values, shape, device, dtype; dtype and shape of each list of indices; the values; the indices."""
+    """After the storage type: shape of the values, shape, device, dtype; dtype and shape of each list of indices; the
+    values; the indices."""
     start = reader.offset
     stored, shape = (_read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what) for _ in range(2))
     if not shape or stored is None:
         return None, _CPU0
     device = _read_device(reader, what)
     dt = _read_dtype(reader, what)
-    lists = [(_read_dtype(reader, f"indices of {what}"), _read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what))
+    lists = [(_read_dtype(reader, f"indices of {what}"),
+              _read_shape(reader, reader.one("i", f"the rank of {what}"), "q", what))
              for _ in range(1 if kind == "row_sparse" else 2)]
     values = _read_elements(reader, stored, dt, what)
     indices = tuple(_read_elements(reader, s or (0,), t, f"indices of {what}") for t, s in lists)
     if not reader.sparse and math.prod(shape) * dt.itemsize > max(_DENSE, 64 * reader.size):
-        raise reader.error(f"{what} is {kind} and would have the shape {shape} as a dense array, too large for what the file holds", start)
+        raise reader.error(f"{what} is {kind} and would have the shape {shape} as a dense array, too large for what "
+                           f"the file holds", start)
     try:
         parts = SparseParts(kind, shape, values, indices).checked()
         return parts if reader.sparse else parts.dense(), device
     except (ValueError, IndexError) as err:
-        raise reader.error(f"{what} is {kind} of shape {shape}, which its values {stored} and indices do not fit: {err}", start) from None
+        raise reader.error(f"{what} is {kind} of shape {shape}, which its values {stored} and indices do not fit: {err}", start) from None  # noqa: E501
 
 
 def _read_shape(reader: _Reader, rank: int, layout: str, what: str) -> tuple[int, ...] | None:
@@ -264,7 +269,8 @@ def write_params(path: str | os.PathLike[str] | BinaryIO, arrays: Sequence[np.nd
     for label, array in zip(labels, arrays):
         if array is not None and array.dtype not in dtypes.CODE_OF:
             known = ", ".join(dt.name for dt in dtypes.CODE_OF)
-            raise DTypeError(f"{label!r} has dtype {array.dtype}, which MXNet's files cannot hold; cast it to one of: {known}")
+            raise DTypeError(f"{label!r} has dtype {array.dtype}, which MXNet's files cannot hold; cast it to one of: "
+                             f"{known}")
     if version is None:
         version = 3 if any(isinstance(a, np.ndarray) and (a.size == 0 or a.ndim == 0) for a in arrays) else 2
     if not isinstance(path, (str, os.PathLike)):

@@ -44,7 +44,8 @@ def encode(data: bytes) -> bytes:
     for cut in _cuts(data):
         parts += [_HEAD.pack(MAGIC, (_MIDDLE if begin else _FIRST) << 29 | cut - begin), data[begin:cut]]
         begin = cut + 4
-    parts += [_HEAD.pack(MAGIC, (_LAST if begin else _WHOLE) << 29 | len(data) - begin), data[begin:], bytes(-len(data) % 4)]
+    parts += [_HEAD.pack(MAGIC, (_LAST if begin else _WHOLE) << 29 | len(data) - begin), data[begin:],
+              bytes(-len(data) % 4)]
     return b"".join(parts)
 
 
@@ -112,13 +113,16 @@ class MXRecordIO:
     def _ready(self, writing: bool, allow_reset: bool = False) -> BinaryIO:
         """The open file, in the process that opened it."""
         if self.writable != writing:
-            raise HybridError(f"{self.uri} was opened with the flag {self.flag!r}, which does not {'write' if writing else 'read'}")
+            raise HybridError(f"{self.uri} was opened with the flag {self.flag!r}, which does not "
+                              f"{'write' if writing else 'read'}")
         if not self.is_open:
             raise HybridError(f"{self.uri} is closed; reset() opens it again")
         if self.pid != os.getpid():
             if not allow_reset:
-                raise RuntimeError(f"{self.uri} was opened by another process, with which this one would share its position; call reset() first")
-            self._file = None                      # the parent's: closing it here would not disturb the parent, but is not ours to do
+                raise RuntimeError(f"{self.uri} was opened by another process, with which this one would share its "
+                                   f"position; call reset() first")
+            # the parent's: closing it here would not disturb the parent, but is not ours to do
+            self._file = None
             self.open()
         assert self._file is not None
         return self._file
@@ -126,7 +130,8 @@ class MXRecordIO:
     def write(self, buf: bytes) -> None:
         """Append a record."""
         if not isinstance(buf, (bytes, bytearray, memoryview)):
-            raise TypeError(f"a record is bytes, got {type(buf).__name__}" + ("; encode the text first" if isinstance(buf, str) else ""))
+            raise TypeError(f"a record is bytes, got {type(buf).__name__}"
+                            + ("; encode the text first" if isinstance(buf, str) else ""))
         self._ready(writing=True).write(encode(bytes(buf)))
 
     def tell(self) -> int:
@@ -150,15 +155,20 @@ class MXRecordIO:
                 raise self._broken(at, f"{len(head)} bytes where a record's head of 8 belongs: the file is cut off")
             magic, word = _HEAD.unpack(head)
             if magic != MAGIC:
-                raise self._broken(at, f"0x{magic:08x} where the magic number 0x{MAGIC:08x} belongs: the file is damaged, is no record file, or its index "
+                raise self._broken(at,
+                                   f"0x{magic:08x} where the magic number 0x{MAGIC:08x} belongs: the file is damaged, "
+                                   f"is no record file, or its index "
                                        "is that of another one")
             flag, length = word >> 29, word & _LIMIT - 1
             padded = length + -length % 4
             data = file.read(padded)
             if len(data) < padded:
-                raise self._broken(at, f"a record of {length} bytes of which {len(data)} are there: the file is cut off")
+                raise self._broken(at,
+                                   f"a record of {length} bytes of which {len(data)} are there: the file is cut off")
             if flag > _LAST or (flag in (_WHOLE, _FIRST)) != (not parts):
-                raise self._broken(at, f"a record part with the flag {flag} {'at the start of a record' if not parts else 'inside a record'}")
+                raise self._broken(at,
+                                   f"a record part with the flag {flag} "
+                                   f"{'at the start of a record' if not parts else 'inside a record'}")
             parts.append(data[:length])
             if flag in (_WHOLE, _LAST):
                 return parts[0] if len(parts) == 1 else _MAGIC.join(parts)
@@ -174,7 +184,8 @@ class MXIndexedRecordIO(MXRecordIO):
     processes and from several threads.
     """
 
-    def __init__(self, idx_path: str | os.PathLike[str], uri: str | os.PathLike[str], flag: str, key_type: Callable[[Any], Any] = int):
+    def __init__(self, idx_path: str | os.PathLike[str], uri: str | os.PathLike[str], flag: str,
+                 key_type: Callable[[Any], Any] = int):
         self.idx_path = os.fspath(idx_path)
         self.key_type = key_type
         self.idx: dict[Any, int] = {}
@@ -227,7 +238,9 @@ class MXIndexedRecordIO(MXRecordIO):
             file.seek(at)
             record = self._record(file)
         if record is None:
-            raise self._broken(at, f"the end of the file, where the index has record {idx!r}: the file is cut off, or the index is that of another one")
+            raise self._broken(at,
+                               f"the end of the file, where the index has record {idx!r}: the file is cut off, or the "
+                               f"index is that of another one")
         return record
 
     def write_idx(self, idx: Any, buf: bytes) -> None:
@@ -258,17 +271,20 @@ def pack(header: Any, s: bytes) -> bytes:
         label = np.ascontiguousarray(header.label, dtype="<f4")
         return _IR.pack(label.size, 0, header.id, header.id2) + label.tobytes() + s
     except (struct.error, TypeError, ValueError) as err:
-        raise HybridError(f"pack: the label is a number or an array of numbers, id and id2 are integers from 0 to 2^64 - 1; got {header} ({err})") from None
+        raise HybridError(f"pack: the label is a number or an array of numbers, id and id2 are integers from 0 to "
+                          f"2^64 - 1; got {header} ({err})") from None
 
 
 def unpack(s: bytes) -> tuple[Any, bytes]:
     """Header and picture bytes of an image record. FileFormatError when it is too short to be one."""
     if len(s) < _IR.size:
-        raise FileFormatError(f"an image record begins with a header of {_IR.size} bytes, this one has {len(s)} bytes in all")
+        raise FileFormatError(f"an image record begins with a header of {_IR.size} bytes, this one has {len(s)} bytes "
+                              f"in all")
     header, rest = IRHeader(*_IR.unpack(s[:_IR.size])), s[_IR.size:]
     if header.flag > 0:
         if len(rest) < 4 * header.flag:
-            raise FileFormatError(f"the header of an image record promises {header.flag} labels, but {len(rest)} bytes follow it: this is no image record")
+            raise FileFormatError(f"the header of an image record promises {header.flag} labels, but {len(rest)} "
+                                  f"bytes follow it: this is no image record")
         header, rest = header._replace(label=np.frombuffer(rest, "<f4", header.flag)), rest[4 * header.flag:]
     return header, rest
 

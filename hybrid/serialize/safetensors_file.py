@@ -1,4 +1,5 @@
-"""Arrays in the safetensors format, through the package of that name: what ``nd.save`` and ``nd.load`` do with ``.safetensors`` files."""
+"""Arrays in the safetensors format, through the package of that name: what ``nd.save`` and ``nd.load`` do with
+``.safetensors`` files."""
 from __future__ import annotations
 
 import os
@@ -11,7 +12,8 @@ from ..base import dtype as dt
 from ..base.errors import DTypeError, FileFormatError
 from ..base.atomic import write_bytes
 
-_TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32",
+_TYPES = {"F64": "float64", "F32": "float32", "F16": "float16", "I64": "int64", "I32": "int32", "I16": "int16",
+          "I8": "int8", "U64": "uint64", "U32": "uint32",
           "U16": "uint16", "U8": "uint8", "BOOL": "bool"}
 
 
@@ -25,13 +27,14 @@ def _package() -> ModuleType:
         import safetensors.numpy  # noqa: PLC0415  optional
         return safetensors
     except ImportError:
-        raise ImportError("files that end in .safetensors need the package safetensors: pip install safetensors") from None
+        raise ImportError("files that end in .safetensors need the package safetensors: pip install safetensors") from None  # noqa: E501
 
 
 def write_safetensors(path: str | os.PathLike[str], arrays: Mapping[str, np.ndarray]) -> None:
     """Write named arrays. The file appears whole or not at all."""
     package = _package()
-    write_bytes(path, package.numpy.save({k: np.ascontiguousarray(a).reshape(a.shape) for k, a in arrays.items()}, {"format": "np"}))
+    write_bytes(path, package.numpy.save({k: np.ascontiguousarray(a).reshape(a.shape) for k, a in arrays.items()},
+                                         {"format": "np"}))
 
 
 def read_safetensors(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

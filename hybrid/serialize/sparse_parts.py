@@ -45,7 +45,8 @@ def _check_rows(shape: tuple[int, ...], values: np.ndarray, rows: np.ndarray) ->
 
 
 def _check_columns(shape: tuple[int, ...], values: np.ndarray, ends: np.ndarray, columns: np.ndarray) -> None:
-    if len(shape) != 2 or len(ends) != shape[0] + 1 or values.shape != columns.shape or ends[0] != 0 or ends[-1] != len(columns):
+    if (len(shape) != 2 or len(ends) != shape[0] + 1 or values.shape != columns.shape or ends[0] != 0
+        or ends[-1] != len(columns)):
         raise ValueError("counts differ")
     if (np.diff(ends) < 0).any() or len(columns) and not 0 <= columns.min() <= columns.max() < shape[1]:
         raise ValueError("columns out of range")

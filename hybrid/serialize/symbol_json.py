@@ -27,10 +27,11 @@ _BROADCAST = {f"elemwise_{f}": f"broadcast_{f}" for f in ("add", "sub", "mul", "
 
 # Operators of their own in MXNet which are the same as another one here: they keep their names from file to file
 _KEPT = frozenset("""
-    BatchNorm_v1 Convolution_v1 Pooling_v1 _np_copy _np_cumsum _np_squeeze _np_transpose _npi_absolute _npi_arange _npi_arccos _npi_arccosh
-    _npi_arcsin _npi_arcsinh _npi_arctan _npi_arctanh _npi_cbrt _npi_ceil _npi_cholesky _npi_cos _npi_cosh _npi_degrees _npi_exp _npi_expm1
-    _npi_eye _npi_fix _npi_flip _npi_floor  _npi_log _npi_log10 _npi_log1p _npi_log2 _npi_negative _npi_ones _npi_radians
-    _npi_reciprocal _npi_rint _npi_sign _npi_sin _npi_sinh _npi_sqrt _npi_square _npi_stack _npi_tan _npi_tanh _npi_trunc _npi_zeros _npx_relu
+    BatchNorm_v1 Convolution_v1 Pooling_v1 _np_copy _np_cumsum _np_squeeze _np_transpose _npi_absolute _npi_arange
+    _npi_arccos _npi_arccosh _npi_arcsin _npi_arcsinh _npi_arctan _npi_arctanh _npi_cbrt _npi_ceil _npi_cholesky
+    _npi_cos _npi_cosh _npi_degrees _npi_exp _npi_expm1 _npi_eye _npi_fix _npi_flip _npi_floor _npi_log _npi_log10
+    _npi_log1p _npi_log2 _npi_negative _npi_ones _npi_radians _npi_reciprocal _npi_rint _npi_sign _npi_sin _npi_sinh
+    _npi_sqrt _npi_square _npi_stack _npi_tan _npi_tanh _npi_trunc _npi_zeros _npx_relu
     _npx_sigmoid""".split())
 
 
@@ -93,7 +94,8 @@ def _operator(node: JsonNode, inputs: list[tuple[SymNode, int]], where: str) -> 
     if node.op in GRAPH_OPS:
         return _graph_operator(node, inputs, where)
     if node.subgraphs:
-        raise FileFormatError(f"{where}: operator {node.op!r} has subgraphs; known with subgraphs: {', '.join(GRAPH_OPS)}")
+        raise FileFormatError(f"{where}: operator {node.op!r} has subgraphs; known with subgraphs: "
+                              f"{', '.join(GRAPH_OPS)}")
     # MXNet also loads an operator under the names it has in nd
     found = registry.OPS.get(node.op) or registry.namespace("nd").get(node.op) or _named(where, registry.find, node.op)
     found = _as_named(found, node.op)
@@ -114,7 +116,8 @@ def _graph_operator(node: JsonNode, inputs: list[Entry], where: str) -> SymNode:
     kind = GRAPH_OPS[node.op]
     given = {key: value for key, value in node.attrs.items() if not is_hidden(key)}
     if len(node.subgraphs) != len(kind.parts):
-        raise FileFormatError(f"{where}: operator {node.op} has {len(kind.parts)} subgraphs, the file gives {len(node.subgraphs)}")
+        raise FileFormatError(f"{where}: operator {node.op} has {len(kind.parts)} subgraphs, the file gives "
+                              f"{len(node.subgraphs)}")
     empty = kind(*(Subgraph((), (), ()) for _ in kind.parts))
     attrs = _named(where, empty.parse, given)
     graphs = []
@@ -122,13 +125,16 @@ def _graph_operator(node: JsonNode, inputs: list[Entry], where: str) -> SymNode:
         roots = _built(g, f"{where}: {part}")
         variables = [n for n in Symbol(roots).nodes() if n.opdef is None] if roots else []
         if sorted(places) != list(range(len(variables))) or not all(0 <= i < len(inputs) for i in places.values()):
-            raise FileFormatError(f"{where}: the subgraph {part!r} has {len(variables)} variables and the operator {len(inputs)} inputs, "
+            raise FileFormatError(f"{where}: the subgraph {part!r} has {len(variables)} variables and the operator "
+                                  f"{len(inputs)} inputs, "
                                   f"which its lists of places do not fit: {_shortened(str(given))}")
-        graphs.append(Subgraph(tuple(roots), tuple((v, 0) for v in variables), tuple(places[k] for k in range(len(variables)))))
+        graphs.append(Subgraph(tuple(roots), tuple((v, 0) for v in variables),
+                               tuple(places[k] for k in range(len(variables)))))
     made = kind(*graphs)
     try:
         made.check(attrs)
-        return SymNode(made, node.name, attrs, inputs, {key: value for key, value in node.attrs.items() if is_hidden(key)})
+        return SymNode(made, node.name, attrs, inputs,
+                       {key: value for key, value in node.attrs.items() if is_hidden(key)})
     except HybridError as err:
         raise FileFormatError(f"{where}: {_shortened(str(err))}") from err
 
@@ -155,7 +161,8 @@ def _variable(node: JsonNode, where: str) -> SymNode:
         except (ValueError, TypeError) as err:
             raise AttributeValueError(f"{where}: __shape__ is {shape!r:.80}, which is no shape: {err}") from None
         if len(sizes) > 32 or any(size < -1 for size in sizes):
-            raise AttributeValueError(f"{where}: __shape__ is {shape!r:.80}; sizes are positive, or 0 or -1 where unknown")
+            raise AttributeValueError(f"{where}: __shape__ is {shape!r:.80}; sizes are positive, or 0 or -1 where "
+                                      f"unknown")
     code = node.attrs.get("__dtype__")
     if code is not None and code not in map(str, (-1, *dtypes.MX_CODES)):
         known = ", ".join(f"{number} ({kind.name})" for number, kind in dtypes.MX_CODES.items())
@@ -188,7 +195,8 @@ def without_casts(symbol: Symbol) -> Symbol:
 
 
 def dumps(symbol: Symbol, remove_amp_cast: bool = False) -> str:
-    """The JSON text of a Symbol, byte for byte as MXNet 1.9.1 writes it; without the casts of mixed precision if need be.
+    """The JSON text of a Symbol, byte for byte as MXNet 1.9.1 writes it; without the casts of mixed precision if need
+    be.
 
     Addition, subtraction, multiplication and division are ``elemwise_*`` where the shapes are equal or unknown
     and ``broadcast_*`` where they differ, since MXNet's ``elemwise_*`` do not broadcast.
@@ -205,7 +213,8 @@ def _graph_of(heads: Sequence[Entry], cuts: Sequence[Entry] = ()) -> JsonGraph:
     order = in_order(heads, cut)
     place = {_place_of(node, k, cut): number for number, (node, k) in enumerate(order)}
     versions: dict[int, int] = {}              # how often each variable has been updated so far
-    nodes = [JsonNode("null", output_name(node, k)) if node.opdef is not None and (id(node), k) in cut else _json_node(node, place, versions, cut)
+    nodes = [JsonNode("null", output_name(node, k)) if node.opdef is not None and (id(node), k) in cut
+             else _json_node(node, place, versions, cut)
              for node, k in order]
     return JsonGraph(nodes, [(place[_place_of(node, k, cut)], _output_of(node, k, cut), 0) for node, k in heads],
                      counts=[1 if (id(node), k) in cut else _count(node) for node, k in order])
@@ -222,7 +231,8 @@ def _output_of(node: SymNode, k: int, cut: Set[tuple[int, int]]) -> int:
 def in_order(heads: Sequence[Entry], cut: Set[tuple[int, int]] = frozenset()) -> list[Entry]:
     """Inputs before their users, in the order of a depth-first walk from the outputs, as MXNet numbers nodes.
 
-    cut: entries (by id and output number) below which the walk does not go. An entry names an output only where it is cut.
+    cut: entries (by id and output number) below which the walk does not go. An entry names an output only where it is
+    cut.
     """
     seen: set[tuple[int, int]] = set()
     out: list[Entry] = []
@@ -245,13 +255,16 @@ def in_order(heads: Sequence[Entry], cut: Set[tuple[int, int]] = frozenset()) ->
     return out
 
 
-def _json_node(node: SymNode, place: dict[tuple[int, int], int], versions: dict[int, int], cut: Set[tuple[int, int]]) -> JsonNode:
+def _json_node(node: SymNode, place: dict[tuple[int, int], int], versions: dict[int, int],
+               cut: Set[tuple[int, int]]) -> JsonNode:
     inputs = []
-    states = node.opdef.states(node.attrs, len(node.inputs)) if node.opdef is not None and node.attrs is not None else ()
+    states = node.opdef.states(node.attrs,
+                               len(node.inputs)) if node.opdef is not None and node.attrs is not None else ()
     for k, (source, output) in enumerate(node.inputs):
         if k in states:
             versions[id(source)] = versions.get(id(source), 0) + 1
-        inputs.append((place[_place_of(source, output, cut)], _output_of(source, output, cut), versions.get(id(source), 0)))
+        inputs.append((place[_place_of(source, output, cut)], _output_of(source, output, cut),
+                       versions.get(id(source), 0)))
     if node.opdef is None or node.attrs is None:
         return JsonNode("null", node.name, dict(node.extra), inputs)
     attrs = {**node.extra, **node.attrs.given()}
@@ -261,7 +274,8 @@ def _json_node(node: SymNode, place: dict[tuple[int, int], int], versions: dict[
     found = JsonNode(_written_name(node, node.opdef.name), node.name, attrs, inputs)
     if isinstance(node.opdef, GraphOp):
         if any(isinstance(places, tuple) and -1 in places for places in node.attrs.asdict().values()):
-            raise AttributeValueError(f"node {node.name!r}: the body of a loop does not use all of its slices and states, which MXNet's files cannot hold; "
+            raise AttributeValueError(f"node {node.name!r}: the body of a loop does not use all of its slices and "
+                                      f"states, which MXNet's files cannot hold; "
                                       "use each of them, or leave it out")
         found.subgraphs = [_graph_of(g.roots, g.cuts) for g in node.opdef.graphs]
     return found
@@ -288,10 +302,12 @@ def _written_name(node: SymNode, name: str) -> str:
 
 # Outputs that MXNet's operators have and never show: they count in node_row_ptr.
 _HIDDEN_OUTPUTS: dict[str, int] = {
-    "BatchNorm": 3, "_contrib_SyncBatchNorm": 3, "LayerNorm": 3, "InstanceNorm": 3, "GroupNorm": 3, "L2Normalization": 2,
+    "BatchNorm": 3, "_contrib_SyncBatchNorm": 3, "LayerNorm": 3, "InstanceNorm": 3, "GroupNorm": 3,
+    "L2Normalization": 2,
     "LRN": 2, "Dropout": 2, "sort": 2, "BilinearSampler": 2, "SpatialTransformer": 3, "GridGenerator": 2, "CTCLoss": 2,
     "ROIPooling": 2, "Correlation": 3, "_contrib_box_nms": 2, "moments": 2,
-    "_npi_std": 2, "_npi_var": 2, "_npi_average": 2, "_npi_norm": 4, "_linalg_det": 3, "_linalg_slogdet": 4, "_npi_normal": 2,
+    "_npi_std": 2, "_npi_var": 2, "_npi_average": 2, "_npi_norm": 4, "_linalg_det": 3, "_linalg_slogdet": 4,
+    "_npi_normal": 2,
 }
 _WORKSPACE_LAYOUTS = {1: (None, "NCW"), 2: (None, "NCHW"), 3: (None, "NCDHW")}
 

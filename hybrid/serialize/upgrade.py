@@ -8,7 +8,8 @@ from .json_graph import JsonGraph, JsonNode
 # Before 1.0 these stood without underscores, also as <input>_<key> on the operator
 _HIDDEN = ("ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage")
 _AUX_INIT = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
-_INIT, _ARG = 904, 905             # versions since which variables name their initializer, and argmax counts a negative axis
+# versions since which variables name their initializer, and argmax counts a negative axis
+_INIT, _ARG = 904, 905
 
 
 def is_hidden(key: str) -> bool:
@@ -25,7 +26,8 @@ def upgrade(graph: JsonGraph, version: int | None = None) -> JsonGraph:
     nodes: list[JsonNode] = []
     place: list[int] = []                       # old number -> new number
     for old in graph.nodes:
-        node = JsonNode(old.op, old.name, dict(old.attrs), [(place[n], k, v) for n, k, v in old.inputs], [upgrade(g, version) for g in old.subgraphs])
+        node = JsonNode(old.op, old.name, dict(old.attrs), [(place[n], k, v) for n, k, v in old.inputs],
+                        [upgrade(g, version) for g in old.subgraphs])
         _name_hidden(node, nodes)
         _add_implicit_inputs(node, nodes)
         if version < _INIT:
@@ -54,7 +56,8 @@ def _name_hidden(node: JsonNode, nodes: list[JsonNode]) -> None:
 
 
 def _add_implicit_inputs(node: JsonNode, nodes: list[JsonNode]) -> None:
-    """Before 0.9 a file did not list auxiliary states; MXNet adds whatever required input is missing as a variable with the operator's attributes."""
+    """Before 0.9 a file did not list auxiliary states; MXNet adds whatever required input is missing as a variable with
+    the operator's attributes."""
     known = registry.OPS.get(node.op)
     if known is None or known.variadic or not node.inputs or len(node.inputs) >= len(known.inputs):
         return
@@ -62,7 +65,8 @@ def _add_implicit_inputs(node: JsonNode, nodes: list[JsonNode]) -> None:
         attrs = known.parse({k: v for k, v in node.attrs.items() if not is_hidden(k)})
     except HybridError:                         # is told when the operator is made
         return
-    inputs = [n for n in known.inputs if n not in known.takes or known.takes[n](attrs)]      # MXNet leaves the others out: what is behind moves up
+    # MXNet leaves the others out: what is behind moves up
+    inputs = [n for n in known.inputs if n not in known.takes or known.takes[n](attrs)]
     for name in inputs[len(node.inputs):]:
         full = f"{node.name}_{name}"
         if name in known.optional and name not in known.takes or any(n.is_variable and n.name == full for n in nodes):
@@ -78,7 +82,8 @@ def _name_initializers(node: JsonNode, nodes: list[JsonNode]) -> None:
     known = registry.OPS.get(node.op)
     if known is None or known.variadic:
         return
-    prelu = '["Constant", {"value": 0.25}]' if node.op == "LeakyReLU" and node.attrs.get("act_type") == "prelu" else None
+    prelu = '["Constant", {"value": 0.25}]' if node.op == "LeakyReLU" and node.attrs.get(
+            "act_type") == "prelu" else None
     for name, (n, _, _) in zip(known.inputs, node.inputs):
         init = _AUX_INIT.get(name) if name in known.aux else prelu if name == "gamma" else None
         if init is not None and nodes[n].is_variable:

@@ -1,7 +1,8 @@
 """Sparse arrays: ``nd.sparse``, as MXNet 1.9.1 has it. Eager: hybridized code and Symbols compute with dense arrays.
 
-``CSRNDArray`` and ``RowSparseNDArray`` (``storage``) are NDArrays that store part of their elements; ``create`` makes them, ``rules`` says which
-operators keep them sparse, ``product`` multiplies them. All other operators compute with the dense contents, as in MXNet.
+``CSRNDArray`` and ``RowSparseNDArray`` (``storage``) are NDArrays that store part of their elements; ``create`` makes
+them, ``rules`` says which operators keep them sparse, ``product`` multiplies them. All other operators compute with the
+dense contents, as in MXNet.
 """
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ dispatch.ROUTE.append(route)
 
 
 def convert(x: Any, stype: Any) -> Any:
-    """``x.tostype(stype)``; a gradient flows through. Raises AttributeValueError between csr and row_sparse, ShapeError for a csr array without two axes."""
+    """``x.tostype(stype)``; a gradient flows through. Raises AttributeValueError between csr and row_sparse, ShapeError
+    for a csr array without two axes."""
     return recorded(x, of_storage(x, storage_type(stype)))
 
 
@@ -37,22 +39,26 @@ def _two(name: str, operator: str) -> Any:
             return dispatch.invoke(OPS[BINARY[operator][0]], [lhs, rhs], {}, hint=BINARY[operator][0])
         return two(BINARY[operator], lhs, rhs)
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = (f"Elementwise {name} of arrays or numbers, broadcast where shapes differ. Of two arrays of one shape and storage type the result has "
+    function.__doc__ = (f"Elementwise {name} of arrays or numbers, broadcast where shapes differ. Of two arrays of "
+                        f"one shape and storage type the result has "
                         "that type; of others what MXNet gives, mostly dense.")
     return function
 
 
-add, subtract, multiply, divide = _two("add", "add"), _two("subtract", "sub"), _two("multiply", "mul"), _two("divide", "truediv")
+add, subtract, multiply, divide = _two("add", "add"), _two("subtract",
+                                                           "sub"), _two("multiply", "mul"), _two("divide", "truediv")
 
 
 def retain(data: Any, indices: Any, out: Any = None, **_: Any) -> Any:
-    """Some rows of a row_sparse array, all others zero. indices: numbers of rows; one that is not stored is stored as zeros. out: an array to write to.
+    """Some rows of a row_sparse array, all others zero. indices: numbers of rows; one that is not stored is stored as
+    zeros. out: an array to write to.
 
     >>> retain(row_sparse_array(([[1., 2.], [3., 4.]], [0, 2]), shape=(3, 2)), np.array([2])).asnumpy().tolist()
     [[0.0, 0.0], [0.0, 0.0], [3.0, 4.0]]
     """
     if not isinstance(data, RowSparseNDArray):
-        raise AttributeValueError(f"retain takes a row_sparse array, got {getattr(data, 'stype', type(data).__name__)!r}")
+        raise AttributeValueError(f"retain takes a row_sparse array, got "
+                                  f"{getattr(data, 'stype', type(data).__name__)!r}")
     rows = (indices.asnumpy() if isinstance(indices, NDArray) else np.asarray(indices)).astype(np.int64).reshape(-1)
     if len(rows) and not 0 <= rows.min() <= rows.max() < data.shape[0]:
         raise ShapeError(f"retain: rows must be from 0 to {data.shape[0] - 1}, got {rows.tolist()[:5]}")
@@ -78,7 +84,8 @@ class _Retain:
         self.rows = rows
 
     def _pull(self, entry: Any, grads: list[Any]) -> list[Any]:
-        return [retain(g if g.stype == "row_sparse" else g.tostype("default").tostype("row_sparse"), np.unique(self.rows)) for g in grads]
+        return [retain(g if g.stype == "row_sparse" else g.tostype("default").tostype("row_sparse"),
+                       np.unique(self.rows)) for g in grads]
 
 
 def _in_place(function: Any) -> Any:
@@ -118,8 +125,10 @@ setattr(CSRNDArray, "__iter__", lambda self: (self[i] for i in range(len(self)))
 setattr(RowSparseNDArray, "__getitem__", _whole)
 setattr(RowSparseNDArray, "retain", retain)
 
-__all__ = ["KINDS", "BaseSparseNDArray", "CSRNDArray", "NDArray", "NotSupportedForSparseNDArray", "RowSparseNDArray", "adagrad_update", "add", "array", "cast",
-           "cast_storage", "convert", "csr_matrix", "densely", "divide", "dot", "empty", "make", "multiply", "retain", "row_sparse_array", "subtract", "take_rows",
+__all__ = ["KINDS", "BaseSparseNDArray", "CSRNDArray", "NDArray", "NotSupportedForSparseNDArray", "RowSparseNDArray",
+           "adagrad_update", "add", "array", "cast",
+           "cast_storage", "convert", "csr_matrix", "densely", "divide", "dot", "empty", "make", "multiply", "retain",
+           "row_sparse_array", "subtract", "take_rows",
            "zeros"]
 
 

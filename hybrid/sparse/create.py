@@ -17,7 +17,8 @@ from .storage import KINDS, BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cas
 def refuse_trace(what: str) -> None:
     """Sparse storage lives outside of compiled programs: an error inside of one."""
     if SCOPE.symbolic or tracing() is not None:
-        raise TraceError(f"{user_location()}: {what}: hybridized code and Symbols compute with dense arrays; call this block without hybridize(), or pass "
+        raise TraceError(f"{user_location()}: {what}: hybridized code and Symbols compute with dense arrays; call "
+                         f"this block without hybridize(), or pass "
                          "x.tostype('default')")
 
 
@@ -44,7 +45,8 @@ def _places(source: Any, what: str) -> np.ndarray:
 
 
 def _is_shape(x: Any) -> bool:
-    return isinstance(x, (tuple, list)) and len(x) > 1 and all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in x)
+    return isinstance(x, (tuple, list)) and len(x) > 1 and all(isinstance(n, (int, np.integer))
+                                                               and not isinstance(n, bool) for n in x)
 
 
 def _device(ctx: Context | None, *sources: Any) -> Context:
@@ -58,9 +60,10 @@ def _scipy(x: Any) -> bool:
 def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None) -> CSRNDArray:
     """A matrix of compressed rows.
 
-    arg1: a dense matrix (array, NumPy, nested lists); a CSRNDArray or SciPy matrix; a shape (M, N) for zeros; ``(data, indices, indptr)``; or
-    ``(data, (rows, columns))``, in any order, where values of one place are added. dtype: that of the source; float32 for Python numbers.
-    Raises ShapeError where the source has another shape. Parts that do not fit each other are an error where they are used, and in ``check_format()``.
+    arg1: a dense matrix (array, NumPy, nested lists); a CSRNDArray or SciPy matrix; a shape (M, N) for zeros; ``(data,
+    indices, indptr)``; or ``(data, (rows, columns))``, in any order, where values of one place are added. dtype: that
+    of the source; float32 for Python numbers. Raises ShapeError where the source has another shape. Parts that do not
+    fit each other are an error where they are used, and in ``check_format()``.
 
     >>> csr_matrix(([1., 2., 3.], [1, 0, 2], [0, 1, 1, 3]), shape=(3, 4)).asnumpy()[2].tolist()
     [2.0, 0.0, 3.0, 0.0]
@@ -73,7 +76,8 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: 
     elif isinstance(arg1, tuple) and len(arg1) == 3:
         out = _from_rows(*arg1, shape, ctx, dtype)
     elif isinstance(arg1, tuple):
-        raise AttributeValueError(f"csr_matrix takes (data, indices, indptr), (data, (rows, columns)) or a shape (M, N), got a tuple of {len(arg1)}")
+        raise AttributeValueError(f"csr_matrix takes (data, indices, indptr), (data, (rows, columns)) or a shape (M, "
+                                  f"N), got a tuple of {len(arg1)}")
     elif _scipy(arg1):
         found = arg1.tocsr().sorted_indices()
         out = _from_rows(found.data, found.indices, found.indptr, found.shape, ctx, dtype)
@@ -105,7 +109,8 @@ def _from_pairs(data: Any, places: Any, shape: Any, ctx: Any, dtype: Any) -> Any
         raise AttributeValueError("csr_matrix takes (data, (rows, columns)), (data, indices, indptr) or a shape (M, N)")
     values, rows, columns = _numbers(data, dtype), _places(places[0], "rows"), _places(places[1], "columns")
     if not len(values) == len(rows) == len(columns):
-        raise ShapeError(f"csr_matrix: {len(values)} values, {len(rows)} rows and {len(columns)} columns must be equally many")
+        raise ShapeError(f"csr_matrix: {len(values)} values, {len(rows)} rows and {len(columns)} columns must be "
+                         f"equally many")
     if shape is None and not len(values):
         raise ShapeError("csr_matrix without a value needs a shape")
     shape = _matrix((rows.max() + 1, columns.max() + 1) if shape is None else shape)
@@ -126,8 +131,9 @@ def from_places(values: np.ndarray, flat: np.ndarray, shape: tuple[int, ...], ct
 def row_sparse_array(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None) -> RowSparseNDArray:
     """An array of which some rows are stored.
 
-    arg1: a dense array (array, NumPy, nested lists); a RowSparseNDArray; a shape for zeros; or ``(data, indices)``: rows and where they stand.
-    dtype: that of the source; float32 for Python numbers. Parts that do not fit each other are an error where they are used, and in ``check_format()``.
+    arg1: a dense array (array, NumPy, nested lists); a RowSparseNDArray; a shape for zeros; or ``(data, indices)``:
+    rows and where they stand. dtype: that of the source; float32 for Python numbers. Parts that do not fit each other
+    are an error where they are used, and in ``check_format()``.
 
     >>> row_sparse_array(([[1., 2.]], [1]), shape=(3, 2)).asnumpy().tolist()
     [[0.0, 0.0], [1.0, 2.0], [0.0, 0.0]]
@@ -144,7 +150,8 @@ def row_sparse_array(arg1: Any, shape: Any = None, ctx: Context | None = None, d
             values = values.reshape(0, *full[1:])
         out = make(RowSparseNDArray, full, values, (rows,), _device(ctx, arg1[0]), sound=False)
     elif isinstance(arg1, tuple):
-        raise AttributeValueError(f"row_sparse_array takes (data, indices) or a shape of two axes or more, got a tuple of {len(arg1)}")
+        raise AttributeValueError(f"row_sparse_array takes (data, indices) or a shape of two axes or more, got a "
+                                  f"tuple of {len(arg1)}")
     elif isinstance(arg1, BaseSparseNDArray):
         out = _same_kind(arg1, "row_sparse", ctx, dtype)
     else:
@@ -159,7 +166,8 @@ def _from_dense(source: Any, stype: str, ctx: Any, dtype: Any) -> Any:
 
 def _same_kind(source: BaseSparseNDArray, stype: str, ctx: Any, dtype: Any) -> Any:
     if source.stype != stype:
-        raise AttributeValueError(f"an array of storage type {source.stype!r} cannot be made one of {stype!r} directly: use x.tostype('default').tostype({stype!r})")
+        raise AttributeValueError(f"an array of storage type {source.stype!r} cannot be made one of {stype!r} "
+                                  f"directly: use x.tostype('default').tostype({stype!r})")
     out = source.astype(dtype or source.dtype)
     return out if ctx is None or ctx == out._ctx else out.copyto(ctx)
 
@@ -182,7 +190,8 @@ def zeros(stype: str, shape: Any, ctx: Context | None = None, dtype: Any = None,
     if storage_type(stype) == "default":
         return dense_array(np.zeros(shape, kind), where)
     if stype == "csr":
-        return make(CSRNDArray, _matrix(shape), np.zeros(0, kind), (np.zeros(shape[0] + 1, np.int64), np.zeros(0, np.int64)), where)
+        return make(CSRNDArray, _matrix(shape), np.zeros(0, kind),
+                    (np.zeros(shape[0] + 1, np.int64), np.zeros(0, np.int64)), where)
     return make(RowSparseNDArray, shape, np.zeros((0, *shape[1:]), kind), (np.zeros(0, np.int64),), where)
 
 
@@ -199,12 +208,14 @@ def array(source_array: Any, ctx: Context | None = None, dtype: Any = None) -> A
     if _scipy(source_array):
         return csr_matrix(source_array, ctx=ctx, dtype=dtype)
     if not isinstance(source_array, BaseSparseNDArray):
-        raise AttributeValueError(f"nd.sparse.array takes a sparse array or a SciPy matrix, got {type(source_array).__name__}: use nd.array, or x.tostype('csr')")
+        raise AttributeValueError(f"nd.sparse.array takes a sparse array or a SciPy matrix, got "
+                                  f"{type(source_array).__name__}: use nd.array, or x.tostype('csr')")
     return _same_kind(source_array, source_array.stype, ctx, dtype)
 
 
 def cast_storage(data: Any, stype: str, out: Any = None, **_: Any) -> Any:
-    """An array as one of another storage type: from dense to csr (of two axes) or row_sparse, and back. out: an array to write to.
+    """An array as one of another storage type: from dense to csr (of two axes) or row_sparse, and back. out: an array
+    to write to.
 
     Raises AttributeValueError between csr and row_sparse, as MXNet does. A gradient flows through.
     """
@@ -220,7 +231,8 @@ def of_storage(x: Any, stype: str) -> Any:
     if stype == x.stype:
         return x
     if isinstance(x, BaseSparseNDArray) and stype != "default":
-        raise AttributeValueError(f"from {x.stype} to {stype} there is no way but over dense: x.tostype('default').tostype({stype!r})")
+        raise AttributeValueError(f"from {x.stype} to {stype} there is no way but over dense: "
+                                  f"x.tostype('default').tostype({stype!r})")
     if stype == "csr" and x.ndim != 2:
         raise ShapeError(f"to convert to a CSR, the array must have 2 axes, its shape is {x.shape}")
     assert stype == "default" or stype in KINDS

@@ -1,4 +1,5 @@
-"""Products with sparse arrays in time proportional to what is stored: csr times dense, its transpose times dense, dense times csr."""
+"""Products with sparse arrays in time proportional to what is stored: csr times dense, its transpose times dense, dense
+times csr."""
 from __future__ import annotations
 
 from typing import Any
@@ -32,7 +33,8 @@ def rows_times(a: CSRNDArray, b: np.ndarray) -> np.ndarray:
 
 
 def columns_times(a: CSRNDArray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Aᵀ B of a csr array (m, n) and a dense one (m, k): the rows of the result that A has a value for, and their numbers."""
+    """Aᵀ B of a csr array (m, n) and a dense one (m, k): the rows of the result that A has a value for, and their
+    numbers."""
     order = np.argsort(a._aux[1], kind="stable")
     rows, at = np.unique(a._aux[1][order], return_inverse=True)
     return _sums(at, a._values[order], a._rows()[order], b, len(rows)), rows.astype(np.int64)
@@ -41,11 +43,14 @@ def columns_times(a: CSRNDArray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]
 def check(lhs: Any, rhs: Any, transpose_a: bool, transpose_b: bool) -> None:
     """Raise ShapeError or DTypeError where a product with a sparse array cannot be."""
     if lhs.ndim != 2 or rhs.ndim != 2:
-        raise ShapeError(f"dot of sparse arrays takes matrices, got {lhs.shape} and {rhs.shape}; give a vector an axis of length 1 (x.reshape((-1, 1)))")
+        raise ShapeError(f"dot of sparse arrays takes matrices, got {lhs.shape} and {rhs.shape}; give a vector an "
+                         f"axis of length 1 (x.reshape((-1, 1)))")
     if lhs.shape[0 if transpose_a else 1] != rhs.shape[1 if transpose_b else 0]:
-        raise ShapeError(f"dot: {lhs.shape}{'ᵀ' if transpose_a else ''} and {rhs.shape}{'ᵀ' if transpose_b else ''} do not fit")
+        raise ShapeError(f"dot: {lhs.shape}{'ᵀ' if transpose_a else ''} and {rhs.shape}{'ᵀ' if transpose_b else ''} "
+                         f"do not fit")
     if lhs.dtype != rhs.dtype:
-        raise DTypeError(f"dot: the dtypes differ, {np.dtype(lhs.dtype).name} and {np.dtype(rhs.dtype).name}; use x.astype(...)")
+        raise DTypeError(f"dot: the dtypes differ, {np.dtype(lhs.dtype).name} and {np.dtype(rhs.dtype).name}; use "
+                         f"x.astype(...)")
 
 
 def left(a: CSRNDArray, b: NDArray, transpose_a: bool, stype: str | None) -> Any:

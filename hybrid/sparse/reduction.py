@@ -11,12 +11,15 @@ from .storage import CSRNDArray
 
 
 def reduced(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
-    """``sum``, ``mean`` or ``norm`` over all axes, of csr arrays also over one; None for what is computed from the dense contents."""
+    """``sum``, ``mean`` or ``norm`` over all axes, of csr arrays also over one; None for what is computed from the
+    dense contents."""
     x, = inputs
     a = d.parse(attrs)
     axis = (a.axis,) if isinstance(a.axis, int) else tuple(a.axis or range(x.ndim))
     axes = tuple(sorted({n % x.ndim for n in axis if -x.ndim <= n < x.ndim}))
-    if x._values.dtype.kind != "f" or len(axes) != len(axis) or getattr(a, "exclude", False) or getattr(a, "out_dtype", None) or getattr(a, "ord", 2) not in (1, 2):
+    if x._values.dtype.kind != "f" or len(axes) != len(axis) or getattr(a, "exclude",
+                                                                        False) or getattr(a, "out_dtype",
+            None) or getattr(a, "ord", 2) not in (1, 2):
         return None
     if len(axes) < x.ndim and not isinstance(x, CSRNDArray):
         return None

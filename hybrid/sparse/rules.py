@@ -1,7 +1,8 @@
 """Which storage type the result of an operator has, and how it is computed: MXNet's rules, one row an operator.
 
-``route`` is asked by the dispatcher once sparse arrays exist. What has no rule, or whose rule says no, is computed from the dense contents and is
-dense. Where a gradient is recorded, the tape holds the dense operator between casts of the storage type, so gradients are those of dense arrays.
+``route`` is asked by the dispatcher once sparse arrays exist. What has no rule, or whose rule says no, is computed from
+the dense contents and is dense. Where a gradient is recorded, the tape holds the dense operator between casts of the
+storage type, so gradients are those of dense arrays.
 """
 from __future__ import annotations
 
@@ -22,11 +23,14 @@ from .storage import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast, make
 
 Rule = Callable[[OpDef, Sequence[Any], Mapping[str, Any], str], Any]
 # functions with f(0) = 0: they are applied to the stored values, whose places stay
-_ZERO_AT_ZERO = ("_copy BlockGrad make_loss abs arcsin arcsinh arctan arctanh cbrt ceil degrees expm1 fix floor log1p negative radians relu rint round sign sin "
+_ZERO_AT_ZERO = ("_copy BlockGrad make_loss abs arcsin arcsinh arctan arctanh cbrt ceil degrees expm1 fix floor log1p "
+                 "negative radians relu rint round sign sin "
                  "sinh sqrt square tan tanh trunc").split()
 # with a number: kept where f(0, number) = 0
-_WITH_NUMBER = ("_plus_scalar _minus_scalar _equal_scalar _not_equal_scalar _greater_scalar _greater_equal_scalar _lesser_scalar _lesser_equal_scalar").split()
-_HINTS = ("_plus", "_minus", "_mul", "_div")               # x + y and nd.add(x, y) broadcast; nd.elemwise_add(x, y) and nd.sparse.add(x, y) do not
+_WITH_NUMBER = ("_plus_scalar _minus_scalar _equal_scalar _not_equal_scalar _greater_scalar _greater_equal_scalar "
+                "_lesser_scalar _lesser_equal_scalar").split()
+# x + y and nd.add(x, y) broadcast; nd.elemwise_add(x, y) and nd.sparse.add(x, y) do not
+_HINTS = ("_plus", "_minus", "_mul", "_div")
 
 
 def is_sparse(x: Any) -> bool:
@@ -79,8 +83,10 @@ def _together(d: OpDef, x: Any, y: Any, attrs: Mapping[str, Any], join: Callable
     mine, theirs = (_flat(x), _flat(y)) if x.stype == "csr" else (x._aux[0], y._aux[0])
     places = join(mine, theirs)
     every = np.union1d(mine, theirs)
-    values = dispatch.invoke(d, [_spread(x, every, mine), _spread(y, every, theirs)], attrs).asnumpy()[np.searchsorted(every, places)]
-    if x.stype == "csr":                                  # zeros among the results are dropped, as in MXNet; rows of zeros stay
+    values = dispatch.invoke(d, [_spread(x, every, mine), _spread(y, every, theirs)],
+                             attrs).asnumpy()[np.searchsorted(every, places)]
+    # zeros among the results are dropped, as in MXNet; rows of zeros stay
+    if x.stype == "csr":
         return from_places(values[values != 0], places[values != 0], x.shape, x._ctx)
     return make(RowSparseNDArray, x.shape, values, (places,), x._ctx)
 
@@ -97,7 +103,8 @@ def _times(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str)
     if hint in _HINTS:
         return _broadcast(d, inputs, attrs, hint)
     if is_sparse(x) and is_sparse(y):
-        return _together(d, x, y, attrs, np.intersect1d if x.stype == "csr" else np.union1d) if x.stype == y.stype else None
+        return _together(d, x, y, attrs, np.intersect1d if x.stype == "csr"
+                         else np.union1d) if x.stype == y.stype else None
     if x.shape != y.shape or x.dtype != y.dtype:
         return None
     if is_sparse(y):
@@ -114,14 +121,17 @@ def _at(dense: NDArray, x: Any) -> NDArray:
 def _broadcast(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
     """A csr array times (by) a dense one is csr, also where that is broadcast; everything else is dense."""
     x, y = inputs
-    if not isinstance(x, CSRNDArray) or not isinstance(y, NDArray) or is_sparse(y) or x.dtype != y.dtype or np.broadcast_shapes(x.shape, y.shape) != x.shape:
+    if not isinstance(x, CSRNDArray) or not isinstance(y,
+                                                       NDArray) or is_sparse(
+            y) or x.dtype != y.dtype or np.broadcast_shapes(x.shape, y.shape) != x.shape:
         return None
     return x._like(_on_values(d, x, attrs, _at(y, x)))
 
 
 def _ratio(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
     """By a dense array of the same shape the result is dense, 0/0 included; MXNet refuses x / y of these."""
-    return None if hint not in _HINTS and d.name != "broadcast_div" or inputs[0].shape == inputs[1].shape else _broadcast(d, inputs, attrs, hint)
+    return None if hint not in _HINTS and d.name != "broadcast_div" or inputs[0].shape == inputs[
+            1].shape else _broadcast(d, inputs, attrs, hint)
 
 
 def _ratio_of_rows(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
@@ -133,7 +143,8 @@ def _ratio_of_rows(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hi
 
 
 def _add_n(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
-    if not all(isinstance(x, RowSparseNDArray) and x.shape == inputs[0].shape and x.dtype == inputs[0].dtype for x in inputs):
+    if not all(isinstance(x, RowSparseNDArray) and x.shape == inputs[0].shape and x.dtype == inputs[0].dtype
+               for x in inputs):
         return None
     rows = np.unique(np.concatenate([x._aux[0] for x in inputs]))
     parts = [_spread(x, rows, x._aux[0]) for x in inputs]
@@ -166,7 +177,8 @@ def take_rows(x: CSRNDArray, rows: np.ndarray) -> Any:
 def _take(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
     x, index = inputs
     a = d.parse(attrs)
-    if not isinstance(x, CSRNDArray) or is_sparse(index) or index.ndim != 1 or a.axis != 0 or a.mode not in ("clip", "wrap") or not x.shape[0]:
+    if (not isinstance(x, CSRNDArray) or is_sparse(index) or index.ndim != 1 or a.axis != 0
+        or a.mode not in ("clip", "wrap") or not x.shape[0]):
         return None
     rows = index.asnumpy().astype(np.int64)
     return take_rows(x, rows % x.shape[0] if a.mode == "wrap" else rows.clip(0, x.shape[0] - 1))
@@ -174,7 +186,9 @@ def _take(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) 
 
 def _concat(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str) -> Any:
     first = inputs[0]
-    if d.parse({**attrs, "num_args": len(inputs)}).dim != 0 or not all(isinstance(x, CSRNDArray) and x.shape[1] == first.shape[1] and x.dtype == first.dtype for x in inputs):
+    if d.parse({**attrs, "num_args": len(inputs)}).dim != 0 or not all(isinstance(x, CSRNDArray)
+                                                                       and x.shape[1] == first.shape[1]
+                                                                       and x.dtype == first.dtype for x in inputs):
         return None
     starts = np.cumsum([0, *(len(x._values) for x in inputs)])
     ends = np.concatenate([[0], *(x._aux[0][1:] + s for x, s in zip(inputs, starts))])
@@ -183,9 +197,12 @@ def _concat(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], hint: str
 
 
 RULES: dict[str, Rule] = {**dict.fromkeys(_ZERO_AT_ZERO, _unary), **dict.fromkeys(_WITH_NUMBER, _with_number),
-                          **dict.fromkeys(("_mul_scalar", "_div_scalar", "_scatter_plus_scalar", "_scatter_minus_scalar"), _unary),
-                          "clip": _clip, "zeros_like": _zeros_like, "elemwise_add": _sum, "elemwise_sub": _sum, "elemwise_mul": _times, "elemwise_div": _ratio,
-                          "_scatter_elemwise_div": _ratio_of_rows, "broadcast_mul": _broadcast, "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice,
+                          **dict.fromkeys(("_mul_scalar", "_div_scalar", "_scatter_plus_scalar",
+                                           "_scatter_minus_scalar"), _unary),
+                          "clip": _clip, "zeros_like": _zeros_like, "elemwise_add": _sum, "elemwise_sub": _sum,
+                          "elemwise_mul": _times, "elemwise_div": _ratio,
+                          "_scatter_elemwise_div": _ratio_of_rows, "broadcast_mul": _broadcast,
+                          "broadcast_div": _ratio, "add_n": _add_n, "slice": _slice,
                           "take": _take, "Concat": _concat, "sum": reduced, "mean": reduced, "norm": reduced}
 
 
@@ -214,7 +231,8 @@ def densely(x: Any) -> Any:
 
 
 # ---- the dispatcher's question
-def route(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, name: str | None, hint: str | None) -> Any:
+def route(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, name: str | None,
+          hint: str | None) -> Any:
     """The result of an operator with a sparse array among its inputs; NotImplemented where there is none."""
     if not any(isinstance(x, BaseSparseNDArray) for x in inputs):
         return NotImplemented
@@ -241,7 +259,8 @@ def route(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, n
 
 
 class Product:
-    """What the tape keeps of a product with a csr array on the left: its gradients are products too, and can be differentiated again."""
+    """What the tape keeps of a product with a csr array on the left: its gradients are products too, and can be
+    differentiated again."""
 
     def __init__(self, a: CSRNDArray, b: Any, transpose_a: bool):
         self.matrix, self.transposed, self.version = a.detach(), transpose_a, b._version
@@ -254,18 +273,21 @@ class Product:
             return [None, of_right]
         b = entry.inputs[1]
         if b._version != self.version:
-            raise HybridError(f"an array of shape {b.shape} was changed in place after it was multiplied with a csr array in a recorded computation, "
+            raise HybridError(f"an array of shape {b.shape} was changed in place after it was multiplied with a csr "
+                              f"array in a recorded computation, "
                               "so the gradient of that would be wrong")
         pair = [b, g] if self.transposed else [g, b]
         return [dispatch.invoke(OPS["dot"], [densely(x) for x in pair], {"transpose_b": True}), of_right]
 
 
-def dot(lhs: Any, rhs: Any, transpose_a: bool = False, transpose_b: bool = False, forward_stype: str | None = None, out: Any = None, **_: Any) -> Any:
+def dot(lhs: Any, rhs: Any, transpose_a: bool = False, transpose_b: bool = False, forward_stype: str | None = None,
+        out: Any = None, **_: Any) -> Any:
     """Product of matrices of which one at least is sparse: (m, n) and (n, k) -> (m, k).
 
-    csr times dense (or row_sparse) is dense, its transpose times dense row_sparse, dense times csr is csr; other pairs are computed from the dense
-    contents. forward_stype asks for another storage type of the result. Gradients flow into both sides; that of the right side of a csr array
-    takes time in proportion to what is stored. Raises ShapeError for vectors and shapes that do not fit, DTypeError for different dtypes.
+    csr times dense (or row_sparse) is dense, its transpose times dense row_sparse, dense times csr is csr; other pairs
+    are computed from the dense contents. forward_stype asks for another storage type of the result. Gradients flow into
+    both sides; that of the right side of a csr array takes time in proportion to what is stored. Raises ShapeError for
+    vectors and shapes that do not fit, DTypeError for different dtypes.
 
     >>> from hybrid import nd
     >>> dot(nd.sparse.csr_matrix(([2.], [1], [0, 1]), shape=(1, 3)), nd.ones((3, 2))).asnumpy().tolist()
@@ -281,11 +303,14 @@ def dot(lhs: Any, rhs: Any, transpose_a: bool = False, transpose_b: bool = False
     dispatch.common_context("dot", [lhs, rhs])
     product.check(lhs, rhs, bool(transpose_a), bool(transpose_b))
     if isinstance(lhs, CSRNDArray) and not isinstance(rhs, CSRNDArray) and not transpose_b:
-        made = recorded(lhs, product.left(lhs, rhs, bool(transpose_a), stype), Product(lhs, rhs, bool(transpose_a)), [lhs, rhs])
-    elif isinstance(rhs, CSRNDArray) and not is_sparse(lhs) and not transpose_a and not (SCOPE.recording and (lhs._ag or rhs._ag)):
+        made = recorded(lhs, product.left(lhs, rhs, bool(transpose_a), stype), Product(lhs, rhs, bool(transpose_a)),
+                        [lhs, rhs])
+    elif (isinstance(rhs, CSRNDArray) and not is_sparse(lhs) and not transpose_a
+          and not (SCOPE.recording and (lhs._ag or rhs._ag))):
         made = cast(product.right(lhs, rhs, bool(transpose_b)), stype or "csr", lhs._ctx)
     else:
         from_dense = dispatch.invoke(OPS["dot"], [densely(lhs), densely(rhs)], attrs)
         kind = stype or ("csr" if isinstance(rhs, CSRNDArray) and not is_sparse(lhs) and not transpose_a else "default")
-        made = from_dense if kind == "default" else recorded(from_dense, cast(from_dense.asnumpy(), kind, from_dense._ctx))
+        made = from_dense if kind == "default" else recorded(from_dense,
+                                                             cast(from_dense.asnumpy(), kind, from_dense._ctx))
     return made if out is None else made.copyto(out)

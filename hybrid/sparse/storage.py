@@ -1,6 +1,7 @@
 """Sparse arrays: compressed rows (CSR) and whole rows (row_sparse), as NumPy arrays on the host that know their device.
 
-Wherever an array's dense contents are asked for (``_data``), they are made; that is what every operator without a rule in ``rules.py`` computes with.
+Wherever an array's dense contents are asked for (``_data``), they are made; that is what every operator without a rule
+in ``rules.py`` computes with.
 """
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ def on_host(raw: Any) -> np.ndarray:
 
 
 class BaseSparseNDArray(NDArray):
-    """What both kinds of sparse arrays have. Make one with ``nd.sparse.csr_matrix``, ``nd.sparse.row_sparse_array`` or ``x.tostype(...)``."""
+    """What both kinds of sparse arrays have. Make one with ``nd.sparse.csr_matrix``, ``nd.sparse.row_sparse_array`` or
+    ``x.tostype(...)``."""
     __slots__ = ("_shape", "_values", "_places", "_sound")
     _shape: tuple[int, ...]
     _values: np.ndarray
@@ -28,7 +30,8 @@ class BaseSparseNDArray(NDArray):
     _sound: bool                                  # whether values and places are known to fit the shape
 
     def __init__(self, *_: Any, **__: Any):
-        raise TypeError(f"{type(self).__name__} is made by nd.sparse.csr_matrix, nd.sparse.row_sparse_array or x.tostype({self.stype!r})")
+        raise TypeError(f"{type(self).__name__} is made by nd.sparse.csr_matrix, nd.sparse.row_sparse_array or "
+                        f"x.tostype({self.stype!r})")
 
     # ---- what differs between the kinds
     def _dense(self) -> np.ndarray:
@@ -41,10 +44,12 @@ class BaseSparseNDArray(NDArray):
         try:
             return np.zeros(self._shape, self._values.dtype)
         except (MemoryError, ValueError):
-            raise ShapeError(f"a {self.stype} array of shape {self._shape} has no room in memory as a dense one, which this operation needs") from None
+            raise ShapeError(f"a {self.stype} array of shape {self._shape} has no room in memory as a dense one, "
+                             f"which this operation needs") from None
 
     def check_format(self, full_check: bool = True) -> None:
-        """Raise HybridError where indices and shapes do not fit each other. full_check: also the order of the indices."""
+        """Raise HybridError where indices and shapes do not fit each other. full_check: also the order of the
+        indices."""
         raise NotImplementedError
 
     @property
@@ -129,7 +134,8 @@ class BaseSparseNDArray(NDArray):
 
     def _write(self, value: Any) -> None:
         """New contents from a dense array, or a number."""
-        self._from_dense(np.broadcast_to(np.asarray(on_host(value) if hasattr(value, "shape") else value, self._values.dtype), self._shape))
+        self._from_dense(np.broadcast_to(np.asarray(on_host(value) if hasattr(value, "shape") else value,
+                                                    self._values.dtype), self._shape))
         self._bump()
 
     def _assign(self, source: NDArray) -> None:
@@ -142,7 +148,8 @@ class BaseSparseNDArray(NDArray):
         else:
             self._write(source.asnumpy())
 
-    def _like(self, values: np.ndarray, aux: tuple[np.ndarray, ...] | None = None, shape: tuple[int, ...] | None = None) -> Any:
+    def _like(self, values: np.ndarray, aux: tuple[np.ndarray, ...] | None = None,
+              shape: tuple[int, ...] | None = None) -> Any:
         """An array of this kind on this device with other contents."""
         return make(type(self), shape or self._shape, values, self._aux if aux is None else aux, self._ctx)
 
@@ -165,7 +172,8 @@ class BaseSparseNDArray(NDArray):
             return make(type(self), self._shape, self._values.copy(), tuple(a.copy() for a in self._aux), other)
         if isinstance(other, BaseSparseNDArray):
             if other.stype != self.stype:
-                raise TypeError(f"copyto: an array of storage type {self.stype!r} cannot be copied into one of {other.stype!r}")
+                raise TypeError(f"copyto: an array of storage type {self.stype!r} cannot be copied into one of "
+                                f"{other.stype!r}")
             other._assign(self)
             return other
         return self.tostype("default").copyto(other)
@@ -173,7 +181,8 @@ class BaseSparseNDArray(NDArray):
     def astype(self, dtype: Any, copy: bool = True, **_: Any) -> Any:
         """A copy of the same kind in another dtype."""
         wanted = dt.as_dtype(dtype)
-        return self if not copy and wanted == self._values.dtype else self._like(self._values.astype(wanted), tuple(a.copy() for a in self._aux))
+        return self if not copy and wanted == self._values.dtype else self._like(self._values.astype(wanted),
+                tuple(a.copy() for a in self._aux))
 
     def as_nd_ndarray(self) -> Any:
         """This array."""
@@ -197,7 +206,8 @@ class BaseSparseNDArray(NDArray):
 
 
 class CSRNDArray(BaseSparseNDArray):
-    """A matrix of compressed rows: row i holds ``data[indptr[i]:indptr[i+1]]`` in the columns ``indices[indptr[i]:indptr[i+1]]``.
+    """A matrix of compressed rows: row i holds ``data[indptr[i]:indptr[i+1]]`` in the columns
+    ``indices[indptr[i]:indptr[i+1]]``.
 
     >>> from hybrid import nd
     >>> x = nd.sparse.csr_matrix(([1., 2., 3.], [1, 0, 2], [0, 1, 1, 3]), shape=(3, 3))
@@ -231,16 +241,20 @@ class CSRNDArray(BaseSparseNDArray):
         self._values, self._aux = raw[rows, columns], (ends, columns.astype(np.int64))
 
     def check_format(self, full_check: bool = True) -> None:
-        """Raise HybridError where data, indices, indptr and shape do not fit each other. full_check: also that columns ascend in each row."""
+        """Raise HybridError where data, indices, indptr and shape do not fit each other. full_check: also that columns
+        ascend in each row."""
         ends, columns = self._places
         if len(ends) != self._shape[0] + 1 or len(columns) != len(self._values):
-            raise HybridError(f"csr array of shape {self._shape}: indptr must have {self._shape[0] + 1} numbers and has {len(ends)}; "
+            raise HybridError(f"csr array of shape {self._shape}: indptr must have {self._shape[0] + 1} numbers and "
+                              f"has {len(ends)}; "
                               f"there are {len(columns)} indices for {len(self._values)} values")
         if ends[0] != 0 or ends[-1] != len(columns) or (np.diff(ends) < 0).any():
-            raise HybridError(f"csr array of shape {self._shape}: indptr must ascend from 0 to the number of values, {len(columns)}")
+            raise HybridError(f"csr array of shape {self._shape}: indptr must ascend from 0 to the number of values, "
+                              f"{len(columns)}")
         if len(columns) and not 0 <= columns.min() <= columns.max() < self._shape[1]:
             raise HybridError(f"csr array of shape {self._shape}: columns must be from 0 to {self._shape[1] - 1}")
-        if full_check and len(columns) > 1 and (np.diff(columns)[np.diff(np.repeat(np.arange(len(ends) - 1), np.diff(ends))) == 0] <= 0).any():
+        if (full_check and len(columns) > 1
+            and (np.diff(columns)[np.diff(np.repeat(np.arange(len(ends) - 1), np.diff(ends))) == 0] <= 0).any()):
             raise HybridError(f"csr array of shape {self._shape}: columns must ascend in each row")
 
     def asscipy(self) -> Any:
@@ -249,16 +263,19 @@ class CSRNDArray(BaseSparseNDArray):
             from scipy import sparse  # noqa: PLC0415  an optional package
         except ImportError:
             raise ImportError("asscipy needs SciPy: pip install 'hybridize[sparse]' or pip install scipy") from None
-        return sparse.csr_matrix((self._values.copy(), self._aux[1].copy(), self._aux[0].copy()), shape=self._shape, dtype=self._values.dtype)
+        return sparse.csr_matrix((self._values.copy(), self._aux[1].copy(), self._aux[0].copy()), shape=self._shape,
+                                 dtype=self._values.dtype)
 
     def _row_range(self, begin: int, end: int) -> Any:
         ends, columns = self._aux
         kept = slice(int(ends[begin]), int(ends[end]))
-        return self._like(self._values[kept].copy(), (ends[begin:end + 1] - ends[begin], columns[kept].copy()), (end - begin, self._shape[1]))
+        return self._like(self._values[kept].copy(), (ends[begin:end + 1] - ends[begin], columns[kept].copy()),
+                          (end - begin, self._shape[1]))
 
 
 class RowSparseNDArray(BaseSparseNDArray):
-    """An array of which some rows (places along the first axis) are stored: row ``indices[i]`` is ``data[i]``, all others are zero.
+    """An array of which some rows (places along the first axis) are stored: row ``indices[i]`` is ``data[i]``, all
+    others are zero.
 
     >>> from hybrid import nd
     >>> nd.sparse.row_sparse_array(([[1., 2.]], [1]), shape=(3, 2)).asnumpy().tolist()
@@ -280,10 +297,12 @@ class RowSparseNDArray(BaseSparseNDArray):
         self._values, self._aux = raw[rows], (rows.astype(np.int64),)
 
     def check_format(self, full_check: bool = True) -> None:
-        """Raise HybridError where data, indices and shape do not fit each other. full_check: also that the rows ascend."""
+        """Raise HybridError where data, indices and shape do not fit each other. full_check: also that the rows
+        ascend."""
         rows, = self._places
         if self._values.shape != (len(rows), *self._shape[1:]):
-            raise HybridError(f"row_sparse array of shape {self._shape}: {len(rows)} rows need data of shape {(len(rows), *self._shape[1:])}, "
+            raise HybridError(f"row_sparse array of shape {self._shape}: {len(rows)} rows need data of shape "
+                              f"{(len(rows), *self._shape[1:])}, "
                               f"got {self._values.shape}")
         if len(rows) and not 0 <= rows.min() <= rows.max() < self._shape[0]:
             raise HybridError(f"row_sparse array of shape {self._shape}: rows must be from 0 to {self._shape[0] - 1}")
@@ -294,10 +313,12 @@ class RowSparseNDArray(BaseSparseNDArray):
 KINDS: dict[str, type[BaseSparseNDArray]] = {"csr": CSRNDArray, "row_sparse": RowSparseNDArray}
 
 
-def make(cls: Any, shape: tuple[int, ...], values: np.ndarray, aux: tuple[np.ndarray, ...], ctx: Context, sound: bool = True) -> Any:
+def make(cls: Any, shape: tuple[int, ...], values: np.ndarray, aux: tuple[np.ndarray, ...], ctx: Context,
+         sound: bool = True) -> Any:
     """A sparse array over its parts, which are taken as they are. sound: whether they are known to fit each other."""
     out = object.__new__(cls)
-    out._shape, out._values, out._places, out._sound, out._ctx, out._ag, out._version = tuple(shape), values, aux, sound, ctx, None, 0
+    out._shape, out._values, out._places, out._sound, out._ctx, out._ag, out._version = tuple(
+            shape), values, aux, sound, ctx, None, 0
     return out
 
 

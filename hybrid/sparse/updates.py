@@ -13,8 +13,10 @@ from .storage import RowSparseNDArray
 
 
 def is_lazy(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> bool:
-    """Whether an operator updates the gradient's rows alone: MXNet does where weight and states have one storage type."""
-    return ("lazy_update" in d.attrs and len(inputs) > 1 and isinstance(inputs[1], RowSparseNDArray) and bool(d.parse(attrs).lazy_update)
+    """Whether an operator updates the gradient's rows alone: MXNet does where weight and states have one storage
+    type."""
+    return ("lazy_update" in d.attrs and len(inputs) > 1 and isinstance(inputs[1], RowSparseNDArray)
+            and bool(d.parse(attrs).lazy_update)
             and len({x.stype for x in (inputs[0], *inputs[2:])}) == 1)
 
 
@@ -22,7 +24,8 @@ def update_rows(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: 
     """The operator on the gradient's rows of weight and states. States change in place; the new weight goes to out."""
     weight, grad, *states = inputs
     if any(x.shape != weight.shape for x in inputs):
-        raise ShapeError(f"{d.name}: gradient and states must have the weight's shape {weight.shape}, got {', '.join(str(x.shape) for x in inputs[1:])}")
+        raise ShapeError(f"{d.name}: gradient and states must have the weight's shape {weight.shape}, got "
+                         f"{', '.join(str(x.shape) for x in inputs[1:])}")
     rows, = grad._aux
     parts = [array(x.asnumpy()[rows], x._ctx) for x in (weight, *states)]
     new = dispatch.invoke(d, [parts[0], grad.data, *parts[1:]], attrs)
@@ -42,14 +45,18 @@ def put_rows(x: Any, rows: np.ndarray, new: NDArray) -> None:
     x[:] = array(raw, x._ctx)
 
 
-def adagrad_update(weight: Any, grad: Any, history: Any, lr: float, epsilon: float = 1e-7, wd: float = 0.0, rescale_grad: float = 1.0,
+def adagrad_update(weight: Any, grad: Any, history: Any, lr: float, epsilon: float = 1e-7, wd: float = 0.0,
+                   rescale_grad: float = 1.0,
                    clip_gradient: float = -1.0, out: Any = None, **_: Any) -> Any:
-    """AdaGrad of a dense weight by a row_sparse gradient: ``history += g²``; ``w -= lr g / sqrt(history + epsilon)``, in the gradient's rows.
+    """AdaGrad of a dense weight by a row_sparse gradient: ``history += g²``; ``w -= lr g / sqrt(history + epsilon)``,
+    in the gradient's rows.
 
-    history changes in place; the new weight goes to out. wd must be 0, as in MXNet. Duchi and others, "Adaptive subgradient methods", JMLR 2011.
+    history changes in place; the new weight goes to out. wd must be 0, as in MXNet. Duchi and others, "Adaptive
+    subgradient methods", JMLR 2011.
     """
     if not isinstance(grad, RowSparseNDArray) or wd != 0 or not weight.shape == grad.shape == history.shape:
-        raise AttributeValueError(f"adagrad_update takes a row_sparse gradient, arrays of one shape and wd=0; got a {grad.stype} gradient, shapes {weight.shape}, "
+        raise AttributeValueError(f"adagrad_update takes a row_sparse gradient, arrays of one shape and wd=0; got a "
+                                  f"{grad.stype} gradient, shapes {weight.shape}, "
                                   f"{grad.shape}, {history.shape} and wd={wd}")
     rows, = grad._aux
     g: Any = grad.data

@@ -34,10 +34,13 @@ def rand_shape_2d(dim0: int = 10, dim1: int = 10, allow_zero_size: bool = False)
     return int(np.random.randint(low, dim0 + 1)), int(np.random.randint(low, dim1 + 1))
 
 
-def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10, allow_zero_size: bool = False) -> tuple[int, int, int]:
+def rand_shape_3d(dim0: int = 10, dim1: int = 10, dim2: int = 10,
+                  allow_zero_size: bool = False) -> tuple[int, int, int]:
     """A random shape of three axes."""
     low = 0 if allow_zero_size else 1
-    return int(np.random.randint(low, dim0 + 1)), int(np.random.randint(low, dim1 + 1)), int(np.random.randint(low, dim2 + 1))
+    return int(np.random.randint(low, dim0 + 1)), int(np.random.randint(low,
+                                                                        dim1 + 1)), int(np.random.randint(low,
+            dim2 + 1))
 
 
 def rand_shape_nd(num_dim: int, dim: int = 10, allow_zero_size: bool = False) -> tuple[int, ...]:
@@ -76,7 +79,8 @@ def np_reduce(dat: np.ndarray, axis: Any, keepdims: bool, numpy_reduce_func: Cal
     out = dat
     for i in sorted((a % dat.ndim for a in axes), reverse=True):
         out = numpy_reduce_func(out, axis=i)
-    return out.reshape([1 if i in {a % dat.ndim for a in axes} else n for i, n in enumerate(dat.shape)]) if keepdims else out
+    return out.reshape([1 if i in {a % dat.ndim for a in axes} else n for i,
+                        n in enumerate(dat.shape)]) if keepdims else out
 
 
 def collapse_sum_like(a: np.ndarray, shape: Sequence[int]) -> np.ndarray:

@@ -27,11 +27,14 @@ class _Given(Initializer):
 
 
 @use_np
-def check_gluon_hybridize_consistency(net_builder: Callable[..., Any], data_l: Sequence[Any], numpy_func: Callable[..., Any] | None = None,
+def check_gluon_hybridize_consistency(net_builder: Callable[..., Any], data_l: Sequence[Any],
+                                      numpy_func: Callable[..., Any] | None = None,
                                       test_grad: bool = True, rtol: float = 1E-4, atol: float = 1E-4) -> None:
-    """AssertionError unless a block gives the same results (and gradients of its inputs) eagerly and hybridized, with and without recording.
+    """AssertionError unless a block gives the same results (and gradients of its inputs) eagerly and hybridized, with
+    and without recording.
 
-    net_builder: makes the block, called with ``prefix='net_'``. data_l: its inputs. numpy_func: the same on NumPy arrays.
+    net_builder: makes the block, called with ``prefix='net_'``. data_l: its inputs. numpy_func: the same on NumPy
+    arrays.
     """
     values: dict[str, Any] | None = None
     outputs, gradients = None, None
@@ -73,9 +76,11 @@ def compare_ndarray_tuple(t1: Any, t2: Any, rtol: Any = None, atol: Any = None) 
         assert_almost_equal(t1, t2, rtol=rtol, atol=atol)
 
 
-def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default", g_stype: str = "default", rtol: Any = 1e-4, atol: Any = 1e-5,
+def compare_optimizer(opt1: Any, opt2: Any, shape: Any, dtype: Any, w_stype: str = "default", g_stype: str = "default",
+                      rtol: Any = 1e-4, atol: Any = 1e-5,
                       compare_states: bool = True, ntensors: int = 1) -> None:
-    """AssertionError unless one update by each optimizer gives the same weights and states. shape: of a weight, or a list of shapes."""
+    """AssertionError unless one update by each optimizer gives the same weights and states. shape: of a weight, or a
+    list of shapes."""
     shapes = shape if isinstance(shape, list) else [shape]
 
     def draw(stype: str) -> list[Any]:

@@ -19,12 +19,14 @@ def default_dtype() -> Any:
 
 def default_rtols() -> dict[np.dtype, float]:
     """Relative tolerance of each dtype."""
-    return {np.dtype("float16"): 1e-2, np.dtype("float32"): 1e-4, np.dtype("float64"): 1e-5, **{np.dtype(n): 0 for n in _INTEGERS}}
+    return {np.dtype("float16"): 1e-2, np.dtype("float32"): 1e-4, np.dtype("float64"): 1e-5,
+            **{np.dtype(n): 0 for n in _INTEGERS}}
 
 
 def default_atols() -> dict[np.dtype, float]:
     """Absolute tolerance of each dtype."""
-    return {np.dtype("float16"): 1e-1, np.dtype("float32"): 1e-3, np.dtype("float64"): 1e-20, **{np.dtype(n): 0 for n in _INTEGERS}}
+    return {np.dtype("float16"): 1e-1, np.dtype("float32"): 1e-3, np.dtype("float64"): 1e-20,
+            **{np.dtype(n): 0 for n in _INTEGERS}}
 
 
 def default_numeric_eps() -> dict[np.dtype, float]:
@@ -82,7 +84,8 @@ def same(a: Any, b: Any) -> bool:
     return bool(np.array_equal(host(a), host(b)))
 
 
-def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False, use_broadcast: bool = True) -> bool:
+def almost_equal(a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False,
+                 use_broadcast: bool = True) -> bool:
     """Whether two arrays agree within rtol (1e-5) and atol (1e-20)."""
     x, y = _wide(host(a)), _wide(host(b))
     if not use_broadcast:
@@ -98,12 +101,13 @@ def _check_shapes(a: np.ndarray, b: np.ndarray) -> None:
         raise ShapeError(f"a.shape = {a.shape} and b.shape = {b.shape} are not equal")
 
 
-def assert_almost_equal(a: Any, b: Any, rtol: Any = None, atol: Any = None, names: Sequence[str] = ("a", "b"), equal_nan: bool = False,
+def assert_almost_equal(a: Any, b: Any, rtol: Any = None, atol: Any = None, names: Sequence[str] = ("a", "b"),
+                        equal_nan: bool = False,
                         use_broadcast: bool = True, mismatches: tuple[int, int] = (10, 10)) -> None:
     """AssertionError that says where two arrays differ most, if they differ by more than atol + rtol |b| somewhere.
 
-    rtol, atol: numbers, dicts by dtype, or None for what the coarser dtype allows. names: for the message. use_broadcast: whether shapes may
-    differ as long as they broadcast. mismatches: how many places the message shows.
+    rtol, atol: numbers, dicts by dtype, or None for what the coarser dtype allows. names: for the message.
+    use_broadcast: whether shapes may differ as long as they broadcast. mismatches: how many places the message shows.
 
     >>> assert_almost_equal(nd.ones((2,)), nd.ones((2,)) + 1e-6)
     """
@@ -121,17 +125,19 @@ def assert_almost_equal(a: Any, b: Any, rtol: Any = None, atol: Any = None, name
         raise AssertionError(_difference(x, y, rtol, atol, names, equal_nan, mismatches[0]))
 
 
-def _difference(x: np.ndarray, y: np.ndarray, rtol: float, atol: float, names: Sequence[str], equal_nan: bool, shown: int) -> str:
+def _difference(x: np.ndarray, y: np.ndarray, rtol: float, atol: float, names: Sequence[str], equal_nan: bool,
+                shown: int) -> str:
     """The places of the largest differences, in words."""
     x, y = np.broadcast_arrays(x.astype(np.float64), y.astype(np.float64))
     with np.errstate(all="ignore"):
         wrong = ~np.isclose(x, y, rtol=rtol, atol=atol, equal_nan=equal_nan)
         error = np.where(wrong, np.nan_to_num(np.abs(x - y) / (atol + rtol * np.abs(y) + 1e-20), nan=np.inf), 0)
     order = np.argsort(-error, axis=None)[:min(max(shown, 1), int(wrong.sum()))]
-    lines = [f"Error {error.max():f} exceeds tolerance rtol={rtol:e}, atol={atol:e} (mismatch {100 * wrong.mean():f}%)."]
+    lines = [f"Error {error.max():f} exceeds tolerance rtol={rtol:e}, atol={atol:e} (mismatch {100 * wrong.mean():f}%)."]  # noqa: E501
     for i, at in enumerate(order):
         index = tuple(int(v) for v in np.unravel_index(at, x.shape))
-        lines.append(f"{'Location of maximum error' if not i else 'and'}: {index}, {names[0]}={x[index]:.8f}, {names[1]}={y[index]:.8f}")
+        lines.append(f"{'Location of maximum error' if not i else 'and'}: {index}, {names[0]}={x[index]:.8f}, "
+                     f"{names[1]}={y[index]:.8f}")
     return "\n".join(lines)
 
 
@@ -140,7 +146,8 @@ def assert_allclose(a: Any, b: Any, rtol: float = 1e-07, atol: float = 0, equal_
     assert_almost_equal(a, b, rtol=rtol, atol=atol, equal_nan=equal_nan)
 
 
-def assert_almost_equal_with_err(a: Any, b: Any, rtol: Any = None, atol: Any = None, etol: float | None = None, names: Sequence[str] = ("a", "b"),
+def assert_almost_equal_with_err(a: Any, b: Any, rtol: Any = None, atol: Any = None, etol: float | None = None,
+                                 names: Sequence[str] = ("a", "b"),
                                  equal_nan: bool = False, mismatches: tuple[int, int] = (10, 10)) -> None:
     """assert_almost_equal that lets a share ``etol`` of the elements differ."""
     share = get_etol(etol)
@@ -153,7 +160,8 @@ def assert_almost_equal_with_err(a: Any, b: Any, rtol: Any = None, atol: Any = N
         raise AssertionError(_difference(x, y, rtol, atol, names, equal_nan, mismatches[0]))
 
 
-def assert_almost_equal_ignore_nan(a: Any, b: Any, rtol: Any = None, atol: Any = None, names: Sequence[str] = ("a", "b")) -> None:
+def assert_almost_equal_ignore_nan(a: Any, b: Any, rtol: Any = None, atol: Any = None,
+                                   names: Sequence[str] = ("a", "b")) -> None:
     """assert_almost_equal where neither is NaN."""
     x, y = np.copy(host(a)), np.copy(host(b))
     unknown = np.isnan(x) | np.isnan(y)

@@ -23,11 +23,15 @@ def mean_check(generator: Callable[[int], Any], mu: float, sigma: float, nsample
 
 def var_check(generator: Callable[[int], Any], sigma: float, nsamples: int = 1000000) -> bool:
     """Whether the variance of nsamples draws is within three standard errors of sigma^2 (for normal draws)."""
-    return bool(abs(host(generator(nsamples)).var(ddof=1, dtype=np.float64) - sigma**2) < 3 * math.sqrt(2 * sigma**4 / (nsamples - 1)))
+    return bool(abs(host(generator(nsamples)).var(ddof=1,
+                                                  dtype=np.float64) - sigma**2) < 3 * math.sqrt(
+            2 * sigma**4 / (nsamples - 1)))
 
 
-def chi_square_check(generator: Callable[[int], Any], buckets: Sequence[Any], probs: Sequence[float], nsamples: int = 1000000) -> tuple[float, np.ndarray, np.ndarray]:
-    """(p value, counts, expected counts) of draws in buckets: values, or (low, high) intervals, with their probabilities."""
+def chi_square_check(generator: Callable[[int], Any], buckets: Sequence[Any], probs: Sequence[float],
+                     nsamples: int = 1000000) -> tuple[float, np.ndarray, np.ndarray]:
+    """(p value, counts, expected counts) of draws in buckets: values, or (low, high) intervals, with their
+    probabilities."""
     if len(probs) != len(buckets) or not buckets:
         raise ValueError(f"chi_square_check: {len(buckets)} buckets with {len(probs)} probabilities")
     expected = np.floor(nsamples * np.asarray(probs, np.float64)).astype(np.int64)
@@ -75,12 +79,15 @@ def chi_square_tail(x: float, freedom: int) -> float:
     return front * h
 
 
-def verify_generator(generator: Callable[[int], Any], buckets: Sequence[Any], probs: Sequence[float], nsamples: int = 1000000, nrepeat: int = 5,
+def verify_generator(generator: Callable[[int], Any], buckets: Sequence[Any], probs: Sequence[float],
+                     nsamples: int = 1000000, nrepeat: int = 5,
                      success_rate: float = 0.2, alpha: float = 0.05) -> list[float]:
-    """p values of nrepeat chi-square tests. AssertionError if fewer than a share success_rate of them is above alpha."""
+    """p values of nrepeat chi-square tests. AssertionError if fewer than a share success_rate of them is above
+    alpha."""
     found = [chi_square_check(generator, buckets, probs, nsamples) for _ in range(nrepeat)]
     values = [p for p, _, _ in found]
     if sum(p > alpha for p in values) < nrepeat * success_rate:
-        raise AssertionError(f"Generator test fails, Chi-square p={values}, counts={[c.tolist() for _, c, _ in found]}, expected={found[0][2].tolist()}, "
+        raise AssertionError(f"Generator test fails, Chi-square p={values}, "
+                             f"counts={[c.tolist() for _, c, _ in found]}, expected={found[0][2].tolist()}, "
                              f"buckets={buckets}, probs={probs}")
     return values

@@ -60,7 +60,8 @@ def is_aarch64_run() -> bool:
 
 @contextmanager
 def environment(*args: Any) -> Iterator[None]:
-    """Environment variables inside a ``with`` block: ``environment(name, value)`` or ``environment({name: value})``; None unsets one.
+    """Environment variables inside a ``with`` block: ``environment(name, value)`` or ``environment({name: value})``;
+    None unsets one.
 
     >>> with environment('HYBRID_DEBUG', '1'):
     ...     os.environ['HYBRID_DEBUG']
@@ -120,14 +121,16 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorate
 
 
-def download(url: str, fname: str | None = None, dirname: str | None = None, overwrite: bool = False, retries: int = 5) -> str:
+def download(url: str, fname: str | None = None, dirname: str | None = None, overwrite: bool = False,
+             retries: int = 5) -> str:
     """Fetch a URL into a file (by default under the URL's last part), unless it is there. Its path."""
     path = os.path.join(dirname or "", fname or url.split("/")[-1])
     return fetch(url, path=path, overwrite=overwrite, retries=retries)
 
 
 def get_mnist(path: str | None = None) -> dict[str, np.ndarray]:
-    """MNIST as ``train_data``, ``train_label``, ``test_data``, ``test_label``: pictures (N, 1, 28, 28) in [0, 1], labels int32.
+    """MNIST as ``train_data``, ``train_label``, ``test_data``, ``test_label``: pictures (N, 1, 28, 28) in [0, 1],
+    labels int32.
 
     path: the folder of its files, as of gluon.data.vision.MNIST.
     """
@@ -139,7 +142,8 @@ def get_mnist(path: str | None = None) -> dict[str, np.ndarray]:
     return out
 
 
-def get_mnist_iterator(batch_size: int, input_shape: Any, num_parts: int = 1, part_index: int = 0, path: str | None = None) -> tuple[NDArrayIter, NDArrayIter]:
+def get_mnist_iterator(batch_size: int, input_shape: Any, num_parts: int = 1, part_index: int = 0,
+                       path: str | None = None) -> tuple[NDArrayIter, NDArrayIter]:
     """Iterators over MNIST for training (shuffled) and testing; ``input_shape`` of one axis: flat pictures."""
     data = get_mnist(path)
     flat = len(input_shape) == 1
@@ -147,7 +151,8 @@ def get_mnist_iterator(batch_size: int, input_shape: Any, num_parts: int = 1, pa
     for name in ("train", "test"):
         x, y = data[f"{name}_data"], data[f"{name}_label"]
         x, y = (x[part_index::num_parts], y[part_index::num_parts]) if name == "train" else (x, y)
-        iters.append(NDArrayIter(x.reshape(len(x), -1) if flat else x, y.astype(np.float32), batch_size, shuffle=name == "train"))
+        iters.append(NDArrayIter(x.reshape(len(x), -1) if flat else x, y.astype(np.float32), batch_size,
+                                 shuffle=name == "train"))
     return iters[0], iters[1]
 
 

@@ -1,4 +1,5 @@
-"""Lines of code on arrays, run by MXNet when recording and by hybrid when checking: ``x`` is ``nd.arange(12).reshape((3, 4))``.
+"""Lines of code on arrays, run by MXNet when recording and by hybrid when checking: ``x`` is
+``nd.arange(12).reshape((3, 4))``.
 
 A line with ``;`` runs its statements first; what the last part gives is recorded.
 """
@@ -206,7 +207,7 @@ x.topk(k=2), x.sort(is_ascend=False), x.argsort(is_ascend=False)
 x.expand_dims(axis=1).shape
 x.flatten().shape
 x.nansum(), x.norm(ord=1, axis=1)
-""".strip().splitlines()
+""".strip().splitlines()  # noqa: E501
 LINES = [*GET, *SET, *VIEWS, *INPLACE, *MAKE, *WHAT, *DTYPES, *METHODS]
 
 def run(mx, onp, line: str):
@@ -221,7 +222,8 @@ def run(mx, onp, line: str):
 def plain(mx, onp, value):
     """Arrays as [class, shape, dtype, numbers], everything else as it prints."""
     if isinstance(value, mx.nd.NDArray):
-        return ["NDArray", list(value.shape), onp.dtype(value.dtype).name, onp.round(value.asnumpy().astype("float64"), 5).tolist()]
+        return ["NDArray", list(value.shape), onp.dtype(value.dtype).name,
+                onp.round(value.asnumpy().astype("float64"), 5).tolist()]
     if isinstance(value, onp.ndarray):
         return ["ndarray", list(value.shape), value.dtype.name, value.tolist()]
     if isinstance(value, onp.generic):

@@ -42,7 +42,8 @@ def arr(values, dtype="float32"):
 
 
 def case(op: str, inputs=(), **attrs: Any) -> None:
-    options = {k[1:]: attrs.pop(k) for k in list(attrs) if k in ("_train", "_grad", "_aux", "_tol", "_skip", "_outputs")}
+    options = {k[1:]: attrs.pop(k) for k in list(attrs) if k in ("_train", "_grad", "_aux", "_tol", "_skip",
+                                                                 "_outputs")}
     CASES.append({"op": op, "inputs": list(inputs), "attrs": attrs, **options})
 
 
@@ -58,7 +59,8 @@ for name in "arcsin arccos arctanh erfinv".split():
 case("arccosh", [f(2, 3, low=1.2, high=3.0)])
 case("gamma", [arr([-0.5, -1.5, 0.2, 4.5])], _tol=1e-4)
 case("round", [arr([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])], _grad=[])
-case("rint", [arr([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])], _grad=[], _skip="halves: hybrid rounds to even as NumPy, MXNet down")
+case("rint", [arr([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])], _grad=[],
+     _skip="halves: hybrid rounds to even as NumPy, MXNet down")
 case("fix", [arr([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5])], _grad=[])
 case("sign", [arr([-2.0, 0.0, 3.0])])
 case("abs", [arr([-2.0, 0.0, 3.0])])
@@ -66,13 +68,15 @@ case("relu", [arr([-2.0, 0.0, 3.0])])
 for name in "abs sign square negative relu".split():
     case(name, [i(2, 3)])
 for name in "exp sqrt tanh sigmoid floor".split():
-    case(name, [i(2, 3, low=1)], _skip="" if name == "floor" else "integers: hybrid gives float32 where MXNet truncates")
+    case(name, [i(2, 3, low=1)], _skip="" if name == "floor"
+         else "integers: hybrid gives float32 where MXNet truncates")
 for name in "exp tanh sqrt sigmoid erf".split():
     case(name, [pos(2, 3, dtype="float16")])
     case(name, [pos(2, 3, dtype="float64")], **({"_tol": 1e-7} if name == "erf" else {}))
 
 # ---- elementwise, two inputs
-for name in ("broadcast_add broadcast_sub broadcast_mul broadcast_div broadcast_mod broadcast_maximum broadcast_minimum "
+for name in ("broadcast_add broadcast_sub broadcast_mul broadcast_div broadcast_mod broadcast_maximum "
+             "broadcast_minimum "
              "broadcast_hypot broadcast_equal broadcast_not_equal broadcast_greater broadcast_greater_equal "
              "broadcast_lesser broadcast_lesser_equal broadcast_logical_and broadcast_logical_or "
              "broadcast_logical_xor").split():
@@ -280,7 +284,8 @@ case("FullyConnected", [f(2, 3, 2), f(4, 2), f(4)], num_hidden=4, flatten=False)
 case("Convolution", [f(2, 3, 7), f(4, 3, 3), f(4)], kernel=(3,), num_filter=4)
 case("Convolution", [f(2, 3, 7), f(4, 3, 3), f(4)], kernel=(3,), num_filter=4, stride=(2,), pad=(1,))
 case("Convolution", [f(1, 2, 5, 6), f(3, 2, 3, 2), f(3)], kernel=(3, 2), num_filter=3)
-case("Convolution", [f(1, 2, 5, 6), f(3, 2, 3, 3)], kernel=(3, 3), num_filter=3, pad=(1, 1), stride=(2, 1), no_bias=True)
+case("Convolution", [f(1, 2, 5, 6), f(3, 2, 3, 3)], kernel=(3, 3), num_filter=3, pad=(1, 1), stride=(2, 1),
+     no_bias=True)
 case("Convolution", [f(1, 2, 7, 7), f(2, 2, 3, 3), f(2)], kernel=(3, 3), num_filter=2, dilate=(2, 2))
 case("Convolution", [f(2, 4, 4, 4), f(6, 2, 3, 3), f(6)], kernel=(3, 3), num_filter=6, num_group=2)
 case("Convolution", [f(1, 4, 4, 4), f(4, 1, 3, 3), f(4)], kernel=(3, 3), num_filter=4, num_group=4, pad=(1, 1))
@@ -289,7 +294,8 @@ case("Convolution", [f(1, 2, 4, 3, 4), f(2, 2, 2, 2, 3), f(2)], kernel=(2, 2, 3)
 case("Deconvolution", [f(1, 2, 3, 3), f(2, 3, 3, 3)], kernel=(3, 3), num_filter=3)
 case("Deconvolution", [f(1, 2, 3, 3), f(2, 3, 4, 4), f(3)], kernel=(4, 4), num_filter=3, stride=(2, 2), pad=(1, 1),
      no_bias=False)
-case("Deconvolution", [f(1, 4, 3, 3), f(4, 1, 2, 2)], kernel=(2, 2), num_filter=2, num_group=2, stride=(2, 2), adj=(1, 1))
+case("Deconvolution", [f(1, 4, 3, 3), f(4, 1, 2, 2)], kernel=(2, 2), num_filter=2, num_group=2, stride=(2, 2),
+     adj=(1, 1))
 for kind in ("max", "avg", "sum"):
     case("Pooling", [f(1, 2, 5, 6)], kernel=(2, 2), pool_type=kind)
     case("Pooling", [f(1, 2, 5, 6)], kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type=kind)
@@ -331,7 +337,8 @@ case("log_softmax", [f(2, 3)], axis=0, temperature=0.5)
 case("softmin", [f(2, 3)])
 case("SoftmaxActivation", [f(2, 3, 2)], mode="channel")
 case("SoftmaxOutput", [f(3, 4), arr([0, 3, 1])], _grad=[0], _train=True)
-case("SoftmaxOutput", [f(3, 4), arr([0, 3, 1])], _grad=[0], _train=True, use_ignore=True, ignore_label=3, normalization="valid")
+case("SoftmaxOutput", [f(3, 4), arr([0, 3, 1])], _grad=[0], _train=True, use_ignore=True, ignore_label=3,
+     normalization="valid")
 case("LinearRegressionOutput", [f(3, 4), f(3, 4)], _grad=[0], _train=True)
 case("LogisticRegressionOutput", [f(3, 4), f(3, 4)], _grad=[0], _train=True)
 case("softmax_cross_entropy", [f(3, 4), arr([0, 3, 1])], _grad=[0])

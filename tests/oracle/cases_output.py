@@ -9,19 +9,25 @@ import numpy as np
 from cases import arr, case, f, i, pos
 
 # ---- SoftmaxOutput: every mode
-_shapes = (((4, 5), (4,), {}), ((2, 5, 3), (2, 3), {"multi_output": True}), ((2, 4, 3, 2), (2, 3, 2), {"multi_output": True}),
+_shapes = (((4, 5), (4,), {}), ((2, 5, 3), (2, 3), {"multi_output": True}),
+           ((2, 4, 3, 2), (2, 3, 2), {"multi_output": True}),
            ((2, 5, 3), (2, 1, 3), {"multi_output": True}), ((2, 3, 5), (2, 3), {"preserve_shape": True}))
 for shape, label, mode in _shapes:
     for normalization, use_ignore in itertools.product(("null", "batch", "valid"), (False, True)):
-        case("SoftmaxOutput", [f(*shape), i(*label, dtype="float32", low=0, high=4)], _grad=[0, 1], _train=True, grad_scale=0.7, ignore_label=2,
+        case("SoftmaxOutput", [f(*shape), i(*label, dtype="float32", low=0, high=4)], _grad=[0, 1], _train=True,
+             grad_scale=0.7, ignore_label=2,
              normalization=normalization, use_ignore=use_ignore, **mode)
 for shape, label, mode in _shapes[:2] + _shapes[4:]:
-    case("SoftmaxOutput", [f(*shape), i(*label, dtype="float32", low=0, high=4)], _grad=[0], _train=True, smooth_alpha=0.1, **mode)
-    case("SoftmaxOutput", [f(*shape), i(*label, dtype="float32", low=0, high=4)], _grad=[0], _train=True, smooth_alpha=0.1, use_ignore=True,
+    case("SoftmaxOutput", [f(*shape), i(*label, dtype="float32", low=0, high=4)], _grad=[0], _train=True,
+         smooth_alpha=0.1, **mode)
+    case("SoftmaxOutput", [f(*shape), i(*label, dtype="float32", low=0, high=4)], _grad=[0], _train=True,
+         smooth_alpha=0.1, use_ignore=True,
          ignore_label=1, **mode)
     case("SoftmaxOutput", [f(*shape), pos(*shape)], _grad=[0], _train=True, grad_scale=0.5, **mode)
-case("SoftmaxOutput", [f(4, 5), np.full(4, 2, "float32")], _grad=[0], _train=True, use_ignore=True, ignore_label=2, normalization="valid")
-case("SoftmaxOutput", [f(2, 3), arr([0, 2])], _grad=[0], _train=True, out_grad=True, _skip="out_grad: MXNet multiplies by its own output, not by the gradient")
+case("SoftmaxOutput", [f(4, 5), np.full(4, 2, "float32")], _grad=[0], _train=True, use_ignore=True, ignore_label=2,
+     normalization="valid")
+case("SoftmaxOutput", [f(2, 3), arr([0, 2])], _grad=[0], _train=True, out_grad=True,
+     _skip="out_grad: MXNet multiplies by its own output, not by the gradient")
 case("SoftmaxOutput", [f(3, 4, dtype="float64"), arr([0, 3, 1], "float64")], _grad=[0], _train=True)
 
 # ---- regression, losses
@@ -37,10 +43,12 @@ for normalization in ("null", "batch", "valid"):
 case("MakeLoss", [-pos(3)], _train=True, normalization="valid")
 for linear in (False, True):
     case("SVMOutput", [f(3, 4), arr([0, 3, 1])], _grad=[0, 1], _train=True, use_linear=linear)
-    case("SVMOutput", [f(3, 4), arr([0, 3, 1])], _grad=[0], _train=True, use_linear=linear, margin=0.4, regularization_coefficient=0.3)
+    case("SVMOutput", [f(3, 4), arr([0, 3, 1])], _grad=[0], _train=True, use_linear=linear, margin=0.4,
+         regularization_coefficient=0.3)
 case("softmax_cross_entropy", [f(3, 4), arr([0, 3, 1])], _grad=[0])
 case("softmax_cross_entropy", [f(1, 4), arr([2])], _grad=[0])
-case("SoftmaxActivation", [f(2, 3, 2)], _grad=[])                  # MXNet has another gradient there, not the derivative
+# MXNet has another gradient there, not the derivative
+case("SoftmaxActivation", [f(2, 3, 2)], _grad=[])
 
 # ---- delicate points
 case("LeakyReLU", [arr([-300, -1, 0, 1, 300])], act_type="elu")
@@ -65,7 +73,8 @@ case("norm", [arr([[0, 0], [3, 4]])], axis=1)
 
 # ---- normalisation with its statistics, to which MXNet gives no gradients (here they have their derivatives)
 for train in (False, True):
-    case("BatchNorm", [f(3, 2, 4), pos(2), f(2), f(2), pos(2)], fix_gamma=False, output_mean_var=True, _grad=[], _train=train, _tol=1e-4)
+    case("BatchNorm", [f(3, 2, 4), pos(2), f(2), f(2), pos(2)], fix_gamma=False, output_mean_var=True, _grad=[],
+         _train=train, _tol=1e-4)
 case("LayerNorm", [f(2, 3, 4), pos(4), f(4)], output_mean_var=True, _tol=1e-4, _grad=[])
 case("GroupNorm", [f(2, 4, 3), pos(2), f(2)], num_groups=2, output_mean_var=True, _tol=1e-4, _grad=[])
 
@@ -78,7 +87,8 @@ for align in (True, False):
     case("contrib.BilinearResize2D", [f(1, 2, 3, 4), f(1, 1, 5, 7)], mode="like", align_corners=align)
     for mode in ("to_even_down", "to_even_up", "to_odd_down", "to_odd_up"):
         case("contrib.BilinearResize2D", [f(1, 1, 5, 6)], mode=mode, align_corners=align)
-    case("contrib.BilinearResize2D", [f(1, 1, 5, 4)], mode="odd_scale", scale_height=2.0, scale_width=1.5, align_corners=align)
+    case("contrib.BilinearResize2D", [f(1, 1, 5, 4)], mode="odd_scale", scale_height=2.0, scale_width=1.5,
+         align_corners=align)
 case("contrib.BilinearResize2D", [f(1, 1, 3, 4, dtype="float64")], height=5, width=5)
 for scale in (2, 3):
     k = 2 * scale - scale % 2

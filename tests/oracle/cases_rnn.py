@@ -1,5 +1,5 @@
-"""More rows for record_ops.py: the fused recurrent operator. On a CPU MXNet ignores sequence lengths and clipping, and has no
-projection: test_ops_rnn.py checks those."""
+"""More rows for record_ops.py: the fused recurrent operator. On a CPU MXNet ignores sequence lengths and clipping, and
+has no projection: test_ops_rnn.py checks those."""
 from __future__ import annotations
 
 from cases import case, f
@@ -19,5 +19,6 @@ def packed(mode, width, size, layers, ways):
 for mode in GATES:
     for layers, ways in ((1, 1), (2, 2)):
         states = [f(layers * ways, 2, 4)] * (2 if mode == "lstm" else 1)
-        case("RNN", [f(5, 2, 3), packed(mode, 3, 4, layers, ways), *states], state_size=4, num_layers=layers, bidirectional=ways == 2, mode=mode,
+        case("RNN", [f(5, 2, 3), packed(mode, 3, 4, layers, ways), *states], state_size=4, num_layers=layers,
+             bidirectional=ways == 2, mode=mode,
              state_outputs=layers == 2, p=0.0, _tol=1e-4)

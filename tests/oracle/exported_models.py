@@ -1,4 +1,5 @@
-"""Models of many kinds that both libraries build, export and load. Every case gets the package (``mx``) and gives a block and its inputs.
+"""Models of many kinds that both libraries build, export and load. Every case gets the package (``mx``) and gives a
+block and its inputs.
 
 record_exported_models.py runs them with MXNet 1.9.1; tests/test_exported_models.py reads the results.
 """
@@ -32,42 +33,51 @@ def block(mx, forward, **layers):
 
 def convolutions(mx):
     nn = mx.gluon.nn
-    return chain(mx, nn.Conv2D(8, 3, strides=2, padding=1, activation="relu"), nn.BatchNorm(), nn.Conv2D(8, (1, 3), padding=(0, 1), groups=4, use_bias=False),
+    return chain(mx, nn.Conv2D(8, 3, strides=2, padding=1, activation="relu"), nn.BatchNorm(),
+                 nn.Conv2D(8, (1, 3), padding=(0, 1), groups=4, use_bias=False),
                  nn.Activation("tanh"), nn.Conv2D(4, 3, dilation=2, padding=2), nn.MaxPool2D(3, 2, 1, ceil_mode=True),
-                 nn.AvgPool2D(2, 1, 0, count_include_pad=False), nn.Flatten(), nn.Dense(5, activation="sigmoid")), [draw(2, 3, 17, 19)]
+                 nn.AvgPool2D(2, 1, 0, count_include_pad=False), nn.Flatten(),
+                 nn.Dense(5, activation="sigmoid")), [draw(2, 3, 17, 19)]
 
 
 def convolutions_3d(mx):
     nn = mx.gluon.nn
-    return chain(mx, nn.Conv3D(4, (2, 3, 3), padding=(1, 1, 1)), nn.MaxPool3D(2, ceil_mode=True), nn.AvgPool3D((1, 2, 2)), nn.GlobalAvgPool3D(),
+    return chain(mx, nn.Conv3D(4, (2, 3, 3), padding=(1, 1, 1)), nn.MaxPool3D(2, ceil_mode=True),
+                 nn.AvgPool3D((1, 2, 2)), nn.GlobalAvgPool3D(),
                  nn.Flatten()), [draw(2, 3, 6, 8, 8)]
 
 
 def convolutions_1d(mx):
     nn = mx.gluon.nn
-    return chain(mx, nn.Conv1D(6, 5, 2, 2), nn.AvgPool1D(3, 2, 1), nn.Conv1D(6, 3, groups=2), nn.Conv1DTranspose(6, 4, 2, 1), nn.GlobalMaxPool1D(), nn.Dense(2)), [draw(3, 4, 40)]
+    return chain(mx, nn.Conv1D(6, 5, 2, 2), nn.AvgPool1D(3, 2, 1), nn.Conv1D(6, 3, groups=2),
+                 nn.Conv1DTranspose(6, 4, 2, 1), nn.GlobalMaxPool1D(), nn.Dense(2)), [draw(3, 4, 40)]
 
 
 def transposed(mx):
     nn = mx.gluon.nn
-    return chain(mx, nn.Conv2DTranspose(6, 4, 2, 1, activation="relu"), nn.Conv2DTranspose(4, 3, (2, 1), 1, output_padding=(1, 0), use_bias=False)), [draw(2, 3, 5, 6)]
+    return chain(mx, nn.Conv2DTranspose(6, 4, 2, 1, activation="relu"),
+                 nn.Conv2DTranspose(4, 3, (2, 1), 1, output_padding=(1, 0), use_bias=False)), [draw(2, 3, 5, 6)]
 
 
 def norms(mx):
     nn = mx.gluon.nn
-    return chain(mx, nn.BatchNorm(scale=False), nn.InstanceNorm(), nn.GroupNorm(2), nn.LayerNorm(axis=1), nn.BatchNorm(axis=2, center=False, epsilon=1e-3),
-                 nn.LayerNorm(scale=False), nn.BatchNorm(use_global_stats=True), nn.InstanceNorm(axis=2, epsilon=1e-3)), [draw(2, 4, 5, 6)]
+    return chain(mx, nn.BatchNorm(scale=False), nn.InstanceNorm(), nn.GroupNorm(2), nn.LayerNorm(axis=1),
+                 nn.BatchNorm(axis=2, center=False, epsilon=1e-3),
+                 nn.LayerNorm(scale=False), nn.BatchNorm(use_global_stats=True),
+                 nn.InstanceNorm(axis=2, epsilon=1e-3)), [draw(2, 4, 5, 6)]
 
 
 def activations(mx):
     nn = mx.gluon.nn
-    return chain(mx, nn.LeakyReLU(.2), nn.ELU(.7), nn.SELU(), nn.GELU(), nn.Swish(1.5), nn.PReLU(), nn.Activation("softsign"), nn.Activation("softrelu"),
+    return chain(mx, nn.LeakyReLU(.2), nn.ELU(.7), nn.SELU(), nn.GELU(), nn.Swish(1.5), nn.PReLU(),
+                 nn.Activation("softsign"), nn.Activation("softrelu"),
                  nn.HybridLambda("tanh")), [draw(3, 4)]
 
 
 def embedding(mx):
     nn = mx.gluon.nn
-    return chain(mx, nn.Embedding(10, 6), nn.Dropout(.5, axes=(1,)), nn.Dense(4, flatten=False), nn.LayerNorm()), [np.random.randint(0, 10, (3, 5)).astype("float32")]
+    return chain(mx, nn.Embedding(10, 6), nn.Dropout(.5, axes=(1,)), nn.Dense(4, flatten=False),
+                 nn.LayerNorm()), [np.random.randint(0, 10, (3, 5)).astype("float32")]
 
 
 def unrolled(mx, cell, size=3):
@@ -80,7 +90,8 @@ def unrolled(mx, cell, size=3):
 def cells(mx):
     rnn = mx.gluon.rnn
     stack = rnn.HybridSequentialRNNCell()
-    for cell in (rnn.LSTMCell(3), rnn.ResidualCell(rnn.GRUCell(3)), rnn.DropoutCell(.3), rnn.ZoneoutCell(rnn.RNNCell(3), .2, .2)):
+    for cell in (rnn.LSTMCell(3), rnn.ResidualCell(rnn.GRUCell(3)), rnn.DropoutCell(.3),
+                 rnn.ZoneoutCell(rnn.RNNCell(3), .2, .2)):
         stack.add(cell)
     return unrolled(mx, stack)
 
@@ -97,7 +108,8 @@ def cells_convolutional(mx):
     def forward(self, F, x):
         out, states = self.cell.unroll(3, x, layout="NTC", merge_outputs=True)
         return [out, *states]
-    return block(mx, forward, cell=mx.gluon.contrib.rnn.Conv2DLSTMCell((2, 6, 6), 4, 3, 3, (1, 1))), [draw(2, 3, 2, 6, 6)]
+    return block(mx, forward, cell=mx.gluon.contrib.rnn.Conv2DLSTMCell((2, 6, 6), 4, 3, 3,
+                                                                       (1, 1))), [draw(2, 3, 2, 6, 6)]
 
 
 def residual(mx):
@@ -136,7 +148,8 @@ def loop_of_a_cell(mx):
 
 
 def branch(mx):
-    return block(mx, lambda self, F, x, y: F.contrib.cond(F.sum(x) > F.sum(y), lambda: x * y, lambda: x - y)), [draw(2, 3), draw(2, 3)]
+    return block(mx, lambda self, F, x, y: F.contrib.cond(F.sum(x) > F.sum(y), lambda: x * y,
+                                                          lambda: x - y)), [draw(2, 3), draw(2, 3)]
 
 
 def concurrent(mx):
@@ -159,11 +172,13 @@ def attention(mx):
     nn = mx.gluon.nn
 
     def forward(self, F, x, mask):
-        q, k, v = (F.reshape(F.transpose(F.reshape(t, (0, 0, 2, -1)), (0, 2, 1, 3)), (-3, 0, 0)) for t in F.split(self.qkv(x), 3, axis=-1))
+        q, k, v = (F.reshape(F.transpose(F.reshape(t, (0, 0, 2, -1)), (0, 2, 1, 3)), (-3, 0, 0))
+                   for t in F.split(self.qkv(x), 3, axis=-1))
         scores = F.batch_dot(F.contrib.div_sqrt_dim(q), k, transpose_b=True)
         scores = F.where(F.repeat(mask, 2, axis=0), scores, -1e18 * F.ones_like(scores))
         found = F.batch_dot(F.softmax(scores, axis=-1), v)
-        return self.ln(x + self.o(F.reshape(F.transpose(F.reshape(found, (-4, -1, 2, 0, 0)), (0, 2, 1, 3)), (0, 0, -3))))
+        return self.ln(x + self.o(F.reshape(F.transpose(F.reshape(found, (-4, -1, 2, 0, 0)), (0, 2, 1, 3)),
+                                            (0, 0, -3))))
     return block(mx, forward, qkv=nn.Dense(24, flatten=False), o=nn.Dense(8, flatten=False), ln=nn.LayerNorm()), [
         draw(2, 5, 8), (np.random.rand(2, 5, 5) > .3).astype("float32")]
 
@@ -178,8 +193,10 @@ def interleaved(mx):
 def numpy_net(mx):
     mx.npx.set_np()
     nn = mx.gluon.nn
-    return chain(mx, nn.Conv2D(4, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(), nn.PReLU(), nn.Flatten(), nn.Dense(8, activation="tanh"),
-                 nn.LayerNorm(), nn.Dropout(.5), nn.GELU(), nn.Swish(), nn.SELU(), nn.ELU(), nn.LeakyReLU(.1), nn.Dense(3)), [draw(2, 3, 8, 8)]
+    return chain(mx, nn.Conv2D(4, 3, padding=1), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(), nn.PReLU(),
+                 nn.Flatten(), nn.Dense(8, activation="tanh"),
+                 nn.LayerNorm(), nn.Dropout(.5), nn.GELU(), nn.Swish(), nn.SELU(), nn.ELU(), nn.LeakyReLU(.1),
+                 nn.Dense(3)), [draw(2, 3, 8, 8)]
 
 
 def numpy_functions(mx):
@@ -187,20 +204,26 @@ def numpy_functions(mx):
 
     def forward(self, F, x, y):
         np_ = F.np
-        return (np_.exp(x), np_.tanh(x), np_.sqrt(np_.absolute(x)), F.npx.relu(x), F.npx.sigmoid(x), x + y, 2 / (x + 3), np_.maximum(x, y), np_.sum(x), np_.mean(x, axis=1),
-                np_.std(x), np_.var(x, axis=1, ddof=1), np_.linalg.norm(x), np_.cumsum(x, axis=1), np_.stack([x, x]), np_.squeeze(np_.expand_dims(x, 1), axis=1), x.T,
-                np_.average(x, axis=1), F.npx.topk(x, k=2), np_.eye(3), np_.zeros((2,)), np_.matmul(x, x.T), np_.full_like(x, 2), np_.ones(()))
+        return (np_.exp(x), np_.tanh(x), np_.sqrt(np_.absolute(x)), F.npx.relu(x), F.npx.sigmoid(x), x + y,
+                2 / (x + 3), np_.maximum(x, y), np_.sum(x), np_.mean(x, axis=1),
+                np_.std(x), np_.var(x, axis=1, ddof=1), np_.linalg.norm(x), np_.cumsum(x, axis=1), np_.stack([x, x]),
+                np_.squeeze(np_.expand_dims(x, 1), axis=1), x.T,
+                np_.average(x, axis=1), F.npx.topk(x, k=2), np_.eye(3), np_.zeros((2,)), np_.matmul(x, x.T),
+                np_.full_like(x, 2), np_.ones(()))
     return block(mx, forward), [draw(3, 4), draw(3, 1)]
 
 
 def numpy_attention(mx):
     mx.npx.set_np()
-    return block(mx, lambda self, F, x, y: F.npx.batch_dot(F.npx.softmax(F.npx.batch_dot(x, y, transpose_b=True) / 8 ** .5, axis=-1), y)), [draw(2, 5, 8), draw(2, 5, 8)]
+    return (block(mx,
+                  lambda self, F, x, y: F.npx.batch_dot(F.npx.softmax(F.npx.batch_dot(x, y, transpose_b=True) / 8 ** .5, axis=-1), y)), [draw(2, 5, 8), draw(2, 5, 8)])  # noqa: E501
 
 
 CASES = {f.__name__: f for f in (
-    convolutions, convolutions_3d, convolutions_1d, transposed, norms, activations, embedding, cells, cells_both_ways, cells_projected, cells_convolutional, residual,
-    shared, several_outputs, loop, loop_of_a_cell, branch, concurrent, deformable, modulated, attention, interleaved, numpy_net, numpy_functions, numpy_attention)}
+    convolutions, convolutions_3d, convolutions_1d, transposed, norms, activations, embedding, cells, cells_both_ways,
+    cells_projected, cells_convolutional, residual,
+    shared, several_outputs, loop, loop_of_a_cell, branch, concurrent, deformable, modulated, attention, interleaved,
+    numpy_net, numpy_functions, numpy_attention)}
 
 
 def export(mx, make, folder):
@@ -228,4 +251,5 @@ def export(mx, make, folder):
         net.export(str(folder / "m"), 0)
     finally:
         mx.npx.reset_np()
-    np.savez(folder / "io.npz", **{f"i{k}": x for k, x in enumerate(inputs)}, **{f"o{k}": x for k, x in enumerate(found)}, numpy=numpy_mode)
+    np.savez(folder / "io.npz", **{f"i{k}": x for k, x in enumerate(inputs)},
+             **{f"o{k}": x for k, x in enumerate(found)}, numpy=numpy_mode)

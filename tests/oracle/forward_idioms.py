@@ -120,7 +120,10 @@ def swap(self, F, x):
 
 @idiom()
 def reduce(self, F, x):
-    return F.sum(x, axis=(1, 2)), F.mean(x, axis=1, keepdims=True), F.max(x, axis=-1), F.min(x), F.norm(x, axis=1), F.prod(x, axis=0), F.argmax(x, axis=1)
+    return F.sum(x, axis=(1, 2)), F.mean(x, axis=1,
+                                         keepdims=True), F.max(x,
+                                                               axis=-1), F.min(x), F.norm(x, axis=1), F.prod(x,
+            axis=0), F.argmax(x, axis=1)
 
 
 @idiom()
@@ -170,7 +173,8 @@ def stopg(self, F, x):
 
 @idiom()
 def padflip(self, F, x):
-    return F.flip(F.pad(x.expand_dims(1), mode="constant", constant_value=1, pad_width=(0, 0, 0, 0, 1, 1, 2, 0)), axis=3)
+    return F.flip(F.pad(x.expand_dims(1), mode="constant", constant_value=1, pad_width=(0, 0, 0, 0, 1, 1, 2, 0)),
+                  axis=3)
 
 
 @idiom()
@@ -185,7 +189,8 @@ def ln(self, F, x):
 
 @idiom()
 def fcs(self, F, x):
-    return F.FullyConnected(x, F.ones((5, 12)), F.zeros((5,)), num_hidden=5), F.Activation(x, "sigmoid"), F.LeakyReLU(x, act_type="leaky", slope=0.1)
+    return F.FullyConnected(x, F.ones((5, 12)), F.zeros((5,)),
+                            num_hidden=5), F.Activation(x, "sigmoid"), F.LeakyReLU(x, act_type="leaky", slope=0.1)
 
 
 @idiom()
@@ -195,7 +200,9 @@ def transp(self, F, x):
 
 @idiom()
 def slike(self, F, x):
-    return F.slice_like(x, F.zeros((1, 2, 4)), axes=(0, 1)), F.slice(x, begin=(0, 1, None), end=(2, 3, None)), F.reshape_like(x, F.zeros((4, 6)))
+    return F.slice_like(x, F.zeros((1, 2, 4)), axes=(0, 1)), F.slice(x, begin=(0, 1, None),
+                                                                     end=(2, 3, None)), F.reshape_like(x,
+            F.zeros((4, 6)))
 
 
 @idiom()
@@ -242,7 +249,8 @@ def block(mx, name):
             super().__init__(**kwargs)
             with self.name_scope():
                 for key, made in parameters.items():
-                    setattr(self, key, self.params.get(key, shape=made, init=mx.init.Constant(0.5)) if isinstance(made, tuple) else made(mx.gluon.nn))
+                    setattr(self, key, self.params.get(key, shape=made, init=mx.init.Constant(0.5))
+                            if isinstance(made, tuple) else made(mx.gluon.nn))
 
         hybrid_forward = f
 

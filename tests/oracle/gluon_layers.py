@@ -1,4 +1,5 @@
-"""Gluon layers as MXNet 1.9.1 runs them. Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON tests/oracle/gluon_layers.py``.
+"""Gluon layers as MXNet 1.9.1 runs them. Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON
+tests/oracle/gluon_layers.py``.
 
 The cases and the values of inputs and parameters are made here for both libraries; only results are stored.
 """
@@ -15,7 +16,8 @@ CASES = {                                                    # layer, shape of t
     "conv2d_groups": ("nn.Conv2D(4, (3, 2), groups=2, use_bias=False, activation='tanh')", (2, 4, 6, 6)),
     "conv2d_dilated": ("nn.Conv2D(2, 3, dilation=2)", (1, 3, 8, 8)),
     "conv3d": ("nn.Conv3D(2, 2)", (1, 2, 3, 4, 4)),
-    "conv2d_transpose": ("nn.Conv2DTranspose(3, 3, strides=2, padding=1, output_padding=1, in_channels=2)", (1, 2, 4, 4)),
+    "conv2d_transpose": ("nn.Conv2DTranspose(3, 3, strides=2, padding=1, output_padding=1, in_channels=2)",
+                         (1, 2, 4, 4)),
     "maxpool1d": ("nn.MaxPool1D(2)", (2, 3, 7)),
     "maxpool2d": ("nn.MaxPool2D(3, 2, 1)", (2, 3, 7, 8)),
     "maxpool2d_ceil": ("nn.MaxPool2D(2, 2, ceil_mode=True)", (1, 2, 5, 7)),
@@ -46,7 +48,8 @@ CASES = {                                                    # layer, shape of t
     "lambda": ("nn.HybridLambda('tanh')", (2, 5)),
     "lambda_function": ("nn.HybridLambda(lambda F, x: F.relu(x) * 2)", (2, 5)),
     "reflection": ("nn.ReflectionPad2D(1)", (1, 2, 4, 4)),
-    "sequential": ("seq(nn.Conv2D(3, 3, activation='relu'), nn.MaxPool2D(), nn.BatchNorm(), nn.Flatten(), nn.Dense(5, activation='sigmoid'), nn.Dense(2))", (2, 2, 8, 8)),
+    "sequential": ("seq(nn.Conv2D(3, 3, activation='relu'), nn.MaxPool2D(), nn.BatchNorm(), nn.Flatten(), nn.Dense(5, "
+                   "activation='sigmoid'), nn.Dense(2))", (2, 2, 8, 8)),
     "concurrent": ("con(nn.Dense(3), nn.Dense(2), nn.Flatten())", (2, 4)),
 }
 
@@ -75,7 +78,8 @@ def run(mx, autograd, contrib_nn, case, hybridized=False):
     net(x)                                                   # shapes
     params = net._collect_params_with_prefix()
     for k, p in params.items():
-        p.set_data(mx.nd.array(rng.uniform(0.5, 1.5, p.shape) if k.endswith(("var", "gamma")) else rng.uniform(-1, 1, p.shape)))
+        p.set_data(mx.nd.array(rng.uniform(0.5, 1.5, p.shape) if k.endswith(("var", "gamma"))
+                               else rng.uniform(-1, 1, p.shape)))
     if hybridized:
         net.hybridize()
     out = {"repr": np.array(repr(net)), "predict": net(x).asnumpy()}
@@ -100,5 +104,6 @@ if __name__ == "__main__":
     import pathlib
 
     import mxnet
-    results = {f"{case}|{k}": v for case in CASES for k, v in run(mxnet, mxnet.autograd, mxnet.gluon.contrib.nn, case).items()}
+    results = {f"{case}|{k}": v for case in CASES for k,
+               v in run(mxnet, mxnet.autograd, mxnet.gluon.contrib.nn, case).items()}
     np.savez_compressed(pathlib.Path(__file__).parent.parent / "data" / "gluon_layers.npz", **results)

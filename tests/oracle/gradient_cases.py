@@ -1,9 +1,10 @@
-"""Calls whose gradients MXNet defines where the function has no derivative, or otherwise than by it: name -> (function of the
-module, inputs). The module is mxnet, or hybrid under its name.
+"""Calls whose gradients MXNet defines where the function has no derivative, or otherwise than by it: name -> (function
+of the module, inputs). The module is mxnet, or hybrid under its name.
 """
 import numpy as np
 
-EQUAL = np.array([[0, 0, 1, 1], [0, 0, 1, 2], [3, 3, 3, 0], [3, -1, 0, 0]], "float32")      # with equal neighbours, zeros, a negative
+# with equal neighbours, zeros, a negative
+EQUAL = np.array([[0, 0, 1, 1], [0, 0, 1, 2], [3, 3, 3, 0], [3, -1, 0, 0]], "float32")
 CASES = {}
 
 
@@ -59,10 +60,12 @@ _LOW = np.array([[0.1, 0.2], [0.3, 0.1], [0.5, 0.5], [0.2, 0.6]])
 BOXES = np.concatenate([_LOW, _LOW + [[0.4, 0.3]]], 1)
 case("box_iou", lambda mx, x, y: mx.nd.contrib.box_iou(x, y), BOXES, BOXES[::-1])
 case("box_decode", lambda mx, x, y: mx.nd.contrib.box_decode(x, y), BOXES[None], BOXES[None])
-case("box_encode", lambda mx, x, y: mx.nd.contrib.box_encode(mx.nd.ones((1, 4)), mx.nd.zeros((1, 4)), x, y, mx.nd.zeros((4,)), mx.nd.ones((4,)))[0],
+case("box_encode", lambda mx, x, y: mx.nd.contrib.box_encode(mx.nd.ones((1, 4)), mx.nd.zeros((1, 4)), x, y,
+                                                             mx.nd.zeros((4,)), mx.nd.ones((4,)))[0],
      BOXES[None], BOXES[None, :2])
 for _name in ("argmax", "argmin", "argsort", "one_hot", "shape_array", "zeros_like", "ones_like"):
-    case(_name, lambda mx, x, n=_name: x.sum() + (mx.nd.one_hot(x, 4) if n == "one_hot" else getattr(mx.nd, n)(x)).astype("float32").sum(), EQUAL)
+    case(_name, lambda mx, x, n=_name: x.sum() + (mx.nd.one_hot(x, 4) if n == "one_hot"
+                                                  else getattr(mx.nd, n)(x)).astype("float32").sum(), EQUAL)
 for _name in ("box_nms",):
     case(_name, lambda mx, x: mx.nd.contrib.box_nms(x, overlap_thresh=0.2, coord_start=2, score_index=1, id_index=0),
          np.concatenate([[[0.0, 0.9], [0, 0.8], [1, 0.7], [0, 0.6]], BOXES], 1))

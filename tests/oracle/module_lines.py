@@ -1,7 +1,8 @@
-"""Lines of code on the modules beside arrays and Gluon, run by MXNet when recording and by hybrid when checking: module_lines.txt, one a line.
+"""Lines of code on the modules beside arrays and Gluon, run by MXNet when recording and by hybrid when checking:
+module_lines.txt, one a line.
 
-``x`` is ``nd.arange(12).reshape((3, 4))``, ``np`` is NumPy. A line with ``; `` runs its statements first; what the last part gives is recorded, or the
-kind of error. ``out(f)`` is what f() prints or logs, line by line.
+``x`` is ``nd.arange(12).reshape((3, 4))``, ``np`` is NumPy. A line with ``; `` runs its statements first; what the last
+part gives is recorded, or the kind of error. ``out(f)`` is what f() prints or logs, line by line.
 """
 import contextlib
 import io
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import array_lines
 
-LINES = [line for line in (Path(__file__).resolve().parent / "module_lines.txt").read_text().splitlines() if line and not line.startswith("#")]
+LINES = [line for line in (Path(__file__).resolve().parent / "module_lines.txt").read_text().splitlines() if line
+         and not line.startswith("#")]
 
 
 def out(function):
@@ -40,7 +42,8 @@ def run(mx, np, line):
     random.seed(0)
     np.random.seed(0)
     mx.random.seed(0)
-    space = {"mx": mx, "nd": mx.nd, "np": np, "x": mx.nd.arange(12).reshape((3, 4)), "random": random, "out": out, "T": mx.gluon.data.vision.transforms}
+    space = {"mx": mx, "nd": mx.nd, "np": np, "x": mx.nd.arange(12).reshape((3, 4)), "random": random, "out": out,
+             "T": mx.gluon.data.vision.transforms}
     *before, last = line.split("; ")
     try:
         with warnings.catch_warnings():

@@ -1,6 +1,8 @@
-"""Records what MXNet 1.9.1's contrib.amp answers: its lists, and graphs before and after convert_symbol and convert_model.
+"""Records what MXNet 1.9.1's contrib.amp answers: its lists, and graphs before and after convert_symbol and
+convert_model.
 
-Run with a Python that has MXNet 1.9.1: ``MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_amp.py``; writes tests/data/amp.json.gz.
+Run with a Python that has MXNet 1.9.1: ``MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_amp.py``; writes
+tests/data/amp.json.gz.
 """
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ from mxnet import sym as S  # noqa: N812
 from mxnet.contrib import amp
 
 OUT = Path(__file__).resolve().parent.parent / "data" / "amp.json.gz"
-LISTS = ("list_lp16_ops", "list_fp32_ops", "list_lp16_fp32_ops", "list_conditional_fp32_ops", "list_widest_type_cast", "list_loss_output_functions",
+LISTS = ("list_lp16_ops", "list_fp32_ops", "list_lp16_fp32_ops", "list_conditional_fp32_ops", "list_widest_type_cast",
+         "list_loss_output_functions",
          "list_lp16_use_fp32_params")
 
 
@@ -25,7 +28,8 @@ def digest(names: object) -> str:
 
 def lists() -> dict:
     bfloat16 = amp.amp.bfloat16
-    return {name: {d: digest(getattr(amp, name)(t)) for d, t in (("float16", "float16"), ("bfloat16", bfloat16))} for name in LISTS}
+    return {name: {d: digest(getattr(amp, name)(t)) for d, t in (("float16", "float16"), ("bfloat16", bfloat16))}
+            for name in LISTS}
 
 
 def conv(x: object, name: str, **kw: object) -> object:
@@ -34,7 +38,8 @@ def conv(x: object, name: str, **kw: object) -> object:
 
 def cnn() -> object:
     x = S.Activation(S.BatchNorm(conv(S.var("data"), "conv"), name="bn"), act_type="relu", name="act")
-    x = S.Pooling(S.LeakyReLU(x, act_type="elu", name="elu"), kernel=(2, 2), stride=(2, 2), pool_type="max", name="pool")
+    x = S.Pooling(S.LeakyReLU(x, act_type="elu", name="elu"), kernel=(2, 2), stride=(2, 2), pool_type="max",
+                  name="pool")
     one, two = S.FullyConnected(x, num_hidden=3, name="fc"), S.FullyConnected(x, num_hidden=3, name="fc2")
     return S.SoftmaxOutput(one + S.exp(two, name="e"), name="softmax")
 
@@ -59,15 +64,20 @@ def attention() -> object:
     q, k = (S.FullyConnected(x, num_hidden=4, flatten=False, name=n) for n in "qk")
     scores = S.batch_dot(q, k, transpose_b=True, name="qk")
     value = S.broadcast_mul(k, S.mean(k, axis=1, keepdims=True, name="m"), name="scaled")
-    return S.FullyConnected(S.LayerNorm(S.batch_dot(S.softmax(scores, name="sm"), value, name="mix"), name="ln"), num_hidden=2, name="o")
+    return S.FullyConnected(S.LayerNorm(S.batch_dot(S.softmax(scores, name="sm"), value, name="mix"), name="ln"),
+                            num_hidden=2, name="o")
 
 
 CASES = {
-    "cnn": (cnn, {}), "cnn_excluded": (cnn, {"excluded_sym_names": ["fc", "conv"]}), "cnn_bfloat16": (cnn, {"target_dtype": "bfloat16"}),
-    "cnn_more_low": (cnn, {"target_dtype_ops": ["Convolution", "FullyConnected", "Pooling"]}), "cnn_more_float32": (cnn, {"fp32_ops": ["BatchNorm", "Pooling", "SoftmaxOutput"]}),
-    "residual": (residual, {}), "residual_bfloat16": (residual, {"target_dtype": "bfloat16"}), "branches": (branches, {}), "attention": (attention, {}),
+    "cnn": (cnn, {}), "cnn_excluded": (cnn, {"excluded_sym_names": ["fc", "conv"]}),
+    "cnn_bfloat16": (cnn, {"target_dtype": "bfloat16"}),
+    "cnn_more_low": (cnn, {"target_dtype_ops": ["Convolution", "FullyConnected", "Pooling"]}),
+    "cnn_more_float32": (cnn, {"fp32_ops": ["BatchNorm", "Pooling", "SoftmaxOutput"]}),
+    "residual": (residual, {}), "residual_bfloat16": (residual, {"target_dtype": "bfloat16"}),
+    "branches": (branches, {}), "attention": (attention, {}),
 }
-MODELS = {"cnn": (cnn, False), "cnn_offline": (cnn, True), "residual_offline": (residual, True), "attention_offline": (attention, True)}
+MODELS = {"cnn": (cnn, False), "cnn_offline": (cnn, True), "residual_offline": (residual, True),
+          "attention_offline": (attention, True)}
 
 
 def text(symbol: object) -> dict:
@@ -76,12 +86,15 @@ def text(symbol: object) -> dict:
 
 def model(make: object, offline: bool) -> dict:
     symbol = make()
-    shapes = dict(zip(symbol.list_arguments(), symbol.infer_shape_partial(data=(2, 3, 8) if make is attention else (2, 3, 8, 8))[0]))
+    shapes = dict(zip(symbol.list_arguments(),
+                      symbol.infer_shape_partial(data=(2, 3, 8) if make is attention else (2, 3, 8, 8))[0]))
     args = {n: mx.nd.zeros(s) for n, s in shapes.items() if n not in ("data", "softmax_label")}
-    states = dict(zip(symbol.list_auxiliary_states(), symbol.infer_shape_partial(data=(2, 3, 8) if make is attention else (2, 3, 8, 8))[2]))
+    states = dict(zip(symbol.list_auxiliary_states(),
+                      symbol.infer_shape_partial(data=(2, 3, 8) if make is attention else (2, 3, 8, 8))[2]))
     aux = {n: mx.nd.zeros(s) for n, s in states.items()}
     out, a, x = amp.convert_model(symbol, args, aux, cast_optional_params=offline)
-    return {"symbol": symbol.tojson(), "offline": offline, "shapes": {**shapes, **states}, "nodes": text(out), "aux": sorted(x),
+    return {"symbol": symbol.tojson(), "offline": offline, "shapes": {**shapes, **states}, "nodes": text(out),
+            "aux": sorted(x),
             "dtypes": {k: v.dtype.__name__ for k, v in {**a, **x}.items()}}
 
 
@@ -90,7 +103,8 @@ def main() -> None:
     for name, (make, kwargs) in CASES.items():
         symbol = make()
         cases[name] = {"symbol": symbol.tojson(), "kwargs": kwargs, "nodes": text(amp.convert_symbol(symbol, **kwargs))}
-    found = {"names": sorted(amp.amp.__all__), "lists": lists(), "cases": cases, "models": {name: model(*row) for name, row in MODELS.items()}}
+    found = {"names": sorted(amp.amp.__all__), "lists": lists(), "cases": cases,
+             "models": {name: model(*row) for name, row in MODELS.items()}}
     OUT.write_bytes(gzip.compress(json.dumps(found, separators=(",", ":"), sort_keys=True).encode(), mtime=0))
 
 

@@ -1,7 +1,8 @@
-"""Loops and branches as MXNet 1.9.1 computes and writes them. Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON tests/oracle/record_control_flow.py``.
+"""Loops and branches as MXNet 1.9.1 computes and writes them. Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON
+tests/oracle/record_control_flow.py``.
 
-Cases and inputs are made here for both libraries; results are in data/control_flow.json: for each case the results and the
-gradients of the sum of their squares, and the JSON texts of some symbols.
+Cases and inputs are made here for both libraries; results are in data/control_flow.json: for each case the results and
+the gradients of the sum of their squares, and the JSON texts of some symbols.
 """
 from __future__ import annotations
 
@@ -43,13 +44,16 @@ def branch(F, x, y):
 # a function, and the shapes of its inputs (or the inputs)
 CASES = {
     "sums": (lambda F, x, s: both(F.contrib.foreach(lambda d, st: (d + st, d + st), x, s)), [(4, 3), (3,)]),
-    "several": (lambda F, x, y, s, w: both(F.contrib.foreach(lambda d, st: ([d[0] * st[0] + w, d[1]], [st[0] * d[1] + w, st[1] + 1]), [x, y], [s, s])),
+    "several": (lambda F, x, y, s, w: both(F.contrib.foreach(lambda d, st: ([d[0] * st[0] + w, d[1]], [st[0] * d[1] + w, st[1] + 1]), [x, y], [s, s])),  # noqa: E501
                 [(4, 3), (4, 3), (3,), (3,)]),
     "rnn": (rnn, [(5, 2, 3), (2, 4), (3, 4), (4, 4)]),
     "nested": (nested, [(3, 2, 4), (4,)]),
-    "while": (lambda F, i, s: both(F.contrib.while_loop(lambda i, s: i < 5, lambda i, s: (s * i, [i + 1, s + s * i]), [i, s], max_iterations=4)),
+    "while": (lambda F, i, s: both(F.contrib.while_loop(lambda i, s: i < 5, lambda i, s: (s * i, [i + 1, s + s * i]),
+                                                        [i, s], max_iterations=4)),
               [[1.0], (3,)]),
-    "while_stops": (lambda F, i, s: both(F.contrib.while_loop(lambda i, s: i < 3, lambda i, s: ([s * i, i], [i + 1, s * 0.5]), [i, s], max_iterations=7))[2:],
+    "while_stops": (lambda F, i, s: both(F.contrib.while_loop(lambda i, s: i < 3,
+                                                              lambda i, s: ([s * i, i], [i + 1, s * 0.5]), [i, s],
+                                                              max_iterations=7))[2:],
                     [[1.0], (3,)]),
     "then": (branch, [[1.0, 0.5], (2,)]),
     "else": (branch, [[-1.0, 0.5], (2,)]),
@@ -84,10 +88,12 @@ def symbols(mx):
         y = w * 2
         for name, make in {
             "foreach": lambda: both(sym.contrib.foreach(lambda d, s: (d * y + s[0], [s[0] + d]), x, [s])),
-            "lists": lambda: both(sym.contrib.foreach(lambda d, s: ([d[0] * 2, s[0]], [s[0] + d[1], s[1] * w]), [x, y], [s, w])),
+            "lists": lambda: both(sym.contrib.foreach(lambda d, s: ([d[0] * 2, s[0]], [s[0] + d[1], s[1] * w]), [x, y],
+                                                      [s, w])),
             "shared": lambda: both(sym.contrib.foreach(lambda d, s: (d + s, s * d), x, s)),
-            "nested": lambda: both(sym.contrib.foreach(lambda d, s: sym.contrib.foreach(lambda a, b: (a * b + w, a + b), d, s), x, s)),
-            "while": lambda: both(sym.contrib.while_loop(lambda i, s: i < w, lambda i, s: (s * i, [i + 1, s * x]), [x, s], max_iterations=5)),
+            "nested": lambda: both(sym.contrib.foreach(lambda d, s: sym.contrib.foreach(lambda a, b: (a * b + w, a + b), d, s), x, s)),  # noqa: E501
+            "while": lambda: both(sym.contrib.while_loop(lambda i, s: i < w, lambda i, s: (s * i, [i + 1, s * x]),
+                                                         [x, s], max_iterations=5)),
             "cond": lambda: listed(sym.contrib.cond(p < 3, lambda: x * s, lambda: x + s)),
         }.items():
             out[name] = sym.Group(make()).tojson()
@@ -96,7 +102,8 @@ def symbols(mx):
 
 def main():
     import mxnet as mx
-    results = {case: [[list(v.shape), [float(f"{n:.8g}") for n in v.ravel()]] for v in measured(mx, case)] for case in CASES}
+    results = {case: [[list(v.shape), [float(f"{n:.8g}") for n in v.ravel()]] for v in measured(mx, case)]
+               for case in CASES}
     FILE.write_text(json.dumps({"results": results, "symbols": symbols(mx)}, separators=(",", ":")) + "\n")
     print(FILE.stat().st_size, "bytes")
 

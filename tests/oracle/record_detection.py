@@ -1,4 +1,5 @@
-"""Records what MXNet 1.9.1 computes for SSD's operators, deformable convolution and masks: ../data/detection.npz and .json.
+"""Records what MXNet 1.9.1 computes for SSD's operators, deformable convolution and masks: ../data/detection.npz and
+.json.
 
 Run with a Python that has mxnet 1.9.1: ``python tests/oracle/record_detection.py``. Rows are as those of cases.py.
 """
@@ -30,11 +31,14 @@ def labels(*counts, width=5, most=4):
     return out.astype("float32")
 
 
-for options in ({}, {"sizes": [0.5, 0.25, 0.1], "ratios": [1, 2, 0.5]}, {"sizes": [0.9], "ratios": [2, 1], "clip": True},
+for options in ({}, {"sizes": [0.5, 0.25, 0.1], "ratios": [1, 2, 0.5]},
+                {"sizes": [0.9], "ratios": [2, 1], "clip": True},
                 {"sizes": [0.3, 0.4], "steps": [0.2, 0.1], "offsets": [0.3, 0.7]}):
     case("contrib.MultiBoxPrior", [f(1, 2, 3, 5)], _grad=[], **options)
-for options in ({}, {"overlap_threshold": 0.2}, {"overlap_threshold": -1.0}, {"overlap_threshold": 0.3, "negative_mining_ratio": 1.5, "negative_mining_thresh": 0.2},
-                {"negative_mining_ratio": 3.0, "ignore_label": -2.0}, {"negative_mining_ratio": 0.5, "minimum_negative_samples": 6},
+for options in ({}, {"overlap_threshold": 0.2}, {"overlap_threshold": -1.0},
+                {"overlap_threshold": 0.3, "negative_mining_ratio": 1.5, "negative_mining_thresh": 0.2},
+                {"negative_mining_ratio": 3.0, "ignore_label": -2.0},
+                {"negative_mining_ratio": 0.5, "minimum_negative_samples": 6},
                 {"variances": [1.0, 1.0, 1.0, 1.0], "overlap_threshold": 0.1}):
     case("contrib.MultiBoxTarget", [anchors(20), labels(2, 4, 0, 1), f(4, 4, 20)], _grad=[], **options)
     case("contrib.MultiBoxTarget", [anchors(3), labels(4, 2), f(2, 4, 3)], _grad=[], **options)
@@ -46,14 +50,18 @@ def probabilities(b, c, n):
     return (x / x.sum(1, keepdims=True)).astype("float32")
 
 
-for options in ({}, {"threshold": 0.4}, {"force_suppress": True, "nms_threshold": 0.3}, {"nms_topk": 5}, {"clip": False, "nms_threshold": 0.1}, {"nms_threshold": -1.0}):
+for options in ({}, {"threshold": 0.4}, {"force_suppress": True, "nms_threshold": 0.3}, {"nms_topk": 5},
+                {"clip": False, "nms_threshold": 0.1}, {"nms_threshold": -1.0}):
     case("contrib.MultiBoxDetection", [probabilities(2, 4, 16), f(2, 64), anchors(16)], _grad=[], **options)
 
-for options in ({"kernel": [3, 3], "pad": [1, 1]}, {"kernel": [3, 2], "stride": [2, 1], "dilate": [1, 2]}, {"kernel": [1, 1]},
-                {"kernel": [3, 3], "pad": [2, 1], "num_deformable_group": 2}, {"kernel": [2, 2], "num_group": 2, "no_bias": True}):
+for options in ({"kernel": [3, 3], "pad": [1, 1]}, {"kernel": [3, 2], "stride": [2, 1], "dilate": [1, 2]},
+                {"kernel": [1, 1]},
+                {"kernel": [3, 3], "pad": [2, 1], "num_deformable_group": 2},
+                {"kernel": [2, 2], "num_group": 2, "no_bias": True}):
     h, w = 6, 5
     kh, kw = options["kernel"]
-    (ph, pw), (sh, sw), (dh, dw) = (options.get(k, d) for k, d in (("pad", [0, 0]), ("stride", [1, 1]), ("dilate", [1, 1])))
+    (ph, pw), (sh, sw), (dh, dw) = (options.get(k, d) for k,
+                                    d in (("pad", [0, 0]), ("stride", [1, 1]), ("dilate", [1, 1])))
     oh, ow = (h + 2 * ph - dh * (kh - 1) - 1) // sh + 1, (w + 2 * pw - dw * (kw - 1) - 1) // sw + 1
     parts, groups = options.get("num_deformable_group", 1), options.get("num_group", 1)
     x, offset, weight = f(2, 4, h, w), f(2, 2 * parts * kh * kw, oh, ow, low=-1.7, high=1.7), f(6, 4 // groups, kh, kw)

@@ -1,4 +1,5 @@
-"""Exports exported_models.py with MXNet 1.9.1 into tests/data/exported_models.zip: MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_exported_models.py"""
+"""Exports exported_models.py with MXNet 1.9.1 into tests/data/exported_models.zip: MXNET_MKLDNN_ENABLED=0 python
+tests/oracle/record_exported_models.py"""
 import tempfile
 import zipfile
 from pathlib import Path

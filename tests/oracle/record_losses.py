@@ -1,7 +1,8 @@
-"""Losses as MXNet 1.9.1 computes them. Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON tests/oracle/record_losses.py``.
+"""Losses as MXNet 1.9.1 computes them. Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON
+tests/oracle/record_losses.py``.
 
-The cases and the values of inputs are made here for both libraries; only results are stored, in data/losses.npz: for each
-case and dtype the loss and the gradients of all inputs, the repr, and the operators of its symbol in graph order.
+The cases and the values of inputs are made here for both libraries; only results are stored, in data/losses.npz: for
+each case and dtype the loss and the gradients of all inputs, the repr, and the operators of its symbol in graph order.
 """
 from __future__ import annotations
 
@@ -24,15 +25,18 @@ CASES = {
     "bce_far": ("SigmoidBCELoss(weight=3)", [("far", S), ("bit", S), ("unit", (4, 1))]),
     "bce_pos": ("SigmoidBCELoss()", [(N, S), ("bit", S), ("unit", (4, 1)), ("unit", (1, 3))]),
     "bce_from": ("SigmoidBCELoss(from_sigmoid=True)", [("unit", S), ("bit", S)]),
-    "bce_from_pos": ("SigmoidBCELoss(from_sigmoid=True, weight=0.5)", [("unit", S), ("bit", S), ("unit", (4, 1)), ("unit", (1, 3))]),
+    "bce_from_pos": ("SigmoidBCELoss(from_sigmoid=True, weight=0.5)",
+                     [("unit", S), ("bit", S), ("unit", (4, 1)), ("unit", (1, 3))]),
     "softmax": ("SoftmaxCrossEntropyLoss()", [(N, S), ("class", (4,))]),
     "softmax_column": ("SoftmaxCELoss()", [(N, S), ("class", (4, 1))]),
     "softmax_far": ("SoftmaxCELoss(weight=0.3)", [("far", S), ("class", (4,)), ("unit", (4, 1))]),
     "softmax_range": ("SoftmaxCELoss()", [(N, S), ("beyond", (4,))]),
     "softmax_axis": ("SoftmaxCELoss(axis=1)", [(N, (2, 3, 4)), ("class", (2, 4))]),
-    "softmax_axis_weights": ("SoftmaxCELoss(axis=1, batch_axis=2)", [(N, (2, 3, 4)), ("class", (2, 4)), ("unit", (2, 1, 4))]),
+    "softmax_axis_weights": ("SoftmaxCELoss(axis=1, batch_axis=2)",
+                             [(N, (2, 3, 4)), ("class", (2, 4)), ("unit", (2, 1, 4))]),
     "softmax_dense": ("SoftmaxCELoss(sparse_label=False)", [(N, S), ("unit", S)]),
-    "softmax_dense_axis": ("SoftmaxCELoss(axis=1, sparse_label=False, weight=2)", [(N, (2, 3, 4)), ("unit", (2, 3, 4))]),
+    "softmax_dense_axis": ("SoftmaxCELoss(axis=1, sparse_label=False, weight=2)",
+                           [(N, (2, 3, 4)), ("unit", (2, 3, 4))]),
     "softmax_logits": ("SoftmaxCELoss(from_logits=True)", [("log", S), ("class", (4,))]),
     "softmax_logits_dense": ("SoftmaxCELoss(from_logits=True, sparse_label=False)", [("log", S), ("unit", S)]),
     "kl": ("KLDivLoss()", [("log", S), ("unit", S)]),
@@ -51,7 +55,8 @@ CASES = {
     "poisson_rates": ("PoissonNLLLoss(from_logits=False, weight=2)", [("unit", S), ("count", S), ("unit", (4, 1))]),
     "poisson_full": ("PoissonNLLLoss(compute_full=True)", [(N, S), ("counts", S)]),
     "cosine": ("CosineEmbeddingLoss()", [(N, S), (N, S), ("sign", (4,))]),
-    "cosine_margin": ("CosineEmbeddingLoss(margin=0.2, weight=3)", [(N, S), (N, S), ("sign", (4, 1)), ("unit", (4, 1))]),
+    "cosine_margin": ("CosineEmbeddingLoss(margin=0.2, weight=3)",
+                      [(N, S), (N, S), ("sign", (4, 1)), ("unit", (4, 1))]),
     "sdml": ("SDMLLoss()", [(N, S), (N, S)]),
     "sdml_smooth": ("SDMLLoss(smoothing_parameter=0.1)", [(N, (2, 5)), (N, (2, 5))]),
     "ctc": ("CTCLoss()", [(N, (2, 6, 5)), ("label", (2, 3))]),
@@ -76,12 +81,18 @@ def values(case: str, dtype: str) -> list:
 
 def make(rng: np.random.RandomState, kind: str, shape: tuple) -> np.ndarray:
     """Values of a kind."""
-    made = {"normal": lambda: rng.normal(size=shape), "wide": lambda: 2 * rng.normal(size=shape), "far": lambda: 40 * rng.normal(size=shape),
-            "unit": lambda: rng.uniform(0.1, 0.9, shape), "bit": lambda: rng.randint(0, 2, shape), "sign": lambda: 2 * rng.randint(0, 2, shape) - 1,
-            "class": lambda: rng.randint(0, 3, shape), "beyond": lambda: np.array([-1, 0, 2, 7]), "count": lambda: rng.randint(0, 5, shape),
-            "counts": lambda: rng.randint(1, 5, shape), "log": lambda: np.log(rng.dirichlet(np.ones(shape[-1]), shape[:-1])),
-            "label": lambda: np.array([[1, 0, -1], [2, 3, 1]]), "label_t": lambda: np.array([[1, 0, -1], [2, 3, 1]]).T, "lengths": lambda: np.array(shape),
-            "repeated": lambda: np.array([[1, 1, 2, -1], [0, 0, 0, -1], [2, 1, -1, -1]])[:shape[0]], "none": lambda: np.array([[-1, -1], [1, -1]])}
+    made = {"normal": lambda: rng.normal(size=shape), "wide": lambda: 2 * rng.normal(size=shape),
+            "far": lambda: 40 * rng.normal(size=shape),
+            "unit": lambda: rng.uniform(0.1, 0.9, shape), "bit": lambda: rng.randint(0, 2, shape),
+            "sign": lambda: 2 * rng.randint(0, 2, shape) - 1,
+            "class": lambda: rng.randint(0, 3, shape), "beyond": lambda: np.array([-1, 0, 2, 7]),
+            "count": lambda: rng.randint(0, 5, shape),
+            "counts": lambda: rng.randint(1, 5, shape),
+            "log": lambda: np.log(rng.dirichlet(np.ones(shape[-1]), shape[:-1])),
+            "label": lambda: np.array([[1, 0, -1], [2, 3, 1]]), "label_t": lambda: np.array([[1, 0, -1], [2, 3, 1]]).T,
+            "lengths": lambda: np.array(shape),
+            "repeated": lambda: np.array([[1, 1, 2, -1], [0, 0, 0, -1], [2, 1, -1, -1]])[:shape[0]],
+            "none": lambda: np.array([[-1, -1], [1, -1]])}
     return made[kind]()
 
 
@@ -114,7 +125,8 @@ def graph(mx, case: str) -> list:
 
 
 def unwritten(case: str, what: str) -> bool:
-    """MXNet's CTCLoss leaves the gradients of labels and lengths, and that of a label that does not fit, as the memory was."""
+    """MXNet's CTCLoss leaves the gradients of labels and lengths, and that of a label that does not fit, as the memory
+    was."""
     return case.startswith("ctc") and what not in ("value", "grad0") or case == "ctc_impossible" and what == "grad0"
 
 
@@ -130,7 +142,8 @@ def record() -> None:
                 found = run(mx, case, dtype)
             except Exception as err:
                 print("not recorded:", case, dtype, str(err).strip().split("\n")[-1][:150])
-                if case == "poisson_full":                       # MXNet changes a recorded array there; without gradients it works
+                # MXNet changes a recorded array there; without gradients it works
+                if case == "poisson_full":
                     loss, xs = build(mx, case, dtype)
                     got[f"{case}|{dtype}|value"] = loss(*xs).asnumpy()
                 continue
@@ -157,7 +170,8 @@ def read() -> tuple:
     """What ``write`` wrote: arrays by name, and the rest."""
     with np.load(STORED) as f:
         flat, more = f["values"], json.loads(str(f["index"]))
-    arrays = {k: flat[at:at + int(np.prod(shape))].reshape(shape).astype(dtype) for k, (at, shape, dtype) in more.pop("arrays").items()}
+    arrays = {k: flat[at:at + int(np.prod(shape))].reshape(shape).astype(dtype) for k,
+              (at, shape, dtype) in more.pop("arrays").items()}
     return arrays, more
 
 

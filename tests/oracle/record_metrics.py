@@ -1,7 +1,9 @@
-"""Metrics as MXNet 1.9.1 computes them. Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON tests/oracle/record_metrics.py``.
+"""Metrics as MXNet 1.9.1 computes them. Recorded by ``MXNET_MKLDNN_ENABLED=0 ORACLE_PYTHON
+tests/oracle/record_metrics.py``.
 
 The cases and their updates are made here for both libraries; only results are stored, in data/metrics.json: what get,
-get_global, the lists of pairs, str and get_config give after two updates, after reset_local and one more, and after reset.
+get_global, the lists of pairs, str and get_config give after two updates, after reset_local and one more, and after
+reset.
 """
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Records what MXNet 1.9.1 gives for module_cases.py, into tests/data/module.json: MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_module.py"""
+"""Records what MXNet 1.9.1 gives for module_cases.py, into tests/data/module.json: MXNET_MKLDNN_ENABLED=0 python
+tests/oracle/record_module.py"""
 import json
 from pathlib import Path
 
@@ -7,4 +8,5 @@ import mxnet as mx
 
 found = {name: case(mx) for name, case in module_cases.CASES.items()}
 path = Path(__file__).parent.parent / "data" / "module.json"
-path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in found.items()) + "\n}\n")
+path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k,
+                                   v in found.items()) + "\n}\n")

@@ -1,4 +1,5 @@
-"""Records what MXNet 1.9.1 gives for every line of module_lines.txt: MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_module_lines.py"""
+"""Records what MXNet 1.9.1 gives for every line of module_lines.txt: MXNET_MKLDNN_ENABLED=0 python
+tests/oracle/record_module_lines.py"""
 import gzip
 import json
 from pathlib import Path

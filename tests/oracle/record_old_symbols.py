@@ -1,4 +1,5 @@
-"""Records what MXNet 1.9.1 makes of symbol files in the forms of older versions: MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_old_symbols.py
+"""Records what MXNet 1.9.1 makes of symbol files in the forms of older versions: MXNET_MKLDNN_ENABLED=0 python
+tests/oracle/record_old_symbols.py
 
 The texts stand in tests/data/old_symbols.json, with the shapes that are given; the rest of the file is written anew.
 """
@@ -26,7 +27,8 @@ def described(text, given):
     except mx.MXNetError:
         return {"text": text, "error": True}
     shapes = s.infer_shape(**{k: tuple(v) for k, v in given.items()})
-    return {"text": text, "given": given, "arguments": s.list_arguments(), "states": s.list_auxiliary_states(), "outputs": s.list_outputs(),
+    return {"text": text, "given": given, "arguments": s.list_arguments(), "states": s.list_auxiliary_states(),
+            "outputs": s.list_outputs(),
             "attributes": {n: dict(sorted(a.items())) for n, a in sorted(s.attr_dict().items())}, "shapes": str(shapes),
             "values": values(s, given) if shapes[0] is not None else None}
 
@@ -34,4 +36,5 @@ def described(text, given):
 path = Path(__file__).parent.parent / "data" / "old_symbols.json"
 cases = json.loads(path.read_text())
 found = {name: described(case["text"], case.get("given", {})) for name, case in cases.items()}
-path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k, v in found.items()) + "\n}\n")
+path.write_text("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(v, separators=(',', ':'))}" for k,
+                                   v in found.items()) + "\n}\n")

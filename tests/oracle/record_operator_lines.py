@@ -21,7 +21,8 @@ def record(numbers: list[int]) -> dict[str, np.ndarray]:
     """Answers to lines, by a process that dies with them; halves are tried where it does."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "found.npz"
-        done = subprocess.run([sys.executable, __file__, str(path), *map(str, numbers)], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, __file__, str(path), *map(str, numbers)], capture_output=True,
+                              text=True, check=False)
         if done.returncode == 0:
             print(done.stdout, end="")
             return packed_arrays.load(path)
@@ -38,7 +39,8 @@ def answer(path: Path, numbers: list[int]) -> None:
     found: dict[str, np.ndarray] = {"none": np.zeros(1, np.float32)}
     for k in numbers:
         try:
-            found.update({f"{k}.{name}": value for name, value in operator_lines.run(mxnet, operator_lines.LINES[k]).items()})
+            found.update({f"{k}.{name}": value for name,
+                          value in operator_lines.run(mxnet, operator_lines.LINES[k]).items()})
         except Exception as err:                              # noqa: BLE001  not recorded: hybrid may do better
             print("MXNet cannot:", operator_lines.LINES[k], type(err).__name__)
     packed_arrays.save(path, found)

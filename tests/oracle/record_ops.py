@@ -1,7 +1,8 @@
 """Records what MXNet 1.9.1 computes for every row of cases.py: ops.npz (arrays) and ops.json (the table).
 
-Run with a Python that has mxnet 1.9.1: ``python tests/oracle/record_ops.py``. oneDNN is switched off, since its gradients
-are wrong, except for the recurrent operator, which does not work without it: those rows are recorded by a process of their own.
+Run with a Python that has mxnet 1.9.1: ``python tests/oracle/record_ops.py``. oneDNN is switched off, since its
+gradients are wrong, except for the recurrent operator, which does not work without it: those rows are recorded by a
+process of their own.
 """
 from __future__ import annotations
 

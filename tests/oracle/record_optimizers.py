@@ -1,8 +1,8 @@
 """Records 20 updates of every optimizer, and the values of the learning rate schedulers, from MXNet 1.9.1.
 
-Run with MXNet's Python: ``MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_optimizers.py``. Writes tests/data/optimizers.json
-(what was run) and tests/data/optimizers.npz (gradients, first weights, weights after each update; of float16 weights their
-float32 copies).
+Run with MXNet's Python: ``MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_optimizers.py``. Writes
+tests/data/optimizers.json (what was run) and tests/data/optimizers.npz (gradients, first weights, weights after each
+update; of float16 weights their float32 copies).
 """
 from __future__ import annotations
 
@@ -21,31 +21,42 @@ NAMES = {0: "dense0_weight", 1: "dense0_bias"}
 PLAIN: dict = {}
 FULL = {"wd": 0.01, "clip_gradient": 0.4, "rescale_grad": 0.5}
 HALF = {"multi_precision": True}
-STEP_SCHEDULE = ["FactorScheduler", {"step": 4, "factor": 0.5, "base_lr": 0.1, "warmup_steps": 3, "warmup_begin_lr": 0.02}]
+STEP_SCHEDULE = ["FactorScheduler", {"step": 4, "factor": 0.5, "base_lr": 0.1, "warmup_steps": 3,
+                                     "warmup_begin_lr": 0.02}]
 
 # optimizer -> arguments of each recorded run
 RUNS: dict[str, list[dict]] = {
-    "sgd": [PLAIN, {"learning_rate": 0.1, "momentum": 0.9}, {"learning_rate": 0.1, **FULL}, {"learning_rate": 0.1, "momentum": 0.9, **FULL},
+    "sgd": [PLAIN, {"learning_rate": 0.1, "momentum": 0.9}, {"learning_rate": 0.1, **FULL},
+            {"learning_rate": 0.1, "momentum": 0.9, **FULL},
             {"momentum": 0.9, "lr_scheduler": STEP_SCHEDULE}],
     "ccsgd": [{"learning_rate": 0.1, "momentum": 0.5}],
-    "nag": [{"learning_rate": 0.1}, {"learning_rate": 0.1, "momentum": 0.9}, {"learning_rate": 0.1, **FULL}, {"learning_rate": 0.1, "momentum": 0.9, **FULL}],
+    "nag": [{"learning_rate": 0.1}, {"learning_rate": 0.1, "momentum": 0.9}, {"learning_rate": 0.1, **FULL},
+            {"learning_rate": 0.1, "momentum": 0.9, **FULL}],
     "signum": [PLAIN, {"momentum": 0.0}, {"momentum": 0.0, **FULL}, {"wd_lh": 0.05, **FULL}],
     "ftml": [PLAIN, {"learning_rate": 0.05, "beta1": 0.5, "beta2": 0.99, "epsilon": 1e-6, **FULL}],
-    "adam": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6, **FULL}, {"lr_scheduler": STEP_SCHEDULE}],
-    "adamw": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-4, **FULL}, {"correct_bias": False, **FULL}],
+    "adam": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-6, **FULL},
+             {"lr_scheduler": STEP_SCHEDULE}],
+    "adamw": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-4, **FULL},
+              {"correct_bias": False, **FULL}],
     "adagrad": [PLAIN, {"learning_rate": 0.1, "eps": 1e-3, **FULL}],
     "adadelta": [PLAIN, {"rho": 0.8, "epsilon": 1e-3, **FULL}],
-    "rmsprop": [PLAIN, {"learning_rate": 0.02, "gamma1": 0.8, "epsilon": 1e-4, "clip_weights": 1.2, **FULL}, {"centered": True},
-                {"centered": True, "learning_rate": 0.02, "gamma1": 0.8, "gamma2": 0.7, "epsilon": 1e-4, "clip_weights": 1.2, **FULL}],
+    "rmsprop": [PLAIN, {"learning_rate": 0.02, "gamma1": 0.8, "epsilon": 1e-4, "clip_weights": 1.2, **FULL},
+                {"centered": True},
+                {"centered": True, "learning_rate": 0.02, "gamma1": 0.8, "gamma2": 0.7, "epsilon": 1e-4,
+                 "clip_weights": 1.2, **FULL}],
     "adamax": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, **FULL}],
-    "nadam": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-5, "schedule_decay": 0.01, **FULL}],
+    "nadam": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, "epsilon": 1e-5, "schedule_decay": 0.01,
+                      **FULL}],
     "ftrl": [PLAIN, {"learning_rate": 0.2, "lamda1": 0.05, "beta": 0.5, **FULL}],
-    "lamb": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, "lower_bound": 0.5, "upper_bound": 1.5, **FULL},
+    "lamb": [PLAIN, {"learning_rate": 0.05, "beta1": 0.8, "beta2": 0.99, "lower_bound": 0.5, "upper_bound": 1.5,
+                     **FULL},
              {"learning_rate": 0.05, "bias_correction": False, **FULL}],
     "lars": [{"learning_rate": 0.5}, {"learning_rate": 0.5, "momentum": 0.9, "eta": 0.05, "eps": 1e-3, **FULL},
              {"momentum": 0.9, "eta": 0.05, "lr_scheduler": STEP_SCHEDULE}],
-    "lbsgd": [{"learning_rate": 0.1}, {"learning_rate": 0.1, "momentum": 0.9, "batch_scale": 3, "updates_per_epoch": 4, **FULL},
-              {"learning_rate": 0.1, "batch_scale": 2, "warmup_strategy": "sqrt", "warmup_epochs": 2, "updates_per_epoch": 4},
+    "lbsgd": [{"learning_rate": 0.1}, {"learning_rate": 0.1, "momentum": 0.9, "batch_scale": 3, "updates_per_epoch": 4,
+                                       **FULL},
+              {"learning_rate": 0.1, "batch_scale": 2, "warmup_strategy": "sqrt", "warmup_epochs": 2,
+               "updates_per_epoch": 4},
               {"learning_rate": 0.1, "batch_scale": 2, "warmup_strategy": "power2", "lr_scheduler": STEP_SCHEDULE},
               {"learning_rate": 0.01, "momentum": 0.5, "batch_scale": 2, "warmup_strategy": "lars", **FULL}],
     "dcasgd": [{"learning_rate": 0.1}, {"learning_rate": 0.1, "lamda": 0.5, **FULL}],
@@ -57,13 +68,16 @@ ONE_PARAMETER = {"groupadagrad"}                    # takes matrices alone
 
 SCHEDULES = [
     ["FactorScheduler", {"step": 3, "factor": 0.7, "stop_factor_lr": 0.004, "base_lr": 0.02}],
-    ["FactorScheduler", {"step": 2, "factor": 0.5, "base_lr": 0.3, "warmup_steps": 5, "warmup_begin_lr": 0.1, "warmup_mode": "constant"}],
+    ["FactorScheduler", {"step": 2, "factor": 0.5, "base_lr": 0.3, "warmup_steps": 5, "warmup_begin_lr": 0.1,
+                         "warmup_mode": "constant"}],
     ["MultiFactorScheduler", {"step": [2, 5, 11], "factor": 0.3, "base_lr": 0.5}],
-    ["MultiFactorScheduler", {"step": [4, 9], "factor": 0.1, "base_lr": 0.5, "warmup_steps": 3, "warmup_begin_lr": 0.1}],
+    ["MultiFactorScheduler", {"step": [4, 9], "factor": 0.1, "base_lr": 0.5, "warmup_steps": 3,
+                              "warmup_begin_lr": 0.1}],
     ["PolyScheduler", {"max_update": 15, "base_lr": 0.4}],
     ["PolyScheduler", {"max_update": 15, "base_lr": 0.4, "pwr": 3, "final_lr": 0.01, "warmup_steps": 4}],
     ["CosineScheduler", {"max_update": 15, "base_lr": 0.4}],
-    ["CosineScheduler", {"max_update": 12, "base_lr": 0.4, "final_lr": 0.05, "warmup_steps": 4, "warmup_begin_lr": 0.2}],
+    ["CosineScheduler", {"max_update": 12, "base_lr": 0.4, "final_lr": 0.05, "warmup_steps": 4,
+                         "warmup_begin_lr": 0.2}],
 ]
 
 
@@ -83,7 +97,8 @@ class AdamW(mx.optimizer.Optimizer):
         if self.correct_bias:
             lr *= math.sqrt(1 - self.beta2 ** t) / (1 - self.beta1 ** t)
         kwargs = {"clip_gradient": self.clip_gradient} if self.clip_gradient else {}
-        mx.nd.contrib.adamw_update(weight, grad, *state, mx.nd.array([self.rescale_grad]), out=weight, lr=1, eta=lr, wd=wd, beta1=self.beta1,
+        mx.nd.contrib.adamw_update(weight, grad, *state, mx.nd.array([self.rescale_grad]), out=weight, lr=1, eta=lr,
+                                   wd=wd, beta1=self.beta1,
                                    beta2=self.beta2, epsilon=self.epsilon, **kwargs)
 
 
@@ -122,7 +137,8 @@ def main():
     rng = np.random.RandomState(7)
     first = [rng.uniform(-1, 1, s).astype("float32") for s in SHAPES]
     grads = [rng.uniform(-1, 1, (STEPS, *s)).astype("float16").astype("float32") for s in SHAPES]
-    arrays = {"first0": first[0], "first1": first[1], "grads0": grads[0].astype("float16"), "grads1": grads[1].astype("float16")}
+    arrays = {"first0": first[0], "first1": first[1], "grads0": grads[0].astype("float16"),
+              "grads1": grads[1].astype("float16")}
     runs = []
     for name, rows in RUNS.items():
         for number, kwargs in enumerate(rows):
@@ -133,7 +149,8 @@ def main():
                 key = f"{name}-{number}-{dtype}"
                 arrays[key] = run(name, given, dtype, first, grads)
                 assert np.isfinite(arrays[key]).all(), key
-                runs.append({"key": key, "optimizer": name, "dtype": dtype, "kwargs": given, "parameters": 1 if name in ONE_PARAMETER else len(SHAPES)})
+                runs.append({"key": key, "optimizer": name, "dtype": dtype, "kwargs": given,
+                             "parameters": 1 if name in ONE_PARAMETER else len(SHAPES)})
     schedules = []
     for spec in SCHEDULES:
         schedule = make(spec)

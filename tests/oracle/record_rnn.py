@@ -1,7 +1,9 @@
-"""Recurrent cells and layers as MXNet 1.9.1 computes them: cells without oneDNN, layers with it. Recorded by ``ORACLE_PYTHON tests/oracle/record_rnn.py``.
+"""Recurrent cells and layers as MXNet 1.9.1 computes them: cells without oneDNN, layers with it. Recorded by
+``ORACLE_PYTHON tests/oracle/record_rnn.py``.
 
-Cases and values of inputs and parameters are made here for both libraries; only results are stored. data/rnn.npz: outputs, states
-and gradients by case. data/rnn.json: names of parameters, of those in files, reprs, and for some blocks the symbol's JSON.
+Cases and values of inputs and parameters are made here for both libraries; only results are stored. data/rnn.npz:
+outputs, states and gradients by case. data/rnn.json: names of parameters, of those in files, reprs, and for some blocks
+the symbol's JSON.
 """
 from __future__ import annotations
 
@@ -35,29 +37,35 @@ UNROLLED = {
     "bidirectional": ("rnn.BidirectionalCell(rnn.LSTMCell(4), rnn.GRUCell(2))", {"merge_outputs": True}),
     "bidirectional_list": ("rnn.BidirectionalCell(rnn.RNNCell(4), rnn.RNNCell(2))", {"merge_outputs": False}),
     "bidirectional_none": ("rnn.BidirectionalCell(rnn.RNNCell(4), rnn.RNNCell(2))", {}),
-    "bidirectional_lengths": ("rnn.BidirectionalCell(rnn.LSTMCell(4), rnn.LSTMCell(2))", {"merge_outputs": True, "valid_length": [1, 3]}),
+    "bidirectional_lengths": ("rnn.BidirectionalCell(rnn.LSTMCell(4), rnn.LSTMCell(2))",
+                              {"merge_outputs": True, "valid_length": [1, 3]}),
     "stack": (STACK, {"merge_outputs": True}),
     "stack_lengths": (STACK, {"merge_outputs": True, "valid_length": [2, 4]}),
-    "stack_mixed": ("stack(rnn.BidirectionalCell(rnn.LSTMCell(2), rnn.LSTMCell(2)), rnn.ResidualCell(rnn.RNNCell(4)))", {"layout": "TNC"}),
+    "stack_mixed": ("stack(rnn.BidirectionalCell(rnn.LSTMCell(2), rnn.LSTMCell(2)), rnn.ResidualCell(rnn.RNNCell(4)))",
+                    {"layout": "TNC"}),
     "plain_stack": ("plain(rnn.LSTMCell(4), rnn.RNNCell(3))", {"merge_outputs": True}),
     "vardrop": ("contrib.rnn.VariationalDropoutCell(rnn.LSTMCell(4), 0.3, 0.0, 0.2)", {"merge_outputs": True}),
     "vardrop_states": ("contrib.rnn.VariationalDropoutCell(rnn.GRUCell(4), 0.3, 0.2, 0.2)", {"merge_outputs": True}),
-    "vardrop_lengths": ("contrib.rnn.VariationalDropoutCell(rnn.LSTMCell(4), drop_outputs=0.2)", {"merge_outputs": True, "valid_length": [1, 3]}),
+    "vardrop_lengths": ("contrib.rnn.VariationalDropoutCell(rnn.LSTMCell(4), drop_outputs=0.2)",
+                        {"merge_outputs": True, "valid_length": [1, 3]}),
     "lstmp": ("contrib.rnn.LSTMPCell(5, 3)", {"merge_outputs": True}),
     "dropout": ("rnn.DropoutCell(0.4)", {"merge_outputs": True}),
 }
-CONV = {f"conv{d}d_{kind.lower()}": (f"contrib.rnn.Conv{d}D{kind}Cell(({', '.join(['2', '5', '4', '3'][:d + 1])}), 2, 3, 3, i2h_pad=1)", d)
+CONV = {f"conv{d}d_{kind.lower()}": (f"contrib.rnn.Conv{d}D{kind}Cell(({', '.join(['2', '5', '4', '3'][:d + 1])}), 2, "
+                                     f"3, 3, i2h_pad=1)", d)
         for d in (1, 2) for kind in ("RNN", "LSTM", "GRU")}
 # a layer, its input's shape, whether states are given
 LAYERS = {
     "layer_rnn": ("rnn.RNN(4)", False), "layer_rnn_tanh": ("rnn.RNN(4, 2, activation='tanh', layout='NTC')", True),
     "layer_lstm": ("rnn.LSTM(4)", False), "layer_lstm_states": ("rnn.LSTM(4, 2, bidirectional=True)", True),
-    "layer_lstm_batch_first": ("rnn.LSTM(4, layout='NTC', dropout=0.5, num_layers=2)", True), "layer_lstm_projection": ("rnn.LSTM(4, projection_size=3)", True),
+    "layer_lstm_batch_first": ("rnn.LSTM(4, layout='NTC', dropout=0.5, num_layers=2)", True),
+    "layer_lstm_projection": ("rnn.LSTM(4, projection_size=3)", True),
     "layer_gru": ("rnn.GRU(4, 2)", True), "layer_gru_both": ("rnn.GRU(3, bidirectional=True, layout='NTC')", False),
 }
 SYMBOLS = ["rnn.LSTMCell(4, prefix='a_')", "rnn.GRUCell(4, prefix='a_')", "rnn.RNNCell(4, prefix='a_')",
            "rnn.BidirectionalCell(rnn.LSTMCell(2, prefix='l_'), rnn.GRUCell(2, prefix='r_'))",
-           "rnn.ResidualCell(rnn.RNNCell(3, prefix='a_'))", "contrib.rnn.LSTMPCell(4, 2, prefix='a_')", "rnn.ZoneoutCell(rnn.RNNCell(3, prefix='a_'), 0.5, 0.2)"]
+           "rnn.ResidualCell(rnn.RNNCell(3, prefix='a_'))", "contrib.rnn.LSTMPCell(4, 2, prefix='a_')",
+           "rnn.ZoneoutCell(rnn.RNNCell(3, prefix='a_'), 0.5, 0.2)"]
 
 
 def build(mx, text):
@@ -71,7 +79,8 @@ def build(mx, text):
                 out.add(c)
             return out
         return make
-    scope = {"rnn": rnn, "nn": nn, "contrib": contrib, "stack": filled(rnn.HybridSequentialRNNCell), "plain": filled(rnn.SequentialRNNCell)}
+    scope = {"rnn": rnn, "nn": nn, "contrib": contrib, "stack": filled(rnn.HybridSequentialRNNCell),
+             "plain": filled(rnn.SequentialRNNCell)}
     with mx.name.NameManager():
         return eval(text, scope)
 
@@ -89,7 +98,8 @@ def fill(mx, block, case):
 
 def total(mx, case, outs):
     """A number that depends on every element differently."""
-    return sum(((o * mx.nd.array(values(f"{case}w{i}", *o.shape))).sum() for i, o in enumerate(outs)), mx.nd.zeros((1,)))
+    return sum(((o * mx.nd.array(values(f"{case}w{i}", *o.shape))).sum() for i, o in enumerate(outs)),
+               mx.nd.zeros((1,)))
 
 
 def measured(mx, case, block, call, x):
@@ -193,7 +203,8 @@ def described(mx):
         with mx.name.NameManager():
             text = LAYERS[case][0][:-1] + ", prefix='a_')"
             layer = build(mx, text)
-            result = layer(mx.sym.var("data"), [mx.sym.var(f"s{i}") for i in range(len(layer.state_info()))]) if LAYERS[case][1] else layer(mx.sym.var("data"))
+            result = layer(mx.sym.var("data"), [mx.sym.var(f"s{i}")
+                                                for i in range(len(layer.state_info()))]) if LAYERS[case][1] else layer(mx.sym.var("data"))  # noqa: E501
             out["symbols"][text] = (mx.sym.Group([result[0], *result[1]]) if LAYERS[case][1] else result).tojson()
     return out
 
@@ -227,7 +238,8 @@ if __name__ == "__main__":
         main(sys.argv[1])
     else:
         for name, onednn in (("cells", "0"), ("layers", "1")):
-            subprocess.run([sys.executable, __file__, name], check=True, env={**os.environ, "MXNET_MKLDNN_ENABLED": onednn})
+            subprocess.run([sys.executable, __file__, name], check=True,
+                           env={**os.environ, "MXNET_MKLDNN_ENABLED": onednn})
         whole = {}
         for name in ("cells", "layers"):
             file = DATA / f"rnn.{name}.npz"
@@ -238,7 +250,8 @@ if __name__ == "__main__":
         notes["parts"] = {}
         for key, v in whole.items():
             notes["parts"].setdefault(key.split("|")[0], []).append([key, list(v.shape)])
-        flat = {case: np.concatenate([whole[key].ravel() for key, _ in parts]) for case, parts in notes["parts"].items()}
+        flat = {case: np.concatenate([whole[key].ravel() for key, _ in parts]) for case,
+                parts in notes["parts"].items()}
         np.savez_compressed(DATA / "rnn.npz", symbols=np.frombuffer(texts, np.uint8), **flat)
         (DATA / "rnn.json").write_text(json.dumps(notes, separators=(",", ":")) + "\n")
         print(len(whole), "arrays", (DATA / "rnn.npz").stat().st_size, (DATA / "rnn.json").stat().st_size, "bytes")

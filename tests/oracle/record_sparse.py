@@ -1,4 +1,5 @@
-"""Records what MXNet 1.9.1 makes of sparse_cases.py, into tests/data/sparse.json: MXNET_MKLDNN_ENABLED=0 python record_sparse.py
+"""Records what MXNet 1.9.1 makes of sparse_cases.py, into tests/data/sparse.json: MXNET_MKLDNN_ENABLED=0 python
+record_sparse.py
 
 The files that ``nd.save`` writes are recorded in base64.
 """
@@ -20,6 +21,7 @@ for name, make in sparse_cases.FILES.items():
         path = os.path.join(folder, "x.params")
         mx.nd.save(path, make(mx))
         files[name] = base64.b64encode(Path(path).read_bytes()).decode()
-lines = [f' "{k}": {{\n' + ",\n".join(f"  {json.dumps(n)}: {json.dumps(v, separators=(',', ':'))}" for n, v in part.items()) + "\n }"
+lines = [f' "{k}": {{\n' + ",\n".join(f"  {json.dumps(n)}: {json.dumps(v, separators=(',', ':'))}" for n,
+                                      v in part.items()) + "\n }"
          for k, part in (("cases", found), ("files", files))]
 (Path(__file__).parent.parent / "data" / "sparse.json").write_text("{\n" + ",\n".join(lines) + "\n}\n")

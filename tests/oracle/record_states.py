@@ -1,7 +1,8 @@
-"""Records optimizer states as MXNet 1.9.1 writes them (pickles), and how it goes on from them: tests/data/mxnet_states.npz.
+"""Records optimizer states as MXNet 1.9.1 writes them (pickles), and how it goes on from them:
+tests/data/mxnet_states.npz.
 
-Run with MXNet's Python: ``MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_states.py``. For each run: the file after three
-updates, weights and gradients as they are then (``before``), and weights after three more (``after``).
+Run with MXNet's Python: ``MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_states.py``. For each run: the file after
+three updates, weights and gradients as they are then (``before``), and weights after three more (``after``).
 """
 from __future__ import annotations
 
@@ -13,8 +14,10 @@ import mxnet as mx
 import numpy as np
 
 DATA = Path(__file__).resolve().parent.parent / "data"
-NAMES = ["sgd", "nag", "adam", "adagrad", "adadelta", "rmsprop", "adamax", "nadam", "ftrl", "ftml", "signum", "lamb", "lars"]
-ARGUMENTS = {"sgd": {"momentum": 0.9}, "nag": {"momentum": 0.9}, "rmsprop": {"centered": True}, "lars": {"momentum": 0.9}, "signum": {"momentum": 0.8}}
+NAMES = ["sgd", "nag", "adam", "adagrad", "adadelta", "rmsprop", "adamax", "nadam", "ftrl", "ftml", "signum", "lamb",
+         "lars"]
+ARGUMENTS = {"sgd": {"momentum": 0.9}, "nag": {"momentum": 0.9}, "rmsprop": {"centered": True},
+             "lars": {"momentum": 0.9}, "signum": {"momentum": 0.8}}
 SCHEDULE = {"step": 2, "factor": 0.5, "base_lr": 0.1}
 
 
@@ -22,8 +25,10 @@ def run(name, dtype, schedule):
     """File, weights before and after."""
     rng = np.random.RandomState(3)
     arguments = {**ARGUMENTS.get(name, {}), **({"multi_precision": True} if dtype == "float16" else {})}
-    made = {"lr_scheduler": mx.lr_scheduler.FactorScheduler(**SCHEDULE), "learning_rate": SCHEDULE["base_lr"]} if schedule else {"learning_rate": 0.1}
-    updater = mx.optimizer.get_updater(mx.optimizer.create(name, param_idx2name={0: "a_weight", 1: "b_bias"}, **arguments, **made))
+    made = {"lr_scheduler": mx.lr_scheduler.FactorScheduler(**SCHEDULE),
+            "learning_rate": SCHEDULE["base_lr"]} if schedule else {"learning_rate": 0.1}
+    updater = mx.optimizer.get_updater(mx.optimizer.create(name, param_idx2name={0: "a_weight", 1: "b_bias"},
+                                                           **arguments, **made))
     weights = [mx.nd.array(rng.uniform(-1, 1, s), dtype=dtype) for s in ((3, 2), (4,))]
     grads = rng.uniform(-1, 1, (6, 10)).astype("float16")
     for step, row in enumerate(grads):
@@ -45,8 +50,10 @@ def main():
         for dtype, schedule in (("float32", False), ("float16", False), ("float32", True)):
             key = f"{name}-{dtype}{'-scheduled' if schedule else ''}"
             data, before, grads, after, arguments = run(name, dtype, schedule)
-            arrays.update({f"{key}.file": np.frombuffer(data, np.uint8), f"{key}.before": before, f"{key}.after": after})
-            runs.append({"key": key, "optimizer": name, "dtype": dtype, "arguments": arguments, "schedule": SCHEDULE if schedule else None})
+            arrays.update({f"{key}.file": np.frombuffer(data, np.uint8), f"{key}.before": before,
+                           f"{key}.after": after})
+            runs.append({"key": key, "optimizer": name, "dtype": dtype, "arguments": arguments,
+                         "schedule": SCHEDULE if schedule else None})
     arrays["grads"] = grads
     arrays["runs"] = np.frombuffer(json.dumps(runs).encode(), np.uint8)
     np.savez_compressed(DATA / "mxnet_states.npz", **arrays)

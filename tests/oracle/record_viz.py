@@ -1,4 +1,5 @@
-"""Records MXNet 1.9.1's tables and drawings into tests/data/viz.json: MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_viz.py"""
+"""Records MXNet 1.9.1's tables and drawings into tests/data/viz.json: MXNET_MKLDNN_ENABLED=0 python
+tests/oracle/record_viz.py"""
 import json
 from pathlib import Path
 

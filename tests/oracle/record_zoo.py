@@ -1,7 +1,9 @@
-"""Records what MXNet 1.9.1's model zoo gives, into tests/data/zoo.json.gz: MXNET_MKLDNN_ENABLED=0 python tests/oracle/record_zoo.py
+"""Records what MXNet 1.9.1's model zoo gives, into tests/data/zoo.json.gz: MXNET_MKLDNN_ENABLED=0 python
+tests/oracle/record_zoo.py
 
-For every model: names and shapes of its parameters (by collect_params, without the network's own prefix, and by structure, as
-save_parameters writes them), and the outputs of a small variant of 10 classes on seeded parameters and a seeded picture.
+For every model: names and shapes of its parameters (by collect_params, without the network's own prefix, and by
+structure, as save_parameters writes them), and the outputs of a small variant of 10 classes on seeded parameters and a
+seeded picture.
 """
 import gzip
 import json
@@ -40,8 +42,9 @@ def record():
     import mxnet as mx
     from mxnet.gluon.model_zoo import vision
     names = """alexnet densenet121 densenet161 densenet169 densenet201 inceptionv3 mobilenet0.25 mobilenet0.5 mobilenet0.75 mobilenet1.0 mobilenetv2_0.25
-        mobilenetv2_0.5 mobilenetv2_0.75 mobilenetv2_1.0 resnet101_v1 resnet101_v2 resnet152_v1 resnet152_v2 resnet18_v1 resnet18_v2 resnet34_v1 resnet34_v2
-        resnet50_v1 resnet50_v2 squeezenet1.0 squeezenet1.1 vgg11 vgg11_bn vgg13 vgg13_bn vgg16 vgg16_bn vgg19 vgg19_bn""".split()
+        mobilenetv2_0.5 mobilenetv2_0.75 mobilenetv2_1.0 resnet101_v1 resnet101_v2 resnet152_v1 resnet152_v2 resnet18_v1
+        resnet18_v2 resnet34_v1 resnet34_v2
+        resnet50_v1 resnet50_v2 squeezenet1.0 squeezenet1.1 vgg11 vgg11_bn vgg13 vgg13_bn vgg16 vgg16_bn vgg19 vgg19_bn""".split()  # noqa: E501
     out = {}
     for name in names:
         x = mx.nd.array(picture(size_of(name)))
@@ -53,7 +56,8 @@ def record():
         small.initialize()
         small(x)
         fill(small, mx.nd.array)
-        out[name] = {"params": params, "structure": structure, "output": [float(f"{v:.8g}") for v in small(x).asnumpy()[0]]}
+        out[name] = {"params": params, "structure": structure,
+                     "output": [float(f"{v:.8g}") for v in small(x).asnumpy()[0]]}
         print(name, out[name]["output"][:3], flush=True)
     text = json.dumps(out, separators=(",", ":"))
     (Path(__file__).parent.parent / "data" / "zoo.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))

@@ -1,12 +1,16 @@
-"""Expressions with sparse arrays, evaluated under MXNet (record_sparse.py) and here (test_sparse.py); files of sparse arrays."""
+"""Expressions with sparse arrays, evaluated under MXNet (record_sparse.py) and here (test_sparse.py); files of sparse
+arrays."""
 import numpy as np
 
 A = np.array([[0, 0.5, 0], [0, 0, 0], [0.25, 0, -0.75], [0, 0, 2]], "float32")
 B = np.array([[1, 2, 0], [0, 0, 0], [0, 0, 3], [0, 0, -4]], "float32")
-BINARY = ["elemwise_add", "elemwise_sub", "elemwise_mul", "elemwise_div", "broadcast_add", "broadcast_mul", "maximum", "power", "equal", "greater", "add", "subtract",
+BINARY = ["elemwise_add", "elemwise_sub", "elemwise_mul", "elemwise_div", "broadcast_add", "broadcast_mul", "maximum",
+          "power", "equal", "greater", "add", "subtract",
           "multiply", "add_n", "sparse.add", "sparse.subtract", "sparse.multiply", "sparse.divide", "ElementWiseSum"]
-UNARY = ("abs arccosh arcsin arcsinh arctan arctanh cbrt ceil cos cosh degrees exp expm1 fix floor identity log1p make_loss negative ones_like radians relu rint round "
-         "sigmoid sign sin sinh softmax sqrt square stop_gradient sum max mean norm tan tanh transpose trunc zeros_like flatten").split()
+UNARY = ("abs arccosh arcsin arcsinh arctan arctanh cbrt ceil cos cosh degrees exp expm1 fix floor identity log1p "
+         "make_loss negative ones_like radians relu rint round "
+         "sigmoid sign sin sinh softmax sqrt square stop_gradient sum max mean norm tan tanh transpose trunc "
+         "zeros_like flatten").split()
 PAIRS = [("C", "C2"), ("R", "R2"), ("C", "D"), ("D", "C"), ("R", "D"), ("D", "R"), ("C", "R"), ("R", "C")]
 TEXT = """
 sp.csr_matrix(([1,2,3],[1,0,2],[0,1,1,3]))
@@ -236,21 +240,24 @@ updated("adagrad_update","default",1)
 pulled()
 """
 EXPRESSIONS = TEXT.strip().splitlines()
-OPERATORS = {**{n: [f"nd.{n}({x})" for x in ("C", "R")] for n in UNARY}, **{n: [f"nd.{n}({x},{y})" for x, y in PAIRS] for n in BINARY}}
+OPERATORS = {**{n: [f"nd.{n}({x})" for x in ("C", "R")] for n in UNARY},
+             **{n: [f"nd.{n}({x},{y})" for x, y in PAIRS] for n in BINARY}}
 CASES = [*EXPRESSIONS, *(text for texts in OPERATORS.values() for text in texts)]
 
 FILES = {
     "csr": lambda mx: mx.nd.array(A).tostype("csr"),
     "row_sparse": lambda mx: [mx.nd.array(A).tostype("row_sparse")],
     "empty": lambda mx: [mx.nd.sparse.zeros("csr", (2, 3)), mx.nd.sparse.zeros("row_sparse", (2, 3, 2))],
-    "named": lambda mx: {"w": mx.nd.array(B, dtype="float64").tostype("csr"), "dense": mx.nd.ones((2,)), "r": mx.nd.ones((2, 1, 2), dtype="float16").tostype("row_sparse")},
+    "named": lambda mx: {"w": mx.nd.array(B, dtype="float64").tostype("csr"), "dense": mx.nd.ones((2,)),
+                         "r": mx.nd.ones((2, 1, 2), dtype="float16").tostype("row_sparse")},
 }
 
 
 def spread(nd, mx):
     """The names that expressions use."""
     a, b = nd.array(A), nd.array(B)
-    return {"A": A, "B": B, "C": a.tostype("csr"), "R": a.tostype("row_sparse"), "D": b, "C2": b.tostype("csr"), "R2": nd.array(np.roll(B, 1, 0)).tostype("row_sparse"),
+    return {"A": A, "B": B, "C": a.tostype("csr"), "R": a.tostype("row_sparse"), "D": b, "C2": b.tostype("csr"),
+            "R2": nd.array(np.roll(B, 1, 0)).tostype("row_sparse"),
             "W": nd.array(np.arange(6).reshape(3, 2) + 1), "V": nd.array(np.arange(8).reshape(4, 2) + 1),
             "T": nd.array(np.arange(12).reshape(3, 2, 2) * [[[0]], [[1]], [[2]]]).tostype("row_sparse"),
             "nd": nd, "sp": nd.sparse, "np": np, "mx": mx}
@@ -259,9 +266,11 @@ def spread(nd, mx):
 def outcome(text, mx):
     """Storage type, dtype, shape, elements and places of what an expression gives."""
     names = spread(mx.nd, mx)
-    names.update({f.__name__: (lambda f: lambda *a, **k: f(names, *a, **k))(f) for f in (put, change, grad, asked, trained, embedded, updated, pulled)})
+    names.update({f.__name__: (lambda f: lambda *a, **k: f(names, *a, **k))(f)
+                  for f in (put, change, grad, asked, trained, embedded, updated, pulled)})
     x = eval(text, names)                                              # noqa: S307  the expressions of this file
-    out = {"stype": x.stype, "dtype": np.dtype(x.dtype).name, "shape": list(x.shape), "values": x.asnumpy().astype(float).round(6).tolist()}
+    out = {"stype": x.stype, "dtype": np.dtype(x.dtype).name, "shape": list(x.shape),
+           "values": x.asnumpy().astype(float).round(6).tolist()}
     if x.stype == "csr":
         ends = x.indptr.asnumpy()
         out["indptr"] = ends.tolist()

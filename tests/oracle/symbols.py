@@ -12,7 +12,8 @@ def _mlp(mx):
 def _gluon(mx):
     net = mx.gluon.nn.HybridSequential(prefix="net_")
     with net.name_scope():
-        net.add(mx.gluon.nn.Conv2D(4, 3, padding=1, activation="relu"), mx.gluon.nn.BatchNorm(), mx.gluon.nn.MaxPool2D(),
+        net.add(mx.gluon.nn.Conv2D(4, 3, padding=1, activation="relu"), mx.gluon.nn.BatchNorm(),
+                mx.gluon.nn.MaxPool2D(),
                 mx.gluon.nn.GlobalAvgPool2D(), mx.gluon.nn.Flatten(), mx.gluon.nn.Dropout(0.5), mx.gluon.nn.Dense(3))
     return net(mx.sym.var("data"))
 
@@ -21,7 +22,8 @@ def _gluon_more(mx):
     nn = mx.gluon.nn
     net = nn.HybridSequential(prefix="net_")
     with net.name_scope():
-        net.add(nn.Embedding(5, 4), nn.LayerNorm(), nn.Dense(6, flatten=False, use_bias=False, activation="tanh"), nn.LeakyReLU(0.1),
+        net.add(nn.Embedding(5, 4), nn.LayerNorm(), nn.Dense(6, flatten=False, use_bias=False, activation="tanh"),
+                nn.LeakyReLU(0.1),
                 nn.PReLU(), nn.ELU(), nn.SELU(), nn.GELU(), nn.Swish(), nn.HybridLambda("sigmoid"))
     return net(mx.sym.var("data"))
 
@@ -30,7 +32,8 @@ def _gluon_deconv(mx):
     nn = mx.gluon.nn
     net = nn.HybridSequential(prefix="net_")
     with net.name_scope():
-        net.add(nn.Conv1D(4, 3, groups=2, in_channels=2), nn.AvgPool1D(), nn.InstanceNorm(), nn.Conv1D(2, 1, use_bias=False),
+        net.add(nn.Conv1D(4, 3, groups=2, in_channels=2), nn.AvgPool1D(), nn.InstanceNorm(),
+                nn.Conv1D(2, 1, use_bias=False),
                 nn.GlobalMaxPool1D())
     return net(mx.sym.var("data"))
 
@@ -47,7 +50,8 @@ SYMBOLS = {
     "shared input": lambda mx: (lambda a: mx.sym.elemwise_add(mx.sym.relu(a, name="r"), a, name="s"))(mx.sym.var("a")),
     "many inputs": lambda mx: mx.sym.concat(*[mx.sym.var(f"v{k}") for k in range(12)], dim=1, name="c"),
     "many heads": lambda mx: mx.sym.Group([mx.sym.var(f"v{k}") for k in range(11)]),
-    "one of several outputs": lambda mx: mx.sym.relu(mx.sym.split(mx.sym.var("a"), num_outputs=3, name="s")[1], name="r"),
+    "one of several outputs": lambda mx: mx.sym.relu(mx.sym.split(mx.sym.var("a"), num_outputs=3, name="s")[1],
+                                                     name="r"),
     "all of several outputs": lambda mx: mx.sym.split(mx.sym.var("a"), num_outputs=3, axis=-1, name="s"),
     "batchnorm": lambda mx: mx.sym.BatchNorm(mx.sym.var("a"), name="bn", fix_gamma=False, eps=1e-5),
     "layernorm": lambda mx: mx.sym.LayerNorm(mx.sym.var("a"), mx.sym.var("g"), mx.sym.var("b"), name="ln"),

@@ -17,26 +17,32 @@ from . import lists
 from .loss_scaler import LossScaler
 from .policy import Conditional, Policy, Rules, switch
 
-_scalers: list[LossScaler] = []                            # the first one given to a Trainer: layers that are losses are scaled by it
+# the first one given to a Trainer: layers that are losses are scaled by it
+_scalers: list[LossScaler] = []
 
 
 def target_of(given: Any) -> np.dtype:
     """float16 or bfloat16; DTypeError for anything else."""
-    if given in ("float16", "bfloat16") or not isinstance(given, str) and given in (np.float16, np.dtype("float16"), dt.bfloat16):
+    if given in ("float16", "bfloat16") or not isinstance(given,
+                                                          str) and given in (np.float16, np.dtype("float16"),
+            dt.bfloat16):
         return dt.as_dtype(given)
     raise DTypeError(f"mixed precision runs in 'float16' or 'bfloat16', got {given!r}")
 
 
-def init(target_dtype: Any = "float16", target_precision_ops: Sequence[str] | None = None, conditional_fp32_ops: Conditional | None = None,
+def init(target_dtype: Any = "float16", target_precision_ops: Sequence[str] | None = None,
+         conditional_fp32_ops: Conditional | None = None,
          fp32_ops: Sequence[str] | None = None) -> None:
     """Switch mixed precision on, for every operator call of the process from now on.
 
-    target_dtype: float16 or bfloat16 (which needs the package ml_dtypes). target_precision_ops: names of the operators that run in
-    it, in place of ``list_lp16_ops``; fp32_ops: in float32, in place of ``list_fp32_ops``; conditional_fp32_ops: (operator, attribute,
-    values) of those that run in float32 with some values of an attribute. Another call with other arguments takes their place (MXNet
-    takes no notice of it). Compiled programs are compiled anew.
+    target_dtype: float16 or bfloat16 (which needs the package ml_dtypes). target_precision_ops: names of the operators
+    that run in it, in place of ``list_lp16_ops``; fp32_ops: in float32, in place of ``list_fp32_ops``;
+    conditional_fp32_ops:
+    (operator, attribute, values) of those that run in float32 with some values of an attribute. Another call with other
+    arguments takes their place (MXNet takes no notice of it). Compiled programs are compiled anew.
     """
-    policy = Policy(Rules(target_of(target_dtype), target_precision_ops, conditional_fp32_ops, fp32_ops), _scale_of_layers)
+    policy = Policy(Rules(target_of(target_dtype), target_precision_ops, conditional_fp32_ops, fp32_ops),
+                    _scale_of_layers)
     if CASTS and CASTS[0].rules.given == policy.rules.given:
         return
     logging.info("Using AMP")
@@ -51,7 +57,8 @@ def off() -> None:
 
 
 def _scale_of_layers() -> float | None:
-    """The scale for layers that are losses (SoftmaxOutput): backward takes no notice of the scale of what comes after them."""
+    """The scale for layers that are losses (SoftmaxOutput): backward takes no notice of the scale of what comes after
+    them."""
     return _scalers[0].loss_scale if _scalers else None
 
 
@@ -89,7 +96,8 @@ def _scaler(trainer: Any) -> LossScaler:
 
 @contextmanager
 def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
-    """The loss (or a list of losses) times the loss scale, to call backward on; ``trainer.step`` takes the scale out again.
+    """The loss (or a list of losses) times the loss scale, to call backward on; ``trainer.step`` takes the scale out
+    again.
 
     A NaN in the loss is a NaNLossError: no scale helps against it.
     """
@@ -102,7 +110,8 @@ def scale_loss(loss: Any, optimizer_or_trainer: Any) -> Iterator[Any]:
     if trace is not None:
         scaler.watch_traced(trace, [x for x in losses if isinstance(x, Symbol)])
         trace.before.append(lambda: _unscale_in_step(optimizer_or_trainer, scaler))
-    with np.errstate(over="ignore", invalid="ignore"):          # an overflow is nothing to warn of: the step is left out
+    # an overflow is nothing to warn of: the step is left out
+    with np.errstate(over="ignore", invalid="ignore"):
         scaled = [_scaled(x, scaler) for x in losses]
         yield scaled if several else scaled[0]
 
@@ -115,17 +124,20 @@ def _scaled(x: Any, scaler: LossScaler) -> Any:
     if isinstance(x, Symbol):
         trace = tracing()
         if trace is None:
-            raise HybridError(f"{user_location()}: scale_loss takes arrays; a Symbol is scaled only inside of hybridized code")
+            raise HybridError(f"{user_location()}: scale_loss takes arrays; a Symbol is scaled only inside of "
+                              f"hybridized code")
         return x * trace.capture(scaler.on(trace.ctx)).astype(x.dtype)
     return x * scaler.loss_scale
 
 
 def unscale(optimizer_or_trainer: Any) -> None:
-    """Take the loss scale (and the Trainer's own ``rescale_grad``) out of the gradients now, for instance to clip them before ``step``."""
+    """Take the loss scale (and the Trainer's own ``rescale_grad``) out of the gradients now, for instance to clip them
+    before ``step``."""
     _scaler(optimizer_or_trainer)
     trainer = _trainer(optimizer_or_trainer)
     if tracing() is not None:
-        raise HybridError(f"{user_location()}: amp.unscale works on gradients in memory: call it outside of the hybridized function")
+        raise HybridError(f"{user_location()}: amp.unscale works on gradients in memory: call it outside of the "
+                          f"hybridized function")
     for p in trainer._params:
         if p.grad_req != "null":
             for g in p.list_grad():
@@ -135,7 +147,8 @@ def unscale(optimizer_or_trainer: Any) -> None:
 
 # ---- lists
 def list_lp16_ops(target_dtype: Any) -> list[str]:
-    """Operators that run in the low precision type. Like all lists: MXNet's names, also of operators that are not here."""
+    """Operators that run in the low precision type. Like all lists: MXNet's names, also of operators that are not
+    here."""
     return lists.FLOAT16 if _half(target_dtype) else lists.BFLOAT16
 
 

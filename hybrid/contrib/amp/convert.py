@@ -1,4 +1,5 @@
-"""Models for inference in mixed precision: casts are written into the graph of a trained float32 model, once, by the lists of operators."""
+"""Models for inference in mixed precision: casts are written into the graph of a trained float32 model, once, by the
+lists of operators."""
 from __future__ import annotations
 
 from contextlib import contextmanager
@@ -24,20 +25,25 @@ Names = Sequence[str] | None
 
 
 def convert_symbol(sym: Symbol, target_dtype: Any = "float16", target_dtype_ops: Names = None, fp32_ops: Names = None,
-                   conditional_fp32_ops: Conditional | None = None, excluded_sym_names: Names = None, data_names: Names = None,
+                   conditional_fp32_ops: Conditional | None = None, excluded_sym_names: Names = None,
+                   data_names: Names = None,
                    cast_optional_params: bool = False) -> Symbol:
-    """A float32 graph with casts, so that operators run in the types that the lists give them. Its outputs stay float32.
+    """A float32 graph with casts, so that operators run in the types that the lists give them. Its outputs stay
+    float32.
 
-    target_dtype_ops, fp32_ops, conditional_fp32_ops: lists in place of the usual ones. excluded_sym_names: nodes that stay float32.
-    data_names: variables that are data; the others are parameters (when it is not given: those with a known dtype).
-    cast_optional_params: parameters that are used in low precision alone are to be stored so; ``__dtype__`` says which.
+    target_dtype_ops, fp32_ops, conditional_fp32_ops: lists in place of the usual ones. excluded_sym_names: nodes that
+    stay float32. data_names: variables that are data; the others are parameters (when it is not given: those with a
+    known dtype). cast_optional_params: parameters that are used in low precision alone are to be stored so;
+    ``__dtype__`` says which.
     """
     if not isinstance(sym, Symbol):
         raise AttributeValueError(f"convert_symbol takes a Symbol, got {type(sym).__name__}")
     rules = Rules(target_of(target_dtype), target_dtype_ops, conditional_fp32_ops, fp32_ops)
-    unlisted = {*(target_dtype_ops or ()), *(fp32_ops or ()), *(n for n, _, _ in conditional_fp32_ops or ())} - usual_names()
+    unlisted = {*(target_dtype_ops or ()), *(fp32_ops or ()),
+                *(n for n, _, _ in conditional_fp32_ops or ())} - usual_names()
     if unlisted:
-        raise AttributeValueError(f"{', '.join(sorted(unlisted))}: in none of the lists of amp (list_lp16_ops, list_fp32_ops, list_lp16_fp32_ops, "
+        raise AttributeValueError(f"{', '.join(sorted(unlisted))}: in none of the lists of amp (list_lp16_ops, "
+                                  f"list_fp32_ops, list_lp16_fp32_ops, "
                                   "list_conditional_fp32_ops), so it cannot be put in another one")
     names = {n.name for n in sym.nodes()}
     strange = [n for n in excluded_sym_names or () if n not in names]
@@ -45,11 +51,13 @@ def convert_symbol(sym: Symbol, target_dtype: Any = "float16", target_dtype_ops:
         raise AttributeValueError(f"excluded_sym_names: the graph has no node {', '.join(map(repr, strange))}")
     if data_names is None:
         data_names = [n.name for n in sym.nodes() if n.opdef is None and "__dtype__" not in n.extra]
-    return _Conversion(without_casts(sym), rules, set(excluded_sym_names or ()), set(data_names), cast_optional_params).result()
+    return _Conversion(without_casts(sym), rules, set(excluded_sym_names or ()), set(data_names),
+                       cast_optional_params).result()
 
 
 class _Conversion:
-    """One walk through a graph. ``types``: the dtype of each new value by (id of the old node, output), None where it is not known."""
+    """One walk through a graph. ``types``: the dtype of each new value by (id of the old node, output), None where it
+    is not known."""
 
     def __init__(self, sym: Symbol, rules: Rules, excluded: set[str], data: set[str], offline: bool):
         self.sym, self.rules, self.excluded, self.data = sym, rules, excluded, data
@@ -87,7 +95,8 @@ class _Conversion:
         """Which inputs of a node in low precision are cast: not its states, nor what stays float32 beside it."""
         assert n.opdef is not None
         names = n.opdef.inputs if not n.opdef.variadic else [""] * len(n.inputs)
-        return [i for i, t in enumerate(self._infer(n, self.rules.target)[0]) if t == self.rules.target and names[i] not in n.opdef.aux]
+        return [i for i, t in enumerate(self._infer(n, self.rules.target)[0]) if t == self.rules.target
+                and names[i] not in n.opdef.aux]
 
     # ---- values
     def _as_is(self, entry: Entry) -> Entry:
@@ -107,7 +116,8 @@ class _Conversion:
 
     def _multicast(self, n: SymNode) -> list[Entry]:
         d = find("amp_multicast")
-        node = SymNode(d, f"{_value_name(*n.inputs[0])}_amp_multicast", d.parse({"num_outputs": len(n.inputs)}), [self._as_is(e) for e in n.inputs])
+        node = SymNode(d, f"{_value_name(*n.inputs[0])}_amp_multicast", d.parse({"num_outputs": len(n.inputs)}),
+                       [self._as_is(e) for e in n.inputs])
         return [(node, k) for k in range(len(n.inputs))]
 
     # ---- nodes
@@ -141,7 +151,8 @@ class _Conversion:
             return [], [None] * count
         if kind == "float32":                              # variables are float32 as it is, data and all
             assert n.opdef is not None
-            return [self._as_is(e) if e[0].opdef is None and t is None else self._cast(e, dt.float32) for e, t in zip(n.inputs, known)], [dt.float32] * count
+            return [self._as_is(e) if e[0].opdef is None and t is None else self._cast(e, dt.float32) for e,
+                    t in zip(n.inputs, known)], [dt.float32] * count
         if kind == "low":
             cast = self._low_inputs(n)
             inputs = [self._cast(e, self.rules.target) if i in cast else self._as_is(e) for i, e in enumerate(n.inputs)]
@@ -166,17 +177,21 @@ def _value_name(n: SymNode, k: int) -> str:
 
 
 # ---- models
-def convert_model(sym: Symbol, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any], target_dtype: Any = "float16", target_dtype_ops: Names = None,
-                  fp32_ops: Names = None, conditional_fp32_ops: Conditional | None = None, excluded_sym_names: Names = None,
+def convert_model(sym: Symbol, arg_params: Mapping[str, Any], aux_params: Mapping[str, Any],
+                  target_dtype: Any = "float16", target_dtype_ops: Names = None,
+                  fp32_ops: Names = None, conditional_fp32_ops: Conditional | None = None,
+                  excluded_sym_names: Names = None,
                   cast_optional_params: bool = False) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
-    """``convert_symbol`` with the parameters: (Symbol, arguments, auxiliary states). The arrays given stay as they are."""
+    """``convert_symbol`` with the parameters: (Symbol, arguments, auxiliary states). The arrays given stay as they
+    are."""
     for what, given in (("arg_params", arg_params), ("aux_params", aux_params)):
         if not isinstance(given, Mapping):
             raise AttributeValueError(f"{what} must be a dict of arrays by name, got {type(given).__name__}")
     if not isinstance(sym, Symbol):
         raise AttributeValueError(f"convert_model takes a Symbol, got {type(sym).__name__}")
     data = [n for n in sym.list_inputs() if n not in arg_params and n not in aux_params]
-    out = convert_symbol(sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names, data, cast_optional_params)
+    out = convert_symbol(sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names, data,
+                         cast_optional_params)
     low = _stored_low(out, target_of(target_dtype))
     return out, _stored(arg_params, low, target_dtype), _stored(aux_params, low, target_dtype)
 
@@ -187,15 +202,20 @@ def _stored_low(sym: Symbol, target: np.dtype) -> set[str]:
 
 
 def _stored(params: Mapping[str, Any], low: set[str], target: Any) -> dict[str, Any]:
-    return {k: v.astype(target_of(target)) if k in low and v._data.dtype == dt.float32 else v for k, v in params.items()}
+    return {k: v.astype(target_of(target)) if k in low and v._data.dtype == dt.float32 else v for k,
+            v in params.items()}
 
 
-def convert_hybrid_block(block: HybridBlock, target_dtype: Any = "float16", target_dtype_ops: Names = None, fp32_ops: Names = None,
-                         conditional_fp32_ops: Conditional | None = None, excluded_sym_names: Names = None, ctx: Any = None,
+def convert_hybrid_block(block: HybridBlock, target_dtype: Any = "float16", target_dtype_ops: Names = None,
+                         fp32_ops: Names = None,
+                         conditional_fp32_ops: Conditional | None = None, excluded_sym_names: Names = None,
+                         ctx: Any = None,
                          cast_optional_params: bool = False) -> SymbolBlock:
-    """A SymbolBlock that does in mixed precision what a float32 block does; hybridize it too. Call the block once before.
+    """A SymbolBlock that does in mixed precision what a float32 block does; hybridize it too. Call the block once
+    before.
 
-    ctx: the device of its parameters; the block's own by default (MXNet's default is ``gpu(0)``). Parameters are copies.
+    ctx: the device of its parameters; the block's own by default (MXNet's default is ``gpu(0)``). Parameters are
+    copies.
 
     >>> fast = convert_hybrid_block(net, 'bfloat16'); fast.hybridize()                  # doctest: +SKIP
     """
@@ -205,7 +225,8 @@ def convert_hybrid_block(block: HybridBlock, target_dtype: Any = "float16", targ
         sym = without_casts(block._symbol())
     params = {p.name: p for p in block.collect_params().values() if p.name in set(sym.list_inputs())}
     inputs = [n for n in sym.list_inputs() if n not in params]
-    out = convert_symbol(sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names, inputs, cast_optional_params)
+    out = convert_symbol(sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names,
+                         inputs, cast_optional_params)
     made = SymbolBlock(out, [var(n) for n in _in_order(block, inputs)])
     low = _stored_low(out, target_of(target_dtype))
     for name, p in made.collect_params().items():

@@ -1,4 +1,5 @@
-"""The loss scale: as large as gradients in low precision can bear. Small gradients of a scaled loss do not vanish in float16."""
+"""The loss scale: as large as gradients in low precision can bear. Small gradients of a scaled loss do not vanish in
+float16."""
 from __future__ import annotations
 
 import functools
@@ -23,8 +24,10 @@ class NaNLossError(HybridError, FloatingPointError):
 
 
 def _nan_text(where: str) -> str:
-    return (f"the loss is NaN {where} before it is scaled, so no loss scale helps and no step is made. Look for NaN in the data or parameters, a logarithm "
-            "or division of 0, a learning rate that is too large, or an operator that overflows in low precision (give it in amp.init(fp32_ops=...))")
+    return (f"the loss is NaN {where} before it is scaled, so no loss scale helps and no step is made. Look for NaN "
+            f"in the data or parameters, a logarithm "
+            "or division of 0, a learning rate that is too large, or an operator that overflows in low precision "
+            "(give it in amp.init(fp32_ops=...))")
 
 
 def _on(held: dict[Context, NDArray], ctx: Context, value: float, dtype: Any) -> NDArray:
@@ -38,22 +41,27 @@ def _on(held: dict[Context, NDArray], ctx: Context, value: float, dtype: Any) ->
 class LossScaler:
     """A loss scale that halves when a gradient overflows and doubles after many steps without one.
 
-    init_scale, max_scale: powers of two, so that scaling rounds nothing. scale_window: steps without overflow before it doubles.
+    init_scale, max_scale: powers of two, so that scaling rounds nothing. scale_window: steps without overflow before it
+    doubles.
 
     >>> LossScaler().loss_scale
     65536.0
     """
 
-    def __init__(self, init_scale: float = 2.0 ** 16, scale_factor: float = 2.0, scale_window: int = 2000, max_scale: float = 2.0 ** 24):
+    def __init__(self, init_scale: float = 2.0 ** 16, scale_factor: float = 2.0, scale_window: int = 2000,
+                 max_scale: float = 2.0 ** 24):
         if not (init_scale > 0 and scale_factor > 1 and scale_window > 0 and max_scale >= init_scale):
-            raise AttributeValueError("a LossScaler needs init_scale > 0, scale_factor > 1, scale_window > 0 and max_scale >= init_scale, got "
+            raise AttributeValueError("a LossScaler needs init_scale > 0, scale_factor > 1, scale_window > 0 and "
+                                      "max_scale >= init_scale, got "
                                       f"{init_scale!r}, {scale_factor!r}, {scale_window!r}, {max_scale!r}")
         self._loss_scale = float(init_scale)
-        self._scale_factor, self._scale_seq_len, self._max_loss_scale = float(scale_factor), int(scale_window), float(max_scale)
+        self._scale_factor, self._scale_seq_len, self._max_loss_scale = float(scale_factor), int(scale_window), float(
+                max_scale)
         self._unskipped = 0
         self._losses: list[NDArray] = []                   # what was scaled last and not looked at yet
         self._held: dict[Context, NDArray] = {}            # the scale on devices, which compiled programs read
-        self._finite_on: dict[Context, NDArray] = {}       # what a compiled step writes: 1, or 0 when a gradient overflowed
+        # what a compiled step writes: 1, or 0 when a gradient overflowed
+        self._finite_on: dict[Context, NDArray] = {}
         self._nan_on: dict[Context, NDArray] = {}          # and 1 when the loss is NaN
         self._warned = False
 
@@ -81,7 +89,8 @@ class LossScaler:
         if state is None:
             return None
         scale, steps = (state.get("loss_scale"), state.get("steps")) if isinstance(state, dict) else (None, None)
-        if not isinstance(scale, (int, float)) or not isinstance(steps, int) or not 0 < scale < float("inf") or steps < 0:
+        if not isinstance(scale, (int, float)) or not isinstance(steps,
+                                                                 int) or not 0 < scale < float("inf") or steps < 0:
             raise FileFormatError(f"the loss scale of the states is damaged: {state!r:.80}")
         return float(scale), steps
 
@@ -91,21 +100,25 @@ class LossScaler:
         self._set(scale)
 
     def on(self, ctx: Context) -> NDArray:
-        """The scale as an array (1,) on a device. It follows changes, so that a compiled program that reads it is never stale."""
+        """The scale as an array (1,) on a device. It follows changes, so that a compiled program that reads it is never
+        stale."""
         return _on(self._held, ctx, self._loss_scale, np.float32)
 
     def finite(self, ctx: Context) -> NDArray:
-        """The array (1,) into which a compiled step on a device writes 1, or 0 when a gradient overflowed and nothing was updated."""
+        """The array (1,) into which a compiled step on a device writes 1, or 0 when a gradient overflowed and nothing
+        was updated."""
         return _on(self._finite_on, ctx, 1, np.int32)
 
     def left_out(self, ctx: Context) -> bool:
-        """After a compiled step: whether it was left out. Adapts the scale, as ``has_overflow`` does, if the loss is not NaN."""
+        """After a compiled step: whether it was left out. Adapts the scale, as ``has_overflow`` does, if the loss is
+        not NaN."""
         finite = bool(self.finite(ctx).asnumpy()[0])
         return True if not finite and self.nan(ctx).asnumpy()[0] else self._note(finite)
 
     # ---- the loss
     def watch(self, losses: Iterable[Any]) -> None:
-        """Remember losses before they are scaled; on the CPU a NaN is an error at once, elsewhere when gradients are looked at."""
+        """Remember losses before they are scaled; on the CPU a NaN is an error at once, elsewhere when gradients are
+        looked at."""
         self._losses = [x for x in losses if isinstance(x, NDArray)]
         if all(x.ctx.device_type == "cpu" for x in self._losses):
             self._check_losses()
@@ -121,7 +134,8 @@ class LossScaler:
         def check() -> None:
             if noted.asnumpy()[0]:
                 raise NaNLossError(_nan_text("somewhere"))
-        trace.capture(noted).entries = list(inline("loss_is_nan", losses, lowering, [((1,), np.dtype(np.int32))])[0].entries)
+        trace.capture(noted).entries = list(inline("loss_is_nan", losses, lowering,
+                                                   [((1,), np.dtype(np.int32))])[0].entries)
         trace.after.append(check)
 
     def nan(self, ctx: Context) -> NDArray:
@@ -137,7 +151,8 @@ class LossScaler:
 
     # ---- the gradients
     def has_overflow(self, params: Iterable[Any]) -> bool:
-        """Whether a gradient of some Parameters is infinite or NaN. Then the scale halves at once, and the step must be left out.
+        """Whether a gradient of some Parameters is infinite or NaN. Then the scale halves at once, and the step must be
+        left out.
 
         (MXNet 1.9.1 lets the step after an overflow use the old scale once more.)
         """
@@ -158,7 +173,8 @@ class LossScaler:
         logging.info("AMP: decreasing loss scale to %f", self._loss_scale)
         if self._loss_scale < 1 and not self._warned:
             self._warned = True
-            warnings.warn(f"gradients overflow even with a loss scale of {self._loss_scale * self._scale_factor:g}: every step is left out, nothing is learned. "
+            warnings.warn(f"gradients overflow even with a loss scale of {self._loss_scale * self._scale_factor:g}: "
+                          f"every step is left out, nothing is learned. "
                           "Look at the gradients (Parameter.grad()) and the learning rate", stacklevel=4)
         return True
 

@@ -28,22 +28,27 @@ class Rules:
     target: float16 or bfloat16. low, float32, conditional: other lists of operator names than the usual ones.
     """
 
-    def __init__(self, target: np.dtype, low: Sequence[str] | None = None, conditional: Conditional | None = None, float32: Sequence[str] | None = None):
+    def __init__(self, target: np.dtype, low: Sequence[str] | None = None, conditional: Conditional | None = None,
+                 float32: Sequence[str] | None = None):
         self.target, self.half = target, target == dt.float16
         self.low = set(_checked("low precision", low, lists.FLOAT16 if self.half else lists.BFLOAT16))
-        self.float32 = set(_checked("float32", float32, [*(lists.FLOAT32 if self.half else lists.FLOAT32_BFLOAT16), *lists.MORE_FLOAT32]))
+        self.float32 = set(_checked("float32", float32,
+                                    [*(lists.FLOAT32 if self.half else lists.FLOAT32_BFLOAT16), *lists.MORE_FLOAT32]))
         self.conditional = _checked_conditions(lists.CONDITIONAL if conditional is None else conditional)
         self.widest = {*(lists.WIDEST if self.half else lists.WIDEST_BFLOAT16), *lists.MORE_WIDEST}
         self._check_apart()
-        self.given = (target.name, frozenset(self.low), frozenset(self.float32), tuple((n, a, tuple(v)) for n, a, v in self.conditional))
+        self.given = (target.name, frozenset(self.low), frozenset(self.float32),
+                      tuple((n, a, tuple(v)) for n, a, v in self.conditional))
         self._kinds: dict[OpDef, str | None] = {}
 
     def _check_apart(self) -> None:
         conditional = {name for name, _, _ in self.conditional}
-        for a, b, what in ((self.low, self.float32, "low precision and float32"), (self.low, conditional, "low precision and conditional"),
+        for a, b, what in ((self.low, self.float32, "low precision and float32"),
+                           (self.low, conditional, "low precision and conditional"),
                            (self.float32, conditional, "float32 and conditional")):
             if a & b:
-                raise AttributeValueError(f"an operator can be in one list alone, but {', '.join(sorted(a & b))} is among the {what} ones")
+                raise AttributeValueError(f"an operator can be in one list alone, but {', '.join(sorted(a & b))} is "
+                                          f"among the {what} ones")
 
     def kind(self, d: OpDef, a: Attrs) -> str | None:
         """``low``, ``float32``, ``widest`` or None for a call with some attributes."""
@@ -54,7 +59,8 @@ class Rules:
         return found if found != "conditional" else "float32" if self._condition(d, a) else None
 
     def _look_up(self, d: OpDef) -> str | None:
-        tables = (("low", self.low), ("float32", self.float32), ("conditional", {n for n, _, _ in self.conditional}), ("widest", self.widest),
+        tables = (("low", self.low), ("float32", self.float32), ("conditional", {n for n, _, _ in self.conditional}),
+                  ("widest", self.widest),
                   (None, set(lists.FLOAT16_OR_32 if self.half else lists.BFLOAT16_OR_32)))
         for name in (d.name, *d.json, *d.names["nd"]):         # its own name before the others that it has
             for kind, table in tables:
@@ -85,13 +91,16 @@ def _known(name: str) -> None:
 
 def usual_names() -> set[str]:
     """Every name in the usual lists, also of operators that are not here."""
-    return {*lists.FLOAT16, *lists.FLOAT16_OR_32, *lists.FLOAT32, *lists.WIDEST, *lists.BFLOAT16_OR_32, *(n for n, _, _ in lists.CONDITIONAL)}
+    return {*lists.FLOAT16, *lists.FLOAT16_OR_32, *lists.FLOAT32, *lists.WIDEST, *lists.BFLOAT16_OR_32,
+            *(n for n, _, _ in lists.CONDITIONAL)}
 
 
 def _checked_conditions(given: Conditional) -> Conditional:
     for row in given:
-        if len(row) != 3 or not isinstance(row[0], str) or not isinstance(row[1], str) or not isinstance(row[2], (list, tuple)):
-            raise AttributeValueError(f"conditional operators are a list of (operator, attribute, list of values as text), got {row!r}")
+        if len(row) != 3 or not isinstance(row[0],
+                                           str) or not isinstance(row[1], str) or not isinstance(row[2], (list, tuple)):
+            raise AttributeValueError(f"conditional operators are a list of (operator, attribute, list of values as "
+                                      f"text), got {row!r}")
         _known(row[0])
     return given
 
@@ -128,7 +137,8 @@ class Policy:
             return entries
         present = [e for e in entries if e is not None]
         if any(n.opdef is None and n.holder is not CONCRETE and not all(n.info[k][0] or (0,)) for n, k in present):
-            SymNode(d, d.name, a, present)                      # finds unknown shapes of parameters, which casts would hide
+            # finds unknown shapes of parameters, which casts would hide
+            SymNode(d, d.name, a, present)
         dtypes = [None if e is None else e[0].info[e[1]][1] for e in entries]
         if kind == "widest" and None in [t for t, e in zip(dtypes, entries) if e is not None]:
             return _multicast(entries)
@@ -138,8 +148,10 @@ class Policy:
         return [e if t is None else _cast_entry(e, t) for e, t in zip(entries, wanted)]
 
     # ---- both
-    def _wanted(self, kind: str, d: OpDef, dtypes: Sequence[Any], present: Sequence[bool] | None = None) -> list[Any] | None:
-        """The dtype to which each input is cast (None: as it is); None where nothing is cast. An unknown dtype of an input that is present is cast."""
+    def _wanted(self, kind: str, d: OpDef, dtypes: Sequence[Any],
+                present: Sequence[bool] | None = None) -> list[Any] | None:
+        """The dtype to which each input is cast (None: as it is); None where nothing is cast. An unknown dtype of an
+        input that is present is cast."""
         if kind == "widest":
             if dt.float32 not in dtypes and len({t for t in dtypes if t in HALVES}) < 2:
                 return None
@@ -148,7 +160,8 @@ class Policy:
             target = self.rules.target if kind == "low" else dt.float32
         kept = {*d.aux, *(lists.STATISTICS if kind == "low" else ())}
         names = d.inputs if not d.variadic else [""] * len(dtypes)
-        out = [target if t != target and (t in CASTABLE if t is not None else present is not None and present[i]) and n not in kept else None
+        out = [target if t != target and (t in CASTABLE if t is not None else present is not None and present[i])
+               and n not in kept else None
                for i, (t, n) in enumerate(zip(dtypes, names))]
         return out if any(t is not None for t in out) else None
 

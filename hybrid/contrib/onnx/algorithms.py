@@ -1,4 +1,5 @@
-"""Algorithms that are one primitive here (``ir/rowcall.py``) and loops of primitives in ONNX. A row of ``ROWS`` is one of them."""
+"""Algorithms that are one primitive here (``ir/rowcall.py``) and loops of primitives in ONNX. A row of ``ROWS`` is one
+of them."""
 from __future__ import annotations
 
 from typing import Any, Callable, Sequence
@@ -10,7 +11,8 @@ from .primitives import Emitter, NoForm, form
 
 
 def suppressed(n: Node) -> Node:
-    """Greedy suppression: each of the first boxes that is still kept drops later ones which overlap it (kernels/include/rows_boxes.h)."""
+    """Greedy suppression: each of the first boxes that is still kept drops later ones which overlap it
+    (kernels/include/rows_boxes.h)."""
     boxes, classes, valid = n.args
     limit, force, threshold = n.attrs["params"]
     rows, count = valid.shape
@@ -26,7 +28,8 @@ def suppressed(n: Node) -> Node:
             drop = ir.map("logical_and", drop, ir.map("eq", ir.reshape(cls, (rows, 1)), ids))
         drop = ir.map("logical_and", drop, ir.reshape(ir.gather(keep, i, 1), (rows, 1)))
         return [ir.map("logical_and", keep, ir.map("logical_not", drop))], []
-    kept, _ = ir.loop(step, [ir.map("ne", valid, 0)], [ir.permute(boxes, (1, 0, 2)), ir.permute(classes, (1, 0)), places], [boxes, classes, places])
+    kept, _ = ir.loop(step, [ir.map("ne", valid, 0)],
+                      [ir.permute(boxes, (1, 0, 2)), ir.permute(classes, (1, 0)), places], [boxes, classes, places])
     return ir.pad(ir.cast(kept[0], n.dtype), (0, 0), (0, count - most))
 
 

@@ -78,9 +78,11 @@ class Graph:
     # ---- nodes
     def node(self, kind: str, inputs: Sequence[str], outputs: int | Sequence[str] = 1, **attrs: Any) -> Any:
         """Add a node; the name of its output, or a list of names for several. Attributes that are None are left out."""
-        names = [self.fresh(f"{self.owner}_{kind.lower()}") for _ in range(outputs)] if isinstance(outputs, int) else list(outputs)
+        names = [self.fresh(f"{self.owner}_{kind.lower()}")
+                 for _ in range(outputs)] if isinstance(outputs, int) else list(outputs)
         given = {k: v for k, v in attrs.items() if v is not None}
-        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), names, name=self.root.fresh(f"{self.owner}_{kind}"), **given))
+        self.nodes.append(self.onnx.helper.make_node(kind, list(inputs), names,
+                                                     name=self.root.fresh(f"{self.owner}_{kind}"), **given))
         self.owners.append(self.owner)
         return names[0] if outputs == 1 else names
 
@@ -102,9 +104,11 @@ class Graph:
 
     def _sized(self, kind: str, name: str, source: Sequence[int], target: Sequence[int]) -> str:
         self.sized[len(self.nodes)] = Sized(kind, tuple(source), tuple(target))
-        sizes = self.fresh(f"{self.owner}_shape")                   # never shared: with lengths that vary it is computed
+        # never shared: with lengths that vary it is computed
+        sizes = self.fresh(f"{self.owner}_shape")
         self.root.constants[sizes] = np.asarray(target, np.int64)
-        if kind == "Reshape" and 0 in target and self.opset >= 14:          # where 0 else means the length that was there
+        # where 0 else means the length that was there
+        if kind == "Reshape" and 0 in target and self.opset >= 14:
             return self.node(kind, [name, sizes], allowzero=1)
         return self.node(kind, [name, sizes])
 
@@ -112,7 +116,8 @@ class Graph:
         """A permutation of axes."""
         return name if list(axes) == list(range(len(axes))) else self.node("Transpose", [name], perm=list(axes))
 
-    def slice(self, name: str, shape: Sequence[int], begin: Sequence[int], size: Sequence[int], step: Sequence[int]) -> str:
+    def slice(self, name: str, shape: Sequence[int], begin: Sequence[int], size: Sequence[int],
+              step: Sequence[int]) -> str:
         """``size`` elements of each axis, from ``begin`` on. Axes that are whole are left alone."""
         axes = [i for i, (b, n, s, d) in enumerate(zip(begin, size, step, shape)) if (b, n, s) != (0, d, 1)]
         if not axes:
@@ -123,15 +128,18 @@ class Graph:
 
     def reduce(self, kind: str, name: str, axes: Sequence[int], keepdims: bool = False) -> str:
         """A reduction over axes."""
-        if kind == "ReduceSum":                                     # in these opsets the only one that takes its axes as an input
+        # in these opsets the only one that takes its axes as an input
+        if kind == "ReduceSum":
             return self.node(kind, [name, self.const(axes, np.int64)], keepdims=int(keepdims))
         return self.node(kind, [name], axes=list(axes), keepdims=int(keepdims))
 
     # ---- results of an operator
     def rename(self, start: int, old: str, new: str) -> str:
-        """Give a value that nodes from number ``start`` on make the name of its operator, where that is possible; the name it has."""
+        """Give a value that nodes from number ``start`` on make the name of its operator, where that is possible; the
+        name it has."""
         own = self.nodes[start:]
-        if new in self.root.taken or not any(old in n.output for n in own) or any(a.HasField("g") for n in own for a in n.attribute):
+        if new in self.root.taken or not any(old in n.output
+                                             for n in own) or any(a.HasField("g") for n in own for a in n.attribute):
             return old
         self.root.taken[new] = 1
         for n in own:

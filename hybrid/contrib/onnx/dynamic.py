@@ -1,6 +1,8 @@
-"""Lengths that vary: a graph is built for two sets of lengths, and what differs between the two is read off the inputs when the model runs.
+"""Lengths that vary: a graph is built for two sets of lengths, and what differs between the two is read off the inputs
+when the model runs.
 
-Only the shapes of Reshape and Expand, and how far is counted, may differ; where anything else does, an operator needs a length that is known, and the error names it.
+Only the shapes of Reshape and Expand, and how far is counted, may differ; where anything else does, an operator needs a
+length that is known, and the error names it.
 """
 from __future__ import annotations
 
@@ -13,13 +15,16 @@ from .builder import Graph, Sized, Value
 
 Make = Callable[[Mapping[str, tuple[int, ...]]], tuple[Graph, list[Value]]]
 Pair = tuple[int, int]
-FACTORS = ((2, 3), (3, 5), (5, 7), (7, 11), (11, 13), (13, 17), (17, 19), (19, 23))      # lengths of different axes are told apart by them
+# lengths of different axes are told apart by them
+FACTORS = ((2, 3), (3, 5), (5, 7), (7, 11), (11, 13), (13, 17), (17, 19), (19, 23))
 
 
-def varying(make: Make, shapes: Mapping[str, tuple[int, ...]], wanted: Any) -> tuple[Graph, list[Value], dict[str, list[Any]]]:
+def varying(make: Make, shapes: Mapping[str, tuple[int, ...]],
+            wanted: Any) -> tuple[Graph, list[Value], dict[str, list[Any]]]:
     """The graph, its outputs (None in shapes: a length that varies), and the inputs' shapes as they are declared.
 
-    make: builds a graph for shapes. wanted: for each input, a length, or None or a name for one that varies; None: every length that can vary.
+    make: builds a graph for shapes. wanted: for each input, a length, or None or a name for one that varies; None:
+    every length that can vary.
     """
     if wanted is not None:
         marks = _marks(shapes, wanted)
@@ -48,32 +53,39 @@ def _marks(shapes: Mapping[str, tuple[int, ...]], wanted: Any) -> dict[str, list
     if wanted and not isinstance(wanted[0], (list, tuple)):
         wanted = [wanted]
     if len(wanted) != len(shapes) or any(len(w) != len(s) for w, s in zip(wanted, shapes.values())):
-        raise AttributeValueError(f"dynamic_input_shapes={wanted!r} does not fit the inputs: {', '.join(f'{k} {v}' for k, v in shapes.items())}")
+        raise AttributeValueError(f"dynamic_input_shapes={wanted!r} does not fit the inputs: "
+                                  f"{', '.join(f'{k} {v}' for k, v in shapes.items())}")
     out: dict[str, list[Any]] = {}
     for (name, shape), given in zip(shapes.items(), wanted):
         out[name] = [d if isinstance(d, str) else key if d is None else None for d, key in zip(given, enumerate(shape))]
         wrong = next(((d, n) for d, n in zip(given, shape) if not (d is None or isinstance(d, str)) and d != n), None)
         if wrong is not None:
-            raise AttributeValueError(f"dynamic_input_shapes says {wrong[0]!r} where in_shapes says {wrong[1]} (input {name!r}); None or a name is a length that varies")
+            raise AttributeValueError(f"dynamic_input_shapes says {wrong[0]!r} where in_shapes says {wrong[1]} (input "
+                                      f"{name!r}); None or a name is a length that varies")
     return out
 
 
 def _declared(shapes: Mapping[str, tuple[int, ...]], marks: Mapping[str, Sequence[Any]]) -> dict[str, list[Any]]:
-    return {name: [n if m is None else m if isinstance(m, str) else None for n, m in zip(shape, marks[name])] for name, shape in shapes.items()}
+    return {name: [n if m is None else m if isinstance(m, str) else None for n, m in zip(shape, marks[name])] for name,
+            shape in shapes.items()}
 
 
-def _two(make: Make, shapes: Mapping[str, tuple[int, ...]], marks: Mapping[str, Sequence[Any]]) -> tuple[Graph, list[Value]]:
+def _two(make: Make, shapes: Mapping[str, tuple[int, ...]],
+         marks: Mapping[str, Sequence[Any]]) -> tuple[Graph, list[Value]]:
     """The graph for both sets of lengths."""
     keys = list(dict.fromkeys(m for row in marks.values() for m in row if m is not None))
     if len(keys) > len(FACTORS):
         raise AttributeValueError(f"{len(keys)} lengths are to vary; {len(FACTORS)} can")
-    sets = [{name: tuple(n if m is None else max(n, 1) * FACTORS[keys.index(m)][side] for n, m in zip(shape, marks[name])) for name, shape in shapes.items()}
+    sets = [{name: tuple(n if m is None else max(n, 1) * FACTORS[keys.index(m)][side] for n,
+                         m in zip(shape, marks[name])) for name, shape in shapes.items()}
             for side in (0, 1)]
     (g, outputs), (other, others) = make(sets[0]), make(sets[1])
-    lengths = {(a, b): (name, axis) for name in shapes for axis, (a, b) in enumerate(zip(sets[0][name], sets[1][name])) if a != b}
+    lengths = {(a, b): (name, axis) for name in shapes for axis,
+               (a, b) in enumerate(zip(sets[0][name], sets[1][name])) if a != b}
     _merge(g, other, lengths)
     names = {pair: marks[name][axis] for pair, (name, axis) in lengths.items()}
-    return g, [Value(v.name, tuple(_shown(names, p) for p in zip(v.shape, w.shape)), v.dtype) for v, w in zip(outputs, others)]     # type: ignore[misc]
+    return g, [Value(v.name, tuple(_shown(names, p) for p in zip(v.shape, w.shape)), v.dtype) for v,
+               w in zip(outputs, others)]     # type: ignore[misc]
 
 
 def _shown(names: Mapping[Pair, Any], pair: Pair) -> Any:
@@ -84,7 +96,8 @@ def _shown(names: Mapping[Pair, Any], pair: Pair) -> Any:
 
 
 def _refuse(owner: str) -> HybridError:
-    return HybridError(f"node {owner!r} needs lengths that are known: export it without dynamic, or name fewer lengths in dynamic_input_shapes")
+    return HybridError(f"node {owner!r} needs lengths that are known: export it without dynamic, or name fewer "
+                       f"lengths in dynamic_input_shapes")
 
 
 def _merge(g: Graph, other: Graph, lengths: Mapping[Pair, tuple[str, int]]) -> None:
@@ -132,14 +145,16 @@ def _computed(g: Graph, a: Sized, b: Sized, lengths: Mapping[Pair, tuple[str, in
     if reshape and any(0 in p for p in pairs):
         raise _refuse(g.owner)
     source = list(zip(a.source, b.source))
-    dims: list[Any] = [0 if reshape and x != y and i < len(source) and source[i] == (x, y) else x if x == y else (x, y) for i, (x, y) in enumerate(pairs)]
+    dims: list[Any] = [0 if reshape and x != y and i < len(source) and source[i] == (x, y) else x if x == y else (x, y)
+                       for i, (x, y) in enumerate(pairs)]
     left = [i for i, d in enumerate(dims) if isinstance(d, tuple)]
     if reshape and left:
         rest = next((i for i in left if _multiple(dims[i], lengths) is None), left[0])
         dims[rest] = -1
     if not any(isinstance(d, tuple) for d in dims):
         return g.const(dims, np.int64)
-    return g.node("Concat", [_length(g, d, lengths) if isinstance(d, tuple) else g.const([d], np.int64) for d in dims], axis=0)
+    return g.node("Concat", [_length(g, d, lengths) if isinstance(d, tuple) else g.const([d], np.int64) for d in dims],
+                  axis=0)
 
 
 def _multiple(pair: Pair, lengths: Mapping[Pair, tuple[str, int]]) -> tuple[str, int, int] | None:

@@ -22,30 +22,36 @@ log = logging.getLogger(__name__)
 LIMIT = 2**31 - 1                        # bytes of a protobuf message
 
 
-def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = np.float32, onnx_file_path: str = "model.onnx", verbose: bool = False,
-                 dynamic: bool = False, dynamic_input_shapes: Any = None, run_shape_inference: bool = False, input_type: Any = None,
+def export_model(sym: Any, params: Any, in_shapes: Any = None, in_types: Any = np.float32,
+                 onnx_file_path: str = "model.onnx", verbose: bool = False,
+                 dynamic: bool = False, dynamic_input_shapes: Any = None, run_shape_inference: bool = False,
+                 input_type: Any = None,
                  input_shape: Any = None, opset_version: int = 17) -> str:
     """Write a Symbol with its parameters as an ONNX file, for inference; the path of the file.
 
-    sym: a Symbol or the path of a ``-symbol.json`` file. params: arrays by name (with or without ``arg:`` and ``aux:``), a list of two such
-    dicts, or the path of a ``.params`` file. in_shapes: shapes of the inputs in the order of the graph (labels of losses may be left out);
-    in_types: their dtype, or a list. dynamic: lengths may differ when the model runs; dynamic_input_shapes: shapes where None or a name stands
-    for such a length (without it, every length that can). run_shape_inference: note shapes within the graph. input_type, input_shape: older
-    names of in_types and in_shapes. opset_version: 13 to 17.
+    sym: a Symbol or the path of a ``-symbol.json`` file. params: arrays by name (with or without ``arg:`` and
+    ``aux:``), a list of two such dicts, or the path of a ``.params`` file. in_shapes: shapes of the inputs in the order
+    of the graph (labels of losses may be left out); in_types: their dtype, or a list. dynamic: lengths may differ when
+    the model runs; dynamic_input_shapes: shapes where None or a name stands for such a length (without it, every length
+    that can). run_shape_inference: note shapes within the graph. input_type, input_shape: older names of in_types and
+    in_shapes. opset_version: 13 to 17.
 
-    Every operator that does not draw random numbers or run an algorithm of its own is written, by ONNX's operator of that kind or by simpler
-    ones; HybridError names one that cannot be. What depends on parameters alone is computed now.
+    Every operator that does not draw random numbers or run an algorithm of its own is written, by ONNX's operator of
+    that kind or by simpler ones; HybridError names one that cannot be. What depends on parameters alone is computed
+    now.
 
     >>> net.export('net')                                                                   # doctest: +SKIP
     >>> export_model('net-symbol.json', 'net-0000.params', [(1, 3, 224, 224)], np.float32, 'net.onnx')      # doctest: +SKIP
     'net.onnx'
-    """
+    """  # noqa: E501
     onnx = library.onnx()
     if opset_version not in library.OPSETS:
-        raise AttributeValueError(f"opset_version={opset_version!r}: opsets {library.OPSETS[0]} to {library.OPSETS[-1]} are written")
+        raise AttributeValueError(f"opset_version={opset_version!r}: opsets {library.OPSETS[0]} to "
+                                  f"{library.OPSETS[-1]} are written")
     symbol = serialize.symbol_json.load(sym) if isinstance(sym, (str, os.PathLike)) else sym
     if not isinstance(symbol, Symbol):
-        raise AttributeValueError(f"export_model takes a Symbol or the path of a symbol file, got {type(sym).__name__}; net.export() writes both files of a network")
+        raise AttributeValueError(f"export_model takes a Symbol or the path of a symbol file, got "
+                                  f"{type(sym).__name__}; net.export() writes both files of a network")
     arrays = _arrays(params)
     shapes = _shapes(symbol, arrays, in_shapes if input_shape is None else input_shape)
     types = _types(list(shapes), in_types if input_type is None else input_type)
@@ -72,7 +78,8 @@ def _arrays(params: Any) -> dict[str, np.ndarray]:
         params = serialize.load(params)
     dicts = params if isinstance(params, (list, tuple)) else [params]
     if not all(isinstance(d, Mapping) for d in dicts):
-        raise AttributeValueError(f"params must be a dict of arrays, a list of two, or the path of a params file; got {type(params).__name__}")
+        raise AttributeValueError(f"params must be a dict of arrays, a list of two, or the path of a params file; got "
+                                  f"{type(params).__name__}")
     found = {(k[4:] if k[:4] in ("arg:", "aux:") else k): v for d in dicts for k, v in d.items()}
     return {k: np.ascontiguousarray(v.asnumpy() if hasattr(v, "asnumpy") else v) for k, v in found.items()}
 
@@ -96,7 +103,8 @@ def _shapes(symbol: Symbol, arrays: Mapping[str, np.ndarray], given: Any) -> dic
         raise AttributeValueError(f"in_shapes is missing: a list of the shapes of {', '.join(wanted)}")
     given = [given] if given and all(isinstance(d, (int, np.integer)) for d in given) else list(given)
     if len(given) not in (len(wanted), len(free)):
-        raise AttributeValueError(f"in_shapes has {len(given)} shapes, but the graph has {len(wanted)} inputs that are not among the parameters: {', '.join(wanted)}")
+        raise AttributeValueError(f"in_shapes has {len(given)} shapes, but the graph has {len(wanted)} inputs that "
+                                  f"are not among the parameters: {', '.join(wanted)}")
     names = free if len(given) == len(free) else wanted
     return {name: tuple(int(d) for d in shape) for name, shape in zip(names, given)}
 
@@ -110,18 +118,21 @@ def _types(names: Sequence[str], given: Any) -> dict[str, np.dtype]:
     return {name: dt.as_dtype(t) for name, t in zip(names, listed)}
 
 
-def _model(onnx: Any, g: Graph, declared: Mapping[str, Sequence[Any]], types: Mapping[str, np.dtype], outputs: Sequence[Value], opset: int) -> Any:
+def _model(onnx: Any, g: Graph, declared: Mapping[str, Sequence[Any]], types: Mapping[str, np.dtype],
+           outputs: Sequence[Value], opset: int) -> Any:
     nodes, wanted = _needed(g.nodes, {v.name for v in outputs})
     constants = {name: a for name, a in g.constants.items() if name in wanted}
     size = sum(a.nbytes for a in constants.values())
     if size > LIMIT:
-        raise AttributeValueError(f"the parameters take {size} bytes, and an ONNX file of one piece has less than 2 GiB: export in float16")
+        raise AttributeValueError(f"the parameters take {size} bytes, and an ONNX file of one piece has less than 2 "
+                                  f"GiB: export in float16")
     h = onnx.helper
     inputs = [g.info(name, types[name], shape) for name, shape in declared.items()]
     tensors = [onnx.numpy_helper.from_array(a, name) for name, a in constants.items()]
     made = h.make_graph(nodes, "hybrid_model", inputs, [g.info(v.name, v.dtype, v.shape) for v in outputs], tensors)
     imports = [h.make_opsetid("", opset)]
-    return h.make_model(made, producer_name="hybrid", opset_imports=imports, ir_version=h.find_min_ir_version_for(imports))
+    return h.make_model(made, producer_name="hybrid", opset_imports=imports,
+                        ir_version=h.find_min_ir_version_for(imports))
 
 
 def _needed(nodes: Sequence[Any], wanted: set[str]) -> tuple[list[Any], set[str]]:
@@ -140,8 +151,10 @@ def _uses(n: Any) -> set[str]:
 
 
 def get_operator_support(opset_version: int | None = None) -> list[str]:
-    """Names of the operators that can be written: those that neither draw random numbers nor update an optimizer's states.
+    """Names of the operators that can be written: those that neither draw random numbers nor update an optimizer's
+    states.
 
-    A few of them are algorithms (a factorisation, a greedy choice of boxes), which export_model refuses when it meets them.
+    A few of them are algorithms (a factorisation, a greedy choice of boxes), which export_model refuses when it meets
+    them.
     """
     return sorted(name for name, d in OPS.items() if "key" not in d.needs or d.draws is not None)

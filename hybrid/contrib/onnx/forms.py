@@ -1,7 +1,8 @@
 """Operators whose form in ONNX is a node that readers and runtimes know: the one table ``FORMS``, keyed by operator.
 
-A form takes the graph, the operator's attributes and its inputs, and returns the names of its outputs; None where the attributes are
-none that ONNX knows. Then, as for every operator without a form, its primitives are written (primitives.py).
+A form takes the graph, the operator's attributes and its inputs, and returns the names of its outputs; None where the
+attributes are none that ONNX knows. Then, as for every operator without a form, its primitives are written
+(primitives.py).
 """
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ def use(g: Graph, *values: Value | None) -> list[str]:
 # ---- layers
 def _spatial(a: Any) -> dict[str, Any]:
     n = len(a.kernel)
-    return {"kernel_shape": list(a.kernel), "strides": list(per_axis(a.stride, n, 1)), "dilations": list(per_axis(a.dilate, n, 1)), "group": a.num_group}
+    return {"kernel_shape": list(a.kernel), "strides": list(per_axis(a.stride, n, 1)),
+            "dilations": list(per_axis(a.dilate, n, 1)), "group": a.num_group}
 
 
 @form("Convolution")
@@ -97,7 +99,8 @@ def batch_norm(g: Graph, a: Any, x: Value, gamma: Value, beta: Value, mean: Valu
         return None
     scale = g.const(np.ones(gamma.shape, gamma.dtype)) if a.fix_gamma else g.use(gamma)
     order = [0, axis, *(i for i in range(1, len(x.shape)) if i != axis)]
-    y = g.node("BatchNormalization", [g.transpose(g.use(x), order), scale, *use(g, beta, mean, var)], epsilon=a.eps, momentum=a.momentum)
+    y = g.node("BatchNormalization", [g.transpose(g.use(x), order), scale, *use(g, beta, mean, var)], epsilon=a.eps,
+               momentum=a.momentum)
     return g.transpose(y, np.argsort(order).tolist())
 
 
@@ -109,7 +112,8 @@ def batch_norm_relu(g: Graph, a: Any, *values: Value) -> str | None:
 
 @form("LayerNorm")
 def layer_norm(g: Graph, a: Any, x: Value, gamma: Value, beta: Value) -> str | None:
-    if g.opset < 17 or a.output_mean_var or a.axis % len(x.shape) != len(x.shape) - 1 or x.dtype not in (dt.float32, dt.float64):
+    if (g.opset < 17 or a.output_mean_var or a.axis % len(x.shape) != len(x.shape) - 1
+        or x.dtype not in (dt.float32, dt.float64)):
         return None
     return g.node("LayerNormalization", use(g, x, gamma, beta), axis=-1, epsilon=a.eps)
 
@@ -141,7 +145,8 @@ def pooling(g: Graph, a: Any, x: Value) -> str | None:
 def _global_pool(g: Graph, a: Any, name: str, shape: Sequence[int]) -> str:
     if a.pool_type == "sum":
         return g.reduce("ReduceSum", name, range(2, len(shape)), True)
-    return g.node({"max": "GlobalMaxPool", "avg": "GlobalAveragePool", "lp": "GlobalLpPool"}[a.pool_type], [name], p=(a.p_value or 2) if a.pool_type == "lp" else None)
+    return g.node({"max": "GlobalMaxPool", "avg": "GlobalAveragePool", "lp": "GlobalLpPool"}[a.pool_type], [name],
+                  p=(a.p_value or 2) if a.pool_type == "lp" else None)
 
 
 def _window_pool(g: Graph, a: Any, name: str, shape: Sequence[int], dtype: np.dtype) -> str | None:
@@ -150,7 +155,8 @@ def _window_pool(g: Graph, a: Any, name: str, shape: Sequence[int], dtype: np.dt
         return None
     stride, pad = per_axis(a.stride, n, 1), per_axis(a.pad, n, 0)
     extents = [pool_extent(d, k, s, p, a.pooling_convention) for d, k, s, p in zip(shape[2:], a.kernel, stride, pad)]
-    # what lies behind the last window is cut off by rounding down, so the padding there may be at least that of the front
+    # what lies behind the last window is cut off by rounding down, so the padding there may be at least that of the
+    # front
     after = [max(hi, p) if (d + 2 * p - k) // s + 1 == count else hi
              for (count, hi), d, k, s, p in zip(extents, shape[2:], a.kernel, stride, pad)]
     if any(p >= k for p, k in zip((*pad, *after), a.kernel * 2)) or min(count for count, _ in extents) < 1:
@@ -164,15 +170,20 @@ def _window_pool(g: Graph, a: Any, name: str, shape: Sequence[int], dtype: np.dt
         return g.node("AveragePool", [name], count_include_pad=0, **given)
     y = g.node("AveragePool", [name], count_include_pad=1, **given)
     factor = _factors(a, shape, stride, pad, extents)
-    return y if (factor == 1).all() else g.node("Mul", [y, g.const(factor.astype(dtype) if factor.size > 1 else factor.reshape(()).astype(dtype))])
+    return y if (factor == 1).all() else g.node("Mul",
+                                                [y, g.const(factor.astype(dtype) if factor.size > 1
+                                                            else factor.reshape(()).astype(dtype))])
 
 
-def _factors(a: Any, shape: Sequence[int], stride: Sequence[int], pad: Sequence[int], extents: Sequence[tuple[int, int]]) -> np.ndarray:
-    """By what the averages over whole windows are multiplied: windows that reach beyond the padding count fewer elements."""
+def _factors(a: Any, shape: Sequence[int], stride: Sequence[int], pad: Sequence[int],
+             extents: Sequence[tuple[int, int]]) -> np.ndarray:
+    """By what the averages over whole windows are multiplied: windows that reach beyond the padding count fewer
+    elements."""
     total = np.ones((1,) * len(a.kernel))
     for i, ((count, _), d, k, s, p) in enumerate(zip(extents, shape[2:], a.kernel, stride, pad)):
         begin = np.arange(count) * s - p
-        line = k / np.maximum(np.minimum(begin + k, d + p) - begin, 1) if a.pool_type == "avg" else np.full(count, float(k))
+        line = k / np.maximum(np.minimum(begin + k, d + p) - begin,
+                              1) if a.pool_type == "avg" else np.full(count, float(k))
         line = line[:1] if (line == line[0]).all() else line
         total = total * line.reshape([-1 if j == i else 1 for j in range(len(a.kernel))])
     return total
@@ -180,14 +191,16 @@ def _factors(a: Any, shape: Sequence[int], stride: Sequence[int], pad: Sequence[
 
 @form("_contrib_AdaptiveAvgPooling2D")
 def adaptive_pooling(g: Graph, a: Any, x: Value) -> str | None:
-    return g.node("GlobalAveragePool", use(g, x)) if tuple(a.output_size) in ((), (1,), (1, 1)) and len(x.shape) == 4 else None
+    return (g.node("GlobalAveragePool", use(g, x)) if tuple(a.output_size) in ((), (1,), (1, 1)) and len(x.shape) == 4
+            else None)
 
 
 # ---- activations
 @form("LeakyReLU")
 def leaky_relu(g: Graph, a: Any, x: Value, gamma: Value | None = None) -> str | None:
     if a.act_type == "prelu" and gamma is not None:
-        shape = (gamma.shape[0], *(1,) * (len(x.shape) - 2)) if len(gamma.shape) == 1 and len(x.shape) > 1 else gamma.shape
+        shape = ((gamma.shape[0], *(1,) * (len(x.shape) - 2)) if len(gamma.shape) == 1 and len(x.shape) > 1
+                 else gamma.shape)
         return g.node("PRelu", [g.use(x), g.reshape(g.use(gamma), gamma.shape, shape)])
     if a.act_type == "leaky":
         return g.node("LeakyRelu", use(g, x), alpha=a.slope)
@@ -250,8 +263,11 @@ def flatten(g: Graph, a: Any, x: Value) -> str:
 def mean(g: Graph, a: Any, x: Value) -> str | None:
     if not dt.is_float(x.dtype) or a.asdict().get("dtype") or a.asdict().get("initial") is not None or not x.shape:
         return None
-    axes = range(len(x.shape)) if a.axis in (None, ()) else [v % len(x.shape) for v in ((a.axis,) if isinstance(a.axis, int) else a.axis)]
-    if a.axis in (None, ()) and not a.keepdims:                  # one number, whose shape is not the same in mean and np.mean
+    axes = range(len(x.shape)) if a.axis in (None,
+                                             ()) else [v % len(x.shape)
+                                                       for v in ((a.axis,) if isinstance(a.axis, int) else a.axis)]
+    # one number, whose shape is not the same in mean and np.mean
+    if a.axis in (None, ()) and not a.keepdims:
         return None
     if a.asdict().get("exclude") and a.axis not in (None, ()):
         axes = [i for i in range(len(x.shape)) if i not in axes]
@@ -280,7 +296,8 @@ def topk(g: Graph, a: Any, x: Value) -> Any:
     if a.axis is None or a.ret_typ == "mask":
         return None
     axis = a.axis % len(x.shape)
-    values, places = g.node("TopK", [g.use(x), g.const([a.k or x.shape[axis]], np.int64)], 2, axis=axis, largest=int(not a.is_ascend), sorted=1)
+    values, places = g.node("TopK", [g.use(x), g.const([a.k or x.shape[axis]], np.int64)], 2, axis=axis,
+                            largest=int(not a.is_ascend), sorted=1)
     index = g.cast(places, a.dtype)
     return {"value": values, "indices": index, "both": [values, index]}[a.ret_typ]
 

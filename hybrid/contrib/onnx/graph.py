@@ -1,4 +1,5 @@
-"""From a Symbol with shapes and parameters to an ONNX graph: operator after operator, each by its form or by its primitives."""
+"""From a Symbol with shapes and parameters to an ONNX graph: operator after operator, each by its form or by its
+primitives."""
 from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
@@ -20,7 +21,8 @@ from .forms import FORMS
 from .primitives import NoForm, emit
 
 
-def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[str, np.dtype], params: Mapping[str, np.ndarray], opset: int) -> tuple[Graph, list[Value]]:
+def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[str, np.dtype],
+          params: Mapping[str, np.ndarray], opset: int) -> tuple[Graph, list[Value]]:
     """The graph and its outputs. shapes, types: of the variables that are inputs. params: numbers of the others."""
     g = Graph(opset)
     symbol = _loose(symbol)
@@ -42,7 +44,8 @@ def build(symbol: Symbol, shapes: Mapping[str, Sequence[int]], types: Mapping[st
 def _loose(symbol: Symbol) -> Symbol:
     """First states of recurrent layers that are zeros fit every batch: a trace has written its own batch into them."""
     order = symbol.nodes()
-    states = {id(m) for n in order if n.opdef is not None and OPS.get(n.opdef.name) is OPS["RNN"] for m, _ in n.inputs[2:]}
+    states = {id(m) for n in order if n.opdef is not None and OPS.get(n.opdef.name) is OPS["RNN"] for m,
+              _ in n.inputs[2:]}
     if not any(id(n) in states and n.opdef is not None and n.opdef.name == "_zeros" for n in order):
         return symbol
     new: dict[int, SymNode] = {}
@@ -62,7 +65,8 @@ def _variable(n: SymNode, shape: Any, types: Mapping[str, np.dtype], params: Map
         array = params[n.name]
         return Value(n.name, array.shape, array.dtype, array)
     if not known(shape):
-        raise AttributeValueError(f"the shape of input {n.name!r} is not known: give it in in_shapes, or its numbers in params")
+        raise AttributeValueError(f"the shape of input {n.name!r} is not known: give it in in_shapes, or its numbers "
+                                  f"in params")
     return Value(n.name, tuple(shape), types.get(n.name, n.info[0][1] or np.dtype(np.float32)))
 
 
@@ -77,7 +81,8 @@ def _operator(g: Graph, n: SymNode, inputs: list[Value]) -> list[Value]:
         padded = [None] * (len(d.inputs) - len(inputs) if not d.variadic else 0)
         program = d.program([*(v.shape for v in inputs), *padded], [*(v.dtype for v in inputs), *padded], a, train)
         if all(v.array is not None for v in inputs) or not any(x.size for x in program.outputs):
-            return _computed(g, n, program, [np.zeros(v.shape, v.dtype) if v.array is None else v.array for v in inputs])
+            return _computed(g, n, program, [np.zeros(v.shape, v.dtype) if v.array is None else v.array
+                                             for v in inputs])
         names = _written(g, d, a, program, inputs)
     except (NoForm, ShapeError) as err:
         raise HybridError(f"operator {d.name} (node {n.name!r}) cannot be written as ONNX: {err}") from None
@@ -105,7 +110,8 @@ def _computed(g: Graph, n: SymNode, program: ir.Program, arrays: Sequence[Any]) 
     """An operator on parameters alone is computed now."""
     found, _ = run(program, arrays, np)
     many = len(found) > 1
-    return [Value(g.fresh(f"{n.name}{k}" if many else n.name), x.shape, x.dtype, np.ascontiguousarray(x).reshape(x.shape)) for k, x in enumerate(found)]
+    return [Value(g.fresh(f"{n.name}{k}" if many else n.name), x.shape, x.dtype,
+                  np.ascontiguousarray(x).reshape(x.shape)) for k, x in enumerate(found)]
 
 
 def _output(g: Graph, symbol: Symbol, n: SymNode, k: int, v: Value) -> Value:
@@ -113,7 +119,8 @@ def _output(g: Graph, symbol: Symbol, n: SymNode, k: int, v: Value) -> Value:
     count = 1 if n.opdef is None else n.opdef.num_visible(n.attrs)                 # type: ignore[arg-type]
     want = f"{n.name}{k}" if count > 1 else n.name
     g.owner = n.name
-    if v.name == want and v.array is None and n.opdef is not None and sum((m, j) == (n, k) for m, j in symbol.entries) == 1:
+    if v.name == want and v.array is None and n.opdef is not None and sum((m, j) == (n, k) for m,
+            j in symbol.entries) == 1:
         return v
     name = g.fresh(want)
     g.node("Identity", [g.use(v)], [name])

@@ -9,7 +9,8 @@ from ...base.device import current_context
 from ...base.errors import AttributeValueError, FileFormatError
 from ...base.atomic import existing
 from ...graph.symbol import Symbol, var
-from . import library, read_arrays, read_layers, read_loops, read_resize, recurrent  # noqa: F401  their nodes have forms
+from . import (library, read_arrays, read_layers, read_loops, read_resize,
+               recurrent)  # noqa: F401  their nodes have forms
 from .open_lengths import read
 from .reader import inlined
 
@@ -19,18 +20,21 @@ def _model(model_file: Any) -> Any:
     path = os.fspath(existing(model_file))
     try:
         model = onnx.load(path)
-    except Exception as err:                               # noqa: BLE001  damaged files raise errors of several libraries
+    except Exception as err:                               # noqa: E501, BLE001  damaged files raise errors of several libraries
         raise FileFormatError(f"{path} is no valid ONNX model: {str(err)[:300]}") from err
     if not model.graph.output:
         raise FileFormatError(f"{path} is no valid ONNX model: its graph has no outputs")
     return inlined(model)
 
 
-def import_model(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | None = None) -> tuple[Symbol, dict[str, Any], dict[str, Any]]:
+def import_model(model_file: Any, input_shapes: Mapping[str,
+                                                        Sequence[int]] | None = None) -> tuple[Symbol, dict[str, Any],
+        dict[str, Any]]:
     """The network of an ONNX file: (Symbol, arguments by name, auxiliary states by name).
 
-    input_shapes: shapes of inputs by name, where the file leaves lengths open and the network needs them. FileFormatError for a file that is
-    damaged; AttributeValueError, naming the node, for an operator that is not known here.
+    input_shapes: shapes of inputs by name, where the file leaves lengths open and the network needs them.
+    FileFormatError for a file that is damaged; AttributeValueError, naming the node, for an operator that is not known
+    here.
 
     >>> symbol, arg_params, aux_params = import_model('net.onnx')                            # doctest: +SKIP
     """
@@ -39,7 +43,8 @@ def import_model(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | No
     return symbol, {k: v for k, v in params.items() if k not in aux}, {k: v for k, v in params.items() if k in aux}
 
 
-def _imported(model_file: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> tuple[Symbol, dict[str, Any], list[str]]:
+def _imported(model_file: Any, input_shapes: Mapping[str,
+                                                     Sequence[int]] | None) -> tuple[Symbol, dict[str, Any], list[str]]:
     model = _model(model_file)
     known = [name for name, *_ in _metadata(model)["input_tensor_data"]]
     unknown = [k for k in input_shapes or {} if k not in known]
@@ -56,7 +61,8 @@ def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str,
     """
     symbol, params, inputs = _imported(model_file, input_shapes)
     net = gluon.SymbolBlock(symbol, [var(name) for name in inputs])
-    net.collect_params().load_dict(params, ctx if ctx is not None else current_context(), filename=os.fspath(model_file), cast_dtype=True, dtype_source="saved")
+    net.collect_params().load_dict(params, ctx if ctx is not None else current_context(),
+                                   filename=os.fspath(model_file), cast_dtype=True, dtype_source="saved")
     return net
 
 
@@ -77,5 +83,6 @@ def _metadata(model: Any) -> dict[str, Any]:
 
     def shape(v: Any) -> tuple[int, ...]:
         return tuple(int(d.dim_value) for d in v.type.tensor_type.shape.dim)
-    return {"input_tensor_data": [(v.name, shape(v), v.type.tensor_type.elem_type) for v in model.graph.input if v.name not in constants],
+    return {"input_tensor_data": [(v.name, shape(v), v.type.tensor_type.elem_type) for v in model.graph.input
+                                  if v.name not in constants],
             "output_tensor_data": [(v.name, shape(v)) for v in model.graph.output]}

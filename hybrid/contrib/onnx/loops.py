@@ -44,11 +44,14 @@ def _scan(e: Emitter, loop: Node) -> list[str]:
     leaves = [g.fresh(f"{g.owner}_step") for _ in range(seen)]
     rest = _constants(e, loop)
     results = _body(g, loop, [*((lambda name=name: name) for name in leaves), *rest])             # type: ignore[misc]
-    made = g.onnx.helper.make_graph(g.nodes, g.fresh(f"{g.owner}_body"), _infos(g, leaves, body.inputs), _infos(g, results, body.outputs))
+    made = g.onnx.helper.make_graph(g.nodes, g.fresh(f"{g.owner}_body"), _infos(g, leaves, body.inputs),
+                                    _infos(g, results, body.outputs))
     count = len(body.outputs)
     back = int(a["reverse"])
-    out = e.g.node("Scan", [e.of(x) for x in loop.args[:seen]], [e.g.fresh(f"{g.owner}_scan") for _ in range(count)], body=made, num_scan_inputs=a["slices"],
-                   scan_input_directions=[back] * a["slices"], scan_output_directions=[back] * (count - a["carries"]) or None)
+    out = e.g.node("Scan", [e.of(x) for x in loop.args[:seen]], [e.g.fresh(f"{g.owner}_scan") for _ in range(count)],
+                   body=made, num_scan_inputs=a["slices"],
+                   scan_input_directions=[back] * a["slices"],
+                   scan_output_directions=[back] * (count - a["carries"]) or None)
     return [*out, e.g.const(a["length"], np.int64)]
 
 
@@ -63,12 +66,14 @@ def _loop(e: Emitter, loop: Node) -> list[str]:
     at = g.node("Sub", [g.node("Sub", [most, g.const(1, np.int64)]), number]) if a["reverse"] else number
     slices = [g.node("Gather", [e.of(x), at], axis=0) for x in loop.args[carries:carries + a["slices"]]]
     rest = _constants(e, loop)
-    results = _body(g, loop, [*((lambda name=name: name) for name in (*state, *slices)), *rest])          # type: ignore[misc]
+    results = _body(g, loop, [*((lambda name=name: name) for name in (*state, *slices)),
+                              *rest])          # type: ignore[misc]
     go = results.pop(carries) if a["stops"] else g.node("Identity", [flag])
     total = g.node("Add", [done, g.const(1, np.int64)])
     h = g.onnx.helper
     kept = [n for i, n in enumerate(body.outputs) if not (a["stops"] and i == carries)]
-    inputs = [g.info(number, np.int64, ()), g.info(flag, np.bool_, ()), g.info(done, np.int64, ()), *_infos(g, state, body.inputs)]
+    inputs = [g.info(number, np.int64, ()), g.info(flag, np.bool_, ()), g.info(done, np.int64, ()),
+              *_infos(g, state, body.inputs)]
     outputs = [g.info(go, np.bool_, ()), g.info(total, np.int64, ()), *_infos(g, results, kept)]
     made = h.make_graph(g.nodes, g.fresh(f"{g.owner}_body"), inputs, outputs)
     first = [most, e.g.const(True, np.bool_), e.g.const(0, np.int64), *(e.of(x) for x in loop.args[:carries])]

@@ -1,6 +1,8 @@
-"""Models whose inputs have lengths that the file leaves open: they are read for two sets of lengths, and what differs must follow from the data.
+"""Models whose inputs have lengths that the file leaves open: they are read for two sets of lengths, and what differs
+must follow from the data.
 
-Reshape can say so (0 is the length that was there, one -1 what is left), and broadcast_to where the length is there already.
+Reshape can say so (0 is the length that was there, one -1 what is left), and broadcast_to where the length is there
+already.
 """
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ from .reader import Reader
 from .scalars import READ
 
 LENGTHS = ((2, 3), (3, 5), (5, 7), (7, 11), (11, 13), (13, 17))           # for the first open length, the second, …
-PICTURE = 64                                                             # of pictures and volumes this many times as much
+# of pictures and volumes this many times as much
+PICTURE = 64
 SHAPES = {"Reshape": "shape", "_np_reshape": "newshape", "broadcast_to": "shape"}
 BROADCAST = {row[0] for row in READ.values() if row[0].startswith(("broadcast_", "_npi_"))}
 ASK = "give input_shapes={'name': shape}, and the network is read for these"
@@ -77,7 +80,8 @@ def _length(d: Any, axis: int, rank: int, keys: list[Any], side: int) -> int:
     return LENGTHS[keys.index(key)][side] * (PICTURE if rank >= 4 and axis >= 2 else 1)
 
 
-def _merged(a: Symbol, params: dict[str, np.ndarray], b: Symbol, others: Mapping[str, np.ndarray], inputs: Sequence[str]) -> Symbol:
+def _merged(a: Symbol, params: dict[str, np.ndarray], b: Symbol, others: Mapping[str, np.ndarray],
+            inputs: Sequence[str]) -> Symbol:
     order, again = a.nodes(), b.nodes()
     if [(n.opdef, n.name) for n in order] != [(n.opdef, n.name) for n in again]:
         raise AttributeValueError(f"the network is another one for other lengths, which the file leaves open: {ASK}")
@@ -91,8 +95,10 @@ def _merged(a: Symbol, params: dict[str, np.ndarray], b: Symbol, others: Mapping
     return Symbol([(new[id(n)], k) for n, k in a.entries])
 
 
-def _parameter(n: SymNode, order: Sequence[SymNode], params: dict[str, np.ndarray], others: Mapping[str, np.ndarray]) -> SymNode:
-    """A parameter that is the same for both lengths, or the same all along the lengths that are open, and broadcast by elementwise operators."""
+def _parameter(n: SymNode, order: Sequence[SymNode], params: dict[str, np.ndarray],
+               others: Mapping[str, np.ndarray]) -> SymNode:
+    """A parameter that is the same for both lengths, or the same all along the lengths that are open, and broadcast by
+    elementwise operators."""
     x, y = params[n.name], others[n.name]
     if x.shape == y.shape and x.tobytes() == y.tobytes():
         return n
@@ -112,20 +118,24 @@ def _common(n: SymNode, m: SymNode) -> Any:
     differing = [k for k in n.attrs if getattr(n.attrs, k) != getattr(m.attrs, k)]
     if key is not None and differing == [key]:
         (x, i), (y, j) = n.inputs[0], m.inputs[0]
-        target = _target(n.opdef.name, list(zip(x.info[i][0], y.info[j][0])), list(zip(getattr(n.attrs, key), getattr(m.attrs, key))))
+        target = _target(n.opdef.name, list(zip(x.info[i][0], y.info[j][0])),
+                         list(zip(getattr(n.attrs, key), getattr(m.attrs, key))))
         if target is not None:
             try:
                 return n.opdef.parse({**n.attrs.given(), key: tuple(target)})
             except HybridError:
                 pass
-    raise AttributeValueError(f"{', '.join(differing)} of node {n.name!r} ({n.opdef.name}) depend on lengths that the file leaves open: {ASK}")
+    raise AttributeValueError(f"{', '.join(differing)} of node {n.name!r} ({n.opdef.name}) depend on lengths that the "
+                              f"file leaves open: {ASK}")
 
 
 def _target(name: str, source: Sequence[tuple[int, int]], pairs: Sequence[tuple[int, int]]) -> list[int] | None:
-    """A shape in which 0 stands for the length at the same place, and one -1 for what is left; None where that does not say it."""
+    """A shape in which 0 stands for the length at the same place, and one -1 for what is left; None where that does not
+    say it."""
     if name == "_np_reshape":
         return None if sum(x != y for x, y in pairs) > 1 else [x if x == y else -1 for x, y in pairs]
-    dims = [0 if x != y and i < len(source) and source[i] == (x, y) else x if x == y else None for i, (x, y) in enumerate(pairs)]
+    dims = [0 if x != y and i < len(source) and source[i] == (x, y) else x if x == y else None for i,
+            (x, y) in enumerate(pairs)]
     if dims.count(None) > (name == "Reshape" and -1 not in dims):
         return None
     return [-1 if d is None else d for d in dims]

@@ -1,6 +1,7 @@
 """Primitives in ONNX: whatever operator has no form of its own becomes the nodes of its primitives.
 
-``FORMS`` is keyed by primitive. Constants and broadcasts are written where somebody wants them: elementwise nodes broadcast themselves.
+``FORMS`` is keyed by primitive. Constants and broadcasts are written where somebody wants them: elementwise nodes
+broadcast themselves.
 """
 from __future__ import annotations
 
@@ -19,8 +20,10 @@ from .builder import Graph
 from .scalars import LOGIC, NODES, made_of
 
 LAZY = ("const", "data", "iota", "expand")
-NARROW = {np.dtype(k): np.dtype(v) for k, v in (("bool", "int32"), ("int8", "int32"), ("uint8", "int32"), ("int16", "int32"), ("uint16", "int32"),
-                                                ("uint32", "int64"), ("uint64", "int64"))}            # runtimes compute with few types
+NARROW = {np.dtype(k): np.dtype(v) for k, v in (("bool", "int32"), ("int8", "int32"), ("uint8", "int32"),
+                                                ("int16", "int32"), ("uint16", "int32"),
+                                                # runtimes compute with few types
+                                                ("uint32", "int64"), ("uint64", "int64"))}
 REDUCE = {"sum": "ReduceSum", "prod": "ReduceProd", "max": "ReduceMax", "min": "ReduceMin"}
 FORMS: dict[str, Callable[["Emitter", Node], str]] = {}
 
@@ -30,7 +33,8 @@ class NoForm(HybridError):
 
 
 def emit(g: Graph, program: Program, inputs: Sequence[Callable[[], str]]) -> list[str]:
-    """The nodes of a program; the names of its outputs. inputs: give the names of its inputs, asked when one is used."""
+    """The nodes of a program; the names of its outputs. inputs: give the names of its inputs, asked when one is
+    used."""
     roots = fold(tidy(Program(program.inputs, program.outputs))).outputs
     e = Emitter(g, {})
     e.inputs = {leaf: name for leaf, name in zip(program.inputs, inputs)}
@@ -105,7 +109,8 @@ def form(*prims: str) -> Callable[[Any], Any]:
     return add
 
 
-WHY = {"random_bits": "it draws random numbers", "host": "it runs Python code", "host_item": "it runs Python code", "bitcast": "it reads the bits of numbers"}
+WHY = {"random_bits": "it draws random numbers", "host": "it runs Python code", "host_item": "it runs Python code",
+       "bitcast": "it reads the bits of numbers"}
 
 
 # ---- elementwise
@@ -157,7 +162,8 @@ def _slice(e: Emitter, n: Node) -> str:
 def _pad(e: Emitter, n: Node) -> str:
     if not any((*n.attrs["lo"], *n.attrs["hi"])):
         return e.of(n.args[0])
-    return e.g.node("Pad", [e.of(n.args[0]), e.g.const([*n.attrs["lo"], *n.attrs["hi"]], np.int64), e.g.const(n.attrs["value"], n.dtype)], mode="constant")
+    return e.g.node("Pad", [e.of(n.args[0]), e.g.const([*n.attrs["lo"], *n.attrs["hi"]], np.int64),
+                            e.g.const(n.attrs["value"], n.dtype)], mode="constant")
 
 
 @form("concat")
@@ -217,24 +223,28 @@ def _argreduce(e: Emitter, n: Node) -> str:
 def _cumulate(e: Emitter, n: Node) -> str:
     wide = NARROW.get(n.dtype, n.dtype)
     name = _cast(e.g, e.of(n.args[0]), n.dtype, wide)
-    return _cast(e.g, e.g.node("CumSum", [name, e.g.const(n.attrs["axis"], np.int64)], reverse=int(n.attrs["reverse"])), wide, n.dtype)
+    return _cast(e.g, e.g.node("CumSum", [name, e.g.const(n.attrs["axis"], np.int64)],
+                               reverse=int(n.attrs["reverse"])), wide, n.dtype)
 
 
 @form("argsort")
 def _argsort(e: Emitter, n: Node) -> str:
     x = n.args[0]
     name = _cast(e.g, e.of(x), x.dtype, NARROW.get(x.dtype, x.dtype))
-    return e.g.node("TopK", [name, e.g.const([x.shape[-1]], np.int64)], 2, axis=-1, largest=int(n.attrs["descending"]), sorted=1)[1]
+    return e.g.node("TopK", [name, e.g.const([x.shape[-1]], np.int64)], 2, axis=-1, largest=int(n.attrs["descending"]),
+                    sorted=1)[1]
 
 
 # ---- indexing
 @form("gather")
 def _gather(e: Emitter, n: Node) -> str:
     x, idx = n.args
-    return e.g.node("Gather", [e.of(x), _cast(e.g, e.of(idx), idx.dtype, idx.dtype if idx.dtype in (dt.int32, dt.int64) else dt.int64)], axis=n.attrs["axis"])
+    return e.g.node("Gather", [e.of(x), _cast(e.g, e.of(idx), idx.dtype, idx.dtype if idx.dtype in (dt.int32, dt.int64)
+                                              else dt.int64)], axis=n.attrs["axis"])
 
 
-def _added(g: Graph, idx: str, name: str, shape: Sequence[int], axis: int, size: int, dtype: np.dtype) -> tuple[str, list[int]]:
+def _added(g: Graph, idx: str, name: str, shape: Sequence[int], axis: int, size: int,
+           dtype: np.dtype) -> tuple[str, list[int]]:
     """Rows of an axis added up at the places of a vector of indices; with the new shape."""
     if g.opset < 16:
         raise NoForm("adding at places needs opset 16 or later")
@@ -255,7 +265,8 @@ def _scatter_add(e: Emitter, n: Node) -> str:
 
 
 # ---- contraction
-def _side(e: Emitter, x: Node, axes: Sequence[int], contracted: Sequence[int], batch: Sequence[int], last: bool) -> tuple[str, list[int]]:
+def _side(e: Emitter, x: Node, axes: Sequence[int], contracted: Sequence[int], batch: Sequence[int],
+          last: bool) -> tuple[str, list[int]]:
     """An argument as (batch…, free, contracted), or the last two the other way round; with the free lengths."""
     free = [i for i in range(x.ndim) if i not in (*contracted, *batch)]
     order = [*batch, *free, *contracted] if last else [*batch, *contracted, *free]

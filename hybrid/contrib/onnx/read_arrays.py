@@ -17,7 +17,9 @@ def _number(n: OnnxNode, k: int) -> float | int | None:
     """A known single number among the inputs, that does not make the other one wider."""
     v: Any = n.values[k]
     other: Any = n.values[1 - k]
-    if not isinstance(v, Known) or v.size != 1 or v.dtype == dt.bool_ or isinstance(other, Known) or other.shape is None or v.ndim > len(other.shape):
+    if not isinstance(v,
+                      Known) or v.size != 1 or v.dtype == dt.bool_ or isinstance(other,
+            Known) or other.shape is None or v.ndim > len(other.shape):
         return None
     return v.reshape(()).item() if other.dtype is None or np.dtype(other.dtype) == v.dtype else None
 
@@ -185,7 +187,8 @@ def slice_(n: OnnxNode) -> Symbol:
     begin, end, step = ([None] * len(whole) for _ in range(3))                # type: ignore[var-annotated]
     for s, e, axis, st in zip(starts, ends, axes, steps):
         d, axis = whole[axis], axis % len(whole)
-        begin[axis] = None if (s <= -d or s == 0) and st > 0 or s >= d - 1 and st < 0 else s       # type: ignore[call-overload]
+        begin[axis] = None if (s <= -d
+                               or s == 0) and st > 0 or s >= d - 1 and st < 0 else s       # type: ignore[call-overload]
         end[axis] = None if e >= d and st > 0 or e < -d and st < 0 else e     # type: ignore[call-overload]
         step[axis] = st if st != 1 else None                                  # type: ignore[call-overload]
         if st > 0 and s >= d:
@@ -193,7 +196,8 @@ def slice_(n: OnnxNode) -> Symbol:
     used = max((i + 1 for i in range(len(whole)) if (begin[i], end[i], step[i]) != (None, None, None)), default=0)
     if not used:
         return n[0]
-    return n.op("slice", n[0], begin=tuple(begin[:used]), end=tuple(end[:used]), **({"step": tuple(step[:used])} if any(step) else {}))
+    return n.op("slice", n[0], begin=tuple(begin[:used]), end=tuple(end[:used]),
+                **({"step": tuple(step[:used])} if any(step) else {}))
 
 
 @reads("Pad")
@@ -209,10 +213,12 @@ def pad(n: OnnxNode) -> Symbol:
         raise n.fail(f"mode={mode!r} is not supported")
     x = n[0]
     if any(v < 0 for v in pads):                                # negative padding cuts off
-        x = n.op("slice", x, begin=tuple(max(-before.get(i, 0), 0) for i in range(rank)), end=tuple(min(after.get(i, 0), 0) or None for i in range(rank)))
+        x = n.op("slice", x, begin=tuple(max(-before.get(i, 0), 0) for i in range(rank)),
+                 end=tuple(min(after.get(i, 0), 0) or None for i in range(rank)))
     if not any(map(any, width)):
         return x
-    more = {"constant_value": float(np.asarray(value).reshape(-1)[0])} if mode == "constant" and value is not None and np.size(value) else {}
+    more = ({"constant_value": float(np.asarray(value).reshape(-1)[0])} if mode == "constant" and value is not None
+            and np.size(value) else {})
     return n.op("_npi_pad", x, pad_width=width, mode=mode, **more)
 
 
@@ -223,7 +229,8 @@ def depth_to_space(n: OnnxNode) -> Symbol:
         return n.op("depth_to_space", n[0], block_size=block)
     _, c, h, w = n.shape()
     x = n.op("Reshape", n[0], shape=(-1, c // block**2, block, block, h, w))
-    return n.op("Reshape", n.op("transpose", x, axes=(0, 1, 4, 2, 5, 3)), shape=(-1, c // block**2, h * block, w * block))
+    return n.op("Reshape", n.op("transpose", x, axes=(0, 1, 4, 2, 5, 3)),
+                shape=(-1, c // block**2, h * block, w * block))
 
 
 @reads("SpaceToDepth")
@@ -269,7 +276,8 @@ def gather_elements(n: OnnxNode) -> Symbol:
     shape, found = n.shape(), n.shape(1)
     axis = n.attr("axis", 0) % len(shape)
     if any(d != e for i, (d, e) in enumerate(zip(shape, found)) if i != axis):
-        raise n.fail(f"indices of shape {found} into data of shape {shape} are not supported: the other axes must be alike")
+        raise n.fail(f"indices of shape {found} into data of shape {shape} are not supported: the other axes must be "
+                     f"alike")
     last = [i for i in range(len(shape)) if i != axis] + [axis]
     rows, length = math.prod(shape) // max(shape[axis], 1), shape[axis]
     index = n.op("where", n.op("_lesser_scalar", n[1], scalar=0), n.op("_plus_scalar", n[1], scalar=length), n[1])
@@ -294,8 +302,10 @@ def scatter_nd(n: OnnxNode) -> Symbol:
 def one_hot(n: OnnxNode) -> Symbol:
     depth, values = int(np.asarray(n.known(1, "depth")).reshape(-1)[0]), n.known(2, "values")
     assert values is not None
-    index = n.op("where", n.op("_lesser_scalar", n[0], scalar=0), n.op("_plus_scalar", n[0], scalar=depth), n[0])      # from the end
-    out = n.op("one_hot", index, depth=depth, off_value=float(values[0]), on_value=float(values[1]), dtype=values.dtype.name)
+    # from the end
+    index = n.op("where", n.op("_lesser_scalar", n[0], scalar=0), n.op("_plus_scalar", n[0], scalar=depth), n[0])
+    out = n.op("one_hot", index, depth=depth, off_value=float(values[0]), on_value=float(values[1]),
+               dtype=values.dtype.name)
     rank = len(n.shape()) + 1
     axis = n.attr("axis", -1) % rank
     order = [*range(axis), rank - 1, *range(axis, rank - 1)]
@@ -305,7 +315,8 @@ def one_hot(n: OnnxNode) -> Symbol:
 @reads("TopK")
 def topk(n: OnnxNode) -> list[Symbol]:
     k = n.attr("k") if "k" in n.attrs else int(np.asarray(n.known(1, "k")).reshape(-1)[0])
-    return list(n.op("topk", n[0], k=k, axis=n.attr("axis", -1), ret_typ="both", is_ascend=not n.attr("largest", 1), dtype="int64"))
+    return list(n.op("topk", n[0], k=k, axis=n.attr("axis", -1), ret_typ="both", is_ascend=not n.attr("largest", 1),
+                     dtype="int64"))
 
 
 @reads("ArgMax", "ArgMin")
@@ -325,9 +336,12 @@ def cumsum(n: OnnxNode) -> Symbol:
 
 
 # ---- reductions
-REDUCTIONS: dict[str, tuple[str | None, str, str | None]] = {      # what is done before, the reduction, what is done after
-    "ReduceSum": (None, "_np_sum", None), "ReduceMean": (None, "_npi_mean", None), "ReduceMax": (None, "_np_max", None), "ReduceMin": (None, "_np_min", None),
-    "ReduceProd": (None, "_np_prod", None), "ReduceL1": ("abs", "_np_sum", None), "ReduceL2": ("square", "_np_sum", "sqrt"),
+# what is done before, the reduction, what is done after
+REDUCTIONS: dict[str, tuple[str | None, str, str | None]] = {
+    "ReduceSum": (None, "_np_sum", None), "ReduceMean": (None, "_npi_mean", None),
+    "ReduceMax": (None, "_np_max", None), "ReduceMin": (None, "_np_min", None),
+    "ReduceProd": (None, "_np_prod", None), "ReduceL1": ("abs", "_np_sum", None),
+    "ReduceL2": ("square", "_np_sum", "sqrt"),
     "ReduceSumSquare": ("square", "_np_sum", None), "ReduceLogSum": (None, "_np_sum", "log"),
 }
 

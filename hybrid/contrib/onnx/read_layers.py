@@ -12,7 +12,8 @@ from .reader import OnnxNode, reads
 
 
 # ---- windows
-def _pads(n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> tuple[list[int], list[int]]:
+def _pads(n: OnnxNode, kernel: Sequence[int], strides: Sequence[int],
+          dilations: Sequence[int]) -> tuple[list[int], list[int]]:
     """Padding before and after each spatial axis."""
     count, auto = len(kernel), n.attr("auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
@@ -20,7 +21,8 @@ def _pads(n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], dilations:
         return pads[:count], pads[count:]
     if auto == "VALID":
         return [0] * count, [0] * count
-    total = [max((-(-d // s) - 1) * s + dl * (k - 1) + 1 - d, 0) for d, k, s, dl in zip(n.shape()[2:], kernel, strides, dilations)]
+    total = [max((-(-d // s) - 1) * s + dl * (k - 1) + 1 - d, 0) for d, k, s,
+             dl in zip(n.shape()[2:], kernel, strides, dilations)]
     small, large = [t // 2 for t in total], [t - t // 2 for t in total]
     return (small, large) if auto == "SAME_UPPER" else (large, small)
 
@@ -30,7 +32,8 @@ def padded(n: OnnxNode, x: Symbol, before: Sequence[int], after: Sequence[int], 
     if not any((*before, *after)):
         return x
     lead = len(n.shape_of(x)) - len(before)
-    return n.op("_npi_pad", x, pad_width=((0, 0),) * lead + tuple(zip(before, after)), mode="constant", constant_value=value)
+    return n.op("_npi_pad", x, pad_width=((0, 0),) * lead + tuple(zip(before, after)), mode="constant",
+                constant_value=value)
 
 
 def _window(n: OnnxNode, kernel: Sequence[int]) -> tuple[list[int], list[int], list[int], list[int]]:
@@ -46,7 +49,8 @@ def conv(n: OnnxNode) -> Symbol:
     x = n[0]
     if before != after:
         x, before = padded(n, x, before, after), [0] * len(kernel)
-    return n.op("Convolution", x, *n.all()[1:], kernel=tuple(kernel), stride=tuple(strides), dilate=tuple(dilations), pad=tuple(before), num_filter=w[0],
+    return n.op("Convolution", x, *n.all()[1:], kernel=tuple(kernel), stride=tuple(strides), dilate=tuple(dilations),
+                pad=tuple(before), num_filter=w[0],
                 num_group=n.attr("group", 1), no_bias=not n.has(2))
 
 
@@ -64,11 +68,13 @@ def conv_transpose(n: OnnxNode) -> Symbol:
     if wanted is not None:
         total = [f + m - t for f, m, t in zip(full, more, wanted[-count:])]
         half = [(t // 2, t - t // 2) if t > 0 else (0, t) for t in total]
-        before, after = ([h[0 if auto != "SAME_LOWER" else 1] for h in half], [h[1 if auto != "SAME_LOWER" else 0] for h in half])
+        before, after = ([h[0 if auto != "SAME_LOWER" else 1] for h in half],
+                         [h[1 if auto != "SAME_LOWER" else 0] for h in half])
     else:
         pads = n.ints("pads", default=[0] * 2 * count)
         before, after = pads[:count], pads[count:]
-    given = {"kernel": tuple(kernel), "stride": tuple(strides), "dilate": tuple(dilations), "num_filter": w[1] * group, "num_group": group, "no_bias": not n.has(2)}
+    given = {"kernel": tuple(kernel), "stride": tuple(strides), "dilate": tuple(dilations), "num_filter": w[1] * group,
+             "num_group": group, "no_bias": not n.has(2)}
     if before == after:
         return n.op("Deconvolution", *n.all(), pad=tuple(before), adj=tuple(more), **given)
     size = [f + m - b - a for f, m, b, a in zip(full, more, before, after)]
@@ -80,7 +86,8 @@ def conv_transpose(n: OnnxNode) -> Symbol:
 @reads("Gemm")
 def gemm(n: OnnxNode) -> Symbol:
     a, b = n[0], n[1]
-    alpha, beta, ta, tb = float(n.attr("alpha", 1.0)), float(n.attr("beta", 1.0)), n.attr("transA", 0), n.attr("transB", 0)
+    alpha, beta, ta, tb = float(n.attr("alpha", 1.0)), float(n.attr("beta",
+                                                                    1.0)), n.attr("transA", 0), n.attr("transB", 0)
     c = n.shape(2) if n.has(2) else None
     rows = n.shape(1)[0]
     if tb and not ta and alpha == 1 and (c is None or beta == 1 and c == (rows,)):
@@ -107,7 +114,8 @@ def einsum(n: OnnxNode) -> Symbol:
 def batch_norm(n: OnnxNode) -> Symbol:
     if n.attr("training_mode", 0):
         raise n.fail("training_mode=1 is not supported: export the model for inference")
-    return n.op("BatchNorm", *n.all(), eps=float(n.attr("epsilon", 1e-5)), momentum=float(n.attr("momentum", 0.9)), fix_gamma=False)
+    return n.op("BatchNorm", *n.all(), eps=float(n.attr("epsilon", 1e-5)), momentum=float(n.attr("momentum", 0.9)),
+                fix_gamma=False)
 
 
 @reads("InstanceNormalization")
@@ -139,7 +147,9 @@ def group_norm(n: OnnxNode) -> Symbol:
     shape, groups = n.shape(), n.attr("num_groups")
     grouped = n.op("_np_reshape", n[0], newshape=(-1 if shape[0] == 0 else shape[0], groups, -1))
     c, var = _moments(n, grouped, (2,))
-    y = n.op("_np_reshape", n.op("broadcast_mul", c, n.op("rsqrt", n.op("_plus_scalar", var, scalar=float(n.attr("epsilon", 1e-5))))), newshape=shape)
+    y = n.op("_np_reshape", n.op("broadcast_mul", c,
+                                 n.op("rsqrt", n.op("_plus_scalar", var, scalar=float(n.attr("epsilon", 1e-5))))),
+                                 newshape=shape)
     if n.shape(1) != (shape[1],):                             # opset 18: one scale a group
         raise n.fail("scale and bias for each group are not supported; opset 21 has them for each channel")
     wide = (1, shape[1], *(1,) * (len(shape) - 2))
@@ -149,14 +159,16 @@ def group_norm(n: OnnxNode) -> Symbol:
 
 @reads("LRN")
 def lrn(n: OnnxNode) -> Symbol:
-    return n.op("LRN", n[0], alpha=float(n.attr("alpha", 1e-4)), beta=float(n.attr("beta", 0.75)), knorm=float(n.attr("bias", 1.0)), nsize=n.attr("size"))
+    return n.op("LRN", n[0], alpha=float(n.attr("alpha", 1e-4)), beta=float(n.attr("beta", 0.75)),
+                knorm=float(n.attr("bias", 1.0)), nsize=n.attr("size"))
 
 
 @reads("LpNormalization")
 def lp_norm(n: OnnxNode) -> Symbol:
     axis, p = n.attr("axis", -1), n.attr("p", 2)
     size = n.op("norm", n[0], ord=p, axis=axis, keepdims=True)
-    return n.op("broadcast_div", n[0], n.op("_maximum_scalar", size, scalar=float(np.finfo(np.float32).tiny)))          # of nothing but zeros: zeros
+    # of nothing but zeros: zeros
+    return n.op("broadcast_div", n[0], n.op("_maximum_scalar", size, scalar=float(np.finfo(np.float32).tiny)))
 
 
 @reads("MeanVarianceNormalization")
@@ -173,8 +185,10 @@ def dropout(n: OnnxNode) -> Symbol:
 
 
 # ---- pooling
-def _convention(n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], before: Sequence[int], after: Sequence[int]) -> str:
-    """``full`` where lengths are rounded up and that makes a difference. A window that begins behind the data is none in ONNX."""
+def _convention(n: OnnxNode, kernel: Sequence[int], strides: Sequence[int], before: Sequence[int],
+                after: Sequence[int]) -> str:
+    """``full`` where lengths are rounded up and that makes a difference. A window that begins behind the data is none
+    in ONNX."""
     if not n.attr("ceil_mode", 0):
         return "valid"
     spans = [(d, d + b + a - k, s, b) for d, b, a, k, s in zip(n.shape()[2:], before, after, kernel, strides)]
@@ -194,7 +208,8 @@ def pool(n: OnnxNode) -> Symbol:
     if any(d != 1 for d in dilations):
         raise n.fail(f"dilations={dilations} are not supported in pooling")
     kind = {"MaxPool": "max", "AveragePool": "avg", "LpPool": "lp"}[n.kind]
-    given: dict[str, Any] = {"kernel": tuple(kernel), "stride": tuple(strides), "pool_type": kind, "pooling_convention": _convention(n, kernel, strides, before, after)}
+    given: dict[str, Any] = {"kernel": tuple(kernel), "stride": tuple(strides), "pool_type": kind,
+                             "pooling_convention": _convention(n, kernel, strides, before, after)}
     if kind == "lp":
         given["p_value"] = n.attr("p", 2)
     inside = kind == "avg" and not n.attr("count_include_pad", 0)
@@ -226,7 +241,8 @@ def prelu(n: OnnxNode) -> Symbol:
     x, shape, slope = n[0], n.shape(), n.shape(1)
     wide = (1,) * (len(shape) - len(slope)) + slope
     if len(shape) > 1 and all(d == 1 for i, d in enumerate(wide) if i != 1):
-        return n.op("LeakyReLU", x, n[1] if len(slope) == 1 and len(shape) == 2 else n.op("Reshape", n[1], shape=(-1,)), act_type="prelu")
+        return n.op("LeakyReLU", x, n[1] if len(slope) == 1 and len(shape) == 2
+                    else n.op("Reshape", n[1], shape=(-1,)), act_type="prelu")
     return n.op("where", n.op("_greater_scalar", x, scalar=0), x, n.op("broadcast_mul", x, n[1]))
 
 
@@ -244,7 +260,8 @@ def selu(n: OnnxNode) -> Symbol:
 @reads("Celu")
 def celu(n: OnnxNode) -> Symbol:
     alpha = float(n.attr("alpha", 1.0))
-    return n.op("_mul_scalar", n.op("LeakyReLU", n.op("_div_scalar", n[0], scalar=alpha), act_type="elu", slope=1.0), scalar=alpha)
+    return n.op("_mul_scalar", n.op("LeakyReLU", n.op("_div_scalar", n[0], scalar=alpha), act_type="elu", slope=1.0),
+                scalar=alpha)
 
 
 @reads("ThresholdedRelu")
@@ -299,14 +316,16 @@ def softmax(n: OnnxNode) -> Symbol:
     axis = n.attr("axis", -1 if n.opset >= 13 else 1) % max(len(shape), 1)
     if n.opset >= 13 or axis == len(shape) - 1:
         return n.op(name, n[0], axis=axis)
-    flat = n.op("Reshape", n[0], shape=(math.prod(shape[:axis]), -1))           # before opset 13 over all axes from this one on
+    # before opset 13 over all axes from this one on
+    flat = n.op("Reshape", n[0], shape=(math.prod(shape[:axis]), -1))
     return n.op("reshape_like", n.op(name, flat, axis=-1), n[0])
 
 
 # ---- sampling, sequences, matrices
 @reads("GridSample")
 def grid_sample(n: OnnxNode) -> Symbol:
-    if (n.attr("mode", "bilinear"), n.attr("padding_mode", "zeros"), n.attr("align_corners", 0)) not in (("bilinear", "zeros", 1), ("linear", "zeros", 1)) or len(n.shape()) != 4:
+    if (n.attr("mode", "bilinear"), n.attr("padding_mode", "zeros"),
+        n.attr("align_corners", 0)) not in (("bilinear", "zeros", 1), ("linear", "zeros", 1)) or len(n.shape()) != 4:
         raise n.fail("only pictures, linear sampling with padding_mode='zeros' and align_corners=1 is supported")
     return n.op("BilinearSampler", n[0], n.op("transpose", n[1], axes=(0, 3, 1, 2)))
 

@@ -28,7 +28,8 @@ def scan(n: OnnxNode) -> list[Symbol]:
         raise n.fail("Scan of opset 8, and over other axes than the first, is not supported")
     carried = len(n) - count
     outputs = len(body.output) - carried
-    backwards, turned = n.attrs.get("scan_input_directions", [0] * count), n.attrs.get("scan_output_directions", [0] * outputs)
+    backwards, turned = n.attrs.get("scan_input_directions",
+                                    [0] * count), n.attrs.get("scan_output_directions", [0] * outputs)
     data = [_turned(n, s, back) for s, back in zip(n.all()[carried:], backwards)]
 
     def step(slices: list[Symbol], states: list[Symbol]) -> tuple[list[Symbol], list[Symbol]]:
@@ -40,7 +41,8 @@ def scan(n: OnnxNode) -> list[Symbol]:
 
 @reads("Loop")
 def loop(n: OnnxNode) -> list[Symbol]:
-    """With a known number of steps a foreach; else a while_loop, whose stacked results are as long as the most steps."""
+    """With a known number of steps a foreach; else a while_loop, whose stacked results are as long as the most
+    steps."""
     body = n.attr("body")
     most = n.known(0, "number of steps")
     limit = MOST_STEPS if most is None else int(most)
@@ -48,22 +50,27 @@ def loop(n: OnnxNode) -> list[Symbol]:
     carried = n.all()[2:]
     number, flag = body.input[0].name, body.input[1].name
     last, = [p for p in body.node if body.output[0].name in p.output] or [None]
-    always = first is not False and (body.output[0].name == flag or last is not None and last.op_type == "Identity" and list(last.input) == [flag])
+    always = first is not False and (body.output[0].name == flag or last is not None and last.op_type == "Identity"
+                                     and list(last.input) == [flag])
     if always and limit < MOST_STEPS:
         def step(slices: Any, states: list[Symbol]) -> tuple[list[Symbol], list[Symbol]]:
             given = {number: slices, flag: np.asarray(True), **dict(zip((i.name for i in body.input[2:]), states))}
             found = [n.op("_copy", s) for s in n.reader.inside(body, given)][1:]
             return found[len(carried):], found[:len(carried)]
-        stacked, states = foreach(step, n.constant("steps", np.arange(limit)), carried, name=n.reader.fresh(f"{n.proto.output[0]}_loop"))
+        stacked, states = foreach(step, n.constant("steps", np.arange(limit)), carried,
+                                  name=n.reader.fresh(f"{n.proto.output[0]}_loop"))
         return [*states, *stacked]
     if limit >= MOST_STEPS or len(body.output) > 1 + len(carried):
-        raise n.fail("a loop without a known greatest number of steps, or one that stacks results and stops by a condition, is not supported")
+        raise n.fail("a loop without a known greatest number of steps, or one that stacks results and stops by a "
+                     "condition, is not supported")
 
     def func(i: Symbol, go: Symbol, *states: Symbol) -> tuple[list[Symbol], list[Symbol]]:
         found = _steps(n, body, [i, go, *states])
         return [], [n.op("_plus_scalar", i, scalar=1), *found]
-    begin = [n.constant("step", np.asarray([0], np.int64)), n.constant("condition", np.asarray([True if first is None else bool(first)]))]
-    _, (_, _, *states) = while_loop(lambda i, go, *states: go, func, [*begin, *carried], limit, name=n.reader.fresh(f"{n.proto.output[0]}_loop"))
+    begin = [n.constant("step", np.asarray([0], np.int64)),
+             n.constant("condition", np.asarray([True if first is None else bool(first)]))]
+    _, (_, _, *states) = while_loop(lambda i, go, *states: go, func, [*begin, *carried], limit,
+                                    name=n.reader.fresh(f"{n.proto.output[0]}_loop"))
     return states
 
 
@@ -73,5 +80,6 @@ def branch(n: OnnxNode) -> list[Symbol]:
     condition = n.values[0]
     if isinstance(condition, Known):
         return n.reader.inside(n.attr("then_branch" if bool(condition.reshape(())) else "else_branch"), {})
-    then, other = (lambda name=name: _steps(n, n.attr(name), []) for name in ("then_branch", "else_branch"))            # type: ignore[misc]
+    then, other = (lambda name=name: _steps(n, n.attr(name), [])
+                   for name in ("then_branch", "else_branch"))            # type: ignore[misc]
     return list(cond(n[0], then, other, name=n.reader.fresh(f"{n.proto.output[0]}_if")))

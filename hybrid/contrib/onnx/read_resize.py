@@ -12,24 +12,32 @@ from .reader import OnnxNode, reads
 
 @reads("Resize", "Upsample")
 def resize(n: OnnxNode) -> Symbol:
-    """Along each axis a product with a matrix of weights; nearest by whole factors is UpSampling, most linear ones of pictures BilinearResize2D."""
+    """Along each axis a product with a matrix of weights; nearest by whole factors is UpSampling, most linear ones of
+    pictures BilinearResize2D."""
     found, target, scales = n.shape(), *_target(n)
-    mode, where = n.attr("mode", "nearest"), n.attr("coordinate_transformation_mode", "half_pixel" if n.kind == "Resize" and n.opset > 10 else "asymmetric")
+    mode, where = n.attr("mode", "nearest"), n.attr("coordinate_transformation_mode",
+                                                    "half_pixel" if n.kind == "Resize" and n.opset > 10
+                                                    else "asymmetric")
     if n.attr("antialias", 0):
         raise n.fail("antialias=1 is not supported")
     factor = target[-1] // found[-1] if len(found) == 4 else 0
     whole = len(found) == 4 and list(target) == [*found[:2], found[2] * factor, found[3] * factor]
     near = n.attr("nearest_mode", "round_prefer_floor" if n.kind == "Resize" and n.opset > 10 else "floor")
-    if mode == "nearest" and whole and (where, near) in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil")):
+    if mode == "nearest" and whole and (where, near) in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"),
+                                                         ("half_pixel", "round_prefer_ceil")):
         return n.op("UpSampling", n[0], scale=factor, sample_type="nearest") if factor > 1 else n[0]
-    if mode == "linear" and len(found) == 4 and tuple(target[:2]) == found[:2] and where in ("half_pixel", "align_corners", "pytorch_half_pixel"):
-        if all(t > 1 for t in target[2:]) and all(s is None or abs(s * d - t) < 1e-4 for s, d, t in zip(scales, found, target)):
-            return n.op("_contrib_BilinearResize2D", n[0], height=target[2], width=target[3], align_corners=where == "align_corners")
+    if (mode == "linear" and len(found) == 4 and tuple(target[:2]) == found[:2]
+        and where in ("half_pixel", "align_corners", "pytorch_half_pixel")):
+        if all(t > 1 for t in target[2:]) and all(s is None or abs(s * d - t) < 1e-4 for s, d,
+                                                  t in zip(scales, found, target)):
+            return n.op("_contrib_BilinearResize2D", n[0], height=target[2], width=target[3],
+                        align_corners=where == "align_corners")
     out = n[0]
     for axis, (d, t) in enumerate(zip(found, target)):
         if d != t:
             last = [i for i in range(len(found)) if i != axis] + [axis]
-            y = n.op("dot", n.op("transpose", out, axes=tuple(last)), n.constant(f"axis{axis}", _matrix(n, d, t, scales[axis])))
+            y = n.op("dot", n.op("transpose", out, axes=tuple(last)),
+                     n.constant(f"axis{axis}", _matrix(n, d, t, scales[axis])))
             out = n.op("transpose", y, axes=tuple(np.argsort(last).tolist()))
     return out
 
@@ -41,7 +49,8 @@ def _target(n: OnnxNode) -> tuple[list[int], list[float | None]]:
     at = 1 if n.kind == "Upsample" or n.opset < 11 else 2
     given = np.asarray(n.attr("scales")) if "scales" in n.attrs else n.known(at, "scales")
     sizes = n.known(3, "sizes") if at == 2 else None
-    if n.attr("keep_aspect_ratio_policy", "stretch") != "stretch" or sizes is None and (given is None or not given.size):
+    if n.attr("keep_aspect_ratio_policy",
+              "stretch") != "stretch" or sizes is None and (given is None or not given.size):
         raise n.fail("it has neither scales nor sizes that are supported")
     target: list[int] = list(found)
     scales: list[float | None] = [None] * len(found)
@@ -55,11 +64,13 @@ def _target(n: OnnxNode) -> tuple[list[int], list[float | None]]:
 
 
 def _matrix(n: OnnxNode, length: int, target: int, scale: float | None) -> np.ndarray:
-    """(length, target): the weights with which each element of a line goes into each element of the new one, by ONNX's definition of Resize."""
+    """(length, target): the weights with which each element of a line goes into each element of the new one, by ONNX's
+    definition of Resize."""
     if length * target > MOST_WEIGHTS or not length:
         raise n.fail(f"an axis of length {length} cannot be resized to {target}")
     mode, old = n.attr("mode", "nearest"), n.kind == "Upsample" or n.opset < 11
-    at = _places(n, length, target, target / length if scale is None else scale, "asymmetric" if old else n.attr("coordinate_transformation_mode", "half_pixel"))
+    at = _places(n, length, target, target / length if scale is None else scale,
+                 "asymmetric" if old else n.attr("coordinate_transformation_mode", "half_pixel"))
     if mode == "nearest":
         rounded = ROUNDING["floor" if old else n.attr("nearest_mode", "round_prefer_floor")](at)
         taps, weights = rounded[:, None], np.ones((target, 1))
@@ -81,14 +92,16 @@ def _matrix(n: OnnxNode, length: int, target: int, scale: float | None) -> np.nd
 
 MOST_WEIGHTS = 2**24
 ROUNDING: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5), "floor": np.floor, "ceil": np.ceil}
+    "round_prefer_floor": lambda x: np.ceil(x - 0.5), "round_prefer_ceil": lambda x: np.floor(x + 0.5),
+    "floor": np.floor, "ceil": np.ceil}
 
 
 def _places(n: OnnxNode, length: int, target: int, scale: float, mode: str) -> np.ndarray:
     """Where the elements of the new line lie on the old one."""
     i = np.arange(target)
     if mode == "align_corners":
-        return i * (length - 1) / max(target - 1, 1)       # as PyTorch and ONNX Runtime; where a scale gives no whole length, ONNX's text has the product
+        # as PyTorch and ONNX Runtime; where a scale gives no whole length, ONNX's text has the product
+        return i * (length - 1) / max(target - 1, 1)
     if mode == "asymmetric":
         return i / scale
     if mode == "pytorch_half_pixel" and target == 1:

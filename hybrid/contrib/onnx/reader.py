@@ -1,4 +1,5 @@
-"""From an ONNX graph to a Symbol: each node by its row of the table ``FORMS`` (filled in by read_*.py), what is constant by the ``onnx`` package itself."""
+"""From an ONNX graph to a Symbol: each node by its row of the table ``FORMS`` (filled in by read_*.py), what is
+constant by the ``onnx`` package itself."""
 from __future__ import annotations
 
 import math
@@ -21,7 +22,8 @@ MOST_FOLDED = 2**22                     # elements that a constant made of const
 
 
 def reads(*kinds: str) -> Callable[[Any], Any]:
-    """Register how nodes are read: a function of an OnnxNode that gives a Symbol, numbers (an array), or a list for several outputs."""
+    """Register how nodes are read: a function of an OnnxNode that gives a Symbol, numbers (an array), or a list for
+    several outputs."""
     def add(fn: Any) -> Any:
         FORMS.update(dict.fromkeys(kinds, fn))
         KNOWN.update(kinds)
@@ -30,7 +32,8 @@ def reads(*kinds: str) -> Callable[[Any], Any]:
 
 
 def inlined(model: Any) -> Any:
-    """The model with the functions in it, and operators that ONNX defines by others and that are not known here, written out."""
+    """The model with the functions in it, and operators that ONNX defines by others and that are not known here,
+    written out."""
     if not model.functions and all(n.op_type in KNOWN for n in model.graph.node):
         return model
     try:
@@ -40,7 +43,8 @@ def inlined(model: Any) -> Any:
 
 
 class Reader:
-    """Values by name: Symbols, or numbers where they are known. ``params``: the numbers that Symbols use, by the names of their variables."""
+    """Values by name: Symbols, or numbers where they are known. ``params``: the numbers that Symbols use, by the names
+    of their variables."""
 
     def __init__(self, model: Any, shapes: Mapping[str, tuple[int, ...]]):
         self.onnx = library.onnx()
@@ -86,9 +90,10 @@ class Reader:
         try:
             found = self.onnx.helper.tensor_dtype_to_np_dtype(code)
         except KeyError:
-            raise FileFormatError(f"the ONNX model has a value of type number {code}, which is none of arrays") from None
+            raise FileFormatError(f"the ONNX model has a value of type number {code}, which is none of arrays") from None  # noqa: E501
         if found not in dt.CODE_OF:
-            raise DTypeError(f"the ONNX model has a value of dtype {found}, which Symbols do not have; they have {', '.join(map(dt.name, dt.CODE_OF))}")
+            raise DTypeError(f"the ONNX model has a value of dtype {found}, which Symbols do not have; they have "
+                             f"{', '.join(map(dt.name, dt.CODE_OF))}")
         return dt.as_dtype(found)
 
     def value(self, name: str) -> Any:
@@ -116,16 +121,21 @@ class Reader:
         where = f"node {number} ({proto.op_type}{f' {proto.name!r}' if proto.name else ''})"
         n = OnnxNode(self, proto, where)
         try:
-            found = self._folded(n) if proto.op_type not in FOLDED_NEVER and all(isinstance(v, Known) for v in n.values if v is not None) else None
+            found = (self._folded(n) if proto.op_type not in FOLDED_NEVER
+                     and all(isinstance(v, Known) for v in n.values if v is not None) else None)
             if found is None:
                 form = FORMS.get(proto.op_type) if proto.domain in ("", "ai.onnx") else None
                 if form is None:
-                    raise AttributeValueError(f"the operator {proto.op_type!r}{f' of {proto.domain!r}' if proto.domain else ''} is not known here")
+                    raise AttributeValueError(f"the operator "
+                                              f"{proto.op_type!r}{f' of {proto.domain!r}' if proto.domain else ''} is "
+                                              f"not known here")
                 found = form(n)
         except HybridError as err:
             raise type(err)(f"ONNX {where}: {err}") from None
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:         # attributes or inputs that are none of this operator's
-            raise FileFormatError(f"ONNX {where} does not follow ONNX's definition of the operator: {type(err).__name__}: {err}") from err
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:
+            # attributes or inputs that are none of this operator's
+            raise FileFormatError(f"ONNX {where} does not follow ONNX's definition of the operator: "
+                                  f"{type(err).__name__}: {err}") from err
         found = found if isinstance(found, list) else [found]
         outputs = list(proto.output)
         if any(o and k >= len(found) for k, o in enumerate(outputs)):
@@ -145,13 +155,14 @@ class Reader:
         reference = library.evaluator()
         imports = [self.onnx.helper.make_opsetid("", self.opset)]
         given = {name: v for name, v in zip(n.proto.input, n.values) if name}
-        infos = [self.onnx.helper.make_tensor_value_info(k, self.onnx.helper.np_dtype_to_tensor_dtype(v.dtype), v.shape) for k, v in given.items() if v is not None]
+        infos = [self.onnx.helper.make_tensor_value_info(k, self.onnx.helper.np_dtype_to_tensor_dtype(v.dtype),
+                                                         v.shape) for k, v in given.items() if v is not None]
         outputs = [self.onnx.helper.make_empty_tensor_value_info(o) for o in n.proto.output if o]
         graph = self.onnx.helper.make_graph([n.proto], "one", infos, outputs)
         try:
             with np.errstate(all="ignore"):
                 found = reference(self.onnx.helper.make_model(graph, opset_imports=imports)).run(None, given)
-        except Exception:                                  # noqa: BLE001  whatever it does not know is read as other nodes are
+        except Exception:                                  # noqa: E501, BLE001  whatever it does not know is read as other nodes are
             return None
         made = iter(found)
         return [np.asarray(next(made)) if o else None for o in n.proto.output]
@@ -181,7 +192,8 @@ def _size(n: "OnnxNode") -> int:
 
 
 class OnnxNode:
-    """A node while it is read: its inputs (``values``: Symbols, numbers, or None where left out), attributes, and what makes operators of it."""
+    """A node while it is read: its inputs (``values``: Symbols, numbers, or None where left out), attributes, and what
+    makes operators of it."""
 
     def __init__(self, reader: Reader, proto: Any, where: str):
         self.reader, self.proto, self.where, self.kind, self.opset = reader, proto, where, proto.op_type, reader.opset
@@ -242,7 +254,8 @@ class OnnxNode:
 
     def op(self, name: str, *inputs: Any, **attrs: Any) -> Symbol:
         """An operator of this library."""
-        out = create(find(name), list(inputs), attrs, self.reader.fresh(f"{self.proto.output[0]}_{name.strip('_').lower()}"))
+        out = create(find(name), list(inputs), attrs,
+                     self.reader.fresh(f"{self.proto.output[0]}_{name.strip('_').lower()}"))
         self.made.append(out.entries[0][0])
         return out
 

@@ -11,12 +11,15 @@ from .builder import Graph, Value
 from .forms import form
 from .reader import Known, OnnxNode, reads
 
-ORDER = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}       # where each gate of a mode stands in ONNX
+# where each gate of a mode stands in ONNX
+ORDER = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
 KIND = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 
 
-def _blocks(mode: str, width: int, hidden: int, layers: int, both: bool) -> Iterator[tuple[int, int, str, int, tuple[int, ...]]]:
-    """(layer, direction, ``W``, ``R``, ``Wb`` or ``Rb``, the gate's place in ONNX, shape) of each packed piece, in order."""
+def _blocks(mode: str, width: int, hidden: int, layers: int,
+            both: bool) -> Iterator[tuple[int, int, str, int, tuple[int, ...]]]:
+    """(layer, direction, ``W``, ``R``, ``Wb`` or ``Rb``, the gate's place in ONNX, shape) of each packed piece, in
+    order."""
     for where, gate, kind, shape in packed_pieces(mode, width, hidden, layers, both):
         way, group = where[0], where.split("_")[1]
         name = ("W" if group == "i2h" else "R") + ("b" if kind == "bias" else "")
@@ -33,12 +36,15 @@ def rnn(g: Graph, a: Any, x: Value, packed: Value, state: Value, *rest: Value) -
     states = [state, *rest[:1]] if a.mode == "lstm" else [state]
     name, last = g.use(x), []
     for layer in range(a.num_layers):
-        w, r, b = (np.stack([np.concatenate([weights[(layer, way, part, k)] for part in parts for k in range(gates)]) for way in range(ways)])
+        w, r, b = (np.stack([np.concatenate([weights[(layer, way, part, k)] for part in parts for k in range(gates)])
+                             for way in range(ways)])
                    for parts in (("W",), ("R",), ("Wb", "Rb")))
         begin = [_state(g, s, layer * ways, ways, x.shape[1]) for s in states]
         activations = ["Relu"] * ways if a.mode == "rnn_relu" else None
-        made = g.node(KIND[a.mode], _trimmed([name, g.const(w), g.const(r), g.const(b), "", *begin]), 1 + len(states), hidden_size=hidden,
-                      direction="bidirectional" if ways == 2 else None, linear_before_reset=1 if a.mode == "gru" else None, activations=activations)
+        made = g.node(KIND[a.mode], _trimmed([name, g.const(w), g.const(r), g.const(b), "", *begin]), 1 + len(states),
+                      hidden_size=hidden,
+                      direction="bidirectional" if ways == 2 else None,
+                      linear_before_reset=1 if a.mode == "gru" else None, activations=activations)
         last.append(made[1:])
         if ways == 1:
             name = g.node("Squeeze", [made[0], g.const([1], np.int64)])
@@ -81,12 +87,16 @@ def recurrent(n: OnnxNode) -> list[Symbol]:
         raise n.fail("its weights are missing")
     mode, direction = _mode(n, len(w)), n.attr("direction", "forward")
     hidden, ways, first = r.shape[2], len(w), bool(n.attr("layout", 0))
-    packed = n.constant("parameters", _packed(mode, w, r, np.zeros((ways, 2 * r.shape[1]), w.dtype) if b is None else b))
+    packed = n.constant("parameters", _packed(mode, w, r,
+                                              np.zeros((ways, 2 * r.shape[1]), w.dtype) if b is None else b))
     swap = (lambda s: n.op("SwapAxis", s, dim1=0, dim2=1)) if first else (lambda s: s)
-    states = [swap(n[k]) if n.has(k) and not _zero(n.values[k]) else n.op("_zeros", shape=(ways, 0, hidden)) for k in ((5, 6) if mode == "lstm" else (5,))]
+    states = [swap(n[k]) if n.has(k) and not _zero(n.values[k]) else n.op("_zeros", shape=(ways, 0, hidden))
+              for k in ((5, 6) if mode == "lstm" else (5,))]
     lengths = [n[4]] if n.has(4) else []
-    turn = (lambda s: n.op("SequenceReverse", s, *lengths, use_sequence_length=bool(lengths))) if direction == "reverse" else (lambda s: s)
-    y, *last = n.op("RNN", turn(swap(n[0])), packed, *states, *lengths, state_size=hidden, num_layers=1, mode=mode, bidirectional=ways == 2, state_outputs=True,
+    turn = (lambda s: n.op("SequenceReverse", s, *lengths,
+                           use_sequence_length=bool(lengths))) if direction == "reverse" else (lambda s: s)
+    y, *last = n.op("RNN", turn(swap(n[0])), packed, *states, *lengths, state_size=hidden, num_layers=1, mode=mode,
+                    bidirectional=ways == 2, state_outputs=True,
                     use_sequence_length=bool(lengths))
     y = turn(y)
     if first:                                                # (batch, time, directions, hidden)
@@ -120,4 +130,5 @@ def _packed(mode: str, w: np.ndarray, r: np.ndarray, b: np.ndarray) -> np.ndarra
     half = b.shape[1] // 2
     source = {"W": w, "R": r, "Wb": b[:, :half], "Rb": b[:, half:]}
     pieces = _blocks(mode, w.shape[2], hidden, 1, len(w) == 2)
-    return np.concatenate([source[part][way, gate * hidden:(gate + 1) * hidden].reshape(-1) for _, way, part, gate, _ in pieces])
+    return np.concatenate([source[part][way, gate * hidden:(gate + 1) * hidden].reshape(-1) for _, way, part, gate,
+                           _ in pieces])

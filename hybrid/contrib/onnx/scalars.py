@@ -1,7 +1,7 @@
 """Scalar functions in ONNX: the one table of elementwise operators, which export and import read.
 
-A row of ``NODES`` is a function of ``ir/scalar.py``, the ONNX node that is the same, and the operator that import makes of
-such a node. A row of ``MADE_OF`` says a function that ONNX does not have by others.
+A row of ``NODES`` is a function of ``ir/scalar.py``, the ONNX node that is the same, and the operator that import makes
+of such a node. A row of ``MADE_OF`` says a function that ONNX does not have by others.
 """
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ _ROWS = """
     ge GreaterOrEqual _npi_greater_equal _npi_greater_equal_scalar _npi_less_equal_scalar
     logical_and And _npi_logical_and, logical_or Or _npi_logical_or, logical_xor Xor _npi_logical_xor, logical_not Not _npi_logical_not
     where Where _npi_where, isnan IsNaN _npi_isnan, isinf IsInf _npi_isinf
-"""
-NODES: dict[str, tuple[str, ...]] = {row[0]: tuple(row[1:]) for row in (r.split() for line in _ROWS.splitlines() for r in line.split(",")) if row}
+"""  # noqa: E501
+NODES: dict[str, tuple[str, ...]] = {row[0]: tuple(row[1:])
+                                     for row in (r.split() for line in _ROWS.splitlines() for r in line.split(","))
+                                     if row}
 READ: dict[str, tuple[str, ...]] = {row[0]: row[1:] for row in NODES.values()}            # operators by ONNX node
 LOGIC = ("logical_and", "logical_or", "logical_xor", "logical_not")       # they take bool in ONNX
 
@@ -69,7 +71,8 @@ def _arctan2(y: Node, x: Node) -> Node:
     straight = ir.map("where", ir.map("eq", x, 0), 1, x)
     angle = ir.map("arctan", y / straight)
     left = ir.map("where", ir.map("lt", y, 0), angle - math.pi, angle + math.pi)
-    return ir.map("where", ir.map("eq", x, 0), ir.map("sign", y) * (math.pi / 2), ir.map("where", ir.map("lt", x, 0), left, angle))
+    return ir.map("where", ir.map("eq", x, 0), ir.map("sign", y) * (math.pi / 2),
+                  ir.map("where", ir.map("lt", x, 0), left, angle))
 
 
 def _none(x: Node) -> Node:
@@ -95,7 +98,8 @@ MADE_OF: dict[str, Callable[..., Node]] = {
 
 
 def made_of(n: Node) -> Node | None:
-    """An equal value of other functions, for a function that ONNX does not have (for this dtype); None where it has it."""
+    """An equal value of other functions, for a function that ONNX does not have (for this dtype); None where it has
+    it."""
     fn, args = n.attrs["fn"], n.args
     if not dt.is_float(args[0].dtype):
         if fn in ROUNDING:

@@ -49,7 +49,8 @@ class TokenEmbedding(vocab.Vocabulary):
             table[self._token_to_idx[token]] = values
         self._idx_to_vec = nd.array(table)
 
-    def _for_vocabulary(self, vocabulary: vocab.Vocabulary | None, sources: "Sequence[TokenEmbedding] | None" = None) -> None:
+    def _for_vocabulary(self, vocabulary: vocab.Vocabulary | None,
+                        sources: "Sequence[TokenEmbedding] | None" = None) -> None:
         """Only the tokens of a vocabulary, with the vectors of some embeddings side by side."""
         if vocabulary is None:
             return
@@ -83,12 +84,16 @@ class TokenEmbedding(vocab.Vocabulary):
     def update_token_vectors(self, tokens: Any, new_vectors: NDArray) -> None:
         """New vectors for tokens that are there."""
         names = tokens if isinstance(tokens, list) else [tokens]
-        values = new_vectors.asnumpy().reshape(-1, self._vec_len) if new_vectors.size == len(names) * self._vec_len else None
+        values = new_vectors.asnumpy().reshape(-1,
+                                               self._vec_len) if new_vectors.size == len(
+                names) * self._vec_len else None
         if values is None:
-            raise AttributeValueError(f"update_token_vectors: {len(names)} tokens need vectors of shape ({len(names)}, {self._vec_len}), got {new_vectors.shape}")
+            raise AttributeValueError(f"update_token_vectors: {len(names)} tokens need vectors of shape "
+                                      f"({len(names)}, {self._vec_len}), got {new_vectors.shape}")
         for token in names:
             if token not in self._token_to_idx:
-                raise AttributeValueError(f"update_token_vectors: there is no token {token!r}; for that of unknown tokens name {self.unknown_token!r}")
+                raise AttributeValueError(f"update_token_vectors: there is no token {token!r}; for that of unknown "
+                                          f"tokens name {self.unknown_token!r}")
         for token, value in zip(names, values):
             self._idx_to_vec[self._token_to_idx[token]] = nd.array(value)
 
@@ -105,14 +110,16 @@ def _read(path: Path, delimiter: str, encoding: str, unknown_token: Any) -> tupl
             try:
                 values = [float(v) for v in parts]
             except ValueError:
-                raise FileFormatError(f"{path}:{number}: a token and numbers were expected, got {line[:60]!r}") from None
+                raise FileFormatError(f"{path}:{number}: a token and numbers were expected, got {line[:60]!r}") from None  # noqa: E501
             length = length or len(values)
             if len(values) != length or not values:
-                raise FileFormatError(f"{path}:{number}: {len(values)} numbers, the lines before have {length} (delimiter {delimiter!r})")
+                raise FileFormatError(f"{path}:{number}: {len(values)} numbers, the lines before have {length} "
+                                      f"(delimiter {delimiter!r})")
             if token == unknown_token and unknown is None:
                 unknown = values
             elif token in rows:
-                warnings.warn(f"{path}:{number}: the token {token!r} stands there twice; its first vector is kept", stacklevel=4)
+                warnings.warn(f"{path}:{number}: the token {token!r} stands there twice; its first vector is kept",
+                              stacklevel=4)
             else:
                 rows[token] = values
     if not length:
@@ -123,7 +130,8 @@ def _read(path: Path, delimiter: str, encoding: str, unknown_token: Any) -> tupl
 class CustomEmbedding(TokenEmbedding):
     """Vectors from a file of one's own; those of a vocabulary's tokens alone if one is given."""
 
-    def __init__(self, pretrained_file_path: Any, elem_delim: str = " ", encoding: str = "utf8", init_unknown_vec: Callable[..., Any] = nd.zeros,
+    def __init__(self, pretrained_file_path: Any, elem_delim: str = " ", encoding: str = "utf8",
+                 init_unknown_vec: Callable[..., Any] = nd.zeros,
                  vocabulary: vocab.Vocabulary | None = None, **kwargs: Any):
         super().__init__(**kwargs)
         self._load(pretrained_file_path, elem_delim, init_unknown_vec, encoding)
@@ -157,12 +165,15 @@ def create(embedding_name: str, **kwargs: Any) -> Any:
 class _Published(TokenEmbedding):
     """Files that others publish: they are read from ``embedding_root/<name>/``."""
 
-    def __init__(self, pretrained_file_name: str = "", embedding_root: Any = None, init_unknown_vec: Callable[..., Any] = nd.zeros,
+    def __init__(self, pretrained_file_name: str = "", embedding_root: Any = None,
+                 init_unknown_vec: Callable[..., Any] = nd.zeros,
                  vocabulary: vocab.Vocabulary | None = None, **kwargs: Any):
         super().__init__(**kwargs)
-        folder = Path(embedding_root if embedding_root is not None else Path(data_dir()) / "embeddings") / type(self).__name__.lower()
+        folder = Path(embedding_root if embedding_root is not None
+                      else Path(data_dir()) / "embeddings") / type(self).__name__.lower()
         if not (folder / pretrained_file_name).is_file():
-            raise KeyError(f"{type(self).__name__}: there is no file {folder / pretrained_file_name}; download it and put it there (nothing is downloaded here)")
+            raise KeyError(f"{type(self).__name__}: there is no file {folder / pretrained_file_name}; download it and "
+                           f"put it there (nothing is downloaded here)")
         self._load(folder / pretrained_file_name, " ", init_unknown_vec, "utf8")
         self._for_vocabulary(vocabulary)
 

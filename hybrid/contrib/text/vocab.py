@@ -17,12 +17,15 @@ class Vocabulary:
     [1, 2, 0]
     """
 
-    def __init__(self, counter: Mapping[str, int] | None = None, most_freq_count: int | None = None, min_freq: int = 1, unknown_token: Any = "<unk>",
+    def __init__(self, counter: Mapping[str, int] | None = None, most_freq_count: int | None = None, min_freq: int = 1,
+                 unknown_token: Any = "<unk>",
                  reserved_tokens: Any = None):
         if min_freq < 1:
             raise AttributeValueError(f"Vocabulary: min_freq must be at least 1, got {min_freq}")
-        if reserved_tokens is not None and (unknown_token in reserved_tokens or len(set(reserved_tokens)) != len(reserved_tokens)):
-            raise AttributeValueError(f"Vocabulary: reserved_tokens must be different from each other and from unknown_token {unknown_token!r}, got {reserved_tokens!r}")
+        if reserved_tokens is not None and (unknown_token in reserved_tokens
+                                            or len(set(reserved_tokens)) != len(reserved_tokens)):
+            raise AttributeValueError(f"Vocabulary: reserved_tokens must be different from each other and from "
+                                      f"unknown_token {unknown_token!r}, got {reserved_tokens!r}")
         self._unknown_token = unknown_token
         self._reserved_tokens = list(reserved_tokens) if reserved_tokens is not None else None
         self._idx_to_token: list[Any] = [unknown_token, *(self._reserved_tokens or [])]
@@ -73,11 +76,13 @@ class Vocabulary:
         return self._token_to_idx.get(tokens, UNKNOWN_IDX)
 
     def to_tokens(self, indices: Any) -> Any:
-        """The token of a number, or the list of those of several. AttributeValueError (a ValueError) for other numbers."""
+        """The token of a number, or the list of those of several. AttributeValueError (a ValueError) for other
+        numbers."""
         many = isinstance(indices, list)
         for i in indices if many else [indices]:
             if not isinstance(i, int) or not 0 <= i < len(self):
-                raise AttributeValueError(f"Vocabulary: {i!r} is no number of a token; they go from 0 to {len(self) - 1}")
+                raise AttributeValueError(f"Vocabulary: {i!r} is no number of a token; they go from 0 to "
+                                          f"{len(self) - 1}")
         return [self._idx_to_token[i] for i in indices] if many else self._idx_to_token[indices]
 
 

@@ -1,4 +1,5 @@
-"""``gluon.contrib.data.text``: the WikiText corpora as samples for language models, read from the files their makers publish."""
+"""``gluon.contrib.data.text``: the WikiText corpora as samples for language models, read from the files their makers
+publish."""
 from __future__ import annotations
 
 import os
@@ -19,11 +20,12 @@ _SEGMENTS = {"train": "train", "validation": "valid", "test": "test"}
 
 
 class WikiText2(Dataset):
-    """WikiText-2: samples (words, next words), int32 numbers (seq_len,), one behind the other, whatever is left at the end dropped.
+    """WikiText-2: samples (words, next words), int32 numbers (seq_len,), one behind the other, whatever is left at the
+    end dropped.
 
-    root: the folder of ``wiki.train.tokens`` and its like, or of ``wikitext-2-v1.zip``; nothing is downloaded. segment: train, validation or test.
-    vocab: a Vocabulary with "<eos>", which ends every line; by default that of the segment's words. Merity and others, "Pointer sentinel
-    mixture models", ICLR 2017.
+    root: the folder of ``wiki.train.tokens`` and its like, or of ``wikitext-2-v1.zip``; nothing is downloaded. segment:
+    train, validation or test. vocab: a Vocabulary with "<eos>", which ends every line; by default that of the segment's
+    words. Merity and others, "Pointer sentinel mixture models", ICLR 2017.
 
     >>> WikiText2("corpora", "validation", seq_len=35)[0][0].shape                      # doctest: +SKIP
     (35,)
@@ -31,19 +33,23 @@ class WikiText2(Dataset):
 
     archive, name = "wikitext-2-v1.zip", "wikitext-2"
 
-    def __init__(self, root: str | None = None, segment: str = "train", vocab: Vocabulary | None = None, seq_len: int = 35):
+    def __init__(self, root: str | None = None, segment: str = "train", vocab: Vocabulary | None = None,
+                 seq_len: int = 35):
         if segment not in _SEGMENTS:
-            raise AttributeValueError(f"{type(self).__name__}: segment must be one of {', '.join(_SEGMENTS)}, got {segment!r}")
+            raise AttributeValueError(f"{type(self).__name__}: segment must be one of {', '.join(_SEGMENTS)}, got "
+                                      f"{segment!r}")
         if seq_len < 1:
             raise AttributeValueError(f"{type(self).__name__}: seq_len must be positive, got {seq_len}")
         self._root = os.path.expanduser(os.fspath(root) if root is not None else default_root(self.name))
-        lines = [words for line in self._text(f"wiki.{_SEGMENTS[segment]}.tokens").splitlines() if (words := line.split())]
+        lines = [words for line in self._text(f"wiki.{_SEGMENTS[segment]}.tokens").splitlines()
+                 if (words := line.split())]
         self._counter = Counter(word for words in lines for word in words)
         self._vocab = vocab if vocab is not None else Vocabulary(self._counter, reserved_tokens=[END])
         numbers = self._vocab.to_indices([word for words in lines for word in (*words, END)])
         count = (len(numbers) - 1) // seq_len
         if count < 1:
-            raise FileFormatError(f"{self._root}: the segment {segment} has {len(numbers)} words, a sample of {seq_len} and the next word is the least")
+            raise FileFormatError(f"{self._root}: the segment {segment} has {len(numbers)} words, a sample of "
+                                  f"{seq_len} and the next word is the least")
         self._numbers = np.array(numbers[:count * seq_len + 1], np.int32)
         self._seq_len = seq_len
 
@@ -58,7 +64,8 @@ class WikiText2(Dataset):
                     return archive.read(f"{self.name}/{name}").decode("utf-8")
         except (KeyError, UnicodeDecodeError, zipfile.BadZipFile) as err:
             raise FileFormatError(f"{self._root}: {name} cannot be read: {err}") from None
-        raise FileNotFoundError(f"{type(self).__name__}: {name} or {self.archive} is not in {self._root}. Nothing is downloaded; fetch the corpus and put it "
+        raise FileNotFoundError(f"{type(self).__name__}: {name} or {self.archive} is not in {self._root}. Nothing is "
+                                f"downloaded; fetch the corpus and put it "
                                 f"there, or give the folder where it is: {type(self).__name__}(root=...)")
 
     @property

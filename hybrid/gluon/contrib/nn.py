@@ -64,12 +64,15 @@ class PixelShuffle3D(_PixelShuffle):
 
 
 class SparseEmbedding(Block):
-    """MXNet's Embedding with row-sparse weights; they are dense here, with the same numbers, and SGD and Adam are lazy as there."""
+    """MXNet's Embedding with row-sparse weights; they are dense here, with the same numbers, and SGD and Adam are lazy
+    as there."""
 
-    def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, **kwargs: Any):
+    def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None,
+                 **kwargs: Any):
         super().__init__(**kwargs)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype}
-        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, grad_stype="row_sparse", stype="row_sparse")
+        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype,
+                                      grad_stype="row_sparse", stype="row_sparse")
 
     def forward(self, x: Any) -> Any:
         return resolve("nd", "Embedding")(x, self.weight.row_sparse_data(x), **self._kwargs)
@@ -78,5 +81,6 @@ class SparseEmbedding(Block):
         return f"SparseEmbedding({self._kwargs['input_dim']} -> {self._kwargs['output_dim']}, {self._kwargs['dtype']})"
 
 
-__all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D", "SparseEmbedding", "SyncBatchNorm"]
+__all__ = ["Concurrent", "HybridConcurrent", "Identity", "PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D",
+           "SparseEmbedding", "SyncBatchNorm"]
 basic_layers = sys.modules[__name__]                                 # MXNet has a folder

@@ -6,5 +6,7 @@ from .dataloader import DataLoader, LoaderError, LoaderTimeout, default_batchify
 from .dataset import ArrayDataset, Dataset, RecordFileDataset, SimpleDataset
 from .sampler import BatchSampler, FilterSampler, IntervalSampler, RandomSampler, Sampler, SequentialSampler
 
-__all__ = ["ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "IntervalSampler", "LoaderError", "LoaderTimeout", "RandomSampler",
-           "RecordFileDataset", "Sampler", "SequentialSampler", "SimpleDataset", "default_batchify_fn", "default_mp_batchify_fn", "vision"]
+__all__ = ["ArrayDataset", "BatchSampler", "DataLoader", "Dataset", "FilterSampler", "IntervalSampler", "LoaderError",
+           "LoaderTimeout", "RandomSampler",
+           "RecordFileDataset", "Sampler", "SequentialSampler", "SimpleDataset", "default_batchify_fn",
+           "default_mp_batchify_fn", "vision"]

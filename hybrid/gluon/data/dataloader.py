@@ -43,10 +43,12 @@ def default_batchify_fn(data: list[Any]) -> Any:
         raw = np.asarray(data)
     except ValueError:
         raise ShapeError(_ragged(data)) from None
-    if raw.dtype.kind == "O" and isinstance(first, np.ndarray) and len({np.shape(a) for a in data}) > 1:      # no error before NumPy 1.24
+    # no error before NumPy 1.24
+    if raw.dtype.kind == "O" and isinstance(first, np.ndarray) and len({np.shape(a) for a in data}) > 1:
         raise ShapeError(_ragged(data))
     if raw.dtype.kind not in "biuf" and raw.dtype.kind in "OUSM":
-        raise DTypeError(f"samples of type {type(first).__name__} cannot be put into an array ({str(first)[:60]!r}); give DataLoader a batchify_fn, "
+        raise DTypeError(f"samples of type {type(first).__name__} cannot be put into an array ({str(first)[:60]!r}); "
+                         f"give DataLoader a batchify_fn, "
                          "or transform them into numbers")
     return array(raw, dtype=raw.dtype, cls=cls)
 
@@ -60,8 +62,10 @@ def _stack(data: list[Any], first: NDArray, cls: Any) -> Any:
 
 
 def _ragged(data: list[Any]) -> str:
-    shapes = list(dict.fromkeys(str(np.shape(x)) for x in data if hasattr(x, "shape") or np.isscalar(x))) or ["different lengths"]
-    return f"samples of shapes {', '.join(shapes[:5])} cannot be stacked into one batch: crop or pad them in a transform, or give DataLoader a batchify_fn"
+    shapes = list(dict.fromkeys(str(np.shape(x)) for x in data if hasattr(x, "shape")
+                                or np.isscalar(x))) or ["different lengths"]
+    return (f"samples of shapes {', '.join(shapes[:5])} cannot be stacked into one batch: crop or pad them in a "
+            f"transform, or give DataLoader a batchify_fn")
 
 
 def default_mp_batchify_fn(data: list[Any]) -> Any:
@@ -97,12 +101,12 @@ class DataLoader:
     ``rollover``): which samples make a batch; or batch_sampler, which gives lists of indices, instead of all four.
     batchify_fn: makes a batch of a list of samples. num_workers: processes (threads with ``thread_pool=True``) that
     make batches ahead, ``prefetch`` of them (default twice the workers). timeout: seconds to wait for one batch.
-    pin_memory, pin_device_id, auto_reload: accepted for MXNet's sake; CuPy copies through page-locked memory of its own, and
-    workers stay between epochs.
+    pin_memory, pin_device_id, auto_reload: accepted for MXNet's sake; CuPy copies through page-locked memory of its
+    own, and workers stay between epochs.
 
-    Arrays of a batch are on the current device (``hybrid.current_context()``). Workers start with the first iteration and
-    keep the dataset as it is then; ``close()`` ends them, and the next iteration starts new ones. They are forked, so
-    lambdas and local functions work; ``multiprocessing.set_start_method`` chooses another way. In a worker Python's,
+    Arrays of a batch are on the current device (``hybrid.current_context()``). Workers start with the first iteration
+    and keep the dataset as it is then; ``close()`` ends them, and the next iteration starts new ones. They are forked,
+    so lambdas and local functions work; ``multiprocessing.set_start_method`` chooses another way. In a worker Python's,
     NumPy's and this library's random generators are seeded for each batch from where they stood in the parent, so that
     the batches do not depend on the number of workers. An exception in a worker is raised here, with its traceback.
 
@@ -110,20 +114,25 @@ class DataLoader:
     [(2, 2), (2, 2), (1, 2)]
     """
 
-    def __init__(self, dataset: Any, batch_size: int | None = None, shuffle: bool = False, sampler: Any = None, last_batch: str | None = None,
-                 batch_sampler: Any = None, batchify_fn: Callable[[list[Any]], Any] | None = None, num_workers: int = 0, pin_memory: bool = False,
-                 pin_device_id: int = 0, prefetch: int | None = None, thread_pool: bool = False, timeout: float = 120, auto_reload: bool = False):
+    def __init__(self, dataset: Any, batch_size: int | None = None, shuffle: bool = False, sampler: Any = None,
+                 last_batch: str | None = None,
+                 batch_sampler: Any = None, batchify_fn: Callable[[list[Any]], Any] | None = None,
+                 num_workers: int = 0, pin_memory: bool = False,
+                 pin_device_id: int = 0, prefetch: int | None = None, thread_pool: bool = False, timeout: float = 120,
+                 auto_reload: bool = False):
         if timeout <= 0:
             raise AttributeValueError(f"timeout must be a positive number of seconds, got {timeout}")
         if batch_sampler is not None:
             if batch_size is not None or shuffle or sampler is not None or last_batch is not None:
-                raise ValueError("batch_sampler says what a batch is: give batch_size, shuffle, sampler and last_batch, or batch_sampler, not both")
+                raise ValueError("batch_sampler says what a batch is: give batch_size, shuffle, sampler and "
+                                 "last_batch, or batch_sampler, not both")
         else:
             if batch_size is None:
                 raise ValueError("batch_size is missing (or give a batch_sampler)")
             if sampler is not None and shuffle:
                 raise ValueError("a sampler gives the order: use it or shuffle, not both")
-            sampler = sampler if sampler is not None else (RandomSampler if shuffle else SequentialSampler)(len(dataset))
+            sampler = sampler if sampler is not None else (RandomSampler if shuffle
+                                                           else SequentialSampler)(len(dataset))
             batch_sampler = BatchSampler(sampler, batch_size, last_batch or "keep")
         self._dataset, self._batch_sampler = dataset, batch_sampler
         self._num_workers, self._thread_pool, self._timeout = max(0, int(num_workers)), thread_pool, timeout

@@ -33,7 +33,8 @@ class Dataset:
         [0, 1, 2]
         """
         if num_shards < 1 or not 0 <= index < num_shards:
-            raise AttributeValueError(f"the index of a shard is from 0 to num_shards - 1; got index={index}, num_shards={num_shards}")
+            raise AttributeValueError(f"the index of a shard is from 0 to num_shards - 1; got index={index}, "
+                                      f"num_shards={num_shards}")
         size, rest = divmod(len(self), num_shards)
         return _SampledDataset(self, SequentialSampler(size + (index < rest), size * index + min(index, rest)))
 
@@ -104,7 +105,8 @@ class _TransformFirst:
 
 
 class _DownloadedDataset(Dataset):
-    """Pictures and labels that fit into memory: the base of datasets from files. Subclasses set ``_data`` and ``_label`` in ``_get_data``.
+    """Pictures and labels that fit into memory: the base of datasets from files. Subclasses set ``_data`` and
+    ``_label`` in ``_get_data``.
 
     root: the folder of the files, made when it is not there. transform: called with (data, label) of a sample.
     """
@@ -117,7 +119,8 @@ class _DownloadedDataset(Dataset):
         self._get_data()
 
     def _get_data(self) -> None:
-        raise NotImplementedError(f"{type(self).__name__} must define _get_data(self), which sets self._data and self._label")
+        raise NotImplementedError(f"{type(self).__name__} must define _get_data(self), which sets self._data and "
+                                  f"self._label")
 
     def __getitem__(self, idx: Any) -> Any:
         sample = self._data[idx], self._label[idx]
@@ -140,7 +143,8 @@ class _SampledDataset(Dataset):
 
 
 class ArrayDataset(Dataset):
-    """Several arrays, lists or datasets of equal length side by side: sample i is ``(a[i], b[i], …)``, or ``a[i]`` for one.
+    """Several arrays, lists or datasets of equal length side by side: sample i is ``(a[i], b[i], …)``, or ``a[i]`` for
+    one.
 
     >>> ArrayDataset([1, 2], ["a", "b"])[1]
     (2, 'b')
@@ -152,7 +156,8 @@ class ArrayDataset(Dataset):
         self._length = len(args[0])
         for i, data in enumerate(args):
             if len(data) != self._length:
-                raise ShapeError(f"all arrays must have the same length; array 0 has {self._length}, array {i} has {len(data)}")
+                raise ShapeError(f"all arrays must have the same length; array 0 has {self._length}, array {i} has "
+                                 f"{len(data)}")
         # the numbers of a 1-D array (labels) come out as numbers and not as arrays of one element
         self._data = [a.asnumpy() if isinstance(a, NDArray) and a.ndim == 1 else a for a in args]
 
@@ -171,7 +176,8 @@ class RecordFileDataset(Dataset):
         self.idx_file = os.path.splitext(self.filename)[0] + ".idx"
         for path in (self.filename, self.idx_file):
             if not os.path.isfile(path):
-                raise MissingFileError(f"{path} is not there: a record dataset needs the .rec file and its .idx file side by side")
+                raise MissingFileError(f"{path} is not there: a record dataset needs the .rec file and its .idx file "
+                                       f"side by side")
         self._record = recordio.MXIndexedRecordIO(self.idx_file, self.filename, "r")
 
     def __getitem__(self, idx: Any) -> Any:

@@ -43,7 +43,8 @@ class WorkerTraceback(Exception):
         return f"\n\n{self.text}"
 
 
-_start_lock = threading.Lock()                    # one fork at a time: a child must not inherit a socket that another is being given
+# one fork at a time: a child must not inherit a socket that another is being given
+_start_lock = threading.Lock()
 _parent_ends: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
@@ -82,12 +83,15 @@ class _Worker:
                                            args=(theirs, others, dataset, batchify_fn, (is_np_shape(), is_np_array())))
             try:
                 with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", DeprecationWarning)     # Python 3.12 warns of a fork beside threads; worker.py says why this one is safe
+                    # Python 3.12 warns of a fork beside threads; worker.py says why this one is safe
+                    warnings.simplefilter("ignore", DeprecationWarning)
                     self.process.start()
             except (pickle.PicklingError, AttributeError, TypeError) as err:
                 self.conn.close()
-                raise LoaderError(f"the dataset cannot be sent to a worker process: {err}. With the start method {method!r} the dataset, its transforms and "
-                                  "the batchify function must be picklable (functions defined at the top of a module, no lambdas); "
+                raise LoaderError(f"the dataset cannot be sent to a worker process: {err}. With the start method "
+                                  f"{method!r} the dataset, its transforms and "
+                                  "the batchify function must be picklable (functions defined at the top of a module, "
+                                  "no lambdas); "
                                   "or use num_workers=0, or thread_pool=True") from err
             finally:
                 theirs.close()
@@ -103,10 +107,12 @@ class _Worker:
                 name = signal.Signals(-code).name
             except ValueError:
                 name = "?"
-            why = {9: "; SIGKILL often comes from the system when memory runs out: use fewer workers or smaller batches",
-                   11: "; a crash in native code: num_workers=0 shows where", 7: "; a crash in native code or a full file system"}.get(-code, "")
+            why = {9: "; SIGKILL often comes from the system when memory runs out: use fewer workers or smaller batches",  # noqa: E501
+                   11: "; a crash in native code: num_workers=0 shows where",
+                   7: "; a crash in native code or a full file system"}.get(-code, "")
             return f"{who} was killed by signal {-code} ({name}){why}"
-        return (f"{who} ended by itself (exit code {code}). Its own message, if any, stands above. A program that starts processes with spawn or "
+        return (f"{who} ended by itself (exit code {code}). Its own message, if any, stands above. A program that "
+                f"starts processes with spawn or "
                 "forkserver needs 'if __name__ == \"__main__\":' around its main part")
 
 
@@ -213,8 +219,10 @@ class WorkerPool:
                 if end is w.conn:
                     self._take(w)
             if not ready and time.monotonic() >= deadline:
-                raise LoaderTimeout(f"a batch took longer than the timeout of {timeout:g} seconds. If the dataset is slow, give DataLoader a larger timeout or "
-                                    "more workers; if it waits for something that never comes, num_workers=0 shows where")
+                raise LoaderTimeout(f"a batch took longer than the timeout of {timeout:g} seconds. If the dataset is "
+                                    f"slow, give DataLoader a larger timeout or "
+                                    "more workers; if it waits for something that never comes, num_workers=0 shows "
+                                    "where")
             for w in self._workers:
                 if not w.process.is_alive() and not w.conn.poll(0):
                     self._died(w)
@@ -237,7 +245,8 @@ class WorkerPool:
         raise LoaderError(message) from None
 
     def _raise(self, usable: bytes | None, name: str, text: str, samples: str) -> None:
-        where = WorkerTraceback(f"{text}\n(in a worker process of the DataLoader, which was making the batch of samples {samples})")
+        where = WorkerTraceback(f"{text}\n(in a worker process of the DataLoader, which was making the batch of "
+                                f"samples {samples})")
         if usable is None:
             raise LoaderError(f"a worker process of the DataLoader raised {name}\n\n{text}") from None
         raise pickle.loads(usable) from where

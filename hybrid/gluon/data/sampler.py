@@ -36,7 +36,8 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """0 … length - 1 in a new random order at every iteration, by ``numpy.random`` (``numpy.random.seed`` repeats it)."""
+    """0 … length - 1 in a new random order at every iteration, by ``numpy.random`` (``numpy.random.seed`` repeats
+    it)."""
 
     def __init__(self, length: int):
         self._length = length

@@ -24,7 +24,8 @@ SHARED = sys.platform == "linux" and hasattr(os, "memfd_create")
 SMALL = 1 << 15                        # below this many bytes a message is cheaper than shared memory
 _ALIGN = 64
 _ffi = cffi.FFI()
-# ffi.gc calls its destructor with the pointer, which munmap gets as a third argument and, as any C function would, ignores.
+# ffi.gc calls its destructor with the pointer, which munmap gets as a third argument and, as any C function would,
+# ignores.
 # A Python function there would do too, but an interrupt (Ctrl-C) that arrives while it runs would be lost.
 _ffi.cdef("void *mmap(void *, size_t, int, int, int, long); int munmap(void *, size_t, void *);")
 _READ_WRITE, _SHARED_POPULATED = 3, 1 | 0x8000                   # PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE
@@ -40,7 +41,8 @@ class _Pickler(ForkingPickler):
 
     def reducer_override(self, obj: Any) -> Any:
         if isinstance(obj, NDArray):
-            raw = np.ascontiguousarray(obj._data if isinstance(obj._data, np.ndarray) else obj.asnumpy()).reshape(obj.shape)
+            raw = np.ascontiguousarray(obj._data if isinstance(obj._data, np.ndarray)
+                                       else obj.asnumpy()).reshape(obj.shape)
             return _restore, (type(obj), pickle.PickleBuffer(raw.reshape(-1).view(np.uint8)), raw.dtype, raw.shape)
         return NotImplemented
 
@@ -98,7 +100,8 @@ def _receive_descriptor(conn: Any) -> int:
     if not data:
         raise EOFError
     if not descriptors:
-        raise OSError("a batch in shared memory could not be taken over: too many open files in this process (ulimit -n)")
+        raise OSError("a batch in shared memory could not be taken over: too many open files in this process (ulimit "
+                      "-n)")
     return descriptors[0]
 
 

@@ -25,7 +25,8 @@ def _leave(conn: Any, tasks: "queue.SimpleQueue[Any]", cancelled: set[int]) -> N
     parent = os.getppid()
     while True:
         try:
-            while not conn.poll(2.0):                            # another process may hold the parent's end: ask for the parent itself too
+            # another process may hold the parent's end: ask for the parent itself too
+            while not conn.poll(2.0):
                 if os.getppid() != parent:
                     os._exit(1)
             message = conn.recv()
@@ -52,7 +53,8 @@ def _failure(err: BaseException, samples: Any) -> tuple[Any, ...]:
         trace = trace.tb_next
     text = "".join(traceback.format_exception(type(err), err, trace))
     usable: bytes | None = None
-    if isinstance(err, Exception) and not isinstance(err, (StopIteration, StopAsyncIteration)):     # those would end the user's loop in silence
+    # those would end the user's loop in silence
+    if isinstance(err, Exception) and not isinstance(err, (StopIteration, StopAsyncIteration)):
         try:
             usable = pickle.dumps(err)
             pickle.loads(usable)
@@ -62,7 +64,8 @@ def _failure(err: BaseException, samples: Any) -> tuple[Any, ...]:
 
 
 def _flush() -> None:
-    """What was printed goes out before the batch does: with the last one the parent may end, and this process by os._exit."""
+    """What was printed goes out before the batch does: with the last one the parent may end, and this process by
+    os._exit."""
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -84,11 +87,13 @@ def _serve(conn: Any, dataset: Any, batchify_fn: Any, tasks: "queue.SimpleQueue[
             try:
                 transport.send(conn, (number, True), batch)
             except (pickle.PicklingError, AttributeError, TypeError) as err:
-                raise TypeError(f"a batch that cannot be sent from a worker process: {err}; the batchify function must return arrays, numbers and "
+                raise TypeError(f"a batch that cannot be sent from a worker process: {err}; the batchify function "
+                                f"must return arrays, numbers and "
                                 "other values that can be pickled") from err
         except (BrokenPipeError, ConnectionResetError):
             os._exit(0)
-        except BaseException as err:                             # whatever the user's code raises, sys.exit too, is told to the parent
+        except BaseException as err:
+            # whatever the user's code raises, sys.exit too, is told to the parent
             _flush()
             transport.send(conn, (number, False), _failure(err, samples))
 
@@ -99,14 +104,17 @@ def main(conn: Any, others: list[Any], dataset: Any, batchify_fn: Any, np_flags:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    for end in others:                                           # the parent's ends of all pipes: whoever holds one hides the parent's death
+    # the parent's ends of all pipes: whoever holds one hides the parent's death
+    for end in others:
         end.close()
-    os.environ["HYBRID_NUM_THREADS"] = "1"                       # one thread a worker: the workers are what runs side by side
+    # one thread a worker: the workers are what runs side by side
+    os.environ["HYBRID_NUM_THREADS"] = "1"
     SCOPE.recording = SCOPE.training = SCOPE.symbolic = False
     SCOPE.traces = []
     set_np(*np_flags)
     tasks: queue.SimpleQueue[Any] = queue.SimpleQueue()
     cancelled: set[int] = set()
     threading.Thread(target=_leave, args=(conn, tasks, cancelled), daemon=True).start()
-    with cpu():                                                  # a GPU cannot be used after a fork, and is not a worker's business
+    # a GPU cannot be used after a fork, and is not a worker's business
+    with cpu():
         _serve(conn, dataset, batchify_fn, tasks, cancelled)

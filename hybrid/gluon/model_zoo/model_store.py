@@ -82,8 +82,10 @@ def get_model_file(name: str, root: str | os.PathLike[str] | None = None) -> str
         download(url, path=str(zipped), overwrite=True, retries=0)
         _unpack(zipped, path, _model_sha1[name])
     except (OSError, KeyError, zipfile.BadZipFile, HybridError) as err:
-        what = f"{path} has another SHA-1 than {_model_sha1[name]}: it is damaged or of another model" if there else f"there is no file {path}"
-        raise HybridError(f"trained parameters of {name}: {what}, and it could not be fetched ({err}). Get {file}.params elsewhere and put it into {folder}, "
+        what = (f"{path} has another SHA-1 than {_model_sha1[name]}: it is damaged or of another model" if there
+                else f"there is no file {path}")
+        raise HybridError(f"trained parameters of {name}: {what}, and it could not be fetched ({err}). Get "
+                          f"{file}.params elsewhere and put it into {folder}, "
                           "or load a file of your own with net.load_parameters(path)") from None
     finally:
         zipped.unlink(missing_ok=True)
@@ -123,7 +125,7 @@ def variant(build: Callable[..., Any], name: str, text: str, *fixed: Any, **opti
 
     classes: number of outputs (1000). pretrained: load trained parameters, from the folder ``root`` onto the device ``ctx``; see
     ``model_store.get_model_file`` for where they lie. HybridError when they are not there.
-    """
+    """  # noqa: E501
     return make
 
 

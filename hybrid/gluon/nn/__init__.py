@@ -5,14 +5,22 @@ from ..block import Block
 from ..hybrid_block import HybridBlock
 from ..symbol_block import SymbolBlock
 from .activations import ELU, GELU, SELU, Activation, LeakyReLU, PReLU, SiLU, Swish
-from .basic_layers import (BatchNorm, BatchNormReLU, Concatenate, Concurrent, Dense, Dropout, Embedding, Flatten, GroupNorm, HybridConcatenate,
-                           HybridConcurrent, HybridLambda, HybridSequential, Identity, InstanceNorm, Lambda, LayerNorm, Sequential, SyncBatchNorm)
-from .conv_layers import (AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspose, Conv2D, Conv2DTranspose, Conv3D, Conv3DTranspose, GlobalAvgPool1D,
-                          GlobalAvgPool2D, GlobalAvgPool3D, GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D, MaxPool1D, MaxPool2D, MaxPool3D,
+from .basic_layers import (BatchNorm, BatchNormReLU, Concatenate, Concurrent, Dense, Dropout, Embedding, Flatten,
+                           GroupNorm, HybridConcatenate,
+                           HybridConcurrent, HybridLambda, HybridSequential, Identity, InstanceNorm, Lambda, LayerNorm,
+                           Sequential, SyncBatchNorm)
+from .conv_layers import (AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspose, Conv2D, Conv2DTranspose, Conv3D,
+                          Conv3DTranspose, GlobalAvgPool1D,
+                          GlobalAvgPool2D, GlobalAvgPool3D, GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D,
+                          MaxPool1D, MaxPool2D, MaxPool3D,
                           Pool2D, ReflectionPad2D)
 
-__all__ = ["Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm", "BatchNormReLU", "Block", "Concatenate", "Concurrent", "Conv1D", "Conv1DTranspose", "Conv2D",
-           "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "Dropout", "ELU", "Embedding", "Flatten", "GELU", "GlobalAvgPool1D", "GlobalAvgPool2D",
-           "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "GroupNorm", "HybridBlock", "HybridConcatenate", "HybridConcurrent",
-           "HybridLambda", "HybridSequential", "Identity", "InstanceNorm", "Lambda", "LayerNorm", "LeakyReLU", "MaxPool1D", "MaxPool2D", "MaxPool3D", "PReLU", "Pool2D",
+__all__ = ["Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm", "BatchNormReLU", "Block", "Concatenate",
+           "Concurrent", "Conv1D", "Conv1DTranspose", "Conv2D",
+           "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "Dropout", "ELU", "Embedding", "Flatten", "GELU",
+           "GlobalAvgPool1D", "GlobalAvgPool2D",
+           "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "GroupNorm", "HybridBlock",
+           "HybridConcatenate", "HybridConcurrent",
+           "HybridLambda", "HybridSequential", "Identity", "InstanceNorm", "Lambda", "LayerNorm", "LeakyReLU",
+           "MaxPool1D", "MaxPool2D", "MaxPool3D", "PReLU", "Pool2D",
            "ReflectionPad2D", "SELU", "Sequential", "SiLU", "Swish", "SymbolBlock", "SyncBatchNorm"]

@@ -58,7 +58,8 @@ class Sequential(_Container, Block):
     def hybridize(self, active: bool = True, **kwargs: Any) -> None:
         """Hybridize the children; a warning when all could be one program."""
         if self._children and all(isinstance(c, HybridBlock) for c in self._children.values()):
-            warnings.warn(f"all children of this {type(self).__name__} layer {self.prefix!r} are HybridBlocks; HybridSequential compiles them as one program",
+            warnings.warn(f"all children of this {type(self).__name__} layer {self.prefix!r} are HybridBlocks; "
+                          f"HybridSequential compiles them as one program",
                           stacklevel=2)
         super().hybridize(active, **kwargs)
 
@@ -119,18 +120,22 @@ class Dense(HybridBlock):
     With flatten the input (N, …) is joined to (N, in_units); without it the last axis is used.
     """
 
-    def __init__(self, units: int, activation: Any = None, use_bias: bool = True, flatten: bool = True, dtype: Any = "float32", weight_initializer: Any = None,
+    def __init__(self, units: int, activation: Any = None, use_bias: bool = True, flatten: bool = True,
+                 dtype: Any = "float32", weight_initializer: Any = None,
                  bias_initializer: Any = "zeros", in_units: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self._flatten = flatten
         with self.name_scope():
             self._units, self._in_units = whole("Dense", "units", units), whole("Dense", "in_units", in_units, 0)
-            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, dtype=dtype, allow_deferred_init=True)
-            self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype, allow_deferred_init=True) if use_bias else None
+            self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, dtype=dtype,
+                                          allow_deferred_init=True)
+            self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype,
+                                        allow_deferred_init=True) if use_bias else None
             self.act = Activation(activation, prefix=activation + "_") if isinstance(activation, str) else activation
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any, bias: Any = None) -> Any:      # type: ignore[override]
-        out = F.FullyConnected(x, weight, bias, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten, name="fwd")
+        out = F.FullyConnected(x, weight, bias, no_bias=bias is None, num_hidden=self._units, flatten=self._flatten,
+                               name="fwd")
         return out if self.act is None else self.act(out)
 
     def __repr__(self) -> str:
@@ -158,18 +163,22 @@ class Dropout(HybridBlock):
 class BatchNorm(HybridBlock):
     """Batch normalisation with running statistics along ``axis``."""
 
-    def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5, center: bool = True, scale: bool = True, use_global_stats: bool = False,
-                 beta_initializer: Any = "zeros", gamma_initializer: Any = "ones", running_mean_initializer: Any = "zeros",
+    def __init__(self, axis: int = 1, momentum: float = 0.9, epsilon: float = 1e-5, center: bool = True,
+                 scale: bool = True, use_global_stats: bool = False,
+                 beta_initializer: Any = "zeros", gamma_initializer: Any = "ones",
+                 running_mean_initializer: Any = "zeros",
                  running_variance_initializer: Any = "ones", in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
-        self._kwargs = {"axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale, "use_global_stats": use_global_stats}
+        self._kwargs = {"axis": axis, "eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
+                        "use_global_stats": use_global_stats}
         self._axis = axis
         if in_channels:
             self.in_channels = in_channels
         n = (in_channels,)
 
         def get(name: str, req: bool, init: Any, differentiable: bool) -> Any:
-            return self.params.get(name, grad_req="write" if req else "null", shape=n, init=init, allow_deferred_init=True, differentiable=differentiable)
+            return self.params.get(name, grad_req="write" if req else "null", shape=n, init=init,
+                                   allow_deferred_init=True, differentiable=differentiable)
         self.gamma = get("gamma", scale, gamma_initializer, scale)
         self.beta = get("beta", center, beta_initializer, center)
         self.running_mean = get("running_mean", False, running_mean_initializer, False)
@@ -179,7 +188,8 @@ class BatchNorm(HybridBlock):
         """Another dtype; the statistics of half types stay float32."""
         super().cast("float32" if str(getattr(dtype, "__name__", dtype)) in ("float16", "bfloat16") else dtype)
 
-    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any, running_var: Any) -> Any:      # type: ignore[override]
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,
+                       running_var: Any) -> Any:      # type: ignore[override]
         return F.BatchNorm(x, gamma, beta, running_mean, running_var, name="fwd", **self._kwargs)
 
     def __repr__(self) -> str:
@@ -198,10 +208,12 @@ class BatchNormReLU(BatchNorm):
 class SyncBatchNorm(BatchNorm):
     """Batch normalisation; on one device the same as BatchNorm."""
 
-    def __init__(self, in_channels: int = 0, num_devices: Any = None, momentum: float = 0.9, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+    def __init__(self, in_channels: int = 0, num_devices: Any = None, momentum: float = 0.9, epsilon: float = 1e-5,
+                 center: bool = True, scale: bool = True,
                  use_global_stats: bool = False, **kwargs: Any):
         super().__init__(1, momentum, epsilon, center, scale, use_global_stats, in_channels=in_channels, **kwargs)
-        self._shown = {"eps": epsilon, "momentum": momentum, "fix_gamma": not scale, "use_global_stats": use_global_stats,
+        self._shown = {"eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
+                       "use_global_stats": use_global_stats,
                        "ndev": 1 if num_devices is None else num_devices, "key": self.prefix}
 
     def __repr__(self) -> str:
@@ -212,14 +224,18 @@ class SyncBatchNorm(BatchNorm):
 class Embedding(HybridBlock):
     """Rows of a table at integer positions: (…) -> (…, output_dim).
 
-    sparse_grad: SGD and Adam leave rows that were not looked up as they are (``lazy_update``), as in MXNet; the gradient itself is a dense array.
+    sparse_grad: SGD and Adam leave rows that were not looked up as they are (``lazy_update``), as in MXNet; the
+    gradient itself is a dense array.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None, sparse_grad: bool = False, **kwargs: Any):
+    def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None,
+                 sparse_grad: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
-        self._input_dim, self._output_dim = whole("Embedding", "input_dim", input_dim), whole("Embedding", "output_dim", output_dim)
+        self._input_dim, self._output_dim = whole("Embedding", "input_dim",
+                                                  input_dim), whole("Embedding", "output_dim", output_dim)
         self._kwargs = {"input_dim": input_dim, "output_dim": output_dim, "dtype": dtype, "sparse_grad": sparse_grad}
-        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype, allow_deferred_init=True,
+        self.weight = self.params.get("weight", shape=(input_dim, output_dim), init=weight_initializer, dtype=dtype,
+                                      allow_deferred_init=True,
                                       grad_stype="row_sparse" if sparse_grad else "default")
 
     def hybrid_forward(self, F: Any, x: Any, weight: Any) -> Any:    # type: ignore[override]
@@ -241,8 +257,10 @@ class Flatten(HybridBlock):
 
 class _Norm(HybridBlock):
     def _affine(self, shape: tuple[int, ...], center: bool, scale: bool, beta: Any, gamma: Any) -> None:
-        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null", shape=shape, init=gamma, allow_deferred_init=True)
-        self.beta = self.params.get("beta", grad_req="write" if center else "null", shape=shape, init=beta, allow_deferred_init=True)
+        self.gamma = self.params.get("gamma", grad_req="write" if scale else "null", shape=shape, init=gamma,
+                                     allow_deferred_init=True)
+        self.beta = self.params.get("beta", grad_req="write" if center else "null", shape=shape, init=beta,
+                                    allow_deferred_init=True)
 
     def __repr__(self) -> str:
         content = ", ".join(f"{k}={v!r}" for k, v in self._kwargs.items())
@@ -253,7 +271,8 @@ class _Norm(HybridBlock):
 class LayerNorm(_Norm):
     """Normalisation along an axis of each instance."""
 
-    def __init__(self, axis: int = -1, epsilon: float = 1e-5, center: bool = True, scale: bool = True, beta_initializer: Any = "zeros",
+    def __init__(self, axis: int = -1, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+                 beta_initializer: Any = "zeros",
                  gamma_initializer: Any = "ones", in_channels: int = 0, prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
@@ -267,7 +286,8 @@ class LayerNorm(_Norm):
 class InstanceNorm(_Norm):
     """Normalisation of each channel of each instance."""
 
-    def __init__(self, axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = False, beta_initializer: Any = "zeros",
+    def __init__(self, axis: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = False,
+                 beta_initializer: Any = "zeros",
                  gamma_initializer: Any = "ones", in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self._kwargs = {"eps": epsilon, "axis": axis, "center": center, "scale": scale}
@@ -284,7 +304,8 @@ class InstanceNorm(_Norm):
 class GroupNorm(_Norm):
     """Normalisation of groups of channels; gamma and beta have one value a group, as in MXNet 1.9.1."""
 
-    def __init__(self, num_groups: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = True, beta_initializer: Any = "zeros",
+    def __init__(self, num_groups: int = 1, epsilon: float = 1e-5, center: bool = True, scale: bool = True,
+                 beta_initializer: Any = "zeros",
                  gamma_initializer: Any = "ones", prefix: str | None = None, params: Any = None):
         super().__init__(prefix=prefix, params=params)
         self._kwargs = {"eps": epsilon, "num_groups": num_groups, "center": center, "scale": scale}

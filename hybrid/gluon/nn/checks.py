@@ -35,6 +35,7 @@ def number(layer: str, name: str, value: Any, least: float | None = None, most: 
     if isinstance(value, str) or not isinstance(value, (int, float, np.number)):
         raise AttributeValueError(f"{layer}: {name} must be a number, got {value!r}")
     if least is not None and value < least or most is not None and value > most:
-        limits = f"at most {most}" if least is None else f"at least {least}" if most is None else f"in [{least}, {most}]"
+        limits = (f"at most {most}" if least is None else f"at least {least}" if most is None
+                  else f"in [{least}, {most}]")
         raise AttributeValueError(f"{layer}: {name} must be {limits}, got {value}")
     return value

@@ -22,24 +22,32 @@ LAYOUTS = {1: "NCW", 2: "NCHW", 3: "NCDHW"}
 class _Conv(HybridBlock):
     _op = "Convolution"
 
-    def __init__(self, n: int, channels: int, kernel_size: Any, strides: Any, padding: Any, dilation: Any, groups: int, layout: str, in_channels: int = 0,
-                 activation: Any = None, use_bias: bool = True, weight_initializer: Any = None, bias_initializer: Any = "zeros", output_padding: Any = None,
+    def __init__(self, n: int, channels: int, kernel_size: Any, strides: Any, padding: Any, dilation: Any, groups: int,
+                 layout: str, in_channels: int = 0,
+                 activation: Any = None, use_bias: bool = True, weight_initializer: Any = None,
+                 bias_initializer: Any = "zeros", output_padding: Any = None,
                  **kwargs: Any):
         super().__init__(**kwargs)
         me = type(self).__name__
         check_layout(me, layout, n)
         groups = whole(me, "groups", groups)
         with self.name_scope():
-            self._channels, self._in_channels = whole(me, "channels", channels), whole(me, "in_channels", in_channels, 0)
+            self._channels, self._in_channels = whole(me, "channels",
+                                                      channels), whole(me, "in_channels", in_channels, 0)
             if channels % groups or in_channels % groups:
-                raise AttributeValueError(f"{me}: channels={channels} and in_channels={in_channels} must be multiples of groups={groups}")
-            self._kwargs = {"kernel": several(me, "kernel_size", kernel_size, n, 1), "stride": several(me, "strides", strides, n, 1),
-                            "dilate": several(me, "dilation", dilation, n, 1), "pad": several(me, "padding", padding, n),
+                raise AttributeValueError(f"{me}: channels={channels} and in_channels={in_channels} must be multiples "
+                                          f"of groups={groups}")
+            self._kwargs = {"kernel": several(me, "kernel_size", kernel_size, n, 1),
+                            "stride": several(me, "strides", strides, n, 1),
+                            "dilate": several(me, "dilation", dilation, n, 1),
+                            "pad": several(me, "padding", padding, n),
                             "num_filter": channels, "num_group": groups, "no_bias": not use_bias, "layout": layout}
             if output_padding is not None:
                 self._kwargs["adj"] = several(me, "output_padding", output_padding, n)
-            self.weight = self.params.get("weight", shape=self._weight_shape(layout, groups), init=weight_initializer, allow_deferred_init=True)
-            self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer, allow_deferred_init=True) if use_bias else None
+            self.weight = self.params.get("weight", shape=self._weight_shape(layout, groups), init=weight_initializer,
+                                          allow_deferred_init=True)
+            self.bias = self.params.get("bias", shape=(channels,), init=bias_initializer,
+                                        allow_deferred_init=True) if use_bias else None
             self.act = Activation(activation, prefix=activation + "_") if activation is not None else None
 
     def _weight_shape(self, layout: str, groups: int) -> tuple[int, ...]:
@@ -58,7 +66,8 @@ class _Conv(HybridBlock):
         k = self._kwargs
         text = f"{shape[1] or None} -> {shape[0]}, kernel_size={k['kernel']}, stride={k['stride']}"
         n = len(k["kernel"])
-        for name, key, default in (("padding", "pad", (0,) * n), ("dilation", "dilate", (1,) * n), ("groups", "num_group", 1)):
+        for name, key, default in (("padding", "pad", (0,) * n), ("dilation", "dilate", (1,) * n),
+                                   ("groups", "num_group", 1)):
             text += f", {name}={k[key]}" if k[key] != default else ""
         text += ", bias=False" if self.bias is None else ""
         return f"{type(self).__name__}({text}{f', {self.act}' if self.act else ''})"
@@ -72,33 +81,42 @@ class _Transposed(_Conv):
 
 
 def _conv(name: str, n: int, layout_default: str) -> type:
-    def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,  # noqa: N807
-                 layout: str = layout_default, activation: Any = None, use_bias: bool = True, weight_initializer: Any = None,
+    def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, dilation: Any = 1,
+                 groups: int = 1,  # noqa: N807
+                 layout: str = layout_default, activation: Any = None, use_bias: bool = True,
+                 weight_initializer: Any = None,
                  bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
-        _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels, activation, use_bias, weight_initializer,
+        _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels,
+                       activation, use_bias, weight_initializer,
                        bias_initializer, **kwargs)
     return type(name, (_Conv,), {"__init__": __init__, "__doc__": f"{n}-D convolution of ({layout_default}) inputs."})
 
 
 def _transposed(name: str, n: int, layout_default: str) -> type:
-    def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0, output_padding: Any = 0, dilation: Any = 1,  # noqa: N807
-                 groups: int = 1, layout: str = layout_default, activation: Any = None, use_bias: bool = True, weight_initializer: Any = None,
+    def __init__(self: Any, channels: int, kernel_size: Any, strides: Any = 1, padding: Any = 0,
+                 output_padding: Any = 0, dilation: Any = 1,  # noqa: N807
+                 groups: int = 1, layout: str = layout_default, activation: Any = None, use_bias: bool = True,
+                 weight_initializer: Any = None,
                  bias_initializer: Any = "zeros", in_channels: int = 0, **kwargs: Any) -> None:
-        _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels, activation, use_bias, weight_initializer,
+        _Conv.__init__(self, n, channels, kernel_size, strides, padding, dilation, groups, layout, in_channels,
+                       activation, use_bias, weight_initializer,
                        bias_initializer, output_padding, **kwargs)
         self.outpad = self._kwargs["adj"]
     return type(name, (_Transposed,), {"__init__": __init__, "__doc__": f"Transposed {n}-D convolution."})
 
 
 class _Pooling(HybridBlock):
-    def __init__(self, n: int, pool_size: Any, strides: Any, padding: Any, ceil_mode: bool, global_pool: bool, pool_type: str, layout: str,
+    def __init__(self, n: int, pool_size: Any, strides: Any, padding: Any, ceil_mode: bool, global_pool: bool,
+                 pool_type: str, layout: str,
                  count_include_pad: Any = None, **kwargs: Any):
         super().__init__(**kwargs)
         me = type(self).__name__
         check_layout(me, layout, n)
         kernel = several(me, "pool_size", pool_size, n, 1)
-        self._kwargs = {"kernel": kernel, "stride": several(me, "strides", kernel if strides is None else strides, n, 1), "pad": several(me, "padding", padding, n),
-                        "global_pool": global_pool, "pool_type": pool_type, "pooling_convention": "full" if ceil_mode else "valid", "layout": layout}
+        self._kwargs = {"kernel": kernel, "stride": several(me, "strides", kernel if strides is None else strides, n,
+                                                            1), "pad": several(me, "padding", padding, n),
+                        "global_pool": global_pool, "pool_type": pool_type,
+                        "pooling_convention": "full" if ceil_mode else "valid", "layout": layout}
         if count_include_pad is not None:
             self._kwargs["count_include_pad"] = count_include_pad
 
@@ -110,17 +128,21 @@ class _Pooling(HybridBlock):
 
     def __repr__(self) -> str:
         k = self._kwargs
-        return (f"{type(self).__name__}(size={k['kernel']}, stride={k['stride']}, padding={k['pad']}, ceil_mode={k['pooling_convention'] == 'full'}, "
+        return (f"{type(self).__name__}(size={k['kernel']}, stride={k['stride']}, padding={k['pad']}, "
+                f"ceil_mode={k['pooling_convention'] == 'full'}, "
                 f"global_pool={k['global_pool']}, pool_type={k['pool_type']}, layout={k['layout']})")
 
 
 def _pool(name: str, n: int, kind: str, layout_default: str) -> type:
     if kind == "avg":
-        def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0, ceil_mode: bool = False, layout: str = layout_default,  # noqa: N807
+        def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0, ceil_mode: bool = False,
+                     layout: str = layout_default,  # noqa: N807
                      count_include_pad: bool = True, **kwargs: Any) -> None:
-            _Pooling.__init__(self, n, pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad, **kwargs)
+            _Pooling.__init__(self, n, pool_size, strides, padding, ceil_mode, False, "avg", layout, count_include_pad,
+                              **kwargs)
     else:
-        def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = layout_default,  # type: ignore[misc]  # noqa: N807
+        def __init__(self: Any, pool_size: Any = 2, strides: Any = None, padding: Any = 0,
+                     layout: str = layout_default,  # type: ignore[misc]  # noqa: N807
                      ceil_mode: bool = False, **kwargs: Any) -> None:
             _Pooling.__init__(self, n, pool_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
     return type(name, (_Pooling,), {"__init__": __init__, "__doc__": f"{n}-D {kind} pooling over windows."})
@@ -133,11 +155,14 @@ def _global_pool(name: str, n: int, kind: str, layout_default: str) -> type:
 
 
 Conv1D, Conv2D, Conv3D = (_conv(f"Conv{n}D", n, LAYOUTS[n]) for n in (1, 2, 3))
-Conv1DTranspose, Conv2DTranspose, Conv3DTranspose = (_transposed(f"Conv{n}DTranspose", n, LAYOUTS[n]) for n in (1, 2, 3))
+Conv1DTranspose, Conv2DTranspose, Conv3DTranspose = (_transposed(f"Conv{n}DTranspose", n, LAYOUTS[n])
+                                                     for n in (1, 2, 3))
 MaxPool1D, MaxPool2D, MaxPool3D = (_pool(f"MaxPool{n}D", n, "max", LAYOUTS[n]) for n in (1, 2, 3))
 AvgPool1D, AvgPool2D, AvgPool3D = (_pool(f"AvgPool{n}D", n, "avg", LAYOUTS[n]) for n in (1, 2, 3))
-GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = (_global_pool(f"GlobalMaxPool{n}D", n, "max", LAYOUTS[n]) for n in (1, 2, 3))
-GlobalAvgPool1D, GlobalAvgPool2D, GlobalAvgPool3D = (_global_pool(f"GlobalAvgPool{n}D", n, "avg", LAYOUTS[n]) for n in (1, 2, 3))
+GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = (_global_pool(f"GlobalMaxPool{n}D", n, "max", LAYOUTS[n])
+                                                     for n in (1, 2, 3))
+GlobalAvgPool1D, GlobalAvgPool2D, GlobalAvgPool3D = (_global_pool(f"GlobalAvgPool{n}D", n, "avg", LAYOUTS[n])
+                                                     for n in (1, 2, 3))
 for _cls in (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTranspose):
     _cls._alias = lambda self: "conv"                                # type: ignore[attr-defined]
 
@@ -145,7 +170,8 @@ for _cls in (Conv1D, Conv2D, Conv3D, Conv1DTranspose, Conv2DTranspose, Conv3DTra
 class Pool2D(_Pooling):
     """2-D max pooling by the name and with the ``kernel_size`` that MXNet's first tutorial has."""
 
-    def __init__(self, kernel_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = "NCHW", ceil_mode: bool = False, **kwargs: Any):
+    def __init__(self, kernel_size: Any = 2, strides: Any = None, padding: Any = 0, layout: str = "NCHW",
+                 ceil_mode: bool = False, **kwargs: Any):
         super().__init__(2, kernel_size, strides, padding, ceil_mode, False, "max", layout, **kwargs)
 
 

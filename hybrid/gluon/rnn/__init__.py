@@ -7,6 +7,7 @@ from .containers import BidirectionalCell, HybridSequentialRNNCell, SequentialRN
 from .layer import GRU, LSTM, RNN
 from .modifier import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 
-__all__ = ["BidirectionalCell", "DropoutCell", "GRU", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTM", "LSTMCell", "ModifierCell",
+__all__ = ["BidirectionalCell", "DropoutCell", "GRU", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell",
+           "LSTM", "LSTMCell", "ModifierCell",
            "RNN", "RNNCell", "RecurrentCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell", "rnn_cell",
            "rnn_layer"]

@@ -51,10 +51,12 @@ class RecurrentCell(Block):
 
     def _check_free(self) -> None:
         if self._modified:
-            raise AttributeValueError(f"{type(self).__name__} {self.name!r} was given to a modifier cell (ZoneoutCell, ResidualCell …); use that one instead of it")
+            raise AttributeValueError(f"{type(self).__name__} {self.name!r} was given to a modifier cell "
+                                      f"(ZoneoutCell, ResidualCell …); use that one instead of it")
 
     def begin_state(self, batch_size: int = 0, func: Any = nd.zeros, **kwargs: Any) -> list[Any]:
-        """The first states. func: what makes one (``nd.zeros``, ``nd.ones``, ``sym.zeros``, ``sym.var`` …); kwargs go to it."""
+        """The first states. func: what makes one (``nd.zeros``, ``nd.ones``, ``sym.zeros``, ``sym.var`` …); kwargs go
+        to it."""
         self._check_free()
         states = []
         for info in self.state_info(batch_size):
@@ -72,14 +74,15 @@ class RecurrentCell(Block):
             more["ctx"] = first.context
         return open_batch(self.begin_state(batch_size=batch, func=F.zeros, **more))
 
-    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC", merge_outputs: bool | None = None,
+    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
+               merge_outputs: bool | None = None,
                valid_length: Any = None) -> tuple[Any, Any]:
         """Step over a sequence.
 
-        length: number of steps. inputs: one array of the layout ``NTC`` or ``TNC``, or a list of arrays (N, C), one a step.
-        begin_state: the first states, zeros unless given. merge_outputs: True, one array; False, a list; None, what comes.
-        valid_length: (N,), the length of each sequence; outputs behind it are zero, states are those at the end.
-        Returns outputs and the last states.
+        length: number of steps. inputs: one array of the layout ``NTC`` or ``TNC``, or a list of arrays (N, C), one a
+        step. begin_state: the first states, zeros unless given. merge_outputs: True, one array; False, a list; None,
+        what comes. valid_length: (N,), the length of each sequence; outputs behind it are zero, states are those at the
+        end. Returns outputs and the last states.
         """
         self.reset()
         steps, axis = format_sequence(length, inputs, layout, False)
@@ -92,7 +95,8 @@ class RecurrentCell(Block):
             if valid_length is not None:
                 every.append(states)
         if valid_length is not None:
-            states = [F.SequenceLast(F.stack(*parts, axis=0), sequence_length=valid_length, use_sequence_length=True, axis=0) for parts in zip(*every)]
+            states = [F.SequenceLast(F.stack(*parts, axis=0), sequence_length=valid_length, use_sequence_length=True,
+                                     axis=0) for parts in zip(*every)]
             outputs = mask_sequence(F, outputs, len(steps), valid_length, axis, True)
         return format_sequence(len(steps), outputs, layout, merge_outputs)[0], states
 
@@ -116,22 +120,26 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803
         """One step; override it."""
-        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, inputs, states, **params)")
+        raise NotImplementedError(f"{type(self).__name__} must define hybrid_forward(self, F, inputs, states, **params)")  # noqa: E501
 
 
 class GatedCell(HybridRecurrentCell):
     """What RNNCell, LSTMCell and GRUCell share: two products with weights, of ``gates`` times the hidden size."""
     gates = 1
 
-    def __init__(self, hidden_size: int, i2h_weight_initializer: Any, h2h_weight_initializer: Any, i2h_bias_initializer: Any,
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Any, h2h_weight_initializer: Any,
+                 i2h_bias_initializer: Any,
                  h2h_bias_initializer: Any, input_size: int, prefix: str | None, params: Any):
         super().__init__(prefix=prefix, params=params)
         if not isinstance(hidden_size, int) or hidden_size < 1:
-            raise AttributeValueError(f"{type(self).__name__}: hidden_size must be a positive integer, got {hidden_size!r}")
+            raise AttributeValueError(f"{type(self).__name__}: hidden_size must be a positive integer, got "
+                                      f"{hidden_size!r}")
         self._hidden_size, self._input_size = hidden_size, input_size
         wide = self.gates * hidden_size
-        self.i2h_weight = self.params.get("i2h_weight", shape=(wide, input_size), init=i2h_weight_initializer, allow_deferred_init=True)
-        self.h2h_weight = self.params.get("h2h_weight", shape=(wide, hidden_size), init=h2h_weight_initializer, allow_deferred_init=True)
+        self.i2h_weight = self.params.get("i2h_weight", shape=(wide, input_size), init=i2h_weight_initializer,
+                                          allow_deferred_init=True)
+        self.h2h_weight = self.params.get("h2h_weight", shape=(wide, hidden_size), init=h2h_weight_initializer,
+                                          allow_deferred_init=True)
         self.i2h_bias = self.params.get("i2h_bias", shape=(wide,), init=i2h_bias_initializer, allow_deferred_init=True)
         self.h2h_bias = self.params.get("h2h_bias", shape=(wide,), init=h2h_bias_initializer, allow_deferred_init=True)
 
@@ -148,26 +156,33 @@ class GatedCell(HybridRecurrentCell):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._mapping()})"
 
-    def _products(self, F: Any, inputs: Any, state: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any, h2h_bias: Any) -> tuple[str, Any, Any]:  # noqa: N803
+    def _products(self, F: Any, inputs: Any, state: Any, i2h_weight: Any, h2h_weight: Any, i2h_bias: Any,
+                  h2h_bias: Any) -> tuple[str, Any, Any]:  # noqa: N803
         prefix, wide = f"t{self._counter}_", self.gates * self._hidden_size
         i2h = F.FullyConnected(data=inputs, weight=i2h_weight, bias=i2h_bias, num_hidden=wide, name=prefix + "i2h")
-        return prefix, i2h, F.FullyConnected(data=state, weight=h2h_weight, bias=h2h_bias, num_hidden=wide, name=prefix + "h2h")
+        return prefix, i2h, F.FullyConnected(data=state, weight=h2h_weight, bias=h2h_bias, num_hidden=wide,
+                                             name=prefix + "h2h")
 
 
 class RNNCell(GatedCell):
     """Elman's cell: h' = act(W_ih x + b_ih + W_hh h + b_hh). Inputs (N, C), one state (N, hidden_size)."""
 
-    def __init__(self, hidden_size: int, activation: Any = "tanh", i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
-                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0, prefix: str | None = None, params: Any = None):
-        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix, params)
+    def __init__(self, hidden_size: int, activation: Any = "tanh", i2h_weight_initializer: Any = None,
+                 h2h_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros", h2h_bias_initializer: Any = "zeros", input_size: int = 0,
+                 prefix: str | None = None, params: Any = None):
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, input_size, prefix, params)
         self._activation = activation
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._mapping()}, {self._activation})"
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # type: ignore[override]  # noqa: N803
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any,
+                       **params: Any) -> Any:  # type: ignore[override]  # noqa: N803
         prefix, i2h, h2h = self._products(F, inputs, one_state(states), **params)
-        output = self._get_activation(F, F.elemwise_add(i2h, h2h, name=prefix + "plus0"), self._activation, name=prefix + "out")
+        output = self._get_activation(F, F.elemwise_add(i2h, h2h, name=prefix + "plus0"), self._activation,
+                                      name=prefix + "out")
         return output, [output]
 
 
@@ -178,16 +193,20 @@ class LSTMCell(GatedCell):
     """
     gates = 4
 
-    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None, i2h_bias_initializer: Any = "zeros",
-                 h2h_bias_initializer: Any = "zeros", input_size: int = 0, prefix: str | None = None, params: Any = None, activation: Any = "tanh",
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros",
+                 h2h_bias_initializer: Any = "zeros", input_size: int = 0, prefix: str | None = None,
+                 params: Any = None, activation: Any = "tanh",
                  recurrent_activation: Any = "sigmoid"):
-        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix, params)
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, input_size, prefix, params)
         self._activation, self._recurrent_activation = activation, recurrent_activation
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
         return super().state_info(batch_size) + super().state_info(batch_size)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # type: ignore[override]  # noqa: N803
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any,
+                       **params: Any) -> Any:  # type: ignore[override]  # noqa: N803
         if len(states) != 2:
             raise ShapeError(f"LSTMCell has 2 states (h and c), got {len(states)}")
         p, i2h, h2h = self._products(F, inputs, states[0], **params)
@@ -196,8 +215,10 @@ class LSTMCell(GatedCell):
         f = self._get_activation(F, gate[1], self._recurrent_activation, name=p + "f")
         g = self._get_activation(F, gate[2], self._activation, name=p + "c")
         o = self._get_activation(F, gate[3], self._recurrent_activation, name=p + "o")
-        next_c = F.elemwise_add(F.elemwise_mul(f, states[1], name=p + "mul0"), F.elemwise_mul(i, g, name=p + "mul1"), name=p + "state")
-        next_h = F.elemwise_mul(o, F.Activation(next_c, act_type=self._activation, name=p + "activation0"), name=p + "out")
+        next_c = F.elemwise_add(F.elemwise_mul(f, states[1], name=p + "mul0"), F.elemwise_mul(i, g, name=p + "mul1"),
+                                name=p + "state")
+        next_h = F.elemwise_mul(o, F.Activation(next_c, act_type=self._activation, name=p + "activation0"),
+                                name=p + "out")
         return next_h, [next_h, next_c]
 
 
@@ -208,18 +229,23 @@ class GRUCell(GatedCell):
     """
     gates = 3
 
-    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None, i2h_bias_initializer: Any = "zeros",
-                 h2h_bias_initializer: Any = "zeros", input_size: int = 0, prefix: str | None = None, params: Any = None):
-        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer, h2h_bias_initializer, input_size, prefix, params)
+    def __init__(self, hidden_size: int, i2h_weight_initializer: Any = None, h2h_weight_initializer: Any = None,
+                 i2h_bias_initializer: Any = "zeros",
+                 h2h_bias_initializer: Any = "zeros", input_size: int = 0, prefix: str | None = None,
+                 params: Any = None):
+        super().__init__(hidden_size, i2h_weight_initializer, h2h_weight_initializer, i2h_bias_initializer,
+                         h2h_bias_initializer, input_size, prefix, params)
 
-    def hybrid_forward(self, F: Any, inputs: Any, states: Any, **params: Any) -> Any:  # type: ignore[override]  # noqa: N803
+    def hybrid_forward(self, F: Any, inputs: Any, states: Any,
+                       **params: Any) -> Any:  # type: ignore[override]  # noqa: N803
         h = one_state(states)
         p, i2h, h2h = self._products(F, inputs, h, **params)
         i_r, i_z, i_n = F.SliceChannel(i2h, num_outputs=3, name=p + "i2h_slice")
         h_r, h_z, h_n = F.SliceChannel(h2h, num_outputs=3, name=p + "h2h_slice")
         r = F.Activation(F.elemwise_add(i_r, h_r, name=p + "plus0"), act_type="sigmoid", name=p + "r_act")
         z = F.Activation(F.elemwise_add(i_z, h_z, name=p + "plus1"), act_type="sigmoid", name=p + "z_act")
-        new = F.Activation(F.elemwise_add(i_n, F.elemwise_mul(r, h_n, name=p + "mul0"), name=p + "plus2"), act_type="tanh", name=p + "h_act")
+        new = F.Activation(F.elemwise_add(i_n, F.elemwise_mul(r, h_n, name=p + "mul0"), name=p + "plus2"),
+                           act_type="tanh", name=p + "h_act")
         ones = F.ones_like(z, name=p + "ones_like0")
         fresh = F.elemwise_mul(F.elemwise_sub(ones, z, name=p + "minus0"), new, name=p + "mul1")
         output = F.elemwise_add(fresh, F.elemwise_mul(z, h, name=p + "mul20"), name=p + "out")

@@ -45,7 +45,8 @@ class _Stack(RecurrentCell):
         states = [states] if isinstance(states, TENSORS) else states
         counts = [len(c.state_info()) for c in self._cells()]
         if sum(counts) != len(states):
-            raise AttributeValueError(f"{type(self).__name__} has {sum(counts)} states ({', '.join(map(str, counts))} by cell), got {len(states)}")
+            raise AttributeValueError(f"{type(self).__name__} has {sum(counts)} states ({', '.join(map(str, counts))} "
+                                      f"by cell), got {len(states)}")
         return [states[sum(counts[:i]):sum(counts[:i + 1])] for i in range(len(counts))]
 
     def forward(self, inputs: Any, states: Any) -> Any:                       # type: ignore[override]
@@ -57,7 +58,8 @@ class _Stack(RecurrentCell):
             after += new
         return inputs, after
 
-    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC", merge_outputs: bool | None = None,
+    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
+               merge_outputs: bool | None = None,
                valid_length: Any = None) -> tuple[Any, Any]:
         """Each cell over the whole sequence, one cell after the other; see ``RecurrentCell.unroll``."""
         self.reset()
@@ -67,7 +69,8 @@ class _Stack(RecurrentCell):
         cells = self._cells()
         for i, (cell, own) in enumerate(zip(cells, self._own(begin))):
             merge = merge_outputs if i == len(cells) - 1 else None
-            inputs, states = cell.unroll(length, inputs=inputs, begin_state=own, layout=layout, merge_outputs=merge, valid_length=valid_length)
+            inputs, states = cell.unroll(length, inputs=inputs, begin_state=own, layout=layout, merge_outputs=merge,
+                                         valid_length=valid_length)
             after += states
         return inputs, after
 
@@ -98,22 +101,27 @@ class BidirectionalCell(HybridRecurrentCell):
         self._output_prefix = output_prefix
 
     def __call__(self, inputs: Any, states: Any) -> Any:                      # type: ignore[override]
-        raise NotImplementedError("BidirectionalCell cannot step: it needs the whole sequence. Use unroll(length, inputs)")
+        raise NotImplementedError("BidirectionalCell cannot step: it needs the whole sequence. Use unroll(length, "
+                                  "inputs)")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(forward={self._children['l_cell']}, backward={self._children['r_cell']})"
 
     def state_info(self, batch_size: int = 0) -> list[dict[str, Any]]:
-        return [info for c in self._children.values() for info in c.state_info(batch_size)]        # type: ignore[attr-defined]
+        return [info for c in self._children.values()
+                for info in c.state_info(batch_size)]        # type: ignore[attr-defined]
 
     def begin_state(self, batch_size: int = 0, **kwargs: Any) -> list[Any]:   # type: ignore[override]
         """The first states of both cells."""
         self._check_free()
-        return [s for c in self._children.values() for s in c.begin_state(batch_size=batch_size, **kwargs)]     # type: ignore[attr-defined]
+        return [s for c in self._children.values()
+                for s in c.begin_state(batch_size=batch_size, **kwargs)]     # type: ignore[attr-defined]
 
-    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC", merge_outputs: bool | None = None,
+    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
+               merge_outputs: bool | None = None,
                valid_length: Any = None) -> tuple[Any, Any]:
-        """Both directions over a sequence; see ``RecurrentCell.unroll``. Outputs have the channels of both, forward first."""
+        """Both directions over a sequence; see ``RecurrentCell.unroll``. Outputs have the channels of both, forward
+        first."""
         self.reset()
         steps, axis = format_sequence(length, inputs, layout, False)
         F = namespace_of(steps)  # noqa: N806
@@ -122,9 +130,11 @@ class BidirectionalCell(HybridRecurrentCell):
         n = len(left.state_info())                                            # type: ignore[attr-defined]
         if len(states) != len(self.state_info()):
             raise HybridError(f"BidirectionalCell has {len(self.state_info())} states, got {len(states)}")
-        there, left_states = left.unroll(length, inputs=steps, begin_state=states[:n], layout=layout, merge_outputs=merge_outputs,    # type: ignore[attr-defined]
+        there, left_states = left.unroll(length, inputs=steps, begin_state=states[:n], layout=layout,
+                                         merge_outputs=merge_outputs,    # type: ignore[attr-defined]
                                          valid_length=valid_length)
-        back, right_states = right.unroll(length, inputs=reverse_sequence(steps, valid_length), begin_state=states[n:], layout=layout,   # type: ignore[attr-defined]
+        back, right_states = right.unroll(length, inputs=reverse_sequence(steps, valid_length), begin_state=states[n:],
+                                          layout=layout,   # type: ignore[attr-defined]
                                           merge_outputs=False, valid_length=valid_length)
         back = reverse_sequence(back, valid_length)
         if merge_outputs is None:
@@ -138,4 +148,5 @@ class BidirectionalCell(HybridRecurrentCell):
     def _joined(self, F: Any, there: Any, back: Any, axis: int, merge: bool) -> Any:  # noqa: N803
         if merge:
             return F.concat(there, F.stack(*back, axis=axis), dim=2, name=f"{self._output_prefix}out")
-        return [F.concat(a, b, dim=1, name=f"{self._output_prefix}t{i}") for i, (a, b) in enumerate(zip(outputs_of(there), back))]
+        return [F.concat(a, b, dim=1, name=f"{self._output_prefix}t{i}") for i,
+                (a, b) in enumerate(zip(outputs_of(there), back))]

@@ -56,7 +56,8 @@ class DropoutCell(HybridRecurrentCell):
             inputs = F.Dropout(data=inputs, p=self._rate, axes=self._axes, name=f"t{self._counter}_fwd")
         return inputs, states
 
-    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC", merge_outputs: bool | None = None,
+    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
+               merge_outputs: bool | None = None,
                valid_length: Any = None) -> tuple[Any, Any]:
         """Dropout of a whole sequence at once where it is one array; see ``RecurrentCell.unroll``."""
         self.reset()
@@ -114,11 +115,13 @@ class _Released:
 def check_steps(name: str, base_cell: Any) -> None:
     """A clear error for cells that cannot step."""
     if isinstance(base_cell, BidirectionalCell):
-        raise AttributeValueError(f"{name} cannot be put around a BidirectionalCell, which does not step; put it around the cells inside")
+        raise AttributeValueError(f"{name} cannot be put around a BidirectionalCell, which does not step; put it "
+                                  f"around the cells inside")
 
 
 class ZoneoutCell(ModifierCell):
-    """Zoneout (Krueger et al. 2017, arXiv 1606.01305): while training, values keep those of the step before at random."""
+    """Zoneout (Krueger et al. 2017, arXiv 1606.01305): while training, values keep those of the step before at
+    random."""
 
     def __init__(self, base_cell: Any, zoneout_outputs: float = 0.0, zoneout_states: float = 0.0):
         check_steps("ZoneoutCell", base_cell)
@@ -160,12 +163,14 @@ class ResidualCell(ModifierCell):
         output, states = self.base_cell(inputs, states)
         return F.elemwise_add(output, inputs, name=f"t{self._counter}_fwd"), states
 
-    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC", merge_outputs: bool | None = None,
+    def unroll(self, length: int, inputs: Any, begin_state: Any = None, layout: str = "NTC",
+               merge_outputs: bool | None = None,
                valid_length: Any = None) -> tuple[Any, Any]:
         """The base cell over the sequence, plus the sequence; see ``RecurrentCell.unroll``."""
         self.reset()
         with _Released(self.base_cell):
-            outputs, states = self.base_cell.unroll(length, inputs=inputs, begin_state=begin_state, layout=layout, merge_outputs=merge_outputs,
+            outputs, states = self.base_cell.unroll(length, inputs=inputs, begin_state=begin_state, layout=layout,
+                                                    merge_outputs=merge_outputs,
                                                     valid_length=valid_length)
         merge = isinstance(outputs, TENSORS) if merge_outputs is None else merge_outputs
         inputs, axis = format_sequence(length, inputs, layout, merge)

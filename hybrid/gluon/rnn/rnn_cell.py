@@ -7,5 +7,6 @@ from .cell import GRUCell, HybridRecurrentCell, LSTMCell, RecurrentCell, RNNCell
 from .containers import BidirectionalCell, HybridSequentialRNNCell, SequentialRNNCell
 from .modifier import DropoutCell, ModifierCell, ResidualCell, ZoneoutCell
 
-__all__ = ["BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTMCell", "ModifierCell", "RNNCell", "RecurrentCell",
+__all__ = ["BidirectionalCell", "DropoutCell", "GRUCell", "HybridRecurrentCell", "HybridSequentialRNNCell", "LSTMCell",
+           "ModifierCell", "RNNCell", "RecurrentCell",
            "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]

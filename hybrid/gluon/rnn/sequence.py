@@ -95,9 +95,11 @@ def first_state(func: Any, name: str, info: dict[str, Any] | None, more: dict[st
 
 
 def open_batch(states: list[Any]) -> list[Any]:
-    """First states whose batch is that of the inputs: a file holds 0 for it, as MXNet's do, and takes batches of any size."""
+    """First states whose batch is that of the inputs: a file holds 0 for it, as MXNet's do, and takes batches of any
+    size."""
     for node in [s._one()[0] for s in states if isinstance(s, Symbol)]:
         attrs, layout = node.attrs, node.extra.get("__layout__", "")
         if attrs is not None and "shape" in attrs.given() and "N" in layout:
-            node.attrs = attrs.written(shape=tuple(0 if a == layout.index("N") else size for a, size in enumerate(attrs.shape)))
+            node.attrs = attrs.written(shape=tuple(0 if a == layout.index("N") else size for a,
+                                                   size in enumerate(attrs.shape)))
     return states

@@ -13,7 +13,8 @@ from hybrid.base import config
 from . import nvrtc
 from .interface import Driver, Launch, Module, Plan, checked
 
-GRAPH_FROM = 4                                             # launches from which one graph is quicker than each by itself
+# launches from which one graph is quicker than each by itself
+GRAPH_FROM = 4
 GRAPH_AFTER = 2                                            # runs with the same pointers before they become a graph
 GRAPHS = 8                                                 # graphs that a plan keeps
 _MAX_DYNAMIC_SHARED = 8                                    # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -80,8 +81,8 @@ class CuPyPlan(Plan):
                 api.launchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, 0)
 
     def _graph(self, pointers: tuple[int, ...], stream: Any) -> Any:
-        """The graph of a run that came again and again with the same pointers (as a loop's do, which CuPy's memory pool gives
-        the same places each turn); None where it is not worth one, or the caller is capturing a graph of his own.
+        """The graph of a run that came again and again with the same pointers (as a loop's do, which CuPy's memory pool
+        gives the same places each turn); None where it is not worth one, or the caller is capturing a graph of his own.
         """
         found = self._graphs.get(pointers)
         if found is None:

@@ -1,7 +1,8 @@
 """CUDA on the CPU: the same source text, compiled by the C++ compiler with kernels/include/cuda_on_cpu.h.
 
-For correctness, not speed. Threads of a block run in the order of HYBRID_EMU_ORDER (``forward``, ``reverse``, ``random``
-or ``random:SEED``), so that a missing barrier changes the result; deadlocks and misused warp collectives are errors.
+For correctness, not speed. Threads of a block run in the order of HYBRID_EMU_ORDER (``forward``, ``reverse``,
+``random`` or ``random:SEED``), so that a missing barrier changes the result; deadlocks and misused warp collectives are
+errors.
 """
 from __future__ import annotations
 
@@ -97,7 +98,8 @@ def _build(compiler_path: str, text: str, flags: Sequence[str], target: Path) ->
         done = subprocess.run([compiler_path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"], text=True,
                               capture_output=True, errors="replace", check=False, stdin=subprocess.DEVNULL)
         if done.returncode:
-            raise CompileError(f"the C++ compiler refused a CUDA program for the emulator. Source: {saved}\n{done.stderr}")
+            raise CompileError(f"the C++ compiler refused a CUDA program for the emulator. Source: "
+                               f"{saved}\n{done.stderr}")
         return cache.write(saved.with_suffix(".so"), out.read_bytes())
 
 
@@ -110,8 +112,10 @@ def _text(source: str, kernels: Sequence[str]) -> str:
     """The source between the emulator's header and its table of kernels; line numbers stay those of the source."""
     body = _DYNAMIC.sub(r"EMU_DYNAMIC_SHARED(\1, \2);", source)
     table = " ".join(f"EMU_KERNEL({k})" for k in kernels)
-    sharing = max(1, sum("__shared__" in part for part in source.split("__global__")[1:]))     # the module's static arrays lie in one section
-    return f'#define EMU_SHARING {sharing}\n#include "cuda_on_cpu.h"\n#line 1 "kernel.cu"\n{body}\nEMU_KERNELS({table})\n'
+    # the module's static arrays lie in one section
+    sharing = max(1, sum("__shared__" in part for part in source.split("__global__")[1:]))
+    return (f'#define EMU_SHARING {sharing}\n#include "cuda_on_cpu.h"\n#line 1 '
+            f'"kernel.cu"\n{body}\nEMU_KERNELS({table})\n')
 
 
 class EmulatorPlan(Plan):
@@ -144,7 +148,8 @@ class EmulatorPlan(Plan):
             failed = self._module.library.emu_run(self._native, len(self._launches), self._index, table, options)
             if failed:
                 reason = ffi.string(self._module.library.emu_last_error()).decode(errors="replace")
-                raise EmulatorError(f"kernel {self._launches[failed - 1].kernel}: {reason} Source: {self._module.source_path}")
+                raise EmulatorError(f"kernel {self._launches[failed - 1].kernel}: {reason} Source: "
+                                    f"{self._module.source_path}")
 
     def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
         """Run with these pointers again."""
@@ -155,7 +160,8 @@ class EmulatorPlan(Plan):
 class EmulatorModule(Module):
     """A shared object made from CUDA text."""
 
-    def __init__(self, source: str, kernels: Sequence[str], order: str | None = None, seed: int = 1, flags: Sequence[str] = ()):
+    def __init__(self, source: str, kernels: Sequence[str], order: str | None = None, seed: int = 1,
+                 flags: Sequence[str] = ()):
         self.kernels = tuple(kernels)
         self._order, self._seed = order, seed
         path = compile_module(source, self.kernels, flags)

@@ -92,5 +92,6 @@ def checked(launches: Sequence[Sequence[Any]], kernels: Sequence[str]) -> list[L
         if launch.kernel not in kernels:
             raise KeyError(f"this module has no kernel {launch.kernel!r}; it has {', '.join(kernels)}")
         if len(launch.grid) != 3 or len(launch.block) != 3:
-            raise ValueError(f"{launch.kernel}: grid {launch.grid} and block {launch.block} must have three numbers each")
+            raise ValueError(f"{launch.kernel}: grid {launch.grid} and block {launch.block} must have three numbers "
+                             f"each")
     return out

@@ -181,12 +181,14 @@ def _compile(source: str, path: str, flags: Sequence[str], headers: dict[str, st
     lib, program = library(), ffi.new("nvrtcProgram *")
     texts = [ffi.new("char[]", t.encode()) for t in headers.values()]
     names = [ffi.new("char[]", n.encode()) for n in headers]
-    _check(lib.nvrtcCreateProgram(program, ffi.new("char[]", source.encode()), ffi.new("char[]", path.encode()), len(texts),
+    _check(lib.nvrtcCreateProgram(program, ffi.new("char[]", source.encode()), ffi.new("char[]", path.encode()),
+                                  len(texts),
                                   ffi.new("char *[]", texts), ffi.new("char *[]", names)), path, "")
     try:
         values = [ffi.new("char[]", f.encode()) for f in flags]
         code = lib.nvrtcCompileProgram(program[0], len(values), ffi.new("char *[]", values))
-        log = _fetch(lib.nvrtcGetProgramLogSize, lib.nvrtcGetProgramLog, program[0]).rstrip(b"\0").decode(errors="replace")
+        log = _fetch(lib.nvrtcGetProgramLogSize, lib.nvrtcGetProgramLog,
+                     program[0]).rstrip(b"\0").decode(errors="replace")
         _check(code, path, log)
         return _fetch(lib.nvrtcGetCUBINSize, lib.nvrtcGetCUBIN, program[0]), log
     finally:

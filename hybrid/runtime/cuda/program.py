@@ -19,13 +19,14 @@ from . import driver as current_driver
 
 JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns)
 ALIGN = 16                      # bytes: kernels read and write whole vectors
-ONCE = ("elementwise", "contraction", "reduction", "row", "concat")      # kernels that write each element once, after they read there
+# kernels that write each element once, after they read there
+ONCE = ("elementwise", "contraction", "reduction", "row", "concat")
 
 
 class CudaProgram:
     """A compiled program. ``program(arrays)`` takes one device array an input slot and returns new output arrays;
-    arrays in updated slots are overwritten. Each call has an arena of its own, so calls from several threads and on several
-    streams do not meet.
+    arrays in updated slots are overwritten. Each call has an arena of its own, so calls from several threads and on
+    several streams do not meet.
     """
 
     def __init__(self, planned: Planned, ctx: Context):
@@ -60,12 +61,14 @@ class CudaProgram:
                 if n.prim == "data" and n not in index:
                     index[n] = len(index)
                     self._constants.append(self.xp.asarray(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)))
-        updates = [(slot, n) for (slot, _), (n, _) in zip(fused.program.updates, fused.results[outputs:]) if n is not inputs[slot]]
+        updates = [(slot, n) for (slot, _), (n, _) in zip(fused.program.updates, fused.results[outputs:])
+                   if n is not inputs[slot]]
         self._written = {slot for slot, _ in updates}
         self._placed = placed = in_place_updates(fused, ONCE)
         note_in_place(self.report, placed)
         self._moves = [(n, inputs[slot]) for slot, n in updates if n not in placed]
-        self._swaps = any(n.prim == "input" for n, _ in self._moves)       # a new value is another input: copies must wait for each other
+        # a new value is another input: copies must wait for each other
+        self._swaps = any(n.prim == "input" for n, _ in self._moves)
         fresh = [n for n in dict.fromkeys(n for n, _ in fused.results) if n not in index and n not in placed]
         self._fresh = [(n.shape, n.dtype) for n in fresh]
         self._first = len(index)
@@ -74,7 +77,8 @@ class CudaProgram:
         self._results = [(self._index[n], shape) for n, shape in fused.results[:outputs]]
 
     def _place(self, n: Node | printer.Scratch | printer.At) -> int:
-        """Position of a stored value in the pointer table; values in the arena, and places within values, get theirs when first asked for."""
+        """Position of a stored value in the pointer table; values in the arena, and places within values, get theirs
+        when first asked for."""
         if isinstance(n, Node) and n in self._index:
             return self._index[n]
         if n not in self._inner:
@@ -98,7 +102,8 @@ class CudaProgram:
         """An input as kernels read it (C order, on a 16-byte boundary), and its address."""
         shape, dtype = self._inputs[i]
         if not isinstance(a, self.xp.ndarray):
-            raise DeviceError(f"input {i} is a {type(a).__module__}.{type(a).__name__}, the program runs on {self.ctx}; move it with as_in_context({self.ctx})")
+            raise DeviceError(f"input {i} is a {type(a).__module__}.{type(a).__name__}, the program runs on "
+                              f"{self.ctx}; move it with as_in_context({self.ctx})")
         if a.shape != shape or a.dtype != dtype:
             raise ValueError(f"input {i} is {a.dtype}{a.shape}, the program was compiled for {dtype}{shape}")
         if a.flags.c_contiguous:

@@ -12,7 +12,8 @@ class BatchProcessor:
 
     def _get_data_and_label(self, batch: Any, ctx: Any, batch_axis: int = 0) -> Any:
         data, label = batch[0], batch[1]
-        return split_and_load(data, ctx_list=ctx, batch_axis=batch_axis), split_and_load(label, ctx_list=ctx, batch_axis=batch_axis)
+        return split_and_load(data, ctx_list=ctx,
+                              batch_axis=batch_axis), split_and_load(label, ctx_list=ctx, batch_axis=batch_axis)
 
     def evaluate_batch(self, estimator: Any, val_batch: Any, batch_axis: int = 0) -> Any:
         """(data, label, predictions, losses) of a batch, lists with an array a device."""

@@ -14,19 +14,25 @@ from .event_handler import BatchEnd, EpochEnd, Improvement, TrainBegin
 
 
 class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Writes ``<model_prefix>-epoch<e>batch<b>.params`` and ``.states`` every epoch_period epochs and every batch_period batches.
+    """Writes ``<model_prefix>-epoch<e>batch<b>.params`` and ``.states`` every epoch_period epochs and every
+    batch_period batches.
 
-    monitor, save_best: also ``<model_prefix>-best`` whenever a metric improves (mode: 'min', 'max', 'auto'). The graph of a hybridized
-    network goes to ``<model_prefix>-symbol.json``. max_checkpoints: older ones are removed. resume_from_checkpoint: the newest one in
-    ``model_dir`` is loaded first, and its epochs or batches count as done. verbose: 1 logs what is saved.
+    monitor, save_best: also ``<model_prefix>-best`` whenever a metric improves (mode: 'min', 'max', 'auto'). The graph
+    of a hybridized network goes to ``<model_prefix>-symbol.json``. max_checkpoints: older ones are removed.
+    resume_from_checkpoint: the newest one in ``model_dir`` is loaded first, and its epochs or batches count as done.
+    verbose: 1 logs what is saved.
     """
 
-    def __init__(self, model_dir: Any, model_prefix: str = "model", monitor: Any = None, verbose: int = 0, save_best: bool = False, mode: str = "auto",
-                 epoch_period: int | None = 1, batch_period: int | None = None, max_checkpoints: int = 5, resume_from_checkpoint: bool = False):
+    def __init__(self, model_dir: Any, model_prefix: str = "model", monitor: Any = None, verbose: int = 0,
+                 save_best: bool = False, mode: str = "auto",
+                 epoch_period: int | None = 1, batch_period: int | None = None, max_checkpoints: int = 5,
+                 resume_from_checkpoint: bool = False):
         if save_best and not isinstance(monitor, EvalMetric):
-            raise AttributeValueError("CheckpointHandler: to save the best model, monitor must be one of the metric objects in estimator.train_metrics and "
+            raise AttributeValueError("CheckpointHandler: to save the best model, monitor must be one of the metric "
+                                      "objects in estimator.train_metrics and "
                                       f"estimator.val_metrics, got {monitor!r:.60}")
-        self.model_dir, self.model_prefix, self.monitor, self.verbose, self.save_best = str(model_dir), model_prefix, monitor, verbose, save_best
+        self.model_dir, self.model_prefix, self.monitor, self.verbose, self.save_best = str(
+                model_dir), model_prefix, monitor, verbose, save_best
         self.epoch_period, self.batch_period, self.max_checkpoints = epoch_period, batch_period, max_checkpoints
         self.resume_from_checkpoint = resume_from_checkpoint
         self.current_batch = self.current_epoch = 0
@@ -69,8 +75,10 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             estimator.logger.info("[Epoch %d] CheckpointHandler: %s", self.current_epoch, text)
 
     def _save(self, estimator: Any) -> None:
-        name = f"{self.model_prefix}-epoch{self.current_epoch + self.trained_epoch + 1}batch{self.current_batch + self.trained_batch}"
-        self._say(estimator, f"trained total {self.current_batch + 1} batches, saving model at {self.model_dir} with prefix: {name}")
+        name = (f"{self.model_prefix}-epoch{self.current_epoch + self.trained_epoch + 1}batch{self.current_batch + self.trained_batch}")  # noqa: E501
+        self._say(estimator,
+                  f"trained total {self.current_batch + 1} batches, saving model at {self.model_dir} with prefix: "
+                  f"{name}")
         self._save_files(estimator, name)
         self.saved_checkpoints.append(name)
         if len(self.saved_checkpoints) > self.max_checkpoints:
@@ -82,10 +90,13 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         assert self._improvement is not None
         name, value = self.monitor.get()
         if math.isnan(value):
-            warnings.warn(f"CheckpointHandler: {name} is not updated; pass one of the metric objects in estimator.train_metrics and estimator.val_metrics "
+            warnings.warn(f"CheckpointHandler: {name} is not updated; pass one of the metric objects in "
+                          f"estimator.train_metrics and estimator.val_metrics "
                           "as monitor", stacklevel=2)
         elif self._improvement.better(value):
-            self._say(estimator, f"{name} improved from {self.best:.5f} to {value:.5f}, updating best model at {self.model_dir} with prefix: {self.model_prefix}-best")
+            self._say(estimator,
+                      f"{name} improved from {self.best:.5f} to {value:.5f}, updating best model at {self.model_dir} "
+                      f"with prefix: {self.model_prefix}-best")
             self._improvement.best = value
             self._save_files(estimator, f"{self.model_prefix}-best")
         else:
@@ -107,20 +118,23 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         if isinstance(net, HybridBlock) and net._active:
             net._symbol().save(str(Path(self.model_dir) / f"{self.model_prefix}-symbol.json"))
         elif self.verbose > 0:
-            estimator.logger.info("CheckpointHandler: the graph is not saved since the network is not hybridized; its parameters are")
+            estimator.logger.info("CheckpointHandler: the graph is not saved since the network is not hybridized; its "
+                                  "parameters are")
 
     # ---- going on
     def _resume(self, estimator: Any) -> None:
         pattern = re.compile(re.escape(self.model_prefix) + r"-epoch(\d+)batch(\d+)\.params")
         found = [m for m in (pattern.fullmatch(p.name) for p in Path(self.model_dir).iterdir()) if m]
         if not found:
-            estimator.logger.info("CheckpointHandler: no checkpoint of %r in %s, training from the start", self.model_prefix, self.model_dir)
+            estimator.logger.info("CheckpointHandler: no checkpoint of %r in %s, training from the start",
+                                  self.model_prefix, self.model_dir)
             return
         newest = max(found, key=lambda m: (int(m[1]), int(m[2])))
         self.trained_epoch, self.trained_batch = int(newest[1]), int(newest[2])
         name = newest[0][:-len(".params")]
         if not Path(self._path(name, "states")).is_file():
-            raise AttributeValueError(f"CheckpointHandler: {self._path(name, 'params')} is there, but the trainer's states {name}.states are not")
+            raise AttributeValueError(f"CheckpointHandler: {self._path(name, 'params')} is there, but the trainer's "
+                                      f"states {name}.states are not")
         left = "epochs", estimator.max_epoch
         if estimator.max_epoch:
             estimator.max_epoch -= self.trained_epoch + 1
@@ -129,10 +143,12 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
             estimator.max_batch -= self.trained_batch + 1
             left = "batches", estimator.max_batch
         if not left[1] or left[1] <= 0:
-            raise AttributeValueError(f"CheckpointHandler: {name} has been trained for as many {left[0]} as asked for already: ask for more, or train without resuming")
+            raise AttributeValueError(f"CheckpointHandler: {name} has been trained for as many {left[0]} as asked for "
+                                      f"already: ask for more, or train without resuming")
         estimator.net.load_parameters(self._path(name, "params"), ctx=estimator.context)
         estimator.trainer.load_states(self._path(name, "states"))
-        estimator.logger.info("CheckpointHandler: Checkpoint resumed from epoch %d batch %d, continue to train for %d %s ",
+        estimator.logger.info("CheckpointHandler: Checkpoint resumed from epoch %d batch %d, continue to train for %d "
+                              "%s ",
                               self.trained_epoch, self.trained_batch, left[1], left[0])
 
 

@@ -16,16 +16,17 @@ from ...data import DataLoader
 from ...loss import Loss, SoftmaxCrossEntropyLoss
 from ...trainer import Trainer
 from .batch_processor import BatchProcessor
-from .event_handler import (BatchBegin, BatchEnd, EpochBegin, EpochEnd, EventHandler, GradientUpdateHandler, LoggingHandler, MetricHandler, StoppingHandler,
+from .event_handler import (BatchBegin, BatchEnd, EpochBegin, EpochEnd, EventHandler, GradientUpdateHandler,
+                            LoggingHandler, MetricHandler, StoppingHandler,
                             TrainBegin, TrainEnd, ValidationHandler, check_metrics)
 
 
 class Estimator:
     """Trains a network, with handlers for what happens on the way.
 
-    train_metrics, val_metrics: metrics, by default the accuracy (for a softmax loss) and the loss; val_metrics are copies of the
-    train_metrics. trainer: by default SGD with learning rate 0.001. context: a device or a list of them. val_net, val_loss: for
-    validation, by default the same. batch_processor: what is done with a batch.
+    train_metrics, val_metrics: metrics, by default the accuracy (for a softmax loss) and the loss; val_metrics are
+    copies of the train_metrics. trainer: by default SGD with learning rate 0.001. context: a device or a list of them.
+    val_net, val_loss: for validation, by default the same. batch_processor: what is done with a batch.
 
     >>> est = Estimator(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer=trainer)                # doctest: +SKIP
     >>> est.fit(train_data, val_data, epochs=3, event_handlers=[CheckpointHandler('models')])      # doctest: +SKIP
@@ -33,7 +34,8 @@ class Estimator:
 
     logger: logging.Logger
 
-    def __init__(self, net: Any, loss: Any, train_metrics: Any = None, val_metrics: Any = None, initializer: Any = None, trainer: Any = None, context: Any = None,
+    def __init__(self, net: Any, loss: Any, train_metrics: Any = None, val_metrics: Any = None,
+                 initializer: Any = None, trainer: Any = None, context: Any = None,
                  val_net: Any = None, val_loss: Any = None, batch_processor: Any = None):
         self.net, self.loss = net, _check_loss(loss)
         self._train_metrics, self._val_metrics = check_metrics(train_metrics), check_metrics(val_metrics)
@@ -76,7 +78,8 @@ class Estimator:
         if not all(p._data is not None or p._deferred is not None for p in params):
             self.net.initialize(init=initializer if initializer is not None else init.Uniform(), ctx=self.context)
         elif initializer is not None:
-            warnings.warn("the network is initialized already: the initializer is not used. For other values call net.initialize(init, force_reinit=True)", stacklevel=3)
+            warnings.warn("the network is initialized already: the initializer is not used. For other values call "
+                          "net.initialize(init, force_reinit=True)", stacklevel=3)
         elif any(set(p.list_ctx()) != set(self.context) for p in params):
             self.net.collect_params().reset_ctx(self.context)
 
@@ -106,11 +109,13 @@ class Estimator:
             _call(handlers, BatchEnd, "batch_end", self, batch=batch, pred=pred, label=label, loss=loss)
         _call(handlers, EpochEnd, "epoch_end", self)
 
-    def fit(self, train_data: Any, val_data: Any = None, epochs: int | None = None, event_handlers: Any = None, batches: int | None = None, batch_axis: int = 0) -> None:
+    def fit(self, train_data: Any, val_data: Any = None, epochs: int | None = None, event_handlers: Any = None,
+            batches: int | None = None, batch_axis: int = 0) -> None:
         """Train on a DataLoader for a number of epochs or of batches, with validation on another after each epoch."""
         _check_data(train_data)
         if (not epochs) == (not batches):
-            raise AttributeValueError("fit: say how long to train with one of epochs and batches (a number of at least 1)")
+            raise AttributeValueError("fit: say how long to train with one of epochs and batches (a number of at "
+                                      "least 1)")
         self.max_epoch, self.max_batch, self.batch_axis = epochs, batches, batch_axis
         handlers = self._handlers(val_data, event_handlers)
         _call(handlers, TrainBegin, "train_begin", self)
@@ -135,10 +140,12 @@ class Estimator:
             return not any(isinstance(h, kind) for h in handlers)
         added = [StoppingHandler(self.max_epoch, self.max_batch)]
         added += [GradientUpdateHandler()] if lacks(GradientUpdateHandler) else []          # type: ignore[list-item]
-        added += [MetricHandler(metrics=self.train_metrics)] if lacks(MetricHandler) else []            # type: ignore[list-item]
+        added += ([MetricHandler(metrics=self.train_metrics)] if lacks(MetricHandler)
+                  else [])            # type: ignore[list-item]
         if val_data is not None and lacks(ValidationHandler):
             added.append(ValidationHandler(val_data=val_data, eval_fn=self.evaluate))       # type: ignore[arg-type]
-        added += [LoggingHandler(metrics=self.train_metrics)] if lacks(LoggingHandler) else []          # type: ignore[list-item]
+        added += ([LoggingHandler(metrics=self.train_metrics)] if lacks(LoggingHandler)
+                  else [])          # type: ignore[list-item]
         if given:
             known = {id(m) for m in (*self.train_metrics, *self.val_metrics)}
             for h in handlers:
@@ -152,7 +159,8 @@ def _priority(handler: Any) -> float:
 
 def _call(handlers: Sequence[Any], kind: type, event: str, estimator: Estimator, **kwargs: Any) -> bool:
     """Call the handlers of an event; whether one of them wants to stop."""
-    return any([getattr(h, event)(estimator, **kwargs) for h in handlers if isinstance(h, kind)])       # a list: all of them are called
+    # a list: all of them are called
+    return any([getattr(h, event)(estimator, **kwargs) for h in handlers if isinstance(h, kind)])
 
 
 # ---- arguments
@@ -169,7 +177,8 @@ def _check_context(context: Any) -> list[Context]:
         return [gpu(0)] if num_gpus() else [cpu()]
     found = [context] if isinstance(context, Context) else context
     if not isinstance(found, (list, tuple)) or not found or not all(isinstance(c, Context) for c in found):
-        raise AttributeValueError(f"context must be a device or a list of devices, as mx.cpu() or [mx.gpu(0), mx.gpu(1)], got {context!r:.60}")
+        raise AttributeValueError(f"context must be a device or a list of devices, as mx.cpu() or [mx.gpu(0), "
+                                  f"mx.gpu(1)], got {context!r:.60}")
     return list(found)
 
 
@@ -183,7 +192,8 @@ def _check_processor(processor: Any) -> Any:
 
 def _check_data(data: Any) -> None:
     if not isinstance(data, DataLoader):
-        raise AttributeValueError(f"Estimator takes a gluon.data.DataLoader, got {type(data).__name__}: wrap the data in one")
+        raise AttributeValueError(f"Estimator takes a gluon.data.DataLoader, got {type(data).__name__}: wrap the data "
+                                  f"in one")
 
 
 def _check_handlers(handlers: Any) -> list[Any]:
@@ -195,9 +205,11 @@ def _check_handlers(handlers: Any) -> list[Any]:
 
 def _check_known(handler: Any, known: set[int]) -> None:
     """A handler must watch the estimator's own metrics: others are never updated."""
-    for m in [*(getattr(handler, "metrics", None) or []), *([handler.monitor] if getattr(handler, "monitor", None) is not None else [])]:
+    for m in [*(getattr(handler, "metrics", None) or []),
+              *([handler.monitor] if getattr(handler, "monitor", None) is not None else [])]:
         if id(m) not in known:
-            raise AttributeValueError(f"{type(handler).__name__} watches the metric {m.name!r}, which is none of estimator.train_metrics and estimator.val_metrics: "
+            raise AttributeValueError(f"{type(handler).__name__} watches the metric {m.name!r}, which is none of "
+                                      f"estimator.train_metrics and estimator.val_metrics: "
                                       "pass one of those objects")
 
 

@@ -1,4 +1,5 @@
-"""Events of an Estimator's training, and the handlers for stopping, updating, metrics, validation, logging and early stopping."""
+"""Events of an Estimator's training, and the handlers for stopping, updating, metrics, validation, logging and early
+stopping."""
 from __future__ import annotations
 
 import math
@@ -122,7 +123,8 @@ class MetricHandler(EpochBegin, BatchEnd):
 class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
     """Calls ``eval_fn(val_data=…)`` every ``epoch_period`` epochs and every ``batch_period`` batches."""
 
-    def __init__(self, val_data: Any, eval_fn: Callable[..., Any], epoch_period: int | None = 1, batch_period: int | None = None, priority: float = -1000,
+    def __init__(self, val_data: Any, eval_fn: Callable[..., Any], epoch_period: int | None = 1,
+                 batch_period: int | None = None, priority: float = -1000,
                  event_handlers: Any = None):
         self.val_data, self.eval_fn = val_data, eval_fn
         self.epoch_period, self.batch_period = epoch_period, batch_period
@@ -154,7 +156,8 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
     def __init__(self, log_interval: Any = "epoch", metrics: Any = None, priority: float = math.inf):
         if not isinstance(log_interval, int) and log_interval != "epoch":
-            raise AttributeValueError(f"LoggingHandler: log_interval must be 'epoch' or a number of batches, got {log_interval!r}")
+            raise AttributeValueError(f"LoggingHandler: log_interval must be 'epoch' or a number of batches, got "
+                                      f"{log_interval!r}")
         self.metrics = check_metrics(metrics)
         self.batch_index = self.current_epoch = self.processed_samples = 0
         self.priority, self.log_interval, self.log_interval_time = priority, log_interval, 0.0
@@ -167,7 +170,8 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         """Logs the optimizer and how long it will train."""
         self.train_start = time.time()
         trainer = estimator.trainer
-        estimator.logger.info("Training begin: using optimizer %s with current learning rate %.4f ", type(trainer.optimizer).__name__, trainer.learning_rate)
+        estimator.logger.info("Training begin: using optimizer %s with current learning rate %.4f ",
+                              type(trainer.optimizer).__name__, trainer.learning_rate)
         if estimator.max_epoch:
             estimator.logger.info("Train for %d epochs.", estimator.max_epoch)
         else:
@@ -177,20 +181,23 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
     def train_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """Logs the whole time."""
-        text = f"Train finished using total {int(time.time() - self.train_start)}s with {self.current_epoch} epochs. {self._values()}"
+        text = (f"Train finished using total {int(time.time() - self.train_start)}s with {self.current_epoch} epochs. "
+                f"{self._values()}")
         estimator.logger.info(text)
 
     def epoch_begin(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """Logs the learning rate, or that it is a validation."""
         self.epoch_start = time.time()
         if any("training" in str(m.name) for m in self.metrics) or not self.metrics:
-            estimator.logger.info("[Epoch %d] Begin, current learning rate: %.4f", self.current_epoch, estimator.trainer.learning_rate)
+            estimator.logger.info("[Epoch %d] Begin, current learning rate: %.4f", self.current_epoch,
+                                  estimator.trainer.learning_rate)
         else:
             estimator.logger.info("Validation Begin")
 
     def epoch_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """Logs time and metrics."""
-        estimator.logger.info(f"[Epoch {self.current_epoch}] Finished in {time.time() - self.epoch_start:.3f}s, {self._values()}".rstrip(", "))
+        estimator.logger.info(f"[Epoch {self.current_epoch}] Finished in {time.time() - self.epoch_start:.3f}s, "
+                              f"{self._values()}".rstrip(", "))
         self.current_epoch += 1
         self.batch_index = 0
 
@@ -204,7 +211,8 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
             self.log_interval_time += time.time() - self.batch_start
             self.processed_samples += len(kwargs["batch"][0])
             if self.batch_index % self.log_interval == 0:
-                estimator.logger.info(f"[Epoch {self.current_epoch}][Batch {self.batch_index}][Samples {self.processed_samples}] "
+                estimator.logger.info(f"[Epoch {self.current_epoch}][Batch {self.batch_index}][Samples "
+                                      f"{self.processed_samples}] "
                                       f"time/interval: {self.log_interval_time:.3f}s {self._values()}")
                 self.log_interval_time = 0.0
         self.batch_index += 1
@@ -227,9 +235,11 @@ class Improvement:
 
 
 class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
-    """Ends the training when a metric has not improved by ``min_delta`` for ``patience`` epochs (or over ``baseline``)."""
+    """Ends the training when a metric has not improved by ``min_delta`` for ``patience`` epochs (or over
+    ``baseline``)."""
 
-    def __init__(self, monitor: Any, min_delta: float = 0, patience: int = 0, mode: str = "auto", baseline: float | None = None):
+    def __init__(self, monitor: Any, min_delta: float = 0, patience: int = 0, mode: str = "auto",
+                 baseline: float | None = None):
         self.monitor = _one_metric("EarlyStoppingHandler", monitor)
         self.baseline, self.patience, self.min_delta, self.mode = baseline, patience, abs(min_delta), mode
         self.wait = self.stopped_epoch = self.current_epoch = 0
@@ -253,7 +263,8 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         """Whether to stop."""
         name, value = self.monitor.get()
         if math.isnan(value):
-            warnings.warn(f"{name} is not updated: pass one of the metric objects in estimator.train_metrics and estimator.val_metrics as monitor", stacklevel=2)
+            warnings.warn(f"{name} is not updated: pass one of the metric objects in estimator.train_metrics and "
+                          f"estimator.val_metrics as monitor", stacklevel=2)
         elif self._improvement.better(value - self._improvement.sign * self.min_delta):
             self._improvement.best, self.wait = value, 0
         else:
@@ -266,7 +277,8 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
     def train_end(self, estimator: Any, *args: Any, **kwargs: Any) -> None:
         """Logs that it stopped early."""
         if self.stop_training:
-            estimator.logger.info("[Epoch %d] EarlyStoppingHandler: early stopping due to %s not improving", self.stopped_epoch, self.monitor.get()[0])
+            estimator.logger.info("[Epoch %d] EarlyStoppingHandler: early stopping due to %s not improving",
+                                  self.stopped_epoch, self.monitor.get()[0])
 
 
 # ---- arguments
@@ -282,9 +294,11 @@ def check_metrics(metrics: Any) -> list[Any]:
 
 def _one_metric(who: str, monitor: Any) -> Any:
     if not isinstance(monitor, EvalMetric):
-        raise AttributeValueError(f"{who}: monitor must be one of the metric objects in estimator.train_metrics and estimator.val_metrics, got {monitor!r:.60}")
+        raise AttributeValueError(f"{who}: monitor must be one of the metric objects in estimator.train_metrics and "
+                                  f"estimator.val_metrics, got {monitor!r:.60}")
     return monitor
 
 
-__all__ = ["BatchBegin", "BatchEnd", "EarlyStoppingHandler", "EpochBegin", "EpochEnd", "EventHandler", "GradientUpdateHandler", "LoggingHandler", "MetricHandler",
+__all__ = ["BatchBegin", "BatchEnd", "EarlyStoppingHandler", "EpochBegin", "EpochEnd", "EventHandler",
+           "GradientUpdateHandler", "LoggingHandler", "MetricHandler",
            "StoppingHandler", "TrainBegin", "TrainEnd", "ValidationHandler"]

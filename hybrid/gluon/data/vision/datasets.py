@@ -1,4 +1,5 @@
-"""Picture datasets, read from the files their makers publish: MNIST, FashionMNIST, CIFAR10, CIFAR100, folders, records."""
+"""Picture datasets, read from the files their makers publish: MNIST, FashionMNIST, CIFAR10, CIFAR100, folders,
+records."""
 from __future__ import annotations
 
 import gzip
@@ -37,17 +38,21 @@ class _FileDataset(dataset._DownloadedDataset):
         self._train, self._transform = train, transform
         pixels, labels = self._read()
         if len(pixels) != len(labels):
-            raise FileFormatError(f"{self._root}: {len(pixels)} pictures, but {len(labels)} labels; the files do not belong together")
+            raise FileFormatError(f"{self._root}: {len(pixels)} pictures, but {len(labels)} labels; the files do not "
+                                  f"belong together")
         cls = NP_CLASS[0] if is_np_array() and NP_CLASS else NDArray
-        # on the CPU whatever the default device: single pictures are picked out and changed there, in worker processes too
+        # on the CPU whatever the default device: single pictures are picked out and changed there, in worker processes
+        # too
         self._data, self._label = wrap(np.ascontiguousarray(pixels), cpu(), cls), labels.astype(np.int32)
 
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
 
     def _missing(self, names: Sequence[str]) -> FileNotFoundError:
-        return FileNotFoundError(f"{type(self).__name__}: {' or '.join(names)} is not in {self._root}. Nothing is downloaded; fetch the file from "
-                                 f"{self.source} and put it there, or give the folder where it is: {type(self).__name__}(root=...)")
+        return FileNotFoundError(f"{type(self).__name__}: {' or '.join(names)} is not in {self._root}. Nothing is "
+                                 f"downloaded; fetch the file from "
+                                 f"{self.source} and put it there, or give the folder where it is: "
+                                 f"{type(self).__name__}(root=...)")
 
 
 def _contents(path: str) -> bytes:
@@ -55,11 +60,12 @@ def _contents(path: str) -> bytes:
         with (gzip.open if path.endswith(".gz") else open)(path, "rb") as file:
             return file.read()                                   # type: ignore[no-any-return]
     except (EOFError, gzip.BadGzipFile, zlib.error) as err:
-        raise FileFormatError(f"{path} cannot be decompressed: {err}; the file is cut off or damaged, fetch it again") from None
+        raise FileFormatError(f"{path} cannot be decompressed: {err}; the file is cut off or damaged, fetch it again") from None  # noqa: E501
 
 
 def read_idx(path: str) -> np.ndarray:
-    """An IDX file of bytes, gzipped or not (http://yann.lecun.com/exdb/mnist): two zeros, 8, number of axes, lengths, data."""
+    """An IDX file of bytes, gzipped or not (http://yann.lecun.com/exdb/mnist): two zeros, 8, number of axes, lengths,
+    data."""
     raw = _contents(path)
     ndim = raw[3] if len(raw) >= 4 and raw[:3] == b"\0\0\x08" else 0
     if not ndim or len(raw) < 4 + 4 * ndim:
@@ -67,7 +73,8 @@ def read_idx(path: str) -> np.ndarray:
     shape = struct.unpack(f">{ndim}I", raw[4:4 + 4 * ndim])
     expected = int(np.prod(shape, dtype=object))
     if len(raw) - 4 - 4 * ndim != expected:
-        raise FileFormatError(f"{path} holds {len(raw) - 4 - 4 * ndim} bytes of data, its header says {expected} (shape {shape}): it is cut off or damaged")
+        raise FileFormatError(f"{path} holds {len(raw) - 4 - 4 * ndim} bytes of data, its header says {expected} "
+                              f"(shape {shape}): it is cut off or damaged")
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * ndim).reshape(shape)
 
 
@@ -91,7 +98,8 @@ class MNIST(_FileDataset):
             raise self._missing(names[:2])
         out = read_idx(found)
         if out.ndim != ndim:
-            raise FileFormatError(f"{found} has {out.ndim} axes, {ndim} are expected: it is another file under this name")
+            raise FileFormatError(f"{found} has {out.ndim} axes, {ndim} are expected: it is another file under this "
+                                  f"name")
         return out
 
 
@@ -103,7 +111,8 @@ class FashionMNIST(MNIST):
 class CIFAR10(_FileDataset):
     """50000 (``train``) or 10000 colour pictures (32, 32, 3) of uint8 in 10 classes, labels int32.
 
-    root: the folder of ``cifar-10-binary.tar.gz``, or of the ``.bin`` files in it. transform: called with (picture, label).
+    root: the folder of ``cifar-10-binary.tar.gz``, or of the ``.bin`` files in it. transform: called with (picture,
+    label).
     """
     folder, source = "cifar10", "https://www.cs.toronto.edu/~kriz/cifar.html"
     archive, inside = "cifar-10-binary.tar.gz", "cifar-10-batches-bin"
@@ -129,13 +138,14 @@ class CIFAR10(_FileDataset):
                 if file is not None:
                     return f"{name} in {archive}", file.read()
         except (tarfile.TarError, EOFError, OSError, zlib.error) as err:
-            raise FileFormatError(f"{archive} cannot be read: {err}; it is cut off or damaged, fetch it again") from None
+            raise FileFormatError(f"{archive} cannot be read: {err}; it is cut off or damaged, fetch it again") from None  # noqa: E501
         raise FileFormatError(f"{archive} has no {name} in it")
 
     def _parse(self, path: str, raw: bytes) -> tuple[np.ndarray, np.ndarray]:
         size = self.label_bytes + 3072
         if not raw or len(raw) % size:
-            raise FileFormatError(f"{path} has {len(raw)} bytes, which is no multiple of {size} ({self.label_bytes} for labels, 3072 a picture): it is "
+            raise FileFormatError(f"{path} has {len(raw)} bytes, which is no multiple of {size} ({self.label_bytes} "
+                                  f"for labels, 3072 a picture): it is "
                                   "cut off or another file")
         rows = np.frombuffer(raw, np.uint8).reshape(-1, size)
         return rows[:, self.label_bytes:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), rows[:, self.label_at]
@@ -147,7 +157,8 @@ class CIFAR100(CIFAR10):
     train_files, test_files = ("train.bin",), ("test.bin",)
     label_bytes = 2
 
-    def __init__(self, root: str | None = None, fine_label: bool = False, train: bool = True, transform: Transform | None = None):
+    def __init__(self, root: str | None = None, fine_label: bool = False, train: bool = True,
+                 transform: Transform | None = None):
         self.label_at = int(fine_label)
         super().__init__(root, train, transform)
 
@@ -172,7 +183,8 @@ class ImageRecordDataset(dataset.RecordFileDataset):
 
 
 class ImageFolderDataset(dataset.Dataset):
-    """Picture files in one folder a class: ``root/car/0001.jpg``. The label is the class's place in ``synsets``, sorted names.
+    """Picture files in one folder a class: ``root/car/0001.jpg``. The label is the class's place in ``synsets``, sorted
+    names.
 
     items: (file, label) pairs. flag: 1 for three channels, 0 for gray. transform: called with (picture, label).
     """
@@ -183,10 +195,12 @@ class ImageFolderDataset(dataset.Dataset):
         self.synsets: list[str] = []
         self.items: list[tuple[str, int]] = []
         if not os.path.isdir(self._root):
-            raise FileNotFoundError(f"ImageFolderDataset: {self._root} is no folder; it should hold one folder of pictures for each class")
+            raise FileNotFoundError(f"ImageFolderDataset: {self._root} is no folder; it should hold one folder of "
+                                    f"pictures for each class")
         self._list_images(self._root)
         if not self.synsets:
-            raise HybridError(f"ImageFolderDataset: {self._root} holds no folders; it should hold one folder of pictures for each class")
+            raise HybridError(f"ImageFolderDataset: {self._root} holds no folders; it should hold one folder of "
+                              f"pictures for each class")
 
     def _list_images(self, root: str) -> None:
         for folder in sorted(os.listdir(root)):
@@ -199,7 +213,8 @@ class ImageFolderDataset(dataset.Dataset):
                 if os.path.splitext(name)[1].lower() in self._exts:
                     self.items.append((os.path.join(path, name), len(self.synsets) - 1))
                 else:
-                    warnings.warn(f"Ignoring {os.path.join(path, name)}: only {', '.join(self._exts)} are read", stacklevel=3)
+                    warnings.warn(f"Ignoring {os.path.join(path, name)}: only {', '.join(self._exts)} are read",
+                                  stacklevel=3)
 
     def __getitem__(self, idx: Any) -> Any:
         name, label = self.items[idx]

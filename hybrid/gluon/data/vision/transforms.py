@@ -1,7 +1,7 @@
 """Transforms: blocks that change one picture (height, width, channels), or what ``ToTensor`` made of it.
 
-Those on pixel values are HybridBlocks and can be part of a hybridized network; those that cut by Python's ``random`` are
-plain Blocks.
+Those on pixel values are HybridBlocks and can be part of a hybridized network; those that cut by Python's ``random``
+are plain Blocks.
 """
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ def _pair(size: Any) -> tuple[int, int]:
     return int(width), int(height)
 
 
-_OFTEN, _KINDS = 32, 4               # pictures of one shape and dtype before a run is compiled for them; and for how many shapes
+# pictures of one shape and dtype before a run is compiled for them; and for how many shapes
+_OFTEN, _KINDS = 32, 4
 
 
 class _Run(HybridSequential):
-    """Neighbouring HybridBlocks of a Compose: eager for pictures of ever new sizes, compiled for a kind that comes often."""
+    """Neighbouring HybridBlocks of a Compose: eager for pictures of ever new sizes, compiled for a kind that comes
+    often."""
 
     def __init__(self, transforms: Sequence[HybridBlock]):
         super().__init__()
@@ -57,7 +59,8 @@ class _Run(HybridSequential):
             return super().__call__(x)
         if d["_program"] is None:
             d["_program"] = self._compiled()
-        old, config.LIMIT.threads = config.LIMIT.threads, 1      # a picture is small, and the other cores have work of their own
+        # a picture is small, and the other cores have work of their own
+        old, config.LIMIT.threads = config.LIMIT.threads, 1
         try:
             return d["_program"](x)
         finally:
@@ -67,7 +70,8 @@ class _Run(HybridSequential):
         program = HybridSequential()
         program.add(*self._children.values())
         program.hybridize()
-        for child in self._children.values():                    # they stay as they are: pictures of other sizes still come eagerly
+        # they stay as they are: pictures of other sizes still come eagerly
+        for child in self._children.values():
             child.hybridize(False)
         return program
 
@@ -88,7 +92,8 @@ class Compose(Sequential):
         super().__init__()
         for t in transforms:
             if not isinstance(t, Block) and not callable(t):
-                raise HybridError(f"Compose takes transforms, that is blocks or functions; got {type(t).__name__}: {t!r}")
+                raise HybridError(f"Compose takes transforms, that is blocks or functions; got {type(t).__name__}: "
+                                  f"{t!r}")
         for hybrid, run in itertools.groupby(transforms, lambda t: isinstance(t, HybridBlock)):
             blocks = [t if isinstance(t, Block) else Lambda(t) for t in run]
             self.add(*([_Run(blocks)] if hybrid and len(blocks) > 1 else blocks))
@@ -122,7 +127,8 @@ class ToTensor(HybridBlock):
 
 
 class Normalize(HybridBlock):
-    """(x - mean) / std for each channel of a tensor (channels, height, width), or a batch. One number serves all channels."""
+    """(x - mean) / std for each channel of a tensor (channels, height, width), or a batch. One number serves all
+    channels."""
 
     def __init__(self, mean: Any = 0.0, std: Any = 1.0):
         super().__init__()
@@ -133,8 +139,8 @@ class Normalize(HybridBlock):
 
 
 class Resize(HybridBlock):
-    """Resize to ``size``, (width, height) or one number; with keep_ratio one number is for the shorter edge. interpolation: see
-    ``image.imresize``.
+    """Resize to ``size``, (width, height) or one number; with keep_ratio one number is for the shorter edge.
+    interpolation: see ``image.imresize``.
     """
 
     def __init__(self, size: Any, keep_ratio: bool = False, interpolation: int = 1):
@@ -154,7 +160,8 @@ class CropResize(HybridBlock):
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
         out = F.image.crop(x, *self._box)
-        return F.image.resize(out, self._size, False, 1 if self._interpolation is None else self._interpolation) if self._size else out
+        return F.image.resize(out, self._size, False,
+                              1 if self._interpolation is None else self._interpolation) if self._size else out
 
 
 class CenterCrop(Block):
@@ -171,7 +178,8 @@ class CenterCrop(Block):
 class RandomResizedCrop(Block):
     """A part of random area (``scale``: shares of the picture) and aspect ratio, resized to ``size``."""
 
-    def __init__(self, size: Any, scale: tuple[float, float] = (0.08, 1.0), ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0), interpolation: int = 1):
+    def __init__(self, size: Any, scale: tuple[float, float] = (0.08, 1.0),
+                 ratio: tuple[float, float] = (3.0 / 4.0, 4.0 / 3.0), interpolation: int = 1):
         super().__init__()
         self._args = _pair(size), scale, ratio, interpolation
 
@@ -180,7 +188,8 @@ class RandomResizedCrop(Block):
 
 
 class RandomCrop(Block):
-    """A random part of ``size`` after padding: ``pad`` pixels of ``pad_value`` on each side, or ((top, bottom), (left, right), …)."""
+    """A random part of ``size`` after padding: ``pad`` pixels of ``pad_value`` on each side, or ((top, bottom), (left,
+    right), …)."""
 
     def __init__(self, size: Any, pad: Any = None, pad_value: float = 0, interpolation: int = 1):
         super().__init__()
@@ -188,10 +197,12 @@ class RandomCrop(Block):
 
     def forward(self, x: Any) -> Any:
         if self._pad:
-            widths = [(self._pad, self._pad)] * 2 if isinstance(self._pad, numeric_types) else [tuple(p) for p in self._pad][:2]
+            widths = [(self._pad, self._pad)] * 2 if isinstance(self._pad,
+                                                                numeric_types) else [tuple(p) for p in self._pad][:2]
             if x.ndim != 3:
                 raise ShapeError(f"RandomCrop takes a picture (height, width, channels), got {x.shape}")
-            x = wrap(array_module(x.ctx).pad(x._data, [*widths, (0, 0)], mode="constant", constant_values=self._pad_value), x.ctx, type(x))
+            x = wrap(array_module(x.ctx).pad(x._data, [*widths, (0, 0)], mode="constant",
+                                             constant_values=self._pad_value), x.ctx, type(x))
         return image.random_crop(x, *self._args)[0]
 
 
@@ -283,7 +294,8 @@ class RandomLighting(HybridBlock):
 
 
 class Rotate(Block):
-    """A tensor (channels, height, width), or a batch, turned by ``rotation_degrees``; the shape stays. zoom_in, zoom_out: see ``image.imrotate``."""
+    """A tensor (channels, height, width), or a batch, turned by ``rotation_degrees``; the shape stays. zoom_in,
+    zoom_out: see ``image.imrotate``."""
 
     def __init__(self, rotation_degrees: float, zoom_in: bool = False, zoom_out: bool = False):
         super().__init__()
@@ -294,13 +306,16 @@ class Rotate(Block):
 
 
 class RandomRotation(Block):
-    """``Rotate`` by an angle drawn uniformly between two limits in degrees, with the probability rotate_with_proba. Draws from NumPy's generator."""
+    """``Rotate`` by an angle drawn uniformly between two limits in degrees, with the probability rotate_with_proba.
+    Draws from NumPy's generator."""
 
-    def __init__(self, angle_limits: Sequence[float], zoom_in: bool = False, zoom_out: bool = False, rotate_with_proba: float = 1.0):
+    def __init__(self, angle_limits: Sequence[float], zoom_in: bool = False, zoom_out: bool = False,
+                 rotate_with_proba: float = 1.0):
         super().__init__()
         low, high = angle_limits
         if low >= high:
-            raise ValueError(f"`angle_limits` must be an ordered tuple, the smaller limit first; got {tuple(angle_limits)}")
+            raise ValueError(f"`angle_limits` must be an ordered tuple, the smaller limit first; got "
+                             f"{tuple(angle_limits)}")
         if not 0 <= rotate_with_proba <= 1:
             raise ValueError(f"Probability of rotating the image should be between 0 and 1, got {rotate_with_proba}")
         self._args, self._proba = ((low, high), zoom_in, zoom_out), rotate_with_proba
@@ -311,7 +326,8 @@ class RandomRotation(Block):
 
 def _floats(x: Any) -> Any:
     if x._data.dtype != np.float32:
-        raise DTypeError(f"This transformation only supports float32. Consider calling it after ToTensor; got {x._data.dtype}")
+        raise DTypeError(f"This transformation only supports float32. Consider calling it after ToTensor; got "
+                         f"{x._data.dtype}")
     return x
 
 
@@ -342,6 +358,8 @@ class RandomApply(Sequential):
         return x if self.p < random.random() else self.transforms(x)
 
 
-__all__ = ["CenterCrop", "Cast", "Compose", "CropResize", "HybridCompose", "Normalize", "RandomApply", "RandomBrightness", "RandomColorJitter",
-           "RandomContrast", "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue", "RandomLighting", "RandomResizedCrop", "RandomRotation",
+__all__ = ["CenterCrop", "Cast", "Compose", "CropResize", "HybridCompose", "Normalize", "RandomApply",
+           "RandomBrightness", "RandomColorJitter",
+           "RandomContrast", "RandomCrop", "RandomFlipLeftRight", "RandomFlipTopBottom", "RandomGray", "RandomHue",
+           "RandomLighting", "RandomResizedCrop", "RandomRotation",
            "RandomSaturation", "Resize", "Rotate", "ToTensor"]

@@ -5,14 +5,15 @@
 >>> net(nd.zeros((1, 3, 224, 224))).shape
 (1, 10)
 
-The trained parameters expect pictures in RGB with values in [0, 1], normalized by the mean [0.485, 0.456, 0.406] and the
-standard deviation [0.229, 0.224, 0.225].
+The trained parameters expect pictures in RGB with values in [0, 1], normalized by the mean [0.485, 0.456, 0.406] and
+the standard deviation [0.229, 0.224, 0.225].
 """
 from __future__ import annotations
 
 from typing import Any, Callable
 
-from . import alexnet as _alexnet, densenet as _densenet, inception as _inception, mobilenet as _mobilenet, resnet as _resnet, squeezenet as _squeezenet, vgg as _vgg
+from . import (alexnet as _alexnet, densenet as _densenet, inception as _inception, mobilenet as _mobilenet,
+               resnet as _resnet, squeezenet as _squeezenet, vgg as _vgg)
 from .alexnet import *  # noqa: F403  the families say what is public
 from .densenet import *  # noqa: F403
 from .inception import *  # noqa: F403
@@ -25,7 +26,8 @@ _FAMILIES = (_alexnet, _densenet, _inception, _mobilenet, _resnet, _squeezenet, 
 _SPELLED = {"squeezenet1_0": "squeezenet1.0", "squeezenet1_1": "squeezenet1.1", "inception_v3": "inceptionv3",
             **{f"mobilenet{w.replace('.', '_')}": f"mobilenet{w}" for w in ("1.0", "0.75", "0.5", "0.25")},
             **{f"mobilenet_v2_{w.replace('.', '_')}": f"mobilenetv2_{w}" for w in ("1.0", "0.75", "0.5", "0.25")}}
-MODELS: dict[str, Callable[..., Any]] = {_SPELLED.get(name, name): globals()[name] for family in _FAMILIES for name in family.__all__
+MODELS: dict[str, Callable[..., Any]] = {_SPELLED.get(name, name): globals()[name] for family in _FAMILIES
+                                         for name in family.__all__
                                          if name[0].islower() and not name.startswith("get_")}
 
 
@@ -39,4 +41,5 @@ def get_model(name: str, **kwargs: Any) -> Any:
     return MODELS[name.lower()](**kwargs)
 
 
-__all__ = ["MODELS", "get_model", *(name for family in _FAMILIES for name in family.__all__)]          # noqa: PLE0604  names of the families
+__all__ = ["MODELS", "get_model", *(name for family in _FAMILIES
+                                    for name in family.__all__)]          # noqa: PLE0604  names of the families

@@ -33,23 +33,26 @@ def _dense_layer(growth_rate: int, bn_size: int, dropout: float) -> HybridConcur
 
 def _transition(channels: int) -> nn.HybridSequential:
     out = nn.HybridSequential(prefix="")
-    out.add(nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(channels, kernel_size=1, use_bias=False), nn.AvgPool2D(pool_size=2, strides=2))
+    out.add(nn.BatchNorm(), nn.Activation("relu"), nn.Conv2D(channels, kernel_size=1, use_bias=False),
+            nn.AvgPool2D(pool_size=2, strides=2))
     return out
 
 
 class DenseNet(HybridBlock):
     """Blocks in which every layer sees all earlier ones.
 
-    num_init_features: channels of the first convolution. growth_rate: channels that a layer adds. block_config: layers of
-    each block. bn_size: width of a layer's 1x1 convolution, in growth rates. dropout: rate after each layer.
+    num_init_features: channels of the first convolution. growth_rate: channels that a layer adds. block_config: layers
+    of each block. bn_size: width of a layer's 1x1 convolution, in growth rates. dropout: rate after each layer.
     """
 
-    def __init__(self, num_init_features: int, growth_rate: int, block_config: Sequence[int], bn_size: int = 4, dropout: float = 0, classes: int = 1000,
+    def __init__(self, num_init_features: int, growth_rate: int, block_config: Sequence[int], bn_size: int = 4,
+                 dropout: float = 0, classes: int = 1000,
                  **kwargs: Any):
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
-            self.features.add(nn.Conv2D(num_init_features, kernel_size=7, strides=2, padding=3, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+            self.features.add(nn.Conv2D(num_init_features, kernel_size=7, strides=2, padding=3, use_bias=False),
+                              nn.BatchNorm(), nn.Activation("relu"),
                               nn.MaxPool2D(pool_size=3, strides=2, padding=1))
             channels = num_init_features
             for i, num_layers in enumerate(block_config):
@@ -65,10 +68,12 @@ class DenseNet(HybridBlock):
         return self.output(self.features(x))
 
 
-densenet_spec = {121: (64, 32, [6, 12, 24, 16]), 161: (96, 48, [6, 12, 36, 24]), 169: (64, 32, [6, 12, 32, 32]), 201: (64, 32, [6, 12, 48, 32])}
+densenet_spec = {121: (64, 32, [6, 12, 24, 16]), 161: (96, 48, [6, 12, 36, 24]), 169: (64, 32, [6, 12, 32, 32]),
+                 201: (64, 32, [6, 12, 48, 32])}
 
 
-def get_densenet(num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> DenseNet:
+def get_densenet(num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None,
+                 **kwargs: Any) -> DenseNet:
     """DenseNet with 121, 161, 169 or 201 layers."""
     if num_layers not in densenet_spec:
         raise ValueError(f"DenseNet has {', '.join(map(str, densenet_spec))} layers, not {num_layers}")

@@ -7,7 +7,8 @@ from ... import nn
 from ...hybrid_block import HybridBlock
 from ..model_store import finish, variant
 
-__all__ = ["MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_25", "mobilenet0_5", "mobilenet0_75", "mobilenet1_0",
+__all__ = ["MobileNet", "MobileNetV2", "get_mobilenet", "get_mobilenet_v2", "mobilenet0_25", "mobilenet0_5",
+           "mobilenet0_75", "mobilenet1_0",
            "mobilenet_v2_0_25", "mobilenet_v2_0_5", "mobilenet_v2_0_75", "mobilenet_v2_1_0"]
 
 
@@ -18,7 +19,8 @@ class RELU6(HybridBlock):
         return F.clip(x, 0, 6, name="relu6")
 
 
-def _add_conv(out: nn.HybridSequential, channels: int = 1, kernel: int = 1, stride: int = 1, pad: int = 0, num_group: int = 1, active: bool = True,
+def _add_conv(out: nn.HybridSequential, channels: int = 1, kernel: int = 1, stride: int = 1, pad: int = 0,
+              num_group: int = 1, active: bool = True,
               relu6: bool = False) -> None:
     out.add(nn.Conv2D(channels, kernel, stride, pad, groups=num_group, use_bias=False), nn.BatchNorm(scale=True))
     if active:
@@ -75,7 +77,8 @@ class MobileNetV2(HybridBlock):
             with self.features.name_scope():
                 _add_conv(self.features, widths[0], kernel=3, stride=2, pad=1, relu6=True)
                 for i, (before, after, stride) in enumerate(zip(widths, widths[1:], strides)):
-                    self.features.add(LinearBottleneck(in_channels=before, channels=after, t=6 if i else 1, stride=stride))
+                    self.features.add(LinearBottleneck(in_channels=before, channels=after, t=6 if i else 1,
+                                                       stride=stride))
                 _add_conv(self.features, int(1280 * max(multiplier, 1.0)), relu6=True)
                 self.features.add(nn.GlobalAvgPool2D())
             self.output = nn.HybridSequential(prefix="output_")
@@ -92,12 +95,14 @@ def _suffix(multiplier: float) -> str:
     return text[:-1] if text in ("1.00", "0.50") else text
 
 
-def get_mobilenet(multiplier: float, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> MobileNet:
+def get_mobilenet(multiplier: float, pretrained: bool = False, ctx: Any = None, root: Any = None,
+                  **kwargs: Any) -> MobileNet:
     """MobileNet of a width."""
     return finish(MobileNet(multiplier, **kwargs), f"mobilenet{_suffix(multiplier)}", pretrained, ctx, root)
 
 
-def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> MobileNetV2:
+def get_mobilenet_v2(multiplier: float, pretrained: bool = False, ctx: Any = None, root: Any = None,
+                     **kwargs: Any) -> MobileNetV2:
     """MobileNetV2 of a width."""
     return finish(MobileNetV2(multiplier, **kwargs), f"mobilenetv2_{_suffix(multiplier)}", pretrained, ctx, root)
 

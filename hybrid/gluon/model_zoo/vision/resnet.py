@@ -7,7 +7,8 @@ from ... import nn
 from ...hybrid_block import HybridBlock
 from ..model_store import finish, variant
 
-__all__ = ["BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet", "resnet101_v1", "resnet101_v2", "resnet152_v1",
+__all__ = ["BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "ResNetV1", "ResNetV2", "get_resnet",
+           "resnet101_v1", "resnet101_v2", "resnet152_v1",
            "resnet152_v2", "resnet18_v1", "resnet18_v2", "resnet34_v1", "resnet34_v2", "resnet50_v1", "resnet50_v2"]
 
 
@@ -22,7 +23,8 @@ class _BlockV1(HybridBlock):
         self.downsample = None
         if downsample:
             self.downsample = nn.HybridSequential(prefix="")
-            self.downsample.add(nn.Conv2D(channels, kernel_size=1, strides=stride, use_bias=False, in_channels=in_channels), nn.BatchNorm())
+            self.downsample.add(nn.Conv2D(channels, kernel_size=1, strides=stride, use_bias=False,
+                                          in_channels=in_channels), nn.BatchNorm())
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]  # noqa: N803
         residual = x
@@ -41,7 +43,8 @@ class BasicBlockV1(_BlockV1):
     def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self.body = nn.HybridSequential(prefix="")
-        self.body.add(_conv3x3(channels, stride, in_channels), nn.BatchNorm(), nn.Activation("relu"), _conv3x3(channels, 1, channels), nn.BatchNorm())
+        self.body.add(_conv3x3(channels, stride, in_channels), nn.BatchNorm(), nn.Activation("relu"),
+                      _conv3x3(channels, 1, channels), nn.BatchNorm())
         self._shortcut(channels, stride, downsample, in_channels)
 
 
@@ -58,16 +61,18 @@ class BottleneckV1(_BlockV1):
 
 
 class _BlockV2(HybridBlock):
-    """x + a chain of convolutions, each behind a normalization and an activation; x goes through a 1x1 convolution behind the first
-    activation if the shapes differ (``downsample``).
+    """x + a chain of convolutions, each behind a normalization and an activation; x goes through a 1x1 convolution
+    behind the first activation if the shapes differ (``downsample``).
     """
 
-    def _layers(self, channels: int, stride: int, downsample: bool, in_channels: int, convolutions: Sequence[HybridBlock]) -> None:
+    def _layers(self, channels: int, stride: int, downsample: bool, in_channels: int,
+                convolutions: Sequence[HybridBlock]) -> None:
         self._length = len(convolutions)
         for i, convolution in enumerate(convolutions, 1):
             setattr(self, f"bn{i}", nn.BatchNorm())
             setattr(self, f"conv{i}", convolution)
-        self.downsample = nn.Conv2D(channels, 1, stride, use_bias=False, in_channels=in_channels) if downsample else None
+        self.downsample = nn.Conv2D(channels, 1, stride, use_bias=False,
+                                    in_channels=in_channels) if downsample else None
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]  # noqa: N803
         residual = x
@@ -84,7 +89,8 @@ class BasicBlockV2(_BlockV2):
 
     def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
-        self._layers(channels, stride, downsample, in_channels, [_conv3x3(channels, stride, in_channels), _conv3x3(channels, 1, channels)])
+        self._layers(channels, stride, downsample, in_channels,
+                     [_conv3x3(channels, stride, in_channels), _conv3x3(channels, 1, channels)])
 
 
 class BottleneckV2(_BlockV2):
@@ -93,7 +99,8 @@ class BottleneckV2(_BlockV2):
     def __init__(self, channels: int, stride: int, downsample: bool = False, in_channels: int = 0, **kwargs: Any):
         super().__init__(**kwargs)
         self._layers(channels, stride, downsample, in_channels,
-                     [nn.Conv2D(channels // 4, kernel_size=1, strides=1, use_bias=False), _conv3x3(channels // 4, stride, channels // 4),
+                     [nn.Conv2D(channels // 4, kernel_size=1, strides=1, use_bias=False),
+                      _conv3x3(channels // 4, stride, channels // 4),
                       nn.Conv2D(channels, kernel_size=1, strides=1, use_bias=False)])
 
 
@@ -101,11 +108,13 @@ class _ResNet(HybridBlock):
     def _stages(self, block: Any, layers: Sequence[int], channels: Sequence[int]) -> None:
         """Four stages; all but the first halve the picture."""
         if len(layers) != len(channels) - 1:
-            raise ValueError(f"{type(self).__name__}: channels must have one more entry than layers, got {len(channels)} and {len(layers)}")
+            raise ValueError(f"{type(self).__name__}: channels must have one more entry than layers, got "
+                             f"{len(channels)} and {len(layers)}")
         for i, count in enumerate(layers):
             stage = nn.HybridSequential(prefix=f"stage{i + 1}_")
             with stage.name_scope():
-                stage.add(block(channels[i + 1], 2 if i else 1, channels[i + 1] != channels[i], in_channels=channels[i], prefix=""))
+                stage.add(block(channels[i + 1], 2 if i else 1, channels[i + 1] != channels[i],
+                                in_channels=channels[i], prefix=""))
                 for _ in range(count - 1):
                     stage.add(block(channels[i + 1], 1, False, in_channels=channels[i + 1], prefix=""))
             self.features.add(stage)
@@ -115,7 +124,8 @@ class _ResNet(HybridBlock):
         if thumbnail:
             self.features.add(_conv3x3(channels, 1, 0))
         else:
-            self.features.add(nn.Conv2D(channels, 7, 2, 3, use_bias=False), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(3, 2, 1))
+            self.features.add(nn.Conv2D(channels, 7, 2, 3, use_bias=False), nn.BatchNorm(), nn.Activation("relu"),
+                              nn.MaxPool2D(3, 2, 1))
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]  # noqa: N803
         return self.output(self.features(x))
@@ -128,7 +138,8 @@ class ResNetV1(_ResNet):
     thumbnail: for small pictures, which the stem does not make smaller.
     """
 
-    def __init__(self, block: Any, layers: Sequence[int], channels: Sequence[int], classes: int = 1000, thumbnail: bool = False, **kwargs: Any):
+    def __init__(self, block: Any, layers: Sequence[int], channels: Sequence[int], classes: int = 1000,
+                 thumbnail: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
@@ -141,7 +152,8 @@ class ResNetV1(_ResNet):
 class ResNetV2(_ResNet):
     """As ResNetV1, of blocks that normalize first (BasicBlockV2, BottleneckV2)."""
 
-    def __init__(self, block: Any, layers: Sequence[int], channels: Sequence[int], classes: int = 1000, thumbnail: bool = False, **kwargs: Any):
+    def __init__(self, block: Any, layers: Sequence[int], channels: Sequence[int], classes: int = 1000,
+                 thumbnail: bool = False, **kwargs: Any):
         super().__init__(**kwargs)
         with self.name_scope():
             self.features = nn.HybridSequential(prefix="")
@@ -153,13 +165,16 @@ class ResNetV2(_ResNet):
 
 
 _NARROW, _WIDE = [64, 64, 128, 256, 512], [64, 256, 512, 1024, 2048]
-resnet_spec = {18: ("basic_block", [2, 2, 2, 2], _NARROW), 34: ("basic_block", [3, 4, 6, 3], _NARROW), 50: ("bottle_neck", [3, 4, 6, 3], _WIDE),
+resnet_spec = {18: ("basic_block", [2, 2, 2, 2], _NARROW), 34: ("basic_block", [3, 4, 6, 3], _NARROW),
+               50: ("bottle_neck", [3, 4, 6, 3], _WIDE),
                101: ("bottle_neck", [3, 4, 23, 3], _WIDE), 152: ("bottle_neck", [3, 8, 36, 3], _WIDE)}
 resnet_net_versions = [ResNetV1, ResNetV2]
-resnet_block_versions = [{"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1}, {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2}]
+resnet_block_versions = [{"basic_block": BasicBlockV1, "bottle_neck": BottleneckV1},
+                         {"basic_block": BasicBlockV2, "bottle_neck": BottleneckV2}]
 
 
-def get_resnet(version: int, num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> Any:
+def get_resnet(version: int, num_layers: int, pretrained: bool = False, ctx: Any = None, root: Any = None,
+               **kwargs: Any) -> Any:
     """ResNet of version 1 or 2 with 18, 34, 50, 101 or 152 layers."""
     if num_layers not in resnet_spec:
         raise ValueError(f"ResNet has {', '.join(map(str, resnet_spec))} layers, not {num_layers}")

@@ -44,7 +44,8 @@ class SqueezeNet(HybridBlock):
             self.features = nn.HybridSequential(prefix="")
             self.features.add(nn.Conv2D(channels, kernel_size=kernel, strides=2), nn.Activation("relu"))
             for squeeze in fires:
-                self.features.add(_fire(squeeze, 4 * squeeze) if squeeze else nn.MaxPool2D(pool_size=3, strides=2, ceil_mode=True))
+                self.features.add(_fire(squeeze, 4 * squeeze) if squeeze
+                                  else nn.MaxPool2D(pool_size=3, strides=2, ceil_mode=True))
             self.features.add(nn.Dropout(0.5))
             self.output = nn.HybridSequential(prefix="")
             self.output.add(nn.Conv2D(classes, kernel_size=1), nn.Activation("relu"), nn.AvgPool2D(13), nn.Flatten())
@@ -53,7 +54,8 @@ class SqueezeNet(HybridBlock):
         return self.output(self.features(x))
 
 
-def get_squeezenet(version: str, pretrained: bool = False, ctx: Any = None, root: Any = None, **kwargs: Any) -> SqueezeNet:
+def get_squeezenet(version: str, pretrained: bool = False, ctx: Any = None, root: Any = None,
+                   **kwargs: Any) -> SqueezeNet:
     """SqueezeNet of version "1.0" or "1.1"."""
     return finish(SqueezeNet(version, **kwargs), f"squeezenet{version}", pretrained, ctx, root)
 

@@ -17,14 +17,16 @@ class VGG(HybridBlock):
     layers: convolutions of each stage. filters: their channels.
     """
 
-    def __init__(self, layers: Sequence[int], filters: Sequence[int], classes: int = 1000, batch_norm: bool = False, **kwargs: Any):
+    def __init__(self, layers: Sequence[int], filters: Sequence[int], classes: int = 1000, batch_norm: bool = False,
+                 **kwargs: Any):
         super().__init__(**kwargs)
         if len(layers) != len(filters):
             raise ValueError(f"VGG: {len(layers)} stages in layers and {len(filters)} in filters")
         normal = {"weight_initializer": "normal", "bias_initializer": "zeros"}
         with self.name_scope():
             self.features = _features(layers, filters, batch_norm)
-            self.features.add(nn.Dense(4096, activation="relu", **normal), nn.Dropout(rate=0.5), nn.Dense(4096, activation="relu", **normal), nn.Dropout(rate=0.5))
+            self.features.add(nn.Dense(4096, activation="relu", **normal), nn.Dropout(rate=0.5),
+                              nn.Dense(4096, activation="relu", **normal), nn.Dropout(rate=0.5))
             self.output = nn.Dense(classes, **normal)
 
     def hybrid_forward(self, F: Any, x: Any) -> Any:                 # type: ignore[override]  # noqa: N803
@@ -35,7 +37,8 @@ def _features(layers: Sequence[int], filters: Sequence[int], batch_norm: bool) -
     out = nn.HybridSequential(prefix="")
     for count, channels in zip(layers, filters):
         for _ in range(count):
-            out.add(nn.Conv2D(channels, kernel_size=3, padding=1, weight_initializer=Xavier(rnd_type="gaussian", factor_type="out", magnitude=2),
+            out.add(nn.Conv2D(channels, kernel_size=3, padding=1,
+                              weight_initializer=Xavier(rnd_type="gaussian", factor_type="out", magnitude=2),
                               bias_initializer="zeros"))
             if batch_norm:
                 out.add(nn.BatchNorm())
