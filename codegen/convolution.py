@@ -96,6 +96,6 @@ def _measured(k: Kernel, target: Target, forms: list[Direct], rule: str, printed
         p = made(form)
         return alone(p) if p is not None else None
     work = k.dot.size * math.prod(k.dot.args[0].shape[a] for a in k.dot.attrs["contract"][0])
-    form, _ = target.choose(rule, alone(made(rule)).source, {f: partial(program, f) for f in near},
-                            work)              # type: ignore[arg-type]
+    form, _ = target.choose(rule, alone(made(rule)).source, {f: partial(program, f) for f in near},  # type: ignore[arg-type]
+                            work)
     return made(form)

@@ -41,8 +41,8 @@ class Epilogue:
     def _epilogue(self, m: Matmul, flat_spans: dict[Var, tuple[int, str]], cell: object,
                   rows: tuple[str, str] | None = None,
                   spans: dict[Var, tuple[int, str]] | None = None) -> list[str]:
-        e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell())},
-                    extra={n: self.names[n] for n in self.k.extra}, count=3000)     # type: ignore[operator]
+        e = Emitter(C, self.reads, given={self.dot: lambda idx: self._rounded(cell())},  # type: ignore[operator]
+                    extra={n: self.names[n] for n in self.k.extra}, count=3000)
         every = {**flat_spans, **(spans or {})}
         at = root_index(self.k, m.dot_index)
         first = Block(None, frozenset([*m.batch, *m.columns]) - frozenset(every))

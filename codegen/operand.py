@@ -63,8 +63,8 @@ def _axes(dot: Node) -> tuple[list[list[tuple[int | None, int | None]]], list[li
     groups: list[list[tuple[int | None, int | None]]] = [
         list(zip(ba, bb)), [(i, None) for i in range(a.ndim) if i not in ca + ba],
         [(None, j) for j in range(b.ndim) if j not in cb + bb], list(zip(ca, cb))]
-    return groups, [[a.shape[i] if i is not None else b.shape[j] for i, j in g]
-                    for g in groups]     # type: ignore[index]
+    return groups, [[a.shape[i] if i is not None else b.shape[j] for i, j in g]  # type: ignore[index]
+                    for g in groups]
 
 
 def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False) -> Matmul:

@@ -164,8 +164,8 @@ class Spread(Direct):
         at = self._in_place()
         if at is not None:
             return [dict(at.terms).get(v, 0) for v in self.channels]
-        return [flat(self.channels).terms and dict(flat(self.channels).terms).get(v, 0) * self.panel
-                for v in self.channels]      # type: ignore[misc]
+        return [flat(self.channels).terms and dict(flat(self.channels).terms).get(v, 0) * self.panel  # type: ignore[misc]
+                for v in self.channels]
 
     def _pixels(self) -> tuple[list[str], str]:
         """Statements that put the picture's pixels together, and where they are."""

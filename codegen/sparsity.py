@@ -170,8 +170,8 @@ class Zeros(Dots):
                 self._stored_at(m), m.columns[0]) != 1:
             return None
         def packs(nv: int) -> bool:
-            return lines[1] != 1 or in_one_set(min(depth, STEPS), lines[0] * 4,
-                                               min(nv * self.lanes, columns) * 4) > WAYS     # type: ignore[operator]
+            return lines[1] != 1 or in_one_set(min(depth, STEPS), lines[0] * 4,  # type: ignore[operator]
+                                               min(nv * self.lanes, columns) * 4) > WAYS
         part, nv = max((pays(depth, nv, columns / self.lanes, -(-columns // (nv * self.lanes)), rows, factors[1] != 1,
                              packs(nv)), nv)
                        for nv in range(1, max(1, widest(self.target, depth)) + 1))

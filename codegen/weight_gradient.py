@@ -183,8 +183,8 @@ class Correlation:
     # ---- text
     def _address(self, o: Operand, keep: set[Var]) -> Ix:
         assert o.address is not None
-        return substitute(o.address, {v: Ix() for v in variables(o.address)
-                                      if v not in keep})          # type: ignore[misc]
+        return substitute(o.address, {v: Ix() for v in variables(o.address)  # type: ignore[misc]
+                                      if v not in keep})
 
     def micro(self) -> str:
         """The tile: lines first to last of some pictures."""
@@ -284,8 +284,8 @@ class Correlation:
             first, last = y.range(tap)
             move = (tap * y.dilation - y.border) * line
             if self.height < y.pixels:
-                first, last = (f"low > {first} ? low : {first}",
-                               f"high < {last} ? high : {last}")          # type: ignore[assignment]
+                first = f"low > {first} ? low : {first}"  # type: ignore[assignment]
+                last = f"high < {last} ? high : {last}"  # type: ignore[assignment]
             to = f"sums + ((t * {self.channel_tiles} + ct) * {y.taps} + {tap}) * {tile}l"
             inner.append(f"{self.name}_tile(pa, pb + c * {self._steps(self.place, self.channel)}l + ({move}l), {to}, "
                          f"pictures, {first}, {last});")

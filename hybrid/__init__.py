@@ -9,70 +9,62 @@ import importlib
 import os
 from typing import Any
 
-# A checkout that is imported from its own folder, not installed: codegen and kernels lie beside this package, not in
-# it.
-if not os.path.isdir(os.path.join(__path__[0],
-                                  "kernels")) and os.path.isfile(os.path.join(__path__[0], "..", "kernels", "__init__.py")):  # noqa: E501
+# In a checkout that is imported from its own folder, codegen and kernels lie beside this package, not in it.
+_BESIDE = os.path.join(__path__[0], "..")
+if not os.path.isdir(os.path.join(__path__[0], "kernels")) and os.path.isdir(os.path.join(_BESIDE, "kernels")):
     __path__.append(os.path.dirname(__path__[0]))
 
-from .base import errors
-from .base.errors import HybridError, MXNetError
-from .base import device as context
+from .base import device as context, errors, former_paths, names as attribute, names as name, rng as random
 from .base.device import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
-from . import nd as ndarray, autograd, numpy
-from .graph import symbol
-from .nd import methods
-from .base import rng, names as name
-from .numpy import extension
-from . import nd
-from .graph import symbol as sym
-from . import numpy as np
-from .numpy import extension as npx
-from .numpy.symbolic import SymbolSpace
-from . import base, serialize
-from .mxnet import executor, initializer, util
-from .mxnet import initializer as init
-from .buffers.array import NDArray
-from .graph.symbol import Symbol
-from .base import names as attribute
+from .base.errors import HybridError, MXNetError
 from .base.names import AttrScope
-from .nd import waitall
-from .autograd import custom
+from . import autograd, base, nd, numpy, serialize
+from .autograd import custom as operator
+from .buffers.array import NDArray
+from .graph import symbol
+from .graph.symbol import Symbol
+from .nd import methods, waitall
+from .numpy import extension as numpy_extension
+from .numpy.symbolic import SymbolSpace
+from .mxnet import executor, initializer, util
 from .mxnet.util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 from .jit.api import hybridize
 
+init, ndarray, np, npx, sym = initializer, nd, numpy, numpy_extension, symbol
+
 methods.BACKWARD.append(autograd.backward)
-rng.NAMESPACE.append(ndarray.random)
-symbol.FUNCTIONS.update(ndarray.symbol_functions())
-symbol.FUNCTIONS["Custom"], ndarray.Custom = custom.symbolic_custom, custom.Custom       # type: ignore[attr-defined]
+random.NAMESPACE.append(nd.random)
+symbol.FUNCTIONS.update(nd.symbol_functions())
+symbol.FUNCTIONS["Custom"], nd.Custom = operator.symbolic_custom, operator.Custom       # type: ignore[attr-defined]
 symbol.attach_files(serialize.symbol_json)
-ndarray.attach_files(serialize)
+nd.attach_files(serialize)
 # F.np and F.npx in hybrid_forward
-ndarray.np, symbol.np = numpy, SymbolSpace("hybrid.sym.np", numpy)
-ndarray.npx, symbol.npx = extension, SymbolSpace("hybrid.sym.npx", extension)
+nd.np, symbol.np = numpy, SymbolSpace("hybrid.sym.np", numpy)
+nd.npx, symbol.npx = numpy_extension, SymbolSpace("hybrid.sym.npx", numpy_extension)
+former_paths.install()
 __version__ = "0.1.0"
 
-__all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base",
-           "context", "cpu", "cpu_pinned",
-           "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info", "hybridize", "init",
-           "initializer", "is_np_array", "is_np_shape", "name", "nd",
-           "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy", "numpy_extension", "operator",
-           "random", "set_np_shape", "sym", "symbol",
-           "use_np", "use_np_array", "use_np_shape", "util", "waitall"]
+__all__ = [
+    "AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base",
+    "context", "cpu", "cpu_pinned", "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info",
+    "hybridize",
+    "init", "initializer", "is_np_array", "is_np_shape", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx",
+    "num_gpus", "numpy", "numpy_extension", "operator", "random", "set_np_shape", "sym", "symbol", "use_np",
+    "use_np_array", "use_np_shape", "util", "waitall"]
 
 # modules that are loaded when they are asked for
 _LAZY = ("as_mxnet", "callback", "contrib", "engine", "features", "gluon", "image", "io", "kvstore", "libinfo", "log",
-         "lr_scheduler", "metric", "model", "module",
-         "monitor", "onnx", "optimizer", "profiler", "recordio", "registry", "rnn", "test_utils", "viz")
+         "lr_scheduler", "metric", "model", "module", "monitor", "onnx", "optimizer", "profiler", "recordio",
+         "registry", "rnn", "test_utils", "viz")
 _SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz", "kv": "kvstore", "rnd": "random", "img": "image",
           "runtime": "features"}
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LAZY:
-        return importlib.import_module(f"hybrid.{name}")
     if name in _SHORT:
-        return importlib.import_module(f"hybrid.{_SHORT[name]}")
+        return __getattr__(_SHORT[name]) if _SHORT[name] not in globals() else globals()[_SHORT[name]]
+    if name in _LAZY or name in former_paths.FORMER:
+        return importlib.import_module(f"hybrid.{name}")
     raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
 
 

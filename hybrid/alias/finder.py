@@ -135,8 +135,8 @@ class Finder:
         """A spec for MXNet's names, None for others."""
         if name != "mxnet" and not name.startswith("mxnet."):
             return None
-        return importlib.machinery.ModuleSpec(name, _Loader(lookup(name)),
-                                              is_package=True)      # type: ignore[arg-type]
+        return importlib.machinery.ModuleSpec(name, _Loader(lookup(name)),  # type: ignore[arg-type]
+                                              is_package=True)
 
 
 class _Loader:

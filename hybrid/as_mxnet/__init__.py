@@ -75,6 +75,3 @@ def main(argv: Sequence[str]) -> int:
         run_script(argv[0])
     return 0
 
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

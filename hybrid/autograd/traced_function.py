@@ -46,8 +46,8 @@ class Rule:
             nodes: list[Any] = [value[(id(m), k)] for m, k in n.inputs]
             if not n.opdef.variadic:
                 nodes += [None] * (len(n.opdef.inputs) - len(nodes))
-            for k, out in enumerate(n.opdef.lower(nodes, n.attrs,
-                                                  bool(n.train)).outputs):          # type: ignore[arg-type]
+            for k, out in enumerate(n.opdef.lower(nodes, n.attrs,  # type: ignore[arg-type]
+                                                  bool(n.train)).outputs):
                 value[(id(n), k)] = out
         return [value[(id(n), k)] for n, k in (s._one() for s in self.results)]
 

@@ -130,8 +130,8 @@ def backward(heads: Any, head_grads: Any = None) -> None:
     found = _gradients(traced, seeds, wanted)
     for i, g in zip(targets, found):
         handle = gradient_of(trace, i)
-        handle.entries = list((handle + g if request(trace.owner(i)) == "add"
-                               else g).entries)            # type: ignore[operator]
+        handle.entries = list((handle + g if request(trace.owner(i)) == "add"  # type: ignore[operator]
+                               else g).entries)
         trace.fresh.add(i)
     for leaf, g in zip(leaves, found[len(targets):]):
         leaf.take(g)

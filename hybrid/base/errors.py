@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.linalg import LinAlgError
 
-_HERE = tuple(str(Path(__file__).resolve().parent.parent / name) + "/" for name in ("hybrid", "codegen", "kernels"))
+_HERE = tuple(str(Path(__file__).resolve().parents[2] / name) + "/" for name in ("hybrid", "codegen", "kernels"))
 
 
 class HybridError(RuntimeError):

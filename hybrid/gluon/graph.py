@@ -66,9 +66,10 @@ def watcher(hooks: Sequence[tuple[Callable[..., Any], bool]]) -> Watch:
             given = ["input0"]
         given = _INPUTS.get(op, given)
         named = (layer or op in _NAMED_OUTPUT) and op not in _PLAIN_OUTPUT
-        gives = [f"output{i}"
-                 for i in range(len(outputs))] if named and len(outputs) > 1 else ["output" if named else "0"] if len(outputs) == 1 else \
-            [str(i) for i in range(len(outputs))]
+        if len(outputs) == 1:
+            gives = ["output" if named else "0"]
+        else:
+            gives = [f"output{i}" if named else str(i) for i in range(len(outputs))]
         gives = _OUTPUTS.get(op, gives)
         for hook, everything in hooks:
             for name, x in zip(given, inputs if everything else []):

@@ -64,8 +64,7 @@ def draws_of(order: Iterable[SymNode], train: bool) -> tuple[dict[int, int], int
     many there are."""
     first, count = {}, 0
     for n in sorted((n for n in order if n.opdef is not None), key=lambda n: n.serial):
-        own = int(n.opdef.random(n.attrs, mode_of(n,
-                                                  train)))                          # type: ignore[union-attr, arg-type]
+        own = int(n.opdef.random(n.attrs, mode_of(n, train)))  # type: ignore[union-attr, arg-type]
         if own:
             first[id(n)] = count
             count += own

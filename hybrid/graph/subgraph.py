@@ -75,8 +75,8 @@ class GraphOp(OpDef):
 
     def _set(self, name: str, graphs: Sequence[Subgraph], attrs: dict[str, Attribute]) -> None:
         OpDef.__init__(self, name, self._lowered, ("data",), frozenset(), True, (), attrs, {},
-                       needs=("train", "key"),    # type: ignore[arg-type]
-                         outputs=lambda a: a.num_outputs, draws=self._draws,
+                       needs=("train", "key"),
+                         outputs=lambda a: a.num_outputs, draws=self._draws,  # type: ignore[arg-type]
                          params=self._complete)                  # type: ignore[arg-type]
         self.graphs = tuple(graphs)
 

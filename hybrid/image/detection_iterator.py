@@ -79,8 +79,8 @@ class ImageDetIter(ImageIter):
             raise FileFormatError("no object is left after augmenting")
         return self._values(picture), boxes
 
-    def augmentation_transform(self, data: Any,
-                               label: np.ndarray) -> tuple[Any, np.ndarray]:          # type: ignore[override]
+    def augmentation_transform(self, data: Any,  # type: ignore[override]
+                               label: np.ndarray) -> tuple[Any, np.ndarray]:
         """A picture and its boxes after all augmenters."""
         for augmenter in self.auglist:
             data, label = augmenter(data, label)                   # type: ignore[call-arg]

@@ -97,8 +97,8 @@ class HybridFunction:
         key = f"_hybrid_{self.__name__}"                          # type: ignore[attr-defined]
         bound = owner.__dict__.get(key)
         if bound is None:
-            bound = ObjectCall(owner, functools.partial(self._fn, owner), self.__qualname__,
-                               self._options)    # type: ignore[attr-defined]
+            bound = ObjectCall(owner, functools.partial(self._fn, owner), self.__qualname__,  # type: ignore[attr-defined]
+                               self._options)
             owner.__dict__[key] = bound
         return bound
 

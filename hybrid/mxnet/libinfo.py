@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import kernels
+
 __version__ = "1.9.1"                    # the MXNet whose behaviour is followed
 
 
@@ -14,7 +16,7 @@ def find_lib_path(prefix: str = "libmxnet") -> list[str]:
 
 def find_include_path() -> str:
     """Folder of the header files of generated programs."""
-    return str(Path(__file__).resolve().parent.parent / "kernels" / "include")
+    return str(Path(kernels.__path__[0]).resolve() / "include")
 
 
 __all__ = ["find_include_path", "find_lib_path"]

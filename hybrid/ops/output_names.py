@@ -2,8 +2,8 @@
 files and ``get_internals()["name_output"]`` use."""
 from __future__ import annotations
 
-from . import (boxes, ctc, decompose, multibox, norm, order, output, proposal, rnn, shape,
-               various)  # noqa: F401  they register the operators
+# they register the operators
+from . import boxes, ctc, decompose, multibox, norm, order, output, proposal, rnn, shape, various  # noqa: F401
 from .attributes import Attrs
 from .registry import OPS
 

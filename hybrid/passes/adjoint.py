@@ -53,8 +53,8 @@ def of_product(n: Node) -> Node | None:
     for side in (0, 1):
         if all(h is not None and h[0] == side for h in kernel) and all(h is not None and h[0] == 1 - side
                                                                        for h in places):
-            return _phases(n, Product(y, order, side, tuple(h[1] for h in kernel),
-                                      tuple(h[1] for h in places)))           # type: ignore[index]
+            return _phases(n, Product(y, order, side, tuple(h[1] for h in kernel),  # type: ignore[index]
+                                      tuple(h[1] for h in places)))
     return None
 
 
@@ -240,8 +240,8 @@ def _cropped(x: Node, begin: list[int], size: list[int]) -> Node | None:
     homes = [_homes(x)[a] for a in cut]
     for side, view in enumerate(x.args):
         if _flipped(x.args[1 - side]) and view.prim == "window" and all(h is not None and h[0] == side for h in homes):
-            return _less(x, side, {h[1]: (begin[a], size[a]) for h,
-                                   a in zip(homes, cut)})           # type: ignore[index]
+            return _less(x, side, {h[1]: (begin[a], size[a]) for h,  # type: ignore[index]
+                                   a in zip(homes, cut)})
     return None
 
 

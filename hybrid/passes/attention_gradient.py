@@ -143,8 +143,8 @@ def _places(n: Node, region: dict[Node, list[int | None]]) -> list[int | None]:
         return [_moved(n, 0, a) for a in region[x]]
     batch, contract = n.attrs["batch"][0], n.attrs["contract"][0]
     free = [a for a in range(x.ndim) if a not in (*batch, *contract)]
-    return [batch.index(a) if a in batch else None if a in contract else len(batch) + free.index(a)
-            for a in region[x]]       # type: ignore[arg-type]
+    return [batch.index(a) if a in batch else None if a in contract else len(batch) + free.index(a)  # type: ignore[arg-type]
+            for a in region[x]]
 
 
 def _region_first(n: Node, region: dict[Node, list[int | None]]) -> Node:

@@ -80,8 +80,8 @@ def window(n: Node) -> Window | None:
     x, pads = win.args[0], (0, 0)
     if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any((*x.attrs["lo"][:2], *x.attrs["hi"][:2])):
         x, pads = x.args[0], x.attrs["lo"][2:]
-    return Window(w, x, w.shape[2:], win.attrs["stride"], win.attrs["dilation"], pads, n.shape[2:],
-                  n.shape[1])        # type: ignore[arg-type]
+    return Window(w, x, w.shape[2:], win.attrs["stride"], win.attrs["dilation"], pads, n.shape[2:],  # type: ignore[arg-type]
+                  n.shape[1])
 
 
 def _pool(n: Node) -> Node | None:
@@ -278,8 +278,8 @@ class Pictures(Conversion):
         a = n.attrs
         if n.prim == "map":
             args = [self._operand(x, n) for x in n.args]
-            return None if any(x is None for x in args) else make("map", tuple(args),
-                                                                  **a)            # type: ignore[arg-type]
+            return None if any(x is None for x in args) else make("map", tuple(args),  # type: ignore[arg-type]
+                                                                  **a)
         x = self.blocks.get(n.args[0])
         if n.prim == "concat":
             return make("concat", tuple(self.block(v) for v in n.args),

@@ -166,8 +166,8 @@ class ModifierCell(BaseRNNCell):
     def state_info(self) -> list[dict[str, Any]]:
         return self.base_cell.state_info
 
-    def begin_state(self, init_sym: Callable[..., Symbol] | None = None,
-                    **kwargs: Any) -> list[Symbol]:          # type: ignore[override]
+    def begin_state(self, init_sym: Callable[..., Symbol] | None = None,  # type: ignore[override]
+                    **kwargs: Any) -> list[Symbol]:
         """The first states of the cell within; init_sym (or func): what makes one."""
         self._check_free()
         func = init_sym or kwargs.pop("func", symbol.zeros)

@@ -53,5 +53,5 @@ def _compile(program: Program, ctx: Context) -> Any:
         # what initializing took makes room for what loads now
         trim()
     with forking.IMPORTS:
-        from . import (cpu)  # noqa: PLC0415  cffi loads only when something is compiled
+        from . import cpu  # noqa: PLC0415  cffi loads only when something is compiled
     return cpu.compiled(program) if cpu.has_compiler() else ReferenceProgram(program)

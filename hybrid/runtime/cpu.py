@@ -28,7 +28,8 @@ MOST_RESULTS = 64                    # of a launcher
 
 
 def _build(planned: "Planned") -> "Built":
-    from .build import (build)  # noqa: E501, PLC0415  planning and printing load only where a program is not in the disk cache
+    # planning and printing load only where a program is not in the disk cache
+    from .build import build  # noqa: PLC0415
     return build(planned)
 
 

@@ -29,7 +29,8 @@ _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
 _NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS",
                         "HYBRID_DEVICE", "HYBRID_SIGNATURES",
                         "HYBRID_CC"})                   # the last is in the flags
-_PARTS = ("", "ir", "ops", "passes", "runtime")           # folders of this library that a compiled program comes from
+# folders of this library that a compiled program comes from
+_PARTS = ("base", "ir", "ops", "passes", "graph", "buffers", "runtime", "jit")
 
 
 @lru_cache(maxsize=1)

@@ -274,6 +274,6 @@ def _fill(exes: Sequence[Any], scale: float, arg_params: Any, aux_params: Any, u
 
 def same_symbol_structure(sym1: Symbol, sym2: Symbol) -> bool:
     """Whether two Symbols have the same operators in the same order."""
-    first, second = ([n["op"] for n in json.loads(s.tojson())["nodes"]]
-                     for s in (sym1, sym2))          # type: ignore[attr-defined]
+    first, second = ([n["op"] for n in json.loads(s.tojson())["nodes"]]  # type: ignore[attr-defined]
+                     for s in (sym1, sym2))
     return first == second

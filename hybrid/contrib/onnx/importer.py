@@ -9,8 +9,7 @@ from ...base.device import current_context
 from ...base.errors import AttributeValueError, FileFormatError
 from ...base.atomic import existing
 from ...graph.symbol import Symbol, var
-from . import (library, read_arrays, read_layers, read_loops, read_resize,
-               recurrent)  # noqa: F401  their nodes have forms
+from . import library, read_arrays, read_layers, read_loops, read_resize, recurrent  # noqa: F401  they register forms
 from .open_lengths import read
 from .reader import inlined
 

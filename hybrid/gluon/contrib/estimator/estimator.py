@@ -140,12 +140,12 @@ class Estimator:
             return not any(isinstance(h, kind) for h in handlers)
         added = [StoppingHandler(self.max_epoch, self.max_batch)]
         added += [GradientUpdateHandler()] if lacks(GradientUpdateHandler) else []          # type: ignore[list-item]
-        added += ([MetricHandler(metrics=self.train_metrics)] if lacks(MetricHandler)
-                  else [])            # type: ignore[list-item]
+        added += ([MetricHandler(metrics=self.train_metrics)] if lacks(MetricHandler)  # type: ignore[list-item]
+                  else [])
         if val_data is not None and lacks(ValidationHandler):
             added.append(ValidationHandler(val_data=val_data, eval_fn=self.evaluate))       # type: ignore[arg-type]
-        added += ([LoggingHandler(metrics=self.train_metrics)] if lacks(LoggingHandler)
-                  else [])          # type: ignore[list-item]
+        added += ([LoggingHandler(metrics=self.train_metrics)] if lacks(LoggingHandler)  # type: ignore[list-item]
+                  else [])
         if given:
             known = {id(m) for m in (*self.train_metrics, *self.val_metrics)}
             for h in handlers:

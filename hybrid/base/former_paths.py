@@ -1,0 +1,91 @@
+"""Module names of earlier versions, which still import: ``import hybrid.kvstore`` gives ``hybrid.mxnet.kvstore``.
+
+Programs, and pickles of classes, name modules by the paths that they had before 0.2. A finder at the end of
+``sys.meta_path`` is asked for a former name when no module has it, and gives the module of today.
+"""
+from __future__ import annotations
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+from types import ModuleType
+from typing import Any, Sequence
+
+# former name = present name, both below ``hybrid``
+FORMER: dict[str, str] = dict(row.split("=") for row in """
+    array=buffers.array callback=mxnet.callback checkpoint=mxnet.checkpoint codec=base.codec
+    codegen.across=codegen.strided_access codegen.correlate=codegen.weight_gradient
+    codegen.direct=codegen.pixels_in_lanes codegen.dots=codegen.gemv codegen.helpers=codegen.helper_functions
+    codegen.image=codegen.padded_operand codegen.later=codegen.lazy_import codegen.needed=codegen.tree_shaking
+    codegen.packed_images=codegen.packed_small_images codegen.packed_pictures=codegen.packed_batch_in_lanes
+    codegen.packed_zeros=codegen.packed_sparsity codegen.pairs=codegen.interleave codegen.panels=codegen.packing
+    codegen.picked=codegen.one_hot_gather codegen.row_stages=codegen.software_pipelining
+    codegen.running=codegen.cumulate codegen.shared=codegen.kernel_deduplication
+    codegen.spread=codegen.shift_and_add codegen.turned=codegen.channels_in_lanes codegen.zeros=codegen.sparsity
+    collector=base.collector config=base.config contents=jit.fingerprint control_flow=nd.control_flow
+    copies=nd.copies data_iter=mxnet.data_iter debug=jit.debug device=base.device dispatch=autograd.dispatch
+    dtype=base.dtype dynamic=nd.dynamic engine=mxnet.engine entry=jit.compiled_call errors=base.errors
+    executor=mxnet.executor extents=buffers.extents features=mxnet.features first_sight=jit.compile_policy
+    forking=base.forking functions=nd.functions history=autograd.history host_function=autograd.host_function
+    hybridize=jit.api indexing=base.indexing inference=graph.inference initializer=mxnet.initializer
+    ir.pictures=ir.batch_in_lanes ir.running=ir.cumulate kvstore=mxnet.kvstore libinfo=mxnet.libinfo log=mxnet.log
+    lower=graph.lower lr_scheduler=optimizer.lr_scheduler methods=nd.methods model=module.model
+    monitor=mxnet.monitor names=base.names nd_draws=nd.draws nd_updates=nd.updates ndarray=nd
+    numpy_extension=numpy.extension onnx=contrib.onnx.api operator=autograd.custom outside_draws=jit.foreign_rng
+    partial_shapes=graph.partial_shapes passes.blocks=passes.minibatch_tiling passes.halves=passes.half_promotion
+    passes.integers=passes.integer_products passes.joining=passes.fusion_legality passes.lasting=passes.frozen
+    passes.orders=passes.axis_orders passes.pictures=passes.batch_in_lanes passes.together=passes.horizontal_fusion
+    passes.way_back=passes.unpack profiler=mxnet.profiler quick=jit.fast_path random=base.rng
+    random_functions=nd.random_functions recordio=serialize.recordio registry=base.registry
+    runtime.prepared=runtime.prepacked scope=base.scope serialize.atomic=base.atomic stand_in=buffers.evict
+    step_call=jit.fast_step subgraph=graph.subgraph surroundings=jit.free_variables symbol=graph.symbol
+    symbol_inference=graph.symbol_inference symnode=graph.symnode tape=buffers.tape trace=jit.trace
+    traced_function=autograd.traced_function traced_grad=autograd.traced_grad traced_indexing=nd.traced_indexing
+    tree=base.pytree unevaluated=graph.unevaluated util=mxnet.util viz=mxnet.viz watch=buffers.derived
+    writes=buffers.writes
+""".split())
+_PREFIX = "hybrid."
+
+
+class FormerPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds a module by the name that it had in an earlier version."""
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
+        """The spec of a former name; None for every other name."""
+        if not fullname.startswith(_PREFIX) or fullname[len(_PREFIX):] not in FORMER:
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        """The module of today. The import system overwrites ``__spec__``, which ``exec_module`` puts back."""
+        module = importlib.import_module(present(spec.name))
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Restores what the import system changed: the module has run already, under its present name."""
+        module.__spec__ = getattr(module.__spec__, "loader_state", None) or module.__spec__
+
+
+def present(name: str) -> str:
+    """The present full name of a module.
+
+    >>> present("hybrid.kvstore")
+    'hybrid.mxnet.kvstore'
+    """
+    return _PREFIX + FORMER.get(name[len(_PREFIX):], name[len(_PREFIX):])
+
+
+def install() -> None:
+    """Adds the finder, and enters modules that are loaded under their former names.
+
+    A module that is entered here is not imported again, so that the import system sets no attribute of its parent:
+    ``import hybrid.hybridize`` leaves the function ``hybrid.hybridize`` in place.
+    """
+    if not any(isinstance(f, FormerPaths) for f in sys.meta_path):
+        sys.meta_path.append(FormerPaths())
+    for former, now in FORMER.items():
+        module = sys.modules.get(_PREFIX + now)
+        if module is not None:
+            sys.modules.setdefault(_PREFIX + former, module)
