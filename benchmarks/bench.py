@@ -191,9 +191,11 @@ def save(figures: dict[str, Any], file: str, picture: str) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         print("no picture: pip install matplotlib")
         return
-    from plot import draw
+    from plot import draw, headline
+    short = str(Path(picture).with_stem(Path(picture).stem + "_short"))
     draw(figures["machine"], figures["rows"], picture)
-    print(f"picture: {picture}")
+    headline(figures["machine"], figures["rows"], short)
+    print(f"pictures: {picture}, {short}")
 
 
 def processor() -> str:

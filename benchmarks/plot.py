@@ -1,6 +1,9 @@
 """The ratios of a benchmark as a picture."""
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -31,3 +34,46 @@ def draw(machine: str, rows: dict[str, Any], file: str) -> None:
     fig.tight_layout()
     fig.savefig(file, dpi=120)
     plt.close(fig)
+
+
+HEADLINES = {
+    "MLP 512-256-128-2, batch 1": "small MLP, batch 1", "LeNet, batch 16": "LeNet, batch 16",
+    "ResNet-18, batch 1": "ResNet-18, batch 1", "encoder of 4 layers, batch 1": "transformer encoder, batch 1",
+    "softmax (4096, 1024)": "softmax, 4096 rows", "GELU chain, 16M floats": "GELU, 16M floats",
+    "training step, MLP, batch 64, Adam": "MLP training step, Adam"}
+PEERS = {"ONNX Runtime": "o", "OpenVINO": "s", "JAX jit": "^", "torch.compile": "D", "NumPy": "x", "MXNet 1.9.1": "v"}
+
+
+def headline(machine: str, rows: dict[str, Any], file: str) -> None:
+    """A short picture: how many times hybrid's time each of the best-known peers takes, one line a workload."""
+    titles = [t for t in HEADLINES if t in rows][::-1]
+    fig, ax = plt.subplots(figsize=(8, 3.4))
+    for name, marker in PEERS.items():
+        points = [(rows[t]["seconds"][name] / rows[t]["seconds"]["hybrid"], y)
+                  for y, t in enumerate(titles) if name in rows[t]["seconds"]]
+        if points:
+            ax.plot(*zip(*points), marker, label=name, markersize=7)
+    ax.axvline(1, color="black", linewidth=2)
+    ax.annotate("hybrid", (1, len(titles) - 0.45), ha="center", fontsize=9, weight="bold", annotation_clip=False)
+    ax.set_xscale("log")
+    ax.set_xlim(left=0.9)
+    ax.xaxis.set_major_formatter(lambda v, _: f"{v:g}x")
+    ax.xaxis.set_minor_formatter(lambda v, _: f"{v:g}x" if v in (2, 5, 20, 50) else "")
+    ax.set_yticks(range(len(titles)), [HEADLINES[t] for t in titles])
+    ax.set_ylim(-0.6, len(titles) - 0.5)
+    ax.grid(axis="x", alpha=0.3)
+    ax.set_xlabel(f"time a call takes, in multiples of hybrid's ({machine})", fontsize=8)
+    ax.legend(fontsize=8, ncols=1, loc="center left", bbox_to_anchor=(1, 0.5), frameon=False)
+    fig.tight_layout()
+    fig.savefig(file, dpi=120)
+    plt.close(fig)
+
+
+def main(recorded: str, file: str) -> None:
+    """Draw the short picture of recorded figures: ``python benchmarks/plot.py FIGURES.json PICTURE.svg``."""
+    found = json.loads(Path(recorded).read_text())
+    headline(found["machine"], found["rows"], file)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
