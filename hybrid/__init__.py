@@ -29,6 +29,7 @@ from .numpy.symbolic import SymbolSpace
 from .mxnet import executor, initializer, util
 from .mxnet.util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 from .jit.api import hybridize
+from .transforms import checkpoint, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
 
 init, ndarray, np, npx, sym = initializer, nd, numpy, numpy_extension, symbol
 
@@ -41,16 +42,17 @@ nd.attach_files(serialize)
 # F.np and F.npx in hybrid_forward
 nd.np, symbol.np = numpy, SymbolSpace("hybrid.sym.np", numpy)
 nd.npx, symbol.npx = numpy_extension, SymbolSpace("hybrid.sym.npx", numpy_extension)
-former_paths.install()
 __version__ = "0.1.0"
 
 __all__ = [
     "AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symbol", "attribute", "autograd", "base",
-    "context", "cpu", "cpu_pinned", "current_context", "errors", "executor", "gluon", "gpu", "gpu_memory_info",
-    "hybridize",
-    "init", "initializer", "is_np_array", "is_np_shape", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx",
-    "num_gpus", "numpy", "numpy_extension", "operator", "random", "set_np_shape", "sym", "symbol", "use_np",
-    "use_np_array", "use_np_shape", "util", "waitall"]
+    "checkpoint", "context", "cpu", "cpu_pinned", "current_context", "errors", "executor", "gluon", "gpu",
+    "gpu_memory_info", "grad", "hessian", "hybridize", "init", "initializer", "is_np_array", "is_np_shape",
+    "jacobian", "jvp", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy",
+    "numpy_extension", "operator", "random", "set_np_shape", "sym", "symbol", "use_np", "use_np_array",
+    "use_np_shape", "util", "value_and_grad", "vjp", "vmap", "waitall"]
+
+former_paths.install(__all__)
 
 # modules that are loaded when they are asked for
 _LAZY = ("as_mxnet", "callback", "contrib", "engine", "features", "gluon", "image", "io", "kvstore", "libinfo", "log",

@@ -6,6 +6,7 @@ import importlib
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Iterator
 
 import pytest
@@ -22,7 +23,7 @@ LAYERS = [
     ["codegen", "graph", "buffers"],
     ["runtime"],
     ["autograd"],
-    ["jit", "nd"],
+    ["jit", "nd", "transforms"],
     ["metric", "serialize", "sparse"],
     ["numpy", "optimizer"],
     ["mxnet"],
@@ -105,3 +106,15 @@ def test_a_function_is_not_hidden_by_a_former_name() -> None:
     code = "import hybrid, hybrid.hybridize, hybrid.ndarray; from hybrid.hybridize import hybridize\n" \
            "assert hybrid.hybridize is hybridize and hybrid.ndarray is hybrid.nd"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_no_module_hides_a_function_of_its_package() -> None:
+    hidden = []
+    for name, path in modules().items():
+        if path.name == "__init__.py":
+            taken = {a.asname or a.name for node in ast.walk(ast.parse(path.read_text()))
+                     if isinstance(node, ast.ImportFrom) and node.module for a in node.names}
+            package = importlib.import_module(name)
+            hidden += [f"{name}.{n}" for n in taken if f"{name}.{n}" in modules()
+                       and isinstance(getattr(package, n), ModuleType) and f"import {n}" not in path.read_text()]
+    assert not hidden

@@ -107,7 +107,8 @@ def _heads(heads: Any, head_grads: Any) -> tuple[list[Symbol], list[Symbol]]:
     return traced, seeds
 
 
-def _gradients(heads: Sequence[Symbol], seeds: Sequence[Symbol], wanted: Sequence[Symbol]) -> list[Symbol]:
+def gradients(heads: Sequence[Symbol], seeds: Sequence[Symbol], wanted: Sequence[Symbol]) -> list[Symbol]:
+    """Gradients of the heads times the seeds with respect to traced values; zeros where nothing flows."""
     n = len(heads)
 
     def lowering(nodes: list[Node]) -> Sequence[Node]:
@@ -127,7 +128,7 @@ def backward(heads: Any, head_grads: Any = None) -> None:
                           f"attach_grad() on an array, or use "
                           "initialized Parameters, before autograd.record()")
     wanted = [*(Symbol([(trace.handles[i][1], 0)]) for i in targets), *(leaf.value for leaf in leaves)]
-    found = _gradients(traced, seeds, wanted)
+    found = gradients(traced, seeds, wanted)
     for i, g in zip(targets, found):
         handle = gradient_of(trace, i)
         handle.entries = list((handle + g if request(trace.owner(i)) == "add"  # type: ignore[operator]
@@ -143,7 +144,7 @@ def grad(heads: Any, variables: Any, head_grads: Any = None) -> Any:
     traced, seeds = _heads(heads, head_grads)
     wanted = [v if isinstance(v, Symbol) else trace.capture(v)
               for v in (variables if isinstance(variables, (list, tuple)) else [variables])]
-    return _gradients(traced, seeds, [Symbol([w._one()]) for w in wanted])
+    return gradients(traced, seeds, [Symbol([w._one()]) for w in wanted])
 
 
 class Leaf:

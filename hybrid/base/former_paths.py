@@ -29,7 +29,7 @@ FORMER: dict[str, str] = dict(row.split("=") for row in """
     executor=mxnet.executor extents=buffers.extents features=mxnet.features first_sight=jit.compile_policy
     forking=base.forking functions=nd.functions history=autograd.history host_function=autograd.host_function
     hybridize=jit.api indexing=base.indexing inference=graph.inference initializer=mxnet.initializer
-    ir.pictures=ir.batch_in_lanes ir.running=ir.cumulate kvstore=mxnet.kvstore libinfo=mxnet.libinfo log=mxnet.log
+    ir.pictures=ir.batch_in_lanes ir.running=ir.running_sums kvstore=mxnet.kvstore libinfo=mxnet.libinfo log=mxnet.log
     lower=graph.lower lr_scheduler=optimizer.lr_scheduler methods=nd.methods model=module.model
     monitor=mxnet.monitor names=base.names nd_draws=nd.draws nd_updates=nd.updates ndarray=nd
     numpy_extension=numpy.extension onnx=contrib.onnx.api operator=autograd.custom outside_draws=jit.foreign_rng
@@ -77,15 +77,16 @@ def present(name: str) -> str:
     return _PREFIX + FORMER.get(name[len(_PREFIX):], name[len(_PREFIX):])
 
 
-def install() -> None:
+def install(public: Sequence[str]) -> None:
     """Adds the finder, and enters modules that are loaded under their former names.
 
     A module that is entered here is not imported again, so that the import system sets no attribute of its parent:
-    ``import hybrid.hybridize`` leaves the function ``hybrid.hybridize`` in place.
+    ``import hybrid.hybridize`` leaves the function ``hybrid.hybridize`` in place. Modules whose former name is a
+    public name of the package are therefore loaded now.
     """
     if not any(isinstance(f, FormerPaths) for f in sys.meta_path):
         sys.meta_path.append(FormerPaths())
     for former, now in FORMER.items():
-        module = sys.modules.get(_PREFIX + now)
+        module = importlib.import_module(_PREFIX + now) if former in public else sys.modules.get(_PREFIX + now)
         if module is not None:
             sys.modules.setdefault(_PREFIX + former, module)

@@ -13,7 +13,7 @@ from .primitives import PRIMS, reduce_identity
 from .program import Program
 from .rowcall import RowKernel, register_rows
 from .scan import Body, item, loop, scan
-from .cumulate import in_windows, running_sum
+from .running_sums import in_windows, running_sum
 from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
