@@ -53,6 +53,8 @@ __all__ = [
     "use_np_shape", "util", "value_and_grad", "vjp", "vmap", "waitall"]
 
 former_paths.install(__all__)
+# the names by which MXNet's programs know the two spaces that ``hybrid_forward`` is given as F
+nd.__name__, symbol.__name__ = "hybrid.ndarray", "hybrid.symbol"
 
 # modules that are loaded when they are asked for
 _LAZY = ("as_mxnet", "callback", "contrib", "engine", "features", "gluon", "image", "io", "kvstore", "libinfo", "log",

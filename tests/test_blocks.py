@@ -98,7 +98,7 @@ def test_computed_at_once(form: str) -> None:
     """What mixes pictures, or differs between them without being data, is not divided."""
     p, arrays = program(WHOLE[form])
     exe = cpu.compiled(p)
-    assert "blocks" not in str(exe.report)
+    assert "batch computed in" not in str(exe.report)
     compare(exe(arrays), exact(p, arrays))
 
 

@@ -98,7 +98,7 @@ def test_former_names_import(former: str) -> None:
         pytest.importorskip("onnx")
     module = importlib.import_module(f"hybrid.{former}")
     assert module is importlib.import_module(f"hybrid.{FORMER[former]}")
-    assert module.__spec__ is not None and module.__spec__.name == module.__name__
+    assert module.__spec__ is not None and module.__spec__.name == f"hybrid.{FORMER[former]}"
     assert callable(hybrid.hybridize) and hybrid.hybridize.__name__ == "hybridize"
 
 

@@ -7,7 +7,7 @@
 """
 from __future__ import annotations
 
-from .. import nd  # noqa: F401  its place in MXNet
+from .. import nd as ndarray  # noqa: F401  its place in MXNet
 from .base import CompositeEvalMetric, CustomMetric, EvalMetric, alias, check_label_shapes, create, np, register
 from .classification import F1, MCC, PCC, Accuracy, CrossEntropy, NegativeLogLikelihood, Perplexity, TopKAccuracy
 from .regression import MAE, MSE, RMSE, Caffe, Loss, PearsonCorrelation, Torch
