@@ -70,8 +70,8 @@ def test_kvstore_with_updater_and_optimizer(tmp_path: Path) -> None:
 
 
 def test_kvstore_rows() -> None:
-    kv, out = kvstore.create(), filled(7, (4, 2))
-    kv.init("e", nd.arange(8).reshape((4, 2)))
+    kv, out = kvstore.create(), filled(7, (4, 2)).tostype("row_sparse")
+    kv.init("e", nd.arange(8).reshape((4, 2)).tostype("row_sparse"))
     kv.row_sparse_pull("e", out=out, row_ids=nd.array([1, 3, 1]))
     assert out.asnumpy().tolist() == [[0, 0], [2, 3], [0, 0], [6, 7]]
 

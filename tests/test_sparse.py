@@ -148,7 +148,8 @@ def test_hybridized_code_says_what_to_do() -> None:
     assert eager.tolist() == net(nd.array(A)).asnumpy().tolist() == [[0.5, 0.5], [0, 0], [-0.5, -0.5], [2, 2]]
     net.hybridize()
     assert (net(nd.array(A)).asnumpy() == eager).all()
-    for call in (lambda: net(csr()), lambda: mx.hybridize(lambda x: x * csr())(nd.array(A)),
+    assert (net(csr()).asnumpy() == eager).all()                # run as it is written
+    for call in (lambda: mx.hybridize(lambda x: x * csr())(nd.array(A)),
                  lambda: mx.hybridize(lambda x: x.tostype("csr"))(nd.array(A)),
                  lambda: mx.hybridize(lambda x: nd.zeros((2, 3), stype="csr"))(nd.array(A))):
         with pytest.raises(TraceError, match=r"test_sparse.py:\d+.*without hybridize"):
@@ -305,3 +306,11 @@ def test_sparse_arrays_load_only_when_asked_for() -> None:
             "hybrid.nd.sparse; print('hybrid.sparse' in sys.modules)")
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           check=True).stdout.strip() == "True"
+
+
+def test_values_of_one_place_in_a_scipy_matrix_are_added() -> None:
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    given = scipy_sparse.csr_matrix((np.array([5.0, 1.0, 2.0]), np.array([1, 1, 0]), np.array([0, 3])), shape=(1, 2))
+    for x in (nd.sparse.csr_matrix(given), nd.sparse.array(given), nd.array(given)):
+        assert x.indices.asnumpy().tolist() == [0, 1] and x.data.asnumpy().tolist() == [2, 6]
+    assert given.indices.tolist() == [1, 1, 0]

@@ -8,9 +8,10 @@ from ..buffers.array import NDArray, collect, full_like, wrap
 from .dispatch import apply_program
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..ir.node import inputs_first
-from ..passes.differentiate import vjp_program
+from ..nd.functions import resolve
+from ..passes.differentiate import vjp_program, vjp_with_rows
 from ..base.scope import SCOPE
-from ..buffers.tape import Entry, Slot, flags, wanted
+from ..buffers.tape import Entry, Slot, flags, rows_wanted, wanted
 from ..buffers.writes import since
 
 
@@ -102,10 +103,14 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     _check_versions(entry)
     wrt = wanted(entry.program, entry.sources, entry.raws)
     filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
+    rows = () if create_graph else rows_wanted(wrt, entry.sources)
     if entry.kept is not None and not create_graph:
         parts, kept = entry.kept
         raw = entry.runner(parts.backward, [*(entry.raws[i] for i in parts.reads), *kept, *(g._data for g in filled)])
-        out = [wrap(r, entry.outputs[0]._ctx, type(entry.outputs[0])) for r in raw]
+        out = _of_results(entry, raw, wrt, parts.layout)
+    elif rows:
+        program, layout = vjp_with_rows(entry.program, wrt, rows)
+        out = _of_results(entry, entry.runner(program, [*entry.raws, *(g._data for g in filled)]), wrt, layout)
     else:
         # again from the inputs, so that it can be differentiated itself
         with flags(create_graph, None):
@@ -114,6 +119,17 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     for i, g in zip(wrt, out):
         result[i] = g
     return result
+
+
+def _of_results(entry: Entry, raw: Sequence[Any], wrt: Sequence[int], layout: Sequence[int | None]) -> list[Any]:
+    """Gradients from the results of a backward program, those of a table's rows as row_sparse arrays."""
+    like = entry.outputs[0]
+
+    def dense(r: Any) -> Any:
+        return wrap(r, like._ctx, type(like))
+    if all(count is None for count in layout):
+        return [dense(r) for r in raw]
+    return resolve("nd", "sparse.gradients_of")(raw, layout, [entry.inputs[i] for i in wrt], dense)
 
 
 def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, create_graph: bool,

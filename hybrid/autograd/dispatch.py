@@ -185,7 +185,8 @@ def apply_program(program: Program, inputs: list[NDArray], runner: Runner | None
     ctx = common_context("program", inputs) if inputs else current_context()
     wrt = tape.wanted(program, [x._ag for x in inputs],
                       [x._data for x in inputs]) if SCOPE.recording and runner is not None else ()
-    parts = partition(program, wrt, ctx.device_type == "cpu") if wrt else None
+    parts = partition(program, wrt, ctx.device_type == "cpu",
+                      tape.rows_wanted(wrt, [x._ag for x in inputs])) if wrt else None
     raw = run(parts.forward if parts else program, [x._data for x in inputs])
     results = [wrap(r, ctx, cls or _result_class(inputs)) for r in raw[:len(program.outputs)]]
     for slot, _ in program.updates:

@@ -18,6 +18,7 @@ from ..passes.differentiate import cotangents
 from ..base.scope import tracing
 from ..graph.symbol import Symbol, create
 from ..graph.symnode import SymNode
+from .traced_rows import DenseCopy, RowGradient, gradients, is_sparse, laid_out
 
 Info = Sequence["tuple[Any, Any]"]
 
@@ -68,14 +69,20 @@ def request(owner: Any) -> str:
     return getattr(owner, "_grad_req", "null")
 
 
-def gradient_of(trace: Any, number: int) -> Symbol:
-    """The traced handle of the gradient array of the trace's input of a number."""
+def gradient_of(trace: Any, number: int, read: bool = True) -> Symbol:
+    """The traced handle of the gradient array of the trace's input of a number. read: whether what the array holds
+    before the call matters."""
     if number not in trace.gradients:
         owner = trace.owner(number)
         node = trace.handles[number][1]
         shape, dtype = node.info[0]
         trace.gradients[number] = len(trace.handles)
-        trace.variable(f"grad{number}", Gradient(owner, number if number < len(trace.given) else None), shape, dtype)
+        holder: Any = Gradient(owner, number if number < len(trace.given)
+                               else None) if not is_sparse(owner, trace.ctx) else DenseCopy(
+            trace, number, owner, request(owner) == "add" or read and number not in trace.rows)
+        trace.variable(f"grad{number}", holder, shape, dtype)
+        if number in trace.rows:                             # it was computed by rows: from here on it is dense
+            _put(trace, number, trace.rows.pop(number).dense(inline))
     return trace.handles[trace.gradients[number]][0]
 
 
@@ -107,14 +114,30 @@ def _heads(heads: Any, head_grads: Any) -> tuple[list[Symbol], list[Symbol]]:
     return traced, seeds
 
 
-def gradients(heads: Sequence[Symbol], seeds: Sequence[Symbol], wanted: Sequence[Symbol]) -> list[Symbol]:
-    """Gradients of the heads times the seeds with respect to traced values; zeros where nothing flows."""
+def gradients(heads: Sequence[Symbol], seeds: Sequence[Symbol], wanted: Sequence[Symbol],
+              sparse: Sequence[bool] = ()) -> list[Any]:
+    """Gradients of the heads times the seeds with respect to traced values, zeros where nothing flows; of those marked
+    as sparse lists of (row numbers, rows), where they are gradients of looked-up rows."""
     n = len(heads)
+    if any(sparse):
+        return _gradients_by_rows(heads, seeds, wanted, sparse)
 
     def lowering(nodes: list[Node]) -> Sequence[Node]:
         return cotangents(nodes[:n], nodes[n:2 * n], nodes[2 * n:])
     entries = [w._one() for w in wanted]
     return inline("backward", [*heads, *seeds, *wanted], lowering, [m.info[k] for m, k in entries])
+
+
+def _gradients_by_rows(heads: Sequence[Symbol], seeds: Sequence[Symbol], wanted: Sequence[Symbol],
+                       sparse: Sequence[bool]) -> list[Any]:
+    layout, info = laid_out(heads, seeds, wanted, sparse, tracing().train)
+
+    def lowering(nodes: list[Node]) -> Sequence[Node]:
+        flat, found = gradients(nodes, len(heads), sparse)
+        assert found == layout, "the gradient has another form than when it was traced"
+        return flat
+    values = iter(inline("backward", [*heads, *seeds, *wanted], lowering, info))
+    return [next(values) if count is None else [(next(values), next(values)) for _ in range(count)] for count in layout]
 
 
 def backward(heads: Any, head_grads: Any = None) -> None:
@@ -128,14 +151,38 @@ def backward(heads: Any, head_grads: Any = None) -> None:
                           f"attach_grad() on an array, or use "
                           "initialized Parameters, before autograd.record()")
     wanted = [*(Symbol([(trace.handles[i][1], 0)]) for i in targets), *(leaf.value for leaf in leaves)]
-    found = gradients(traced, seeds, wanted)
+    sparse = [i >= len(trace.given) and is_sparse(trace.owner(i), trace.ctx) for i in targets]
+    found = gradients(traced, seeds, wanted, [*sparse, *(False for _ in leaves)])
     for i, g in zip(targets, found):
-        handle = gradient_of(trace, i)
-        handle.entries = list((handle + g if request(trace.owner(i)) == "add"  # type: ignore[operator]
-                               else g).entries)
-        trace.fresh.add(i)
+        if isinstance(g, list):
+            _put_rows(trace, i, g)
+        else:
+            _put(trace, i, g)
     for leaf, g in zip(leaves, found[len(targets):]):
         leaf.take(g)
+
+
+def _put(trace: Any, number: int, g: Symbol) -> None:
+    """Note the dense gradient of an input."""
+    handle = gradient_of(trace, number, False)
+    handle.entries = list((handle + g if request(trace.owner(number)) == "add"
+                           else g).entries)            # type: ignore[operator]
+    trace.fresh.add(number)
+
+
+def _put_rows(trace: Any, number: int, pairs: list[tuple[Symbol, Symbol]]) -> None:
+    """Note the gradient of an input that the program computes by rows."""
+    owner, (shape, dtype) = trace.owner(number), trace.handles[number][1].info[0]
+    made = RowGradient(trace, owner, pairs, shape, dtype)
+    if number in trace.gradients:                            # a dense one is in use already
+        _put(trace, number, made.dense(inline))
+        return
+    if number in trace.rows:
+        if request(owner) == "add":
+            made.drop()
+            made = RowGradient(trace, owner, [*trace.rows[number].pairs, *pairs], shape, dtype)
+        trace.rows[number].drop()
+    trace.rows[number] = made
 
 
 def grad(heads: Any, variables: Any, head_grads: Any = None) -> Any:

@@ -284,9 +284,7 @@ class NDArray(evict.Held):
         given."""
         if grad_req not in ("write", "add", "null"):
             raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
-        wanted = stype or self.stype
-        grad = blank(self) if self.stype == "default" else full_like(self, 0)
-        collect(self, grad if grad.stype == wanted == "default" else grad.tostype(wanted), grad_req)
+        collect(self, zeros_like(self, stype or self.stype), grad_req)
 
     def detach(self) -> Any:
         """The same memory outside of the recorded computation."""
@@ -316,6 +314,7 @@ def _unpickle(cls: type, state: Any) -> Any:
 
 
 NP_CLASS: list[type] = []           # hybrid.np.ndarray, put here when it is made
+ZEROS: list[Any] = []               # what makes zeros of a storage type, put here by functions.py
 CONVERT: list[Any] = []             # what changes the storage type of an array, put here by functions.py
 
 
@@ -338,8 +337,17 @@ def blank(x: NDArray) -> Any:
     return out
 
 
+def zeros_like(x: NDArray, stype: str) -> Any:
+    """Zeros in x's shape, dtype and device, and of a storage type."""
+    if stype != "default":
+        return ZEROS[0](stype, x.shape, x._ctx, x.dtype)
+    return blank(x) if x.stype == "default" else wrap(array_module(x._ctx).zeros(x.shape, x.dtype), x._ctx)
+
+
 def full_like(x: NDArray, value: Any) -> Any:
-    """An array of one value in x's shape, dtype, device and class."""
+    """An array of one value in x's shape, dtype, device and class; of zeros also in its storage type."""
+    if x.stype != "default" and value == 0:
+        return zeros_like(x, x.stype)
     xp = array_module(x._ctx)
     return wrap(xp.full(x.shape, value, x._spec.dtype), x._ctx, type(x))
 

@@ -73,6 +73,12 @@ def wanted(program: Program, slots: Sequence[Any], raws: Sequence[Any]) -> tuple
                  and (dt.is_float(raw.dtype) or reaches(program, i)))
 
 
+def rows_wanted(wrt: Sequence[int], slots: Sequence[Any]) -> tuple[int, ...]:
+    """Those of the inputs ``wrt`` whose gradients are collected in row_sparse arrays."""
+    return tuple(i for i in wrt if (s := slots[i]) is not None and s.entry is None and s.grad is not None
+                 and s.grad.stype == "row_sparse")
+
+
 def record_call(program: Program, inputs: list[Any], outputs: list[Any], runner: Runner, kept: Any = None,
                 origin: Any = None) -> None:
     """Put a call on the tape, if any input wants a gradient. kept, origin: see ``Entry``."""

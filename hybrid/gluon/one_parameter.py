@@ -19,6 +19,7 @@ from ..graph.symbol import Symbol, known, var
 from ..jit.trace import untraced
 from ..autograd.traced_grad import parameter_gradient
 from .per_device import VERSION, PerDevice
+from .stored_rows import SparseAccess
 
 STORAGE = ("default", "row_sparse", "csr")      # MXNet's storage types
 
@@ -37,7 +38,7 @@ def _devices(ctx: Any) -> list[Context]:
     return out
 
 
-class Parameter:
+class Parameter(SparseAccess):
     """An array of a block: weight, bias, statistics.
 
     shape may hold 0 or -1 where it is found out at the first call. grad_req: write, add or null.
@@ -55,7 +56,6 @@ class Parameter:
         self._dtype, self._dtype_given = dt.as_dtype(dtype), dtype
         self.lr_mult, self.wd_mult, self.init, self._allow_deferred_init, self._differentiable = (lr_mult, wd_mult,
                 init, allow_deferred_init, differentiable)
-        # sparse kinds are taken, and stored densely: the numbers are the same
         for kind in (stype, grad_stype):
             if kind not in STORAGE:
                 raise AttributeValueError(f"Parameter {name!r}: storage types are {', '.join(STORAGE)}, got {kind!r}")
@@ -64,6 +64,8 @@ class Parameter:
         self._deferred: tuple[Any, list[Context], Any, Any] | None = None
         self._var: Symbol | None = None
         self._traced: Symbol | None = None
+        # of a row_sparse parameter the Trainer that keeps its value
+        self.trainer: Any = None
         self._noted: Any = None
         self._grad_req = "null"
         self.grad_req = grad_req
@@ -121,8 +123,8 @@ class Parameter:
 
     @property
     def stype(self) -> str:
-        """Always 'default': parameters are dense."""
-        return "default"
+        """Storage type of the arrays: default (dense), row_sparse or csr."""
+        return self._stype
 
     # ---- initialization
     def initialize(self, init: Any = None, ctx: Any = None, default_init: Any = None,
@@ -151,6 +153,11 @@ class Parameter:
 
     def _make(self, init: Any, contexts: list[Context], default: Any, data: Any, taken: bool = False) -> None:
         with autograd.pause(), untraced():
+            if self._stype != "default":
+                self._make_sparse(init, contexts, default, data)
+                return
+            if data is not None and data.stype != "default":
+                data = data.tostype("default")
             given = None if data is None else data._data if taken and data.context == contexts[0] else array(data,
                     contexts[0], self._dtype)._data
             # as _blank makes them
@@ -178,6 +185,9 @@ class Parameter:
         return wrap(device.zeros(self._shape, self._dtype, ctx) if raw is None else raw, ctx,
                     ndarray if SCOPE.np_array else NDArray)
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "trainer": None}                # a copy has no Trainer yet
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Of copies and pickles: arrays are copied without what collects their gradients, which a parameter has
         again."""
@@ -190,7 +200,7 @@ class Parameter:
         for x in self._data.values():
             x._ag = None
             if self._grad_req != "null" and dt.is_float(self._dtype):
-                x.attach_grad(self._grad_req)
+                x.attach_grad(self._grad_req, self._grad_stype)
         self._changed()
 
     def _finish_deferred_init(self) -> None:
@@ -229,33 +239,29 @@ class Parameter:
 
     # ---- access
     def data(self, ctx: Context | None = None) -> Any:
-        """The array on a device (the only one, or the current device's, when none is given)."""
+        """The array on a device (the only one, or the current device's, when none is given). HybridError for a sparse
+        parameter: see ``row_sparse_data``."""
+        if self._stype != "default":
+            self._refuse_sparse("data()", "row_sparse_data(row_id)")
         trace = tracing()
         if trace is not None:
             return trace.parameter(self)
         return self.var() if SCOPE.exporting else self._check(ctx)
 
-    def row_sparse_data(self, row_id: Any) -> Any:
-        """The array on ``row_id``'s device, for a parameter of stype row_sparse: all rows, since parameters are
-        dense."""
-        if self._stype != "row_sparse":
-            raise HybridError(f"Parameter {self.name!r} has stype {self._stype!r}, so it has no row_sparse_data(): "
-                              f"use data()")
-        return self.data(row_id.context)
-
-    def list_row_sparse_data(self, row_id: Any) -> list[Any]:
-        """``row_sparse_data`` on each device."""
-        self.row_sparse_data(row_id)
-        return self.list_data()
+    def arrays(self) -> PerDevice:
+        """The arrays by device, whatever their storage type."""
+        self._check(next(iter(self._data)) if self._data else None)
+        assert self._data is not None
+        return self._data
 
     def list_data(self) -> list[Any]:
         """The array on each device."""
+        if self._stype != "default":
+            self._refuse_sparse("list_data()", "list_row_sparse_data(row_id)")
         trace = tracing()
         if trace is not None:
             return [trace.parameter(self)]
-        self._check(next(iter(self._data)) if self._data else None)
-        assert self._data is not None
-        return list(self._data.values())
+        return list(self.arrays().values())
 
     def grad(self, ctx: Context | None = None) -> Any:
         """The gradient on a device."""
@@ -297,6 +303,15 @@ class Parameter:
             self._deferred = (init, contexts, default, data)
             self._finish_deferred_init()
             return
+        if self._stype != "default":
+            made = self._stored(data if isinstance(data, NDArray) else array(data, None, self._dtype))
+            for x in self._data.values():
+                x[:] = made
+            if self.trainer is not None:
+                self.trainer.stored.forget(self)
+            return
+        if isinstance(data, NDArray) and data.stype != "default":
+            data = data.tostype("default")
         for ctx, x in self._data.items():
             x._write(array(data, ctx, self._dtype)._data)
 
@@ -347,7 +362,7 @@ class Parameter:
         if self._noted is None:
             self._noted = self._shape
         out = var(self.name, shape=self._noted, dtype=self._dtype.name, lr_mult=self.lr_mult, wd_mult=self.wd_mult,
-                  init=init, stype="default")
+                  init=init, stype=self._stype)
         out._one()[0].info = [(self._shape, self._dtype)]
         return out
 
@@ -382,7 +397,9 @@ class Parameter:
     # ---- files
     def _reduce(self) -> NDArray:
         """The value on the CPU (the mean over devices)."""
-        values = self.list_data()
+        values = list(self.arrays().values())
+        if self._stype != "default":
+            return (values[0] if self.trainer is None else self.trainer.stored.of(self)).copyto(cpu())
         if len(values) == 1:
             return values[0].as_in_context(cpu())
         return array(np.asarray(sum(v.asnumpy() for v in values) / len(values), self._dtype), cpu())
@@ -395,14 +412,14 @@ class Parameter:
         if self._shape is not None and (len(self._shape) != len(data.shape)
                                         or any(a not in (0, -1, b) for a, b in zip(self._shape, data.shape))):
             raise ShapeError(f"Parameter {self.name!r} has shape {self._shape}, the loaded value {data.shape}")
-        if data._data.dtype != self._dtype:
+        if np.dtype(data.dtype) != self._dtype:
             if cast_dtype and dtype_source == "current":
                 data = data.astype(self._dtype)
             elif cast_dtype:
-                self.cast(data._data.dtype.type)
+                self.cast(data.dtype)
             else:
                 raise FileFormatError(f"Parameter {self.name!r} has dtype {self._dtype}, the loaded value "
-                                      f"{data._data.dtype}; pass cast_dtype=True to convert")
+                                      f"{np.dtype(data.dtype)}; pass cast_dtype=True to convert")
         self._shape = data.shape
         contexts = _devices(ctx) if ctx else None
         if self._data is None:

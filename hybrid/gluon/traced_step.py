@@ -20,6 +20,9 @@ from ..autograd.traced_grad import gradient_of, inline
 from .per_device import VERSION
 
 
+SMALL = [1 << 17]                        # elements of a table whose lazy update is a part of the program
+
+
 class State:
     """Stands for an array of a parameter's optimizer state, which loading states may replace."""
 
@@ -80,43 +83,122 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
     numbers = _parameters(trace, trainer, ignore_stale_grad)
     if not numbers:
         return
-    updater = trainer._updaters[0]
-    with untraced():
-        weights = [trainer._params[i].data(trace.ctx) for i in numbers]
-        grads = [w._ag.grad for w in weights]
-        states = [updater.state(i, w) for i, w in zip(numbers, weights)]
-        prepared = Step(trainer._optimizer, numbers, weights, grads, states, True)
-    inputs, grad_slots = _inputs(trace, trainer, updater, numbers, prepared)
-    written = [slot for slot, _ in prepared.program.updates]
-    program, scaler = prepared.program, trainer._amp_loss_scaler
+    late, touched = _by_rows(trace, trainer, numbers)
+    scaler, updater = trainer._amp_loss_scaler, trainer._updaters[0]
     undo: list[Callable[[], None]] = []
-
-    def lowering(nodes: list[Any]) -> Any:
-        new = applied(program, nodes)
-        if scaler is None:
-            return new
-        finite = _all_finite([nodes[i] for i in grad_slots])             # else everything stays as it is
-        return [*(ir.map("where", finite, value, nodes[slot]) for slot, value in zip(written, new)),
-                ir.reshape(ir.cast(finite, np.int32), (1,))]
-    info = [(program.inputs[s].shape, program.inputs[s].dtype) for s in written]
-    results = inline("update", inputs, lowering, info if scaler is None else [*info, ((1,), np.dtype(np.int32))])
-    for slot, value in zip(written, results):
-        inputs[slot].entries = list(value.entries)
+    skipped = [False]
+    prepared = _update_in_program(trace, trainer, [k for k in numbers if k not in late],
+                                  [s for g in late.values() for _, s in g.pairs], touched)
 
     def prepare() -> None:
         trainer._rescale(batch_size)
         updater.optimizer._set_current_context(trace.ctx.device_id)
         undo[:] = [_uncount(updater.optimizer)] if scaler is not None else []
-        prepared.advance()
+        if prepared is not None:
+            prepared.advance()
 
     def settle() -> None:
-        if scaler.left_out(trace.ctx):
+        skipped[0] = scaler.left_out(trace.ctx)
+        if skipped[0]:
             undo[0]()                                        # a step that is left out is not counted
     trace.before.append(prepare)
     if scaler is not None:
-        trace.capture(scaler.finite(trace.ctx)).entries = list(results[-1].entries)
         trace.after.insert(0, settle)                        # before what may raise an error
+    if late:
+        trace.after.append(lambda: None if skipped[0] else _update_rows(trainer, list(late), trace.ctx))
+        trace.late.update((id(trainer._params[k]), user_location()) for k in late)
     trace.blocks.append(Update(trainer))
+
+
+def _by_rows(trace: Any, trainer: Any, numbers: Sequence[int]) -> tuple[dict[int, Any], dict[int, list[Symbol]]]:
+    """Of some parameters those whose rows alone are updated: large tables, whose rows are updated after the program has
+    run, with their gradients; and small ones, which the program updates as a whole, with the numbers of the rows that
+    change.
+    """
+    inputs = {id(trace.owner(i)): i for i in trace.rows}
+    late: dict[int, Any] = {}
+    touched: dict[int, list[Symbol]] = {}
+    for k in numbers:
+        p = trainer._params[k]
+        if (i := inputs.get(id(p))) is not None:
+            with untraced():
+                w = p.data(trace.ctx)
+            if trainer._optimizer.is_lazy(k, w, w._ag.grad, True):
+                if w.size <= SMALL[0]:
+                    touched[k] = [rows for rows, _ in trace.rows[i].pairs]
+                else:
+                    late[k] = trace.rows[i]
+                    trace.used_up.add(i)
+    return late, touched
+
+
+def _update_rows(trainer: Any, numbers: list[int], ctx: Any) -> None:
+    """The rows of some parameters by their row_sparse gradients, with the numbers that the step has set."""
+    weights = [trainer._params[k].data(ctx) for k in numbers]
+    trainer._updaters[0].update(numbers, [w._ag.grad for w in weights], weights)
+    for w in weights:
+        w._ag.fresh = False
+
+
+def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Sequence[Symbol],
+                       touched: dict[int, list[Symbol]]) -> Step | None:
+    """The update of parameters as a part of the program; with a loss scale only if all gradients, ``rows`` too, are
+    finite. What counts its steps.
+
+    touched: by parameter the numbers of the rows that are updated, where others stay as they are.
+    """
+    scaler, updater = trainer._amp_loss_scaler, trainer._updaters[0]
+    if not numbers and scaler is None:
+        return None
+    prepared = None
+    if numbers:
+        with untraced():
+            weights = [trainer._params[i].data(trace.ctx) for i in numbers]
+            states = [updater.state(i, w) for i, w in zip(numbers, weights)]
+            prepared = Step(trainer._optimizer, numbers, weights, [w._ag.grad for w in weights], states, True,
+                            list(touched))
+    inputs, grad_slots = _inputs(trace, trainer, updater, numbers, prepared) if prepared is not None else ([], [])
+    written = [slot for slot, _ in prepared.program.updates] if prepared is not None else []
+    every = list(rows) if scaler is not None else []
+
+    def lowering(nodes: list[Any]) -> Any:
+        given, extra, marks = (nodes[:len(inputs)], nodes[len(inputs):len(inputs) + len(every)],
+                               iter(nodes[len(inputs) + len(every):]))
+        new = applied(prepared.program, given) if prepared is not None else []
+        for k, some in touched.items():
+            first = grad_slots[numbers.index(k)] - 1
+            stop = min((s - 1 for s in grad_slots if s - 1 > first), default=len(inputs))
+            mask = _marked([next(marks) for _ in some], given[first].shape[0])
+            new = [_where(mask, value, given[s]) if first <= s < stop else value for s, value in zip(written, new)]
+        if scaler is None:
+            return new
+        finite = _all_finite([*(given[i] for i in grad_slots), *extra])             # else everything stays as it is
+        return [*(ir.map("where", finite, value, given[slot]) for slot, value in zip(written, new)),
+                ir.reshape(ir.cast(finite, np.int32), (1,))]
+    info = [(prepared.program.inputs[s].shape, prepared.program.inputs[s].dtype)
+            for s in written] if prepared is not None else []
+    results = inline("update", [*inputs, *every, *(s for some in touched.values() for s in some)], lowering,
+                     info if scaler is None else [*info, ((1,), np.dtype(np.int32))])
+    for slot, value in zip(written, results):
+        inputs[slot].entries = list(value.entries)
+    if scaler is not None:
+        trace.capture(scaler.finite(trace.ctx)).entries = list(results[-1].entries)
+    return prepared
+
+
+def _marked(rows: Sequence[Node], size: int) -> Node:
+    """Whether each of ``size`` rows is among some numbers of rows: (size,)."""
+    count = ir.full(0, (size,), np.int32)
+    for r in rows:
+        count = count + ir.scatter_add(r, ir.full(1, r.shape, np.int32), 0, size)
+    return ir.map("gt", count, 0)
+
+
+def _where(mask: Node, new: Node, old: Node) -> Node:
+    """The marked rows of a new value, the others of the old one; arrays without these rows are new."""
+    if old.shape[:1] != mask.shape:
+        return new
+    return ir.map("where", ir.expand(ir.reshape(mask, (-1,) + (1,) * (old.ndim - 1)), old.shape), new, old)
 
 
 def _all_finite(grads: Sequence[Node]) -> Node:
@@ -147,7 +229,7 @@ def _parameters(trace: Any, trainer: Any, ignore_stale_grad: bool) -> list[int]:
         if p.grad_req == "null":
             continue
         i = inputs.get(id(p))
-        if i is not None and i in trace.fresh and i not in trace.used_up:
+        if i is not None and (i in trace.fresh or i in trace.rows) and i not in trace.used_up:
             out.append(k)
         elif not ignore_stale_grad:
             raise trainer.stale(p)

@@ -15,6 +15,7 @@ from ..base.atomic import write_bytes
 from . import traced_step
 from ..buffers.tape import Slot
 from .parameter import Parameter
+from .stored_rows import StoredRows
 
 LOCAL = ("local", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device", "device", "nccl")
 
@@ -52,13 +53,36 @@ class Trainer:
         self._contexts = self._check_contexts()
         self._init_optimizer(optimizer, optimizer_params or {})
         self._scale = self._optimizer.rescale_grad
+        self.stored = StoredRows()                           # the values of row_sparse parameters
         self._reduces = _store(kvstore) and len(self._contexts) > 1
-        self._update_on_kvstore = update_on_kvstore is not False if self._reduces else None
+        self._on_store(update_on_kvstore)
         self._kind = getattr(kvstore, "type", kvstore)
         self._sums: dict[int, NDArray] = {}
         self._kv_initialized = False
         self._amp_loss_scaler: Any = None                   # set by mixed-precision training
         self._prepared: tuple[opt.Step, list[tuple[NDArray, Slot]]] | None = None
+
+    def _on_store(self, wanted: bool | None) -> None:
+        """Whether weights are updated once and copied to the devices: always where weights are sparse, as their whole
+        values are kept here; not, unless asked for, where gradients alone are, which are added up by rows."""
+        sparse = [p for p in self._params if p.stype != "default"]
+        for p in sparse:
+            if p.trainer is not None:
+                raise HybridError(f"Parameter {p.name!r} is {p.stype}, and another Trainer keeps its value already: "
+                                  f"use that one")
+        if sparse and wanted is False:
+            raise AttributeValueError(f"update_on_kvstore=False is not possible with sparse parameters, such as "
+                                      f"{sparse[0].name!r}")
+        for p in sparse:
+            p.trainer = self
+        by_rows = any(p._grad_stype != "default" for p in self._params)
+        self._reduces = self._reduces or bool(sparse)
+        self._update_on_kvstore = (bool(sparse) or (wanted is True if by_rows
+                                                    else wanted is not False)) if self._reduces else None
+
+    def _row_sparse_pull(self, parameter: Parameter, out: Any, row_id: Any, full_idx: bool = False) -> None:
+        """Under MXNet's name: rows of a row_sparse parameter into arrays."""
+        self.stored.pull(parameter, out if isinstance(out, list) else [out], row_id)
 
     @property
     def _kvstore(self) -> KVStore | None:
@@ -157,7 +181,7 @@ class Trainer:
         hands them out."""
         if self._reduces and not self._kv_initialized:
             for p in self._params:
-                first, *others = p._data.values() if p._data is not None else [None]
+                first, *others = p._data.values() if p._data is not None and p.stype == "default" else [None]
                 for x in others:
                     first.copyto(x)                         # type: ignore[union-attr]
         self._kv_initialized = True
@@ -210,7 +234,7 @@ class Trainer:
     def _remember(self, step: opt.Step | None) -> None:
         """Keep a step on one device that updated every parameter that is trained."""
         self._prepared = None
-        if step is not None and len(self._contexts) == 1 and step.indices == self._trained():
+        if step is not None and not step.once and len(self._contexts) == 1 and step.indices == self._trained():
             self._prepared = step, [(w, w._ag) for w in step.weights if w._ag is not None]
 
     def _work(self, ignore_stale_grad: bool) -> list[list[int]]:
@@ -219,7 +243,7 @@ class Trainer:
         for i, p in enumerate(self._params):
             if p._grad_req == "null":
                 continue
-            arrays = p._data.values() if p._data is not None else p.list_data()
+            arrays = p.arrays().values()
             for k, x in enumerate(arrays):
                 if x._ag is not None and x._ag.fresh:
                     out[k].append(i)
@@ -245,6 +269,9 @@ class Trainer:
         for i in numbers:
             grads = self._params[i].list_grad()
             first = grads[0]
+            if first.stype != "default":
+                self._reduce_rows(i, grads)
+                continue
             if (i not in self._sums or self._sums[i]._data.shape != first._data.shape
                 or self._sums[i]._data.dtype != first._data.dtype):
                 self._sums[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
@@ -256,17 +283,28 @@ class Trainer:
                 for g in grads:
                     self._sums[i].copyto(g)
 
+    def _reduce_rows(self, i: int, grads: Sequence[Any]) -> None:
+        """Add up gradients that are sparse."""
+        total = grads[0]
+        for g in grads[1:]:
+            total = total + g.as_in_context(total.ctx)
+        self._sums[i] = total
+        if not self._update_on_kvstore:
+            for g in grads:
+                g[:] = total
+
     def _update(self, work: Sequence[Sequence[int]]) -> None:
         for k, numbers in enumerate(work):
             if not numbers:
                 continue
             arrays = [list(self._params[i]._data.values()) for i in numbers]        # type: ignore[union-attr]
-            weights = [row[k] for row in arrays]
+            weights = [row[k] if row[k].stype == "default" else self.stored.of(self._params[i]) for i,
+                       row in zip(numbers, arrays)]
             grads = [self._sums[i] for i in numbers] if self._update_on_kvstore else [w._ag.grad for w in weights]
             self._remember(self._updaters[k].update(list(numbers), grads, weights))
             if self._update_on_kvstore:
                 for row in arrays:
-                    for other in row[1:]:
+                    for other in row[1:] if row[0].stype == "default" else ():
                         row[0].copyto(other)
             for row in arrays:
                 for x in row if self._update_on_kvstore else row[k:k + 1]:

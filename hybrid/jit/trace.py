@@ -57,6 +57,9 @@ class Trace:
         self.fresh: set[int] = set()                    # inputs whose gradients backward computed
         # those of them that a Trainer used: they are not written to memory
         self.used_up: set[int] = set()
+        self.rows: dict[int, Any] = {}                  # for an input, its gradient by rows (traced_rows.py)
+        # parameters, by id, whose rows are updated after the program has run
+        self.late: dict[int, str] = {}
         self.leaves: list[Any] = []                     # traced values with attach_grad
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
@@ -98,6 +101,11 @@ class Trace:
 
     def parameter(self, p: Any) -> Symbol:
         """The traced input for a gluon Parameter (looked up at each call)."""
+        if id(p) in self.late:
+            raise TraceError(f"{user_location()}: Parameter {p.name!r}, whose gradient is row_sparse, is read after "
+                             f"the Trainer's step {self.late[id(p)]}: its rows "
+                             "are updated when the compiled program has run. Make two hybridized functions of it, or "
+                             "leave out sparse_grad")
         if id(p) not in self.known:
             handle = p.traced_variable()
             node = handle._one()[0]
@@ -113,8 +121,10 @@ class Trace:
 
     def finish(self) -> None:
         """Forget gradients that were used up within the program."""
-        for i in self.used_up:
+        for i in self.used_up & self.gradients.keys():
             handle, node = self.handles[self.gradients[i]]
+            if hasattr(self.holders[self.gradients[i]], "forget"):
+                self.holders[self.gradients[i]].forget(self)
             handle.entries = [(node, 0)]
 
     def changed(self) -> list[tuple[int, Symbol]]:
@@ -262,6 +272,10 @@ class Hybridized:
             return self.fn(*args, **kwargs)                  # inside another trace: inlined
         leaves: list[Any] = []
         structure = self._structure((args, kwargs), leaves)
+        # programs compute with dense arrays: the code itself, as in MXNet
+        if any(isinstance(x, NDArray) and x.stype != "default" for x in leaves):
+            with eagerly():
+                return self.fn(*args, **kwargs)
         held, static = self.state() if self.state else ([], None)
         arrays = [self._array(x, leaves) for x in leaves]
         every = [*arrays, *held]

@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 from ..mxnet import checkpoint
 from .. import serialize
 from .. import optimizer as opt
-from ..buffers.array import NDArray
+from ..buffers.array import NDArray, zeros_like
 from ..base.device import Context, cpu, current_context
 from ..base.errors import AttributeValueError, FileFormatError, HybridError, OrderError
 from ..nd.functions import resolve
@@ -263,9 +263,30 @@ class Module(BaseModule):
                     raise HybridError(f"{name!r} is not presented: no value was given for it. Pass allow_missing=True "
                                       f"to initialize or keep the others")
                 elif initializer is not None:
-                    initializer(InitDesc(name, notes.get(name)), arrays[name])
+                    _drawn(initializer, InitDesc(name, notes.get(name)), arrays[name])
         self._spread()
         self.params_initialized = True
+
+    def prepare(self, data_batch: Any, sparse_row_id_fn: Any = None) -> None:
+        """Called with the next batch while one is worked on. sparse_row_id_fn: gives, for a batch, a dict from names of
+        row_sparse parameters to the rows that it needs; parameters are whole on every device here, so that it is only
+        looked at.
+        """
+        self.needs("prepare", binded=self.binded)
+        if sparse_row_id_fn is None:
+            return
+        if not self.optimizer_initialized:
+            warnings.warn("Parameters are not updated in the KVStore. No need to call sparse_row_id_fn.", stacklevel=2)
+            return
+        found = sparse_row_id_fn(data_batch)
+        assert isinstance(found,
+                          dict), f"sparse_row_id_fn must give a dict from names of parameters to row numbers, got {type(found).__name__}"  # noqa: E501
+        for name in found:
+            if name not in self._param_names:
+                raise AttributeValueError(f"sparse_row_id_fn: the symbol has no parameter {name!r}; it has "
+                                          f"{', '.join(self._param_names)}")
+            if self._replicas[0].params[name].stype != "row_sparse":
+                warnings.warn(f"{name}.stype is not 'row_sparse'. No need to perform row_sparse_pull.", stacklevel=2)
 
     def _spread(self) -> None:
         """The first device's values on the others."""
@@ -421,6 +442,16 @@ class Module(BaseModule):
         self._monitor = mon
         for replica in self._replicas:
             mon.install(replica.executor)
+
+
+def _drawn(initializer: Any, name: InitDesc, into: NDArray) -> None:
+    """A value from an initializer, into an array of any storage type."""
+    if into.stype == "default":
+        initializer(name, into)
+        return
+    dense = zeros_like(into, "default")
+    initializer(name, dense)
+    into[:] = dense
 
 
 def _check_names(names: Sequence[str], arguments: Sequence[str], what: str) -> None:

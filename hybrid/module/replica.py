@@ -5,10 +5,10 @@ from typing import Any, Mapping, Sequence
 
 import numpy as np
 
-from ..buffers.array import NDArray, full_like, wrap
+from ..buffers.array import ZEROS, NDArray, wrap, zeros_like
 from ..base.device import Context, array_module
 from ..base.errors import ShapeError
-from ..mxnet.executor import Executor
+from ..mxnet.executor import Executor, storage
 from ..graph.symbol import Symbol
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -48,16 +48,17 @@ class Replica:
             raise ShapeError(f"the input shapes {dict(shapes)} do not tell the shape of "
                              f"{', '.join(n for n, s in partly.items() if not s or 0 in s)}: "
                              "give its shape too (label_shapes), or in sym.var(name, shape=...)")
-        dtypes = symbol._types(**types)
+        dtypes, (stypes, kinds) = symbol._types(**types), storage(symbol)
         arguments, states = symbol.list_arguments(), symbol.list_auxiliary_states()
         args, grads = {}, {}
         for name, shape, dtype in zip(arguments, known[0], dtypes[0] or [np.float32] * len(arguments)):
             if name in self._inputs:
-                args[name] = self._blank(shape, dtype)
+                args[name] = self._blank(shape, dtype, stypes.get(name, "default"))
                 if self.reqs[name] != "null":
-                    grads[name] = full_like(args[name], 0)
+                    grads[name] = zeros_like(args[name], "default")
             else:
-                args[name] = self._parameter(name, shape, dtype)
+                args[name] = self._parameter(name, shape, dtype, stypes.get(name, "default"),
+                                             kinds.get(name, "default"))
                 if name in self.grads:
                     grads[name] = self.grads[name]
         for name, shape, dtype in zip(states, known[2], dtypes[2] or [np.float32] * len(states)):
@@ -67,13 +68,13 @@ class Replica:
             self._check(name, self.aux[name], shape)
         return Executor(symbol, self.ctx, args, grads, self.reqs, {n: self.aux[n] for n in states})
 
-    def _parameter(self, name: str, shape: Any, dtype: Any) -> NDArray:
+    def _parameter(self, name: str, shape: Any, dtype: Any, stype: str, grad_stype: str) -> NDArray:
         if name not in self.params:
             old = self._shared.params.get(name) if self._shared else None
-            self.params[name] = old if old is not None else self._blank(shape, dtype)
+            self.params[name] = old if old is not None else self._blank(shape, dtype, stype)
             if self.reqs[name] != "null":
                 grad = self._shared.grads.get(name) if old is not None and self._shared else None
-                self.grads[name] = grad if grad is not None else full_like(self.params[name], 0)
+                self.grads[name] = grad if grad is not None else zeros_like(self.params[name], grad_stype)
         self._check(name, self.params[name], shape)
         return self.params[name]
 
@@ -82,5 +83,7 @@ class Replica:
             raise ShapeError(f"{name!r} has the shape {array.shape}, with these inputs it would need {tuple(shape)}: "
                              f"a parameter cannot depend on the input's size")
 
-    def _blank(self, shape: Any, dtype: Any) -> NDArray:
+    def _blank(self, shape: Any, dtype: Any, stype: str = "default") -> NDArray:
+        if stype != "default":
+            return ZEROS[0](stype, shape, self.ctx, dtype)                     # type: ignore[no-any-return]
         return wrap(array_module(self.ctx).zeros(shape, dtype), self.ctx)

@@ -5,10 +5,11 @@ from typing import Any, Mapping, Sequence
 
 from .. import autograd, runtime
 from ..buffers import tape
-from ..buffers.array import NDArray, array, full_like, wrap
+from ..buffers.array import NDArray, array, wrap, zeros_like
 from ..base.device import Context, array_module, current_context
 from ..autograd.dispatch import apply_program
 from ..base.errors import AttributeValueError, HybridError, ShapeError
+from ..nd.functions import resolve
 from ..graph.lower import lower
 from ..base.rng import next_key
 from ..graph.symbol import Symbol
@@ -43,6 +44,10 @@ class Executor:
         self._slots = {n: tape.Slot(grad=g, req=self._reqs[n]) for n,
                        g in self.grad_dict.items() if g is not None and self._reqs.get(n, "null") != "null"}
         self._recorded = False
+        self._by_storage = resolve("nd", "sparse.by_storage")(symbol,
+                                                              {n: x.stype for n,
+                                                               x in args.items()}) if _may_be_sparse(symbol,
+                args) else False
 
     @property
     def arg_arrays(self) -> list[NDArray]:
@@ -123,6 +128,13 @@ class Executor:
 
     def _run(self, train: bool, record: bool) -> None:
         arrays = [*(self._handle(n, x) for n, x in self.arg_dict.items()), *self.aux_dict.values()]
+        if self._by_storage:
+            with tape.flags(record, train):
+                self._results = resolve("nd", "sparse.evaluate")(self._symbol,
+                                                                 dict(zip([*self.arg_dict, *self.aux_dict], arrays)),
+                                                                 train)
+            self._recorded = record
+            return
         program, draws = self._program(arrays, train)
         if draws:
             arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
@@ -133,6 +145,8 @@ class Executor:
     def _handle(self, name: str, x: NDArray) -> NDArray:
         """The argument with the gradient that this executor collects; other executors, or ``attach_grad``, may have
         others for the same array."""
+        if x.stype != "default" and self._by_storage:
+            return resolve("nd", "sparse.handle")(x, self._slots.get(name))
         if x.stype != "default":                                       # programs compute with dense arrays
             x = x.tostype("default")
         if name not in self._slots:
@@ -210,6 +224,12 @@ class Executor:
         return Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
 
 
+def _may_be_sparse(symbol: Symbol, args: Mapping[str, NDArray]) -> bool:
+    return any(x.stype != "default" for x in args.values()) or any(n.opdef is not None
+                                                                   and n.opdef.name == "cast_storage"
+                                                                   for n in symbol.nodes())
+
+
 def _by_name(what: str, names: Sequence[str], given: Any, needed: bool) -> dict[str, Any]:
     if isinstance(given, Mapping):
         found = {n: given[n] for n in names if given.get(n) is not None}
@@ -244,9 +264,14 @@ def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: 
 
 
 def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write",
-                type_dict: Mapping[str, Any] | None = None, **shapes: Any) -> Executor:
+                type_dict: Mapping[str, Any] | None = None,
+                stype_dict: Mapping[str, str] | None = None, **shapes: Any) -> Executor:
     """An executor on new zero arrays, whose shapes are found out from those of the inputs: ``simple_bind(cpu(),
-    data=(2, 3))``."""
+    data=(2, 3))``.
+
+    stype_dict: storage types by name; other variables have what ``sym.var(stype=...)`` said. Gradients are sparse where
+    their operators make them so.
+    """
     ctx = ctx or current_context()
     shapes = {k: v for k, v in shapes.items() if k in self.list_inputs()}
     found = self.infer_shape(**shapes)
@@ -263,7 +288,19 @@ def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write
     args = {n: blank(s, t) for n, s, t in zip(names, found[0], types[0] or [float32] * len(names))}
     aux = {n: blank(s, t) for n, s, t in zip(states, found[2], types[2] or [float32] * len(states))}
     reqs = _requests(names, grad_req)
-    return Executor(self, ctx, args, {n: full_like(x, 0) for n, x in args.items() if reqs[n] != "null"}, reqs, aux)
+    stypes, kinds = storage(self, stype_dict)
+    args = {n: zeros_like(x, stypes[n]) if stypes.get(n, "default") != "default" else x for n, x in args.items()}
+    return Executor(self, ctx, args, {n: zeros_like(x, kinds.get(n, "default")) for n,
+                                      x in args.items() if reqs[n] != "null"}, reqs, aux)
+
+
+def storage(symbol: Symbol, given: Mapping[str, str] | None = None) -> tuple[dict[str, str], dict[str, str]]:
+    """Storage types of a graph's variables and of their gradients, by name; nothing where all are dense."""
+    if not given and not any("__storage_type__" in n.extra or n.opdef is not None
+                             and n.opdef.name in ("Embedding", "cast_storage") for n in symbol.nodes()):
+        return {}, {}
+    stypes = resolve("nd", "sparse.storage_of")(symbol, given)
+    return stypes, resolve("nd", "sparse.gradient_storage")(symbol, stypes)
 
 
 def evaluate(self: Symbol, ctx: Context | None = None, **kwargs: NDArray) -> list[NDArray]:

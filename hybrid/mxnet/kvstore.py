@@ -9,8 +9,9 @@ from typing import Any, Callable
 import numpy as np
 
 from .. import optimizer as opt
-from ..buffers.array import NDArray, array
+from ..buffers.array import NDArray
 from ..base.errors import AttributeValueError, HybridError
+from ..nd.functions import resolve
 from ..base.atomic import write_bytes
 
 _ELSEWHERE = ("dist", "horovod", "byteps", "nccl")
@@ -163,18 +164,21 @@ class KVStore(_OneWorker):
             stored, total = self._stored(k), values[0].as_in_context(self._stored(k).context)
             for v in values[1:]:
                 total = total + v.as_in_context(total.context)
+            total = total.tostype(values[0].stype) if total.stype != values[0].stype else total
             if self._updater is not None:
                 self._updater(k, total, stored)
             else:
                 self._values[k] = total.copy() if total is values[0] else total
 
     def pull(self, key: Any, out: Any = None, priority: int = 0, ignore_sparse: bool = True) -> None:
-        """Copy the value of each key into ``out`` (an array or a list of arrays a key)."""
+        """Copy the value of each key into ``out`` (an array or a list of arrays a key). ignore_sparse: sparse arrays
+        stay as they are, as in MXNet; ``row_sparse_pull`` fills those."""
         assert out is not None, "pull needs out: the array, or arrays, to write to"
         for k, targets in _pairs(key, out):
             stored = self._stored(k)
             for t in targets:
-                stored.copyto(t)
+                if t.stype == "default" or not ignore_sparse:
+                    stored.copyto(t)
 
     def pushpull(self, key: Any, value: Any, out: Any = None, priority: int = 0) -> None:
         """``push``, then ``pull`` into ``out`` (into the values where there is none)."""
@@ -187,16 +191,23 @@ class KVStore(_OneWorker):
         self.pull(key, out, priority)
 
     def row_sparse_pull(self, key: Any, out: Any = None, priority: int = 0, row_ids: Any = None) -> None:
-        """``pull`` of some rows: the others of ``out``, which may be row_sparse, become 0."""
+        """Rows of row_sparse values into row_sparse arrays, which store these rows and no others then.
+
+        row_ids: numbers of rows, an array for each array of ``out``, or one for all of them.
+        """
         assert out is not None and row_ids is not None, "row_sparse_pull needs out and row_ids"
-        pairs = _pairs(key, out)
-        rows = [row_ids] * len(pairs) if isinstance(row_ids, NDArray) else list(row_ids)
-        for (k, targets), ids in zip(pairs, rows):
-            whole = self._stored(k).asnumpy()
-            kept, numbers = np.zeros_like(whole), np.unique(ids.asnumpy().astype(np.int64))
-            kept[numbers] = whole[numbers]
-            for t in targets:
-                t[:] = array(kept, t.context)
+        every = [(k, t) for k, targets in _pairs(key, out) for t in targets]
+        ids = _flat(row_ids)
+        assert len(ids) in (1,
+                            len(every)), f"row_sparse_pull: {len(ids)} arrays of row_ids for {len(every)} arrays in out; give one for each, or one for all"  # noqa: E501
+        for n, (k, target) in enumerate(every):
+            stored = self._stored(k)
+            for x, what in ((stored, f"the value of key {k!r}"), (target, "an array in out")):
+                if x.stype != "row_sparse":
+                    raise AttributeValueError(f"row_sparse_pull: {what} is {x.stype}, expected row_sparse: use "
+                                              f"pull(), or x.tostype('row_sparse')")
+            numbers = ids[n if len(ids) > 1 else 0]
+            resolve("nd", "sparse.retain")(stored, np.unique(numbers.asnumpy().astype(np.int64)), out=target)
 
     # ---- updating
     def set_optimizer(self, optimizer: Any) -> None:
@@ -259,6 +270,16 @@ def _pairs(keys: Any, values: Any) -> list[tuple[Any, list[NDArray]]]:
                                       f"{k!r} with {group!r:.80}")
         out.append((k, arrays))
     return out
+
+
+def _flat(row_ids: Any) -> list[NDArray]:
+    """Arrays of row numbers from an array or (nested) lists of them."""
+    if isinstance(row_ids, (list, tuple)):
+        return [x for part in row_ids for x in _flat(part)]
+    if not isinstance(row_ids, NDArray):
+        raise AttributeValueError(f"row_sparse_pull: row_ids must be an array or a list of arrays, got "
+                                  f"{type(row_ids).__name__}")
+    return [row_ids]
 
 
 def create(name: str = "local") -> KVStoreBase:

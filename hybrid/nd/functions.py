@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any, Callable
 
 from ..graph import symbol
-from ..buffers.array import CONVERT, NP_CLASS, NDArray
+from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
 from ..autograd.dispatch import invoke
 from ..base.errors import AttributeValueError
 from ..ops import registry
@@ -129,7 +129,8 @@ class Internal(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return resolve(self._space, name)
+        own = f"_sparse_{name}"
+        return resolve(self._space, own if self.__name__.endswith(".sparse") and own in registry.OPS else name)
 
 
 def _table(space: str) -> str:
@@ -186,4 +187,5 @@ def listing(space: str) -> list[str]:
 
 
 symbol.RESOLVE += [resolve, listing]
+ZEROS.append(lambda *args: resolve("nd", "sparse.zeros")(*args))
 CONVERT.append(lambda x, stype: resolve("nd", "sparse.convert")(x, stype))

@@ -126,6 +126,15 @@ def embedding(data: Node, weight: Node, a: Attrs) -> Node:
     return ir.gather(weight, index_of(data, weight.shape[0], "clip"), 0)
 
 
+@op("_sparse_retain", "data indices")
+def sparse_retain(data: Node, indices: Node, a: Attrs) -> Node:
+    """The rows of data at integer positions, all others zero."""
+    rows = index_of(indices, data.shape[0], "clip")
+    named = ir.scatter_add(rows, ir.full(1, rows.shape, dt.int32), 0, data.shape[0])
+    return ir.map("where", ir.reshape(ir.map("gt", named, 0), (-1,) + (1,) * (data.ndim - 1)), data,
+                  ir.const(0, data.dtype))
+
+
 @op("one_hot", "indices", npx=("one_hot",), json=("_npx_one_hot",), depth=Int(), on_value=Float(1.0),
     off_value=Float(0.0), dtype=DType("float32"))
 def one_hot(indices: Node, a: Attrs) -> Node:

@@ -23,7 +23,7 @@ class _Moments(Optimizer):
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
         """(average of the gradient, average of its square), zeros in the weight's dtype."""
-        return zeros_like(weight), zeros_like(weight)
+        return tuple(zeros_like(weight, stype=self.state_stype(weight)) for _ in range(2))
 
     def corrected(self, lr: float, t: int) -> float:
         """The learning rate with the correction for averages that began at zero."""
@@ -42,6 +42,7 @@ class Adam(_Moments):
     >>> Adam().learning_rate
     0.001
     """
+    rowwise = True
 
     def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-8, lazy_update: bool = True,
@@ -142,6 +143,7 @@ class LAMB(_Moments):
     """
     shared = (*_Moments.shared, "lower_bound", "upper_bound")
     scalars = ("lr", "wd", "correction1", "correction2")
+    sparse_states = True
 
     def __init__(self, learning_rate: float | None = 0.001, beta1: float = 0.9, beta2: float = 0.999,
                  epsilon: float = 1e-6,

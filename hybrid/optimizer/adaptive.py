@@ -6,7 +6,7 @@ from typing import Any, Hashable, Sequence
 
 from ..base import dtype as dt
 from .. import ir
-from ..buffers.array import NDArray, wrap
+from ..buffers.array import ZEROS, NDArray, wrap
 from ..base.device import array_module
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
@@ -40,6 +40,7 @@ class AdaGrad(Optimizer):
     The history is float32, also for float16 weights.
     """
     shared = (*Optimizer.shared, "float_stable_eps")
+    rowwise = sparse_states = True
 
     def __init__(self, eps: float = 1e-7, **kwargs: Any):
         super().__init__(**kwargs)
@@ -47,7 +48,11 @@ class AdaGrad(Optimizer):
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
         """The history, zeros."""
-        return wide_zeros_like(weight)
+        return wide_zeros_like(weight, self.state_stype(weight))
+
+    def lazy(self, index: Any, weight: Any) -> bool:
+        """Without weight decay: rows without a gradient do not move then."""
+        return self._get_wd(index) == 0
 
     def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> Rule:
         g = s.gradient(g)
@@ -62,6 +67,7 @@ class GroupAdaGrad(Optimizer):
     In ``optimizer.contrib`` too. Takes no weight decay.
     """
     shared = (*Optimizer.shared, "float_stable_eps")
+    rowwise = sparse_states = True
 
     def __init__(self, eps: float = 1e-5, **kwargs: Any):
         super().__init__(**kwargs)
@@ -71,9 +77,14 @@ class GroupAdaGrad(Optimizer):
         """The history, zeros of shape (rows, 1)."""
         if weight.ndim != 2:
             raise ShapeError(f"GroupAdaGrad updates matrices, parameter {index} has shape {weight.shape}")
-        raw = array_module(weight._ctx).zeros((weight.shape[0], 1),
-                                              dt.float64 if weight._data.dtype == dt.float64 else dt.float32)
-        return wrap(raw, weight._ctx)
+        kind, stype = dt.float64 if weight.dtype == dt.float64 else dt.float32, self.state_stype(weight)
+        shape = weight.shape[0], 1
+        return ZEROS[0](stype, shape, weight._ctx,
+                        kind) if stype != "default" else wrap(array_module(weight._ctx).zeros(shape, kind), weight._ctx)
+
+    def lazy(self, index: Any, weight: Any) -> bool:
+        """Always: rows without a gradient do not move."""
+        return True
 
     def numbers(self, index: Any, lr: float, wd: float, t: int) -> tuple[float, ...]:
         if wd != 0:
@@ -121,6 +132,7 @@ class RMSProp(Optimizer):
     clip_weights: the new weights are clipped to [-clip_weights, clip_weights].
     """
     shared = (*Optimizer.shared, "gamma1", "gamma2", "epsilon", "clip_weights")
+    sparse_states = True
 
     def __init__(self, learning_rate: float | None = 0.001, gamma1: float = 0.9, gamma2: float = 0.9,
                  epsilon: float = 1e-8, centered: bool = False,
@@ -137,7 +149,7 @@ class RMSProp(Optimizer):
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
         """(n,) or, centered, (n, m, d): zeros in float32."""
-        return tuple(wide_zeros_like(weight) for _ in range(3 if self.centered else 1))
+        return tuple(wide_zeros_like(weight, self.state_stype(weight)) for _ in range(3 if self.centered else 1))
 
     def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> Rule:
         g = s.clip(g * s.rescale_grad + w * s.wd)
@@ -163,6 +175,7 @@ class Ftrl(Optimizer):
     2013.
     """
     shared = (*Optimizer.shared, "lamda1", "beta")
+    rowwise = sparse_states = True
 
     def __init__(self, lamda1: float = 0.01, learning_rate: float = 0.1, beta: float = 1, **kwargs: Any):
         super().__init__(**kwargs)
@@ -170,7 +183,12 @@ class Ftrl(Optimizer):
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
         """(z, n), zeros."""
-        return wide_zeros_like(weight), wide_zeros_like(weight)
+        return tuple(wide_zeros_like(weight, self.state_stype(weight)) for _ in range(2))
+
+    def lazy(self, index: Any, weight: Any) -> bool:
+        """Where weight and states are row_sparse too: in a dense weight rows without a gradient become zero as others
+        do, as in MXNet."""
+        return weight.stype == "row_sparse"
 
     def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> Rule:
         z, n = states

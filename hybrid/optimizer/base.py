@@ -4,26 +4,31 @@ from __future__ import annotations
 import warnings
 from typing import Any, Callable, Hashable, Sequence
 
+import numpy as np
+
 from ..base import dtype as dt
-from ..buffers.array import NDArray, wrap
+from ..buffers.array import ZEROS, NDArray, wrap
 from ..base.device import array_module
 from ..base.errors import AttributeValueError, HybridError
 from ..ir import Node, Program
 from .program import Row, Scalars, build
-from .step import Step, flat
+from . import rows
+from .step import flat
 
 LOW = ("float16", "bfloat16")
 
 
-def zeros_like(weight: NDArray, dtype: Any = None) -> Any:
-    """Zeros in a weight's shape and device, in its dtype or another."""
-    return wrap(array_module(weight._ctx).zeros(weight._data.shape, weight._data.dtype if dtype is None else dtype),
-                weight._ctx)
+def zeros_like(weight: NDArray, dtype: Any = None, stype: str = "default") -> Any:
+    """Zeros in a weight's shape and device, in its dtype or another, of a storage type."""
+    kind = np.dtype(weight.dtype if dtype is None else dtype)
+    return ZEROS[0](stype, weight.shape, weight._ctx,
+                    kind) if stype != "default" else wrap(array_module(weight._ctx).zeros(weight.shape, kind),
+                                                          weight._ctx)
 
 
-def wide_zeros_like(weight: NDArray) -> Any:
+def wide_zeros_like(weight: NDArray, stype: str = "default") -> Any:
     """Zeros in float32, also for a weight in float16 (float64 for float64)."""
-    return zeros_like(weight, dt.float64 if weight._data.dtype == dt.float64 else dt.float32)
+    return zeros_like(weight, dt.float64 if weight.dtype == dt.float64 else dt.float32, stype)
 
 
 class Optimizer:
@@ -64,6 +69,8 @@ class Optimizer:
     # whether multi_precision states are (state, copy) or (copy, state), as in MXNet
     master_last = False
     aggregate_num = 0
+    rowwise = False                                   # whether the rule treats each row of a weight by itself
+    sparse_states = False                             # whether states have the weight's storage type
 
     def __init__(self, rescale_grad: float = 1.0, param_idx2name: dict[Any, str] | None = None, wd: float = 0.0,
                  clip_gradient: float | None = None,
@@ -151,12 +158,19 @@ class Optimizer:
         """What changes the form of the rule for one parameter alone; the rule finds it in ``s.form``."""
         return None
 
-    def is_lazy(self, index: Any, grad: Any) -> bool:
-        """Whether rows of zeros in the gradient are left alone (``lazy_update``), as MXNet does where a gradient is
-        row_sparse: the array given, or a Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``)."""
-        return bool(getattr(self, "lazy_update",
-                            False)) and "row_sparse" in (grad.stype,
-                                                         getattr(self.param_dict.get(index), "_grad_stype", None))
+    def is_lazy(self, index: Any, weight: Any, grad: Any, multi_precision: bool = False) -> bool:
+        """Whether rows without a gradient are left alone, as MXNet does where a gradient is row_sparse: the array
+        given, or a Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``)."""
+        sparse = "row_sparse" in (grad.stype, getattr(self.param_dict.get(index), "_grad_stype", None))
+        return sparse and self.lazy(index, weight) and not (multi_precision and self.low_precision(weight))
+
+    def lazy(self, index: Any, weight: Any) -> bool:
+        """Whether a row_sparse gradient updates its own rows alone: ``lazy_update`` of the optimizers that have it."""
+        return bool(getattr(self, "lazy_update", False))
+
+    def state_stype(self, weight: Any) -> str:
+        """The storage type of states."""
+        return weight.stype if getattr(self, "lazy_update", self.sparse_states) else "default"
 
     def clips(self) -> bool:
         """Whether gradients are clipped."""
@@ -169,7 +183,7 @@ class Optimizer:
     # ---- states with a float32 copy
     def low_precision(self, weight: NDArray) -> bool:
         """Whether a weight is updated in a float32 copy."""
-        return self.multi_precision and weight._data.dtype.name in LOW
+        return self.multi_precision and weight.stype == "default" and weight._data.dtype.name in LOW
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
         """States of a weight, with its float32 copy where multi_precision asks for one."""
@@ -177,7 +191,7 @@ class Optimizer:
             copy = weight.astype("float32")
             state = self.create_state(index, copy)
             return (state, copy) if self.master_last else (copy, state)
-        if weight._data.dtype.name in LOW:
+        if np.dtype(weight.dtype).name in LOW:
             warnings.warn(f"{type(self).__name__} accumulates in {weight._data.dtype.name}, which is coarse: consider "
                           f"multi_precision=True", stacklevel=3)
         return self.create_state(index, weight)
@@ -225,13 +239,13 @@ class Optimizer:
     def _run(self, index: Any, weight: Any, grad: Any, state: Any, multi_precision: bool) -> None:
         if not isinstance(index, (list, tuple)):
             index, weight, grad, state = [index], [weight], [grad], [state]
-        Step(self, index, weight, grad, state, multi_precision).run()
+        rows.update(self, index, weight, grad, state, multi_precision)
 
-    def program(self, rows: Sequence[Row]) -> Program:
+    def program(self, parameters: Sequence[Row]) -> Program:
         """The program for parameters described by rows, made once."""
-        key = (self.flags(), *rows)
+        key = (self.flags(), *parameters)
         if key not in self._programs:
-            self._programs[key] = build(self, rows)
+            self._programs[key] = build(self, parameters)
         return self._programs[key]
 
     def advance(self, indices: Sequence[Any]) -> list[float]:

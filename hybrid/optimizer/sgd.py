@@ -25,7 +25,7 @@ class _Momentum(Optimizer):
 
     def create_state(self, index: Any, weight: NDArray) -> Any:
         """Zeros in the weight's shape, or None without momentum."""
-        return zeros_like(weight) if self.momentum != 0.0 else None
+        return zeros_like(weight, stype=self.state_stype(weight)) if self.momentum != 0.0 else None
 
     def has_momentum(self, states: list[Node]) -> bool:
         """Whether the rule uses its momentum array."""
@@ -55,6 +55,7 @@ class SGD(_Momentum):
     0.9
     """
     master_last = True
+    rowwise = True
 
     def __init__(self, momentum: float = 0.0, lazy_update: bool = True, **kwargs: Any):
         super().__init__(**kwargs)
@@ -79,10 +80,15 @@ class NAG(_Momentum):
     others, "On the importance of initialization and momentum in deep learning", ICML 2013.
     """
     master_last = True
+    rowwise = True
 
     def __init__(self, momentum: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
         self.momentum = momentum
+
+    def lazy(self, index: Any, weight: Any) -> bool:
+        """Without momentum it is MXNet's SGD, whose lazy_update is on."""
+        return self.momentum == 0
 
     def rule(self, w: Node, g: Node, states: list[Node], s: Scalars) -> Rule:
         g = s.gradient(g)
@@ -103,6 +109,7 @@ class Signum(_Momentum):
     decoupled weight decay.
     """
     shared = (*_Momentum.shared, "wd_lh")
+    sparse_states = True
 
     def __init__(self, learning_rate: float = 0.01, momentum: float = 0.9, wd_lh: float = 0.0, **kwargs: Any):
         super().__init__(learning_rate=learning_rate, **kwargs)
@@ -212,6 +219,10 @@ class LBSGD(_Momentum):
 
     def flags(self) -> tuple[Hashable, ...]:
         return (*super().flags(), self.warmup_strategy == "lars", self.batch_scale)
+
+    def lazy(self, index: Any, weight: Any) -> bool:
+        """Where no gradients are added up it is MXNet's SGD, whose lazy_update is on."""
+        return self.batch_scale == 1
 
     def _multiplier(self, n: int) -> float:
         """Factor of the learning rate after n gradients."""

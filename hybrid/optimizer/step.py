@@ -32,13 +32,13 @@ class Step:
     """The update of some parameters by one program.
 
     ``advance()`` counts an update and fills in the numbers (learning rates, ...); ``apply()`` runs the program, which
-    writes weights and states in place. ``program`` and ``inputs`` (arrays by slot) are all that is needed to run it
-    elsewhere.
+    writes weights and states in place. whole: indices whose rows are all updated, lazy or not. ``program`` and
+    ``inputs`` (arrays by slot) are all that is needed to run it elsewhere.
     """
 
     def __init__(self, optimizer: Any, indices: Sequence[Any], weights: Sequence[NDArray], grads: Sequence[NDArray],
                  states: Sequence[Any],
-                 multi_precision: bool):
+                 multi_precision: bool, whole: Sequence[Any] = ()):
         for x in (*weights, *grads):
             if not isinstance(x, NDArray):
                 raise DTypeError(f"optimizers update arrays, got {type(x).__name__}")
@@ -46,15 +46,19 @@ class Step:
         self.states, self.multi_precision = list(states), multi_precision
         self.ctx = common_context(f"update by {type(optimizer).__name__}", [*weights, *grads])
         self.flags = optimizer.flags()
-        # arrays with sparse storage and the dense copies that are updated
+        # weights and states with sparse storage and the dense copies that are updated
         self.sparse: list[tuple[Any, NDArray]] = []
+        # whether it is of dense copies, so that it cannot be run again
+        self.once = any(x.stype != "default" for x in (*weights, *grads))
         rows, held = [], []
         for i, w, g, state in zip(indices, weights, grads, states):
             master = multi_precision and optimizer.low_precision(w)
             arrays = optimizer.states_of(w, state, master)
             held.append([x if x.stype == "default" else x.tostype("default") for x in (w, g, *arrays)])
-            self.sparse += [(x, dense) for x, dense in zip((w, g, *arrays), held[-1]) if x is not dense]
-            rows.append(row_of(w, held[-1][1], held[-1][2:], master, optimizer.form(i), optimizer.is_lazy(i, g)))
+            self.sparse += [(x, dense) for x, dense in zip((w, *arrays), (held[-1][0], *held[-1][2:]))
+                            if x is not dense]
+            rows.append(row_of(w, held[-1][1], held[-1][2:], master, optimizer.form(i),
+                               i not in whole and optimizer.is_lazy(i, w, g, multi_precision)))
         self.program: Program = optimizer.program(rows)
         self._collect(held)
 
@@ -75,7 +79,7 @@ class Step:
 
     def fits(self, weights: Sequence[NDArray], grads: Sequence[NDArray], states: Sequence[Any]) -> bool:
         """Whether this is still the update of these arrays (the same objects) under the optimizer's present flags."""
-        return (not self.sparse and self.flags == self.optimizer.flags() and _same(self.weights, weights)
+        return (not self.once and self.flags == self.optimizer.flags() and _same(self.weights, weights)
                 and _same(self.grads, grads) and _same(self.states, states)
                 and (self.seen == REBINDS[0] or self._shapes()))
 

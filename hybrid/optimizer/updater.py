@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..buffers.array import REBINDS, NDArray
+from . import rows
 from .base import Optimizer
 from .states import dump_states, load_states
 from .step import Step
@@ -42,6 +43,8 @@ class Updater:
         self.optimizer._set_current_context(weights[0].ctx.device_id)
         states = [self.state(i, w) for i, w in zip(indices, weights)]
         if self.optimizer.is_compiled():
+            if any(g.stype != "default" for g in grads if isinstance(g, NDArray)):
+                return rows.update(self.optimizer, indices, weights, grads, states, True, self._whole)
             step = self.prepared(indices, grads, weights, states)
             step.run()
             return step
@@ -58,6 +61,10 @@ class Updater:
             self.states[index] = self.sync_state_context(self.states[index], weight.ctx)
             self.states_synced[index] = True
         return self.states[index]
+
+    def _whole(self, _: Any, indices: list[Any], weights: list[Any], grads: list[Any], states: list[Any],
+               multi_precision: bool) -> Step:
+        return self.prepared(indices, grads, weights, states)
 
     def prepared(self, indices: list[Any], grads: list[Any], weights: list[Any], states: list[Any]) -> Step:
         """The prepared step of these arrays: the last one of these indices if it is for the same arrays."""

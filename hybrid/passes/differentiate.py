@@ -6,6 +6,7 @@ from typing import Sequence
 from ..base import dtype as dt
 from .. import ir
 from ..ir import VJP, Node, Program
+from .row_gradients import with_rows
 
 
 def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequence[Node]) -> list[Node]:
@@ -53,12 +54,21 @@ def vjp_program(program: Program, wrt: tuple[int, ...]) -> Program:
     """The backward program: inputs are the primal inputs and one cotangent per output, outputs the gradients of the
     slots in ``wrt``.
     """
-    key = ("vjp", wrt)
+    return vjp_with_rows(program, wrt, ())[0]
+
+
+def vjp_with_rows(program: Program, wrt: tuple[int, ...],
+                  rows: tuple[int, ...]) -> tuple[Program, tuple[int | None, ...]]:
+    """``vjp_program`` whose gradients of the slots in ``rows`` are pairs of row numbers and rows where they can be; and
+    the number of pairs of each gradient, None for dense ones.
+    """
+    key = ("vjp", wrt, rows)
     if key not in program.memo:
         n = len(program.inputs)
         seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
         grads = cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt])
-        program.memo[key] = Program(program.inputs + tuple(seeds), tuple(grads))
+        flat, layout = with_rows(grads, [i in rows for i in wrt])
+        program.memo[key] = Program(program.inputs + tuple(seeds), tuple(flat)), layout
     return program.memo[key]
 
 

@@ -15,6 +15,7 @@ from .bits import compared
 from .differentiate import cotangents
 from .loops import tidied
 from .rewrite import below, rebuild
+from .row_gradients import with_rows
 
 CHEAP = frozenset({"map", "cast", "bitcast", "detach", "with_grad", "reshape", "permute", "expand", "slice", "pad",
                    "window", "concat", "random_bits"})
@@ -30,6 +31,8 @@ class Partition:
     backward: Program
     reads: tuple[int, ...]
     kept: tuple[Node, ...]
+    # of each gradient the number of its pairs of row numbers and rows, None where it is one dense array
+    layout: tuple[int | None, ...]
 
     @property
     def kept_bytes(self) -> int:
@@ -37,20 +40,22 @@ class Partition:
         return sum(n.nbytes for n in self.kept)
 
 
-def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False) -> Partition:
+def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False, rows: tuple[int, ...] = ()) -> Partition:
     """The two programs for gradients with respect to the inputs ``wrt``. Made once. blocks: whether gradients of
-    attention are computed block by block (attention_gradient.py).
+    attention are computed block by block (attention_gradient.py). rows: the inputs whose gradients are row_sparse
+    (row_gradients.py).
     """
-    key = ("partition", wrt, blocks)
+    key = ("partition", wrt, blocks, rows)
     if key not in program.memo:
-        program.memo[key] = _partition(program, wrt, blocks)
+        program.memo[key] = _partition(program, wrt, blocks, rows)
     return program.memo[key]
 
 
-def _partition(program: Program, wrt: tuple[int, ...], blocks: bool) -> Partition:
+def _partition(program: Program, wrt: tuple[int, ...], blocks: bool, rows: tuple[int, ...]) -> Partition:
     n = len(program.inputs)
     seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
-    grads = cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt])
+    grads, layout = with_rows(cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt]),
+                              [i in rows for i in wrt])
     joint = in_blocks([*program.roots, *grads]) if blocks else [*program.roots, *grads]
     found = tidied(joint)                 # a loop whose steps are kept for its gradient is one with the loop itself
     program, grads = program.with_roots(found[:len(program.roots)]), found[len(program.roots):]
@@ -62,7 +67,7 @@ def _partition(program: Program, wrt: tuple[int, ...], blocks: bool) -> Partitio
     given = [i for i, leaf in enumerate(program.inputs) if leaf not in own]
     reads, backward = _backward(program, grads, seeds, kept, given)
     whole = Program(program.inputs, (*program.outputs, *kept), program.updates)
-    return Partition(whole, backward, reads, tuple(kept))
+    return Partition(whole, backward, reads, tuple(kept), layout)
 
 
 def choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[Node]:

@@ -1,4 +1,5 @@
-"""Sparse arrays: ``nd.sparse``, as MXNet 1.9.1 has it. Eager: hybridized code and Symbols compute with dense arrays.
+"""Sparse arrays: ``nd.sparse``, as MXNet 1.9.1 has it. Eager: hybridized code computes with dense arrays, graphs of
+sparse arrays are run as eager calls.
 
 ``CSRNDArray`` and ``RowSparseNDArray`` (``storage``) are NDArrays that store part of their elements; ``create`` makes
 them, ``rules`` says which operators keep them sparse, ``product`` multiplies them. All other operators compute with the
@@ -17,6 +18,8 @@ from ..base.errors import AttributeValueError, NotSupportedForSparseNDArray, Sha
 from ..nd.methods import BINARY, two
 from ..ops.registry import OPS
 from .create import array, cast_storage, csr_matrix, empty, of_storage, refuse_trace, row_sparse_array, zeros
+from .graph import by_storage, evaluate, gradient_storage, handle, storage_of
+from .gathered import gathered, gradients_of
 from .rules import densely, dot, recorded, route, take_rows
 from .updates import adagrad_update
 from .storage import KINDS, BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast, make, storage_type
@@ -62,19 +65,8 @@ def retain(data: Any, indices: Any, out: Any = None, **_: Any) -> Any:
     rows = (indices.asnumpy() if isinstance(indices, NDArray) else np.asarray(indices)).astype(np.int64).reshape(-1)
     if len(rows) and not 0 <= rows.min() <= rows.max() < data.shape[0]:
         raise ShapeError(f"retain: rows must be from 0 to {data.shape[0] - 1}, got {rows.tolist()[:5]}")
-    made = recorded(data, make(RowSparseNDArray, data.shape, _stored(data, rows), (rows,), data._ctx), _Retain(rows))
+    made = recorded(data, make(RowSparseNDArray, data.shape, data._rows_at(rows), (rows,), data._ctx), _Retain(rows))
     return made if out is None else made.copyto(out)
-
-
-def _stored(data: RowSparseNDArray, rows: np.ndarray) -> np.ndarray:
-    """Rows of an array by number, zeros where they are not stored."""
-    order = np.argsort(data._aux[0], kind="stable")
-    at = np.searchsorted(data._aux[0], rows, sorter=order).clip(0, max(0, len(order) - 1))
-    out = np.zeros((len(rows), *data.shape[1:]), data.dtype)
-    if len(order):
-        found = data._aux[0][order[at]] == rows
-        out[found] = data._values[order[at[found]]]
-    return out
 
 
 class _Retain:
@@ -86,6 +78,11 @@ class _Retain:
     def _pull(self, entry: Any, grads: list[Any]) -> list[Any]:
         return [retain(g if g.stype == "row_sparse" else g.tostype("default").tostype("row_sparse"),
                        np.unique(self.rows)) for g in grads]
+
+
+def _copy(self: Any) -> Any:
+    """A copy on the same device; a gradient flows through."""
+    return recorded(self, self._like(self._values.copy(), tuple(a.copy() for a in self._aux)))
 
 
 def _in_place(function: Any) -> Any:
@@ -117,6 +114,7 @@ def _whole(self: RowSparseNDArray, key: Any) -> Any:
 
 
 for _cls in KINDS.values():
+    _cls.copy = _copy                                                                # type: ignore[method-assign]
     for _name, _function in (("add", add), ("sub", subtract), ("mul", multiply), ("truediv", divide)):
         setattr(_cls, f"__{_name}__", (lambda f: lambda self, other: f(self, other))(_function))
         setattr(_cls, f"__i{_name}__", _in_place(_function))
@@ -125,11 +123,10 @@ setattr(CSRNDArray, "__iter__", lambda self: (self[i] for i in range(len(self)))
 setattr(RowSparseNDArray, "__getitem__", _whole)
 setattr(RowSparseNDArray, "retain", retain)
 
-__all__ = ["KINDS", "BaseSparseNDArray", "CSRNDArray", "NDArray", "NotSupportedForSparseNDArray", "RowSparseNDArray",
-           "adagrad_update", "add", "array", "cast",
-           "cast_storage", "convert", "csr_matrix", "densely", "divide", "dot", "empty", "make", "multiply", "retain",
-           "row_sparse_array", "subtract", "take_rows",
-           "zeros"]
+__all__ = ["BaseSparseNDArray", "CSRNDArray", "KINDS", "NDArray", "NotSupportedForSparseNDArray", "RowSparseNDArray",
+           "adagrad_update", "add", "array", "by_storage", "cast", "cast_storage", "convert", "csr_matrix",
+           "densely", "divide", "dot", "empty", "evaluate", "gathered", "gradient_storage", "gradients_of", "handle",
+           "make", "multiply", "retain", "row_sparse_array", "storage_of", "subtract", "take_rows", "zeros"]
 
 
 def __getattr__(name: str) -> Any:

@@ -60,10 +60,10 @@ def _scipy(x: Any) -> bool:
 def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: Any = None) -> CSRNDArray:
     """A matrix of compressed rows.
 
-    arg1: a dense matrix (array, NumPy, nested lists); a CSRNDArray or SciPy matrix; a shape (M, N) for zeros; ``(data,
-    indices, indptr)``; or ``(data, (rows, columns))``, in any order, where values of one place are added. dtype: that
-    of the source; float32 for Python numbers. Raises ShapeError where the source has another shape. Parts that do not
-    fit each other are an error where they are used, and in ``check_format()``.
+    arg1: a dense matrix (array, NumPy, nested lists); a CSRNDArray; a SciPy matrix, or ``(data, (rows, columns))`` in
+    any order, where values of one place are added; a shape (M, N) for zeros; or ``(data, indices, indptr)``. dtype:
+    that of the source; float32 for Python numbers. Raises ShapeError where the source has another shape. Parts that do
+    not fit each other are an error where they are used, and in ``check_format()``.
 
     >>> csr_matrix(([1., 2., 3.], [1, 0, 2], [0, 1, 1, 3]), shape=(3, 4)).asnumpy()[2].tolist()
     [2.0, 0.0, 3.0, 0.0]
@@ -80,6 +80,7 @@ def csr_matrix(arg1: Any, shape: Any = None, ctx: Context | None = None, dtype: 
                                   f"N), got a tuple of {len(arg1)}")
     elif _scipy(arg1):
         found = arg1.tocsr().sorted_indices()
+        found.sum_duplicates()
         out = _from_rows(found.data, found.indices, found.indptr, found.shape, ctx, dtype)
     elif isinstance(arg1, BaseSparseNDArray):
         out = _same_kind(arg1, "csr", ctx, dtype)

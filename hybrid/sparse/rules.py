@@ -11,6 +11,7 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from ..autograd import dispatch
+from ..nd import functions
 from ..buffers.array import NDArray, array
 from ..base.errors import AttributeValueError, HybridError
 from ..ops.registry import OPS, OpDef
@@ -18,6 +19,7 @@ from ..base.scope import SCOPE
 from ..buffers.tape import Entry, Slot, flags
 from . import product, updates
 from .create import from_places, refuse_trace, zeros
+from .lookup import look_up
 from .reduction import reduced
 from .storage import BaseSparseNDArray, CSRNDArray, RowSparseNDArray, cast, make
 
@@ -240,6 +242,13 @@ def route(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, n
     dispatch.common_context(f"operator {d.name}", [x for x in inputs if isinstance(x, NDArray)])
     if d.name == "dot":
         return dot(inputs[0], inputs[1], out=out, **attrs)
+    if d.name == "_sparse_retain":
+        return functions.resolve("nd", "sparse.retain")(*inputs, out=out)
+    if d.name == "Embedding" and isinstance(inputs[1], RowSparseNDArray) and not is_sparse(inputs[0]):
+        ids = dispatch.as_inputs(d, inputs[:1], inputs[1]._ctx)[0]
+        made, kept = look_up(ids, inputs[1], dispatch.parse(d, attrs))            # type: ignore[arg-type]
+        made = recorded(ids, made, kept, [ids, inputs[1]])
+        return made if out is None else made.copyto(out)
     if updates.is_lazy(d, inputs, attrs):
         return updates.update_rows(d, inputs, attrs, out)
     found = None

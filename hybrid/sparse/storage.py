@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base import dtype as dt
-from ..buffers.array import NDArray, array, wrap
+from ..buffers.array import ZEROS, NDArray, array, wrap
 from ..base.device import Context
 from ..base.errors import AttributeValueError, HybridError, NotSupportedForSparseNDArray, ShapeError
 
@@ -134,8 +134,17 @@ class BaseSparseNDArray(NDArray):
 
     def _write(self, value: Any) -> None:
         """New contents from a dense array, or a number."""
+        if not getattr(value, "shape", ()) and not isinstance(value, (list, tuple)) and value == 0:
+            self._clear()
+            return
         self._from_dense(np.broadcast_to(np.asarray(on_host(value) if hasattr(value, "shape") else value,
                                                     self._values.dtype), self._shape))
+        self._bump()
+
+    def _clear(self) -> None:
+        """Zeros everywhere: nothing is stored."""
+        empty = ZEROS[0](self.stype, self._shape, self._ctx, self._values.dtype)
+        self._values, self._aux = empty._values, empty._aux
         self._bump()
 
     def _assign(self, source: NDArray) -> None:
@@ -295,6 +304,35 @@ class RowSparseNDArray(BaseSparseNDArray):
         self._shape = raw.shape
         rows = np.flatnonzero((raw != 0).reshape(raw.shape[0], -1).any(1)) if raw.size else np.zeros(0, np.int64)
         self._values, self._aux = raw[rows], (rows.astype(np.int64),)
+
+    def _found(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """For each of some rows whether it is stored, and where."""
+        own, = self._aux
+        if not len(own):
+            return np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)
+        order = np.argsort(own, kind="stable")
+        at = order[np.searchsorted(own, rows, sorter=order).clip(0, len(own) - 1)]
+        return own[at] == rows, at
+
+    def _rows_at(self, rows: np.ndarray) -> np.ndarray:
+        """Rows by number, zeros where they are not stored."""
+        there, at = self._found(rows)
+        out = np.zeros((len(rows), *self._shape[1:]), self._values.dtype)
+        out[there] = self._values[at[there]]
+        return out
+
+    def _put_rows(self, rows: np.ndarray, values: np.ndarray) -> None:
+        """Write rows by number, each named once; those that are not stored yet are from now on."""
+        there, at = self._found(rows)
+        if there.all():
+            self._values[at] = values
+        else:
+            kept = np.setdiff1d(np.arange(len(self._aux[0])), at[there])
+            numbers = np.concatenate([self._aux[0][kept], rows])
+            order = np.argsort(numbers, kind="stable")
+            self._values = np.concatenate([self._values[kept], values.astype(self._values.dtype, copy=False)])[order]
+            self._aux = (numbers[order],)
+        self._bump()
 
     def check_format(self, full_check: bool = True) -> None:
         """Raise HybridError where data, indices and shape do not fit each other. full_check: also that the rows

@@ -3,11 +3,11 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-import numpy as np
-
 from ..autograd import dispatch
-from ..buffers.array import NDArray, array
+from ..buffers.array import wrap
+from ..base.device import array_module
 from ..base.errors import AttributeValueError, ShapeError
+from ..optimizer.rows import put, take
 from ..ops.registry import OpDef
 from .storage import RowSparseNDArray
 
@@ -27,22 +27,16 @@ def update_rows(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: 
         raise ShapeError(f"{d.name}: gradient and states must have the weight's shape {weight.shape}, got "
                          f"{', '.join(str(x.shape) for x in inputs[1:])}")
     rows, = grad._aux
-    parts = [array(x.asnumpy()[rows], x._ctx) for x in (weight, *states)]
+    xp = array_module(weight._ctx)
+    parts = [wrap(take(x, rows, xp), x._ctx) for x in (weight, *states)]
     new = dispatch.invoke(d, [parts[0], grad.data, *parts[1:]], attrs)
     for x, part in zip(states, parts[1:]):
-        put_rows(x, rows, part)
+        put(x, rows, part._data, xp)
     target = weight.copy() if out is None else out
     if target is not weight and out is not None:
         target[:] = weight
-    put_rows(target, rows, new)
+    put(target, rows, new._data, xp)
     return target
-
-
-def put_rows(x: Any, rows: np.ndarray, new: NDArray) -> None:
-    """Write rows of an array in place."""
-    raw = x.asnumpy()
-    raw[rows] = new.asnumpy()
-    x[:] = array(raw, x._ctx)
 
 
 def adagrad_update(weight: Any, grad: Any, history: Any, lr: float, epsilon: float = 1e-7, wd: float = 0.0,
@@ -63,10 +57,12 @@ def adagrad_update(weight: Any, grad: Any, history: Any, lr: float, epsilon: flo
     g = g * rescale_grad
     if clip_gradient >= 0:
         g = g.clip(-clip_gradient, clip_gradient)
-    total = array(history.asnumpy()[rows], weight._ctx) + g * g
-    put_rows(history, rows, total)
+    xp = array_module(weight._ctx)
+    total = wrap(take(history, rows, xp), weight._ctx) + g * g
+    new = wrap(take(weight, rows, xp), weight._ctx) - lr * g / (total + epsilon).sqrt()
+    put(history, rows, total._data, xp)
     target = weight.copy() if out is None else out
     if out is not None and out is not weight:
         out[:] = weight
-    put_rows(target, rows, array(weight.asnumpy()[rows], weight._ctx) - lr * g / (total + epsilon).sqrt())
+    put(target, rows, new._data, xp)
     return target

@@ -188,8 +188,10 @@ class LossScaler:
                 if x._ag is None or x._ag.grad is None or x._ag.lost:
                     continue
                 g = x._ag.grad
-                flag = array_module(g._ctx).isfinite(g._data).all()
-                if g._ctx.device_type == "cpu" and not flag:
+                sparse = g.stype != "default"                     # its values are on the host
+                flag = np.isfinite(g._values).all() if sparse else array_module(g._ctx).isfinite(g._data).all()
+                if (sparse or g._ctx.device_type == "cpu") and not flag:
                     return False
-                flags.setdefault(g._ctx, []).append(flag)
+                if not sparse:
+                    flags.setdefault(g._ctx, []).append(flag)
         return all(bool(array_module(ctx).stack(some).all()) for ctx, some in flags.items() if ctx.device_type != "cpu")

@@ -64,8 +64,8 @@ class PixelShuffle3D(_PixelShuffle):
 
 
 class SparseEmbedding(Block):
-    """MXNet's Embedding with row-sparse weights; they are dense here, with the same numbers, and SGD and Adam are lazy
-    as there."""
+    """Embedding whose weight is row_sparse: a call brings the rows that it looks up from the value that a Trainer
+    keeps, and their gradient is row_sparse."""
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None,
                  **kwargs: Any):

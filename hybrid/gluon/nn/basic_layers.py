@@ -224,8 +224,8 @@ class SyncBatchNorm(BatchNorm):
 class Embedding(HybridBlock):
     """Rows of a table at integer positions: (…) -> (…, output_dim).
 
-    sparse_grad: SGD and Adam leave rows that were not looked up as they are (``lazy_update``), as in MXNet; the
-    gradient itself is a dense array.
+    sparse_grad: the gradient is row_sparse, of the rows that were looked up; SGD, Adam and others update these alone
+    (``lazy_update``), as in MXNet.
     """
 
     def __init__(self, input_dim: int, output_dim: int, dtype: Any = "float32", weight_initializer: Any = None,
