@@ -24,8 +24,8 @@ LAYERS = [
     ["runtime"],
     ["autograd"],
     ["jit", "nd", "transforms"],
-    ["metric", "serialize", "sparse"],
-    ["numpy", "optimizer"],
+    ["metric", "serialize"],
+    ["numpy", "optimizer", "sparse"],
     ["mxnet"],
     ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "alias", "as_mxnet"],
 ]

@@ -46,7 +46,7 @@ def test_rows_under_way_are_those_done_one_by_one(width: int, monkeypatch: pytes
     for name, got, want in zip(FORMS, staged, plain):
         if width > 32:
             np.testing.assert_array_equal(got, want, err_msg=name)
-        else:                                            # gcc joins products and sums as it likes: a unit in the last place
+        else:  # gcc joins products and sums as it likes
             np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-6, err_msg=name)
     assert "t_ < to_" not in other
     if width > 32 and "hy_v " in source:

@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import Any, Sequence
 
 from . import history, traced_function, traced_grad
+from .traced_rows import SPARSE
 from ..buffers.array import NDArray, collect, full_like, wrap
 from .dispatch import apply_program
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..ir.node import inputs_first
-from ..nd.functions import resolve
 from ..passes.differentiate import vjp_program, vjp_with_rows
 from ..base.scope import SCOPE
 from ..buffers.tape import Entry, Slot, flags, rows_wanted, wanted
@@ -129,7 +129,7 @@ def _of_results(entry: Entry, raw: Sequence[Any], wrt: Sequence[int], layout: Se
         return wrap(r, like._ctx, type(like))
     if all(count is None for count in layout):
         return [dense(r) for r in raw]
-    return resolve("nd", "sparse.gradients_of")(raw, layout, [entry.inputs[i] for i in wrt], dense)
+    return SPARSE["gradients_of"](raw, layout, [entry.inputs[i] for i in wrt], dense)
 
 
 def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: bool, create_graph: bool,

@@ -18,7 +18,8 @@ from ..passes.differentiate import cotangents
 from ..base.scope import tracing
 from ..graph.symbol import Symbol, create
 from ..graph.symnode import SymNode
-from .traced_rows import DenseCopy, RowGradient, gradients, is_sparse, laid_out
+from . import traced_rows
+from .traced_rows import DenseCopy, RowGradient, is_sparse, laid_out
 
 Info = Sequence["tuple[Any, Any]"]
 
@@ -133,7 +134,7 @@ def _gradients_by_rows(heads: Sequence[Symbol], seeds: Sequence[Symbol], wanted:
     layout, info = laid_out(heads, seeds, wanted, sparse, tracing().train)
 
     def lowering(nodes: list[Node]) -> Sequence[Node]:
-        flat, found = gradients(nodes, len(heads), sparse)
+        flat, found = traced_rows.gradients(nodes, len(heads), sparse)
         assert found == layout, "the gradient has another form than when it was traced"
         return flat
     values = iter(inline("backward", [*heads, *seeds, *wanted], lowering, info))
@@ -165,8 +166,8 @@ def backward(heads: Any, head_grads: Any = None) -> None:
 def _put(trace: Any, number: int, g: Symbol) -> None:
     """Note the dense gradient of an input."""
     handle = gradient_of(trace, number, False)
-    handle.entries = list((handle + g if request(trace.owner(number)) == "add"
-                           else g).entries)            # type: ignore[operator]
+    new: Any = handle + g if request(trace.owner(number)) == "add" else g  # type: ignore[operator]
+    handle.entries = list(new.entries)
     trace.fresh.add(number)
 
 

@@ -8,22 +8,22 @@ computes with a dense copy of it.
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from ..base import dtype as dt
 from .. import ir
 from ..buffers.array import NDArray, wrap
 from ..base.device import array_module
 from ..base.errors import TraceError, user_location
-from ..nd.functions import resolve
+from ..base.scope import untraced
 from ..ir import Node
 from ..graph.lower import lower
 from ..passes.differentiate import cotangents
 from ..passes.row_gradients import with_rows
 from ..graph.symbol import Symbol
-from ..jit.trace import untraced
 
-Layout = "tuple[int | None, ...]"
+Layout = tuple[Optional[int], ...]
+SPARSE: dict[str, Callable[..., Any]] = {}          # functions of hybrid.sparse, which is loaded when they are called
 
 
 def slot_of(owner: Any, ctx: Any) -> Any:
@@ -64,7 +64,8 @@ class RowGradient:
     def __init__(self, trace: Any, owner: Any, pairs: Sequence[tuple[Symbol, Symbol]], shape: tuple[int, ...],
                  dtype: Any):
         self.owner, self.ctx, self.pairs, self.shape, self.dtype = owner, trace.ctx, list(pairs), shape, dtype
-        self.trace, self.handles = trace, []
+        self.trace = trace
+        self.handles: list[tuple[Symbol, Any]] = []
         self.buffers = [tuple(self._buffer(trace, s) for s in pair) for pair in self.pairs]
         trace.after.append(self.collect)
 
@@ -86,8 +87,7 @@ class RowGradient:
     def collect(self) -> None:
         """After the call: the sum of what the buffers hold becomes the gradient, or is added to it."""
         slot = slot_of(self.owner, self.ctx)
-        found = resolve("nd", "sparse.gathered")([(n._data, rows._data) for n, rows in self.buffers], self.shape,
-                                                 self.dtype, self.ctx)
+        found = SPARSE["gathered"]([(n._data, rows._data) for n, rows in self.buffers], self.shape, self.dtype, self.ctx)
         slot.grad[:] = slot.grad + found if slot.req == "add" else found
         slot.fresh, slot.lost = True, False
 

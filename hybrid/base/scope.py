@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, Iterator
 
 
 class Scope(threading.local):
@@ -29,3 +30,13 @@ CASTS_VERSION = [0]                          # grows when it changes
 def tracing() -> Any:
     """The innermost active trace, or None."""
     return SCOPE.traces[-1] if SCOPE.traces else None
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """Scope in which operators are eager although a trace is active."""
+    old, SCOPE.traces = SCOPE.traces, []
+    try:
+        yield
+    finally:
+        SCOPE.traces = old

@@ -17,7 +17,8 @@ from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
 from ..jit.free_variables import Place
 from ..graph.symbol import CONCRETE, Group, Symbol, known, var
-from ..jit.trace import Hybridized, Trace, _active, untraced
+from ..base.scope import untraced
+from ..jit.trace import Hybridized, Trace, _active
 from ..base.pytree import flatten, unflatten
 from .blame import blame
 from .block import BLOCK_VERSION, Block

@@ -16,7 +16,7 @@ from ..base.errors import AttributeValueError, DeferredInitializationError, File
 from ..numpy import ndarray
 from ..base.scope import SCOPE, tracing
 from ..graph.symbol import Symbol, known, var
-from ..jit.trace import untraced
+from ..base.scope import untraced
 from ..autograd.traced_grad import parameter_gradient
 from .per_device import VERSION, PerDevice
 from .stored_rows import SparseAccess

@@ -15,7 +15,7 @@ from ..optimizer.step import Step, flat
 from ..passes.rewrite import applied
 from ..base.scope import tracing
 from ..graph.symbol import Symbol
-from ..jit.trace import untraced
+from ..base.scope import untraced
 from ..autograd.traced_grad import gradient_of, inline
 from .per_device import VERSION
 

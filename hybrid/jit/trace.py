@@ -18,7 +18,7 @@ from .compile_policy import Sightings, eagerly
 from .fast_path import Ways, form_of, make_quick
 from ..ir import Program
 from ..ops.registry import find
-from ..base.scope import CASTS_VERSION, SCOPE
+from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
 from ..graph.lower import lower
 from ..graph.symbol import Symbol, create, cut
@@ -150,16 +150,6 @@ def separate(value: Any) -> Any:
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(separate(v) for v in value)
     return value
-
-
-@contextmanager
-def untraced() -> Iterator[None]:
-    """Scope in which operators are eager although a trace is active."""
-    old, SCOPE.traces = SCOPE.traces, []
-    try:
-        yield
-    finally:
-        SCOPE.traces = old
 
 
 @contextmanager

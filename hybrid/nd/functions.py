@@ -10,6 +10,7 @@ from typing import Any, Callable
 from ..graph import symbol
 from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
 from ..autograd.dispatch import invoke
+from ..autograd.traced_rows import SPARSE
 from ..base.errors import AttributeValueError
 from ..ops import registry
 from ..ops.attributes import REQUIRED
@@ -189,3 +190,5 @@ def listing(space: str) -> list[str]:
 symbol.RESOLVE += [resolve, listing]
 ZEROS.append(lambda *args: resolve("nd", "sparse.zeros")(*args))
 CONVERT.append(lambda x, stype: resolve("nd", "sparse.convert")(x, stype))
+for _name in ("gathered", "gradients_of"):
+    SPARSE[_name] = lambda *given, _name=_name: resolve("nd", f"sparse.{_name}")(*given)

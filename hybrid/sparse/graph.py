@@ -24,8 +24,7 @@ def by_storage(symbol: Symbol, stypes: Mapping[str, str]) -> bool:
     for n in symbol.nodes():
         if n.opdef is None:
             continue
-        if (n.opdef.name == "cast_storage" and n.attrs.stype
-            != "default"):                            # type: ignore[union-attr]
+        if n.opdef.name == "cast_storage" and n.attrs.stype != "default":  # type: ignore[union-attr]
             return True
         if (n.opdef.name in RULES or n.opdef.name in _OTHERS) and any(m.opdef is None
                                                                       and stypes.get(m.name, "default") != "default"
@@ -91,15 +90,15 @@ _KEPT = ("elemwise_add", "elemwise_sub", "add_n", "_mul_scalar", "_div_scalar", 
 
 
 def _gradient_storage(n: SymNode, at: int, variable: SymNode, stypes: Sequence[str]) -> str:
-    name, a, own = (n.opdef.name, n.attrs, stypes[at])                                                 # type: ignore[union-attr]  # noqa: E501
+    assert n.opdef is not None and n.attrs is not None
+    name, a, own = n.opdef.name, n.attrs, stypes[at]
     if name == "dot":
         return ("row_sparse" if at == 1 and stypes[0] == "csr" and not a.transpose_a and not a.transpose_b
-                else "default")      # type: ignore[union-attr]
+                else "default")
     if name == "Embedding":
-        return ("row_sparse" if at == 1 and a.sparse_grad
-                else "default")                              # type: ignore[union-attr]
+        return "row_sparse" if at == 1 and a.sparse_grad else "default"
     if name == "cast_storage":
-        return a.stype                                                                               # type: ignore[union-attr, no-any-return]  # noqa: E501
+        return a.stype  # type: ignore[no-any-return]
     alike = all(s == own for s in stypes)
     return own if alike and (name in _KEPT or len(stypes) == 1 and name in RULES
                              and name not in ("sum", "mean", "norm", "slice")) else "default"

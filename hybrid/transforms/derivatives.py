@@ -25,8 +25,8 @@ def _pull(heads: Sequence[Any], seeds: Sequence[Any], wanted: Sequence[Any], dif
     """Gradients of the heads times the seeds; zeros where nothing flows."""
     trace = tracing()
     if trace is not None:
-        traced = [[x if isinstance(x, Symbol) else trace.capture(x) for x in xs] for xs in (heads, seeds, wanted)]
-        return traced_grad.gradients(*traced)
+        h, s, w = ([x if isinstance(x, Symbol) else trace.capture(x) for x in xs] for xs in (heads, seeds, wanted))
+        return traced_grad.gradients(h, s, w)
     used = [(h, s) for h, s in zip(heads, seeds) if h._ag is not None]
     if not used:
         return [_zeros(w) for w in wanted]

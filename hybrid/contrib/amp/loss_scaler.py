@@ -15,7 +15,7 @@ from ...buffers.array import NDArray, array
 from ...base.device import Context, array_module
 from ...base.errors import AttributeValueError, FileFormatError, HybridError
 from ...graph.symbol import Symbol
-from ...jit.trace import untraced
+from ...base.scope import untraced
 from ...autograd.traced_grad import inline
 
 
