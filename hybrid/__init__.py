@@ -19,7 +19,7 @@ from .base.device import Context, cpu, cpu_pinned, current_context, gpu, gpu_mem
 from .base.errors import HybridError, MXNetError
 from .base.names import AttrScope
 from . import autograd, base, nd, numpy, serialize
-from .autograd import custom as operator
+from .autograd import custom as operator, legacy_operator
 from .buffers.array import NDArray
 from .graph import symbol
 from .graph.symbol import Symbol
@@ -36,6 +36,8 @@ init, ndarray, np, npx, sym = initializer, nd, numpy, numpy_extension, symbol
 methods.BACKWARD.append(autograd.backward)
 random.NAMESPACE.append(nd.random)
 symbol.FUNCTIONS.update(nd.symbol_functions())
+operator.NDArrayOp, operator.NumpyOp, operator.PythonOp = (  # type: ignore[attr-defined]
+    legacy_operator.NDArrayOp, legacy_operator.NumpyOp, legacy_operator.PythonOp)
 symbol.FUNCTIONS["Custom"], nd.Custom = operator.symbolic_custom, operator.Custom       # type: ignore[attr-defined]
 symbol.attach_files(serialize.symbol_json)
 nd.attach_files(serialize)

@@ -16,7 +16,7 @@ MODES = pytest.mark.parametrize("hybridized", [False, True], ids=["eager", "hybr
 
 # what, layer, the error
 BAD_ARGUMENTS = [
-    ("units-0", lambda: nn.Dense(0), ValueError, "Dense: units must be at least 1, got 0"),
+    ("units-1", lambda: nn.Dense(-1), ValueError, "Dense: units must be at least 0, got -1"),
     ("units-text", lambda: nn.Dense("3"), TypeError, "units must be an integer, got '3'"),
     ("units-float", lambda: nn.Dense(3.5), TypeError, "units must be an integer, got 3.5"),
     ("in-units", lambda: nn.Dense(3, in_units=-2), ValueError, "in_units must be at least 0, got -2"),

@@ -131,8 +131,6 @@ BAD = {
                 "nowhere"),
     "words": (lambda d: mx.io.CSVIter(data_csv=str(d / "p.lst"), data_shape=(4,)), FileFormatError, "comma-separated"),
     "line length": (lambda d: mx.io.CSVIter(data_csv=str(d / "data.csv"), data_shape=(5,)), ShapeError, "4 numbers"),
-    "unknown option": (lambda d: mx.io.CSVIter(data_csv=str(d / "data.csv"), data_shape=(4,), colour=1),
-                       AttributeValueError, "colour"),
     "svm index": (lambda d: mx.io.LibSVMIter(data_libsvm=str(d / "rows.svm"), data_shape=(2,)), FileFormatError,
                   "line 1"),
     "no digits": (lambda d: mx.io.MNISTIter(image=str(d / "data.csv"), label=str(d / "kinds")), FileFormatError,

@@ -13,8 +13,9 @@ gluon.model_zoo.model_store gluon.model_zoo.vision gluon.nn gluon.nn.activations
 gluon.nn.conv_layers gluon.rnn gluon.rnn.rnn_cell gluon.rnn.rnn_layer gluon.trainer gluon.utils image io initializer
 lr_scheduler metric model module monitor ndarray numpy numpy.linalg numpy.random numpy_extension operator optimizer
 profiler random recordio registry symbol test_utils util engine contrib contrib.amp contrib.amp.lists
-contrib.amp.loss_scaler contrib.io contrib.text contrib.onnx kvstore onnx rnn rnn.io gluon.probability attribute log
-libinfo
+contrib.amp.loss_scaler contrib.io contrib.text contrib.onnx contrib.svrg_optimization
+contrib.svrg_optimization.svrg_module contrib.svrg_optimization.svrg_optimizer kvstore onnx rnn rnn.io gluon.probability
+attribute log libinfo
 """.split()
 
 _OTHER = {
@@ -95,7 +96,6 @@ ABSENT = {        # what MXNet has and this library leaves out, with the reason 
     "mxnet.contrib.quantization": "quantization to int8 is not supported",
     "mxnet.contrib.tensorboard": "log with tensorboard's own writer",
     "mxnet.contrib.tensorrt": "there is one compiler here",
-    "mxnet.contrib.svrg_optimization": "SVRG is not supported",
     "mxnet.rtc": "write CUDA kernels with CuPy's RawKernel",
     "mxnet.torch": "exchange arrays with torch through DLPack",
     "mxnet.th": "exchange arrays with torch through DLPack",

@@ -6,6 +6,7 @@ before and after is compiled, and the code sees real arrays each time, so that `
 """
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, Callable, Mapping, Sequence
 
 import numpy as np
@@ -19,8 +20,8 @@ from ..base.device import Context, array_module, current_context
 from .dispatch import as_inputs, common_context
 from ..base.errors import AttributeValueError, HybridError, ShapeError
 from ..ir import HostCall, Node
-from ..ops.attributes import Attrs, to_string
-from ..ops.registry import OPS, Lowered, OpDef, _register
+from ..ops.attributes import REQUIRED, Attrs, Bool, Shape, to_string
+from ..ops.registry import OPS, Lowered, OpDef, _register, find
 from ..base.scope import SCOPE, tracing
 from ..buffers.tape import Entry, Slot, flags, wants_gradient
 
@@ -109,6 +110,38 @@ def register(reg_name: str) -> Callable[[type], type]:
 def get_all_registered_operators() -> list[str]:
     """Names of all operators, as files hold them."""
     return sorted(OPS)
+
+
+OperatorArguments = namedtuple("OperatorArguments", ["narg", "names", "types"])
+
+
+def get_operator_arguments(op_name: str) -> OperatorArguments:
+    """Number, names and types of an operator's inputs and attributes, in the order of MXNet's calls.
+
+    >>> get_operator_arguments("Activation").names
+    ['data', 'act_type']
+    """
+    d = find(op_name)
+    array = "NDArray-or-Symbol" + "[]" * d.variadic
+    names, types = list(d.inputs), [array] * len(d.inputs)
+    for name, attribute in d.attrs.items():
+        needed = attribute.default is REQUIRED
+        words = ", ".join(repr(c) for c in getattr(attribute, "choices", ()))
+        kind = "{" + words + "}" if words else "boolean" if isinstance(attribute,
+                                                                       Bool) else "Shape(tuple)" if isinstance(
+                attribute, Shape) else attribute.kind
+        names.append(name)
+        types.append(f"{kind}, required" if needed else f"{kind}, optional, default={_default(attribute)}")
+    return OperatorArguments(len(names), names, types)
+
+
+def _default(attribute: Any) -> str:
+    value = attribute.default
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, tuple):
+        return str(list(value)).replace(" ", "")
+    return repr(str(value)) if isinstance(value, (str, type(None))) else f"{value:g}"
 
 
 def _prop(values: Mapping[str, Any]) -> Any:

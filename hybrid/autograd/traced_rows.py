@@ -8,7 +8,7 @@ computes with a dense copy of it.
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Optional, Sequence
+from typing import Any, Callable, Sequence
 
 from ..base import dtype as dt
 from .. import ir
@@ -22,7 +22,7 @@ from ..passes.differentiate import cotangents
 from ..passes.row_gradients import with_rows
 from ..graph.symbol import Symbol
 
-Layout = tuple[Optional[int], ...]
+Layout = tuple["int | None", ...]
 SPARSE: dict[str, Callable[..., Any]] = {}          # functions of hybrid.sparse, which is loaded when they are called
 
 
@@ -87,7 +87,8 @@ class RowGradient:
     def collect(self) -> None:
         """After the call: the sum of what the buffers hold becomes the gradient, or is added to it."""
         slot = slot_of(self.owner, self.ctx)
-        found = SPARSE["gathered"]([(n._data, rows._data) for n, rows in self.buffers], self.shape, self.dtype, self.ctx)
+        pairs = [(n._data, rows._data) for n, rows in self.buffers]
+        found = SPARSE["gathered"](pairs, self.shape, self.dtype, self.ctx)
         slot.grad[:] = slot.grad + found if slot.req == "add" else found
         slot.fresh, slot.lost = True, False
 

@@ -15,6 +15,7 @@ _SPACES = {"nd": "nd", "ndarray": "nd", "sym": "sym", "symbol": "sym"}
 def __getattr__(name: str) -> Any:
     if name in _SPACES:
         return functions.resolve(_SPACES[name], "contrib")
-    if name in ("autograd", "io", "onnx", "text"):                                    # loaded when they are asked for
+    # loaded when they are asked for
+    if name in ("autograd", "io", "onnx", "svrg_optimization", "text"):
         return importlib.import_module(f"hybrid.contrib.{name}")
     raise AttributeError(f"module 'hybrid.contrib' has no attribute {name!r}")

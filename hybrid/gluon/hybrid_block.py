@@ -79,6 +79,9 @@ class HybridBlock(Block):
             params = {name: p.var() for name, p in self._reg_params.items()}
             with self.name_scope():
                 return self._forward_of(symbol, x, args, params, kwargs)
+        # forward() called by itself counts as a call for export()
+        if self.__dict__["_form"] is None:
+            self.__dict__["_form"] = _form_of((x, *args), kwargs)
         if first is None:
             raise AttributeValueError(f"{type(self).__name__} takes arrays (hybrid.nd, hybrid.np) or Symbols, got "
                                       f"{type(x).__name__}: wrap it with nd.array(x)")

@@ -37,11 +37,12 @@ def _shapes_known(*values: Any) -> bool:
 def _apply_weighting(F: Any, loss: Any, weight: Any = None, sample_weight: Any = None) -> Any:  # noqa: N803
     """loss * sample_weight * weight; each may be None.
 
-    Raises ShapeError when sample_weight would broadcast the loss to another shape: (batch,) against (batch, 1) would
-    silently give (batch, batch).
+    A sample_weight of as many axes as the loss or more may broadcast it, as in MXNet. Raises ShapeError when one of
+    fewer axes would do so: (batch,) against (batch, 1) would silently give (batch, batch).
     """
     if sample_weight is not None:
-        if _shapes_known(loss, sample_weight) and not _broadcasts(sample_weight.shape, loss.shape):
+        if (_shapes_known(loss, sample_weight) and len(sample_weight.shape) < len(loss.shape)
+            and not _broadcasts(sample_weight.shape, loss.shape)):
             raise ShapeError(f"sample_weight of shape {sample_weight.shape} does not broadcast to the shape of the "
                              f"loss, {loss.shape}; to weight each sample "
                              f"give it one axis for each of the loss's, as "

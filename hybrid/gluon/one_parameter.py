@@ -68,6 +68,8 @@ class Parameter(SparseAccess):
         self.trainer: Any = None
         self._noted: Any = None
         self._grad_req = "null"
+        # a block's that was made under NumPy's rules has np arrays
+        self._np_array = SCOPE.np_array
         self.grad_req = grad_req
 
     def __repr__(self) -> str:
@@ -183,7 +185,7 @@ class Parameter(SparseAccess):
 
     def _blank(self, ctx: Context, raw: Any = None) -> NDArray:
         return wrap(device.zeros(self._shape, self._dtype, ctx) if raw is None else raw, ctx,
-                    ndarray if SCOPE.np_array else NDArray)
+                    ndarray if SCOPE.np_array or self._np_array else NDArray)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "trainer": None}                # a copy has no Trainer yet
@@ -377,6 +379,17 @@ class Parameter(SparseAccess):
         if self._data is None and shape_known(found):
             self.shape = found
         self._traced = None
+
+    @property
+    def _deferred_init(self) -> tuple[Any, ...]:
+        """MXNet's name of what is noted until the shape is known: (init, devices, default init, data), empty where
+        nothing is."""
+        return self._deferred or ()
+
+    @_deferred_init.setter
+    def _deferred_init(self, noted: Any) -> None:
+        self._deferred = tuple(noted) or None
+        self._changed()
 
     @property
     def is_deferred(self) -> bool:

@@ -79,6 +79,10 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         raise HybridError(f"{user_location()}: a compiled training step runs on one device; the Trainer's parameters "
                           f"are on "
                           f"{', '.join(map(str, trainer._contexts))}, the inputs on {trace.ctx}")
+    if trainer._own_store is not None:
+        raise HybridError(f"{user_location()}: gradients go through a kvstore of type {trainer._own_store.type!r}, "
+                          f"whose code cannot be compiled: call "
+                          "trainer.step outside of the hybridized function")
     trainer._rescale(batch_size)
     numbers = _parameters(trace, trainer, ignore_stale_grad)
     if not numbers:

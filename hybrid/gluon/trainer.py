@@ -9,7 +9,7 @@ from .. import optimizer as opt
 from ..buffers.array import NDArray, wrap
 from ..base.device import Context, array_module
 from ..base.errors import AttributeValueError, HybridError
-from ..mxnet.kvstore import KVStore
+from ..mxnet.kvstore import KVStore, KVStoreBase, create
 from ..base.scope import SCOPE
 from ..base.atomic import write_bytes
 from . import traced_step
@@ -54,7 +54,8 @@ class Trainer:
         self._init_optimizer(optimizer, optimizer_params or {})
         self._scale = self._optimizer.rescale_grad
         self.stored = StoredRows()                           # the values of row_sparse parameters
-        self._reduces = _store(kvstore) and len(self._contexts) > 1
+        self._own_store = _own_store(kvstore, len(self._contexts))
+        self._reduces = self._own_store is not None or _store(kvstore) and len(self._contexts) > 1
         self._on_store(update_on_kvstore)
         self._kind = getattr(kvstore, "type", kvstore)
         self._sums: dict[int, NDArray] = {}
@@ -77,23 +78,31 @@ class Trainer:
             p.trainer = self
         by_rows = any(p._grad_stype != "default" for p in self._params)
         self._reduces = self._reduces or bool(sparse)
-        self._update_on_kvstore = (bool(sparse) or (wanted is True if by_rows
-                                                    else wanted is not False)) if self._reduces else None
+        self._update_on_kvstore = (bool(sparse) or self._updates_on_store(wanted, by_rows)) if self._reduces else None
 
     def _row_sparse_pull(self, parameter: Parameter, out: Any, row_id: Any, full_idx: bool = False) -> None:
         """Under MXNet's name: rows of a row_sparse parameter into arrays."""
         self.stored.pull(parameter, out if isinstance(out, list) else [out], row_id)
 
     @property
-    def _kvstore(self) -> KVStore | None:
+    def _kvstore(self) -> KVStoreBase | None:
         """What programs find under MXNet's name: the store that brings devices together, with the updater when it
         updates weights."""
-        if not self._reduces:
-            return None
+        if not self._reduces or self._own_store is not None:
+            return self._own_store
         store = KVStore(self._kind)
         if self._update_on_kvstore:
             store._set_updater(self._updaters[0])
         return store
+
+    def _updates_on_store(self, wanted: bool | None, by_rows: bool) -> bool:
+        """Whether weights are updated once for all devices, in the store. by_rows: whether some gradients are
+        sparse."""
+        able = self._own_store is None or self._own_store.is_capable(KVStoreBase.OPTIMIZER)
+        if wanted and not able:
+            raise ValueError(f"update_on_kvstore=True: a kvstore of type {getattr(self._own_store, 'type', '')!r} does "
+                             "not update weights (its is_capable('optimizer') is False)")
+        return able and not by_rows if wanted is None else bool(wanted)
 
     @property
     def _params_to_init(self) -> list[Parameter]:
@@ -179,7 +188,12 @@ class Trainer:
     def _begin(self) -> None:
         """Before the first step: the first device's values on all devices, running statistics too, as MXNet's store
         hands them out."""
-        if self._reduces and not self._kv_initialized:
+        if self._own_store is not None and not self._kv_initialized:
+            for i, p in enumerate(self._params):
+                self._own_store.broadcast(i, p.list_data()[0], p.list_data())
+            if self._update_on_kvstore:
+                self._own_store.set_optimizer(self._optimizer)
+        elif self._reduces and not self._kv_initialized:
             for p in self._params:
                 first, *others = p._data.values() if p._data is not None and p.stype == "default" else [None]
                 for x in others:
@@ -234,7 +248,8 @@ class Trainer:
     def _remember(self, step: opt.Step | None) -> None:
         """Keep a step on one device that updated every parameter that is trained."""
         self._prepared = None
-        if step is not None and not step.once and len(self._contexts) == 1 and step.indices == self._trained():
+        if (step is not None and not step.once and len(self._contexts) == 1 and self._own_store is None
+            and step.indices == self._trained()):
             self._prepared = step, [(w, w._ag) for w in step.weights if w._ag is not None]
 
     def _work(self, ignore_stale_grad: bool) -> list[list[int]]:
@@ -265,7 +280,14 @@ class Trainer:
             "which leaves such parameters as they are")
 
     def _reduce(self, numbers: Sequence[int]) -> None:
-        """Add up gradients: into a buffer when weights are updated once, else on every device."""
+        """Add up gradients: into a buffer when weights are updated once, else on every device. A store of the user's
+        does what it does."""
+        if self._own_store is not None:
+            for i in numbers:
+                p = self._params[i]
+                self._own_store.pushpull(i, p.list_grad(), priority=-i,
+                                         **({"out": p.list_data()} if self._update_on_kvstore else {}))
+            return
         for i in numbers:
             grads = self._params[i].list_grad()
             first = grads[0]
@@ -294,6 +316,11 @@ class Trainer:
                 g[:] = total
 
     def _update(self, work: Sequence[Sequence[int]]) -> None:
+        if self._own_store is not None and self._update_on_kvstore:         # it wrote the weights already
+            for i in work[0]:
+                for x in self._params[i].list_data():
+                    x._ag.fresh = False
+            return
         for k, numbers in enumerate(work):
             if not numbers:
                 continue
@@ -355,13 +382,20 @@ def _natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", str(name))]
 
 
+def _own_store(kvstore: Any, devices: int) -> KVStoreBase | None:
+    """A store of a class of the user's: given as an object, or for several devices by the name of its class."""
+    if isinstance(kvstore, str) and kvstore.lower() in KVStoreBase.kv_registry and devices > 1:
+        return create(kvstore)
+    return kvstore if isinstance(kvstore, KVStoreBase) and not isinstance(kvstore, KVStore) else None
+
+
 def _store(kvstore: Any) -> bool:
     """Whether gradients of several devices are added up."""
     if kvstore is None:
         return False
     if not isinstance(kvstore, str):
         kvstore = getattr(kvstore, "type", kvstore)         # an object, as mx.kv.create gives
-    if isinstance(kvstore, str) and kvstore in LOCAL:
+    if isinstance(kvstore, str) and (kvstore in LOCAL or kvstore.lower() in KVStoreBase.kv_registry):
         return True
     if isinstance(kvstore, str) and (kvstore.startswith("dist") or kvstore in ("horovod", "byteps")):
         raise HybridError(f"kvstore {kvstore!r} brings several processes together; training runs in one process here: "

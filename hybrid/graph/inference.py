@@ -92,8 +92,9 @@ def _step(n: SymNode, shapes: dict[Any, Any]) -> None:
         shapes[(id(n), k)] = shape
 
 
-def types_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, np.dtype]:
-    """Dtypes by the same keys. Parameters take the dtype of the data they meet; float32 where nothing is said."""
+def types_of(order: Sequence[SymNode], given: Mapping[str, Any],
+             default: np.dtype | None = dt.float32) -> dict[Any, Any]:
+    """Dtypes by the same keys. Parameters take the dtype of the data they meet; ``default`` where nothing is said."""
     shapes = shapes_of(order, {})
     types: dict[Any, Any] = {id(n): dt.as_dtype(given[n.name]) if given.get(n.name) is not None else n.info[0][1]
                              for n in order if n.opdef is None}
@@ -101,13 +102,24 @@ def types_of(order: Sequence[SymNode], given: Mapping[str, Any]) -> dict[Any, np
         if n.opdef is None or n.attrs is None:
             continue
         at = [key_of(m, k) for m, k in n.inputs]
-        first = next((types[key] for key in at if types.get(key) is not None), dt.float32)
+        first = next((types[key] for key in at if types.get(key) is not None), default)
+        if first is None and at:
+            _unknown_inputs(n, types)
+            continue
         for key, name in zip(at, n.opdef.inputs if not n.opdef.variadic else [""] * len(at)):
             if types.get(key) is None:
-                types[key] = _of_parameter(n, name, first)
+                types[key] = _of_parameter(n, name, np.dtype(first))
         for k, found in enumerate(_outputs(n, [shapes.get(key) for key in at], [types[key] for key in at])):
             types[(id(n), k)] = found
-    return {key: found or dt.float32 for key, found in types.items()}
+    return {key: found or default for key, found in types.items()}
+
+
+def _unknown_inputs(n: SymNode, types: dict[Any, Any]) -> None:
+    """Dtypes of the results of an operator of whose inputs nothing is known: what it says itself, else unknown."""
+    assert n.opdef is not None and n.attrs is not None
+    own = n.attrs.asdict().get("dtype")
+    for k in range(n.opdef.num_outputs(n.attrs)):
+        types[(id(n), k)] = dt.as_dtype(own) if own else None
 
 
 def _of_parameter(n: SymNode, name: str, first: np.dtype) -> np.dtype:
@@ -115,6 +127,8 @@ def _of_parameter(n: SymNode, name: str, first: np.dtype) -> np.dtype:
            else None)
     if own:
         return dt.as_dtype(own)
+    if n.opdef is not None and getattr(n.opdef.params, "from_any", False):          # one dtype for all
+        return first
     if not dt.is_float(first) or first in HALVES and name in STATISTICS:
         return dt.float32
     return first
@@ -141,7 +155,7 @@ def _with_any_shapes(n: SymNode, shapes: list[Any], types: list[np.dtype]) -> li
     they do not fit."""
     d, a = n.opdef, n.attrs
     assert d is not None and a is not None
-    if d.params is not None or not types:
+    if d.params is not None and not getattr(d.params, "from_any", False) or not types:
         return None
     padded = [None] * (len(d.inputs) - len(shapes) if not d.variadic else 0)
     for small in ((2, 2), (2, 2, 3), (2, 4, 4, 4), (4,)):

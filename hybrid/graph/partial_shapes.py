@@ -10,6 +10,7 @@ from ..ops.elementwise import one_shape
 from .symnode import SymNode, effective
 
 UNKNOWN = -1
+LENGTHS = (2, 3, 5, 7, 11, 13, 17)    # of a trial input whose axes are looked for in the result
 # lengths put in place of unknown ones: what differs between the results depends on them
 PROBES = (240, 480)
 
@@ -103,11 +104,23 @@ def _probe(n: SymNode, ins: Sequence[Any], length: int) -> list[tuple[int, ...]]
 
 
 def _alike(n: SymNode, shapes: MutableMapping[Any, Any], key: Any) -> None:
-    """The only input of an operator that keeps shapes has that of the result."""
+    """The only input of an operator that keeps its lengths (at other places, or with axes of length 1 beside them) has
+    those of the result."""
     out = shapes.get((id(n), 0))
-    test = (2, 3, 4, 5)
-    if out is not None and _probe(n, [test], 1) == [test]:
-        shapes[key] = out
+    if out is None:
+        return
+    trials: dict[int, tuple[int, ...]] = {}
+    for ndim in range(1, len(out) + 2):
+        found = _probe(n, [LENGTHS[:ndim]], 1) if ndim <= len(LENGTHS) else None
+        if found is not None and len(found) == 1 and len(found[0]) == len(out):
+            trials[ndim] = found[0]
+    if len(trials) != 1:                                       # inputs of several kinds have such a result
+        return
+    (ndim, result), = trials.items()
+    at = {length: i for i, length in enumerate(result)}
+    if (sorted(d for d in result if d != 1) == sorted(LENGTHS[:ndim])
+        and all(o in (1, UNKNOWN) for d, o in zip(result, out) if d == 1)):
+        shapes[key] = tuple(out[at[length]] for length in LENGTHS[:ndim])
 
 
 def _solve(n: SymNode, shapes: MutableMapping[Any, Any], at: Sequence[Any], ins: Sequence[Any]) -> None:

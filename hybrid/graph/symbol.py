@@ -304,7 +304,7 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
         entries = _complete_inputs(d, a, entries, name, own_notes)
     elif d.arity_attr:
         # MXNet makes variables for inputs that are counted and not given
-        entries += [var(f"{name}_arg{i}")._one() for i in range(len(entries), int(attrs[d.arity_attr]))]
+        entries = _counted_inputs(d, a, entries, name, int(attrs[d.arity_attr]), own_notes)
     if casts:
         entries = casts[0].entries(d, a, entries)
     if SCOPE.recording and SCOPE.traces:
@@ -368,6 +368,7 @@ def _shadow(x: Any) -> tuple[SymNode, int]:
 def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, notes: Mapping[str, str]) -> list[Any]:
     entries = entries + [None] * (len(d.inputs) - len(entries))
     for i, input_name in enumerate(d.inputs):
+        _note_start(d, input_name, entries[i])
         if entries[i] is not None and entries[-1] is None and input_name in d.takes and not d.wants(input_name, a):
             # MXNet leaves the unused input out: the next one takes its place
             entries = [*entries[:i], None, *entries[i:-1]]
@@ -378,11 +379,29 @@ def _complete_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, notes: M
     return entries
 
 
+def _counted_inputs(d: OpDef, a: Attrs, entries: list[Any], name: str, count: int,
+                    notes: Mapping[str, str]) -> list[Any]:
+    """The inputs of a variadic operator; variables for those that are counted and not given."""
+    listed = d.listed(a) if d.listed is not None else ()
+    for input_name, entry in zip(listed, entries):
+        _note_start(d, input_name, entry)
+    made = [var(f"{name}_{listed[i]}", attr={**_own_notes(d, a, listed[i]), **notes}) if i < len(listed)
+            else var(f"{name}_arg{i}")
+            for i in range(len(entries), count)]
+    return [*entries, *(v._one() for v in made)]
+
+
+def _note_start(d: OpDef, input_name: str, entry: Any) -> None:
+    """How an input is initialized, on a variable that the user made and that does not say so."""
+    if input_name in d.starts and entry is not None and entry[0].opdef is None and entry[0].holder is None:
+        entry[0].extra.setdefault("__init__", d.starts[input_name])
+
+
 def _own_notes(d: OpDef, a: Attrs, input_name: str) -> dict[str, str]:
     """What MXNet writes on a parameter's variable that an operator makes itself: the operator's attributes."""
     notes = a.given()
-    if input_name in d.aux:
-        notes["__init__"] = '["zero", {}]' if input_name.endswith("mean") else '["one", {}]'
+    if input_name in d.starts:
+        notes["__init__"] = d.starts[input_name]
     return notes
 
 

@@ -42,12 +42,10 @@ class Inferring:
 
     def infer_shape_partial(self, *args: Any, **kwargs: Any) -> Any:
         """Like infer_shape, with () for what stays unknown and 0 for lengths that do; under np_shape None and -1."""
-        arguments, aux = self._variables()
         least = least_length()
         found = [tuple(max(d, least - 1) for d in s) if s is not None else () if least else None
                  for s in self._shapes(args, kwargs)]
-        n, m = len(arguments), len(arguments) + len(self.entries)
-        return found[:n], found[n:m], found[m:]
+        return self._split(found)
 
     def _shapes(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """Shapes of arguments, outputs and auxiliary states."""
@@ -56,12 +54,16 @@ class Inferring:
 
     def infer_type_partial(self, *args: Any, **kwargs: Any) -> Any:
         """Like infer_type, with None for what stays unknown: where nothing is said, and behind a cast."""
-        found = self._types(*args, **kwargs)
-        arguments, aux = self._variables()
-        if found[0] is None:
-            return tuple([None] * len(part) for part in (arguments, self.entries, aux))
+        given = named_arguments("infer_type", self.list_arguments(), self.list_inputs(), args, kwargs)
+        found = self._split([t and t.type for t in self._ordered(types_of(self.nodes(), given, None))])
         hidden = self._behind_casts(args, kwargs)
-        return [None if n.name in hidden else t for n, t in zip(arguments, found[0])], found[1], found[2]
+        return [None if n.name in hidden else t for n, t in zip(self._variables()[0], found[0])], found[1], found[2]
+
+    def _split(self, values: list[Any]) -> tuple[list[Any], list[Any], list[Any]]:
+        """Of arguments, outputs and auxiliary states."""
+        n = len(self._variables()[0])
+        m = n + len(self.entries)
+        return values[:n], values[n:m], values[m:]
 
     def _ordered(self, found: Mapping[Any, Any]) -> list[Any]:
         arguments, aux = self._variables()
@@ -70,7 +72,8 @@ class Inferring:
 
     def infer_type(self, *args: Any, **kwargs: Any) -> Any:
         """(argument, output, auxiliary) dtypes; Nones when what is given does not tell them."""
-        return self._types(*args, **kwargs) if not self._behind_casts(args, kwargs) else (None, None, None)
+        found = self.infer_type_partial(*args, **kwargs)
+        return found if all(t is not None for part in found for t in part) else (None, None, None)
 
     def _behind_casts(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> set[str]:
         """Arguments that are cast and nothing else, so that their dtype cannot be known unless it is given."""
@@ -86,10 +89,6 @@ class Inferring:
         """(argument, output, auxiliary) dtypes, float32 where nothing is told; Nones when nothing is known at all."""
         given = named_arguments("infer_type", self.list_arguments(), self.list_inputs(), args, kwargs)
         order = self.nodes()
-        if not any(given.get(n.name) is not None or n.info[0][1] is not None for n in order
-                   if n.opdef is None) and self.list_inputs():
+        if self.list_inputs() and not any(t is not None for t in types_of(order, given, None).values()):
             return None, None, None
-        arguments, aux = self._variables()
-        found = [t.type for t in self._ordered(types_of(order, given))]
-        n, m = len(arguments), len(arguments) + len(self.entries)
-        return found[:n], found[n:m], found[m:]
+        return self._split([t.type for t in self._ordered(types_of(order, given))])

@@ -11,6 +11,7 @@ from .detection import (CreateDetAugmenter, CreateMultiRandCropAugmenter, DetAug
                         DetHorizontalFlipAug, DetRandomCropAug,
                         DetRandomPadAug, DetRandomSelectAug)
 from .detection_iterator import ImageDetIter
+from .image import _get_interp_method  # noqa: F401  programs take it from here
 from .image import (center_crop, color_normalize, copyMakeBorder, fixed_crop, imdecode, imread, imresize, random_crop,
                     random_size_crop, resize_short,
                     scale_down)

@@ -106,7 +106,7 @@ class RecordPictures(MXDataIter):
 
     def getlabel(self) -> Any:
         """The labels of this batch, float32."""
-        return [array(self._labels(self._rows), dtype="float32")]
+        return array(self._labels(self._rows), dtype="float32")
 
     def getindex(self) -> Any:
         """The numbers of this batch's pictures in the file."""

@@ -5,6 +5,7 @@ import gzip
 import math
 import os
 import struct
+import warnings
 from pathlib import Path
 from typing import Any, Sequence
 
@@ -80,15 +81,15 @@ class MXDataIter(DataIter):
         """The next batch, or StopIteration."""
         if not self.iter_next():
             raise StopIteration
-        return DataBatch(self.getdata(), self.getlabel(), self._pad, self.getindex())
+        return DataBatch([self.getdata()], [self.getlabel()], self._pad, self.getindex())
 
     def getdata(self) -> Any:
         """The data of this batch."""
-        return [array(self._data(self._rows), dtype=self.dtype)]
+        return array(self._data(self._rows), dtype=self.dtype)
 
     def getlabel(self) -> Any:
         """The labels of this batch."""
-        return [array(self._labels(self._rows), dtype=self.dtype)]
+        return array(self._labels(self._rows), dtype=self.dtype)
 
     def getindex(self) -> Any:
         """The numbers of this batch's samples."""
@@ -166,9 +167,10 @@ _IGNORED = {"prefetch_buffer", "ctx", "verbose", "silent", "preprocess_threads",
 
 
 def _check_ignored(kind: type, kwargs: Any) -> None:
+    """Warn of arguments that are not known, which MXNet's iterators take in silence."""
     unknown = sorted(set(kwargs) - _IGNORED)
     if unknown:
-        raise AttributeValueError(f"{kind.__name__} has no argument {', '.join(unknown)}")
+        warnings.warn(f"{kind.__name__} has no argument {', '.join(unknown)}: ignored", stacklevel=3)
 
 
 def _csv(path: Any, shape: tuple[int, ...]) -> np.ndarray:

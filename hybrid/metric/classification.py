@@ -251,19 +251,24 @@ class PCC(EvalMetric):
         self.lcm = numpy.zeros((self.k, self.k))
 
 
-def _chosen(metric: EvalMetric, label: numpy.ndarray, pred: numpy.ndarray, axis: int,
-            ignore: Any = None) -> tuple[numpy.ndarray, numpy.ndarray]:
-    """The probability of each label's class, and the labels, flat; without labels that are to be ignored."""
+def _chosen(metric: EvalMetric, label: numpy.ndarray, pred: numpy.ndarray, axis: int, ignore: Any = None,
+            clip: bool = False) -> tuple[numpy.ndarray, numpy.ndarray]:
+    """The probability of each label's class, and the labels, flat; without labels that are to be ignored.
+
+    Labels count from the end where they are negative, as indices do; clip: those out of range are the nearest class.
+    """
     expected = f"one label for each row of class probabilities along axis {axis}"
     if not -pred.ndim <= axis < pred.ndim or not pred.shape[axis] or label.size * pred.shape[axis] != pred.size:
         raise mismatch(metric, label, pred, expected)
     rows, classes = numpy.moveaxis(pred, axis, -1).reshape(-1, pred.shape[axis]), label.ravel()
     if ignore is not None:
         rows, classes = rows[classes != ignore], classes[classes != ignore]
-    index = classes.astype(numpy.int64)
-    if index.size and not (0 <= index.min() and index.max() < rows.shape[1]):
-        raise ValueError(f"{type(metric).__name__}: labels must be classes from 0 to {rows.shape[1] - 1}, got "
-                         f"{index.min()} to {index.max()}")
+    index, count = classes.astype(numpy.int64), rows.shape[1]
+    if clip:
+        index = index.clip(0, count - 1)
+    if index.size and not (-count <= index.min() and index.max() < count):
+        raise ValueError(f"{type(metric).__name__}: labels must be classes from 0 to {count - 1}, got {index.min()} "
+                         f"to {index.max()}")
     return rows[numpy.arange(index.size), index].astype(numpy.float64), index
 
 
@@ -272,7 +277,7 @@ class Perplexity(EvalMetric):
     """exp of the mean of −log p[label]: how many equally likely classes the prediction amounts to.
 
     ignore_label: a label that is not counted, or None. axis: where the classes are. Probabilities below 1e-10 count as
-    that.
+    that. A label out of range counts as the nearest class, as in MXNet's ``pick``.
 
     >>> metric = Perplexity(ignore_label=None)
     >>> metric.update(nd.array([0, 1, 1]), nd.array([[0.3, 0.7], [0, 1], [0.4, 0.6]])); round(metric.get()[1], 5)
@@ -289,7 +294,7 @@ class Perplexity(EvalMetric):
     def update(self, labels: Any, preds: Any) -> None:
         """labels: class numbers; preds: probabilities along ``axis``."""
         for label, pred in pairs(labels, preds):
-            prob, index = _chosen(self, label, pred, self.axis, self.ignore_label)
+            prob, index = _chosen(self, label, pred, self.axis, self.ignore_label, clip=True)
             self._add(-float(numpy.log(numpy.maximum(prob, 1e-10)).sum()), index.size)
 
     def _result(self, total: Any, count: Any) -> Any:

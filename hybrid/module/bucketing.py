@@ -5,6 +5,7 @@ import logging
 from typing import Any, Callable
 
 from ..base.errors import AttributeValueError, HybridError
+from ..base.names import NameManager
 from .base import BaseModule
 from .module import Module
 
@@ -24,20 +25,26 @@ class BucketingModule(BaseModule):
         self._sym_gen, self._default_bucket_key = sym_gen, default_bucket_key
         self._fixed_param_names = list(fixed_param_names or ())
         self._options = {"logger": logger, "context": context, "fixed_param_names": fixed_param_names,
-                         "state_names": state_names}
+                         "state_names": state_names, "group2ctxs": group2ctxs}
         self._buckets: dict[Any, Module] = {}
         self._curr_bucket_key = default_bucket_key
         self._grad_req: Any = "write"
         self._monitor: Any = None
-        self._names = sym_gen(default_bucket_key)
+        self._names = self._generated(default_bucket_key)
 
     @property
     def _curr_module(self) -> Module:
         self.needs("BucketingModule", binded=self.binded)
         return self._buckets[self._curr_bucket_key]
 
+    def _generated(self, bucket_key: Any) -> Any:
+        """What sym_gen gives, its automatic names counted from 0 for every bucket, so that parameters of all buckets
+        have the same names."""
+        with NameManager():
+            return self._sym_gen(bucket_key)
+
     def _make(self, bucket_key: Any) -> Module:
-        symbol, data_names, label_names = self._sym_gen(bucket_key)
+        symbol, data_names, label_names = self._generated(bucket_key)
         return Module(symbol, data_names, label_names, **self._options)
 
     # ---- what it is

@@ -31,7 +31,8 @@ class Module(BaseModule):
     fill; all others are parameters. context: a device or a list of them, over which batches are divided.
     fixed_param_names:
     parameters that are not trained. state_names: variables that are kept between calls and set with ``set_states``.
-    work_load_list, group2ctxs, compression_params:
+    group2ctxs: devices by the ``ctx_group`` of nodes, one or a list of them for each device of context. work_load_list,
+    compression_params:
     MXNet's options for clusters of devices, accepted; they change nothing here.
 
     >>> x = sym.FullyConnected(sym.var('data'), num_hidden=2, name='fc')
@@ -65,6 +66,7 @@ class Module(BaseModule):
         self._param_names = [n for n in arguments if n not in inputs]
         self._aux_names = symbol.list_auxiliary_states()
         self._layouts = [s.attr("__layout__") for s in symbol]
+        self._group2ctxs = group2ctxs
         self._replicas: list[Replica] = []
         self._data_shapes: list[DataDesc] = []
         self._label_shapes: list[DataDesc] = []
@@ -175,7 +177,9 @@ class Module(BaseModule):
                                           or shared_module._context != self._context):
             raise HybridError("bind: shared_module must be bound, with parameters, on the same devices")
         shared: Sequence[Any] = shared_module._replicas if shared_module is not None else [None] * len(self._context)
-        self._replicas = [Replica(self._symbol, ctx, inputs, reqs, old) for ctx, old in zip(self._context, shared)]
+        self._replicas = [Replica(self._symbol, ctx, inputs, reqs, old, groups)
+                          for ctx, old, groups in zip(self._context, shared,
+                                                      _groups_of(self._group2ctxs, len(self._context)))]
         self._prepare()
         self.binded = True
         if shared_module is not None:
@@ -452,6 +456,17 @@ def _drawn(initializer: Any, name: InitDesc, into: NDArray) -> None:
     dense = zeros_like(into, "default")
     initializer(name, dense)
     into[:] = dense
+def _groups_of(given: Any, count: int) -> list[dict[str, Context]]:
+    """Devices by group for each of a module's devices: from a list of dicts, or a dict of devices or lists of them."""
+    if isinstance(given, Mapping):
+        rows = {name: list(c) if isinstance(c, (list, tuple)) else [c] for name, c in given.items()}
+        rows = {name: c * count if len(c) == 1 else c for name, c in rows.items()}
+        given = [{name: c[i] for name, c in rows.items() if i < len(c)} for i in range(count)]
+    found = list(given) if given else [{}] * count
+    if len(found) != count or any(len(g) != len(found[0]) for g in found):
+        raise AttributeValueError(f"group2ctxs must name a device of each group for each of the {count} devices, got "
+                                  f"{given!r}")
+    return found
 
 
 def _check_names(names: Sequence[str], arguments: Sequence[str], what: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from ..buffers.array import ZEROS, NDArray, wrap, zeros_like
 from ..base.device import Context, array_module
 from ..base.errors import ShapeError
-from ..mxnet.executor import Executor, storage
+from ..mxnet.executor import Executor, devices_of, storage
 from ..graph.symbol import Symbol
 
 Shapes = Mapping[str, tuple[int, ...]]
@@ -18,11 +18,14 @@ class Replica:
     """``params``, ``aux`` and ``grads`` by name; ``executor``, the one of the last ``prepare``.
 
     inputs: names of arguments that a batch fills, which differ between executors. reqs: gradient request of every
-    argument. shared: another replica on the same device, whose parameters are used.
+    argument. shared: another replica on the same device, whose parameters are used. group2ctx: devices by
+    ``ctx_group``, see ``simple_bind``.
     """
 
     def __init__(self, symbol: Symbol, ctx: Context, inputs: Sequence[str], reqs: Mapping[str, str],
-                 shared: "Replica | None" = None):
+                 shared: "Replica | None" = None,
+                 group2ctx: Mapping[str, Context] | None = None):
+        self._groups, self._places = dict(group2ctx or {}), devices_of(symbol, ctx, group2ctx)
         self.symbol, self.ctx, self.reqs = symbol, ctx, dict(reqs)
         self._inputs = frozenset(inputs)
         self.params: dict[str, NDArray] = {}
@@ -53,7 +56,7 @@ class Replica:
         args, grads = {}, {}
         for name, shape, dtype in zip(arguments, known[0], dtypes[0] or [np.float32] * len(arguments)):
             if name in self._inputs:
-                args[name] = self._blank(shape, dtype, stypes.get(name, "default"))
+                args[name] = self._blank(name, shape, dtype, stypes.get(name, "default"))
                 if self.reqs[name] != "null":
                     grads[name] = zeros_like(args[name], "default")
             else:
@@ -64,14 +67,14 @@ class Replica:
         for name, shape, dtype in zip(states, known[2], dtypes[2] or [np.float32] * len(states)):
             if name not in self.aux:
                 old = self._shared.aux.get(name) if self._shared else None
-                self.aux[name] = old if old is not None else self._blank(shape, dtype)
+                self.aux[name] = old if old is not None else self._blank(name, shape, dtype)
             self._check(name, self.aux[name], shape)
-        return Executor(symbol, self.ctx, args, grads, self.reqs, {n: self.aux[n] for n in states})
+        return Executor(symbol, self.ctx, args, grads, self.reqs, {n: self.aux[n] for n in states}, self._groups)
 
     def _parameter(self, name: str, shape: Any, dtype: Any, stype: str, grad_stype: str) -> NDArray:
         if name not in self.params:
             old = self._shared.params.get(name) if self._shared else None
-            self.params[name] = old if old is not None else self._blank(shape, dtype, stype)
+            self.params[name] = old if old is not None else self._blank(name, shape, dtype, stype)
             if self.reqs[name] != "null":
                 grad = self._shared.grads.get(name) if old is not None and self._shared else None
                 self.grads[name] = grad if grad is not None else zeros_like(self.params[name], grad_stype)
@@ -83,7 +86,8 @@ class Replica:
             raise ShapeError(f"{name!r} has the shape {array.shape}, with these inputs it would need {tuple(shape)}: "
                              f"a parameter cannot depend on the input's size")
 
-    def _blank(self, shape: Any, dtype: Any, stype: str = "default") -> NDArray:
+    def _blank(self, name: str, shape: Any, dtype: Any, stype: str = "default") -> NDArray:
+        where = self._places.get(name, self.ctx)
         if stype != "default":
-            return ZEROS[0](stype, shape, self.ctx, dtype)                     # type: ignore[no-any-return]
-        return wrap(array_module(self.ctx).zeros(shape, dtype), self.ctx)
+            return ZEROS[0](stype, shape, where, dtype)                     # type: ignore[no-any-return]
+        return wrap(array_module(where).zeros(shape, dtype), where)

@@ -130,7 +130,8 @@ def _named(data: Any, default: str, needed: bool) -> list[tuple[str, NDArray]]:
 class NDArrayIter(DataIter):
     """Batches of arrays that are in memory.
 
-    data, label: an array, a list, or a dict of arrays (NumPy or NDArray) of equal length; NumPy ones become float32.
+    data, label: an array, a list, or a dict of arrays (NumPy or NDArray); NumPy ones become float32. There are as many
+    samples as the first array of data has; longer arrays are read up to there.
     shuffle: a new order after every ``reset`` (by ``numpy.random``). last_batch_handle: a last batch that is shorter is
     filled from the start (``pad``; ``batch.pad`` counts these samples), dropped (``discard``), or put before the next
     epoch's first (``roll_over``). layout: the place of N is the batch axis.
@@ -152,9 +153,9 @@ class NDArrayIter(DataIter):
         self._axis = max(0, layout.find("N"))
         self.num_data = self._length(*self.data[0])
         for name, value in self.data + self.label:
-            if self._length(name, value) != self.num_data:
-                raise ShapeError(f"all arrays must have as many samples as {self.data[0][0]!r}, {self.num_data}; "
-                                 f"{name!r} has {self._length(name, value)}")
+            if self._length(name, value) < self.num_data:
+                raise ShapeError(f"all arrays must have at least as many samples as {self.data[0][0]!r}, "
+                                 f"{self.num_data}; {name!r} has {self._length(name, value)}")
         if not self.num_data:
             raise ShapeError(f"{self.data[0][0]!r} has no samples (shape {self.data[0][1].shape})")
         self.idx = np.arange(self.num_data)

@@ -30,12 +30,18 @@ class Executor:
     """
 
     def __init__(self, symbol: Symbol, ctx: Context, args: Mapping[str, NDArray], grads: Mapping[str, NDArray],
-                 reqs: Mapping[str, str], aux: Mapping[str, NDArray]):
+                 reqs: Mapping[str, str], aux: Mapping[str, NDArray],
+                 group2ctx: Mapping[str, Context] | None = None):
         self._symbol, self._ctx = symbol, ctx
+        groups = self._groups = dict(group2ctx or {})
+        # of the outputs
+        self._places = [groups.get(n.extra.get("__ctx_group__", ""), ctx) for n,
+                        _ in symbol.entries] if groups else None
         self.arg_dict, self.aux_dict = dict(args), dict(aux)
         self.grad_dict: dict[str, Any] = {n: grads.get(n) for n in args}
         self._reqs = dict(reqs)
-        self._results: list[NDArray] | None = None
+        self._results: list[NDArray] | None = None          # of the newest run, on the tape if it was recorded
+        self._outputs: list[NDArray] | None = None          # the arrays that every forward writes
         self._monitor: tuple[Any, bool] | None = None
         self._programs: dict[Any, Any] = {}
         wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
@@ -66,14 +72,33 @@ class Executor:
 
     @property
     def outputs(self) -> list[NDArray]:
-        """The results of the last ``forward``; zeros before the first."""
-        if self._results is None:
+        """The arrays that every ``forward`` writes its results into; zeros before the first."""
+        if self._outputs is None:
             shapes = self._symbol.infer_shape(**{n: a.shape for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
             types = self._symbol._types(**{n: a.dtype for n, a in {**self.arg_dict, **self.aux_dict}.items()})[1]
             if shapes is None or types is None:
                 return []
-            self._results = [wrap(array_module(self._ctx).zeros(s, t), self._ctx) for s, t in zip(shapes, types)]
-        return self._results
+            self._outputs = [wrap(array_module(c).zeros(s, t), c) for s, t,
+                             c in zip(shapes, types, self._places or [self._ctx] * len(shapes))]
+        return self._outputs
+
+    def _publish(self) -> None:
+        """The results of a run in the arrays of ``outputs``: who holds one of them, or a view of it, sees the new
+        contents."""
+        assert self._results is not None
+        held = self._outputs or []
+        fits = len(held) == len(self._results) and all(
+            o.shape == r.shape and o.dtype == r.dtype and o.stype == r.stype for o, r in zip(held, self._results))
+        if not fits:
+            places = self._places or [r._ctx for r in self._results]
+            self._outputs = [wrap(r._data.copy(), c, type(r)) if r.stype == "default" else r.copy()
+                             for r, c in zip(self._results, places)]
+            return
+        for target, result in zip(held, self._results):
+            if result.stype == "default":
+                target._write(result._data)
+            else:
+                target[:] = result
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
         """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for
@@ -121,10 +146,10 @@ class Executor:
                                  f"{tuple(value.shape)}: bind again, or use reshape()")
             self.arg_dict[name][:] = value
         self._run(bool(is_train), bool(is_train))
-        assert self._results is not None
+        self._publish()
         if self._monitor is not None:
             self._report()
-        return self._results
+        return self.outputs
 
     def _run(self, train: bool, record: bool) -> None:
         arrays = [*(self._handle(n, x) for n, x in self.arg_dict.items()), *self.aux_dict.values()]
@@ -169,9 +194,13 @@ class Executor:
             self._programs[key] = lower(typed, list(stand_ins.values()), train)
         return self._programs[key]
 
-    def backward(self, out_grads: Any = None) -> None:
+    def backward(self, out_grads: Any = None, is_train: bool = True) -> None:
         """Gradients of the last ``forward`` into ``grad_dict``. After a forward that was not for training it is run
-        again, recorded."""
+        again, recorded.
+
+        out_grads: an array, a list or a dict by output; those behind the last output are not used. is_train: MXNet's;
+        the mode is that of ``forward``.
+        """
         if not self._slots:
             return
         if not self._recorded:
@@ -181,7 +210,8 @@ class Executor:
             out_grads = [out_grads[n] for n in self._symbol.list_outputs()]
         grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
         # it may be called again
-        autograd.backward(self._results, list(grads) if grads is not None else None, retain_graph=True)
+        autograd.backward(self._results, list(grads)[:len(self._results)] if grads is not None else None,
+                          retain_graph=True)
 
     def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None,
                          allow_extra_params: bool = False) -> None:
@@ -221,7 +251,7 @@ class Executor:
         args = {n: resized(n, a, s) for (n, a), s in zip(self.arg_dict.items(), found[0])}
         aux = {n: resized(n, a, s) for (n, a), s in zip(self.aux_dict.items(), found[2])}
         grads = {n: resized(n, g, args[n].shape) for n, g in self.grad_dict.items() if g is not None}
-        return Executor(self._symbol, self._ctx, args, grads, self._reqs, aux)
+        return Executor(self._symbol, self._ctx, args, grads, self._reqs, aux, self._groups)
 
 
 def _may_be_sparse(symbol: Symbol, args: Mapping[str, NDArray]) -> bool:
@@ -254,25 +284,53 @@ def _requests(names: Sequence[str], grad_req: Any) -> dict[str, str]:
 
 
 def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: Any = None, grad_req: Any = "write",
-         aux_states: Any = None, **_: Any) -> Executor:
-    """An executor on given arrays: lists in the order of list_arguments(), or dicts by name."""
+         aux_states: Any = None,
+         group2ctx: Mapping[str, Context] | None = None, **_: Any) -> Executor:
+    """An executor on given arrays: lists in the order of list_arguments(), or dicts by name. group2ctx: see
+    ``simple_bind``."""
+    devices_of(self, ctx or current_context(), group2ctx)
     names, states = self.list_arguments(), self.list_auxiliary_states()
     arrays = _by_name("arrays", names, args, True)
     aux = _by_name("auxiliary states", states, aux_states, True)
     return Executor(self, ctx or current_context(), arrays, _by_name("gradients", names, args_grad, False),
-                    _requests(names, grad_req), aux)
+                    _requests(names, grad_req), aux, group2ctx)
+
+
+def devices_of(symbol: Symbol, ctx: Context, group2ctx: Mapping[str, Context] | None) -> dict[str, Context]:
+    """The device of each variable: that of its ctx_group, or of the first operator that reads it and has one. A program
+    runs on one kind of device; cpu(0) and cpu(1) are the same memory.
+    """
+    groups = dict(group2ctx or {})
+    other = next((c for c in groups.values() if array_module(c) is not array_module(ctx)), None)
+    if other is not None:
+        raise HybridError(f"group2ctx: one program cannot run on {ctx} and {other}: give groups devices of one kind")
+    found: dict[str, Context] = {}
+    for n in symbol.nodes() if groups else ():
+        own = groups.get(n.extra.get("__ctx_group__", ""), ctx)
+        if n.opdef is None:
+            if "__ctx_group__" in n.extra:
+                found[n.name] = own
+            continue
+        for m, _ in n.inputs:
+            if m.opdef is None:
+                found.setdefault(m.name, own)
+    return found
 
 
 def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write",
                 type_dict: Mapping[str, Any] | None = None,
-                stype_dict: Mapping[str, str] | None = None, **shapes: Any) -> Executor:
+                stype_dict: Mapping[str, str] | None = None, group2ctx: Mapping[str, Context] | None = None,
+                **shapes: Any) -> Executor:
     """An executor on new zero arrays, whose shapes are found out from those of the inputs: ``simple_bind(cpu(),
     data=(2, 3))``.
 
     stype_dict: storage types by name; other variables have what ``sym.var(stype=...)`` said. Gradients are sparse where
     their operators make them so.
+    group2ctx: devices by the ``ctx_group`` that ``AttrScope`` wrote on nodes; the arrays are made there. The program
+    runs on ``ctx``.
     """
     ctx = ctx or current_context()
+    places = devices_of(self, ctx, group2ctx)
     shapes = {k: v for k, v in shapes.items() if k in self.list_inputs()}
     found = self.infer_shape(**shapes)
     if found[0] is None:
@@ -282,16 +340,17 @@ def simple_bind(self: Symbol, ctx: Context | None = None, grad_req: Any = "write
     types = self._types(**(type_dict or {}))
     float32 = np.dtype("float32")
 
-    def blank(shape: Any, dtype: Any) -> NDArray:
-        return wrap(array_module(ctx).zeros(shape, dtype), ctx)
+    def blank(name: str, shape: Any, dtype: Any) -> NDArray:
+        where = places.get(name, ctx)
+        return wrap(array_module(where).zeros(shape, dtype), where)
     names, states = self.list_arguments(), self.list_auxiliary_states()
-    args = {n: blank(s, t) for n, s, t in zip(names, found[0], types[0] or [float32] * len(names))}
-    aux = {n: blank(s, t) for n, s, t in zip(states, found[2], types[2] or [float32] * len(states))}
+    args = {n: blank(n, s, t) for n, s, t in zip(names, found[0], types[0] or [float32] * len(names))}
+    aux = {n: blank(n, s, t) for n, s, t in zip(states, found[2], types[2] or [float32] * len(states))}
     reqs = _requests(names, grad_req)
     stypes, kinds = storage(self, stype_dict)
     args = {n: zeros_like(x, stypes[n]) if stypes.get(n, "default") != "default" else x for n, x in args.items()}
     return Executor(self, ctx, args, {n: zeros_like(x, kinds.get(n, "default")) for n,
-                                      x in args.items() if reqs[n] != "null"}, reqs, aux)
+                                      x in args.items() if reqs[n] != "null"}, reqs, aux, group2ctx)
 
 
 def storage(symbol: Symbol, given: Mapping[str, str] | None = None) -> tuple[dict[str, str], dict[str, str]]:

@@ -196,6 +196,8 @@ class Orthogonal(Initializer):
 
     def __init__(self, scale: float = 1.414, rand_type: str = "uniform"):
         super().__init__(scale=scale, rand_type=rand_type)
+        if rand_type not in ("uniform", "normal"):
+            raise AttributeValueError(f"Orthogonal: rand_type must be uniform or normal, got {rand_type!r}")
         self.scale, self.rand_type = scale, rand_type
 
     def _init_weight(self, desc: Any, arr: NDArray) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from typing import Any, Sequence
+from weakref import WeakValueDictionary
 
 import numpy as _np
 
@@ -109,18 +110,33 @@ def concatenate(arrays: Sequence[Any], axis: int = 0, always_copy: bool = True) 
 
 
 def from_numpy(ndarray: _np.ndarray, zero_copy: bool = True) -> Any:
-    """An array on the CPU that shares a NumPy array's memory, which can then be written through the result alone."""
+    """An array on the CPU that shares a NumPy array's memory, which can then be written through such arrays alone."""
     raw = _np.asarray(ndarray)
     as_dtype(raw.dtype)                                       # DTypeError for text, objects, complex numbers
     if zero_copy and not raw.flags.c_contiguous:
         raise ValueError("from_numpy shares memory with arrays in C order alone: pass zero_copy=False, or "
                          "numpy.ascontiguousarray(x)")
-    out = wrap(raw.view() if zero_copy else raw.copy(), Context("cpu", 0))
-    if zero_copy:
+    given_before = zero_copy and not raw.flags.writeable and _frozen(raw)
+    view = _np.asarray(_Writable(raw)) if given_before else raw.view()
+    out = wrap(view if zero_copy else raw.copy(), Context("cpu", 0))
+    if zero_copy and raw.flags.writeable:
         raw.flags.writeable = False                           # as in MXNet: changes go through the array
+        _FROZEN[id(raw)] = raw
         # other views of this memory may be written, and no array is told
         out._exposed()
     return out
+
+
+_FROZEN: Any = WeakValueDictionary()            # by id: NumPy arrays that from_numpy took the right to write from
+
+
+def _frozen(raw: Any) -> bool:
+    """Whether this memory cannot be written because ``from_numpy`` shares it, and for no other reason."""
+    while isinstance(raw, _np.ndarray):
+        if _FROZEN.get(id(raw)) is raw:
+            return True
+        raw = raw.base
+    return False
 
 
 class _Exporter:

@@ -13,7 +13,7 @@ from ..nd import waitall
 from . import ndarray
 from . import random as _np_random
 from .multiarray import as_value, is_value
-from ..base.rng import seed
+from .random import seed
 from ..base.scope import SCOPE
 
 

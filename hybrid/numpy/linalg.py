@@ -40,21 +40,14 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     return functions.resolve("np", "linalg.norm")(x, **attrs, keepdims=keepdims)
 
 
-def _of_matrix(name: str) -> Callable[..., Any]:
-    """The operator gives one number of a single matrix shape (1,), NumPy ()."""
-    fn = functions.resolve("np", f"linalg.{name}")
-
-    def function(a: Any) -> Any:
-        a = as_value(a)
-        out = fn(a)
-        if a.ndim > 2:
-            return tuple(parts(out)) if name == "slogdet" else out
-        return tuple(x.reshape(()) for x in parts(out)) if name == "slogdet" else out.reshape(())
-    function.__name__, function.__doc__ = name, fn.__doc__
-    return function
+def det(a: Any) -> Any:
+    """Determinants of square matrices (…, n, n)."""
+    return functions.resolve("np", "linalg.det")(as_value(a))
 
 
-det, slogdet = _of_matrix("det"), _of_matrix("slogdet")
+def slogdet(a: Any) -> Any:
+    """Sign, and logarithm of the absolute value, of the determinants of (…, n, n)."""
+    return tuple(parts(functions.resolve("np", "linalg.slogdet")(as_value(a))))
 
 
 UNSOLVABLE = {"cholesky": "the matrix is not positive definite",

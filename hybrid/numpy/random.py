@@ -38,6 +38,20 @@ def _parameter(x: Any) -> Any:
     return as_value(x) if is_value(x) or isinstance(x, (list, tuple, _np.ndarray)) else float(x)
 
 
+def _positive(name: str, parameter: str, value: Any, zero: bool = True, most: float = math.inf) -> Any:
+    """The parameter, which must not be negative (nor 0, with zero=False) nor above ``most``; arrays on a GPU, and
+    traced ones, are not looked at."""
+    raw = value if isinstance(value, float) else getattr(value, "_data", None) if isinstance(value, NDArray) else None
+    if isinstance(raw, (float, _np.ndarray)):
+        low = _np.less(raw, 0) if zero else _np.less_equal(raw, 0)
+        wrong = low | _np.greater(raw, most)
+        if _np.any(wrong):
+            wanted = f"between 0 and {most:g}" if most < math.inf else "0 or more" if zero else "positive"
+            raise AttributeValueError(f"np.random.{name}: {parameter} must be {wanted}, got "
+                                      f"{_np.asarray(raw)[wrong].ravel()[0]:g}")
+    return value
+
+
 def _size(size: Any, *parameters: Any) -> tuple[int, ...] | None:
     """The shape of the result; None where parameters of unknown shape decide it."""
     shapes = [p.shape for p in parameters if is_value(p)]
@@ -83,9 +97,7 @@ def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None, dtype: Any = None
 def normal(loc: Any = 0.0, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None,
            out: Any = None) -> Any:
     """Normal with mean loc and standard deviation scale."""
-    if isinstance(scale, (int, float)) and scale < 0:
-        raise AttributeValueError(f"np.random.normal: scale must not be negative, got {scale}")
-    return _draw("normal", "loc", "scale", loc, scale, size, dtype, ctx, out)
+    return _draw("normal", "loc", "scale", loc, _positive("normal", "scale", _parameter(scale)), size, dtype, ctx, out)
 
 
 def _open(size: tuple[int, ...], ctx: Any) -> Any:
@@ -105,9 +117,7 @@ def _located(name: str, doc: str, first: str, transform: Callable[[Any, Any, Any
         if set(given) - set(names) or any(given[n] is None for n in names):
             raise AttributeValueError(f"np.random.{name} takes {', '.join(names)}, size; got {', '.join(sorted(given))}")  # noqa: E501
         values = [_parameter(given[n]) for n in names]
-        positive = values[-1]
-        if isinstance(positive, float) and (positive < 0 or positive == 0 and names[-1] == "a"):
-            raise AttributeValueError(f"np.random.{name}: {names[-1]} must be positive, got {positive}")
+        _positive(name, names[-1], values[-1], zero=names[-1] != "a")
         shape = _size(out.shape if size is None and out is not None else size, *values)
         if shape is None:
             raise AttributeValueError(f"np.random.{name}: the parameters' shapes are not known here: give a size")
@@ -155,7 +165,8 @@ def lognormal(mean: Any = 0.0, sigma: Any = 1.0, size: Any = None, dtype: Any = 
 # ---- gamma and what is made of it
 def gamma(shape: Any, scale: Any = 1.0, size: Any = None, dtype: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Gamma with a shape parameter and a scale."""
-    k, scale = _parameter(shape), _parameter(scale)
+    k, scale = _positive("gamma", "shape", _parameter(shape),
+                         zero=False), _positive("gamma", "scale", _parameter(scale))
     found = _size(out.shape if size is None and out is not None else size, k, scale)
     if found is None:
         raise AttributeValueError("np.random.gamma: the parameters' shapes are not known here: give a size")
@@ -220,7 +231,7 @@ def bernoulli(prob: Any = None, logit: Any = None, size: Any = None, dtype: Any 
     """1 with a probability, given as ``prob`` or as ``logit``; else 0. float32 unless dtype is given."""
     if (prob is None) == (logit is None):
         raise AttributeValueError("bernoulli takes either prob or logit")
-    p = _parameter(prob) if logit is None else _sigmoid(_parameter(logit))
+    p = _positive("bernoulli", "prob", _parameter(prob), most=1.0) if logit is None else _sigmoid(_parameter(logit))
     shape = _size(out.shape if size is None and out is not None else size, p)
     if shape is None:
         raise AttributeValueError("bernoulli: the parameter's shape is not known here: give a size")

@@ -63,7 +63,13 @@ def triangle(x: Node, k: int, lower: bool) -> Node:
 @op("diag", "data", k=Int(0), axis1=Int(0), axis2=Int(1))
 def diag(data: Node, a: Attrs) -> Node:
     """A diagonal of an array; of a vector, the matrix that has it as its diagonal."""
-    return as_diagonal(data, a.k) if data.ndim == 1 else diagonal_of(data, a.k, a.axis1, a.axis2)
+    if data.ndim == 1:
+        return as_diagonal(data, a.k)
+    rows, columns = (data.shape[normal_axis(i, data.ndim)] for i in (a.axis1, a.axis2))
+    if not -rows <= a.k <= columns:                            # at these limits themselves it is empty, as in MXNet
+        raise ShapeError(f"diag: {data.shape} has no diagonal k={a.k} in the axes {a.axis1} and {a.axis2} (np.diag "
+                         f"gives an empty one)")
+    return diagonal_of(data, a.k, a.axis1, a.axis2)
 
 
 @op("_np_diag", "data", np=("diag",), k=Int(0))
@@ -71,7 +77,7 @@ def np_diag(data: Node, a: Attrs) -> Node:
     """NumPy's diag."""
     if not 1 <= data.ndim <= 2:
         raise ShapeError(f"diag takes a vector or a matrix, got {data.shape}; np.diagonal takes more axes")
-    return diag(data, k=a.k)
+    return as_diagonal(data, a.k) if data.ndim == 1 else diagonal_of(data, a.k, 0, 1)
 
 
 @op("_np_diagonal", "data", np=("diagonal",), offset=Int(0), axis1=Int(0), axis2=Int(1))

@@ -8,7 +8,7 @@ from typing import Any, Iterator, Mapping, Sequence
 import numpy as np
 
 from ..base import dtype as dt
-from ..base.errors import AttributeValueError, DTypeError, ShapeError
+from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 
 REQUIRED: Any = type("Required", (), {"__repr__": lambda self: "required"})()
 _NONE = ("None", "", "null")
@@ -205,6 +205,17 @@ class DType(Attribute):
 
     def convert(self, value: Any) -> str:
         return dt.name(dt.as_dtype(value))
+
+
+class OneDType(Enum):
+    """One of some dtypes, by name, type or NumPy dtype."""
+
+    def convert(self, value: Any) -> str:
+        try:
+            name = dt.name(dt.as_dtype(value))
+        except HybridError:
+            name = str(value)
+        return super().convert(name)
 
 
 class Any_(Attribute):

@@ -104,8 +104,8 @@ ir.register_rows(RowKernel("nms", "rows_boxes.h", (2, 1, 1), lambda s, p: s[1],
 def box_nms(data: Node, a: Attrs) -> tuple[Node, Node]:
     """Non-maximum suppression of boxes (…, N, width): in order of score, a box drops those that overlap it by more than
     overlap_thresh (of its class, where id_index says which column holds it, unless force_suppress). The kept ones come
-    first; all other entries are -1. Boxes with scores up to valid_thresh, or of background_id, are dropped; so are all
-    beyond the topk best. The hidden second output says where the kept ones stood.
+    first; all other entries are -1. Boxes with scores up to valid_thresh, or (with id_index) of background_id, -1 too,
+    are dropped; so are all beyond the topk best. The hidden second output says where the kept ones stood.
     """
     if data.ndim < 2 or not 0 <= a.coord_start <= data.shape[-1] - 4:
         raise ShapeError(f"data must be (…, N, width) with 4 coordinates from column {a.coord_start} on, got "
@@ -140,7 +140,7 @@ def _kept(x: Node, a: Attrs) -> tuple[Node, Node]:
     score = ir.reshape(_column(x, a.score_index), (rows, n))
     cls = ir.reshape(_column(x, a.id_index), (rows, n)) if a.id_index >= 0 else ir.full(0, (rows, n), x.dtype)
     valid = ir.map("gt", score, a.valid_thresh)
-    if a.id_index >= 0 and a.background_id >= 0:
+    if a.id_index >= 0:
         valid = ir.map("logical_and", valid, ir.map("ne", cls, a.background_id))
     order = ir.argsort(ir.map("where", valid, score, -math.inf), True)
     box = ir.slice(x, (0, 0, a.coord_start), (rows, n, 4))

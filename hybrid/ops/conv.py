@@ -276,8 +276,17 @@ def bilinear_resize(data: Node, like: Node | None, a: Attrs) -> Node:
     return _apply(data, _bilinear_matrix(h, oh, a.align_corners), _bilinear_matrix(w, ow, a.align_corners))
 
 
-@op("UpSampling", "*data", arity_attr="num_args", num_args=Int(1), scale=Int(), num_filter=Int(0),
-    sample_type=Enum("nearest", "nearest", "bilinear"),
+def _upsampling_params(shapes: list, a: Attrs) -> list:
+    """The weight of ``bilinear``: one square filter a channel."""
+    if a.sample_type == "bilinear" and len(shapes) == 2 and shapes[0] is not None and shapes[0][1] > 0:
+        k = 2 * a.scale - a.scale % 2
+        return [shapes[0], (shapes[0][1], 1, k, k)]
+    return shapes
+
+
+@op("UpSampling", "*data", arity_attr="num_args", params=_upsampling_params, starts={"weight": '["bilinear", {}]'},
+    listed=lambda a: ("data", "weight") if a.sample_type == "bilinear" else (), num_args=Int(1), scale=Int(),
+    num_filter=Int(0), sample_type=Enum("nearest", "nearest", "bilinear"),
     multi_input_mode=Enum("concat", "concat", "sum"), workspace=Int(512))
 def upsampling(data: list[Node], a: Attrs) -> Node:
     """``nearest``: each pixel repeated ``scale`` times in both directions; several inputs are brought to one size and

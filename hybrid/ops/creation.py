@@ -45,6 +45,8 @@ def arange(a: Attrs) -> Node:
     start, stop = (0, a.start) if a.stop is None else (a.start, a.stop)
     if not a.step:
         raise ShapeError(f"arange from {start} to {stop}: step must not be 0")
+    if a.repeat < 1:
+        raise ShapeError(f"arange: repeat must be at least 1, got {a.repeat}")
     n = max(math.ceil((stop - start) / a.step), 0)
     d = dt.as_dtype(a.dtype)
     out = ir.cast(_counted(n, start, a.step, d), d)

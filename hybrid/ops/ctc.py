@@ -87,6 +87,10 @@ def ctc_loss(data: Node, label: Node, data_lengths: Node | None, label_lengths: 
                     ir.expand(ir.reshape(length, (batch, 1)), (batch, places)))
     numbers = ir.map("where", inside, ir.map("minimum", ir.map("maximum", numbers, 0), alphabet - 1), blank)
     repeats = _repeats(numbers, inside)
+    counted = ir.map("lt", ir.reshape(ir.iota(steps), (steps, 1, 1)),
+                     ir.expand(ir.reshape(frames, (1, batch, 1)), (steps, batch, 1)))
+    # padding may hold anything
+    data = ir.map("where", ir.expand(counted, data.shape), data, 0) if a.use_data_lengths else data
     alpha = _forward(_emissions(wide(data), numbers, blank), frames, repeats)           # NEVER is no half
     end = _ends(alpha, length)
     loss = ir.map("where", ir.map("le", length + ir.reduce("sum", ir.cast(repeats, dt.int64), (1,)), frames), -end, 0)

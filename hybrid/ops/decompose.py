@@ -202,19 +202,30 @@ def _sign_and_log(a: Node) -> tuple[Node, Node]:
     return ir.detach(sign), log
 
 
-@op("_linalg_slogdet", "A", mx=("linalg.slogdet", "linalg_slogdet"), np=("linalg.slogdet",),
-    json=("linalg_slogdet", "_npi_slogdet"), outputs=lambda a: 2)
+@op("_linalg_slogdet", "A", mx=("linalg.slogdet", "linalg_slogdet"), json=("linalg_slogdet",), outputs=lambda a: 2)
 def slogdet(a: Node, at: Attrs) -> list[Node]:
     """Sign, and logarithm of the absolute value, of the determinants of (…, n, n)."""
     return [x if x.ndim else ir.reshape(x, (1,)) for x in _sign_and_log(a)]
 
 
-@op("_linalg_det", "A", mx=("linalg.det", "linalg_det"), np=("linalg.det",), json=("linalg_det", "_npi_det"))
+@op("_linalg_det", "A", mx=("linalg.det", "linalg_det"), json=("linalg_det",))
 def det(a: Node, at: Attrs) -> Node:
     """Determinants of square matrices (…, n, n)."""
-    sign, log = _sign_and_log(a)
-    out = sign * ir.map("exp", log)
+    out = np_det.fn(a, at)
     return out if out.ndim else ir.reshape(out, (1,))
+
+
+@op("_npi_slogdet", "a", np=("linalg.slogdet",), outputs=lambda a: 2)
+def np_slogdet(a: Node, at: Attrs) -> tuple[Node, Node]:
+    """Sign, and logarithm of the absolute value, of the determinants of (…, n, n); of one matrix they are numbers."""
+    return _sign_and_log(a)
+
+
+@op("_npi_det", "a", np=("linalg.det",))
+def np_det(a: Node, at: Attrs) -> Node:
+    """Determinants of square matrices (…, n, n); of one matrix a number."""
+    sign, log = _sign_and_log(a)
+    return sign * ir.map("exp", log)
 
 
 # ---- eigenvalues

@@ -14,9 +14,9 @@ from ..base import dtype as dt
 from .. import ir
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node
-from .attributes import Attrs
+from .attributes import Attrs, OneDType
 from .nn import uniform01
-from .registry import Bool, DType, Enum, Float, Shape, Str, op
+from .registry import Bool, DType, Float, Shape, Str, op
 
 Key = Node
 FEW = 10.0                       # Poisson means below this are counted out, above it drawn by rejection
@@ -172,8 +172,8 @@ def sample_exponential(lam: Node, a: Attrs) -> Node:
 
 @op("_sample_multinomial", "data", mx=("sample_multinomial", "random.multinomial"), needs=("key",),
     outputs=lambda a: 2 if a.get_prob else 1,
-    shape=Shape(()), get_prob=Bool(False), dtype=Enum("int32", "int32", "uint8", "float16", "float32", "float64",
-                                                      "int64"))
+    shape=Shape(()), get_prob=Bool(False), dtype=OneDType("int32", "int32", "uint8", "float16", "float32", "float64",
+                                                          "int64"))
 def multinomial(data: Node, a: Attrs) -> Node | list[Node]:
     """Class numbers drawn from probabilities (…, classes), which add up to 1: shape data[:-1] + ``shape`` ((1,) rather
     than none). With get_prob also the logarithm of each draw's probability, which has a gradient."""

@@ -18,7 +18,7 @@ from .shape import normal_axis
 UNARY: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     "abs": ("abs", (), ("abs", "absolute", "fabs")), "sign": ("sign", (), ("sign",)), "ceil": ("ceil", (), ("ceil",)),
     "floor": ("floor", (), ("floor",)), "trunc": ("trunc", (), ("trunc",)), "fix": ("fix", (), ("fix",)),
-    "rint": ("rint", (), ("rint",)), "round": ("round", (), ()), "square": ("square", (), ("square",)),
+    "round": ("round", (), ()), "square": ("square", (), ("square",)),
     "sqrt": ("sqrt", (), ("sqrt",)), "rsqrt": ("rsqrt", (), ()), "cbrt": ("cbrt", (), ("cbrt",)),
     "rcbrt": ("rcbrt", (), ()),
     "exp": ("exp", (), ("exp",)), "expm1": ("expm1", (), ("expm1",)), "log": ("log", (), ("log",)),
@@ -48,6 +48,21 @@ def _unary(name: str, fn: str, mx: tuple[str, ...], np_names: tuple[str, ...]) -
 
 for _name, (_fn, _mx, _np) in UNARY.items():
     _unary(_name, _fn, _mx, _np)
+
+
+@op("_npi_rint", "data", np=("rint",))
+def np_rint(data: Node, a: Attrs) -> Node:
+    """The nearest integer; halves to the even one, as in NumPy."""
+    return ir.map("rint", data)
+
+
+@op("rint", "data")
+def rint(data: Node, a: Attrs) -> Node:
+    """The nearest integer; halves to the lower one, as in MXNet: 1.5 to 1, -1.5 to -2."""
+    if not dt.is_float(data.dtype):
+        return ir.map("rint", data)
+    low, high = ir.map("floor", data), ir.map("ceil", data)
+    return ir.map("where", ir.map("le", data - low, high - data), low, high)
 
 
 def _as_input(out: Node, *inputs: Node) -> Node:
@@ -267,10 +282,24 @@ def clip(data: Node, a: Attrs) -> Node:
     return out
 
 
-@op("where", "condition x y")
+def _where_eager(xp: Any, arrays: Any, a: Attrs) -> None:
+    condition, x, y = (v.shape for v in arrays)
+    whole = ir.broadcast_shapes(x, y)
+    if condition not in (whole, whole[:1]):
+        raise ShapeError(f"where: the condition must have the shape of x and y or (length of their first axis,), got "
+                         f"condition {condition}, x {x}, y {y}; np.where broadcasts")
+
+
+@op("where", "condition x y", eager=_where_eager)
 def where(condition: Node, x: Node, y: Node, a: Attrs) -> Node:
-    """x where the condition is not 0, else y. A condition of one axis chooses rows."""
-    if condition.ndim == 1 and x.ndim > 1 and condition.shape[0] == x.shape[0]:
+    """x where the condition is not 0, else y. A condition of one axis chooses rows.
+
+    In graphs lengths of 1 broadcast: the first states of MXNet's recurrent cells are zeros whose batch is not known.
+    """
+    if condition.ndim == 1 and x.ndim > 1:
+        if condition.shape != x.shape[:1]:
+            raise ShapeError(f"where: a condition of one axis chooses rows, so it must have the length of x's first "
+                             f"axis, got {condition.shape} for {x.shape}")
         condition = ir.reshape(condition, condition.shape + (1,) * (x.ndim - 1))
     test = condition if condition.dtype == dt.bool_ else ir.map("ne", condition, 0)
     return ir.map("where", test, x, y)
@@ -359,6 +388,8 @@ def full_like(data: Node, a: Attrs) -> Node:
     num_args=Number(None))
 def add_n(args: list[Node], a: Attrs) -> Node:
     """Sum of arrays of one shape."""
+    if len({x.shape for x in args}) > 1:
+        raise ShapeError(f"add_n takes arrays of one shape, got {', '.join(str(x.shape) for x in args)}; + broadcasts")
     out = args[0]
     for x in args[1:]:
         out = out + x

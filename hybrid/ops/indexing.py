@@ -188,7 +188,7 @@ def unravel_index(data: Node, a: Attrs) -> Node:
     """Coordinates in ``shape`` of positions in the flattened array, along a new first axis."""
     rows, rest = [], ir.cast(data, dt.int64)
     for k, n in enumerate(a.shape[::-1]):
-        free = k == len(a.shape) - 1 and n < 0                     # the first length is not needed and may be -1
+        free = k == len(a.shape) - 1                               # the first length is not needed and may be -1
         rows.append(ir.reshape(rest if free else ir.map("mod", rest, n), (1, *data.shape)))
         rest = ir.map("floordiv", rest, n)
     return ir.cast(ir.concat(rows[::-1], 0), data.dtype)

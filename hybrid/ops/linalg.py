@@ -1,7 +1,7 @@
 """Products of matrices."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Callable, Iterable, Sequence
 
 import numpy as np
 
@@ -45,6 +45,9 @@ def batch_dot(lhs: Node, rhs: Node, a: Attrs) -> Node:
     """Products of the matrices in the last two axes."""
     if lhs.ndim < 3 or rhs.ndim != lhs.ndim:
         raise ShapeError(f"two arrays of equally many axes (3 or more) are needed, got {lhs.shape} and {rhs.shape}")
+    if lhs.shape[:-2] != rhs.shape[:-2]:
+        raise ShapeError(f"batch_dot: the leading axes of {lhs.shape} and {rhs.shape} must be equal (np.matmul "
+                         f"broadcasts them)")
     return _batched(lhs, rhs, a.transpose_a, a.transpose_b)
 
 
@@ -119,6 +122,8 @@ def sumlogdiag(x: Node, a: Attrs) -> Node:
 def extractdiag(x: Node, a: Attrs) -> Node:
     """The diagonal of the matrices in the last two axes."""
     _matrices(x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"extractdiag takes square matrices, got {x.shape}")
     return diagonal_of(x, a.offset, x.ndim - 2, x.ndim - 1)
 
 
@@ -140,7 +145,22 @@ def khatri_rao(xs: list[Node], a: Attrs) -> Node:
     return out
 
 
-@op("_npi_matmul", "a b", np=("matmul",), json=("_np_matmul",))
+def _summed_lengths(axes: Callable[[Any, Any, Attrs], Iterable[tuple[int, int]]]) -> Callable[[list, Attrs], list]:
+    """What completes the shapes of a product's inputs: lengths of axes that are summed over are equal. axes: pairs of
+    them, from the shapes."""
+    def complete(shapes: list, a: Attrs) -> list:
+        if any(s is None or not len(s) for s in shapes):
+            return shapes
+        x, y = map(list, shapes)
+        for i, j in axes(x, y, a):
+            x[i], y[j] = (y[j], y[j]) if x[i] <= 0 else (x[i], x[i] if y[j] <= 0 else y[j])
+        return [tuple(x), tuple(y)]
+    setattr(complete, "from_any", True)
+    return complete
+
+
+@op("_npi_matmul", "a b", np=("matmul",), json=("_np_matmul",),
+    params=_summed_lengths(lambda x, y, a: [(-1, max(len(y) - 2, 0))]))
 def matmul(x: Node, y: Node, a: Attrs) -> Node:
     """NumPy's matmul."""
     if not x.ndim or not y.ndim:
@@ -152,7 +172,7 @@ def matmul(x: Node, y: Node, a: Attrs) -> Node:
     return ir.reshape(out, shape)
 
 
-@op("_np_dot", "a b", np=("dot",))
+@op("_np_dot", "a b", np=("dot",), params=_summed_lengths(lambda x, y, a: [(-1, max(len(y) - 2, 0))]))
 def np_dot(x: Node, y: Node, a: Attrs) -> Node:
     """NumPy's dot: the last axis of a with the last but one of b."""
     if not x.ndim or not y.ndim:
@@ -173,18 +193,24 @@ class Summed(Attribute):
         return left, right
 
 
-@op("_npi_tensordot", "a b", np=("tensordot",), axes=Summed(2), a_axes_summed=Axes(None), b_axes_summed=Axes(None))
-def tensordot(x: Node, y: Node, a: Attrs) -> Node:
-    """NumPy's tensordot."""
+def _tensordot_axes(x: Any, y: Any, a: Attrs) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes that tensordot sums over, of inputs of these shapes."""
     if a.a_axes_summed is not None:
         left, right = ((v,) if isinstance(v, int) else v for v in (a.a_axes_summed, a.b_axes_summed or ()))
     elif isinstance(a.axes, int):
-        if not 0 <= a.axes <= min(x.ndim, y.ndim):
-            raise ShapeError(f"axes={a.axes} does not fit inputs of {x.ndim} and {y.ndim} axes")
-        left, right = tuple(range(x.ndim - a.axes, x.ndim)), tuple(range(a.axes))
+        if not 0 <= a.axes <= min(len(x), len(y)):
+            raise ShapeError(f"axes={a.axes} does not fit inputs of {len(x)} and {len(y)} axes")
+        left, right = tuple(range(len(x) - a.axes, len(x))), tuple(range(a.axes))
     else:
         left, right = a.axes
-    left, right = tuple(normal_axis(i, x.ndim) for i in left), tuple(normal_axis(i, y.ndim) for i in right)
+    return tuple(normal_axis(i, len(x)) for i in left), tuple(normal_axis(i, len(y)) for i in right)
+
+
+@op("_npi_tensordot", "a b", np=("tensordot",), params=_summed_lengths(lambda x, y, a: zip(*_tensordot_axes(x, y, a))),
+    axes=Summed(2), a_axes_summed=Axes(None), b_axes_summed=Axes(None))
+def tensordot(x: Node, y: Node, a: Attrs) -> Node:
+    """NumPy's tensordot."""
+    left, right = _tensordot_axes(x.shape, y.shape, a)
     if [x.shape[i] for i in left] != [y.shape[i] for i in right]:
         raise ShapeError(f"the summed axes {left} of {x.shape} and {right} of {y.shape} differ in length")
     return ir.dot(x, y, (left, right))

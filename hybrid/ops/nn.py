@@ -107,6 +107,7 @@ def leaky_params(shapes: list, a: Attrs) -> list:
 
 @op("LeakyReLU", "data gamma?", npx=("leaky_relu",), json=("_npx_leaky_relu",), params=leaky_params,
     takes={"gamma": lambda a: a.act_type == "prelu"}, needs=("train", "key"),
+    starts={"gamma": '["Constant", {"value": 0.25}]'},
     draws=lambda a, train: train and a.act_type == "rrelu",
     act_type=Enum("leaky", "leaky", "prelu", "elu", "selu", "gelu", "rrelu"), slope=Float(0.25),
     lower_bound=Float(0.125), upper_bound=Float(0.334))

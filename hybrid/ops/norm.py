@@ -27,6 +27,9 @@ def _moments(x: Node, axes: tuple[int, ...]) -> tuple[Node, Node]:
     return mean, x - mean
 
 
+STATISTICS = {"moving_mean": '["zero", {}]', "moving_var": '["one", {}]'}
+
+
 def bn_params(shapes: list, a: Attrs) -> list:
     """Every parameter has one entry a channel."""
     axis = normal_axis(a.axis, len(shapes[0])) if shapes[0] is not None else 0
@@ -37,7 +40,7 @@ def bn_params(shapes: list, a: Attrs) -> list:
 
 @op("BatchNorm", "data gamma beta moving_mean moving_var", npx=("batch_norm",),
     json=("_npx_batch_norm", "BatchNorm_v1"),
-    aux="moving_mean moving_var", needs=("train",), params=bn_params, outputs=lambda a: 3,
+    aux="moving_mean moving_var", starts=STATISTICS, needs=("train",), params=bn_params, outputs=lambda a: 3,
     visible=lambda a: 3 if a.output_mean_var else 1,
     eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False),
     output_mean_var=Bool(False), axis=Int(1),
@@ -47,6 +50,13 @@ def batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_va
     and running = momentum * running + (1 - momentum) * batch; else the running statistics. output_mean_var also shows
     the mean and, as MXNet, 1 / sqrt(variance + eps).
     """
+    (out, mean, _, inverse), updates = _batch_normalized(data, gamma, beta, moving_mean, moving_var, a)
+    return Lowered((out, mean, inverse), updates)
+
+
+def _batch_normalized(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_var: Node,
+                      a: Attrs) -> tuple[tuple[Node, Node, Node, Node], dict[str, Node]]:
+    """The result, the mean, the variance and 1 / sqrt(variance + eps); new running statistics."""
     axis = normal_axis(a.axis, data.ndim)
     n = data.shape[axis]
     for name, v in (("gamma", gamma), ("beta", beta), ("moving_mean", moving_mean), ("moving_var", moving_var)):
@@ -68,22 +78,27 @@ def batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_va
     if not a.fix_gamma:
         scale = scale * ir.cast(gamma, x.dtype)
     out = c * _along(scale, axis, x.ndim) + _along(ir.cast(beta, x.dtype), axis, x.ndim)
-    return Lowered((ir.cast(out, data.dtype), ir.cast(mean, gamma.dtype), ir.cast(inverse, gamma.dtype)), updates)
+    mean, var, inverse = (ir.cast(v, gamma.dtype) for v in (mean, var, inverse))
+    return (ir.cast(out, data.dtype), mean, var, inverse), updates
 
 
 @op("_contrib_SyncBatchNorm", "data gamma beta moving_mean moving_var", mx=("contrib.SyncBatchNorm",),
-    aux="moving_mean moving_var", needs=("train",),
+    aux="moving_mean moving_var", starts=STATISTICS, needs=("train",),
     params=lambda shapes, a: bn_params(shapes, a.extended(axis=1)), outputs=lambda a: 3,
     visible=lambda a: 3 if a.output_mean_var else 1,
     eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False),
     output_mean_var=Bool(False), ndev=Int(1), key=Str(""))
 def sync_batch_norm(data: Node, gamma: Node, beta: Node, moving_mean: Node, moving_var: Node, a: Attrs) -> Lowered:
-    """BatchNorm along axis 1 whose statistics MXNet takes over ndev devices; here a batch is on one device."""
-    return batch_norm.fn(data, gamma, beta, moving_mean, moving_var, a.extended(axis=1))
+    """BatchNorm along axis 1 whose statistics MXNet takes over ndev devices; here a batch is on one device.
+
+    The third output is the variance, where BatchNorm's is the inverse of its root.
+    """
+    outputs, updates = _batch_normalized(data, gamma, beta, moving_mean, moving_var, a.extended(axis=1))
+    return Lowered(outputs[:3], updates)
 
 
 @op("_contrib_BatchNormWithReLU", "data gamma beta moving_mean moving_var", mx=("contrib.BatchNormWithReLU",),
-    aux="moving_mean moving_var", needs=("train",),
+    aux="moving_mean moving_var", starts=STATISTICS, needs=("train",),
     params=bn_params, outputs=lambda a: 3, visible=lambda a: 3 if a.output_mean_var else 1,
     eps=Float(1e-3), momentum=Float(0.9), fix_gamma=Bool(True), use_global_stats=Bool(False),
     output_mean_var=Bool(False), axis=Int(1),

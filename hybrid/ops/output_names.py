@@ -16,7 +16,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "RNN": ("output", "state_output", "statecell_output"),
 }
 # one output here, several in MXNet, of which the user sees the first
-HIDDEN = ("sort", "SliceChannel", "_contrib_box_nms", "_linalg_det", "CTCLoss")
+HIDDEN = ("sort", "SliceChannel", "_contrib_box_nms", "_linalg_det", "_npi_det", "_npi_norm", "CTCLoss")
 
 
 def _numbered_topk(a: Attrs) -> bool:

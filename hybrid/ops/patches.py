@@ -97,7 +97,7 @@ def correlation(data1: Node, data2: Node, a: Attrs) -> Node:
     for down in range(-steps, steps + 1):
         for right in range(-steps, steps + 1):
             p, q = patches(x, 0, 0), patches(y, down * a.stride2, right * a.stride2)
-            each = p * q if a.is_multiply else ir.map("abs", p - q)
+            each = p * q if a.is_multiply else ir.map("where", ir.map("ge", p, q), p - q, q - p)
             sums = ir.reduce("sum", each, (1,), True)
             win = ir.window(sums, (2, 3), (a.kernel_size,) * 2, (a.stride1,) * 2, (1, 1))
             planes.append(ir.reduce("sum", win, (4, 5)))

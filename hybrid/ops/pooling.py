@@ -124,6 +124,10 @@ def _window_pool(x: Node, a: Attrs) -> Node:
     if x.ndim != n + 2:
         raise ShapeError(f"a kernel {a.kernel} needs data of {n + 2} axes (batch, channel, {n} spatial), got {x.shape}")
     check_window(a, n)
+    if any(p >= k for p, k in zip(per_axis(a.pad, n, 0), a.kernel)):
+        raise ShapeError(f"pad {a.pad} must be smaller than the kernel {a.kernel}: a window would see padding alone")
+    if a.pool_type == "lp" and a.p_value == 0:
+        raise ShapeError("pool_type='lp' takes p_value 1, 2 or 3, got 0")
     axes = tuple(range(n + 2, 2 * n + 2))
     if a.pool_type == "max":
         return _first_maximum(_pool_windows(x, a, ir.reduce_identity("max", x.dtype)), axes)

@@ -125,7 +125,8 @@ def _moment(data: Node, a: Attrs) -> Node:
     x = data if dt.is_float(data.dtype) else ir.cast(data, dt.float32)
     x = ir.cast(x, dt.as_dtype(a.dtype)) if a.dtype and dt.is_float(dt.as_dtype(a.dtype)) else x
     c = x - ir.expand(mean_of(x, axes, True), x.shape)
-    return ir.reduce("sum", c * c, axes, a.keepdims) / max(math.prod(x.shape[i] for i in axes) - a.ddof, 1)
+    # nan of 0 / 0, as NumPy
+    return ir.reduce("sum", c * c, axes, a.keepdims) / float(max(math.prod(x.shape[i] for i in axes) - a.ddof, 0))
 
 
 def _of_dtype(found: Node, a: Attrs) -> Node:

@@ -65,6 +65,10 @@ class OpDef:
     takes: Mapping[str, Callable[[Attrs], bool]] = field(default_factory=dict)
     output_names: tuple[str, ...] = ()                  # output_names.py gives them
     numbered: Callable[[Attrs], bool] | None = None     # whether a single output is called output0
+    # names of a variadic operator's inputs, where they have some
+    listed: Callable[[Attrs], Sequence[str]] | None = None
+    # MXNet's text of the initializer of an input's variable that has none
+    starts: Mapping[str, str] = field(default_factory=dict)
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
 
     @property
@@ -188,7 +192,8 @@ def _names(given: Any) -> tuple[str, ...]:
 
 def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any = (), json: Any = (), aux: str = "",
        needs: Sequence[str] = (), eager: Any = None, outputs: Any = None, visible: Any = None, params: Any = None,
-       arity_attr: str | None = None, draws: Any = None, takes: Any = None,
+       arity_attr: str | None = None, draws: Any = None, takes: Any = None, starts: Mapping[str, str] | None = None,
+       listed: Callable[[Attrs], Sequence[str]] | None = None,
        **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
     """Register an operator.
 
@@ -198,7 +203,9 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
     equal the derived one. outputs, visible: number of outputs as a function of the attributes. params: completes
     unknown input shapes. arity_attr: the attribute that counts a variadic input. draws: whether a call with given
     attributes and training flag draws random numbers, for operators that do so only sometimes. takes: for an optional
-    input, whether calls with given attributes have it.
+    input, whether calls with given attributes have it. starts: how a Symbol's variable for an input is initialized
+    unless it says so itself, in MXNet's JSON: ``{"gamma": '["one", {}]'}``. listed: names of a variadic
+    operator's inputs for given attributes, where they have names of their own.
     """
     words = inputs.split()
     variadic = bool(words) and words[0].startswith("*")
@@ -209,7 +216,7 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
                   frozenset(w.rstrip("?") for w in words if w.endswith("?")),
                   variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible,
                   params, arity_attr, draws,
-                  takes or {})
+                  takes or {}, listed=listed, starts=starts or {})
         _register(d)
         return d
     return add

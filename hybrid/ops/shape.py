@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Sequence
+from typing import Any, Callable, Sequence
 
 from ..base import dtype as dt
 from .. import ir
@@ -165,6 +165,9 @@ def moveaxis(x: Node, a: Attrs) -> Node:
     """Axes moved to other positions."""
     src, dst = ([normal_axis(i, x.ndim) for i in ((v,) if isinstance(v, int) else v)]
                 for v in (a.source, a.destination))
+    if len(src) != len(dst) or len(set(src)) != len(src) or len(set(dst)) != len(dst):
+        raise ShapeError(f"moveaxis: source and destination must name equally many axes, none twice, got {a.source} "
+                         f"and {a.destination}")
     order = [i for i in range(x.ndim) if i not in src]
     for d, s in sorted(zip(dst, src)):
         order.insert(d, s)
@@ -182,7 +185,9 @@ def squeezed(data: Node, axis: Any) -> Node:
     """Axes of length 1 dropped, all of them or those given."""
     if axis is None:
         return ir.reshape(data, [d for d in data.shape if d != 1])
-    axes = {normal_axis(i, data.ndim) for i in ((axis,) if isinstance(axis, int) else axis)}
+    axes = [normal_axis(i, data.ndim) for i in ((axis,) if isinstance(axis, int) else axis)]
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"squeeze: axis={axis} names an axis of {data.shape} twice")
     for i in axes:
         if data.shape[i] != 1:
             raise ShapeError(f"axis {i} of {data.shape} has length {data.shape[i]}: only axes of length 1 can be "
@@ -203,7 +208,21 @@ def np_squeeze(x: Node, a: Attrs) -> Node:
     return squeezed(x, a.axis)
 
 
-@op("Concat", "*data", mx=("concat",), json=("concat",), arity_attr="num_args", num_args=Int(None), dim=Int(1))
+def _beside(axis: Callable[[Attrs], int | None]) -> Callable[[list, Attrs], list]:
+    """What completes the shapes of arrays that are joined: they are equal but along the axis."""
+    def complete(shapes: list, a: Attrs) -> list:
+        sure, at = [s for s in shapes if s], axis(a)
+        if at is None or len({len(s) for s in sure}) != 1:
+            return shapes
+        best = [max(lengths) for lengths in zip(*sure)]
+        best[normal_axis(at, len(best))] = 0
+        return [tuple(b if d <= 0 else d for d, b in zip(s or [0] * len(best), best)) for s in shapes]
+    setattr(complete, "from_any", True)
+    return complete
+
+
+@op("Concat", "*data", mx=("concat",), json=("concat",), arity_attr="num_args", params=_beside(lambda a: a.dim),
+    num_args=Int(None), dim=Int(1))
 def concat(data: list[Node], a: Attrs) -> Node:
     """Arrays one after another along ``dim``."""
     return ir.concat(data, normal_axis(a.dim, data[0].ndim))
@@ -216,7 +235,8 @@ class FlatAxis(Int):
         return None if value is None or value == "None" else super().parse(value)
 
 
-@op("_npi_concatenate", "*data", np=("concatenate",), arity_attr="num_args", num_args=Int(None), axis=FlatAxis(0))
+@op("_npi_concatenate", "*data", np=("concatenate",), arity_attr="num_args", params=_beside(lambda a: a.axis),
+    num_args=Int(None), axis=FlatAxis(0))
 def np_concatenate(data: list[Node], a: Attrs) -> Node:
     """NumPy's concatenate."""
     if a.axis is None:
@@ -269,6 +289,8 @@ def split_v2(data: Node, a: Attrs) -> list[Node]:
             raise ShapeError(f"axis {a.axis} of {data.shape} cannot be split into {a.sections} equal parts")
         points = [i * n // a.sections for i in range(a.sections + 1)]
     else:
+        if any(b > e for b, e in zip(a.indices, a.indices[1:])):
+            raise ShapeError(f"split: the indices {a.indices} must not decrease")
         points = ([] if a.indices and a.indices[0] == 0 else [0]) + [min(i, n) for i in a.indices] + [n]
     parts = [cut(data, axis, b, max(e - b, 0)) for b, e in zip(points, points[1:])]
     return [ir.reshape(p, p.shape[:axis] + p.shape[axis + 1:]) for p in parts] if a.squeeze_axis else parts
@@ -322,7 +344,10 @@ def slice_axis(data: Node, a: Attrs) -> Node:
 @op("slice_like", "data shape_like", npx=("slice_like",), axes=Shape(()))
 def slice_like(data: Node, shape_like: Node, a: Attrs) -> Node:
     """The front of data, as long as ``shape_like`` along ``axes`` (all when none is given)."""
-    axes = [normal_axis(i, data.ndim) for i in a.axes] or list(range(min(data.ndim, shape_like.ndim)))
+    if not a.axes and data.ndim != shape_like.ndim:
+        raise ShapeError(f"slice_like: {data.shape} and {shape_like.shape} differ in their number of axes: name those "
+                         f"to cut, axes=(0, 1)")
+    axes = [normal_axis(i, data.ndim) for i in a.axes] or list(range(data.ndim))
     for i in axes:
         normal_axis(i, shape_like.ndim)
     size = [shape_like.shape[i] if i in axes else d for i, d in enumerate(data.shape)]
@@ -358,9 +383,18 @@ def reshape_like(lhs: Node, rhs: Node, a: Attrs) -> Node:
     return ir.reshape(lhs, lhs.shape[:lb] + rhs.shape[rb:re_] + lhs.shape[le:])
 
 
-@op("tile", "data", np=("tile",), json=("_npi_tile",), reps=Axes())
+@op("tile", "data", reps=Axes())
 def tile(data: Node, a: Attrs) -> Node:
-    """The array repeated as a whole along its axes."""
+    """The array repeated as a whole along its axes, at least once along each."""
+    if a.reps == 0 or isinstance(a.reps, tuple) and 0 in a.reps:
+        raise ShapeError(f"tile: reps={a.reps} would leave nothing of the array: repeat at least once along each axis "
+                         f"(np.tile takes 0)")
+    return np_tile.fn(data, a)
+
+
+@op("_npi_tile", "data", np=("tile",), reps=Axes())
+def np_tile(data: Node, a: Attrs) -> Node:
+    """NumPy's tile: the array repeated as a whole along its axes."""
     if a.reps is None:
         raise ShapeError("tile needs reps, how often the array is repeated along each axis")
     reps = (a.reps,) if isinstance(a.reps, int) else a.reps

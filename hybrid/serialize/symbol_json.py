@@ -306,8 +306,8 @@ _HIDDEN_OUTPUTS: dict[str, int] = {
     "L2Normalization": 2,
     "LRN": 2, "Dropout": 2, "sort": 2, "BilinearSampler": 2, "SpatialTransformer": 3, "GridGenerator": 2, "CTCLoss": 2,
     "ROIPooling": 2, "Correlation": 3, "_contrib_box_nms": 2, "moments": 2,
-    "_npi_std": 2, "_npi_var": 2, "_npi_average": 2, "_npi_norm": 4, "_linalg_det": 3, "_linalg_slogdet": 4,
-    "_npi_normal": 2,
+    "_npi_std": 2, "_npi_var": 2, "_npi_average": 2, "_npi_norm": 4, "_linalg_det": 3, "_npi_det": 3,
+    "_linalg_slogdet": 4, "_npi_slogdet": 4, "_npi_normal": 2,
 }
 _WORKSPACE_LAYOUTS = {1: (None, "NCW"), 2: (None, "NCHW"), 3: (None, "NCDHW")}
 

@@ -44,11 +44,12 @@ from .compare import (almost_equal, assert_allclose, assert_almost_equal, assert
                       assert_almost_equal_with_err, assert_exception,
                       default_atols, default_dtype, default_numeric_eps, default_rtols, effective_dtype, get_atol,
                       get_etol, get_rtol, get_tolerance, get_tols, same)
+from .downloads import download, get_bz2_data, get_cifar10, get_mnist_pkl, get_mnist_ubyte, get_zip_data
 from .sparse import (create_sparse_array, create_sparse_array_zd, rand_ndarray, rand_sparse_ndarray,
                      shuffle_csr_column_indices)
 from .statistics import chi_square_check, gen_buckets_probs_with_ppf, mean_check, var_check, verify_generator
-from .surroundings import (DummyIter, default_context, discard_stderr, download, environment, get_mnist,
-                           get_mnist_iterator, has_tvm_ops, is_aarch64_run, is_cd_run,
+from .surroundings import (DummyIter, default_context, discard_stderr, environment, get_mnist, get_mnist_iterator,
+                           has_tvm_ops, is_aarch64_run, is_cd_run,
                            is_op_runnable, list_gpus, retry, set_default_context)
 from .symbols import (check_consistency, check_numeric_gradient, check_speed, check_symbolic_backward,
                       check_symbolic_forward, numeric_grad,
@@ -65,9 +66,10 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'hybrid.test_utils' has no attribute {name!r}")
 
 
-__all__ = ["bz2", "gzip", "np_symbol", "zipfile", *(name for name,
-                                                    module in _LAZY.items()
-                                                    if importlib.util.find_spec(module.split(".")[0]) is not None),
+__all__ = ["bz2", "get_bz2_data", "get_cifar10", "get_mnist_pkl", "get_mnist_ubyte", "get_zip_data",
+           "gzip", "np_symbol", "zipfile", *(name for name,
+                                             module in _LAZY.items()
+                                             if importlib.util.find_spec(module.split(".")[0]) is not None),
            "create_sparse_array", "create_sparse_array_zd", "rand_sparse_ndarray", "shuffle_csr_column_indices",
            "Context", "DummyIter", "Features", "OrderedDict", "Symbol", "array", "contextmanager", "current_context",
            "errno", "getenv", "json", "logging", "mx",

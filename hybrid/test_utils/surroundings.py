@@ -15,7 +15,6 @@ from .. import nd
 from ..base.device import Context
 from ..base.errors import AttributeValueError
 from ..gluon.data.vision import MNIST
-from ..gluon.utils import download as fetch
 from ..mxnet.data_iter import DataBatch, DataIter, NDArrayIter
 
 
@@ -119,13 +118,6 @@ def retry(n: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             return f(*args, **kwargs)
         return call
     return decorate
-
-
-def download(url: str, fname: str | None = None, dirname: str | None = None, overwrite: bool = False,
-             retries: int = 5) -> str:
-    """Fetch a URL into a file (by default under the URL's last part), unless it is there. Its path."""
-    path = os.path.join(dirname or "", fname or url.split("/")[-1])
-    return fetch(url, path=path, overwrite=overwrite, retries=retries)
 
 
 def get_mnist(path: str | None = None) -> dict[str, np.ndarray]:

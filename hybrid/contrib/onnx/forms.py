@@ -302,6 +302,11 @@ def topk(g: Graph, a: Any, x: Value) -> Any:
     return {"value": values, "indices": index, "both": [values, index]}[a.ret_typ]
 
 
+@form("_npi_det")
+def np_det(g: Graph, a: Any, x: Value) -> str:
+    return g.node("Det", use(g, x))
+
+
 @form("_linalg_det")
 def det(g: Graph, a: Any, x: Value) -> str:
     y = g.node("Det", use(g, x))

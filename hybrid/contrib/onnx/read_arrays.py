@@ -155,7 +155,7 @@ def expand(n: OnnxNode) -> Symbol:
 
 @reads("Tile")
 def tile(n: OnnxNode) -> Symbol:
-    return n.op("tile", n[0], reps=tuple(n.ints("repeats", 1)))
+    return n.op("_npi_tile", n[0], reps=tuple(n.ints("repeats", 1)))
 
 
 @reads("Concat")

@@ -20,7 +20,7 @@ _ROWS = """
     neg Neg negative, abs Abs abs, sign Sign sign, reciprocal Reciprocal reciprocal, relu Relu relu, sqrt Sqrt sqrt, exp Exp exp, log Log log
     sin Sin sin, cos Cos cos, tan Tan tan, arcsin Asin arcsin, arccos Acos arccos, arctan Atan arctan
     sinh Sinh sinh, cosh Cosh cosh, tanh Tanh tanh, arcsinh Asinh arcsinh, arccosh Acosh arccosh, arctanh Atanh arctanh
-    sigmoid Sigmoid sigmoid, softplus Softplus softrelu, erf Erf erf, floor Floor floor, ceil Ceil ceil, rint Round rint
+    sigmoid Sigmoid sigmoid, softplus Softplus softrelu, erf Erf erf, floor Floor floor, ceil Ceil ceil, rint Round _npi_rint
     eq Equal _npi_equal _npi_equal_scalar _npi_equal_scalar, lt Less _npi_less _npi_less_scalar _npi_greater_scalar
     le LessOrEqual _npi_less_equal _npi_less_equal_scalar _npi_greater_equal_scalar, gt Greater _npi_greater _npi_greater_scalar _npi_less_scalar
     ge GreaterOrEqual _npi_greater_equal _npi_greater_equal_scalar _npi_less_equal_scalar

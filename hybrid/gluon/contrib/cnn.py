@@ -13,6 +13,7 @@ __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
 class _Deformable(HybridBlock):
     _per_tap = 2                                          # numbers that the offset convolution gives for each tap
+    _order = ("offset_weight", "offset_bias", "deformable_conv_weight", "deformable_conv_bias")      # of the parameters
 
     def __init__(self, channels: int, kernel_size: Any, strides: Any, padding: Any, dilation: Any, groups: int,
                  num_deformable_group: int, layout: str,
@@ -39,13 +40,17 @@ class _Deformable(HybridBlock):
 
             def parameter(name: str, shape: Any, init: Any) -> Any:
                 return self.params.get(name, shape=shape, init=init, allow_deferred_init=True)
-            self.offset_weight = parameter("offset_weight", (offsets, each, *kernel), offset_weight_initializer)
-            self.offset_bias = parameter("offset_bias", (offsets,),
-                                         offset_bias_initializer) if offset_use_bias else None
-            self.deformable_conv_weight = parameter("deformable_conv_weight", (channels, each, *kernel),
-                                                    weight_initializer)
-            self.deformable_conv_bias = parameter("deformable_conv_bias", (channels,),
-                                                  bias_initializer) if use_bias else None
+            makers = {
+                "offset_weight": lambda: parameter("offset_weight", (offsets, each, *kernel),
+                                                   offset_weight_initializer),
+                "offset_bias": lambda: parameter("offset_bias", (offsets,), offset_bias_initializer) if offset_use_bias
+                else None,
+                "deformable_conv_weight": lambda: parameter("deformable_conv_weight", (channels, each, *kernel),
+                                                            weight_initializer),
+                "deformable_conv_bias": lambda: parameter("deformable_conv_bias", (channels,), bias_initializer)
+                if use_bias else None}
+            for name in self._order:
+                setattr(self, name, makers[name]())
             self.act = Activation(activation, prefix=activation + "_") if activation else None
 
     def hybrid_forward(self, F: Any, x: Any, offset_weight: Any, deformable_conv_weight: Any,
@@ -99,6 +104,7 @@ class DeformableConvolution(_Deformable):
 class ModulatedDeformableConvolution(_Deformable):
     """Deformable convolution with a learned factor for each tap (Zhu et al. 2018, arXiv 1811.11168)."""
     _per_tap = 3
+    _order = ("deformable_conv_weight", "deformable_conv_bias", "offset_weight", "offset_bias")
 
     def __init__(self, channels: int, kernel_size: Any = (1, 1), strides: Any = (1, 1), padding: Any = (0, 0),
                  dilation: Any = (1, 1), groups: int = 1,

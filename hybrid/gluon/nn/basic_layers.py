@@ -126,7 +126,7 @@ class Dense(HybridBlock):
         super().__init__(**kwargs)
         self._flatten = flatten
         with self.name_scope():
-            self._units, self._in_units = whole("Dense", "units", units), whole("Dense", "in_units", in_units, 0)
+            self._units, self._in_units = whole("Dense", "units", units, 0), whole("Dense", "in_units", in_units, 0)
             self.weight = self.params.get("weight", shape=(units, in_units), init=weight_initializer, dtype=dtype,
                                           allow_deferred_init=True)
             self.bias = self.params.get("bias", shape=(units,), init=bias_initializer, dtype=dtype,

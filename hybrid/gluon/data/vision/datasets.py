@@ -18,8 +18,10 @@ from ....buffers.array import NDArray, NP_CLASS, wrap
 from ....base.device import cpu
 from ....base.errors import FileFormatError, HybridError
 from ....numpy.extension import is_np_array
+from ...utils import download
 from .. import dataset
 
+REPOSITORY = "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com/"           # where MXNet's files are
 Transform = Callable[[Any, Any], Any]
 
 
@@ -29,9 +31,12 @@ def default_root(name: str) -> str:
 
 
 class _FileDataset(dataset._DownloadedDataset):
-    """Pictures and labels that fit into memory. ``root`` holds the files; nothing is fetched."""
+    """Pictures and labels that fit into memory. ``root`` holds the files; those that are not there are fetched into it,
+    as MXNet does, from the address in ``MXNET_GLUON_REPO`` or MXNet's own, and checked by their SHA-1 sums.
+    """
 
     folder, source = "", ""
+    sums: dict[str, str] = {}                                 # SHA-1 of the files that can be fetched
 
     def __init__(self, root: str | None = None, train: bool = True, transform: Transform | None = None):
         self._root = os.path.expanduser(os.fspath(root) if root is not None else default_root(self.folder))
@@ -48,11 +53,17 @@ class _FileDataset(dataset._DownloadedDataset):
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
 
-    def _missing(self, names: Sequence[str]) -> FileNotFoundError:
-        return FileNotFoundError(f"{type(self).__name__}: {' or '.join(names)} is not in {self._root}. Nothing is "
-                                 f"downloaded; fetch the file from "
-                                 f"{self.source} and put it there, or give the folder where it is: "
-                                 f"{type(self).__name__}(root=...)")
+    def _fetched(self, name: str, others: Sequence[str]) -> str:
+        """The path of a file, fetched. FileNotFoundError says where to put it where that fails. others: files that
+        would do as well."""
+        url = f"{os.environ.get('MXNET_GLUON_REPO', REPOSITORY).rstrip('/')}/gluon/dataset/{self.folder}/{name}"
+        try:
+            return download(url, path=os.path.join(self._root, name), sha1_hash=self.sums.get(name), retries=1)
+        except (HybridError, OSError) as err:
+            me = type(self).__name__
+            raise FileNotFoundError(f"{me}: {' or '.join((name, *others))} is not in {self._root}, and could not be "
+                                    f"fetched ({err}). Fetch the file from "
+                                    f"{self.source} and put it there, or give the folder where it is: {me}(root=...)") from err  # noqa: E501
 
 
 def _contents(path: str) -> bytes:
@@ -85,6 +96,10 @@ class MNIST(_FileDataset):
     (picture, label).
     """
     folder, source = "mnist", "https://ossci-datasets.s3.amazonaws.com/mnist/"
+    sums = {"train-images-idx3-ubyte.gz": "6c95f4b05d2bf285e1bfb0e7960c31bd3b3f8a7d",
+            "train-labels-idx1-ubyte.gz": "2a80914081dc54586dbdf242f9805a6b8d2a15fc",
+            "t10k-images-idx3-ubyte.gz": "c3a25af1f52dad7f726cce8cacb138654b760d48",
+            "t10k-labels-idx1-ubyte.gz": "763e7fa3757d93b0cdec073cef058b2004252c17"}
 
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
         part = "train" if self._train else "t10k"
@@ -95,7 +110,7 @@ class MNIST(_FileDataset):
         names = [f"{stem}-{kind}.gz", f"{stem}-{kind}", f"{stem}.{kind}"]
         found = next((p for p in (os.path.join(self._root, n) for n in names) if os.path.isfile(p)), None)
         if found is None:
-            raise self._missing(names[:2])
+            found = self._fetched(names[0], names[1:2])
         out = read_idx(found)
         if out.ndim != ndim:
             raise FileFormatError(f"{found} has {out.ndim} axes, {ndim} are expected: it is another file under this "
@@ -106,6 +121,10 @@ class MNIST(_FileDataset):
 class FashionMNIST(MNIST):
     """Zalando's articles of clothing, in the form of MNIST."""
     folder, source = "fashion-mnist", "https://github.com/zalandoresearch/fashion-mnist"
+    sums = {"train-images-idx3-ubyte.gz": "0cf37b0d40ed5169c6b3aba31069a9770ac9043d",
+            "train-labels-idx1-ubyte.gz": "236021d52f1e40852b06a4c3008d8de8aef1e40b",
+            "t10k-images-idx3-ubyte.gz": "626ed6a7c06dd17c0eec72fa3be1740f146a2863",
+            "t10k-labels-idx1-ubyte.gz": "17f9ab60e7257a1620f4ad76bbbaf857c3920701"}
 
 
 class CIFAR10(_FileDataset):
@@ -116,6 +135,7 @@ class CIFAR10(_FileDataset):
     """
     folder, source = "cifar10", "https://www.cs.toronto.edu/~kriz/cifar.html"
     archive, inside = "cifar-10-binary.tar.gz", "cifar-10-batches-bin"
+    sums = {"cifar-10-binary.tar.gz": "fab780a1e191a7eda0f345501ccd62d20f7ed891"}
     train_files: tuple[str, ...] = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
     test_files: tuple[str, ...] = ("test_batch.bin",)
     label_bytes, label_at = 1, 0
@@ -130,7 +150,7 @@ class CIFAR10(_FileDataset):
                 return path, _contents(path)
         archive = os.path.join(self._root, self.archive)
         if not os.path.isfile(archive):
-            raise self._missing([name, self.archive])
+            archive = self._fetched(self.archive, [name])
         try:
             with tarfile.open(archive) as tar:                   # read in place: nothing is unpacked
                 member = next((m for m in tar if m.isfile() and os.path.basename(m.name) == name), None)
@@ -154,6 +174,7 @@ class CIFAR10(_FileDataset):
 class CIFAR100(CIFAR10):
     """CIFAR in 100 classes (``fine_label``) of 20 superclasses (the default)."""
     folder, archive, inside = "cifar100", "cifar-100-binary.tar.gz", "cifar-100-binary"
+    sums = {"cifar-100-binary.tar.gz": "a0bb982c76b83111308126cc779a992fa506b90b"}
     train_files, test_files = ("train.bin",), ("test.bin",)
     label_bytes = 2
 
