@@ -52,10 +52,8 @@ def prelude() -> str:
 
 
 _PARALLEL = "#pragma omp parallel"
-_REDUCTION = """#ifdef _OPENMP
-#pragma omp declare reduction({name}:float:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inff())
-#pragma omp declare reduction({name}:double:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inf())
-#endif"""  # noqa: E501
+_REDUCTION = """#pragma omp declare reduction({name}:float:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inff())
+#pragma omp declare reduction({name}:double:omp_out = {name}(omp_out, omp_in)) initializer(omp_priv = {sign}__builtin_inf())"""  # noqa: E501
 
 
 def print_loops(k: Kernel, name: str, team: bool = False) -> Printed:

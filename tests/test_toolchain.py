@@ -119,3 +119,110 @@ def test_a_compiler_that_is_killed(tmp_path: Path) -> None:
     dies.chmod(0o755)
     with pytest.raises(CompileError, match=r"ended with status -9 \(killed: is there too little memory\?\)"):
         toolchain._run([[str(dies)]], Path("x.c"))
+
+
+# ---- compilers that do not do what programs need
+PROGRAM = """
+import warnings
+from hybrid import hybridize, nd
+from hybrid.runtime import toolchain
+f = hybridize(lambda x: nd.softmax(x * 2 + 1))
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    for _ in range(3):
+        assert abs(f(nd.ones((4,))).asnumpy() - 0.25).max() < 1e-6
+    assert hybridize(lambda x: x + 1)(nd.ones((2,))).asnumpy().tolist() == [2, 2]
+print(toolchain.compiler(), len(seen), *[w.message for w in seen], sep="|")
+"""
+BROKEN = {
+    "fails": "#!/bin/sh\necho no assembler >&2\nexit 1\n",
+    "silent": "#!/bin/sh\nexit 0\n",
+    "garbage": '#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = -o ] && echo garbage > "$2"; shift; done\n',
+    "crashes": "#!/bin/sh\nkill -SEGV $$\n",
+    "no program": "words\n",
+}
+ON_CPU = pytest.mark.skipif(os.environ.get("HYBRID_DEVICE", "cpu") != "cpu", reason="a matter of the CPU")
+
+
+def put(folder: Path, names: tuple[str, ...], text: str) -> None:
+    """Programs of a text, in a folder."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
+def tried(tmp_path: Path, **env: str) -> "subprocess.CompletedProcess[str]":
+    around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_VERIFY")}
+    return subprocess.run([sys.executable, "-c", PROGRAM],
+                          env={**around, "HYBRID_CACHE": str(tmp_path / "cache"), **env}, capture_output=True,
+                          text=True,
+                          check=False, timeout=300)
+
+
+@ON_CPU
+@pytest.mark.parametrize("how", BROKEN)
+def test_compilers_that_are_broken(how: str, tmp_path: Path) -> None:
+    """All that are found: NumPy, and one warning. One that was asked for: an error that names it."""
+    put(tmp_path / "bin", ("gcc", "clang", "cc"), BROKEN[how])
+    found = tried(tmp_path, PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert found.returncode == 0, found.stderr
+    assert found.stdout.startswith(f"None|1|the C compiler {tmp_path / 'bin' / 'gcc'} does not work ("), found.stdout
+    assert "run on NumPy without fusion" in found.stdout
+    asked = tried(tmp_path, HYBRID_CC=str(tmp_path / "bin" / "gcc"))
+    assert (asked.returncode == 1 and "CompileError" in asked.stderr
+            and f"the C compiler {tmp_path / 'bin' / 'gcc'} (HYBRID_CC=" in asked.stderr)
+
+
+@ON_CPU
+def test_another_compiler_takes_the_place_of_a_broken_one(tmp_path: Path) -> None:
+    put(tmp_path / "bin", ("gcc",), BROKEN["fails"])
+    put(tmp_path / "bin", ("clang",), f'#!/bin/sh\nexec {toolchain.compiler()} "$@"\n')
+    found = tried(tmp_path, PATH=f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    assert found.stdout.startswith(f"{tmp_path / 'bin' / 'clang'}|1|the C compiler {tmp_path / 'bin' / 'gcc'} does "
+                                   f"not work (no assembler), so "
+                                   f"{tmp_path / 'bin' / 'clang'} is used instead"), found.stdout + found.stderr
+
+
+PLAIN = """#!/bin/sh
+for a in "$@"; do
+  case "$a" in *.c) if grep -q __attribute__ "$a"; then echo "error: ';' expected (got \\"__attribute__\\")" >&2; exit 1; fi;; esac
+done
+exec {cc} "$@"
+"""  # noqa: E501
+
+
+@ON_CPU
+def test_a_compiler_without_vectors(tmp_path: Path) -> None:
+    """It is no error, also where it was asked for: NumPy, and one warning that says why."""
+    put(tmp_path / "bin", ("small",), PLAIN.format(cc=toolchain.compiler()))
+    found = tried(tmp_path, HYBRID_CC=str(tmp_path / "bin" / "small"))
+    assert found.returncode == 0, found.stderr
+    path, count, said = found.stdout.split("|")
+    assert (path, count) == ("None", "1") and "small has no vectors" in said and "run on NumPy" in said
+
+
+@ON_CPU
+def test_a_compiler_that_does_not_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    put(tmp_path / "bin", ("cc",), "#!/bin/sh\nexec sleep 60\n")
+    monkeypatch.setattr(toolchain, "LONG", 0.3)
+    cc = str(tmp_path / "bin" / "cc")
+    begin = time.monotonic()
+    with pytest.raises(CompileError, match="cc did not end within"):
+        toolchain._ask([cc, "--version"])
+    with pytest.raises(CompileError, match="cc does not end, and it is no working C compiler"):
+        toolchain._run([[cc, "x.c"]], Path("x.c"))
+    assert time.monotonic() - begin < LONG
+
+
+@ON_CPU
+def test_flags_that_a_compiler_does_not_know(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They are left out, and so is OpenMP where its library is not there."""
+    put(tmp_path / "bin", ("cc",),
+        '#!/bin/sh\nfor a in "$@"; do case "$a" in -fno-plt|-fopenmp|-march=*) exit 1;; esac; done\n'
+        f'[ "$1" = --version ] && {{ echo another compiler 1; exit 0; }}\nexec {toolchain.compiler()} "$@"\n')
+    monkeypatch.setenv("HYBRID_CC", str(tmp_path / "bin" / "cc"))
+    monkeypatch.setenv("HYBRID_CACHE", str(tmp_path / "cache"))
+    taken = toolchain.flags(str(tmp_path / "bin" / "cc"))
+    assert not {"-fno-plt", "-fopenmp", "-march=native"} & set(taken) and {"-O2", "-shared", "-fPIC"} <= set(taken)
+    assert toolchain.intact(toolchain.build("void net(void **b) { /* without */ }")[0])

@@ -110,11 +110,11 @@ def num_threads() -> int:
 
 
 def cache_dir() -> Path:
-    """Folder of compiled programs; its mode is 0700. It need not exist or be writable."""
+    """Folder of compiled programs, from the root on; its mode is 0700. It need not exist or be writable."""
     given = os.environ.get("HYBRID_CACHE")
     if given:
-        return Path(given)
+        return Path(os.path.abspath(given))      # no compiler takes it for an option
     try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hybrid"
+        return Path(os.path.abspath(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")) / "hybrid"
     except RuntimeError:                       # no home folder
         return Path(tempfile.gettempdir()) / f"hybrid-{os.getuid()}"

@@ -8,6 +8,7 @@ import numpy as np
 
 from ..base import forking
 from ..base.device import Context, array_module, trim
+from ..base.errors import CompileError
 from ..ir import Program
 from ..passes.pipeline import plan
 from . import reference
@@ -54,4 +55,10 @@ def _compile(program: Program, ctx: Context) -> Any:
         trim()
     with forking.IMPORTS:
         from . import cpu  # noqa: PLC0415  cffi loads only when something is compiled
-    return cpu.compiled(program) if cpu.has_compiler() else ReferenceProgram(program)
+    while cpu.has_compiler():
+        try:
+            return cpu.compiled(program)
+        except CompileError as err:
+            if not cpu.set_aside(err):
+                break
+    return ReferenceProgram(program)

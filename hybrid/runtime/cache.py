@@ -1,10 +1,12 @@
 """The disk cache of compiled programs: named by content, written under a temporary name and renamed, and kept below a
-size: what was not used for longest goes first (``tidy``).
+size: what was not used for longest goes first (``tidy``). What is in it runs as this process, so only a folder that is
+the user's alone is used, and only files that nobody else can write (trust.py).
 """
 from __future__ import annotations
 
 import atexit
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -14,9 +16,12 @@ import warnings
 from pathlib import Path
 
 from ..base import config, forking
+from . import scratch, trust
 
 _lock = forking.lock()
-_fallback: list[tempfile.TemporaryDirectory] = []
+_fallback: list[str] = []                # folders of no use, in whose place is a temporary one, as was said
+# folders that were found fit: what they were then, and where they really are
+_checked: dict[str, tuple[tuple[int, ...], Path]] = {}
 # (name)(end of a temporary one); nothing else is ever removed
 _OWN = re.compile(r"((?:[a-z]+-)?[0-9a-f]{32})\.(?:so|c|txt|cu|cpp|cubin|log)(\.[a-z0-9_]{8})?")
 _DAY = 86400.0
@@ -24,53 +29,72 @@ _at_exit: set[Path] = set()              # folders to look at when the process e
 
 
 def digest(*parts: str | bytes) -> str:
-    """A name for some content."""
+    """A name for some content. Text may hold bytes that are no UTF-8, as paths do."""
     h = hashlib.sha256()
     for p in parts:
-        raw = p.encode() if isinstance(p, str) else p
+        raw = p.encode("utf-8", "surrogatepass") if isinstance(p, str) else p
         h.update(len(raw).to_bytes(8, "little") + raw)
     return h.hexdigest()[:32]
 
 
-def _usable(folder: Path) -> bool:
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix="probe-") as f:
-            f.write(b"x" * 64)
-            f.flush()
-        return True
-    except OSError:
-        return False
+def _identity(path: Path) -> tuple[int, ...]:
+    """What a folder is: another one in its place, another mode or another user of this process makes it differ."""
+    s = os.lstat(path)
+    return s.st_dev, s.st_ino, s.st_mode, s.st_uid, s.st_gid, os.geteuid() if hasattr(os, "geteuid") else 0
 
 
 def folder() -> Path:
-    """The cache folder; where it cannot be written, a temporary one that goes with the process (one warning)."""
-    wanted = config.cache_dir()
-    if wanted.is_dir() and os.access(wanted, os.W_OK | os.X_OK):
-        return wanted
-    if _usable(wanted):
-        return wanted
-    return _temporary(wanted)
+    """The cache folder; where it cannot be used, a temporary one that goes with the process (one warning)."""
+    wanted = ""
+    try:
+        wanted = str(config.cache_dir())
+        known = _checked.get(wanted)
+        with contextlib.suppress(OSError):
+            if known is not None and _identity(known[1]) == known[0]:
+                return known[1]
+        found = Path(trust.own_folder(wanted))
+        if not os.access(found, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(found))
+        _checked[wanted] = _identity(found), found
+        return found
+    except OSError as err:
+        return _temporary(wanted, err)
 
 
-def _temporary(wanted: Path) -> Path:
+def _why(reason: OSError) -> tuple[str, str]:
+    """Why a folder is of no use, and what to do."""
+    if isinstance(reason, trust.Distrusted):
+        return (f"is not used, because what lies in it could be another user's: {reason}",
+                "Set HYBRID_CACHE to a folder that is yours alone (mode 700), all folders above it being yours or the "
+                "administrator's; with sudo, give -H")
+    return f"cannot be written ({reason.strerror or reason})", "Set HYBRID_CACHE to a folder that can be written"
+
+
+def _temporary(wanted: str, reason: OSError) -> Path:
+    """The folder that takes the cache's place."""
+    path = Path(scratch.folder(), "cache")
+    path.mkdir(mode=0o700, exist_ok=True)
     with _lock:
-        if not _fallback:
-            _fallback.append(tempfile.TemporaryDirectory(prefix="hybrid-"))
-            warnings.warn(f"the cache folder {wanted} cannot be written; compiled programs are kept for this process "
-                          f"only. "
-                          "Set HYBRID_CACHE to a folder that can be written.", RuntimeWarning, stacklevel=4)
-        return Path(_fallback[0].name)
+        new = wanted not in _fallback
+        if new:
+            _fallback.append(wanted)
+    if new:
+        why, then = _why(reason)
+        warnings.warn(f"the cache folder {wanted} {why}; compiled programs are kept for this process only. {then}.",
+                      RuntimeWarning, stacklevel=4)
+    return path
 
 
 def write(path: Path, content: bytes) -> Path:
     """Write a file whole or not at all. On a full disk it goes to the temporary folder instead."""
+    reason = OSError("it could not be written")
     for target in (path, None):
         if target is None:
-            target = _temporary(path.parent) / path.name
+            target = _temporary(str(path.parent), reason) / path.name
         try:
             fd, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name + ".")
-        except OSError:
+        except OSError as err:
+            reason = err
             continue
         try:
             with os.fdopen(fd, "wb") as f:
@@ -78,9 +102,22 @@ def write(path: Path, content: bytes) -> Path:
             os.replace(temporary, target)
             _look_later(target.parent)
             return target
-        except OSError:
-            Path(temporary).unlink(missing_ok=True)
-    raise OSError(f"neither {path.parent} nor the temporary folder can be written")
+        except OSError as err:
+            reason = err
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+    raise OSError(f"neither {path.parent} nor the temporary folder can be written: {reason}")
+
+
+def read(path: Path) -> bytes:
+    """What a file of the cache holds. OSError where it is not there, or is none that only this user can have
+    written."""
+    return trust.read(path)
+
+
+def read_text(path: Path) -> str:
+    """What such a file holds as text. ValueError where it is none."""
+    return trust.text(path)
 
 
 def used(path: Path) -> None:
@@ -95,7 +132,7 @@ def _look_later(where: Path) -> None:
         return
     _at_exit.add(where)
     with contextlib.suppress(OSError):
-        if time.time() - (where / ".tidied").stat().st_mtime < _DAY:
+        if time.time() - os.lstat(where / ".tidied").st_mtime < _DAY:
             return
     atexit.register(_last_look, where, os.getpid())
 
@@ -105,6 +142,7 @@ def _last_look(where: Path, process: int) -> None:
         with contextlib.suppress(OSError):
             (where / ".tidied").touch()
             tidy(where, config.cache_bytes())
+            scratch.sweep_places()
 
 
 def tidy(where: Path, limit: int) -> int:

@@ -75,7 +75,7 @@ class CpuProgram:
         if prepare is not None:
             prepare._make = buffers.together                     # its values are kept and replaced as a whole
         self._lib, self._net = library, library.net
-        threads.share(library)
+        threads.share(library, self)
         self._report = report
         self._seconds = 0.0
         self._inputs, self._constants, self._new = recipe.inputs, recipe.constants, recipe.fresh
@@ -266,7 +266,8 @@ class Bound:
         allocate = tuple(functools.partial(buffers.empty, *spec) if buffers.pooled(*spec) else None for spec in own)
         found = made(cls, net, program._arena_slot + 1, program._arena_slot, program._arena_bytes,
                      tuple((i, shape, d) for i, shape, d in self._checks),
-                     outputs, tuple(self._kept), ctx, scope, bool(train), counters, places, form, allocate, kind, step)
+                     outputs, tuple(self._kept), ctx, scope, bool(train), counters, places, form, allocate, kind, step,
+                     program._lib)
         self._once = True
         self._tables.clear()
         self._launchers.append(found)
@@ -360,3 +361,8 @@ def compiled(program: Program) -> CpuProgram:
 def has_compiler() -> bool:
     """Whether generated C can be compiled here."""
     return toolchain.compiler() is not None
+
+
+def set_aside(err: CompileError) -> bool:
+    """After a program did not compile: whether it may be tried with another compiler, or none (toolchain.py)."""
+    return toolchain.set_aside(err)

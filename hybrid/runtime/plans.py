@@ -122,7 +122,7 @@ def read(name: str | None) -> Recipe | None:
         return None
     try:
         path = _path(name)
-        check, _, text = path.read_text("utf-8").partition("\n")
+        check, _, text = cache.read_text(path).partition("\n")
         if check != cache.digest(name, text):
             return None
         cache.used(path)
@@ -151,7 +151,7 @@ def known(title: str) -> Path | None:
     """A library of this library's own that an earlier process made, or None."""
     note = _note(title)
     try:
-        so = note.parent / note.read_text("utf-8") if note is not None else None
+        so = note.parent / cache.read_text(note) if note is not None else None
         return (so if so is not None and note is not None and so.suffix == ".so" and so.parent == note.parent
                 and toolchain.intact(so) else None)
     except (OSError, ValueError):

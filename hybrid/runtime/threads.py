@@ -20,7 +20,9 @@ from . import plans, toolchain
 from .net_ffi import ffi
 
 _pool: list[Any] = []
-_with_openmp: "weakref.WeakSet[Any]" = weakref.WeakSet()
+# libraries with OpenMP's threads, by what keeps each of them
+_openmp: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
+_stays: list[Path] = []                 # the first of them
 _lock = forking.lock()
 
 
@@ -54,8 +56,11 @@ def _load() -> Any:
 def open_program(path: Path) -> Any:
     """A program's library. The first that needs OpenMP is never unloaded, nor OpenMP with it, whose threads wait in its
     code."""
-    stays = toolchain.is_clang() and not _with_openmp
-    return ffi.dlopen(str(path), os.RTLD_NOW | (getattr(os, "RTLD_NODELETE", 0) if stays else 0))
+    stays = not _stays and toolchain.is_clang() and b"libomp" in path.read_bytes()
+    library = ffi.dlopen(str(path), os.RTLD_NOW | (getattr(os, "RTLD_NODELETE", 0) if stays else 0))
+    if stays:
+        _stays.append(path)
+    return library
 
 
 def _shared_pool() -> Any:
@@ -81,11 +86,15 @@ def _allow(program: Any, count: int, pool: Any = None) -> None:
         link.threads[0] = parts
 
 
-def share(program: Any) -> None:
-    """Give a program's library the threads it may use: HYBRID_NUM_THREADS, or a thread for each core."""
+def share(program: Any, owner: Any = None) -> None:
+    """Give a program's library the threads it may use: HYBRID_NUM_THREADS, or a thread for each core. owner: the object
+    that keeps it, given the first time.
+    """
     count = config.num_threads()
     if toolchain.is_clang():
-        _with_openmp.add(program)
+        if owner is not None:
+            with _lock:
+                _openmp[owner] = program
         _allow(program, 1 if forking.FORKED[0] else count)
     elif program.hy_link.pool:                           # null where no loop is parallel
         pool = _shared_pool() if count > 1 else None
@@ -93,8 +102,8 @@ def share(program: Any) -> None:
 
 
 def _after_fork() -> None:
-    forking.FORKED[0] |= bool(_with_openmp)
-    for program in _with_openmp:
+    forking.FORKED[0] |= bool(_openmp)
+    for program in list(_openmp.values()):
         _allow(program, 1)
 
 

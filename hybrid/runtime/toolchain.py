@@ -8,17 +8,20 @@ import platform
 import re
 import select
 import shutil
+import signal
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from functools import lru_cache
 from pathlib import Path
 from typing import Callable
 
-from ..base import forking
+from ..base import config, forking
 from ..base.errors import CompileError
-from . import cache
+from . import cache, scratch
+from .net_ffi import ffi
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC",
          "-Werror=implicit-function-declaration")
@@ -30,29 +33,45 @@ UNITS = "#if HY_UNIT == HY_UNITS - 1"
 X86 = ("x86_64", "amd64", "AMD64", "i686")
 # units at most, and characters that are worth one: each takes the time to start the compiler
 MOST_UNITS, UNIT = 8, 20_000
+LONG = 30.0                                       # seconds that a compiler takes for nothing small
+EXTENSIONS = """typedef float v __attribute__((vector_size(16))); typedef int w __attribute__((vector_size(16)));
+static inline __attribute__((always_inline)) v most(v a, v b) { w m = (w)(a < b); return (v)((m & (w)b) | (~m & (w)a)); }
+__attribute__((visibility("hidden"))) int hy_count;
+int trial(int n) { v a = {1, 2, 3, 4}, b = a * 2; b = __builtin_convertvector((w)(b > a), v) + most(a, b); hy_count = (int)b[0];
+  return __builtin_fabsf(({ float f = b[1]; f; })) > 0 ? n + hy_count : n; }
+void net(void **p) { *(int *)p[0] = trial(*(int *)p[1]); }
+"""                                               # what programs are written in, beside C  # noqa: E501
+PARALLEL = """void net(void **p) {
+#pragma omp parallel for
+  for (int i = 0; i < 64; i++) ((int *)p[0])[i] = i;
+}
+"""                                               # needs OpenMP's library, which may not be where it is looked for
 _build_lock = forking.lock()
+_useless: dict[str, str] = {}                     # compilers that were tried in vain, and why
+_refused: list[str] = []
 _building: dict[str, forking.LongLock] = {}
 _warned: list[bool] = []
 
 
 @lru_cache(maxsize=8)
-def _find(wanted: str | None, path: str | None) -> str | None:
+def _find(wanted: str | None, path: str | None, useless: frozenset[str]) -> str | None:
     if wanted == "none":
         return None
     for name in ((wanted,) if wanted else ("gcc", "clang", "cc")):
         found = shutil.which(name)
-        if found:
-            return found
+        if found and os.path.abspath(found) not in useless:
+            return os.path.abspath(found)
     return None
 
 
 def compiler() -> str | None:
     """Path of the C compiler (HYBRID_CC, else gcc, clang, cc), or None; then one warning says how to get one."""
-    found = _find(os.environ.get("HYBRID_CC"), os.environ.get("PATH"))
+    found = _find(os.environ.get("HYBRID_CC"), os.environ.get("PATH"), frozenset(_useless))
     if found is None and not _warned:
         _warned.append(True)
         wanted = os.environ.get("HYBRID_CC")
-        missing = f"HYBRID_CC={wanted!r} names no program" if wanted and wanted != "none" else "no C compiler was found"
+        missing = (f"HYBRID_CC={wanted!r} names no program (it is one name or path, without options)" if wanted
+                   and wanted != "none" else "no C compiler was found")
         warnings.warn(f"{missing}, so hybridized programs run on NumPy without fusion. Install one "
                       "(Debian, Ubuntu: apt install gcc; macOS: xcode-select --install) or set HYBRID_CC.",
                       RuntimeWarning, stacklevel=3)
@@ -83,14 +102,19 @@ def _remembered(cc: str, what: str, ask: Callable[[], str]) -> str:
     stat = real.stat()
     path = (cache.folder() / f"cc-{cache.digest(what, cc, str(real), str(stat.st_mtime_ns), str(stat.st_size), cpu_features())}.txt")  # noqa: E501
     try:
-        answer, kept = path.read_text().rsplit("\n", 1)
-        if kept == _sum(answer.encode()):
+        answer, kept = cache.read_text(path).rsplit("\n", 1)
+        if kept == _sum(_bytes(answer)):
             return answer
     except (OSError, ValueError):
         pass                                             # not there, or damaged
     answer = ask()
-    cache.write(path, f"{answer}\n{_sum(answer.encode())}".encode())
+    cache.write(path, _bytes(f"{answer}\n{_sum(_bytes(answer))}"))
     return answer
+
+
+def _bytes(text: str) -> bytes:
+    """Text as bytes; it may hold some that are no UTF-8, as paths do."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _paper() -> int:
@@ -99,35 +123,38 @@ def _paper() -> int:
     try:
         return os.memfd_create("hybrid")
     except (AttributeError, OSError):
-        with tempfile.TemporaryFile() as f:
+        with tempfile.TemporaryFile(dir=scratch.folder()) as f:
             return os.dup(f.fileno())
 
 
-def _start(command: list[str], stream: int = 2) -> tuple[int, int]:
+def _start(command: list[str], stream: int = 2, folder: str | None = None) -> tuple[int, int]:
     """Start a program: its process, and a file with what it writes to a stream. CompileError where it is no program.
+    folder: for its temporary files, which go with that also where it is killed.
 
     ``subprocess`` does more, and takes a quarter of a megabyte.
     """
     paper = _paper()
     nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
+    environment = {**os.environ, "TMPDIR": folder} if folder else os.environ
     try:                                                 # the file first: it may be one of the first three itself
-        return os.posix_spawn(command[0], command, os.environ,
+        return os.posix_spawn(command[0], command, environment,
                               file_actions=[(os.POSIX_SPAWN_DUP2, paper, stream), *nothing]), paper
     except OSError as err:
         os.close(paper)
         raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err  # noqa: E501
 
 
-def _ended(process: int) -> int:
-    """Wait for a process: its status, negative where a signal ended it."""
+def _ended(process: int, doubt: Callable[[], None] | None = None) -> int:
+    """Wait for a process: its status, negative where a signal ended it. doubt: called where it takes very long; it may
+    end the process."""
     try:
-        _wait(process)
+        _wait(process, doubt)
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     except ChildProcessError:                            # somebody ignores SIGCHLD: the status is lost
         return 0
 
 
-def _wait(process: int) -> None:
+def _wait(process: int, doubt: Callable[[], None] | None = None) -> None:
     """Wait for a process, a tenth of a second at a time where the system can: a signal that arrives just before
     ``waitpid`` does not end that."""
     try:
@@ -137,10 +164,18 @@ def _wait(process: int) -> None:
     try:
         poll = select.poll()
         poll.register(end, select.POLLIN)
+        late = time.monotonic() + LONG
         while not poll.poll(100):
-            pass
+            if doubt is not None and time.monotonic() > late:
+                doubt()
+                doubt = None
     finally:
         os.close(end)
+
+
+def _kill(process: int) -> None:
+    with contextlib.suppress(ProcessLookupError):        # it ended at that moment
+        os.kill(process, signal.SIGKILL)
 
 
 def _said(paper: int) -> str:
@@ -151,13 +186,21 @@ def _said(paper: int) -> str:
         os.close(paper)
 
 
-def _ask(command: list[str]) -> tuple[int, str]:
-    """A short run of the compiler: its status, and what it prints."""
-    process, paper = _start(command, 1)
+def _ask(command: list[str], stream: int = 1, folder: str | None = None) -> tuple[int, str]:
+    """A short run of the compiler: its status, and what it prints. CompileError where it does not end."""
+    process, paper = _start(command, stream, folder)
+
+    def doubt() -> None:
+        _kill(process)
+        late.append(True)
+    late: list[bool] = []
     try:
-        status = _ended(process)
+        status = _ended(process, doubt)
     finally:
         text = _said(paper)
+    if late:
+        raise CompileError(f"{command[0]} did not end within {LONG:.0f} seconds; is it a C compiler? Set HYBRID_CC to "
+                           f"one, or to none.")
     return status, text
 
 
@@ -191,11 +234,13 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
     flags: list[str] = []
     wide = ["-mprefer-vector-width=512"] if vector_bytes() == 64 else []
     usual = ["-march=native", *wide, "-fopenmp", "-Wl,--as-needed"]
-    if _takes_all(cc) or _accepts(cc, usual):            # one run of the compiler in place of four
+    if _takes_all(cc):                                   # it is not run
         return tuple(usual)
-    for group in (["-march=native"], wide, ["-fopenmp"]):
+    for group in (["-march=native"], wide):
         if group and _accepts(cc, group):
             flags += group
+    if _accepts(cc, ["-fopenmp"]) and _tried(cc, ["-fopenmp", "-shared", "-fPIC"], PARALLEL) is None:
+        flags.append("-fopenmp")
     # programs have their own threads: OpenMP's library is not loaded
     if "-fopenmp" in flags and _accepts(cc, ["-Wl,--as-needed"]):
         flags.append("-Wl,--as-needed")
@@ -205,9 +250,28 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
 
 
 def _accepts(cc: str, flags: list[str]) -> bool:
-    with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
-        Path(d, "x.c").write_text("int x;")
-        return _ask([cc, *flags, "-Werror", "-shared", "-fPIC", f"{d}/x.c", "-o", f"{d}/x.so"])[0] == 0
+    return _tried(cc, [*flags, "-Werror", "-shared", "-fPIC"], "int x;", False) is None
+
+
+def _tried(cc: str, flags: list[str], text: str, load: bool = True) -> str | None:
+    """What is wrong with what a compiler makes of a small text; None where it compiles and, if wanted, can be loaded
+    and has ``net``."""
+    with scratch.work() as d:
+        Path(d, "x.c").write_text(text)
+        status, said = _ask([cc, *flags, f"{d}/x.c", "-o", f"{d}/x.so"], 2, d)
+        if status:
+            return said.strip()[-2000:] or f"it said nothing and ended with status {status}"
+        library = None
+        try:
+            if load:
+                library = ffi.dlopen(f"{d}/x.so")
+                ffi.addressof(library, "net")
+            return None if os.path.isfile(f"{d}/x.so") else "it ended without an error but wrote no program"
+        except (OSError, AttributeError) as err:
+            return f"it ended without an error, but what it wrote is no program: {err}"
+        finally:
+            if library is not None:
+                ffi.dlclose(library)
 
 
 def is_clang() -> bool:
@@ -222,9 +286,21 @@ def vector_bytes() -> int:
     return 64 if "avx512f" in features else 32 if "avx2" in features else 16
 
 
+@lru_cache(maxsize=8)
+def _usual_flags(cc: str, usual: tuple[str, ...]) -> tuple[str, ...]:
+    """Of the flags that every compiler should take, those that one takes."""
+    return tuple(_remembered(cc, f"usual {usual}", lambda: " ".join(_taken(cc, usual))).split())
+
+
+def _taken(cc: str, usual: tuple[str, ...]) -> list[str]:
+    if _takes_all(cc) or _accepts(cc, list(usual)):
+        return list(usual)
+    return [f for f in usual if f in ("-shared", "-fPIC") or _accepts(cc, [f])]
+
+
 def flags(cc: str) -> tuple[str, ...]:
     """All flags that programs are compiled with."""
-    return FLAGS + machine_flags(cc)
+    return _usual_flags(cc, FLAGS) + machine_flags(cc)
 
 
 def _flags_of(cc: str, source: str) -> tuple[str, ...]:
@@ -241,12 +317,19 @@ def _sum(content: bytes) -> str:
 def intact(so: Path) -> bool:
     """Whether a shared object of the cache is what the compiler wrote: loading half of one may end the process."""
     try:
-        whole = so.with_suffix(".txt").read_text() == _sum(so.read_bytes())
+        whole = cache.read_text(so.with_suffix(".txt")) == _sum(cache.read(so))
     except (OSError, ValueError):
         return False
     if whole:
         cache.used(so)
     return whole
+
+
+def keep(so: Path, content: bytes) -> Path:
+    """Put a shared object into the cache, with what tells that it is whole; where it went."""
+    so = cache.write(so, content)
+    cache.write(so.with_suffix(".txt"), _sum(content).encode())
+    return so
 
 
 def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Path, Path]:
@@ -314,27 +397,34 @@ def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
     return runs, [cc, *flags, *objects, "-o", f"{folder}/net.so", *libraries]
 
 
-def _run(commands: list[list[str]], c: Path) -> str:
-    """Run them at the same time: what they say. CompileError with what the first says that fails."""
+def _run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
+    """Run them at the same time: what they say. CompileError with what the first says that fails, or that nothing comes
+    of them."""
     runs: list[tuple[int, int]] = []
     status: list[int] = []
+
+    def doubt() -> None:
+        """After a while: whether the compiler ends at all."""
+        wrong = _wrong(commands[0][0])
+        if wrong is not None:
+            raise CompileError(f"{commands[0][0]} does not end, and it is no working C compiler: {wrong}")
     try:
         for command in commands:
-            runs.append(_start(command))
+            runs.append(_start(command, 2, folder))
         for process, _ in runs:
-            status.append(_ended(process))
+            status.append(_ended(process, doubt))
     finally:
         for process, _ in runs[len(status):]:            # interrupted
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):           # it ended at that moment
-                os.kill(process, 9)
+            _kill(process)
+            with contextlib.suppress(ChildProcessError):
                 _ended(process)
         said = [_said(paper) for _, paper in runs]
     wrong = next(((text, code) for text, code in zip(said, status) if code), None)
     if wrong is not None:
         text, code = wrong
         if any(full in text for full in ("No space left on device", "File size limit exceeded", "File too large")):
-            raise OSError(f"nothing of the size of a program can be written to {tempfile.gettempdir()}, where "
-                          f"{commands[0][0]} works:\n{text[-2000:].strip()}\n"
+            raise OSError(f"nothing of the size of a program can be written to {os.path.dirname(scratch.folder())}, "
+                          f"where {commands[0][0]} works:\n{text[-2000:].strip()}\n"
                           "Set TMPDIR to a folder that can be written.")
         silent = f"It said nothing and ended with status {code}" + (" (killed: is there too little memory?)"
                                                                     if code == -9 else "")
@@ -342,18 +432,79 @@ def _run(commands: list[list[str]], c: Path) -> str:
     return "".join(said)
 
 
+def _wrong(cc: str) -> str | None:
+    """What is wrong with a compiler that cannot make a program of the least text; None where it can."""
+    try:
+        return _tried(cc, ["-shared", "-fPIC"], "void net(void **p) { *(int *)p[0] = 1; }")
+    except CompileError as err:
+        return str(err)
+
+
+def _plain(cc: str) -> bool:
+    """Whether a compiler takes C alone, without the extensions that programs are written in."""
+    with contextlib.suppress(CompileError):
+        return _tried(cc, ["-shared", "-fPIC"], EXTENSIONS) is not None
+    return False
+
+
+def _judged(cc: str) -> str | None:
+    """What is against using a compiler at all; None where it makes programs of such texts as are given to it."""
+    wrong = _wrong(cc)
+    if wrong is not None:
+        return f"does not work ({wrong.splitlines()[0]})"
+    return "has no vectors (GCC's extensions of C)" if _plain(cc) else None
+
+
+def set_aside(err: CompileError) -> bool:
+    """After a program did not compile: whether that is the compiler's fault and it is asked no more, so that another
+    one may be tried, or none is there. False: it is this program alone, which runs on NumPy. One warning says which.
+    The error is raised where somebody asked for this very compiler (HYBRID_CC) and it does not work, and where programs
+    are checked (HYBRID_VERIFY).
+    """
+    cc, asked = compiler(), os.environ.get("HYBRID_CC")
+    if cc is None:
+        return True
+    fault = _judged(cc)
+    if fault is None:
+        if asked or config.verify():
+            raise err
+        if not _refused:
+            _refused.append(cc)
+            warnings.warn(f"a program runs on NumPy without fusion, because it did not compile. Please report "
+                          f"this:\n{err}",
+                          RuntimeWarning, stacklevel=3)
+        return False
+    if asked and "does not work" in fault:
+        raise CompileError(f"the C compiler {cc} (HYBRID_CC={asked!r}) {fault}. Set HYBRID_CC to one that does, or to "
+                           f"none.") from err
+    with _build_lock:
+        new, _useless[cc] = cc not in _useless, fault
+    if new:
+        _say(cc, fault, asked)
+    return True
+
+
+def _say(cc: str, fault: str, asked: str | None) -> None:
+    """Warn once, of a compiler that is not used and of what takes its place."""
+    while (other := _find(asked, os.environ.get("PATH"),
+                          frozenset(_useless))) is not None and (wrong := _judged(other)) is not None:
+        _useless[other] = wrong
+    if not _warned:
+        _warned.append(True)
+        then = f"{other} is used instead" if other else "hybridized programs run on NumPy without fusion"
+        warnings.warn(f"the C compiler {cc} {fault}, so {then}. Install gcc or clang, or set HYBRID_CC.",
+                      RuntimeWarning, stacklevel=4)
+
+
 def _compile(cc: str, flags: tuple[str, ...], source: str, so: Path, c: Path) -> Path:
-    c = cache.write(c, source.encode())
-    with tempfile.TemporaryDirectory(prefix="hybrid-") as d:
+    c = cache.write(c, _bytes(source))
+    with scratch.work() as d:
         runs, link = _commands(cc, flags, source, c, d)
-        said = _run(runs, c)
+        said = _run(runs, c, d)
         if link is not None:
-            said += _run([link], c)
+            said += _run([link], c, d)
         out = Path(d) / "net.so"
         if not out.is_file():
             raise CompileError(f"{cc} ended without an error but wrote no program; is HYBRID_CC a C "
                                f"compiler?\n{said[-4000:].strip()}".rstrip())
-        content = out.read_bytes()
-        so = cache.write(so, content)
-        cache.write(so.with_suffix(".txt"), _sum(content).encode())
-        return so
+        return keep(so, out.read_bytes())

@@ -54,7 +54,7 @@ def choose(rule: str, what: str, forms: Makers, work: int) -> tuple[str, str]:
 def _read(name: str, forms: Makers) -> tuple[str, str] | None:
     """What was chosen before, if the file is whole."""
     try:
-        check, form, why = (cache.folder() / f"choice-{name}.txt").read_text("utf-8").split("\n", 2)
+        check, form, why = cache.read_text(cache.folder() / f"choice-{name}.txt").split("\n", 2)
     except (OSError, ValueError):
         return None
     return (form, why) if check == cache.digest(name, form, why) and form in forms else None

@@ -81,7 +81,6 @@ static int fill(Launcher *self, PyObject *inputs, PyObject *outputs, PyObject *f
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(fixed, i), "iO!", &slot, &PyArray_Type, &a)) return -1;
     self->table[slot] = PyArray_DATA((PyArrayObject *)a);
   }
-  self->keep = Py_NewRef(fixed);
   if (PyTuple_GET_SIZE(counters) > MAX_COUNTERS) { PyErr_SetString(PyExc_ValueError, "too many counters"); return -1; }
   for (; self->counters < PyTuple_GET_SIZE(counters); self->counters++) {
     PyObject *list = PyTuple_GET_ITEM(counters, self->counters);
@@ -101,14 +100,16 @@ static int check_places(PyObject *places) {
   return 0;
 }
 
-/* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, outputs, fixed, ctx, scope, training, counters, places, form or None, allocate, kind, step or None) */
+/* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, outputs, fixed, ctx, scope, training, counters, places, form or None, allocate, kind, step or None,
+   library of net: what is mapped while a call runs) */
 static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *cls, *inputs, *outputs, *fixed, *ctx, *scope, *counters, *places, *form, *allocate, *step;
+  PyObject *cls, *inputs, *outputs, *fixed, *ctx, *scope, *counters, *places, *form, *allocate, *step, *library;
   unsigned long long net;
   Py_ssize_t bytes;
   int slots, arena_slot, training, kind;
-  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O!OO!iO", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
-                        &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters, &PyTuple_Type, &places, &form, &PyTuple_Type, &allocate, &kind, &step)) return NULL;
+  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O!OO!iOO", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+                        &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters, &PyTuple_Type, &places, &form, &PyTuple_Type, &allocate, &kind, &step,
+                        &library)) return NULL;
   Launcher *self = (Launcher *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->call = launch;
@@ -118,6 +119,7 @@ static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   self->cls = (PyTypeObject *)Py_NewRef(cls);
   self->allocate = Py_NewRef(allocate), self->places = Py_NewRef(places), self->form = form == Py_None ? NULL : Py_NewRef(form);
   self->ctx = Py_NewRef(ctx), self->scope = Py_NewRef(scope);
+  if (!(self->keep = PyTuple_Pack(2, fixed, library))) { Py_DECREF(self); return NULL; }
   self->at_data = offset_of(self->cls, "_data"), self->at_ctx = offset_of(self->cls, "_ctx");
   self->at_ag = offset_of(self->cls, "_ag"), self->at_version = offset_of(self->cls, "_version");
   if (PyErr_Occurred() || check_places(places) || check_form(self->form) || fill(self, inputs, outputs, fixed, counters) || (step != Py_None && read_step(self, step))) { Py_DECREF(self); return NULL; }

@@ -23,7 +23,7 @@ typedef struct {
   vectorcallfunc call;
   Net net;
   PyTypeObject *cls;                           /* NDArray, or a class of the same layout */
-  PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to; allocate: a tuple of what makes each result, or None */
+  PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to, and the program's library; allocate: a tuple of what makes each result, or None */
   PyObject *places;                            /* a tuple of (cell or dict, name or None, value) */
   PyObject *form;                              /* of positional and keyword arguments, as hybrid/base/pytree.py describes it; NULL: arrays by position */
   Py_ssize_t at_data, at_ctx, at_ag, at_version;

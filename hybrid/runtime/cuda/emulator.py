@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,8 +20,8 @@ import numpy as np
 
 from hybrid.base.errors import CompileError, HybridError
 
-from .. import cache
-from ..toolchain import compiler_version, cpu_features
+from .. import cache, scratch
+from ..toolchain import compiler_version, cpu_features, intact, keep
 from . import sources
 from .interface import Driver, Launch, Module, Plan, checked
 
@@ -65,7 +64,7 @@ def compiler() -> str:
     for name in (os.environ.get("CXX"), "g++", "clang++", "c++"):
         path = shutil.which(name) if name else None
         if path:
-            return path
+            return os.path.abspath(path)
     raise CompileError("the CUDA emulator needs a C++ compiler and found none of g++, clang++, c++: install one "
                        "(Debian and Ubuntu: apt install g++) or set CXX")
 
@@ -82,9 +81,8 @@ def compile_module(source: str, kernels: Sequence[str], flags: Sequence[str] = (
                        *(t for pair in headers.items() for t in pair))
     with _lock_of(key):
         known = _memory.get(key, cache.folder() / f"{key}.so")
-        if not known.is_file():
+        if not intact(known):
             known = _build(path, text, flags, cache.folder() / f"{key}.so")
-        cache.used(known)
         _memory[key] = known
         return known
 
@@ -93,14 +91,15 @@ def _build(compiler_path: str, text: str, flags: Sequence[str], target: Path) ->
     saved = cache.write(target.with_suffix(".cpp"), text.encode())
     folder = sources.kernels_folder()
     includes = [f"-I{folder / 'include'}", f"-I{folder / 'cuda'}"]
-    with tempfile.TemporaryDirectory(prefix="hybrid-") as work:
+    with scratch.work() as work:
         out = Path(work) / "module.so"
         done = subprocess.run([compiler_path, *FLAGS, *flags, *includes, str(saved), "-o", str(out), "-lm"], text=True,
-                              capture_output=True, errors="replace", check=False, stdin=subprocess.DEVNULL)
+                              capture_output=True, errors="replace", check=False, stdin=subprocess.DEVNULL,
+                              env={**os.environ, "TMPDIR": work})
         if done.returncode:
             raise CompileError(f"the C++ compiler refused a CUDA program for the emulator. Source: "
                                f"{saved}\n{done.stderr}")
-        return cache.write(saved.with_suffix(".so"), out.read_bytes())
+        return keep(saved.with_suffix(".so"), out.read_bytes())
 
 
 def _lock_of(name: str) -> threading.Lock:

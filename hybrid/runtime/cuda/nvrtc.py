@@ -152,8 +152,8 @@ def _lock_of(key: str) -> threading.Lock:
 def _from_disk(key: str) -> Compiled | None:
     path = cache.folder() / f"{key}.cubin"
     try:
-        cubin, log = path.read_bytes(), path.with_suffix(".log").read_text()
-    except OSError:
+        cubin, log = cache.read(path), cache.read_text(path.with_suffix(".log"))
+    except (OSError, ValueError):
         return None
     cache.used(path)
     return Compiled(cubin, str(path.with_suffix(".cu")), log, resources(log)) if cubin[:4] == b"\x7fELF" else None
