@@ -2,9 +2,7 @@
 from __future__ import annotations
 
 import re
-import sys
 import warnings
-import weakref
 from collections import OrderedDict
 from typing import Any, Callable
 
@@ -14,7 +12,6 @@ from ..jit.debug import LAST_CHANGE
 from ..base.errors import AttributeValueError, FileFormatError
 from ..jit.api import check_options
 from ..base.scope import SCOPE
-from ..jit.free_variables import places_of
 from . import structure
 from .nested import _flatten, _regroup  # noqa: F401  their place in MXNet
 from .naming import BlockScope
@@ -113,7 +110,6 @@ class Block:
         names = named_in_methods(type(self)) if self._loose else frozenset()
         own: list[Any] = [Watched(self.__dict__.get(k), names) for k in sorted(self._loose) if names is None
                           or k in names]
-        own += outside_of(type(self))
         return own + [v for c in self._children.values() for v in c._watched()]
 
     def __delattr__(self, name: str) -> None:
@@ -354,23 +350,6 @@ class Block:
 
 _OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks",
         "_forward_pre_hooks", "_version"}
-def outside_of(cls: type) -> list[Any]:
-    """Globals and closure variables that the methods of a user's class read. Looked for again when its module has more
-    names."""
-    size = len(getattr(sys.modules.get(cls.__module__), "__dict__", ()))
-    kept = _OUTSIDE.get(cls)
-    if kept is None or kept[0] != size:
-        kept = _OUTSIDE[cls] = size, _places(cls)
-    return kept[1]
-
-
-def _places(cls: type) -> list[Any]:
-    methods = [m for base in cls.__mro__ if base.__module__.split(".")[0] not in ("hybrid", "builtins")
-               for k, m in vars(base).items() if k not in ("__init__", "__repr__")]
-    return places_of(m.fget if isinstance(m, property) else m for m in methods) if methods else []
-
-
-_OUTSIDE: "weakref.WeakKeyDictionary[type, tuple[int, list[Any]]]" = weakref.WeakKeyDictionary()
 # grows with every change of any block's attributes: the cheap check of the fast path
 BLOCK_VERSION = [0]
 

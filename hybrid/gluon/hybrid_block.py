@@ -15,7 +15,6 @@ from ..jit.api import HYBRIDIZE_BLOCKS, check_options
 from ..jit.fast_path import NO_WAY
 from ..base.scope import CASTS_VERSION, SCOPE
 from ..serialize.export import export_symbol
-from ..jit.free_variables import Place
 from ..graph.symbol import CONCRETE, Group, Symbol, known, var
 from ..base.scope import untraced
 from ..jit.trace import Hybridized, Trace, _active
@@ -229,11 +228,9 @@ class HybridBlock(Block):
             d["_seen_version"] = (self._signature_version(),
                                   tuple((p._shape, p._dtype) for p in self._all_parameters()))
             watched = self._watched()
-            inside = [w for w in watched if not isinstance(w, Place)]
-            d["_seen_key"], d["_contents"] = key, Contents(inside) if inside else None
+            d["_seen_key"], d["_contents"] = key, Contents(watched) if watched else None
             # counters do not see a change inside a list: no shortest way then
             if d["_engine"] is not None:
-                d["_engine"].around.places = [w for w in watched if isinstance(w, Place)]
                 d["_engine"].counters = None if d["_contents"] else (BLOCK_VERSION, VERSION)
         return (d["_seen_version"], d["_contents"].stamp()) if d["_contents"] else d["_seen_version"]
 

@@ -15,6 +15,7 @@ from ..ir import Program
 from .fast_path import KINDS
 from ..base.scope import SCOPE
 from ..buffers.evict import LOCK, MOVES
+from .free_variables import NOTHING, Guard
 from ..base.pytree import LEAF, unflatten
 from ..buffers.derived import WATCHED, written_among
 from ..buffers.writes import Group
@@ -55,6 +56,9 @@ class Entry:
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
                         and self.lasting)
         self.single = self.whole and structure == LEAF
+        self.guard: Guard = NOTHING
+        # what the traced code read of Python's objects (free_variables.py)
+        self.stamp: Any = None
         self.prepared = False                           # whether ``before`` was done for the next call already
         self.missed = 0                                 # calls that no shortest way took
         self.bound: Any = None

@@ -14,29 +14,29 @@ from ..base.pytree import LEAF, unflatten
 
 if TYPE_CHECKING:
     from ..runtime.cpu import Bound
-    from .free_variables import Surroundings
+    from .free_variables import Guard
 
 KINDS = {"tuple": 1, "list": 2}         # of results, in launcher.c
 NO_WAY: list[Any] = [None]             # of what cannot be called the shortest way
 
 
 def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[list[int], ...], structure: Any,
-               around: Surroundings,
+               guard: Guard,
                form: Any = None, step: Any = None) -> Callable[..., Any] | None:
     """Such a function. counters: numbers that grow whenever the compiled program may no longer be the right one.
-    structure: of its results (pytree.py). around: variables that must be what they are. form: of the arguments, as
+    structure: of its results (pytree.py). guard: of places that must hold what they held. form: of the arguments, as
     ``form_of`` gives it, None for arrays by position. step: what else a call of a training step does (fast_step.py).
     """
     flat = structure != LEAF and structure[0] in KINDS and set(structure[1]) == {LEAF}
     kind = 0 if structure == LEAF else KINDS[structure[0] if flat else "tuple"]
-    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters), kind, around.pinned(), form, step)
+    launched = bound.launcher(cls, ctx, SCOPE, train, (REBINDS, *counters), kind, guard.pinned(), form, step)
     if launched is not None and structure != LEAF and not flat:
         return _nested(launched, structure)
     if launched is not None or step is not None or form is not None or structure != LEAF or len(
             bound._checks) != 1 or not bound.program._simple:
         return launched
     quick = _closure(bound, ctx, cls, train, counters)
-    return (lambda *args, **named: quick(*args, **named) if around.same() else None) if around.places else quick
+    return (lambda *args, **named: quick(*args, **named) if guard.same() else None) if guard.places else quick
 
 
 def form_of(structure: Any) -> Any:
@@ -46,14 +46,28 @@ def form_of(structure: Any) -> Any:
     (_, by_position), (_, by_name) = structure[1]
     if not by_name and all(f == LEAF for f in by_position):
         return None
+    by_position, by_name = tuple(map(_bare, by_position)), tuple((k, _bare(f)) for k, f in by_name)
     return (by_position, by_name) if _known(("tuple", by_position)) and _known(("dict", by_name)) else False
+
+
+def _bare(form: Any) -> Any:
+    """A form in which objects that are told by identity stand themselves, as the launcher compares them."""
+    if form == LEAF:
+        return form
+    if form[0] == "value":
+        return form[:3]
+    if form[0] == "object":
+        return "value", form[1], form[2].value
+    if form[0] == "dict":
+        return (form[0], tuple((k, _bare(f)) for k, f in form[1]), *form[2:])
+    return form[0], tuple(map(_bare, form[1]))
 
 
 def _known(form: Any) -> bool:
     if form == LEAF or form[0] == "value":
         return True
     if form[0] == "dict":
-        return all(_known(f) for _, f in form[1])
+        return len(form) == 2 and all(_known(f) for _, f in form[1])
     return form[0] in ("list", "tuple") and all(map(_known, form[1]))
 
 

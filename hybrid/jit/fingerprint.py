@@ -32,7 +32,8 @@ def can_change_inside(value: Any) -> bool:
     themselves)."""
     if isinstance(value, tuple):
         return any(can_change_inside(v) for v in value)
-    return not isinstance(value, _FIXED) and not hasattr(value, "_signature_version") and not _notes_changes(value)
+    return not isinstance(value, _FIXED) and not hasattr(type(value),
+                                                         "_signature_version") and not _notes_changes(value)
 
 
 def _notes_changes(value: Any) -> bool:

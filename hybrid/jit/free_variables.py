@@ -1,180 +1,202 @@
-"""Variables outside of a function that it reads: globals and variables of enclosing functions. They may get other
-values.
+"""Places that compiled code reads Python values from: variables of modules and of enclosing functions, attributes,
+contents of containers.
 
 Python code in a trace reads them once. A number, a list, an object, another array there later would not be seen, so
-their values are compared at every call (those of functions that name none cost nothing). An array is an input of the
-program, looked up when the program is called; what is not an array is part of the signature. Functions that are called
-from there are looked through too.
+what a trace read (hybrid/jit/reads.py finds it out) is compared at every call, by identity first. An array is an input
+of the program, looked up when the program is called; what is not an array is part of the signature.
 """
 from __future__ import annotations
 
-import builtins
-import dis
-import functools
-import sys
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
-from typing import Any, Iterator
+import os
+from collections import deque
+from contextvars import ContextVar
+from functools import partial
+from math import copysign
+from types import CellType
+from typing import Any, Sequence
+
+import numpy as np
 
 from ..buffers.array import REBINDS, NDArray
-from .fingerprint import can_change_inside, codes_of, fingerprint
+from ..base.pytree import ById
 
-_SILENT = (ModuleType, type, BuiltinFunctionType)
-_OWN = ("hybrid",)
+GONE: Any = NotImplemented                       # what a place holds that is not there; launcher.c knows it
+_SAME = frozenset({int, str, bytes, bool, type(None)})
+
+
+def told(value: Any) -> Any:
+    """A hashable value that is equal for values that a trace cannot tell apart: numbers and text by value, others by
+    identity."""
+    kind = type(value)
+    if kind in _SAME:
+        return kind, value
+    if kind is float:
+        return kind, value if value == value else None, copysign(1, value)
+    if kind is complex:
+        return kind, repr(value)
+    if isinstance(value, np.generic):
+        return kind, value.dtype, value.tobytes()
+    if isinstance(value, np.dtype):
+        return np.dtype, value
+    return (kind, *map(told, value)) if isinstance(value, tuple) else ById(value)
 
 
 class Place:
-    """A global variable of a module, or a variable of an enclosing function."""
-    __slots__ = ("where", "name", "names")
+    """A variable or attribute. where: a cell, a dict, a class, or an object; name: a key, or a descriptor of a slot."""
+    __slots__ = ("where", "name")
 
-    def __init__(self, where: Any, name: str, names: frozenset[str]):
+    def __init__(self, where: Any, name: Any):
         self.where, self.name = where, name
-        # what the code that reads it mentions: attributes of it that count
-        self.names = names
+
+    @property
+    def key(self) -> Any:
+        """What tells one place from others."""
+        return id(self.where), self.name if isinstance(self.name, str) else id(self.name)
 
     def get(self) -> Any:
-        """The value now; None when the variable is gone."""
-        if isinstance(self.where, CellType):
-            try:
-                return self.where.cell_contents
-            except ValueError:                            # not assigned yet
-                return None
-        return self.where.get(self.name)
+        """The value now; GONE when there is none."""
+        where, name = self.where, self.name
+        if type(where) is dict:
+            return where.get(name, GONE)
+        try:
+            if isinstance(where, CellType):
+                return where.cell_contents
+            if isinstance(where, type):
+                return on_class(where, name)
+            return attributes(where).get(name, GONE) if isinstance(name, str) else name.__get__(where, type(where))
+        except (ValueError, AttributeError):               # a variable or a slot without a value
+            return GONE
 
     def data(self, ctx: Any) -> Any:
         """The array now (a compiled program asks for it, as it asks a Parameter)."""
         return self.get()
 
-    def stamp(self) -> Any:
-        """A value that differs when the variable has another value."""
-        value = self.get()
-        return id(value) if isinstance(value, (NDArray, *_SILENT,
-                                               FunctionType)) or hasattr(value,
-                "_signature_version") else fingerprint(value, self.names)
+    def pinned(self, value: Any) -> tuple[Any, Any, Any]:
+        """What the launcher compares (launcher_checks.h)."""
+        return self.where, self.name, value
 
 
-def _interactive() -> bool:
-    return hasattr(sys, "ps1") or "IPython" in sys.modules
+class Contents:
+    """What a container, a NumPy array or another object that is not told by identity holds. keys: those of an
+    environment."""
+    __slots__ = ("where", "keys", "name")
+
+    def __init__(self, where: Any, keys: frozenset[str] = frozenset()):
+        self.where, self.keys, self.name = where, keys, None
+
+    @property
+    def key(self) -> Any:
+        """What tells one place from others."""
+        return id(self.where), None
+
+    def get(self) -> Any:
+        """What it holds now."""
+        where = self.where
+        if isinstance(where, dict):
+            return (type(where), *map(told, where), *map(told, where.values()))
+        if isinstance(where, (list, tuple, deque)):
+            return (type(where), *map(told, where))
+        if isinstance(where, (set, frozenset)):
+            return frozenset(map(told, where))
+        if isinstance(where, (bytearray, memoryview)):
+            return bytes(where)
+        if isinstance(where, ContextVar):
+            return told(where.get(GONE))
+        if isinstance(where, os._Environ):
+            return tuple((k, where.get(k)) for k in sorted(self.keys)) if self.keys else tuple(where.items())
+        raw = np.asarray(where)
+        return raw.shape, raw.dtype, raw.tobytes() if raw.dtype != object else tuple(map(told, raw.ravel()))
+
+    def pinned(self, value: Any) -> tuple[Any, Any, Any]:
+        """What the launcher compares (launcher_checks.h): the very objects in a list or dict, else it asks."""
+        where = self.where
+        if type(where) is list:
+            return where, None, tuple(where)
+        if type(where) is dict:
+            return where, None, tuple(x for pair in where.items() for x in pair)
+        return partial(self._holds, value), None, None
+
+    def _holds(self, value: Any) -> bool:
+        return bool(self.get() == value)
 
 
-def places_of(functions: Any) -> list[Place]:
-    """The variables that functions read from outside, also by way of functions of the user's that they call."""
-    found: dict[Any, Place] = {}
-    seen: set[int] = set()
-    todo = list(functions)
-    while todo:
-        fn = _plain(todo.pop())
-        if fn is None or id(fn) in seen or (fn.__module__ or "").split(".")[0] in _OWN:
-            continue
-        seen.add(id(fn))
-        for place in _named(fn):
-            value = place.get()
-            if isinstance(value, FunctionType) or callable(value) and hasattr(value, "__wrapped__"):
-                todo.append(value)
-                if not isinstance(value, FunctionType):
-                    continue                               # another hybridized function: inlined, and looked through
-            if isinstance(value, _SILENT) or isinstance(value, FunctionType) and not _interactive():
-                # modules, classes, and outside of notebooks functions, are not defined twice
-                continue
-            key = id(place.where), place.name
-            if key in found:
-                place.names |= found[key].names
-            found[key] = place
-    return list(found.values())
+def attributes(value: Any) -> dict[str, Any]:
+    """The attributes of an object itself; no code of its class runs."""
+    try:
+        return object.__getattribute__(value, "__dict__")       # type: ignore[no-any-return]
+    except AttributeError:
+        return {}
 
 
-def _plain(fn: Any) -> FunctionType | None:
-    while not isinstance(fn, FunctionType):
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif hasattr(fn, "__func__"):
-            fn = fn.__func__
-        elif hasattr(fn, "__wrapped__"):
-            fn = fn.__wrapped__
-        else:
-            return None
-    return fn
+def on_class(cls: type, name: str) -> Any:
+    """What a class or a base of it has under a name, as it stands there."""
+    for base in cls.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return GONE
 
 
-@functools.lru_cache(4096)
-def _read_globals(code: CodeType) -> frozenset[str]:
-    """Names that some code reads as globals; attributes may have the same ones."""
-    return frozenset(i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+class OfThread(Place):
+    """An attribute of a ``threading.local``: each thread has its own."""
+
+    def get(self) -> Any:
+        """The value now, in this thread."""
+        return vars(self.where).get(self.name, GONE)
+
+    def pinned(self, value: Any) -> tuple[Any, Any, Any]:
+        """The launcher asks."""
+        return partial(self._holds, value), None, None
+
+    def _holds(self, value: Any) -> bool:
+        return self.get() is value
 
 
-def _named(fn: FunctionType) -> Iterator[Place]:
-    codes = codes_of(fn)
-    mentioned = frozenset(name for code in codes for name in code.co_names)
-    for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
-        if name != "__class__":
-            yield Place(cell, name, mentioned)
-    space = fn.__globals__
-    for name in frozenset().union(*map(_read_globals, codes)):
-        if name in space and not (name in vars(builtins) and space[name] is vars(builtins)[name]):
-            yield Place(space, name, mentioned)
+class Guard:
+    """The places that some traces read. fixed: numbers of those that hold arrays which are no inputs of the program, or
+    whose numbers the code has read."""
 
-
-class Surroundings:
-    """The outside variables of one hybridized function (or, fn None, those that a Block says)."""
-
-    def __init__(self, fn: Any):
-        self._fn = fn
-        self.places: list[Place] = []
+    def __init__(self, places: Sequence[Any], fixed: frozenset[int] = frozenset()):
+        self.places, self.fixed = tuple(places), fixed
+        self.key = tuple(p.key for p in self.places), fixed
         self._ids: Any = None
-        self._values: list[tuple[Any, Any]] = []
-        self._stamp: Any = None                          # as long as ``same``, where identities tell all
-
-    def refresh(self) -> None:
-        """Look for the variables again: called before a trace, when all that it reads is there."""
-        if self._fn is not None:
-            self.places = places_of([self._fn])
-
-    def watch(self) -> bool:
-        """Note the values for ``same``. Whether comparing identities is enough: none of them can change inside, none is
-        an array."""
-        self._stamp = None
-        self._values = [(p.get, p.get()) for p in self.places]
-        return not any(isinstance(v, NDArray) or can_change_inside(v) for _, v in self._values)
-
-    def same(self) -> bool:
-        """Whether every variable has the value it had at ``watch``."""
-        for get, value in self._values:
-            if get() is not value:
-                return False
-        return True
-
-    def pinned(self) -> tuple[tuple[Any, str, Any], ...]:
-        """The variables and their values at ``watch``, for the launcher: (cell or dict, name, value)."""
-        return tuple((p.where, p.name, value) for p, (_, value) in zip(self.places, self._values))
-
-    def arrays(self) -> dict[int, Place]:
-        """Variables that hold arrays, by the id of the array. One that collects a gradient stands for itself."""
-        found: dict[int, Place] = {}
-        for p in self.places:
-            value = p.get()
-            if isinstance(value, NDArray) and value._ag is None:
-                found.setdefault(id(value), p)
-        return found
+        self._now: tuple[list[Any], Any] | None = None    # values, and the stamp that they have
 
     def stamp(self) -> Any:
-        """A value that differs when a trace would: for arrays shape, dtype, device and which are one and the same."""
-        if self._stamp is not None and self.same():
-            return self._stamp
-        steady = self.watch()
-        stamp = self._stamped()
-        self._stamp = stamp if steady else None
+        """A value that differs when a trace would."""
+        now, values = self._now, [p.get() for p in self.places]
+        if now is not None and all(old is new or type(new) is tuple and old == new for old, new in zip(now[0], values)):
+            return now[1]
+        stamp = self.stamp_of(values)
+        self._now = values, stamp
         return stamp
 
-    def _stamped(self) -> Any:
+    def stamp_of(self, values: Sequence[Any]) -> Any:
+        """The stamp for some values: for arrays shape, dtype, device and which are one and the same."""
         ids: dict[int, int] = {}
-        out = []
-        for i, p in enumerate(self.places):
-            value = p.get()
-            if isinstance(value, NDArray) and value._ag is None:
+        out: list[Any] = [self]
+        for i, (place, value) in enumerate(zip(self.places, values)):
+            if isinstance(place, Contents):
+                out.append(value)
+            elif isinstance(value, NDArray) and value._ag is None and i not in self.fixed:
                 out.append((ids.setdefault(id(value), i), value.shape, value._spec.dtype, type(value), value._ctx))
             else:
-                out.append(p.stamp())
-        now = tuple(ids)
-        if now != self._ids:
-            self._ids = now
-            REBINDS[0] += 1                                # programs keep addresses of arrays: these are others
+                out.append(told(value))
+        if tuple(ids) != self._ids:
+            if self._ids is not None:
+                REBINDS[0] += 1                            # programs keep addresses of arrays: these are others
+            self._ids = tuple(ids)
         return tuple(out)
+
+    def same(self) -> bool:
+        """Whether every value is what it was when the stamp was asked for last."""
+        now = self._now
+        return now is not None and all(p.get() is v if isinstance(p, Place) else p.get() == v for p,
+                                       v in zip(self.places, now[0]))
+
+    def pinned(self) -> tuple[tuple[Any, Any, Any], ...]:
+        """The places and their values when the stamp was asked for last, for the launcher: (where, name, value)."""
+        values = self._now[0] if self._now else [p.get() for p in self.places]
+        return tuple(p.pinned(v) for p, v in zip(self.places, values))
+
+
+NOTHING = Guard(())

@@ -22,12 +22,15 @@ from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
 from ..graph.lower import lower
 from ..graph.symbol import Symbol, create, cut
-from .free_variables import Surroundings
+from .reads import Reader, is_foreign_array
+from .free_variables import Guard
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, unflatten
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
-          "repeated arrays")
+          "repeated arrays",
+          "objects read")
+GUARDS = 16                     # sets of places read that are kept for each kind of call
 RENEW = 32                      # calls after which a shortest way that ended is laid again
 
 
@@ -43,6 +46,7 @@ class Trace:
         self.known: dict[int, Symbol] = {}
         # variables outside of the code that hold arrays, by id of the array
         self.places: dict[int, Any] = {}
+        self.numbers: list[NDArray] = []                # arrays whose numbers the code has read
         # arrays that the traced code makes of constants: each call has its own
         self.made: dict[int, NDArray] = {}
         # operators that may change a state or draw: they do, whether their results are used or not
@@ -98,6 +102,7 @@ class Trace:
         """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced
         again."""
         self.blocks += [] if id(x) in self.made else [seen_array(x)]
+        self.numbers.append(x)
 
     def parameter(self, p: Any) -> Symbol:
         """The traced input for a gluon Parameter (looked up at each call)."""
@@ -139,6 +144,16 @@ def dense(x: NDArray, what: str) -> NDArray:
                          f"dense ones: pass x.tostype('default'), "
                          "or call this block or function without hybridize")
     return x
+
+
+def converted(x: Any) -> np.ndarray:
+    """Another library's array as a NumPy array."""
+    try:
+        return np.asarray(x) if hasattr(type(x),
+                                        "__array__") or hasattr(type(x), "__array_interface__") else np.from_dlpack(x)
+    except Exception as err:  # noqa: BLE001  what another library raises
+        raise TraceError(f"{user_location()}: a {type(x).__module__}.{type(x).__name__} cannot be converted to an "
+                         f"array ({err}); give nd.array of its numbers") from err
 
 
 def separate(value: Any) -> Any:
@@ -189,7 +204,7 @@ class Hybridized:
         self.owner = owner
         self.fn, self.name, self.state, self.options = fn, name, state, options or {}
         self._own_version = version or (lambda: 0)
-        self.around = Surroundings(fn if version is None else None)      # a Block watches its classes itself
+        self._guards: dict[Any, list[Guard]] = {}        # of the traces for each signature
         # Blocks that the traced code called and that the owner's version does not cover
         self._used: list[Any] = []
         # the counters of those Blocks when _steady, their versions, was made
@@ -207,7 +222,7 @@ class Hybridized:
 
     def version(self) -> Any:
         """A value that differs when something that the traces depend on has changed."""
-        own = self._own_version(), CASTS_VERSION[0], self.around.stamp() if self.around.places else ()
+        own = self._own_version(), CASTS_VERSION[0]
         if not self._used:
             return own
         if self._seen is None or not self._lists or [n[0] for n in self._lists] != self._seen:
@@ -231,8 +246,7 @@ class Hybridized:
 
     def _counters(self) -> tuple[list[int], ...] | None:
         """Numbers that grow whenever ``version`` may differ, or None when there are no such numbers."""
-        every = [self.counters if self.around.watch() else None,
-                 *(b.counted if hasattr(b, "holds") else b._counters() for b in self._used)]
+        every = [self.counters, *(b.counted if hasattr(b, "holds") else b._counters() for b in self._used)]
         return None if any(c is None for c in every) else tuple({id(n): n for c in every for n in c or ()}.values())
 
     # ---- calls
@@ -250,7 +264,7 @@ class Hybridized:
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
             entry, version, train, np_array = last
             if (entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array
-                and self.version() == version):
+                and self.version() == version and entry.stamp == entry.guard.stamp()):
                 self._lay_way(entry, args, None)
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx,
@@ -272,15 +286,15 @@ class Hybridized:
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
         repeats = _repeats(every)
-        signature = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
-                     SCOPE.recording, SCOPE.np_array,
+        plain = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
+                 SCOPE.recording, SCOPE.np_array,
                      self.version(), static, repeats)
-        entry = self.entries.get(signature)
+        signature, entry = self._known(plain)
         new = entry is None
         if entry is None:
             if not self._sightings.compiles(signature):
                 return self._once(signature, structure, arrays)
-            entry = self._compile(signature, structure, arrays, held, ctx, cls)
+            entry = self._compile(plain, structure, arrays, held, ctx, cls)
         else:
             self._sightings.again(signature)
         form = (form_of(structure) if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves)
@@ -314,40 +328,61 @@ class Hybridized:
     def _new_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> Callable[..., Any] | None:
         """Such a way, if the owner has counters that say when it ends."""
         counters = self._counters()
-        if counters is None or not arguments or entry.bind() is None:
+        if counters is None or not arguments or entry.guard.stamp() != entry.stamp or entry.bind() is None:
             return None
         holds = [b.holds() for b in self._used if hasattr(b, "holds")]
         step = step_call(entry, arguments, holds) if entry.is_step else None
         if step is None and (entry.is_step or holds):
             return None
-        return make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, self.around,
+        return make_quick(entry.bound, entry.ctx, entry.cls, SCOPE.training, counters, entry.structure, entry.guard,
                           form, step)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
-        try:
-            return flatten(value, lambda v: isinstance(v, (NDArray, np.ndarray)), leaves)
-        except TypeError as err:
-            raise TraceError(f"{user_location()}: an argument of {self.name} is neither an array nor hashable "
-                             f"({err}); pass arrays, numbers, text, "
-                             "or lists, tuples and dicts of them") from None
+        return flatten(value, lambda v: isinstance(v, (NDArray, np.ndarray)) or is_foreign_array(v), leaves,
+                       by_identity=True)
 
     def _array(self, x: Any, others: Sequence[Any]) -> NDArray:
         if isinstance(x, NDArray):
             return dense(x, self.name)
         ctx = next((o._ctx for o in others if isinstance(o, NDArray)), current_context())
-        return array(x, ctx)
+        return array(x if isinstance(x, np.ndarray) else converted(x), ctx)
 
     # ---- compiling
-    def _compile(self, signature: Any, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
+    def _known(self, plain: Any) -> tuple[Any, Entry | None]:
+        """The whole signature of a call, with what is read of objects, and the entry for it."""
+        signature = (*plain, ())
+        for guard in self._guards.get(plain, ()):
+            signature = (*plain, guard.stamp())
+            entry = self.entries.get(signature)
+            if entry is not None:
+                return signature, entry
+        return signature, None
+
+    def _guard(self, plain: Any, guard: Guard) -> Guard:
+        """Remember a guard; an equal one that is known already stands for it."""
+        known = self._guards.setdefault(plain, [])
+        for old in known:
+            if old.key == guard.key:
+                return old
+        if len(known) >= GUARDS:
+            gone = known.pop(0)
+            self.entries = {k: e for k, e in self.entries.items() if e.guard is not gone}
+        known.append(guard)
+        return guard
+
+    def _compile(self, plain: Any, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
                  cls: Any) -> Entry:
         with self._lock:
-            entry = self.entries.get(signature)
+            signature, entry = self._known(plain)
             if entry is None:
                 self._note_miss(signature)
-                entry = self._trace(structure, arrays, held, ctx, cls)
-                # tracing may have finished deferred parameters
-                final = (*signature[:6], self.version(), *signature[7:])
-                self.entries[signature] = self.entries[final] = entry
+                entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
+                final = (*plain[:6], self.version(), *plain[7:])       # tracing may have finished deferred parameters
+                entry.guard = self._guard(final, guard)
+                entry.stamp = entry.guard.stamp_of(values)
+                if final != plain:
+                    self._guard(plain, entry.guard)
+                self.entries[(*plain, entry.stamp)] = self.entries[(*final, entry.stamp)] = entry
                 if not entry.recorded and config.debug_level():
                     debug.compiled(self.name, entry.report())
         return entry
@@ -356,32 +391,33 @@ class Hybridized:
         self.cache_misses.append(debug.difference(FIELDS, self.entries, signature))
         debug.missed(self.name, self.cache_misses[-1])
 
-    def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context, cls: Any) -> Entry:
-        self.around.refresh()
+    def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
+               cls: Any) -> tuple[Entry, Guard, list[Any]]:
         trace = self._new_trace(arrays, held, ctx)
         try:
-            leaves, out_structure = self._run_traced(trace, structure, arrays, held)
+            leaves, out_structure, reader = self._run_traced(trace, structure, arrays, held)
         except DeferredInitializationError:
             # a step that asks for values of parameters whose shapes this trace has found out
             if not _finish(trace.holders):
                 raise
             trace = self._new_trace(arrays, held, ctx)
-            leaves, out_structure = self._run_traced(trace, structure, arrays, held)
+            leaves, out_structure, reader = self._run_traced(trace, structure, arrays, held)
         self._note_blocks(trace.blocks)
         _finish(trace.holders)
-        return self._entry(trace, leaves, out_structure, cls)
+        inputs, numbers = set(map(id, trace.holders)), set(map(id, trace.numbers))
+        guard, values = reader.guard(lambda place, x: id(x) in numbers or id(x) in inputs)
+        return self._entry(trace, leaves, out_structure, cls), guard, values
 
     def _new_trace(self, arrays: list[NDArray], held: list[NDArray], ctx: Context) -> Trace:
         trace = Trace(ctx, SCOPE.training)
-        trace.places = self.around.arrays()
         trace.given = [*arrays, *held]
         trace.np_semantics = any(getattr(a, "np_semantics", False) for a in [*arrays, *held])
         return trace
 
     @collector.waits
     def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray],
-                    held: list[NDArray]) -> tuple[list[Symbol], Any]:
-        """The results of the traced code and how they were put together."""
+                    held: list[NDArray]) -> tuple[list[Symbol], Any, Reader]:
+        """The results of the traced code, how they were put together, and what the code read."""
         with _active(trace):
             titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
             symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(titles, arrays)]
@@ -392,8 +428,13 @@ class Hybridized:
                 trace.known[id(h)] = first.get(id(h), own)
             args, kwargs = unflatten(structure, iter(symbols))
             drawn = foreign_rng.states()
+            reader = Reader(lambda x, place: trace.places.setdefault(id(x), place))
+            reader.start(self.fn, (args, kwargs))
             with names.kept():
-                result = separate(self.fn(*args, **kwargs))
+                with reader:
+                    result = self.fn(*args, **kwargs)
+                result = separate(result)
+            reader.finish(self.name)
             foreign_rng.warn_if_moved(drawn, self.name)
             leaves: list[Any] = []
             try:
@@ -402,7 +443,7 @@ class Hybridized:
                 raise TraceError(f"{self.name} returns something that is neither an array of hybrid nor hashable "
                                  f"({err}). Return arrays made by hybrid's functions "
                                  "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None  # noqa: E501
-            return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure
+            return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader
 
     def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any) -> Entry:
         trace.finish()
@@ -430,6 +471,7 @@ class Hybridized:
     def clear(self) -> None:
         """Forget every compiled program."""
         self.entries.clear()
+        self._guards.clear()
         self._ways.clear()
         self._last = None
 

@@ -9,6 +9,7 @@
 #include <Python.h>
 #include <structmember.h>
 #include <numpy/arrayobject.h>
+#include <math.h>
 #include <stdlib.h>
 
 #include "launcher_checks.h"
@@ -33,14 +34,14 @@ static int run(Launcher *self, void **table) {
 
 static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, PyObject *names) {
   Launcher *self = (Launcher *)object;
-  if (self->refuses || !counters_hold(self) || scope_holds(self) != 1 || !places_hold(self)) return no();
+  if (self->refuses || !counters_hold(self) || scope_holds(self) != 1) return no();
   PyObject *raw[MAX_OUTPUTS], *given[self->inputs + 1], *out = NULL;
   void *table[self->slots];
   Taken taken = {self, table, given, 0};
   Py_INCREF(self);                             /* another thread may drop this launcher from here on, */
   PyObject *keep = Py_NewRef(self->keep);      /* or an argument's array */
   memcpy(table, self->table, sizeof table);
-  int go = take_all(&taken, args, PyVectorcall_NARGS(nargsf), names);
+  int go = places_hold(self) && take_all(&taken, args, PyVectorcall_NARGS(nargsf), names);
   if (go == 1 && !allocate(self, raw)) go = -1;
   else if (go == 1) {
     for (int i = 0; i < self->outputs; i++) table[self->output[i].slot] = PyArray_DATA((PyArrayObject *)raw[i]);
@@ -95,7 +96,9 @@ static int check_places(PyObject *places) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(places); i++) {
     PyObject *where, *name, *value;
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(places, i), "OOO", &where, &name, &value)) return -1;
-    if (!PyCell_Check(where) && !PyDict_Check(where)) { PyErr_SetString(PyExc_TypeError, "a variable is in a cell or in a dict"); return -1; }
+    if (name == Py_None && !PyCell_Check(where) && (PyList_CheckExact(where) || PyDict_CheckExact(where)) && !PyTuple_Check(value)) {
+      PyErr_SetString(PyExc_TypeError, "the contents of a list or dict are given as a tuple"); return -1;
+    }
   }
   return 0;
 }

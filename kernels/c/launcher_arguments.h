@@ -35,16 +35,19 @@ static int take_list(Taken *t, PyObject *forms, PyObject *list) {
   return PyList_GET_SIZE(list) == PyTuple_GET_SIZE(forms);
 }
 
+/* The order of the keys counts: a function may go through them. */
 static int take_dict(Taken *t, PyObject *forms, PyObject *dict) {
-  if (PyTuple_GET_SIZE(forms) != PyDict_GET_SIZE(dict)) return 0;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(forms); i++) {
-    PyObject *pair = PyTuple_GET_ITEM(forms, i), *x = PyDict_GetItemWithError(dict, PyTuple_GET_ITEM(pair, 0));
-    Py_XINCREF(x);
-    int fits = x && take_form(t, PyTuple_GET_ITEM(pair, 1), x);
-    Py_XDECREF(x);
+  PyObject *key, *x;
+  Py_ssize_t at = 0, n = PyTuple_GET_SIZE(forms);
+  for (Py_ssize_t i = 0; i < n; i++) {
+    if (PyDict_GET_SIZE(dict) != n || !PyDict_Next(dict, &at, &key, &x)) return 0;
+    PyObject *pair = PyTuple_GET_ITEM(forms, i), *name = PyTuple_GET_ITEM(pair, 0);
+    Py_INCREF(key), Py_INCREF(x);
+    int fits = (key == name || PyObject_RichCompareBool(key, name, Py_EQ) == 1) && take_form(t, PyTuple_GET_ITEM(pair, 1), x);
+    Py_DECREF(key), Py_DECREF(x);
     if (!fits) return 0;
   }
-  return 1;
+  return PyDict_GET_SIZE(dict) == n;
 }
 
 /* Whether an argument has a form; its arrays are taken in order. */
@@ -53,19 +56,14 @@ static int take_form(Taken *t, PyObject *form, PyObject *x) {
   PyObject *kind = PyTuple_GET_ITEM(form, 0), *rest = PyTuple_GET_ITEM(form, 1);
   if (kind == str_value) {
     PyObject *value = PyTuple_GET_ITEM(form, 2);
-    return (PyObject *)Py_TYPE(x) == rest && (x == value || (is_plain(Py_TYPE(x)) && PyObject_RichCompareBool(x, value, Py_EQ) == 1));
+    if ((PyObject *)Py_TYPE(x) != rest) return 0;
+    if (x == value || !is_plain(Py_TYPE(x))) return x == value;
+    if (PyFloat_CheckExact(x) && signbit(PyFloat_AS_DOUBLE(x)) != signbit(PyFloat_AS_DOUBLE(value))) return 0;      /* 0.0 and -0.0 */
+    return PyObject_RichCompareBool(x, value, Py_EQ) == 1;
   }
   if (kind == str_list) return PyList_CheckExact(x) && take_list(t, rest, x);
   if (kind == str_tuple) return PyTuple_CheckExact(x) && take_items(t, rest, ((PyTupleObject *)x)->ob_item, PyTuple_GET_SIZE(x));
   return kind == str_dict_of && PyDict_CheckExact(x) && take_dict(t, rest, x);
-}
-
-static PyObject *named(PyObject *name, PyObject *names, PyObject *const *values) {
-  for (Py_ssize_t i = 0; names && i < PyTuple_GET_SIZE(names); i++) {
-    PyObject *other = PyTuple_GET_ITEM(names, i);
-    if (other == name || PyUnicode_Compare(other, name) == 0) return values[i];
-  }
-  return NULL;
 }
 
 static int take_all(Taken *t, PyObject *const *args, Py_ssize_t n, PyObject *names) {
@@ -78,8 +76,9 @@ static int take_all(Taken *t, PyObject *const *args, Py_ssize_t n, PyObject *nam
   PyObject *by_position = PyTuple_GET_ITEM(form, 0), *by_name = PyTuple_GET_ITEM(form, 1);
   if (PyTuple_GET_SIZE(by_name) != (names ? PyTuple_GET_SIZE(names) : 0) || !take_items(t, by_position, args, n)) return 0;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(by_name); i++) {
-    PyObject *pair = PyTuple_GET_ITEM(by_name, i), *x = named(PyTuple_GET_ITEM(pair, 0), names, args + n);
-    if (!x || !take_form(t, PyTuple_GET_ITEM(pair, 1), x)) return 0;
+    PyObject *pair = PyTuple_GET_ITEM(by_name, i), *name = PyTuple_GET_ITEM(names, i), *wanted = PyTuple_GET_ITEM(pair, 0);
+    if (name != wanted && PyUnicode_Compare(name, wanted)) return 0;             /* their order counts, as that of a dict */
+    if (!take_form(t, PyTuple_GET_ITEM(pair, 1), args[n + i])) return 0;
   }
   return t->n == t->self->inputs;
 }

@@ -24,7 +24,7 @@ typedef struct {
   Net net;
   PyTypeObject *cls;                           /* NDArray, or a class of the same layout */
   PyObject *ctx, *scope, *keep, *allocate;     /* keep: everything whose memory the table points to, and the program's library; allocate: a tuple of what makes each result, or None */
-  PyObject *places;                            /* a tuple of (cell or dict, name or None, value) */
+  PyObject *places;                            /* a tuple of (where, name or None, value), see places_hold */
   PyObject *form;                              /* of positional and keyword arguments, as hybrid/base/pytree.py describes it; NULL: arrays by position */
   Py_ssize_t at_data, at_ctx, at_ag, at_version;
   int inputs, outputs, kind, slots, arena_slot, training, counters, arenas;
@@ -50,12 +50,62 @@ static int counters_hold(const Launcher *self) {
   return 1;
 }
 
-/* Whether the variables outside of the compiled function that it read are what they were: cells, or names in a module's dict (hybrid/jit/free_variables.py). */
+/* Whether a list holds the very objects of a tuple. */
+static int list_holds(PyObject *list, PyObject *items) {
+  Py_ssize_t n = PyTuple_GET_SIZE(items);
+  if (PyList_GET_SIZE(list) != n) return 0;
+  for (Py_ssize_t i = 0; i < n; i++) if (PyList_GET_ITEM(list, i) != PyTuple_GET_ITEM(items, i)) return 0;
+  return 1;
+}
+
+/* Whether a dict holds the very keys and values of a tuple, by turns and in this order. */
+static int dict_holds(PyObject *dict, PyObject *items) {
+  PyObject *key, *value;
+  Py_ssize_t at = 0, i = 0, n = PyTuple_GET_SIZE(items);
+  if (2 * PyDict_GET_SIZE(dict) != n) return 0;
+  for (; PyDict_Next(dict, &at, &key, &value); i += 2) {
+    if (i == n || key != PyTuple_GET_ITEM(items, i) || value != PyTuple_GET_ITEM(items, i + 1)) return 0;
+  }
+  return i == n;
+}
+
+/* Whether something that has to be asked says that it is as it was. */
+static int asked(PyObject *callable) {
+  PyObject *answer = PyObject_CallNoArgs(callable);
+  int holds = answer && PyObject_IsTrue(answer) == 1;
+  Py_XDECREF(answer);
+  return holds;
+}
+
+/* Whether an object has the very value as an attribute of its own, or in a slot that a descriptor reads. */
+static int attribute_holds(PyObject *object, PyObject *name, PyObject *value) {
+  PyObject *now = NULL;
+  if (PyUnicode_Check(name)) {
+    PyObject *dict = PyObject_GenericGetDict(object, NULL);
+    if (dict) now = Py_XNewRef(PyDict_GetItemWithError(dict, name));
+    Py_XDECREF(dict);
+  } else if (Py_TYPE(name)->tp_descr_get) now = Py_TYPE(name)->tp_descr_get(name, object, (PyObject *)Py_TYPE(object));
+  if (!now && PyErr_Occurred()) PyErr_Clear();
+  int holds = (now ? now : Py_NotImplemented) == value;
+  Py_XDECREF(now);
+  return holds;
+}
+
+/* Whether what the compiled code read of Python's objects is as it was (hybrid/jit/free_variables.py): variables in cells and modules, attributes, contents. */
 static int places_hold(const Launcher *self) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->places); i++) {
     PyObject *place = PyTuple_GET_ITEM(self->places, i), *where = PyTuple_GET_ITEM(place, 0), *name = PyTuple_GET_ITEM(place, 1);
-    PyObject *now = PyCell_Check(where) ? PyCell_GET(where) : PyDict_GetItemWithError(where, name);
-    if ((now ? now : Py_None) != PyTuple_GET_ITEM(place, 2)) return 0;
+    PyObject *value = PyTuple_GET_ITEM(place, 2), *now;
+    if (PyCell_Check(where)) now = PyCell_GET(where);
+    else if (name == Py_None) {
+      if (!(PyList_CheckExact(where) ? list_holds(where, value) : PyDict_CheckExact(where) ? dict_holds(where, value) : asked(where))) return 0;
+      continue;
+    }
+    else if (PyDict_CheckExact(where)) now = PyDict_GetItemWithError(where, name);
+    else if (PyType_Check(where)) now = _PyType_Lookup((PyTypeObject *)where, name);
+    else if (attribute_holds(where, name, value)) continue;
+    else return 0;
+    if ((now ? now : Py_NotImplemented) != value) return 0;
   }
   return 1;
 }
