@@ -55,7 +55,7 @@ def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_id
 
 def _like(cls: type, factory: Any, items: dict[Any, Any]) -> Any:
     """A dict of a class with some items, without what its ``__init__`` would do."""
-    made: Any = cls.__new__(cls)
+    made: Any = cls.__new__(cls)  # type: ignore[call-overload]
     if isinstance(made, defaultdict):
         made.default_factory = factory
     (OrderedDict if isinstance(made, OrderedDict) else dict).update(made, items)

@@ -83,7 +83,7 @@ def _moved(value: Any) -> Any:
             return repr(value.get_state())
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")                    # itertools will lose it
-            within = value.__reduce__() if type(value) not in _NUMBERED else ()
+            within: tuple[Any, ...] = tuple(value.__reduce__()) if type(value) not in _NUMBERED else ()
         parts = within[1] if len(within) > 1 and isinstance(within[1], tuple) else ()
         numbered = repr(value) if type(value) in _NUMBERED else None
         return (operator.length_hint(value, -1), numbered, within[2:] if len(within) > 2 else (),
@@ -215,8 +215,8 @@ class Reader:
                 self._function(fn)
         for value, stood in self._stood:
             if _moved(value) != stood:
-                code = next(iter(self._codes.values()), None)
-                at = self._at or (f"{code.co_filename}:{code.co_firstlineno}" if code else "<unknown>")
+                ran = next(iter(self._codes.values()), None)
+                at = self._at or (f"{ran.co_filename}:{ran.co_firstlineno}" if ran else "<unknown>")
                 what = "drew random numbers from" if hasattr(value,
                                                              "random") or hasattr(value, "rand") else "took values from"
                 raise TraceError(f"{at}: {name or 'this function'} {what} a {type(value).__name__} while it was "
