@@ -358,4 +358,5 @@ class VectorEmitter(Emitter):
         at = linear(n.shape, idx)
         if not self.holds(n.dtype) or coefficient(at, lane) != 1:
             raise Refused("a store of other elements than neighbours")
-        return f"HYV_STORE{half(n.dtype)}@({pointer} + {text(at)}, {self.exact.get(value) or self.floats(value)});"
+        exact = self.exact.get(value) if is_half(n.dtype) else None      # a store to a half type rounds by itself
+        return f"HYV_STORE{half(n.dtype)}@({pointer} + {text(at)}, {exact or self.floats(value)});"

@@ -12,6 +12,7 @@ from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, array_module, current_context
 from ..base.errors import AttributeValueError, DeviceError, DTypeError
 from ..ir import Program
+from ..ops.attributes import told_apart
 from ..ops.registry import Attrs, OpDef
 from ..passes.partition import partition
 from ..runtime import reference
@@ -29,7 +30,7 @@ ROUTE: list[Callable[..., Any]] = []
 def parse(d: OpDef, attrs: Mapping[str, Any]) -> Attrs:
     """Attributes, parsed once for each set of values."""
     try:
-        key = (d, tuple(attrs.items()), tuple(map(type, attrs.values())))
+        key = (d, tuple(attrs.items()), tuple(map(told_apart, attrs.values())))
         hit = _parsed.get(key)
     except TypeError:                                       # a list among them
         return d.parse(attrs)

@@ -80,6 +80,31 @@ def has_gradient(dt: np.dtype) -> bool:
     return dt.kind in "fiu" or dt == bfloat16
 
 
+@lru_cache
+def holds_all(wide: np.dtype, narrow: np.dtype) -> bool:
+    """Whether every value of ``narrow`` is a value of ``wide``, so that a cast there and back changes nothing.
+
+    >>> holds_all(np.dtype("float32"), np.dtype("int64")), holds_all(np.dtype("float64"), np.dtype("int32"))
+    (False, True)
+    """
+    if wide == narrow or narrow == bool_:
+        return True
+    if is_float(narrow):
+        digits, ends = _float_reach(narrow), _float_reach(wide) if is_float(wide) else (0, 0)
+        return digits[0] <= ends[0] and digits[1] <= ends[1]
+    if is_float(wide):
+        return int(np.iinfo(narrow).bits) - (narrow.kind == "i") <= _float_reach(wide)[0]
+    if wide == bool_:
+        return False
+    inner, outer = np.iinfo(narrow), np.iinfo(wide)
+    return bool(outer.min <= inner.min and inner.max <= outer.max)
+
+
+def _float_reach(d: np.dtype) -> tuple[int, int]:
+    """Binary digits of a floating type's numbers, and of its exponents."""
+    return {"float16": (11, 5), "bfloat16": (8, 8), "float32": (24, 8), "float64": (53, 11)}[d.name]
+
+
 def promote(*dts: np.dtype) -> np.dtype:
     """The common type of arrays: NumPy's rule, but integers never pull a float up to float64.
 

@@ -53,7 +53,7 @@ def const(value: Any, dtype: Any) -> Node:
 @functools.lru_cache(4096, typed=True)
 def _const(value: Any, d: np.dtype) -> Node:
     if dt.is_float(d):
-        v: Any = float(value)
+        v: Any = float(np.asarray(value, np.float64).astype(d)) if dt.is_half(d) else float(value)
     elif d == np.dtype(bool):
         v = bool(value)
     else:

@@ -87,7 +87,7 @@ _row("fmod", 2, "fmod", "__builtin_fmod{f}({0}, {1})", lambda g, y, a, b: (g, -g
 _row("neg", 1, "negative", "(-{0})", lambda g, y, a: (-g,), c_int="({T})(0ul - (unsigned long){0})")
 _row("abs", 1, "abs", _fn("fabs"), lambda g, y, a: (g * _m("sign", a),),
      c_int="({0} < 0 ? ({T})(0ul - (unsigned long){0}) : {0})", cuda=_cu("fabs"))
-_row("sign", 1, special.sign, "({0} > 0 ? ({T})1 : {0} < 0 ? ({T})-1 : {0})", lambda g, y, a: (None,), cost=2)
+_row("sign", 1, special.sign, "({0} > 0 ? ({T})1 : {0} < 0 ? ({T})-1 : {0} + ({T})0)", lambda g, y, a: (None,), cost=2)
 _row("reciprocal", 1, lambda xp, a: 1 / a, "(1 / {0})", lambda g, y, a: (-g * y * y,), "float", cost=4)
 _row("square", 1, "square", "({0} * {0})", lambda g, y, a: (g * a * 2,),
      c_int="({T})((unsigned long){0} * (unsigned long){0})")
@@ -95,7 +95,7 @@ _row("maximum", 2, "maximum", "hy_max({0}, {1})", c_int="({0} > {1} ? {0} : {1})
      vjp=lambda g, y, a, b: (_m("where", _m("ge", a, b), g, 0), _m("where", _m("ge", a, b), 0, g)), cost=2)
 _row("minimum", 2, "minimum", "hy_min({0}, {1})", c_int="({0} < {1} ? {0} : {1})",
      vjp=lambda g, y, a, b: (_m("where", _m("le", a, b), g, 0), _m("where", _m("le", a, b), 0, g)), cost=2)
-_row("relu", 1, lambda xp, a: xp.maximum(a, a.dtype.type(0)), "({0} < 0 ? ({T})0 : {0})",
+_row("relu", 1, lambda xp, a: xp.maximum(a, a.dtype.type(0)), "({0} <= 0 ? ({T})0 : {0})",
      lambda g, y, a: (_m("where", _m("gt", y, 0), g, 0),))      # of the result, so that the argument need not be kept
 _row("pow", 2, special.power, "__builtin_pow{f}({0}, {1})",
      lambda g, y, a, b: (g * b * _m("pow", a, b - 1), g * y * _m("log", _m("where", _m("gt", a, 0), a, 1))),

@@ -273,8 +273,13 @@ class Attrs:
         return Attrs(self._values, {**self._given, **others})
 
 
-def _types(a: Attrs) -> list[type]:
-    return [type(v) for v in a._values.values()]           # 1, 1.0 and True are equal but not alike
+def told_apart(value: Any) -> Any:
+    """What tells values apart that Python calls equal: 1, 1.0 and True, 0.0 and -0.0."""
+    return math.copysign(1, value) if type(value) is float and value == 0 else type(value)
+
+
+def _types(a: Attrs) -> list[Any]:
+    return [told_apart(v) for v in a._values.values()]
 
 
 def to_string(value: Any) -> str:

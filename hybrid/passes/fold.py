@@ -35,7 +35,7 @@ def fold_map(n: Node) -> Node | None:
 
 
 def identities(n: Node) -> Node | None:
-    """x*1, x/1, x+0, x-0, x**1, x**2 and others, where(const), -(-x)."""
+    """x*1, x/1, x-0, x**1, x**2 and others, where(const), -(-x)."""
     fn, args = n.attrs["fn"], n.args
     if fn in ("add", "mul") and constant(args[0]) is not None and constant(args[1]) is None:
         return ir.map(fn, args[1], args[0])            # constants to the right
@@ -46,7 +46,7 @@ def identities(n: Node) -> Node | None:
         return None if c is None else args[1] if c else args[2]
     if len(args) != 2 or (c := constant(args[1])) is None:
         return None
-    if c == 1 and fn in ("mul", "div", "pow") or c == 0 and fn in ("add", "sub"):
+    if c == 1 and fn in ("mul", "div", "pow") or c == 0 and fn in ("add", "sub") and _changes_nothing(fn, c, n.dtype):
         return args[0]
     if fn == "pow":
         return _power(n, args[0], c)
@@ -55,6 +55,11 @@ def identities(n: Node) -> Node | None:
         inverse = 1.0 / c
         return ir.map("mul", args[0], inverse) if math.isfinite(inverse) else None      # exact: a power of two
     return None
+
+
+def _changes_nothing(fn: str, zero: float, d: np.dtype) -> bool:
+    """Whether adding or subtracting a zero leaves every number as it is: -0.0 + 0.0 is 0.0."""
+    return not dt.is_float(d) or (math.copysign(1, zero) < 0) == (fn == "add")
 
 
 def _power(n: Node, x: Node, c: float) -> Node | None:
@@ -114,7 +119,7 @@ def cast_of_constant(n: Node) -> Node | None:
         with np.errstate(all="ignore"):
             return ir.full(np.asarray(c, n.args[0].dtype).astype(n.dtype).item(), n.shape, n.dtype)
     inner = n.args[0]
-    if inner.prim == "cast" and inner.args[0].dtype == n.dtype and dt.promote(inner.dtype, n.dtype) == inner.dtype:
+    if inner.prim == "cast" and inner.args[0].dtype == n.dtype and dt.holds_all(inner.dtype, n.dtype):
         return inner.args[0]
     return None
 

@@ -71,7 +71,7 @@ HY_FN hy_m HYV_RANGE(long first, long end) {
 #define HYV_FIRSTARG(a, b) (a)
 #define HYV_ABS(a) HYV_FLOAT(HYV_BITS(a) & ~HYV_TOP)
 #define HYV_SIGN(a, s) HYV_FLOAT((HYV_BITS(a) & ~HYV_TOP) | (HYV_BITS(s) & HYV_TOP))
-#define HYV_RELU(a) HYV_MAX((hy_v){}, a)
+#define HYV_RELU(a) ({ hy_v a_ = (a); HYV_SELECT(HYV_LE(a_, (hy_v){}), (hy_v){}, a_); })
 #define HYV_MAXN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MAX(a_, b_)); })
 #define HYV_MINN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MIN(a_, b_)); })
 
