@@ -26,7 +26,8 @@ SPELL = {
     "pow": "hyv_pow({0}, {1})", "expm1": "hyv_expm1({0})",
     "log1p": "hyv_log1p({0})", "softplus": "hyv_softplus({0})", "log2": "hyv_log2({0})", "log10": "hyv_log10({0})",
     "sin": "hyv_sin({0})", "cos": "hyv_cos({0})", "tan": "hyv_tan({0})",
-    "sign": "HYV_SELECT(HYV_EQ({0}, (hy_v){{}}), (hy_v){{}}, HYV_SELECT(HYV_NAN({0}, {0}), {0}, HYV_SIGN(HYV_B(1.0f), {0})))",
+    "sign": "HYV_SELECT(HYV_EQ({0}, (hy_v){{}}), (hy_v){{}}, HYV_SELECT(HYV_NAN({0}, {0}), {0}, HYV_SIGN(HYV_B(1.0f), "
+            "{0})))",
     "floor": "HYV_FLOOR({0})", "ceil": "HYV_CEIL({0})", "trunc": "HYV_TRUNC({0})", "fix": "HYV_TRUNC({0})",
     "rint": "HYV_RINT({0})", "where": "HYV_SELECT({0}, {1}, {2})"}
 SPELL |= {fn: f"HYV_EACH(hy_{name}f, {{0}})" for fn, name in (

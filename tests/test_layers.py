@@ -20,7 +20,7 @@ LAYERS = [
     ["ir"],
     ["ops"],
     ["passes"],
-    ["codegen", "graph", "buffers"],
+    ["codegen", "buffers", "graph"],
     ["runtime"],
     ["autograd"],
     ["jit", "nd", "transforms"],

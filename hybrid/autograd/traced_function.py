@@ -77,12 +77,13 @@ def call(function: Any, inputs: Sequence[Any], run: Any) -> Any:
     """A Function on traced values. run: its ``forward``, outside of the recording."""
     trace = tracing()
     symbols = [x if isinstance(x, Symbol) else trace.capture(x) for x in inputs]
-    before = [list(h.entries) for h, _ in trace.handles]
+    before, refused = [list(h.entries) for h, _ in trace.handles], len(trace.refused)
     try:
         return _traced(function, symbols, run)
     except TraceError:                                    # its code wants real arrays
         for (handle, _), entries in zip(trace.handles, before):
             handle.entries = entries
+        del trace.refused[refused:]
         return host_function.call(function, symbols)
 
 

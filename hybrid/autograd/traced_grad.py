@@ -97,7 +97,8 @@ def _targets(trace: Any, heads: Sequence[Symbol]) -> list[int]:
     """Numbers of the trace's inputs that collect gradients and on which the heads depend."""
     reached = {id(n) for n in Symbol([e for h in heads for e in h.entries]).nodes()}
     return [i for i, (_, node) in enumerate(trace.handles)
-            if id(node) in reached and request(trace.owner(i)) != "null" and dt.has_gradient(node.info[0][1])]
+            if id(trace.leaves_of.get(i, node)) in reached and request(trace.owner(i)) != "null"
+            and dt.has_gradient(node.info[0][1])]
 
 
 def _heads(heads: Any, head_grads: Any) -> tuple[list[Symbol], list[Symbol]]:
@@ -151,7 +152,8 @@ def backward(heads: Any, head_grads: Any = None) -> None:
         raise HybridError(f"{user_location()}: nothing that {traced[0]!r} depends on collects gradients: call "
                           f"attach_grad() on an array, or use "
                           "initialized Parameters, before autograd.record()")
-    wanted = [*(Symbol([(trace.handles[i][1], 0)]) for i in targets), *(leaf.value for leaf in leaves)]
+    wanted = [*(Symbol([(trace.leaves_of.get(i, trace.handles[i][1]), 0)]) for i in targets),
+              *(leaf.value for leaf in leaves)]
     sparse = [i >= len(trace.given) and is_sparse(trace.owner(i), trace.ctx) for i in targets]
     found = gradients(traced, seeds, wanted, [*sparse, *(False for _ in leaves)])
     for i, g in zip(targets, found):
@@ -159,6 +161,7 @@ def backward(heads: Any, head_grads: Any = None) -> None:
             _put_rows(trace, i, g)
         else:
             _put(trace, i, g)
+        trace.used_up.discard(i)                             # another step may use it
     for leaf, g in zip(leaves, found[len(targets):]):
         leaf.take(g)
 
@@ -212,6 +215,23 @@ class Leaf:
         self.grad = self.grad + g if self.req == "add" and self.grad is not None else g      # type: ignore[operator]
 
 
+def new_variable(value: Symbol) -> Symbol:
+    """A traced value through which no gradient flows, as a variable of its own: values that are equal are several."""
+    trace = tracing()
+    node, k = value._one()
+    leaf = next(trace.variables_made)
+    [cut] = inline("leaf", [value], lambda nodes: (ir.detach(nodes[0], leaf),), [node.info[k]])
+    cut._one()[0].recorded = True
+    value.entries = list(cut.entries)
+    return cut
+
+
+def updated(number: int) -> None:
+    """An input that a Trainer has updated is a new variable from here on."""
+    trace = tracing()
+    trace.leaves_of[number] = new_variable(trace.handles[number][0])._one()[0]
+
+
 def attach_grad(value: Symbol, req: str = "write", stype: Any = None) -> None:
     """``attach_grad`` of a traced value: what comes after depends on it as on a new variable."""
     trace = tracing()
@@ -220,12 +240,7 @@ def attach_grad(value: Symbol, req: str = "write", stype: Any = None) -> None:
     number = next((i for i, (h, n) in enumerate(trace.handles) if h is value and h._one()[0] is n), None)
     if number is not None and request(trace.owner(number)) != "null":
         return
-    node, k = value._one()
-    leaf = len(trace.leaves) + 1                         # values that are equal are variables of their own
-    [cut] = inline("leaf", [value], lambda nodes: (ir.detach(nodes[0], leaf),), [node.info[k]])
-    node = cut._one()[0]
-    node.recorded = True
-    value.entries = list(cut.entries)
+    cut = new_variable(value)
     if req != "null":
         trace.leaves.append(Leaf(cut, req))
 

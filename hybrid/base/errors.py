@@ -8,7 +8,10 @@ from typing import Any
 
 from numpy.linalg import LinAlgError
 
-_HERE = tuple(str(Path(__file__).resolve().parents[2] / name) + "/" for name in ("hybrid", "codegen", "kernels"))
+# also through links
+_HERE = tuple(dict.fromkeys(str(place.parents[2] / name) + "/"
+                            for place in (Path(__file__), Path(__file__).resolve())
+                            for name in ("hybrid", "codegen", "kernels")))
 
 
 class HybridError(RuntimeError):
@@ -105,7 +108,7 @@ def user_location() -> str:
     """``file.py:12`` of the innermost frame outside this library, or ``<unknown>``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if _of_user(frame):
+        if of_user(frame):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"
@@ -115,12 +118,13 @@ def raised_at(err: BaseException) -> str:
     """``file.py:12`` of the innermost frame outside this library that an error came through, or nothing."""
     found, at = "", err.__traceback__
     while at is not None:
-        if _of_user(at.tb_frame):
+        if of_user(at.tb_frame):
             found = f"{at.tb_frame.f_code.co_filename}:{at.tb_lineno}"
         at = at.tb_next
     return found
 
 
-def _of_user(frame: FrameType) -> bool:
+def of_user(frame: FrameType) -> bool:
+    """Whether a frame runs code outside of this library."""
     name = frame.f_code.co_filename
     return not name.startswith(_HERE) and not name.startswith("<")

@@ -9,6 +9,7 @@ from .. import autograd, nd
 from ..base import names
 from ..graph import symbol
 from ..buffers.array import NDArray
+from ..jit.changes import Changes
 from ..base.device import current_context
 from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
 from ..jit.api import HYBRIDIZE_BLOCKS, check_options
@@ -136,7 +137,9 @@ class HybridBlock(Block):
             structure = flatten((args, kwargs), lambda v: isinstance(v, NDArray), leaves)
             inputs = [trace.variable(f"data{i}", None, x.shape, x._data.dtype) for i, x in enumerate(leaves)]
             args, kwargs = unflatten(structure, iter(inputs))
-            self.forward(*args, **kwargs)
+            with Changes(trace, self, args, kwargs) as assigned:
+                self.forward(*args, **kwargs)
+                assigned.undo()
         for p in trace.holders:
             if isinstance(p, Parameter):
                 p.take_traced_shape()
@@ -313,7 +316,9 @@ class HybridBlock(Block):
             old, SCOPE.symbolic = SCOPE.symbolic, SCOPE.np_array
             SCOPE.exporting = True
             try:
-                out = self.forward(*args, **kwargs)
+                with Changes(None, self) as assigned:
+                    out = self.forward(*args, **kwargs)
+                    assigned.undo()
             finally:
                 SCOPE.symbolic, SCOPE.exporting = old, False
             leaves: list[Any] = []

@@ -16,7 +16,7 @@ from ..passes.rewrite import applied
 from ..base.scope import tracing
 from ..graph.symbol import Symbol
 from ..base.scope import untraced
-from ..autograd.traced_grad import gradient_of, inline
+from ..autograd.traced_grad import gradient_of, inline, updated
 from .per_device import VERSION
 
 
@@ -93,6 +93,11 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
     skipped = [False]
     prepared = _update_in_program(trace, trainer, [k for k in numbers if k not in late],
                                   [s for g in late.values() for _, s in g.pairs], touched)
+    at = {id(trace.owner(i)): i for i in range(len(trace.handles))}
+    for k in numbers:
+        if k not in late:
+            p = trainer._params[k]
+            trace.updated[id(p)] = functools.partial(updated, at[id(p)])
 
     def prepare() -> None:
         trainer._rescale(batch_size)
@@ -106,6 +111,9 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         if skipped[0]:
             undo[0]()                                        # a step that is left out is not counted
     trace.before.append(prepare)
+    if scaler is not None and any(isinstance(b, Update) for b in trace.blocks):
+        raise HybridError(f"{user_location()}: a compiled function makes one step of a Trainer whose losses are "
+                          f"scaled (amp); make a function of each step")
     if scaler is not None:
         trace.after.insert(0, settle)                        # before what may raise an error
     if late:
@@ -243,10 +251,13 @@ def _parameters(trace: Any, trainer: Any, ignore_stale_grad: bool) -> list[int]:
 def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int],
             prepared: Step) -> tuple[list[Symbol], list[int]]:
     """The traced handles of the update program's inputs, by slot, and the slots of gradients."""
-    out = [trace.capture(prepared.numbers)]
+    out = [trace.renew(prepared.numbers)]
     if prepared.key is not None:
-        out.append(trace.capture(prepared.key))
+        out.append(trace.renew(prepared.key))
     inputs = {id(trace.owner(i)): i for i in range(len(trace.handles))}
+    # of an earlier step
+    states = {(id(h.updater), h.index, h.number): trace.handles[i][0] for i,
+              h in enumerate(trace.holders) if isinstance(h, State)}
     grads = []
     for k in numbers:
         p = trainer._params[k]
@@ -258,6 +269,8 @@ def _inputs(trace: Any, trainer: Any, updater: Any, numbers: list[int],
         with untraced():
             w = p.data(trace.ctx)
             held = arrays_of(trainer._optimizer, w, updater.state(k, w))
-        out += [trace.variable(f"state{k}_{n}", State(updater, k, p, n), x.shape, x._data.dtype) for n,
-                x in enumerate(held)]
+        for n, x in enumerate(held):
+            known = states.get((id(updater), k, n))
+            out.append(known if known is not None else trace.variable(f"state{k}_{n}", State(updater, k, p, n),
+                                                                      x.shape, x._data.dtype))
     return out, grads

@@ -9,8 +9,9 @@ import numpy as _np
 from ..base import dtype as dt
 from . import inference
 from ..base import names
+from ..buffers.array import NP_CLASS, NDArray
 from ..base.device import Context, current_context
-from ..base.errors import AttributeValueError, HybridError, TraceError, user_location
+from ..base.errors import AttributeValueError, HybridError, TraceError, of_user, user_location
 from ..ops.registry import Attrs, OpDef, find, to_string
 from ..base.scope import SCOPE, tracing
 from .symbol_inference import Inferring
@@ -48,6 +49,13 @@ class Symbol(Unevaluated, Inferring):
         """Note that this is a view."""
         self._base, self._seen = (parent, key), parent.entries
         return self
+
+    @property
+    def __class__(self) -> Any:                          # type: ignore[override]
+        """For code of the user's that is traced, ``isinstance(x, nd.NDArray)`` holds as it does eagerly."""
+        if SCOPE.traces and of_user(sys._getframe(1)):
+            return NP_CLASS[0] if SCOPE.traces[-1].np_semantics or SCOPE.np_array else NDArray
+        return Symbol
 
     # ---- what it is
     def _one(self) -> tuple[SymNode, int]:
@@ -96,7 +104,10 @@ class Symbol(Unevaluated, Inferring):
     def __repr__(self) -> str:
         if self.name is None:
             return f"<Symbol group [{', '.join(n.name for n, _ in self.entries)}]>"
-        return f"<Symbol {self.name}>"
+        text = f"<Symbol {self.name}>"
+        if SCOPE.traces:
+            SCOPE.traces[-1].texts.add(text)
+        return text
 
     def __hash__(self) -> int:
         return id(self)

@@ -2,9 +2,11 @@
 line and a way out."""
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from ..base.errors import UnevaluatedError, user_location
+from ..base.errors import UnevaluatedError, of_user, user_location
+from ..base.scope import SCOPE
 
 
 class Unevaluated:
@@ -12,8 +14,11 @@ class Unevaluated:
     __slots__ = ()
 
     def _refuse(self, what: str, way: str) -> Any:
-        raise UnevaluatedError(f"{user_location()}: {what} needs the value of {self!r}, which is known only when the "
-                               f"compiled program runs. {way}")
+        error = UnevaluatedError(f"{user_location()}: {what} needs the value of {self!r}, which is known only when "
+                                 f"the compiled program runs. {way}")
+        if SCOPE.traces and of_user(sys._getframe(2)):
+            SCOPE.traces[-1].refused.append(error)               # also where the code goes on without the value
+        raise error
 
     def __bool__(self) -> bool:
         return self._refuse("if, while, and, or, not",

@@ -2,7 +2,10 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
+from collections import OrderedDict
+from types import MemberDescriptorType
 from typing import Any, Callable
 
 import numpy as np
@@ -51,6 +54,8 @@ def hybridize(target: Any = None, **options: Any) -> Any:
             if done is not None:
                 return done
         return _plain_class(target, options)
+    if isinstance(target, (classmethod, staticmethod)):
+        return type(target)(hybridize(target.__func__, **options))
     if hasattr(target, "hybridize") and not callable(getattr(target, "__wrapped__", None)):
         target.hybridize(**options)
         return target
@@ -94,13 +99,20 @@ class HybridFunction:
     def __get__(self, owner: Any, cls: type | None = None) -> Any:
         if owner is None:
             return self
-        key = f"_hybrid_{self.__name__}"                          # type: ignore[attr-defined]
-        bound = owner.__dict__.get(key)
-        if bound is None:
-            bound = ObjectCall(owner, functools.partial(self._fn, owner), self.__qualname__,  # type: ignore[attr-defined]
-                               self._options)
-            owner.__dict__[key] = bound
-        return bound
+        name, full = self.__name__, self.__qualname__  # type: ignore[attr-defined]
+        return _bound(owner, f"_hybrid_{name}", self._fn, full, self._options)
+
+    def __deepcopy__(self, memo: Any) -> "HybridFunction":
+        """Itself, as copies of functions are."""
+        return self
+
+    def __reduce__(self) -> Any:
+        """By its name, as functions are pickled; without one that leads to it, it is hybridized anew."""
+        found: Any = sys.modules.get(self.__module__)
+        for part in self.__qualname__.split("."):                 # type: ignore[attr-defined]
+            found = getattr(found, part, None)
+        return self.__qualname__ if found is self else (HybridFunction,
+                                                        (self._fn, self._options))       # type: ignore[attr-defined]
 
 
 class ObjectCall:
@@ -108,14 +120,56 @@ class ObjectCall:
 
     def __init__(self, owner: Any, fn: Callable[..., Any], name: str, options: dict[str, Any]):
         self.owner = owner
-        self.engine = Hybridized(fn, name, state=lambda: collect(owner), options=options)
+        self.engine = Hybridized(fn, name, state=None if isinstance(owner, type) else lambda: collect(owner),
+                                 options=options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.engine(*args, **kwargs)
 
+    def __deepcopy__(self, memo: Any) -> None:
+        """Nothing: a copy of the object makes one of its own."""
+
+    def __reduce__(self) -> Any:
+        """As ``__deepcopy__``."""
+        return type(None), ()
+
     def report(self) -> Any:
         """The compile report of the newest signature."""
         return self.engine.report()
+
+
+# calls of objects that have no ``__dict__``, by id
+_ELSEWHERE: "OrderedDict[int, tuple[Any, dict[str, ObjectCall]]]" = OrderedDict()
+MOST = 256                              # such objects that are remembered, those used last
+
+
+def _calls_of(owner: Any) -> dict[str, ObjectCall]:
+    """The hybridized methods of an object without a ``__dict__``."""
+    found = _ELSEWHERE.setdefault(id(owner), (owner, {}))        # it is kept, so its id is its own
+    _ELSEWHERE.move_to_end(id(owner))
+    if len(_ELSEWHERE) > MOST:
+        _ELSEWHERE.popitem(last=False)
+    return found[1]
+
+
+def _bound(owner: Any, key: str, fn: Callable[..., Any], name: str, options: dict[str, Any]) -> ObjectCall:
+    """A hybridized method of an object or class, made once."""
+    calls = owner.__dict__ if hasattr(owner, "__dict__") else _calls_of(owner)
+    bound = calls.get(key)
+    if bound is None or bound.owner is not owner:                # a copy of the object has attributes of its own
+        bound = ObjectCall(owner, functools.partial(fn, owner), name, options)
+        if isinstance(owner, type):
+            setattr(owner, key, bound)
+        else:
+            calls[key] = bound
+    return bound
+
+
+def attributes_of(owner: Any) -> dict[str, Any]:
+    """Attributes of an object, those in slots too."""
+    found = {k: getattr(owner, k) for cls in type(owner).__mro__ for k,
+             v in vars(cls).items() if isinstance(v, MemberDescriptorType) and hasattr(owner, k)}
+    return {**found, **getattr(owner, "__dict__", {})}
 
 
 def collect(owner: Any) -> tuple[list[NDArray], Any]:
@@ -146,8 +200,8 @@ def collect(owner: Any) -> tuple[list[NDArray], Any]:
         if id(value) in seen:
             return ("again", id(value))
         seen.add(id(value))
-        return ("object", id(value), walk(vars(value)) if hasattr(value, "__dict__") else None)
-    return arrays, walk(vars(owner))
+        return ("object", id(value), walk(attributes_of(value)))
+    return arrays, walk(attributes_of(owner))
 
 
 def _plain_class(cls: type, options: dict[str, Any]) -> type:
@@ -161,13 +215,9 @@ def _plain_class(cls: type, options: dict[str, Any]) -> type:
         if "__call__" not in vars(cls) and not any("__call__" in vars(b) for b in cls.__mro__[1:-1]):
             setattr(cls, "__call__", lambda self, *args, **kwargs: self.forward(*args, **kwargs))
         return cls
-    key = "_hybrid___call__"
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        bound = self.__dict__.get(key)
-        if bound is None:
-            bound = self.__dict__[key] = ObjectCall(self, functools.partial(fn, self), cls.__qualname__, options)
-        return bound(*args, **kwargs)
+        return _bound(self, "_hybrid___call__", fn, cls.__qualname__, options)(*args, **kwargs)
     functools.update_wrapper(call, fn)
     setattr(cls, "__call__", call)
     return cls

@@ -28,9 +28,13 @@ class Entry:
     """A compiled signature: the program, what its inputs are, how its results are put together."""
 
     def __init__(self, program: Program, draws: int, trace: Any, structure: Any, picks: Sequence[Any], cls: Any,
-                 written: Sequence[int] = ()):
+                 written: Sequence[int] = (),
+                 assigned: Sequence[Any] = ()):
         self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
         self.written = tuple(written)                   # inputs that the traced code changed in place
+        # what each call does with results beside giving them back (changes.py)
+        self.assigned = tuple(assigned)
+        self.once = ""                                  # what makes it right for one call alone
         self._recorded: Program | None = None
         self.arguments = len(trace.given)
         self.captured = list(trace.holders[self.arguments:])
@@ -43,14 +47,15 @@ class Entry:
         self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
         if not self.recorded:                            # else it is compiled in two parts when it is run
             if self.lasting:
-                program.memo["lasting"] = frozenset(range(self.arguments, self.arguments + len(self.captured)))
+                program.memo["lasting"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
+                                                    if id(h) not in trace.renewed and not hasattr(h, "of_call"))
             runtime.compile(program, self.ctx)
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are
         # drawn nor anything done afterwards;
         own = (bool(picks) and picks == [("output", k) for k in range(len(picks))]
                and set(program.outputs).isdisjoint(program.inputs)
-               and not draws and not self.after)
+               and not draws and not self.after and not self.assigned)
         self.whole = own and not program.updates and not self.before          # that is all;
         # or a launcher may do all of a training step, whose updates are of captured arrays
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
@@ -131,10 +136,12 @@ class Entry:
             self._note_gradients(inputs)
         for finish in self.after:
             finish()
-        if self.structure == LEAF and self.picks == [("output", 0)]:
+        if self.structure == LEAF and self.picks == [("output", 0)] and not self.assigned:
             return outputs[0]
-        return unflatten(self.structure, iter([outputs[k] if kind == "output" else inputs[k] for kind,
-                                               k in self.picks]))
+        results = [outputs[k] if kind == "output" else inputs[k] for kind, k in self.picks]
+        for change in self.assigned:
+            change.do(results)
+        return unflatten(self.structure, iter(results))
 
     def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
         slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), used_up) for owner,

@@ -1,7 +1,9 @@
 """Hybridized calls: a signature, a trace on Symbols, a compiled program, and a fast way to it the next time."""
 from __future__ import annotations
 
+import warnings
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
@@ -9,12 +11,14 @@ import numpy as np
 from ..base import collector, config, forking, names
 from . import debug, foreign_rng
 from ..buffers.array import NDArray, array, wrap
+from .changes import Change, Changes
+from .concealed import refuse_concealed
 from .fingerprint import seen_array
 from ..base.device import Context, current_context
 from ..autograd.dispatch import common_context
 from .compiled_call import Entry
 from ..base.errors import DeferredInitializationError, DeviceError, TraceError, user_location
-from .compile_policy import Sightings, eagerly
+from .compile_policy import REMEMBERED, Sightings, eagerly
 from .fast_path import Ways, form_of, make_quick
 from ..ir import Program
 from ..ops.registry import find
@@ -30,6 +34,8 @@ from ..base.pytree import flatten, unflatten
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
           "repeated arrays",
           "objects read")
+# calls after which a function that assigns other than arrays at each of them runs as plain Python
+TRIES = 3
 GUARDS = 16                     # sets of places read that are kept for each kind of call
 RENEW = 32                      # calls after which a shortest way that ended is laid again
 
@@ -67,6 +73,16 @@ class Trace:
         self.leaves: list[Any] = []                     # traced values with attach_grad
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
+        self.variables_made = count(1)                  # numbers of values that are variables of their own
+        # what gradients of an input of a number are taken by, where a Trainer has updated it since
+        self.leaves_of: dict[int, SymNode] = {}
+        # by id of a Parameter that a Trainer has updated: what makes it a new variable when it is used again
+        self.updated: dict[int, Callable[[], None]] = {}
+        self.texts: set[str] = set()                    # what formatted traced values look like
+        # errors for which user code asked by what only the running program knows
+        self.refused: list[Any] = []
+        # ids of captured arrays that ``before`` fills at every call: they are no parameters
+        self.renewed: set[int] = set()
 
     def variable(self, name: str, holder: Any, shape: Any, dtype: Any) -> Symbol:
         """A traced input."""
@@ -98,6 +114,11 @@ class Trace:
                                        f"made{len(self.known)}") if id(x) in self.made else handle
         return self.known[id(x)]
 
+    def renew(self, x: NDArray) -> Symbol:
+        """The traced input for an array that ``before`` fills at every call: nothing is prepared from it."""
+        self.renewed.add(id(x))
+        return self.capture(x)
+
     def read(self, x: NDArray) -> None:
         """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced
         again."""
@@ -118,6 +139,8 @@ class Trace:
             self.holders.append(p)
             self.handles.append((handle, node))
             self.known[id(p)] = handle
+        if id(p) in self.updated:
+            self.updated.pop(id(p))()
         return self.known[id(p)]
 
     def owner(self, number: int) -> Any:
@@ -214,6 +237,7 @@ class Hybridized:
         self.entries: dict[Any, Entry] = {}
         self.cache_misses: list[str] = []
         self._sightings = Sightings()
+        self._changing: dict[Any, int] = {}              # how often a kind of call has assigned what no program can
         self._lock = forking.LongLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
@@ -238,9 +262,12 @@ class Hybridized:
             b._tree_ids(covered)
         if self.owner is not None:
             self.owner._tree_ids(covered)
-        for b in blocks:                                 # a parent comes before its children
-            if id(b) not in covered:
-                b._tree_ids(covered)
+        # a parent comes before its children; a Trainer counts once, however many traces met it
+        for b in blocks:
+            tree: set[int] = set()
+            b._tree_ids(tree)
+            if not tree <= covered:
+                covered |= tree
                 self._used.append(b)
                 self._seen = None
 
@@ -289,6 +316,8 @@ class Hybridized:
         plain = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
                  SCOPE.recording, SCOPE.np_array,
                      self.version(), static, repeats)
+        if self._changing and self._changing.get(plain[:6], 0) >= TRIES:
+            return self._plainly(structure, arrays)
         signature, entry = self._known(plain)
         new = entry is None
         if entry is None:
@@ -297,6 +326,8 @@ class Hybridized:
             entry = self._compile(plain, structure, arrays, held, ctx, cls)
         else:
             self._sightings.again(signature)
+        if entry.once:
+            return entry.run(every, lambda: self.fn(*args, **kwargs))
         form = (form_of(structure) if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves)
                 else False)
         if not SCOPE.recording and repeats is None and form is not False:
@@ -308,12 +339,16 @@ class Hybridized:
             debug.compiled(self.name, entry.report())
         return out
 
-    def _once(self, signature: Any, structure: Any, arrays: list[NDArray]) -> Any:
+    def _plainly(self, structure: Any, arrays: list[NDArray]) -> Any:
         """A call as plain Python."""
-        self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
         with eagerly():
             args, kwargs = unflatten(structure, iter(arrays))
             return self.fn(*args, **kwargs)
+
+    def _once(self, signature: Any, structure: Any, arrays: list[NDArray]) -> Any:
+        """A call as plain Python."""
+        self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
+        return self._plainly(structure, arrays)
 
     def _lay_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> None:
         """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was
@@ -377,6 +412,9 @@ class Hybridized:
             if entry is None:
                 self._note_miss(signature)
                 entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
+                if entry.once:
+                    self._once_more(plain[:6], entry.once)
+                    return entry
                 final = (*plain[:6], self.version(), *plain[7:])       # tracing may have finished deferred parameters
                 entry.guard = self._guard(final, guard)
                 entry.stamp = entry.guard.stamp_of(values)
@@ -387,26 +425,39 @@ class Hybridized:
                     debug.compiled(self.name, entry.report())
         return entry
 
+    def _once_more(self, kind: Any, what: str) -> None:
+        """Note that a program was made that is right for one call."""
+        if len(self._changing) >= REMEMBERED:
+            self._changing.clear()
+        self._changing[kind] = self._changing.get(kind, 0) + 1
+        if self._changing[kind] == TRIES:
+            warnings.warn(f"{what} at every call, and no program can do that. Such calls run as plain Python from "
+                          f"here on. Keep what changes in an array of one size "
+                          "(self.count = nd.zeros(1); self.count += 1), or change it outside of the compiled code.",
+                          stacklevel=2)
+
     def _note_miss(self, signature: Any) -> None:
-        self.cache_misses.append(debug.difference(FIELDS, self.entries, signature))
+        # without a guard for such calls nothing is known of what they read
+        seen = len(signature) if signature[-1] else -1
+        self.cache_misses.append(debug.difference(FIELDS, [s[:seen] for s in self.entries], signature[:seen]))
         debug.missed(self.name, self.cache_misses[-1])
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
                cls: Any) -> tuple[Entry, Guard, list[Any]]:
         trace = self._new_trace(arrays, held, ctx)
         try:
-            leaves, out_structure, reader = self._run_traced(trace, structure, arrays, held)
+            leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held)
         except DeferredInitializationError:
             # a step that asks for values of parameters whose shapes this trace has found out
             if not _finish(trace.holders):
                 raise
             trace = self._new_trace(arrays, held, ctx)
-            leaves, out_structure, reader = self._run_traced(trace, structure, arrays, held)
+            leaves, out_structure, reader, changes = self._run_traced(trace, structure, arrays, held)
         self._note_blocks(trace.blocks)
         _finish(trace.holders)
         inputs, numbers = set(map(id, trace.holders)), set(map(id, trace.numbers))
         guard, values = reader.guard(lambda place, x: id(x) in numbers or id(x) in inputs)
-        return self._entry(trace, leaves, out_structure, cls), guard, values
+        return self._entry(trace, leaves, out_structure, cls, changes), guard, values
 
     def _new_trace(self, arrays: list[NDArray], held: list[NDArray], ctx: Context) -> Trace:
         trace = Trace(ctx, SCOPE.training)
@@ -416,8 +467,8 @@ class Hybridized:
 
     @collector.waits
     def _run_traced(self, trace: Trace, structure: Any, arrays: list[NDArray],
-                    held: list[NDArray]) -> tuple[list[Symbol], Any, Reader]:
-        """The results of the traced code, how they were put together, and what the code read."""
+                    held: list[NDArray]) -> tuple[list[Symbol], Any, Reader, list[Change]]:
+        """The results of the traced code, how they were put together, what the code read and what it assigned."""
         with _active(trace):
             titles = ["data"] if len(arrays) == 1 else [f"data{i}" for i in range(len(arrays))]
             symbols = [trace.variable(n, None, a.shape, a._data.dtype) for n, a in zip(titles, arrays)]
@@ -431,10 +482,18 @@ class Hybridized:
             reader = Reader(lambda x, place: trace.places.setdefault(id(x), place))
             reader.start(self.fn, (args, kwargs))
             with names.kept():
-                with reader:
-                    result = self.fn(*args, **kwargs)
+                with Changes(trace, self.fn, args, kwargs) as assigned:
+                    with reader:
+                        result = self.fn(*args, **kwargs)
+                    if trace.refused:                        # and code of the user's went on without the value
+                        raise trace.refused[0]
+                    refuse_concealed(result, f"{self.name} returns", assigned.first_line(), trace.texts, True)
+                    changes = assigned.settle()
                 result = separate(result)
             reader.finish(self.name)
+            for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
+                reader.places.setdefault(place.key, place)
+                reader.values.setdefault(place.key, x)
             foreign_rng.warn_if_moved(drawn, self.name)
             leaves: list[Any] = []
             try:
@@ -443,14 +502,21 @@ class Hybridized:
                 raise TraceError(f"{self.name} returns something that is neither an array of hybrid nor hashable "
                                  f"({err}). Return arrays made by hybrid's functions "
                                  "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None  # noqa: E501
-            return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader
+            return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader, changes
 
-    def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any) -> Entry:
+    def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any, changes: list[Change]) -> Entry:
         trace.finish()
         changed = trace.changed()
         originals = {id(h): i for i, (h, _) in enumerate(trace.handles)}
         picks: list[tuple[str, int]] = []
         outputs: list[Symbol] = []
+        leaves = list(leaves)
+        # a value that is assigned is a result too, the same array where it is returned as well
+        for c in changes:
+            for s in c.traced:
+                at = next((i for i, known in enumerate(leaves) if known is s), len(leaves))
+                leaves += [s] if at == len(leaves) else []
+                c.results.append(at)
         for s in leaves:
             if id(s) in originals:                           # an input handed through: the caller's own array
                 picks.append(("input", originals[id(s)]))
@@ -463,7 +529,9 @@ class Hybridized:
         updates = {slot: node for slot, node in program.updates}
         updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
-        entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed])
+        entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
+                      [c for c in changes if c.traced])
+        entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)
         return entry

@@ -1,0 +1,515 @@
+"""What traced Python code assigns: attributes, variables of modules and of enclosing functions, items of containers.
+
+Traced code runs once, the program it gives many times, and an assignment must happen at every call. Everything that the
+code can reach is noted before it is reached (a profile hook sees each function that starts) and compared when the code
+is done:
+
+* An array that takes the place of another one of the same kind (``self.ema = self.ema * .5 + x``) is one more result of
+the
+  program, which is put there after every call.
+* Any other change (a counter, a list that grows) has happened for this call, whose program is used once; where it
+happens at
+  the next calls too, the function runs as plain Python from then on, with a warning.
+
+Traced values are taken out of the user's objects before anybody can see them there, also when the trace fails.
+"""
+from __future__ import annotations
+
+import dis
+import functools
+import inspect
+import sys
+import threading
+import weakref
+from collections import deque
+from types import (BuiltinFunctionType, CellType, CodeType, FrameType, FunctionType, MemberDescriptorType, MethodType,
+                   ModuleType)
+from typing import Any, Iterator
+
+import numpy as np
+
+from ..buffers.array import REBINDS, NDArray
+from .concealed import parts_of, refuse_concealed
+from ..base.errors import user_location
+from .reads import is_library
+from .free_variables import GONE, OfThread, Place, attributes, told
+from ..graph.symbol import Symbol
+
+# elements of a container that are looked into; longer ones are compared, not looked into
+LIMIT = 10_000
+_PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.ndarray, Symbol, NDArray,
+          BuiltinFunctionType, CodeType)
+_MEMO = type(functools.lru_cache(abs))
+_NUMBERS = (int, float, bool, str, type(None))
+_SLOTS = (MemberDescriptorType,)
+_OF_BLOCKS = frozenset({"_active", "_children", "_contents", "_empty_prefix", "_engine", "_exported", "_flags",
+                        "_form", "_forward_hooks", "_forward_pre_hooks", "_inputs",
+                        "_loose", "_name", "_op_hooks", "_params", "_prefix", "_quick_on", "_reg_params", "_scope",
+                        "_seen_key", "_seen_version", "_shortest", "_version"})
+
+
+@functools.lru_cache(4096)
+def _globals_of(code: CodeType) -> frozenset[str]:
+    """Names that some code reads or assigns as variables of its module."""
+    return frozenset(i.argval for i in dis.get_instructions(code)
+                     if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "DELETE_GLOBAL"))
+
+
+class Holder:
+    """Something that values are assigned to, with what it held. ``kind`` is how: attributes of an object, variables of
+    a module, items, …"""
+
+    def __init__(self, what: Any, kind: str):
+        self.what, self.kind, self.before = what, kind, {}
+        self.before = self.now()
+
+    def now(self) -> dict[Any, Any]:
+        """What it holds, by name, key or number."""
+        what, kind = self.what, self.kind
+        if kind == "items":
+            return dict(what)
+        if kind == "row":
+            return dict(enumerate(what))
+        if kind == "set":
+            return {(type(v), v): v for v in what}
+        if kind == "cell":
+            value = Place(what, "").get()
+            return {} if value is GONE else {"": value}
+        if kind == "variables":
+            return {k: what[k] for k in self.before if k in what}
+        if kind == "class":
+            return {k: v for k, v in vars(what).items() if not k.startswith("__") and not callable(v)
+                    and not hasattr(type(v), "__get__")}
+        own = vars(what) if kind == "thread" else attributes(what)
+        if kind == "settings":
+            return {k: v for k, v in own.items() if isinstance(v, Symbol) and not _of_library(type(what))
+                    # which a step sets itself
+                    or type(v) in _NUMBERS and not k.startswith("_") and k != "rescale_grad"}
+        if kind == "block":
+            return {k: v for k, v in own.items() if k not in _OF_BLOCKS and not k.startswith("_hybrid_")}
+        found = {k: v for k, v in own.items() if not (isinstance(k, str) and k.startswith("_hybrid_"))}
+        for name, slot in _slots_of(type(what)):  # type: ignore[arg-type]
+            value = Place(what, slot).get()
+            if value is not GONE:
+                found[name] = value
+        return found
+
+    def differs(self) -> list[Any]:
+        """Keys of what is held now and was not, and the other way round."""
+        now, before = self.now(), self.before
+        return [k for k in {**before, **now} if not _same(before.get(k, GONE), now.get(k, GONE))]
+
+    def put(self, key: Any, value: Any) -> None:
+        """Hold a value, GONE for none. A row or set is given as a whole, with ``key`` None."""
+        what, kind = self.what, self.kind
+        if kind in ("row", "set"):
+            what.clear()
+            (what.update if kind == "set" else what.extend)(value)
+        elif kind == "cell":
+            what.cell_contents = value
+        elif kind == "class":
+            type.__delattr__(what, key) if value is GONE else type.__setattr__(what, key, value)
+        else:
+            self._put(what if kind in ("items", "variables") else vars(what) if kind == "thread" else attributes(what),
+                      key, value)
+
+    def renew(self, key: Any, value: NDArray) -> None:
+        """Hold another array of the same kind. Compiled code looks arrays up, and need not be compiled again."""
+        if self.kind == "block":
+            attributes(self.what)[key] = value
+            attributes(self.what).pop("_exported", None)
+        else:
+            self.put(key, value)
+        REBINDS[0] += 1
+
+    def place(self, key: Any) -> Place | None:
+        """Where compiled code looks the array up that is held under a key."""
+        if self.kind not in ("block", "object", "variables", "cell", "thread"):
+            return None
+        if self.kind == "thread":
+            return OfThread(self.what, key)
+        return Place(self.what, dict(_slots_of(type(self.what))).get(key, key) if self.kind == "object"
+                     else key)  # type: ignore[arg-type]
+
+    def _put(self, into: dict[Any, Any], key: Any, value: Any) -> None:
+        slot = dict(_slots_of(type(self.what))).get(key) if self.kind == "object" else None  # type: ignore[arg-type]
+        if slot is not None:
+            slot.__delete__(self.what) if value is GONE else slot.__set__(self.what, value)
+        elif value is GONE:
+            into.pop(key, None)
+        elif self.kind == "block":
+            self.what.__setattr__(key, value)
+        else:
+            into[key] = value
+
+    def restore(self, keys: list[Any]) -> None:
+        """Hold what it held."""
+        if self.kind in ("row", "set"):
+            self.put(None, list(self.before.values()))
+            return
+        for key in keys:
+            if self.kind == "block" and key in self.before:
+                attributes(self.what)[key] = self.before[key]        # it was so: nobody need hear of it
+            else:
+                self.put(key, self.before.get(key, GONE))
+
+
+def _of_library(cls: type) -> bool:
+    return cls.__module__.split(".")[0] == "hybrid"
+
+
+@functools.lru_cache(1024)
+def _slots_of(cls: Any) -> tuple[tuple[str, Any], ...]:
+    if is_library(cls.__module__):
+        return ()
+    return tuple((k, v) for base in cls.__mro__ for k, v in vars(base).items() if isinstance(v, _SLOTS))
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether a value is as good as another one: numbers and text by value, new containers by what they hold."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or a is GONE:
+        return False
+    if isinstance(a, (list, tuple, deque)):
+        return len(a) == len(b) and all(map(_same, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(map(_same, a.values(), b.values()))
+    if isinstance(a, np.ndarray):
+        return a.shape == b.shape and a.dtype == b.dtype and a.dtype != object and a.tobytes() == b.tobytes()
+    return isinstance(a, (int, float, complex, str, bytes, np.generic, np.dtype)) and bool(told(a) == told(b))
+
+
+class Change:
+    """One assignment that the code did. old, new: the values; of rows and sets all they held."""
+
+    def __init__(self, holder: Holder, key: Any, old: Any, new: Any):
+        self.holder, self.key, self.old, self.new = holder, key, old, new
+        self.kept, self.at = False, ""                   # whether every call does it; else the line
+        self.traced = list(traced_in(new))
+        # numbers of the program's results that take the place of ``traced``
+        self.results: list[int] = []
+
+    def settle(self, trace: Any) -> None:
+        """Take traced values out of the user's objects, and find out whether every call can do the same: an array takes
+        the place of one of the same kind."""
+        old, new = self.old, self.new
+        if isinstance(new, NDArray) and isinstance(old,
+                                                   NDArray) and new.stype == "default" and new._ctx == trace.ctx and self.holder.place(self.key) is not None:  # noqa: E501
+            self.new = new = trace.capture(new)
+            self.traced = [new]
+        if not self.traced:
+            return
+        if isinstance(new, Symbol) and isinstance(old,
+                                                  NDArray) and old._ag is None and self.holder.place(
+                self.key) is not None and len(new.entries) == 1:
+            node, k = new._one()
+            self.kept = (tuple(node.info[k][0] or ()) == old.shape and node.info[k][1] == old._data.dtype
+                         and old._ctx == trace.ctx
+                         and not any(old is x for x in trace.numbers) and not (trace.recording and _on_tape(node)))
+        self.undo()
+
+    def undo(self) -> None:
+        """Take traced values out again."""
+        self.holder.restore([self.key])
+
+    def do(self, results: list[Any]) -> None:
+        """Put a call's results where the traced values were."""
+        arrays = {}
+        for s, k in zip(self.traced, self.results):
+            node, array = s._one()[0], results[k]
+            made = node.opdef is not None and array._ag is not None and array._ag.entry is not None
+            arrays[id(s)] = array.detach() if made and not _on_tape(node) else array
+        new = replaced(self.new, arrays, set())
+        if self.kept:
+            self.holder.renew(self.key, new)
+        else:
+            self.holder.put(self.key, new)
+
+    def what(self) -> str:
+        """What was assigned, in words."""
+        what, kind = self.holder.what, self.holder.kind
+        if kind in ("variables", "cell"):
+            return f"the variable {self.key or 'of an enclosing function'!s}"
+        if kind in ("items", "row", "set"):
+            return f"a {type(what).__name__}"
+        return f"{what.__name__ if isinstance(what, type) else type(what).__name__}.{self.key}"
+
+
+def _on_tape(node: Any) -> bool:
+    """Whether a gradient flows into a value of a call that is recorded."""
+    return node.opdef is not None and node.recorded and node.opdef.name != "BlockGrad"
+
+
+def traced_in(value: Any) -> Iterator[Symbol]:
+    """The traced values in a value, and in what it holds."""
+    seen: dict[int, Any] = {}
+    todo = [value]
+    while todo:
+        v = todo.pop()
+        if id(v) in seen:
+            continue
+        seen[id(v)] = v
+        if isinstance(v, Symbol):
+            yield v
+        elif not isinstance(v, _PLAIN):
+            todo += parts_of(v)
+
+
+def replaced(value: Any, arrays: dict[int, Any], seen: set[int]) -> Any:
+    """A value with arrays in the place of traced values: containers and objects are changed in place, tuples made
+    anew."""
+    if isinstance(value, Symbol):
+        return arrays.get(id(value), value)
+    if isinstance(value, _PLAIN) or id(value) in seen:
+        return value
+    if isinstance(value, tuple):
+        parts = [replaced(v, arrays, seen) for v in value]
+        return type(value)(*parts) if hasattr(type(value), "_fields") else tuple(parts)
+    seen.add(id(value))
+    if isinstance(value, (list, deque)):
+        for i, v in enumerate(value):
+            value[i] = replaced(v, arrays, seen)
+    elif isinstance(value, dict):
+        for k, v in value.items():
+            value[k] = replaced(v, arrays, seen)
+    else:
+        own = attributes(value)
+        for k, v in list(own.items()):
+            own[k] = replaced(v, arrays, seen)
+        for _, slot in _slots_of(type(value)):  # type: ignore[arg-type]
+            v = Place(value, slot).get()
+            if v is not GONE:
+                slot.__set__(value, replaced(v, arrays, seen))
+    return value
+
+
+class Changes:
+    """Notes what can be reached, as a context around the code, and tells afterwards what was assigned."""
+
+    def __init__(self, trace: Any, *roots: Any):
+        self._trace, self._roots = trace, roots
+        self._seen: dict[int, Any] = {}
+        self._holders: list[Holder] = []
+        self._spaces: dict[int, Holder] = {}
+        self._memos: dict[int, tuple[Any, Any]] = {}     # functions with a cache, and how full it was
+        self._codes: dict[int, CodeType] = {}
+        self._others: dict[int, CodeType] = {}
+        self.places: dict[int, list[Place]] = {}         # what holds an array, by the array's id
+
+    def __enter__(self) -> "Changes":
+        self.look(*self._roots)
+        self._profile = sys.getprofile()
+        sys.setprofile(self._hook)
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        self._stop()
+        if kind is not None:
+            self.undo()
+
+    def _stop(self) -> None:
+        sys.setprofile(self._profile)
+        for memo, before in self._memos.values():
+            # it may keep traced values: what is computed again is the same
+            if memo.cache_info().misses != before.misses:
+                memo.cache_clear()
+        self._memos.clear()
+
+    def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
+        """Called by Python with everything that starts and ends."""
+        if self._profile is not None:
+            self._profile(frame, event, arg)                    # type: ignore[arg-type]
+        if event != "call" or id(frame.f_code) in self._others:
+            return
+        code = frame.f_code
+        if id(code) not in self._codes:
+            if is_library(frame.f_globals.get("__name__") or ""):
+                self._others[id(code)] = code
+                return
+            self._codes[id(code)] = code
+            self._space(frame.f_globals, _globals_of(code), frozenset(code.co_names))
+
+    def _space(self, space: dict[str, Any], names: frozenset[str], attributes_: frozenset[str] = frozenset()) -> None:
+        """Variables of a module that some code names."""
+        holder = self._spaces.get(id(space))
+        if holder is None:
+            holder = self._spaces[id(space)] = Holder(space, "variables")
+            self._holders.append(holder)
+        for name in names:
+            holder.before.setdefault(name, space.get(name, GONE))
+            value = space.get(name)
+            if isinstance(value, NDArray) and value._ag is None:
+                self._array(value, holder.place(name))
+            if isinstance(value, ModuleType):
+                if not is_library(value.__name__):
+                    self._space(vars(value), attributes_ & vars(value).keys())
+            else:
+                self.look(value)
+
+    # ---- what can be reached
+    def look(self, *values: Any) -> None:
+        """Note what values hold, and what those hold."""
+        todo = list(values)
+        while todo:
+            value = todo.pop()
+            if isinstance(value, _PLAIN) or id(value) in self._seen:
+                continue
+            self._seen[id(value)] = value
+            if isinstance(value, _MEMO) and not is_library(value.__module__):
+                self._memos[id(value)] = value, value.cache_info()
+            kind = _kind_of(value)
+            if kind is not None:
+                holder = Holder(value, kind)
+                self._holders.append(holder)
+                if len(holder.before) <= LIMIT and not (kind == "object" and _is_package(type(value).__module__)):
+                    todo += holder.before.values()
+                self._arrays(holder)
+            todo += _beside(value)
+
+    def _arrays(self, holder: Holder) -> None:
+        for name, value in holder.before.items():
+            if isinstance(value, NDArray) and value._ag is None:
+                self._array(value, holder.place(name))
+
+    def _array(self, value: NDArray, place: Place | None) -> None:
+        if place is not None and all(place.key != p.key for p in self.places.setdefault(id(value), [])):
+            self.places[id(value)].append(place)
+            if self._trace is not None:
+                self._trace.places.setdefault(id(value), place)
+
+    # ---- what was assigned
+    def found(self) -> list[Change]:
+        """The changes."""
+        out = []
+        for holder in self._holders:
+            keys = holder.differs()
+            if keys and holder.kind in ("row", "set"):
+                out.append(Change(holder, None, list(holder.before.values()), list(holder.what)))
+            elif keys:
+                now = holder.now()
+                out += [Change(holder, k, holder.before.get(k, GONE), now.get(k, GONE)) for k in keys]
+        return [c for c in out if c.traced or not _incidental(c)]
+
+    def undo(self) -> None:
+        """Everything as it was, but for layers and parameters that the code made."""
+        self._stop()
+        for change in self.found():
+            if not _is_network(change.new):
+                change.undo()
+
+    def settle(self) -> list[Change]:
+        """The changes; traced values are out of the user's objects."""
+        self._stop()
+        changes = self.found()
+        for change in changes:
+            refuse_concealed(change.new, f"{change.what()} is given", self.line(change), self._trace.texts)
+            change.settle(self._trace)
+            change.at = "" if change.kept else self.line(change)
+        # what an autograd.Function saved for its backward
+        return [c for c in changes if not (c.traced and c.holder.kind == "settings")]
+
+    def settled_places(self, ids: set[int]) -> list[tuple[Place, NDArray]]:
+        """The places of some arrays that hold them still."""
+        return [(p, x) for i in ids for p in self.places.get(i, ()) for x in [p.get()] if isinstance(x, NDArray)
+                and id(x) == i]
+
+    def first_line(self) -> str:
+        """Where the code begins."""
+        return next((f"{c.co_filename}:{c.co_firstlineno}" for c in self._codes.values()), None) or user_location()
+
+    def line(self, change: Change) -> str:
+        """Where the code does it."""
+        at = ""
+        for code in self._codes.values():
+            for i in dis.get_instructions(code):
+                where: Any = getattr(i, "positions", None)
+                line = where and where.lineno or i.starts_line
+                at = f"{code.co_filename}:{line}" if line and not isinstance(line, bool) else at
+                if i.opname.startswith("STORE_") and i.argval == change.key or self._names(i, change):
+                    return at
+        return self.first_line()
+
+    def _names(self, i: dis.Instruction, change: Change) -> bool:
+        """Whether an instruction reads the container that changed, from wherever it is kept."""
+        what = change.holder.what
+        if change.holder.kind == "cell":
+            return i.opname == "STORE_DEREF"
+        if change.holder.kind not in ("row", "set",
+                                      "items") or not i.opname.startswith("LOAD_") or not isinstance(i.argval, str):
+            return False
+        return any(h.before.get(i.argval) is what for h in self._holders
+                   if h.kind in ("block", "object", "variables", "class")) or (
+            i.opname == "LOAD_DEREF" and any(h.kind == "cell" and h.before.get("") is what for h in self._holders))
+
+
+def _is_network(value: Any) -> bool:
+    """Layers and parameters, also in containers, hold no traced values and keep the names that they were given."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_is_network, value))
+    return hasattr(type(value), "_signature_version")
+
+
+@functools.cache
+def _is_package(module: str) -> bool:
+    """Whether a module is of an installed package, whose counters are no user's state."""
+    return "-packages" in (getattr(sys.modules.get(module), "__file__", None) or "")
+
+
+def _incidental(change: Change) -> bool:
+    """Whether a change without traced values is none that a call must do: of other libraries' objects, or layers that
+    the code made."""
+    return (_is_network(change.new) or change.holder.kind == "object"
+            and _is_package(type(change.holder.what).__module__))
+
+
+def _kind_of(value: Any) -> str | None:
+    """How a value holds others; None where nothing can be assigned to it, or where it is no user's business."""
+    cls = type(value)
+    if isinstance(value, dict):
+        return "items"
+    if isinstance(value, (list, deque)):
+        return "row"
+    if isinstance(value, set):
+        return "set"
+    if isinstance(value, CellType):
+        return "cell"
+    if isinstance(value, type):
+        return None if is_library(value.__module__) else "class"
+    if hasattr(cls, "_signature_version") and not is_library(cls.__module__):
+        return "block"
+    if isinstance(value, FunctionType):
+        return None if is_library(value.__module__ or "") else "object"
+    if isinstance(value, threading.local):
+        return "thread"
+    if any(map(_of_library, cls.__mro__)):
+        return "settings"
+    return None if isinstance(value, (tuple, frozenset, MethodType, functools.partial, ModuleType,
+                                      property)) or is_library(cls.__module__) else "object"
+
+
+def _beside(value: Any) -> Any:
+    """What a value leads to beside what is assigned to it."""
+    if isinstance(value, (tuple, frozenset)):
+        return value
+    if isinstance(value, FunctionType):
+        return () if is_library(value.__module__ or "") else [*(value.__closure__ or ()), *(value.__defaults__ or ()),
+                                                              *(value.__kwdefaults__ or {}).values()]
+    if isinstance(value, MethodType):
+        return value.__func__, value.__self__
+    if isinstance(value, functools.partial):
+        return value.func, *value.args, *value.keywords.values()
+    if isinstance(value, type):
+        return [v for k, v in vars(value).items() if isinstance(v,
+                                                                FunctionType)] if not is_library(
+                value.__module__) else ()
+    if hasattr(type(value), "_signature_version"):
+        own = attributes(value)
+        hooks = [*own.get("_forward_hooks", {}).values(), *own.get("_forward_pre_hooks", {}).values()]
+        return [*own.get("_children", {}).values(), *hooks, type(value)]
+    # a Trainer's optimizer, its schedule; the function of a hybridized one
+    if any(map(_of_library, type(value).__mro__)):
+        return [v for v in attributes(value).values() if not isinstance(v, (dict, list, tuple, set, deque))]
+    if isinstance(value, weakref.ref):
+        return (value(),)
+    return inspect.getattr_static(value, "__wrapped__", None), type(value)
