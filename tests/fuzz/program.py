@@ -1,0 +1,134 @@
+"""A random program as text: inputs, statements, results. It can be run, lifted to float64, perturbed and printed."""
+from __future__ import annotations
+
+import dataclasses
+import re
+import warnings
+from typing import Any
+
+import numpy as onp
+
+import hybrid as mx
+from hybrid import autograd, nd
+from hybrid.buffers.array import NDArray
+
+EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+    """An array that is given: its name, shape, dtype and how its numbers are drawn."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    kind: str                                 # normal, ties, odd
+    seed: int
+
+    def text(self) -> str:
+        draw = {"normal": f"rng.randn(*{self.shape})", "ties": f"rng.randint(-2, 3, {self.shape})",
+                "odd": f"rng.choice([0., -0., 1., -1., 3e4, onp.inf, -onp.inf, onp.nan, 1e-7], {self.shape})"}[
+                self.kind]
+        return f"rng = onp.random.RandomState({self.seed}); {self.name} = nd.array({draw}, dtype='{self.dtype}')"
+
+    def make(self, dtype: str | None = None, rows: int = 0) -> NDArray:
+        """The array; rows: another length of the first axis."""
+        one = dataclasses.replace(self, shape=(rows, *self.shape[1:]) if rows and self.shape else self.shape)
+        names: dict[str, Any] = {"onp": onp, "nd": nd}
+        exec(one.text(), names)
+        made = names[self.name]
+        return made.astype(dtype) if dtype and self.dtype.startswith(("float", "bfloat")) else made
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """Statements over named arrays; casts in them are spelt F16, F32, so that they can be lifted."""
+
+    inputs: tuple[Input, ...]
+    statements: tuple[str, ...]
+    results: tuple[str, ...]
+    gradient: bool = False
+    setup: tuple[str, ...] = ()               # run before, once for each way (networks)
+    rows: tuple[int, ...] = (0,)              # lengths of the first axis, a call for each
+
+    def function(self) -> str:
+        body = [*self.statements, f"return ({', '.join(self.results)},)"]
+        return f"def f({', '.join(i.name for i in self.inputs)}):\n" + "\n".join("    " + line for line in body)
+
+    def alone(self) -> str:
+        """The program as a user would run it."""
+        lines = ["import numpy as onp", "import hybrid as mx", "from hybrid import autograd, gluon, nd",
+                 "from hybrid.gluon import nn", "F16, F32 = 'float16', 'float32'",
+                 *(i.text() for i in self.inputs)]
+        names = ", ".join(i.name for i in self.inputs)
+        if self.setup:
+            ways = ["for hybridize in (lambda f: f, mx.hybridize):", "    mx.random.seed(1)",
+                    *("    " + line for line in self.setup)]
+            body = ["    " + line for line in self.function().split("\n")]
+            return "\n".join([*lines, *ways, *body, "    g = hybridize(f)",
+                              f"    for _ in range(3): print(g({names}))"])
+        tail = ["for g in (f, mx.hybridize(f)):"]
+        if not self.gradient:
+            return "\n".join([*lines, self.function(), *tail,
+                              f"    print(g({', '.join(i.name + '.copy()' for i in self.inputs)}))"])
+        floats = [i.name for i in self.inputs if i.dtype.startswith(("float", "bfloat"))]
+        tail += [*(f"    {n}.attach_grad()" for n in floats),
+                 f"    with autograd.record(): y = sum((v * v).mean() for v in g({names}))", "    y.backward()",
+                 f"    print({', '.join(n + '.grad' for n in floats)})"]
+        return "\n".join([*lines, self.function(), *tail])
+
+
+def namespace(lifted: bool = False) -> dict[str, Any]:
+    from hybrid import gluon
+    from hybrid.gluon import nn
+    return {"nd": nd, "onp": onp, "mx": mx, "nn": nn, "gluon": gluon, "autograd": autograd,
+            "F16": "float64" if lifted else "float16", "F32": "float64" if lifted else "float32"}
+
+
+def call(program: Program, fn: Any, rows: int, dtype: str | None = None) -> list[onp.ndarray]:
+    """What one call gives: its results, the inputs as it left them, and gradients."""
+    given = [i.make(dtype, rows) for i in program.inputs]
+    floats = [g for g in given if g.dtype in (onp.float16, onp.float32, onp.float64)]
+    if program.gradient:
+        for x in floats:
+            x.attach_grad()
+        with autograd.record():
+            out = fn(*given)
+            total = sum((v * v).mean() for v in out if onp.dtype(v.dtype).kind == "f")
+        total.backward()
+        return [onp.asarray(v.asnumpy()) for v in (*out, *(x.grad for x in floats))]
+    return [onp.asarray(v.asnumpy()).copy() for v in (*fn(*given), *given)]
+
+
+def plain(program: Program) -> Any:
+    """The function as it is written."""
+    names = namespace()
+    mx.random.seed(1)
+    exec("\n".join(program.setup), names)
+    exec(compile(program.function(), "<fuzz>", "exec"), names)
+    return names["f"]
+
+
+def perturbed(program: Program, rng: onp.random.RandomState, size: float, lifted: bool = True) -> Any:
+    """The function in float64, with each statement's result off by about a rounding of its own dtype."""
+    def f(*given: Any) -> tuple[Any, ...]:
+        names = namespace(lifted)
+        names.update(zip((i.name for i in program.inputs), given))
+        for line in program.statements:
+            exec(line, names)
+            name = re.match(r"\w+", line)
+            value = names.get(name.group()) if name else None
+            if isinstance(value, NDArray) and onp.dtype(value.dtype).kind == "f" and size:
+                noise = nd.array(1 + size * (rng.rand(*value.shape) * 2 - 1), dtype=value.dtype)
+                if program.gradient:
+                    names[name.group()] = value * noise  # type: ignore[union-attr]
+                else:
+                    value[:] = value * noise
+        return tuple(names[r] for r in program.results)
+    return f
+
+
+def quiet(act: Any) -> Any:
+    with warnings.catch_warnings(), onp.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return act()
