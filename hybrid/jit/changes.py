@@ -128,7 +128,7 @@ class Holder:
             return None
         if self.kind == "thread":
             return OfThread(self.what, key)
-        return Place(self.what, dict(_slots_of(type(self.what))).get(key, key) if self.kind == "object"
+        return Place(self.what, dict(_slots_of(type(self.what))).get(key, key) if self.kind == "object"  # type: ignore[arg-type]
                      else key)  # type: ignore[arg-type]
 
     def _put(self, into: dict[Any, Any], key: Any, value: Any) -> None:
