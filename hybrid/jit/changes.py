@@ -128,7 +128,8 @@ class Holder:
             return None
         if self.kind == "thread":
             return OfThread(self.what, key)
-        return Place(self.what, dict(_slots_of(type(self.what))).get(key, key) if self.kind == "object"  # type: ignore[arg-type]
+        return Place(self.what, dict(_slots_of(type(self.what))).get(key, key)
+                     if self.kind == "object"  # type: ignore[arg-type]
                      else key)  # type: ignore[arg-type]
 
     def _put(self, into: dict[Any, Any], key: Any, value: Any) -> None:
@@ -222,7 +223,9 @@ class Change:
             arrays[id(s)] = array.detach() if made and not _on_tape(node) else array
         new = replaced(self.new, arrays, set())
         if self.kept:
-            self.holder.renew(self.key, new)
+            same = type(new) is type(self.old)
+            self.holder.renew(self.key, new if same else new.as_np_ndarray() if self.old.np_semantics
+                              else new.as_nd_ndarray())
         else:
             self.holder.put(self.key, new)
 
@@ -362,7 +365,7 @@ class Changes:
             if kind is not None:
                 holder = Holder(value, kind)
                 self._holders.append(holder)
-                if len(holder.before) <= LIMIT and not (kind == "object" and _is_package(type(value).__module__)):
+                if len(holder.before) <= LIMIT and not (kind == "object" and _of_others(type(value).__module__)):
                     todo += holder.before.values()
                 self._arrays(holder)
             todo += _beside(value)
@@ -451,16 +454,18 @@ def _is_network(value: Any) -> bool:
 
 
 @functools.cache
-def _is_package(module: str) -> bool:
-    """Whether a module is of an installed package, whose counters are no user's state."""
-    return "-packages" in (getattr(sys.modules.get(module), "__file__", None) or "")
+def _of_others(module: str) -> bool:
+    """Whether the classes of a module are an installed package's or Python's own, whose counters are no user's state;
+    but for those that only hold attributes."""
+    if module in ("types", "argparse", "collections"):
+        return False
+    return is_library(module) or "-packages" in (getattr(sys.modules.get(module), "__file__", None) or "")
 
 
 def _incidental(change: Change) -> bool:
     """Whether a change without traced values is none that a call must do: of other libraries' objects, or layers that
     the code made."""
-    return (_is_network(change.new) or change.holder.kind == "object"
-            and _is_package(type(change.holder.what).__module__))
+    return _is_network(change.new) or change.holder.kind == "object" and _of_others(type(change.holder.what).__module__)
 
 
 def _kind_of(value: Any) -> str | None:
@@ -484,8 +489,11 @@ def _kind_of(value: Any) -> str | None:
         return "thread"
     if any(map(_of_library, cls.__mro__)):
         return "settings"
-    return None if isinstance(value, (tuple, frozenset, MethodType, functools.partial, ModuleType,
-                                      property)) or is_library(cls.__module__) else "object"
+    if isinstance(value, (tuple, frozenset, MethodType, functools.partial, ModuleType, property)):
+        return None
+    if is_library(cls.__module__) and not attributes(value):
+        return None
+    return "object"
 
 
 def _beside(value: Any) -> Any:
