@@ -119,3 +119,35 @@ def test_no_array_has_a_negative_size(case: str) -> None:
 
 def test_many_differences_of_few_numbers() -> None:
     assert mx.np.diff(mx.np.array([1.0, 3.0, 2.0]), n=HUGE).shape == (0,)
+
+
+def broadcast(x: Any) -> Any:
+    return mx.nd.broadcast_to(x, shape=(2**40,))
+
+
+def tiled(x: Any) -> Any:
+    return mx.nd.tile(x, reps=(2**40,)) * 2
+
+
+def two_results(x: Any) -> Any:
+    large = mx.nd.broadcast_to(x, shape=(2**42,))
+    return large + 1, large * 2
+
+
+@pytest.mark.parametrize("function", [broadcast, tiled, two_results])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_results_larger_than_memory(function: Any, compiled: bool) -> None:
+    """A result of terabytes is an error that says how much was asked for and where; the next call is as before."""
+    call = mx.hybridize(function) if compiled else function
+    with pytest.raises(HybridError, match=r"test_hostile_sizes\.py:\d+: .*(TiB|GiB)") as caught:
+        call(mx.nd.array([1.0]))
+    assert isinstance(caught.value, MemoryError)
+    assert mx.nd.broadcast_to(mx.nd.array([1.0]), shape=(3,)).asnumpy().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_more_elements_than_indices_reach(compiled: bool) -> None:
+    def function(x: Any) -> Any:
+        return mx.nd.zeros((2**33, 2**33)) + x
+    with pytest.raises(HybridError, match="elements"):
+        (mx.hybridize(function) if compiled else function)(mx.nd.array([1.0]))

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import random
+import sys
+from typing import Callable
 
 import pytest
 
@@ -9,6 +11,7 @@ from hybrid import ir
 from hybrid.ir import Program
 from hybrid.passes.fuse import fuse
 from hybrid.passes.memory import MemoryPlan, Span, _place, _place_by_time
+from hybrid.passes.pipeline import plan
 from hybrid.passes.horizontal_fusion import Group, Joining, together
 
 
@@ -78,3 +81,37 @@ def test_groups_are_those_of_looking_at_all_groups(seed: int) -> None:
         home.writes |= writes
     assert [[k.number for k in g.kernels] for g in groups] == [[k.number for k in g.kernels] for g in want]
     assert len(groups) < len(fused.kernels)
+
+
+def slices_in_one_concat(n: int) -> Program:
+    x = ir.input(0, (n + 5,), "float32")
+    return Program((x,), (ir.concat([ir.slice(x, (i,), (2,)) for i in range(n)], 0),))
+
+
+def chain_of_elements(n: int) -> Program:
+    x = y = ir.input(0, (8,), "float32")
+    for i in range(n):
+        y = ir.map("tanh", y) + ir.slice(x, (i % 8,), (1,))
+    return Program((x,), (y,))
+
+
+def calls(program: Program) -> int:
+    """Python calls that planning a program takes."""
+    count = 0
+
+    def see(_frame: object, event: str, _arg: object) -> None:
+        nonlocal count
+        count += event == "call"
+    sys.setprofile(see)
+    try:
+        plan(program)
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+@pytest.mark.parametrize("graph", [slices_in_one_concat, chain_of_elements])
+def test_planning_wide_and_deep_graphs_is_linear(graph: Callable[[int], Program]) -> None:
+    # what is imported and remembered at the first plan is not counted
+    calls(graph(20))
+    assert calls(graph(1000)) < 2.6 * calls(graph(500))

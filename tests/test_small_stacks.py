@@ -4,6 +4,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +77,30 @@ def test_threads_of_256_kilobytes() -> None:
     ran = subprocess.run([sys.executable, "-c", PROGRAM], env=env, capture_output=True, text=True, check=False,
                          timeout=600)
     assert ran.stdout == "done 6\n", (ran.returncode, ran.stdout, ran.stderr[-2000:])
+
+
+COLD = """
+import threading
+import numpy as np
+from hybrid import hybridize, nd
+
+def chain(x):
+    for i in range(300):
+        x = nd.sin(x) * 1.5 + i
+    return x
+
+x = nd.array(np.ones((3, 4), "float32"))
+threading.stack_size(64 << 10)
+thread = threading.Thread(target=lambda: print(np.abs(hybridize(chain)(x).asnumpy() - chain(x).asnumpy()).max() < 1e-2))
+thread.start()
+thread.join()
+"""
+
+
+def test_a_deep_graph_is_compiled_in_a_thread_of_64_kilobytes(tmp_path: Path) -> None:
+    """With an empty cache: the passes, the printer and the compiler's start all run on the thread's own stack."""
+    tmp_path.chmod(0o700)
+    env = {**os.environ, "HYBRID_CACHE": str(tmp_path)}
+    ran = subprocess.run([sys.executable, "-c", COLD], env=env, capture_output=True, text=True, check=False,
+                         timeout=300)
+    assert ran.stdout == "True\n", (ran.returncode, ran.stdout, ran.stderr[-2000:])

@@ -10,7 +10,7 @@ from ..graph import symbol
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, array_module, current_context
-from ..base.errors import AttributeValueError, DeviceError, DTypeError
+from ..base.errors import AttributeValueError, DeviceError, DTypeError, TooLargeError, user_location
 from ..ir import Program
 from ..ops.attributes import told_apart
 from ..ops.registry import Attrs, OpDef
@@ -86,8 +86,14 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
     present = [x for x in arrays if x is not None]
     if len(present) > 1:
         common_context(f"operator {d.name}", present)
-    results = TIMERS[0](_eager, d, (a, arrays, present, ctx,
-                                    cls)) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
+    try:
+        results = TIMERS[0](_eager, d, (a, arrays, present, ctx,
+                                        cls)) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
+    except MemoryError as err:
+        if isinstance(err, TooLargeError):
+            raise
+        raise TooLargeError(f"{user_location()}: operator {d.name}: {err}. Make the arrays smaller, or compute them "
+                            f"in parts") from err
     if out is not None:
         return _write(d, results, out)
     results = results[:d.num_visible(a)]

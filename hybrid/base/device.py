@@ -13,7 +13,7 @@ from typing import Any, Callable
 import numpy as np
 
 from . import config
-from .errors import DeviceError
+from .errors import DeviceError, TooLargeError, user_location
 
 _TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")
 _local = threading.local()
@@ -184,9 +184,19 @@ def aligned_bytes(n: int) -> np.ndarray:
     the system for them from 4 MB on, and what is not touched takes no memory.
     """
     align = HUGE_PAGE if n >= HUGE_PAGE and -n % HUGE_PAGE * 16 <= n else ALIGN
-    raw = np.empty(n + align, np.uint8)
+    try:
+        raw = np.empty(n + align, np.uint8)
+    except (MemoryError, ValueError, OverflowError) as err:          # NumPy raises the last two from 2^63 bytes on
+        raise too_large(n, "compiled code's arrays") from err
     skip = -raw.ctypes.data % align
     return raw[skip:skip + n]
+
+
+def too_large(nbytes: int, what: str) -> TooLargeError:
+    """The error for memory that the system does not give."""
+    return TooLargeError(f"{user_location()}: {what} need {nbytes} bytes ({nbytes / 2**30:.1f} GiB), which the system "
+                         f"does not give: "
+                         f"make the arrays smaller, or compute them in parts")
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

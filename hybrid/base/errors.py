@@ -76,6 +76,10 @@ class UnevaluatedError(TraceError, NotImplementedForSymbol):
         HybridError.__init__(self, text)
 
 
+class TooLargeError(HybridError, MemoryError):
+    """An array or a program's memory that is larger than the system gives."""
+
+
 class OrderError(HybridError, AssertionError):
     """A call that comes before one it needs."""
 
