@@ -6,10 +6,11 @@ from typing import Any, Mapping, Sequence
 
 from ... import gluon, nd
 from ...base.device import current_context
-from ...base.errors import AttributeValueError, FileFormatError
+from ...base.errors import AttributeValueError, FileFormatError, HybridError
 from ...base.atomic import existing
 from ...graph.symbol import Symbol, var
 from . import library, read_arrays, read_layers, read_loops, read_resize, recurrent  # noqa: F401  they register forms
+from .evaluated import EvaluatedNet
 from .open_lengths import read
 from .reader import inlined
 
@@ -56,13 +57,38 @@ def _imported(model_file: Any, input_shapes: Mapping[str,
 def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Any:
     """The network of an ONNX file as a SymbolBlock on a device or a list of devices.
 
+    Where a graph cannot say the network (lengths that depend on values, strings, sequences, inputs that nothing uses) it
+    is an ``EvaluatedNet``, for inference: parts of it are compiled, and the other nodes are evaluated one by one.
+
     >>> net = import_to_gluon('net.onnx', ctx=mx.cpu()); net.hybridize()                     # doctest: +SKIP
     """
-    symbol, params, inputs = _imported(model_file, input_shapes)
+    try:
+        symbol, params, inputs = _imported(model_file, input_shapes)
+    except HybridError:
+        net = _evaluated(model_file, ctx, input_shapes)
+        if net is None:
+            raise
+        return net
     net = gluon.SymbolBlock(symbol, [var(name) for name in inputs])
     net.collect_params().load_dict(params, ctx if ctx is not None else current_context(),
                                    filename=os.fspath(model_file), cast_dtype=True, dtype_source="saved")
     return net
+
+
+def _evaluated(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> EvaluatedNet | None:
+    """The network of compiled parts and evaluated nodes; None for a model that is not valid, or that has operators
+    which ONNX does not define."""
+    model, onnx = _model(model_file), library.onnx()
+    names = [name for name, *_ in _metadata(model)["input_tensor_data"]]
+    functions = {(f.domain, f.name) for f in model.functions}
+    if any(k not in names for k in input_shapes or {}) or not all(
+            onnx.defs.has(n.op_type, n.domain) or (n.domain, n.op_type) in functions for n in model.graph.node):
+        return None
+    try:
+        onnx.checker.check_model(model)
+    except Exception:                                      # noqa: BLE001  the error of reading it says more
+        return None
+    return EvaluatedNet(model, ctx if ctx is not None else current_context(), input_shapes)
 
 
 def get_model_metadata(model_file: Any) -> dict[str, Any]:

@@ -53,6 +53,7 @@ class Reader:
         self.variables: dict[str, Symbol] = {}
         self.values: MutableMapping[str, Any] = self._constants(model.graph)
         self.names: dict[str, int] = {}
+        self.lacking: dict[str, tuple[int, str]] = {}         # outputs that no form gives: the node, and the error
         self.inputs = [i.name for i in model.graph.input if i.name not in self.values]
         for i in model.graph.input:
             if i.name not in self.values:
@@ -98,6 +99,9 @@ class Reader:
 
     def value(self, name: str) -> Any:
         """What a name stands for."""
+        if name not in self.values and name in self.lacking:
+            number, text = self.lacking[name]
+            raise _numbered(AttributeValueError(text), number)
         if name not in self.values:
             raise FileFormatError(f"the ONNX graph uses {name!r}, which nothing in it computes")
         return self.values[name]
@@ -119,8 +123,8 @@ class Reader:
 
     def _node(self, proto: Any, number: int) -> None:
         where = f"node {number} ({proto.op_type}{f' {proto.name!r}' if proto.name else ''})"
-        n = OnnxNode(self, proto, where)
         try:
+            n = OnnxNode(self, proto, where)
             found = (self._folded(n) if proto.op_type not in FOLDED_NEVER
                      and all(isinstance(v, Known) for v in n.values if v is not None) else None)
             if found is None:
@@ -131,15 +135,15 @@ class Reader:
                                               f"not known here")
                 found = form(n)
         except HybridError as err:
-            raise type(err)(f"ONNX {where}: {err}") from None
+            raise _numbered(type(err)(f"ONNX {where}: {err}"), number) from None
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:
             # attributes or inputs that are none of this operator's
-            raise FileFormatError(f"ONNX {where} does not follow ONNX's definition of the operator: "
-                                  f"{type(err).__name__}: {err}") from err
+            raise _numbered(FileFormatError(f"ONNX {where} does not follow ONNX's definition of the operator: "
+                                            f"{type(err).__name__}: {err}"), number) from err
         found = found if isinstance(found, list) else [found]
         outputs = list(proto.output)
-        if any(o and k >= len(found) for k, o in enumerate(outputs)):
-            raise AttributeValueError(f"ONNX {where}: only the first {len(found)} of its outputs are known here")
+        for o in outputs[len(found):]:                       # an error where something reads it
+            self.lacking[o] = number, f"ONNX {where}: only the first {len(found)} of its outputs are known here"
         for name, value in zip(outputs, found):
             if name:
                 self.values[name] = value
@@ -168,6 +172,12 @@ class Reader:
         return [np.asarray(next(made)) if o else None for o in n.proto.output]
 
 
+def _numbered(err: HybridError, number: int) -> HybridError:
+    """An error with the number of the node, in the graph, that cannot be read."""
+    err.onnx_node = number                                   # type: ignore[attr-defined]
+    return err
+
+
 def _name(s: Symbol, name: str, n: "OnnxNode") -> None:
     """The operator that gives a node's result has the name of the result."""
     head = s.entries[0][0]
@@ -177,16 +187,21 @@ def _name(s: Symbol, name: str, n: "OnnxNode") -> None:
 
 FOLDED_NEVER = ("RandomNormal", "RandomUniform", "If", "Loop", "Scan")
 
+
 def _size(n: "OnnxNode") -> int:
     """How many numbers the result of a node of constants has, where it may be many more than it is made of."""
-    v: Any = n.values
-    if n.kind == "ConstantOfShape":
+    return elements_of(n.kind, n.values)
+
+
+def elements_of(kind: str, v: Any) -> int:
+    """How many elements the result of an operator has, where it may be many more than it is made of; else 0."""
+    if kind == "ConstantOfShape":
         return math.prod(map(int, v[0]))
-    if n.kind == "Expand":
+    if kind == "Expand":
         return math.prod(np.broadcast_shapes(v[0].shape, tuple(map(int, v[1]))))
-    if n.kind == "Tile":
+    if kind == "Tile":
         return v[0].size * math.prod(map(int, v[1]))
-    if n.kind == "Range":
+    if kind == "Range":
         return int(abs((v[1] - v[0]) / v[2])) + 1
     return 0
 
