@@ -40,10 +40,11 @@ class NodeEvaluator:
         self.node, self.names = node, list(dict.fromkeys(needs(node)))
         infos = [onnx.helper.make_value_info(k, onnx.TypeProto()) for k in self.names]
         outputs = [onnx.helper.make_value_info(o, onnx.TypeProto()) for o in node.output if o]
-        graph = onnx.helper.make_graph([node], "one", infos, outputs)
+        one, imports = _current(onnx, model, node)
+        graph = onnx.helper.make_graph([one], "one", infos, outputs)
         try:
             self.run = library.evaluator()(onnx.helper.make_model(
-                graph, opset_imports=model.opset_import, functions=model.functions)).run
+                graph, opset_imports=imports, functions=model.functions), new_ops=[library.loop()]).run
         except Exception as err:                           # noqa: BLE001  the evaluator's errors are of many kinds
             raise AttributeValueError(f"ONNX {self._where()} is not known here, nor to the onnx package's evaluator: "
                                       f"{str(err)[:200]}") from err
@@ -70,6 +71,16 @@ class NodeEvaluator:
             return                                         # inputs that are wrong are the evaluator's to name
         if size > 64 * MOST_FOLDED:
             raise AttributeValueError(f"ONNX {self._where()}: its result would have {size} elements")
+
+
+def _current(onnx: Any, model: Any, node: Any) -> tuple[Any, Any]:
+    """The node and its opsets, where Scatter has its newer name ScatterElements."""
+    if node.op_type != "Scatter":
+        return node, model.opset_import
+    out = onnx.NodeProto()
+    out.CopyFrom(node)
+    out.op_type = "ScatterElements"
+    return out, [onnx.helper.make_opsetid("", 11)]
 
 
 def _host(value: Any) -> Any:
@@ -140,6 +151,10 @@ class EvaluatedNet(gluon.Block):
         for node in reversed(self.nodes):
             out.append((out[-1] - set(node.output)) | (set(needs(node)) - set(self.constants)))
         return out[::-1]
+
+    def __call__(self, *inputs: Any) -> Any:
+        """The values of the outputs; blocks need an input, and these networks do not."""
+        return super().__call__(*inputs) if inputs else self.forward()
 
     def forward(self, *inputs: Any) -> Any:
         """The values of the outputs."""
@@ -235,6 +250,8 @@ class CompiledPart:
             [_tensor(net.onnx, net.constants[k], k) for k in used if k in net.constants])
         model = helper.make_model(graph, opset_imports=net.model.opset_import)
         symbol, params, self.inputs = read(model, {k: tuple(values[k].shape) for k in given})
+        if not self.inputs:
+            raise AttributeValueError("a part whose results depend on shapes alone")
         self.block = gluon.SymbolBlock(symbol, [var(k) for k in self.inputs])
         self.block.collect_params().load_dict({k: nd.array(v, dtype=v.dtype) for k, v in params.items()},
                                               net.device, cast_dtype=True, dtype_source="saved")

@@ -69,10 +69,26 @@ def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str,
         if net is None:
             raise
         return net
-    net = gluon.SymbolBlock(symbol, [var(name) for name in inputs])
+    names = [name for name, *_ in get_model_metadata(model_file)["input_tensor_data"]]
+    if not inputs:
+        found = _evaluated(model_file, ctx, input_shapes)
+        if found is not None:
+            return found
+    net = (gluon.SymbolBlock if names == inputs else _Chosen)(symbol, [var(name) for name in inputs])
+    net.__dict__["given"] = names
     net.collect_params().load_dict(params, ctx if ctx is not None else current_context(),
                                    filename=os.fspath(model_file), cast_dtype=True, dtype_source="saved")
     return net
+
+
+class _Chosen(gluon.SymbolBlock):
+    """A SymbolBlock that may also be called with the inputs of the file which nothing uses."""
+
+    def __call__(self, *inputs: Any) -> Any:
+        d = self.__dict__
+        if len(inputs) == len(d["given"]):
+            inputs = tuple(dict(zip(d["given"], inputs))[name] for name in d["_inputs"])
+        return super().__call__(*inputs)
 
 
 def _evaluated(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> EvaluatedNet | None:

@@ -28,3 +28,29 @@ def inliner() -> Any:
     """The package's function that writes out functions (since onnx 1.15)."""
     from onnx.inliner import inline_selected_functions  # noqa: PLC0415
     return inline_selected_functions
+
+
+def loop() -> Any:
+    """The evaluator's operator Loop, which stacks results of every rank along a new axis, as ONNX says: the package's
+    own joins them along the first axis."""
+    import numpy as np  # noqa: PLC0415
+    from onnx.reference.ops.op_loop import Loop as Joined  # noqa: PLC0415
+
+    class Loop(Joined):                                    # type: ignore[misc]  the package has no types
+        def _run(self, *args: Any, **keywords: Any) -> Any:
+            stacked: list[list[Any]] = [[] for _ in range(self.K)]
+            run_body = self._run_body
+
+            def kept(*given: Any, **named: Any) -> Any:
+                found = run_body(*given, **named)
+                for k, rows in enumerate(stacked):
+                    rows.append(found[len(found) - self.K + k])
+                return [*found[:len(found) - self.K], *(np.zeros(1) for _ in stacked)]
+            self._run_body = kept
+            try:
+                found = super()._run(*args, **keywords)
+            finally:
+                self._run_body = run_body
+            first = len(found) - self.K if self.K else len(found)
+            return (*found[:first], *(np.stack([np.asarray(v) for v in rows]) for rows in stacked))
+    return Loop

@@ -37,9 +37,11 @@ def inlined(model: Any) -> Any:
     if not model.functions and all(n.op_type in KNOWN for n in model.graph.node):
         return model
     try:
-        return library.inliner()(model, [("", name) for name in KNOWN], exclude=True, inline_schema_functions=True)
+        out = library.inliner()(model, [("", name) for name in KNOWN], exclude=True, inline_schema_functions=True)
     except Exception:                                      # noqa: BLE001  what stays unknown is named when it is read
         return model
+    # a Constant of an attribute that the node leaves to its default is left without a value
+    return model if any(n.op_type == "Constant" and not n.attribute for n in out.graph.node) else out
 
 
 class Reader:
@@ -152,7 +154,7 @@ class Reader:
 
     def _folded(self, n: "OnnxNode") -> Any:
         """A node of constants, computed by the package's own evaluator; None where it cannot."""
-        if _size(n) > 16 * MOST_FOLDED:
+        if _size(n) > 64 * MOST_FOLDED:
             raise AttributeValueError(f"its result would have {_size(n)} elements")
         if sum(v.size for v in n.values if v is not None) > MOST_FOLDED:
             return None
