@@ -147,10 +147,13 @@ class Trace:
         """What the input of a number stands for: an array, a Parameter or another holder."""
         return self.given[number] if number < len(self.given) else self.holders[number]
 
-    def finish(self) -> None:
-        """Forget gradients that were used up within the program."""
+    def finish(self, results: Sequence[Symbol]) -> None:
+        """Forget gradients that were used up within the program, but those that the code returns."""
         for i in self.used_up & self.gradients.keys():
             handle, node = self.handles[self.gradients[i]]
+            if any(r is handle for r in results):
+                self.used_up.discard(i)
+                continue
             if hasattr(self.holders[self.gradients[i]], "forget"):
                 self.holders[self.gradients[i]].forget(self)
             handle.entries = [(node, 0)]
@@ -505,7 +508,7 @@ class Hybridized:
             return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader, changes
 
     def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any, changes: list[Change]) -> Entry:
-        trace.finish()
+        trace.finish(leaves)
         changed = trace.changed()
         originals = {id(h): i for i, (h, _) in enumerate(trace.handles)}
         picks: list[tuple[str, int]] = []

@@ -16,6 +16,7 @@ from .integer_products import in_floats
 from .layout import Blocking, Layout, layout
 from .loop_layout import loop_layout
 from .loop_products import loop_products
+from .long_sums import deep_dot, in_chunks
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
@@ -51,7 +52,8 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
-        current = current.with_roots(rewrite(in_blocks(current.roots), {"dot": (plane_by_plane, in_floats)}))
+        rules = {"dot": (plane_by_plane, in_floats, deep_dot), "reduce": (in_chunks,)}
+        current = current.with_roots(rewrite(in_blocks(current.roots), rules))
         current = wide_products(current, lasting) if lasting else current
     for name, run in PROGRAM_PASSES:
         current = run(current)
