@@ -33,7 +33,7 @@ def _within(function: str, numbers: np.ndarray, size: int) -> np.ndarray:
     return numbers
 
 
-def _csr(like: CSRNDArray, shape: tuple[int, int], values: Any, columns: Any, ends: Any) -> CSRNDArray:
+def _csr(like: CSRNDArray, shape: tuple[int, ...], values: Any, columns: Any, ends: Any) -> CSRNDArray:
     return make(CSRNDArray, shape, np.asarray(values), (np.asarray(ends, np.int64), np.asarray(columns, np.int64)),
                 like._ctx)
 
