@@ -57,8 +57,8 @@ def _imported(model_file: Any, input_shapes: Mapping[str,
 def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Any:
     """The network of an ONNX file as a SymbolBlock on a device or a list of devices.
 
-    Where a graph cannot say the network (lengths that depend on values, strings, sequences, inputs that nothing uses) it
-    is an ``EvaluatedNet``, for inference: parts of it are compiled, and the other nodes are evaluated one by one.
+    Where a graph cannot say the network (lengths that depend on values, strings, sequences) it is an
+    ``EvaluatedNet``, for inference: parts of it are compiled, and the other nodes are evaluated one by one.
 
     >>> net = import_to_gluon('net.onnx', ctx=mx.cpu()); net.hybridize()                     # doctest: +SKIP
     """
@@ -100,8 +100,13 @@ def _evaluated(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[in
     if any(k not in names for k in input_shapes or {}) or not all(
             onnx.defs.has(n.op_type, n.domain) or (n.domain, n.op_type) in functions for n in model.graph.node):
         return None
+    checked = type(model)()
+    checked.CopyFrom(model)
+    for v in (*checked.graph.input, *checked.graph.output):
+        if v.type.HasField("tensor_type"):
+            v.type.tensor_type.shape.SetInParent()         # files may leave it out, which the checker does not allow
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(checked)
     except Exception:                                      # noqa: BLE001  the error of reading it says more
         return None
     return EvaluatedNet(model, ctx if ctx is not None else current_context(), input_shapes)
