@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Iterator, Mapping, Sequence
 
 from ... import gluon, nd
 from ...base.device import current_context
@@ -27,6 +28,18 @@ def _model(model_file: Any) -> Any:
     return inlined(model)
 
 
+@contextmanager
+def _damaged(model_file: Any) -> Iterator[None]:
+    """Errors that fields of a damaged file raise (text that is none, lengths below 0) as errors about the file."""
+    try:
+        yield
+    except HybridError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as err:
+        raise FileFormatError(f"{os.fspath(model_file)} is no valid ONNX model: {type(err).__name__}: "
+                              f"{str(err)[:300]}") from err
+
+
 def import_model(model_file: Any, input_shapes: Mapping[str,
                                                         Sequence[int]] | None = None) -> tuple[Symbol, dict[str, Any],
         dict[str, Any]]:
@@ -38,7 +51,8 @@ def import_model(model_file: Any, input_shapes: Mapping[str,
 
     >>> symbol, arg_params, aux_params = import_model('net.onnx')                            # doctest: +SKIP
     """
-    symbol, params, _ = _imported(model_file, input_shapes)
+    with _damaged(model_file):
+        symbol, params, _ = _imported(model_file, input_shapes)
     aux = set(symbol.list_auxiliary_states())
     return symbol, {k: v for k, v in params.items() if k not in aux}, {k: v for k, v in params.items() if k in aux}
 
@@ -62,9 +76,14 @@ def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str,
 
     >>> net = import_to_gluon('net.onnx', ctx=mx.cpu()); net.hybridize()                     # doctest: +SKIP
     """
+    with _damaged(model_file):
+        return _as_block(model_file, ctx, input_shapes)
+
+
+def _as_block(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> Any:
     try:
         symbol, params, inputs = _imported(model_file, input_shapes)
-    except HybridError:
+    except (HybridError, ArithmeticError, LookupError, TypeError, ValueError):
         net = _evaluated(model_file, ctx, input_shapes)
         if net is None:
             raise
