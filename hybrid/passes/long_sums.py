@@ -39,9 +39,9 @@ def deep_dot(n: Node) -> Node | None:
     size = _divisor(a.shape[ca[0]])
     if size is None:
         return None
-    parts = [ir.reshape(x, (*x.shape[:i], x.shape[i] // size, size, *x.shape[i + 1:])) for x, i in ((a, ca[0]),
-                                                                                                     (b, cb[0]))]
-    each = ir.dot(*parts, ((ca[0] + 1,), (cb[0] + 1,)), ((ca[0],), (cb[0],)))
+    left, right = (ir.reshape(x, (*x.shape[:i], x.shape[i] // size, size, *x.shape[i + 1:]))
+                   for x, i in ((a, ca[0]), (b, cb[0])))
+    each = ir.dot(left, right, ((ca[0] + 1,), (cb[0] + 1,)), ((ca[0],), (cb[0],)))
     return _summed(each, (0,))
 
 

@@ -81,6 +81,7 @@ def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str,
 
 
 def _as_block(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> Any:
+    net: Any
     try:
         symbol, params, inputs = _imported(model_file, input_shapes)
     except (HybridError, ArithmeticError, LookupError, TypeError, ValueError):
