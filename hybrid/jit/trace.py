@@ -71,6 +71,7 @@ class Trace:
         # parameters, by id, whose rows are updated after the program has run
         self.late: dict[int, str] = {}
         self.leaves: list[Any] = []                     # traced values with attach_grad
+        self.drew: list[str] = []                       # other generators that the code drew from
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
         self.variables_made = count(1)                  # numbers of values that are variables of their own
@@ -415,6 +416,10 @@ class Hybridized:
             if entry is None:
                 self._note_miss(signature)
                 entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
+                if entry.drew:                           # right for this call: the code drew once
+                    foreign_rng.warn(entry.drew, self.name)
+                    self._changing[plain[:6]] = TRIES
+                    return entry
                 if entry.once:
                     self._once_more(plain[:6], entry.once)
                     return entry
@@ -497,7 +502,7 @@ class Hybridized:
             for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
                 reader.places.setdefault(place.key, place)
                 reader.values.setdefault(place.key, x)
-            foreign_rng.warn_if_moved(drawn, self.name)
+            trace.drew = foreign_rng.moved(drawn) or reader.drew
             leaves: list[Any] = []
             try:
                 out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
@@ -534,6 +539,7 @@ class Hybridized:
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])
+        entry.drew = trace.drew
         entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)
