@@ -31,6 +31,7 @@ import numpy as np
 from ..buffers.array import REBINDS, NDArray
 from .concealed import parts_of, refuse_concealed
 from ..base.errors import user_location
+from ..base.profiling import Hooked
 from .reads import is_library
 from .free_variables import GONE, OfThread, Place, attributes, told
 from ..graph.symbol import Symbol
@@ -301,8 +302,8 @@ class Changes:
 
     def __enter__(self) -> "Changes":
         self.look(*self._roots)
-        self._profile = sys.getprofile()
-        sys.setprofile(self._hook)
+        self._hooked = Hooked(self._hook)
+        self._hooked.install()
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:
@@ -311,7 +312,7 @@ class Changes:
             self.undo()
 
     def _stop(self) -> None:
-        sys.setprofile(self._profile)
+        self._hooked.remove()
         for memo, before in self._memos.values():
             # it may keep traced values: what is computed again is the same
             if memo.cache_info().misses != before.misses:
@@ -320,8 +321,6 @@ class Changes:
 
     def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
         """Called by Python with everything that starts and ends."""
-        if self._profile is not None:
-            self._profile(frame, event, arg)                    # type: ignore[arg-type]
         if event != "call" or id(frame.f_code) in self._others:
             return
         code = frame.f_code
