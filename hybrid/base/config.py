@@ -9,8 +9,8 @@
 | HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes
 first |
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first; ``none`` for no compiler) |
-| HYBRID_COMPILE | ``background``: a program that is not in the cache runs without a compiler until processes beside
-this one have compiled it; ``now``: the first call waits for the compiler; ``never``: nothing is compiled |
+| HYBRID_COMPILE | ``now`` (default): the first call waits for the compiler; ``background``: a program that is not in
+the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled |
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
@@ -94,7 +94,7 @@ def tune_seconds() -> float:
     return _setting("HYBRID_TUNE", float, 0.0, 0.5)
 
 
-MODES = ("background", "now", "never")
+MODES = ("now", "background", "never")
 
 
 @functools.lru_cache(16)
@@ -106,7 +106,7 @@ def _mode(text: str) -> str:
 
 
 def compile_mode() -> str:
-    """When programs are compiled: in the background, now (the caller waits), or never."""
+    """When programs are compiled: now (the caller waits), in the background, or never."""
     return _mode(os.environ.get("HYBRID_COMPILE", "").strip().lower())
 
 

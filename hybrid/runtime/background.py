@@ -17,9 +17,11 @@ import threading
 from typing import Any
 
 from ..base import config, forking
+from . import cache
 
 IDLE_SECONDS = 20.0                    # after which a process without work ends
-_START = "import sys, json; sys.path[:] = json.loads(sys.stdin.readline()); from hybrid.runtime import worker; worker.main()"
+_START = ("import sys, json; sys.path[:] = json.loads(sys.stdin.readline()); "
+          "from hybrid.runtime import worker; worker.main()")
 
 
 class Job:
@@ -28,7 +30,8 @@ class Job:
     def __init__(self, key: str, text: str, frozen: frozenset[int]):
         self.key = key
         self.message = {"key": key, "text": text, "frozen": sorted(frozen), "folder": os.getcwd(),
-                        "settings": {k: v for k, v in os.environ.items() if k.startswith("HYBRID_")}}
+                        "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
+                                     "HYBRID_CACHE": str(cache.folder())}}
         self.calls = 0                 # that did without the compiled program
         self.ended = threading.Event()
         self.failed = False            # whether this process has to compile it itself

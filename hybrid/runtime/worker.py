@@ -1,8 +1,8 @@
 """A process that compiles programs for another one (background.py), which it reads from its standard input.
 
-Each line is a job: the program's text, which inputs are frozen, the settings. The answer to a job is the key under which
-the disk cache holds the program now, or an empty line where it could not be compiled: the other process tries itself,
-and says what is wrong.
+Each line is a job: the program's text, which inputs are frozen, the settings. The answer to a job is the key under
+which the disk cache holds the program now, or an empty line where it could not be compiled: the other process tries
+itself, and says what is wrong.
 """
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _read(jobs: "queue.Queue[str]") -> None:
 def _lower_priority() -> None:
     from ..base import config  # noqa: PLC0415
 
-    if config.usable_cores() > 1:                            # on the only core, the program would wait ten times as long
+    if config.usable_cores() > 1:                            # on the only core it would hardly ever run
         with contextlib.suppress(OSError):
             os.nice(NICE)
 
