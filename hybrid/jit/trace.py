@@ -29,7 +29,7 @@ from ..graph.symbol import Symbol, create, cut
 from .reads import Reader, is_foreign_array
 from .free_variables import Guard
 from ..graph.symnode import CONCRETE, SymNode
-from ..base.pytree import flatten, unflatten
+from ..base.pytree import flatten, like, unflatten
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
           "repeated arrays",
@@ -188,7 +188,8 @@ def separate(value: Any) -> Any:
     if isinstance(value, Symbol) and len(value.entries) > 1:
         return [Symbol([e]) for e in value.entries]
     if isinstance(value, dict):
-        return {k: separate(v) for k, v in value.items()}
+        items = {k: separate(v) for k, v in value.items()}
+        return items if type(value) is dict else like(type(value), getattr(value, "default_factory", None), items)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(separate(v) for v in value)
     return value
