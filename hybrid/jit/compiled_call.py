@@ -36,6 +36,7 @@ class Entry:
         self.assigned = tuple(assigned)
         self.once = ""                                  # what makes it right for one call alone
         self.drew: list[str] = []                       # generators of other libraries that its code drew from
+        self.outside: dict[str, str] = {}               # what of the machine its code read, and where
         self._recorded: Program | None = None
         self.arguments = len(trace.given)
         self.captured = list(trace.holders[self.arguments:])

@@ -34,6 +34,7 @@ from ..base.errors import TraceError
 from ..base.profiling import Hooked
 from .free_variables import GONE, Contents, Guard, OfThread, Place, attributes, on_class
 from ..graph.symbol import Symbol
+from .surroundings import READERS, kind_of, line_of
 
 _OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi"})
 _STDLIB = os.path.dirname(os.__file__)
@@ -130,6 +131,7 @@ class Reader:
         self._roots: list[Any] = []
         self._spaces: list[tuple[dict[str, Any], frozenset[str]]] = []
         self.drew: list[str] = []                              # generators of random numbers that code drew from
+        self.outside: dict[str, str] = {}                      # what of the machine it read: where
         self._stood: list[tuple[Any, Any]] = []                # (what can be drawn from, where it stood)
         self._at = ""
 
@@ -144,6 +146,8 @@ class Reader:
 
     def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
         code = frame.f_code
+        if event == "c_call" and arg.__name__ in READERS:
+            self._surroundings(frame, arg)
         if id(code) in self._others:
             return
         if event == "call":
@@ -157,6 +161,13 @@ class Reader:
         elif event == "c_call" and self._stood and (arg is next or getattr(arg, "__self__", None) is not None):
             if arg is next or any(arg.__self__ is s for s, _ in self._stood):
                 self._at = f"{code.co_filename}:{frame.f_lineno}"
+
+    def _surroundings(self, frame: FrameType, function: Any) -> None:
+        """A built-in function is called that may read clocks, files, …"""
+        kind = kind_of(function, frame)
+        line = kind and line_of(frame, kind, is_library)
+        if kind and line:
+            self.outside.setdefault(kind, line)
 
     def _enter(self, code: CodeType, space: dict[str, Any]) -> None:
         self._codes[id(code)] = code

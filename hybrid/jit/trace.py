@@ -1,6 +1,7 @@
 """Hybridized calls: a signature, a trace on Symbols, a compiled program, and a fast way to it the next time."""
 from __future__ import annotations
 
+import operator
 import warnings
 from contextlib import contextmanager
 from itertools import count
@@ -9,7 +10,7 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from ..base import collector, config, forking, names
-from . import debug, foreign_rng
+from . import debug, foreign_rng, surroundings
 from ..buffers.array import NDArray, array, wrap
 from .changes import Change, Changes
 from .concealed import refuse_concealed
@@ -72,6 +73,7 @@ class Trace:
         self.late: dict[int, str] = {}
         self.leaves: list[Any] = []                     # traced values with attach_grad
         self.drew: list[str] = []                       # other generators that the code drew from
+        self.outside: dict[str, str] = {}               # what of the machine it read, and where
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
         self.variables_made = count(1)                  # numbers of values that are variables of their own
@@ -195,6 +197,17 @@ def separate(value: Any) -> Any:
     return value
 
 
+class _ArgumentChanged(TraceError):
+    """Traced code changed a container among its arguments."""
+
+
+def _as_given(arguments: Any, structure: Any, symbols: Sequence[Symbol]) -> bool:
+    """Whether the containers among traced arguments hold what they held."""
+    leaves: list[Any] = []
+    now = flatten(arguments, lambda v: isinstance(v, Symbol), leaves, by_identity=True)
+    return bool(now == structure) and len(leaves) == len(symbols) and all(map(operator.is_, leaves, symbols))
+
+
 @contextmanager
 def _active(trace: Trace) -> Iterator[None]:
     SCOPE.traces.append(trace)
@@ -314,6 +327,8 @@ class Hybridized:
                 return self.fn(*args, **kwargs)
         held, static = self.state() if self.state else ([], None)
         arrays = [self._array(x, leaves) for x in leaves]
+        # the caller's own lists and dicts, unless other libraries' arrays in them are converted
+        given = (args, kwargs) if all(x is a for x, a in zip(leaves, arrays)) else None
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
@@ -322,13 +337,19 @@ class Hybridized:
                  SCOPE.recording, SCOPE.np_array,
                      self.version(), static, repeats)
         if self._changing and self._changing.get(plain[:6], 0) >= TRIES:
-            return self._plainly(structure, arrays)
+            return self._plainly(given, structure, arrays)
         signature, entry = self._known(plain)
         new = entry is None
         if entry is None:
             if not self._sightings.compiles(signature):
-                return self._once(signature, structure, arrays)
-            entry = self._compile(plain, structure, arrays, held, ctx, cls)
+                self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
+                return self._plainly(given, structure, arrays)
+            try:
+                entry = self._compile(plain, structure, arrays, held, ctx, cls)
+            except _ArgumentChanged as err:
+                warnings.warn(str(err), stacklevel=2)
+                self._changing[plain[:6]] = TRIES
+                return self._plainly(given, structure, arrays)
         else:
             self._sightings.again(signature)
         if entry.once:
@@ -344,16 +365,11 @@ class Hybridized:
             debug.compiled(self.name, entry.report())
         return out
 
-    def _plainly(self, structure: Any, arrays: list[NDArray]) -> Any:
+    def _plainly(self, given: Any, structure: Any, arrays: list[NDArray]) -> Any:
         """A call as plain Python."""
         with eagerly():
-            args, kwargs = unflatten(structure, iter(arrays))
+            args, kwargs = given or unflatten(structure, iter(arrays))
             return self.fn(*args, **kwargs)
-
-    def _once(self, signature: Any, structure: Any, arrays: list[NDArray]) -> Any:
-        """A call as plain Python."""
-        self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
-        return self._plainly(structure, arrays)
 
     def _lay_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> None:
         """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was
@@ -417,8 +433,11 @@ class Hybridized:
             if entry is None:
                 self._note_miss(signature)
                 entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
-                if entry.drew:                           # right for this call: the code drew once
-                    foreign_rng.warn(entry.drew, self.name)
+                if entry.drew or entry.outside:          # right for this call: the code drew or read once
+                    if entry.drew:
+                        foreign_rng.warn(entry.drew, self.name)
+                    else:
+                        surroundings.warn(entry.outside, self.name)
                     self._changing[plain[:6]] = TRIES
                     return entry
                 if entry.once:
@@ -496,6 +515,10 @@ class Hybridized:
                         result = self.fn(*args, **kwargs)
                     if trace.refused:                        # and code of the user's went on without the value
                         raise trace.refused[0]
+                    if not _as_given((args, kwargs), structure, symbols):
+                        raise _ArgumentChanged(
+                            f"{assigned.first_line()}: {self.name} changes a list or dict among its arguments, which a "
+                            f"compiled program cannot do again: such calls run as plain Python. Return a new one.")
                     refuse_concealed(result, f"{self.name} returns", assigned.first_line(), trace.texts, True)
                     changes = assigned.settle()
                 result = separate(result)
@@ -503,7 +526,7 @@ class Hybridized:
             for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
                 reader.places.setdefault(place.key, place)
                 reader.values.setdefault(place.key, x)
-            trace.drew = foreign_rng.moved(drawn) or reader.drew
+            trace.drew, trace.outside = foreign_rng.moved(drawn) or reader.drew, reader.outside
             leaves: list[Any] = []
             try:
                 out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
@@ -540,7 +563,7 @@ class Hybridized:
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])
-        entry.drew = trace.drew
+        entry.drew, entry.outside = trace.drew, trace.outside
         entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)
