@@ -37,6 +37,7 @@ from ..graph.symbol import Symbol
 from .surroundings import READERS, kind_of, line_of
 
 _OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi"})
+_CLASSES = frozenset({"NDArray", "ndarray", "__name__", "__qualname__", "__module__"})
 _STDLIB = os.path.dirname(os.__file__)
 _ALL = frozenset({"vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "fields"})
 _ASKS = frozenset({"getattr", "hasattr", "setattr", "attrgetter"})
@@ -79,6 +80,21 @@ def is_foreign_array(value: Any) -> bool:
 def _globals_of(code: CodeType) -> frozenset[str]:
     """Names that some code reads as globals; attributes may have the same ones."""
     return frozenset(i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+
+
+@functools.lru_cache(4096)
+def _types_asked(code: CodeType) -> tuple[tuple[str, int], ...]:
+    """Variables whose class some code compares with that of arrays, or whose name it reads, with the lines."""
+    if "type" not in code.co_names or not _CLASSES.intersection(code.co_names):
+        return ()
+    found, line, called = [], code.co_firstlineno, False
+    for i in dis.get_instructions(code):
+        where: Any = getattr(i, "positions", None)
+        line = where and where.lineno or line
+        if called and i.opname in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_DEREF"):
+            found.append((i.argval, line))
+        called = i.opname == "LOAD_GLOBAL" and i.argval == "type" or called and i.opname in ("PUSH_NULL", "PRECALL")
+    return tuple(found)
 
 
 def _moved(value: Any) -> Any:
@@ -131,6 +147,7 @@ class Reader:
         self._roots: list[Any] = []
         self._spaces: list[tuple[dict[str, Any], frozenset[str]]] = []
         self.drew: list[str] = []                              # generators of random numbers that code drew from
+        self.types: list[tuple[str, str]] = []                 # (line, variable) of traced values given to type()
         self.outside: dict[str, str] = {}                      # what of the machine it read: where
         self._stood: list[tuple[Any, Any]] = []                # (what can be drawn from, where it stood)
         self._at = ""
@@ -150,7 +167,9 @@ class Reader:
             self._surroundings(frame, arg)
         if id(code) in self._others:
             return
-        if event == "call":
+        if event == "return" and _types_asked(code):
+            self._types(frame)
+        elif event == "call":
             if id(code) not in self._codes:
                 if is_library(frame.f_globals.get("__name__") or ""):
                     self._others[id(code)] = code
@@ -168,6 +187,12 @@ class Reader:
         line = kind and line_of(frame, kind, is_library)
         if kind and line:
             self.outside.setdefault(kind, line)
+
+    def _types(self, frame: FrameType) -> None:
+        """Code has asked for the class of one of its variables: that of a traced value is not what it will be."""
+        for name, line in _types_asked(frame.f_code):
+            if isinstance(frame.f_locals.get(name), Symbol):
+                self.types.append((f"{frame.f_code.co_filename}:{line}", name))
 
     def _enter(self, code: CodeType, space: dict[str, Any]) -> None:
         self._codes[id(code)] = code
@@ -346,6 +371,9 @@ class Reader:
                 self._put(Place(vars(module), name))
             elif isinstance(value, ModuleType) or type(value) is list and module is sys:     # its arguments, its path
                 self.walk(value)
+        if "__getattr__" in vars(module) and module.__name__.startswith("hybrid"):      # it makes operators when asked
+            for name in sorted((self.names - vars(module).keys()).intersection(dir(module))):
+                self._put(Place(vars(module), name))
         if module is os and self.names & {"environ", "getenv"}:
             self.walk(os.environ)
 
@@ -418,7 +446,7 @@ class Reader:
             if isinstance(found, MemberDescriptorType):
                 self.walk(self._put(Place(value, found)))
             elif name in self.asked or found is not GONE and not hasattr(type(found), "__set__"):
-                if hasattr(value, "__dict__") if cls.__getattribute__ is object.__getattribute__ else False:
+                if kind is OfThread or cls.__getattribute__ is object.__getattribute__ and hasattr(value, "__dict__"):
                     self._put(kind(value, name))                # it may get one of its own
 
 

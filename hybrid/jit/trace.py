@@ -12,13 +12,13 @@ import numpy as np
 from ..base import collector, config, forking, names
 from . import debug, foreign_rng, surroundings
 from ..buffers.array import NDArray, array, wrap
-from .changes import Change, Changes
+from .changes import Change, Changes, traced_in
 from .concealed import refuse_concealed
 from .fingerprint import seen_array
 from ..base.device import Context, current_context
 from ..autograd.dispatch import common_context
 from .compiled_call import Entry
-from ..base.errors import DeferredInitializationError, DeviceError, TraceError, user_location
+from ..base.errors import DeferredInitializationError, DeviceError, HybridError, TraceError, user_location
 from .compile_policy import REMEMBERED, Sightings, eagerly
 from .fast_path import Ways, form_of, make_quick
 from ..ir import Program
@@ -197,8 +197,23 @@ def separate(value: Any) -> Any:
     return value
 
 
-class _ArgumentChanged(TraceError):
-    """Traced code changed a container among its arguments."""
+@contextmanager
+def _errors_of(name: str, assigned: Changes) -> Iterator[None]:
+    """TraceError in the place of an error that carries traced values to the caller."""
+    try:
+        yield
+    except HybridError:
+        raise
+    except Exception as err:
+        if any(True for _ in traced_in([*err.args, *vars(err).values()])):
+            raise TraceError(f"{assigned.first_line()}: {name} raises a {type(err).__name__} that holds values which "
+                             "are known only when the compiled program runs. Raise it without arrays, or call this "
+                             "block or function without hybridize.") from None
+        raise
+
+
+class _PlainOnly(TraceError):
+    """Traced code did what is not the same with traced values: it runs again, as plain Python."""
 
 
 def _as_given(arguments: Any, structure: Any, symbols: Sequence[Symbol]) -> bool:
@@ -346,7 +361,7 @@ class Hybridized:
                 return self._plainly(given, structure, arrays)
             try:
                 entry = self._compile(plain, structure, arrays, held, ctx, cls)
-            except _ArgumentChanged as err:
+            except _PlainOnly as err:
                 warnings.warn(str(err), stacklevel=2)
                 self._changing[plain[:6]] = TRIES
                 return self._plainly(given, structure, arrays)
@@ -511,12 +526,18 @@ class Hybridized:
             reader.start(self.fn, (args, kwargs))
             with names.kept():
                 with Changes(trace, self.fn, args, kwargs) as assigned:
-                    with reader:
+                    with reader, _errors_of(self.name, assigned):
                         result = self.fn(*args, **kwargs)
                     if trace.refused:                        # and code of the user's went on without the value
                         raise trace.refused[0]
+                    if reader.types:
+                        line, variable = reader.types[0]
+                        raise _PlainOnly(
+                            f"{line}: {self.name} asks for the class of {variable} by type(), which is not that of an "
+                            f"array while it is compiled: such calls run as plain Python. Use isinstance({variable}, "
+                            f"NDArray).")
                     if not _as_given((args, kwargs), structure, symbols):
-                        raise _ArgumentChanged(
+                        raise _PlainOnly(
                             f"{assigned.first_line()}: {self.name} changes a list or dict among its arguments, which a "
                             f"compiled program cannot do again: such calls run as plain Python. Return a new one.")
                     refuse_concealed(result, f"{self.name} returns", assigned.first_line(), trace.texts, True)
@@ -531,7 +552,7 @@ class Hybridized:
             try:
                 out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
             except TypeError as err:
-                raise TraceError(f"{self.name} returns something that is neither an array of hybrid nor hashable "
+                raise TraceError(f"{assigned.first_line()}: {self.name} returns something that is neither an array of hybrid nor hashable "
                                  f"({err}). Return arrays made by hybrid's functions "
                                  "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None  # noqa: E501
             return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader, changes
