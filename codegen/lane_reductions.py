@@ -2,6 +2,8 @@
 own."""
 from __future__ import annotations
 
+import math
+
 from typing import TYPE_CHECKING
 
 from hybrid.base.dtype import is_half
@@ -9,12 +11,14 @@ from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
 
+from . import partial_sums
 from .emit import Block, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
 from .lanes import Refused
 
 if TYPE_CHECKING:
     from .vector import VectorEmitter
 
+FEW = 4                         # blocks of a sum that are worth a total: every result has its own
 TAPS = 32                       # elements up to which a search is written out
 
 
@@ -43,12 +47,14 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     inner.lines.append({"sum": f"{acc} += {value};", "prod": f"{acc} *= {value};",
                         "max": f"{acc} = HYV_MAXN({acc}, {value});",
                         "min": f"{acc} = HYV_MINN({acc}, {value});"}[r.op])
-    body = inner.lines
-    for depth in reversed(range(len(r.loops))):
-        body = loop_nest([r.loops[depth]], body)
-        if depth:
-            body = chain[depth - 1].lines + body
-    block.lines.extend(body)
+    flush: list[str] = []
+    if partial_sums.in_blocks(r.op, r.dtype, math.prod(v.extent for v in r.loops) // FEW):
+        total, lost = acc[:-1] + "t@", acc[:-1] + "l@"
+        block.lines.append(f"hy_v {total} = {{0}}, {lost} = {{0}};")
+        flush = [f"HYV_FLUSH({acc}, {total}, {lost});"]
+    block.lines += partial_sums.nest(r.loops, [b.lines for b in chain], 1, flush)
+    if flush:
+        block.lines.append(f"{acc} = hyv_total({acc}, {total}, {lost});")
     return e.near(n, acc, block) if is_half(n.dtype) else acc
 
 

@@ -1,6 +1,8 @@
 """Reductions of the printer: their loops and elements, and one thread that goes through them."""
 from __future__ import annotations
 
+import math
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Iterable
 
@@ -13,6 +15,7 @@ from hybrid.ir.access import Guard, Index, pull_unwindow
 from hybrid.ir.index import Ix, Var, text, unlinear, var
 from hybrid.ir.primitives import reduce_identity
 
+from . import partial_sums
 from .block import Block, loop_nest
 
 if TYPE_CHECKING:
@@ -144,10 +147,24 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
                        _extremum(e, inner, r, acc, value))
     simple = not any("for (" in line for line in inner.lines)
     pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
-    block.lines.extend(loop_nest(r.loops, inner.lines, pragma, e.index))
+    count = math.prod(v.extent for v in r.loops)
+    if partial_sums.in_blocks(r.op, r.dtype, count):
+        total = e.let(block, np.dtype(np.float64), "0.0", "a")
+        block.lines += _blocked(e, r, acc, total, inner.lines, pragma)
+        acc = e.let(block, r.dtype, f"{total} + {acc}")
+    else:
+        block.lines += loop_nest(r.loops, inner.lines, pragma, e.index)
     return rounded(e, n, acc, block)
 
 
+def _blocked(e: Emitter, r: Reduction, acc: str, total: str, lines: list[str], pragma: str) -> list[str]:
+    """The loops of a long sum: what the compiler makes vectors of has an accumulator in every lane."""
+    terms = partial_sums.TERMS * (LANES if pragma else 1)
+    return partial_sums.nest(r.loops, [[]] * (len(r.loops) - 1) + [lines], 1, [f"{total} += {acc};", f"{acc} = 0;"],
+                             pragma, e.index, terms)
+
+
+LANES = 4                      # of vectors that the compiler makes of a plain loop, at least
 UNROLL = 9                     # elements of a reduction that is written out instead of looped over
 
 
