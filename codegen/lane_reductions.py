@@ -18,7 +18,6 @@ from .lanes import Refused
 if TYPE_CHECKING:
     from .vector import VectorEmitter
 
-FEW = 4                         # blocks of a sum that are worth a total: every result has its own
 TAPS = 32                       # elements up to which a search is written out
 
 
@@ -48,7 +47,7 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
                         "max": f"{acc} = HYV_MAXN({acc}, {value});",
                         "min": f"{acc} = HYV_MINN({acc}, {value});"}[r.op])
     flush: list[str] = []
-    if partial_sums.in_blocks(r.op, r.dtype, math.prod(v.extent for v in r.loops) // FEW):
+    if partial_sums.in_blocks(r.op, r.dtype, math.prod(v.extent for v in r.loops) // partial_sums.FEW):
         total, lost = acc[:-1] + "t@", acc[:-1] + "l@"
         block.lines.append(f"hy_v {total} = {{0}}, {lost} = {{0}};")
         flush = [f"HYV_FLUSH({acc}, {total}, {lost});"]

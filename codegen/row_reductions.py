@@ -57,7 +57,9 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
         out.append("hy_m " + ", ".join(f"{name}n_{q} = {{0}}" for q in range(unroll)) + ";")
     along = -(-lane.extent // (e.width * unroll))                # additions to one vector
     flush = []
-    if partial_sums.in_blocks(r.op, r.dtype, along * math.prod(v.extent for v in r.loops[:-1])):
+    heavy = any("hyv_" in line for line in inner.lines)
+    additions = along * math.prod(v.extent for v in r.loops[:-1])
+    if partial_sums.in_blocks(r.op, r.dtype, additions // (partial_sums.FEW if heavy else 1)):
         out.append(f"hy_v {name}t = {{0}}, {name}l = {{0}};")
         flush = [*_halved(name, unroll, "{0} += {1};"), f"HYV_FLUSH({name}_0, {name}t, {name}l);",
                  *(f"{name}_{q} = (hy_v){{}};" for q in range(unroll))]

@@ -76,8 +76,10 @@ HY_FN hy_m HYV_RANGE(long first, long end) {
 #define HYV_MINN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MIN(a_, b_)); })
 
 // A sum goes into a total and begins again at zero; lost: what rounding the total lost so far. In the end that counts where it is a number.
+// Both are in memory meanwhile: the loop within has its registers for itself.
 #define HYV_FLUSH(sum, total, lost) { const hy_v y_ = (total) + (sum), z_ = y_ - (total); \
-    (lost) += ((total) - (y_ - z_)) + ((sum) - z_); (total) = y_; (sum) = (hy_v){}; }
+    (lost) += ((total) - (y_ - z_)) + ((sum) - z_); (total) = y_; (sum) = (hy_v){}; \
+    __asm__("" : "+m"(total), "+m"(lost)); }
 HY_FN hy_v hyv_total(hy_v sum, hy_v total, hy_v lost) {
     HYV_FLUSH(sum, total, lost)
     const hy_v y = total + lost;
