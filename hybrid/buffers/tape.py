@@ -37,12 +37,14 @@ class Entry:
 
 class Slot:
     """What hangs on an array: the entry that made it, or the gradient it collects."""
-    __slots__ = ("entry", "index", "grad", "req", "shape", "dtype", "fresh", "lost")
+    __slots__ = ("entry", "index", "grad", "req", "shape", "dtype", "fresh", "lost", "part")
 
     def __init__(self, entry: Entry | None = None, index: int = 0, grad: Any = None, req: str = "write"):
         self.entry, self.index, self.grad, self.req = entry, index, grad, req
         # whether a compiled step computed the gradient and used it without writing it here
         self.lost = False
+        # whether the array is a range of another one, that recorded code copied
+        self.part = False
         # whether backward has written grad since an optimizer used it
         self.fresh = False
 

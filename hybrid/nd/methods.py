@@ -168,12 +168,16 @@ def array_item(self: NDArray, key: Any) -> Any:
         return symbol_item(SCOPE.traces[-1].capture(self), key)
     if indexing.is_basic(key):
         if SCOPE.recording and self._ag is not None:
-            return basic_item(self, key)
+            part = basic_item(self, key)
+            if part._ag is not None and part._ag.entry is not None:
+                view = self._data[key]
+                part._ag.part = isinstance(view, np.generic) or view.flags.c_contiguous or _is_range(self, key)
+            return part
         try:
             view = self._data[key]
         except IndexError as err:
             raise IndexError(f"index {key!r} of an array of shape {self.shape}: {err}") from None
-        if getattr(view, "flags", None) is not None and not view.flags.c_contiguous:
+        if getattr(view, "flags", None) is not None and not view.flags.c_contiguous and not _is_range(self, key):
             view = view.copy()                       # MXNet's views are ranges of memory; other parts are copies
         return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx,
                     type(self)) \
@@ -186,6 +190,15 @@ def array_item(self: NDArray, key: Any) -> Any:
         return wrap(np.asarray(raw) if isinstance(raw, np.generic) else raw, self._ctx, type(self))
     except (IndexError, ValueError) as err:
         raise IndexError(f"index of an array of shape {self.shape}: {err}") from None
+
+
+def _is_range(self: NDArray, key: Any) -> bool:
+    """Whether a basic index is one range of an array, in the order of its elements: where they lie in another (x.T
+    shares memory), it is a view all the same."""
+    if self._data.flags.c_contiguous or not self.size:
+        return False
+    strides = [math.prod(self.shape[a + 1:]) for a in range(self.ndim)]
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), self.shape, strides)[key].flags.c_contiguous
 
 
 def _scalar(self: NDArray, key: Any) -> Any:
@@ -365,9 +378,14 @@ def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
         set_item(SCOPE.traces[-1].capture(self), key, value)
         return
     tracked = isinstance(value, NDArray) and value._ag is not None
-    if SCOPE.recording and _collects(self) and tracked:
-        raise HybridError("a recorded value cannot be assigned into an array with attach_grad(), whose gradient would "
-                          "be of the old value: assign into a copy of it")
+    if SCOPE.recording and _collects(self):
+        what = "a recorded value" if tracked else "a value"
+        raise HybridError(f"{what} cannot be assigned into an array with attach_grad() inside autograd.record(), whose "
+                          "gradient would be of the old value: assign into a copy of it, or before the recording")
+    if SCOPE.recording and self._ag is not None and self._ag.part:
+        raise HybridError(f"a value cannot be assigned into a part (of shape {self.shape}) of a recorded array inside "
+                          "autograd.record(), where the array itself would keep the old one: assign into the array, "
+                          "y[1:] = v, or into a copy of the part, y[1:].copy()")
     if SCOPE.recording and not _collects(self) and (tracked or self._ag is not None):
         if isinstance(value, NDArray) and value._ctx != self._ctx:
             raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")

@@ -6,6 +6,7 @@ from typing import Sequence
 from ..base import dtype as dt
 from .. import ir
 from ..ir import VJP, Node, Program
+from ..ir.vjp import LOSSES
 from .row_gradients import with_rows
 
 
@@ -21,9 +22,17 @@ def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequenc
     for root, seed in zip(roots, seeds):
         if seed is not None and dt.has_gradient(root.dtype):
             grads[root] = grads[root] + seed if root in grads else seed
+    silent: set[Node] = set()                         # what only BlockGrad leads to: losses among it have gradients
     for n in reversed(order):
-        if n not in grads or n not in needed or not n.args:
+        if n not in needed or not n.args:
             continue
+        if n not in grads or n.attrs.get("losses"):
+            if n in silent and n.prim == "with_grad" and n.attrs["name"] in LOSSES:
+                grads[n] = ir.full(0, n.shape, n.dtype)
+            else:
+                if n in silent or n in grads:
+                    silent |= set(n.args)
+                continue
         if (found := _softmax(n)) is not None and found[0] in needed:
             x, axes = found
             g = n * (grads[n] - ir.reduce("sum", grads[n] * n, axes, True))
