@@ -16,7 +16,7 @@ from hybrid.ir.index import Var
 from .block import loop_nest
 
 TERMS = 64                      # additions to one accumulator before it goes into the total
-FEW = 4                         # blocks that are worth a total where each lane has its own, or functions need the registers
+FEW = 4                         # blocks that are worth a total of each lane, or one beside functions
 
 
 def in_blocks(op: str, d: np.dtype, additions: int) -> bool:

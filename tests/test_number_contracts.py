@@ -74,7 +74,8 @@ def test_sums_of_equal_numbers(name: str) -> None:
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
-@pytest.mark.parametrize("name", ["all, and an odd rest", "rows", "columns", "two columns", "channels of large pictures"])
+@pytest.mark.parametrize("name", ["all, and an odd rest", "rows", "columns", "two columns",
+                                  "channels of large pictures"])
 def test_long_sums_of_special_numbers(name: str, value: float) -> None:
     f, shape, axis = SUMS[name]
     a = np.full(shape, 0.1, "float32")
@@ -142,3 +143,12 @@ def test_writes_that_gradients_would_miss_are_refused(f: Callable[[Any], Any]) -
 
 def test_writes_into_parts_are_seen_when_compiled() -> None:
     np.testing.assert_array_equal(_gradient(hybridize(_part_of_recorded), [1., 2., 3.]), [3, 6, 6])
+
+
+@pytest.mark.parametrize("rows, columns", [(1, 1), (2, 2), (1, 64), (3, 5)])
+@pytest.mark.parametrize("value", [0.1, np.inf, np.nan])
+def test_dot_products_of_great_depth(rows: int, columns: int, value: float) -> None:
+    a, b = np.full((rows, 100003), 0.1, "float32"), np.full((columns, 100003), 0.1, "float32")
+    a[0, 7] = value
+    got = hybridize(lambda a, b: nd.dot(a, b, transpose_b=True))(nd.array(a), nd.array(b)).asnumpy()
+    np.testing.assert_allclose(got, a.astype("float64") @ b.astype("float64").T, rtol=5e-6)

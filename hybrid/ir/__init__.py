@@ -1,7 +1,8 @@
 """The intermediate representation: nodes, scalar functions, primitives, their gradients, programs."""
 from __future__ import annotations
 
-from .build import (argreduce, argsort, bitcast, block_grad, broadcast_shapes, cast, concat, const, cumulate, data, detach, dot,
+from .build import (argreduce, argsort, bitcast, block_grad, broadcast_shapes,
+                    cast, concat, const, cumulate, data, detach, dot,
                     expand, full, gather, input,
                     iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, slice, unwindow, window,
                     with_grad)
