@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 TREE := build/tree/hybrid
 
 help:
-	@echo "make demo | test | test-gpu | bench | lint | types | wheel"
+	@echo "make demo | test | test-fast | fuzz | test-gpu | bench | lint | types | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
@@ -27,6 +27,17 @@ demo: $(VENV)/.base
 
 test: $(VENV)/.dev
 	HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile
+
+# A first look after a change: what is quick and touches every room.
+test-fast: $(VENV)/.dev
+	HYBRID_VERIFY=1 $(PY) -m pytest -q -n 2 --dist loadfile tests/test_layers.py tests/test_packaging.py tests/test_readme.py \
+	  tests/test_hybridize.py tests/test_guards.py tests/test_gluon.py tests/test_training_step.py tests/test_transforms.py \
+	  tests/test_number_contracts.py tests/test_arrays.py tests/test_trainer.py
+
+# Random programs, eager against hybridized, from a fresh seed; a failure is cut down and printed as a program.
+SECONDS ?= 60
+fuzz: $(VENV)/.dev
+	HYBRID_VERIFY=1 $(PY) -m tests.fuzz --seconds $(SECONDS)
 
 # An environment that has CuPy already; nothing is installed. The tree of links stands for an installed package, by its
 # full path because some tests start Python in other folders.
@@ -57,4 +68,4 @@ wheel: $(VENV)/.dev
 	rm -rf build/lib build/bdist.*
 	$(PY) -m build --wheel --outdir dist .
 
-.PHONY: help demo test test-gpu bench lint types links wheel
+.PHONY: help demo test test-fast fuzz test-gpu bench lint types links wheel

@@ -161,7 +161,7 @@ _BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()
 
 # No gradient flows through these, and why
 NO_GRADIENT: dict[str, str] = {
-    **_names("sign floor ceil rint round fix trunc _npi_around", "piecewise constant"),
+    **_names("sign floor ceil rint round fix trunc _npi_around _npi_rint", "piecewise constant"),
     **_names("shape_array size_array", "depends on the shape alone"),
     **_names("zeros_like ones_like _full_like _contrib_arange_like", "a constant of the input's shape"),
     **_names("_npi_svd _npi_eig _npi_eigvals _npi_pinv _npi_pinv_scalar_rcond",

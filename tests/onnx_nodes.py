@@ -84,7 +84,7 @@ def _given(value: Any) -> Any:
         return value
     try:
         return mx.nd.array(value, dtype=value.dtype)
-    except (mx.MXNetError, TypeError, ValueError):                      # an array of strings, or of a dtype of ONNX alone
+    except (mx.MXNetError, TypeError, ValueError):         # an array of strings, or of a dtype of ONNX alone
         return value
 
 
@@ -102,7 +102,8 @@ def run(case: Any, folder: str) -> str:
             net = mx.contrib.onnx.import_to_gluon(path, ctx=mx.cpu())
             for inputs, outputs in case.data_sets:
                 found = net(*[_given(_proto(v)) for v in inputs])
-                found = list(found) if isinstance(found, (list, tuple)) and len(case.model.graph.output) > 1 else [found]
+                several = len(case.model.graph.output) > 1
+                found = list(found) if several and isinstance(found, (list, tuple)) else [found]
                 assert len(found) == len(outputs), f"{len(found)} outputs, expected {len(outputs)}"
                 for a, b in zip(found, outputs):
                     if "bernoulli" not in case.name:        # draws have no one right answer

@@ -82,6 +82,9 @@ for _name in ("potrf", "potri", "inverse", "det", "slogdet", "syevd", "sumlogdia
     case(f"_linalg_{_name}", [_spd])
 case("_linalg_inverse", [_spd[0] + np.triu(np.ones((4, 4)))])
 case("_npi_eigh", [_spd])
+case("_npi_det", [_spd])
+case("_npi_slogdet", [_spd])
+case("_sparse_retain", [f(5, 3), np.array([0, 3], "int64")])
 for _lower in (True, False):
     for _transpose in (True, False):
         case("_linalg_trsm", [_spd, f(2, 4, 3)], lower=_lower, transpose=_transpose)

@@ -264,12 +264,28 @@ DRAWS = {
 }
 
 
+GENERATORS = ("default_rng", "RandomState", "Random")
+
+
 @pytest.mark.parametrize("place", ["closure", "argument", "attribute", "step"])
-@pytest.mark.parametrize("kind", DRAWS)
-def test_what_is_drawn_from_an_object_is_refused(kind, place):
+@pytest.mark.parametrize("kind", [k for k in DRAWS if k not in GENERATORS])
+def test_what_is_taken_from_an_iterator_is_refused(kind, place):
     make, draw = DRAWS[kind]
     with pytest.raises(TraceError, match=r"test_guards\.py:\d+: .*while it was compiled"):
         PLACES[place](make(), draw)(X)
+
+
+@pytest.mark.parametrize("place", ["closure", "argument"])
+@pytest.mark.parametrize("kind", GENERATORS)
+def test_what_a_generator_draws_is_new_at_every_call(kind, place):
+    make, draw = DRAWS[kind]
+    other = make()
+    call = PLACES[place](make(), draw)
+    with pytest.warns(UserWarning, match=r"test_guards\.py:\d+: .*drew random numbers from .*F\.random"):
+        found = [float(call(X).sum().asscalar())]
+    found += [float(call(X).sum().asscalar()) for _ in range(3)]
+    wanted = [float((X * draw(other)).sum().asscalar()) for _ in range(4)]
+    assert found == pytest.approx(wanted)
 
 
 def test_a_generator_that_is_not_drawn_from_is_none_of_it():

@@ -152,3 +152,24 @@ def test_dot_products_of_great_depth(rows: int, columns: int, value: float) -> N
     a[0, 7] = value
     got = hybridize(lambda a, b: nd.dot(a, b, transpose_b=True))(nd.array(a), nd.array(b)).asnumpy()
     np.testing.assert_allclose(got, a.astype("float64") @ b.astype("float64").T, rtol=5e-6)
+
+
+@pytest.mark.parametrize("count", [1 << 14, 10007, 65537, 1 << 20, 1 << 24])
+def test_sums_of_many_equal_numbers_keep_their_digits(count: int) -> None:
+    x = nd.full((count,), 0.1)
+    right = count * float(np.float32(0.1))
+    assert abs(float(hybridize(lambda x: x.sum())(x).asscalar()) / right - 1) < 1e-6
+    assert abs(float(hybridize(lambda x: x.mean())(x).asscalar()) / float(np.float32(0.1)) - 1) < 1e-6
+
+
+@pytest.mark.parametrize("shape", [(7, 3, 50, 41), (100000,), (3, 70001), (1025, 1, 1031)])
+def test_long_sums_over_several_axes(shape: tuple[int, ...]) -> None:
+    x = nd.random.uniform(0, 1, shape)
+    for f in (lambda x: x.sum(), lambda x: nd.norm(x), lambda x: ((x - x.mean()) ** 2).mean()):
+        np.testing.assert_allclose(hybridize(f)(x).asnumpy(), f(x).asnumpy(), rtol=2e-6)
+
+
+def test_deep_products_keep_their_digits() -> None:
+    a, b = nd.full((2, 100000), 0.1), nd.full((100000, 2), 0.1)
+    found = hybridize(nd.dot)(a, b).asnumpy()
+    np.testing.assert_allclose(found, 100000 * float(np.float32(0.1)) ** 2, rtol=2e-6)

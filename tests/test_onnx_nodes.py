@@ -15,7 +15,7 @@ from hybrid.base.errors import HybridError
 
 onnx = pytest.importorskip("onnx", minversion="1.23")
 
-import onnx_nodes  # noqa: E402
+from tests import onnx_nodes  # noqa: E402
 
 ALL = os.environ.get("HYBRID_ONNX_NODES") == "all"
 EVERY = 12                              # one of so many runs by default

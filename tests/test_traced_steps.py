@@ -127,3 +127,22 @@ def test_sizes_beyond_the_limit_run_once_as_plain_python(monkeypatch: pytest.Mon
         for k in range(1, 7):
             step(nd.ones((k, 5)))
     assert len(step.cache_misses) == 6
+
+
+def test_a_gradient_that_is_returned_is_not_forgotten() -> None:
+    def found(compiled: bool) -> Any:
+        net = gluon.nn.Dense(2, in_units=3)
+        net.initialize(mx.init.One())
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+
+        def step(x: Any) -> Any:
+            with autograd.record():
+                loss = (net(x) ** 2).mean()
+            loss.backward()
+            trainer.step(1)
+            return net.weight.grad(), net.bias.grad() * 2
+        call = mx.hybridize(step) if compiled else step
+        return [[g.asnumpy().copy() for g in call(nd.ones((4, 3)))] for _ in range(3)]
+    for eager, compiled in zip(found(False), found(True)):
+        for a, b in zip(eager, compiled):
+            np.testing.assert_allclose(b, a, rtol=1e-5)

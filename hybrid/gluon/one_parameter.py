@@ -18,6 +18,7 @@ from ..base.scope import SCOPE, tracing
 from ..graph.symbol import Symbol, known, var
 from ..base.scope import untraced
 from ..autograd.traced_grad import parameter_gradient
+from .parameter_parts import Parts
 from .per_device import VERSION, PerDevice
 from .stored_rows import SparseAccess
 
@@ -38,7 +39,7 @@ def _devices(ctx: Any) -> list[Context]:
     return out
 
 
-class Parameter(SparseAccess):
+class Parameter(Parts, SparseAccess):
     """An array of a block: weight, bias, statistics.
 
     shape may hold 0 or -1 where it is found out at the first call. grad_req: write, add or null.
@@ -277,10 +278,6 @@ class Parameter(SparseAccess):
     def list_grad(self) -> list[Any]:
         """The gradient on each device."""
         return [self.grad()] if SCOPE.traces else [self.grad(c) for c in self.list_ctx()]
-
-    @property
-    def _ctx_map(self) -> list[list[Any]]:
-        return self._data.places() if self._data is not None else [[], []]
 
     def list_ctx(self) -> list[Context]:
         """Devices that hold the parameter."""

@@ -128,9 +128,8 @@ class Holder:
             return None
         if self.kind == "thread":
             return OfThread(self.what, key)
-        return Place(self.what, dict(_slots_of(type(self.what))).get(key, key)
-                     if self.kind == "object"  # type: ignore[arg-type]
-                     else key)  # type: ignore[arg-type]
+        cls: Any = type(self.what)
+        return Place(self.what, dict(_slots_of(cls)).get(key, key) if self.kind == "object" else key)
 
     def _put(self, into: dict[Any, Any], key: Any, value: Any) -> None:
         slot = dict(_slots_of(type(self.what))).get(key) if self.kind == "object" else None  # type: ignore[arg-type]

@@ -35,6 +35,7 @@ class Entry:
         # what each call does with results beside giving them back (changes.py)
         self.assigned = tuple(assigned)
         self.once = ""                                  # what makes it right for one call alone
+        self.drew: list[str] = []                       # generators of other libraries that its code drew from
         self._recorded: Program | None = None
         self.arguments = len(trace.given)
         self.captured = list(trace.holders[self.arguments:])

@@ -1,5 +1,5 @@
-"""Random numbers of Python's and NumPy's own generators: drawn by traced code they become constants of the compiled
-program, which is said."""
+"""Random numbers of Python's and NumPy's own generators: a program cannot draw them, so that code which does runs as
+plain Python, which is said."""
 from __future__ import annotations
 
 import ctypes
@@ -32,13 +32,14 @@ def states() -> dict[str, Any]:
     return out
 
 
-def warn_if_moved(before: dict[str, Any], name: str) -> None:
-    """A warning where a generator stands elsewhere than before a trace of something called ``name``."""
-    after = states()
-    moved = [kind for kind, state in after.items()
-             if (state != before[kind] if kind in before else kind == "numpy.random" and state[-4:] != _FRESH)]
-    if moved:
-        warnings.warn(f"{user_location()}: {name or 'this function'} drew random numbers from {' and '.join(moved)} "
-                      f"while it was compiled: they stay the same "
-                      "at every call. Draw them by hybrid.nd.random (F.random), or outside of it and give them as "
-                      "arguments.", stacklevel=2)
+def moved(before: dict[str, Any]) -> list[str]:
+    """The generators that stand elsewhere than before a trace."""
+    return [kind for kind, state in states().items()
+            if (state != before[kind] if kind in before else kind == "numpy.random" and state[-4:] != _FRESH)]
+
+
+def warn(kinds: list[str], name: str) -> None:
+    """Say that something called ``name`` drew from generators, and what follows."""
+    warnings.warn(f"{user_location()}: {name or 'this function'} drew random numbers from {' and '.join(kinds)}, which "
+                  f"a compiled program cannot do: such calls run as plain Python. Draw them by hybrid.nd.random "
+                  f"(F.random), or outside of it and give them as arguments.", stacklevel=2)

@@ -119,6 +119,7 @@ class Reader:
         self._done: dict[int, Any] = {}
         self._roots: list[Any] = []
         self._spaces: list[tuple[dict[str, Any], frozenset[str]]] = []
+        self.drew: list[str] = []                              # generators of random numbers that code drew from
         self._stood: list[tuple[Any, Any]] = []                # (what can be drawn from, where it stood)
         self._at = ""
 
@@ -204,7 +205,8 @@ class Reader:
             self.walk(value)
 
     def finish(self, name: str) -> None:
-        """Look once more, with the names of all the code that ran. TraceError where something was drawn from."""
+        """Look once more, with the names of all the code that ran. TraceError where an iterator was advanced;
+        generators of random numbers that were drawn from are in ``drew`` then."""
         self._done = {}
         for space, names in self._spaces:
             self._space(space, names)
@@ -214,15 +216,16 @@ class Reader:
             for fn in self._functions.get(code, ()):
                 self._function(fn)
         for value, stood in self._stood:
-            if _moved(value) != stood:
+            if _moved(value) == stood:
+                continue
+            if hasattr(value, "random") or hasattr(value, "rand"):
+                self.drew.append(f"a {type(value).__name__}")
+            else:
                 ran = next(iter(self._codes.values()), None)
                 at = self._at or (f"{ran.co_filename}:{ran.co_firstlineno}" if ran else "<unknown>")
-                what = "drew random numbers from" if hasattr(value,
-                                                             "random") or hasattr(value, "rand") else "took values from"
-                raise TraceError(f"{at}: {name or 'this function'} {what} a {type(value).__name__} while it was "
-                                 f"compiled; they would stay the same at every call. "
-                                 "Draw them outside and give them as arguments, or use hybrid.nd.random (F.random) "
-                                 "for random numbers.")
+                raise TraceError(f"{at}: {name or 'this function'} took values from a {type(value).__name__} while it "
+                                 f"was compiled; they would stay the same at every call. Take them outside and give "
+                                 f"them as arguments.")
 
     def guard(self, fixed: Callable[[Any, NDArray], bool]) -> tuple[Guard, Any]:
         """The guard, and its stamp for what the places held when they were found. fixed: whether another array in a

@@ -71,6 +71,7 @@ class Trace:
         # parameters, by id, whose rows are updated after the program has run
         self.late: dict[int, str] = {}
         self.leaves: list[Any] = []                     # traced values with attach_grad
+        self.drew: list[str] = []                       # other generators that the code drew from
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
         self.variables_made = count(1)                  # numbers of values that are variables of their own
@@ -147,10 +148,13 @@ class Trace:
         """What the input of a number stands for: an array, a Parameter or another holder."""
         return self.given[number] if number < len(self.given) else self.holders[number]
 
-    def finish(self) -> None:
-        """Forget gradients that were used up within the program."""
+    def finish(self, results: Sequence[Symbol]) -> None:
+        """Forget gradients that were used up within the program, but those that the code returns."""
         for i in self.used_up & self.gradients.keys():
             handle, node = self.handles[self.gradients[i]]
+            if any(r is handle for r in results):
+                self.used_up.discard(i)
+                continue
             if hasattr(self.holders[self.gradients[i]], "forget"):
                 self.holders[self.gradients[i]].forget(self)
             handle.entries = [(node, 0)]
@@ -412,6 +416,10 @@ class Hybridized:
             if entry is None:
                 self._note_miss(signature)
                 entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
+                if entry.drew:                           # right for this call: the code drew once
+                    foreign_rng.warn(entry.drew, self.name)
+                    self._changing[plain[:6]] = TRIES
+                    return entry
                 if entry.once:
                     self._once_more(plain[:6], entry.once)
                     return entry
@@ -494,7 +502,7 @@ class Hybridized:
             for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
                 reader.places.setdefault(place.key, place)
                 reader.values.setdefault(place.key, x)
-            foreign_rng.warn_if_moved(drawn, self.name)
+            trace.drew = foreign_rng.moved(drawn) or reader.drew
             leaves: list[Any] = []
             try:
                 out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
@@ -505,7 +513,7 @@ class Hybridized:
             return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader, changes
 
     def _entry(self, trace: Trace, leaves: list[Symbol], structure: Any, cls: Any, changes: list[Change]) -> Entry:
-        trace.finish()
+        trace.finish(leaves)
         changed = trace.changed()
         originals = {id(h): i for i, (h, _) in enumerate(trace.handles)}
         picks: list[tuple[str, int]] = []
@@ -531,6 +539,7 @@ class Hybridized:
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])
+        entry.drew = trace.drew
         entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)

@@ -96,6 +96,9 @@ def _signature(d: OpDef) -> inspect.Signature:
 LAZY = {**{f"contrib.{name}": "hybrid.nd.control_flow" for name in ("foreach", "while_loop", "cond")},
         "cast_storage": "hybrid.sparse", "contrib.getnnz": "hybrid.sparse.contrib",
         "contrib.SparseEmbedding": "hybrid.sparse.contrib",
+        **{f"contrib.{name}": "hybrid.sparse.graphs" for name in (
+            "edge_id", "dgl_adjacency", "dgl_subgraph", "dgl_graph_compact", "dgl_csr_neighbor_uniform_sample",
+            "dgl_csr_neighbor_non_uniform_sample")},
         "CachedOp": "hybrid.gluon.cached_op", "contrib.boolean_mask": "hybrid.nd.dynamic",
         "contrib.rand_zipfian": "hybrid.nd.updates", "nag_mom_update": "hybrid.nd.updates",
         **{f"contrib.multi_{name}_update": "hybrid.nd.updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Callable
+from typing import Callable, Sequence
 
 from ..base import collector
 from ..ir import Node, Program, in_windows
@@ -16,10 +16,11 @@ from .integer_products import in_floats
 from .layout import Blocking, Layout, layout
 from .loop_layout import loop_layout
 from .loop_products import loop_products
+from .long_sums import deep_dot, in_chunks
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
-from .rewrite import rewrite
+from .rewrite import Rule, rewrite
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
 from .verify import verify_program
@@ -51,7 +52,8 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     if blocking is None:
         current = current.with_roots(rewrite(current.roots, {"cumulate": (in_windows,)}))
     else:
-        current = current.with_roots(rewrite(in_blocks(current.roots), {"dot": (plane_by_plane, in_floats)}))
+        rules: dict[str, Sequence[Rule]] = {"dot": (plane_by_plane, in_floats, deep_dot), "reduce": (in_chunks,)}
+        current = current.with_roots(rewrite(in_blocks(current.roots), rules))
         current = wide_products(current, lasting) if lasting else current
     for name, run in PROGRAM_PASSES:
         current = run(current)

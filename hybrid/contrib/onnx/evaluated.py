@@ -98,6 +98,17 @@ class EvaluatedNet(gluon.Block):
     NDArrays do not have), lists (for sequences) or None (for optionals), and gives the same. The parts are made at the
     first call for each set of shapes.
     """
+    constants: dict[str, Any]
+    device: Any
+    evaluators: dict[int, Any]
+    input_names: list[str]
+    live: list[Any]
+    model: Any
+    nodes: list[Any]
+    onnx: Any
+    output_names: list[str]
+    plans: dict[Any, Any]
+    shapes: Any
 
     def __init__(self, model: Any, ctx: Any, shapes: Mapping[str, Sequence[int]] | None = None):
         super().__init__(prefix="")

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Iterator, Mapping, Sequence
 
 from ... import gluon, nd
 from ...base.device import current_context
@@ -27,6 +28,18 @@ def _model(model_file: Any) -> Any:
     return inlined(model)
 
 
+@contextmanager
+def _damaged(model_file: Any) -> Iterator[None]:
+    """Errors that fields of a damaged file raise (text that is none, lengths below 0) as errors about the file."""
+    try:
+        yield
+    except HybridError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as err:
+        raise FileFormatError(f"{os.fspath(model_file)} is no valid ONNX model: {type(err).__name__}: "
+                              f"{str(err)[:300]}") from err
+
+
 def import_model(model_file: Any, input_shapes: Mapping[str,
                                                         Sequence[int]] | None = None) -> tuple[Symbol, dict[str, Any],
         dict[str, Any]]:
@@ -38,7 +51,8 @@ def import_model(model_file: Any, input_shapes: Mapping[str,
 
     >>> symbol, arg_params, aux_params = import_model('net.onnx')                            # doctest: +SKIP
     """
-    symbol, params, _ = _imported(model_file, input_shapes)
+    with _damaged(model_file):
+        symbol, params, _ = _imported(model_file, input_shapes)
     aux = set(symbol.list_auxiliary_states())
     return symbol, {k: v for k, v in params.items() if k not in aux}, {k: v for k, v in params.items() if k in aux}
 
@@ -57,14 +71,20 @@ def _imported(model_file: Any, input_shapes: Mapping[str,
 def import_to_gluon(model_file: Any, ctx: Any = None, input_shapes: Mapping[str, Sequence[int]] | None = None) -> Any:
     """The network of an ONNX file as a SymbolBlock on a device or a list of devices.
 
-    Where a graph cannot say the network (lengths that depend on values, strings, sequences, inputs that nothing uses) it
-    is an ``EvaluatedNet``, for inference: parts of it are compiled, and the other nodes are evaluated one by one.
+    Where a graph cannot say the network (lengths that depend on values, strings, sequences) it is an
+    ``EvaluatedNet``, for inference: parts of it are compiled, and the other nodes are evaluated one by one.
 
     >>> net = import_to_gluon('net.onnx', ctx=mx.cpu()); net.hybridize()                     # doctest: +SKIP
     """
+    with _damaged(model_file):
+        return _as_block(model_file, ctx, input_shapes)
+
+
+def _as_block(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[int]] | None) -> Any:
+    net: Any
     try:
         symbol, params, inputs = _imported(model_file, input_shapes)
-    except HybridError:
+    except (HybridError, ArithmeticError, LookupError, TypeError, ValueError):
         net = _evaluated(model_file, ctx, input_shapes)
         if net is None:
             raise
@@ -100,8 +120,13 @@ def _evaluated(model_file: Any, ctx: Any, input_shapes: Mapping[str, Sequence[in
     if any(k not in names for k in input_shapes or {}) or not all(
             onnx.defs.has(n.op_type, n.domain) or (n.domain, n.op_type) in functions for n in model.graph.node):
         return None
+    checked = type(model)()
+    checked.CopyFrom(model)
+    for v in (*checked.graph.input, *checked.graph.output):
+        if v.type.HasField("tensor_type"):
+            v.type.tensor_type.shape.SetInParent()         # files may leave it out, which the checker does not allow
     try:
-        onnx.checker.check_model(model)
+        onnx.checker.check_model(checked)
     except Exception:                                      # noqa: BLE001  the error of reading it says more
         return None
     return EvaluatedNet(model, ctx if ctx is not None else current_context(), input_shapes)

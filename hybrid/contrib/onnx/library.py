@@ -36,10 +36,10 @@ def loop() -> Any:
     import numpy as np  # noqa: PLC0415
     from onnx.reference.ops.op_loop import Loop as Joined  # noqa: PLC0415
 
-    class Loop(Joined):                                    # type: ignore[misc]  the package has no types
+    class Loop(Joined):                                    # type: ignore[misc]
         def _run(self, *args: Any, **keywords: Any) -> Any:
             stacked: list[list[Any]] = [[] for _ in range(self.K)]
-            run_body = self._run_body
+            run_body: Any = getattr(self, "_run_body")  # noqa: B009  the package has no types
 
             def kept(*given: Any, **named: Any) -> Any:
                 found = run_body(*given, **named)

@@ -170,6 +170,8 @@ class Reader:
                 found = reference(self.onnx.helper.make_model(graph, opset_imports=imports)).run(None, given)
         except Exception:                                  # noqa: E501, BLE001  whatever it does not know is read as other nodes are
             return None
+        if not all(isinstance(v, (np.ndarray, np.generic)) for v in found):
+            return None                                      # sequences and optionals are no arrays
         made = iter(found)
         return [np.asarray(next(made)) if o else None for o in n.proto.output]
 
