@@ -287,7 +287,7 @@ def test_export_after_forward_alone(tmp_path: Path) -> None:
 
 def test_order_of_deformable_parameters() -> None:
     def order(layer: Any) -> list[str]:
-        return [k.split("conv0_", 1)[1] for k in layer.collect_params()]
+        return [k[len(layer.prefix):] for k in layer.collect_params()]
     cnn = gluon.contrib.cnn
     assert order(cnn.ModulatedDeformableConvolution(4, kernel_size=3,
                                                     in_channels=2)) == ["deformable_conv_weight",

@@ -156,7 +156,7 @@ def test_large_programs_are_compiled_in_units(cores: int, monkeypatch: pytest.Mo
     ran: list[list[str]] = []
     run = toolchain._run
     monkeypatch.setattr(toolchain, "cores", lambda: cores)
-    monkeypatch.setattr(toolchain, "_run", lambda commands, c: (ran.extend(commands), run(commands, c)))
+    monkeypatch.setattr(toolchain, "_run", lambda commands, c, *rest: (ran.extend(commands), run(commands, c, *rest)))
     monkeypatch.setattr("hybrid.codegen.c.LARGE", 100)
     monkeypatch.setattr(toolchain, "UNIT", 100)
     x, w = ir.input(0, (65, 33 + cores), "float32"), ir.input(1, (33 + cores, 129), "float32")

@@ -216,7 +216,7 @@ def _beside(axis: Callable[[Attrs], int | None]) -> Callable[[list, Attrs], list
             return shapes
         best = [max(lengths) for lengths in zip(*sure)]
         best[normal_axis(at, len(best))] = 0
-        return [tuple(b if d <= 0 else d for d, b in zip(s or [0] * len(best), best)) for s in shapes]
+        return [tuple(b if d <= 0 < b else d for d, b in zip(s or [0] * len(best), best)) for s in shapes]
     setattr(complete, "from_any", True)
     return complete
 

@@ -218,7 +218,7 @@ def _version(cc: str) -> str:
 @lru_cache(maxsize=8)
 def machine_flags(cc: str) -> tuple[str, ...]:
     """Flags for this machine's vectors and for OpenMP, as far as the compiler takes them."""
-    return tuple(_remembered(cc, "flags", lambda: " ".join(_machine_flags(cc))).split())
+    return tuple(_remembered(cc, "flags by line", lambda: "\n".join(_machine_flags(cc))).splitlines())
 
 
 def _takes_all(cc: str) -> bool:
@@ -289,7 +289,7 @@ def vector_bytes() -> int:
 @lru_cache(maxsize=8)
 def _usual_flags(cc: str, usual: tuple[str, ...]) -> tuple[str, ...]:
     """Of the flags that every compiler should take, those that one takes."""
-    return tuple(_remembered(cc, f"usual {usual}", lambda: " ".join(_taken(cc, usual))).split())
+    return tuple(_remembered(cc, f"usual by line {usual}", lambda: "\n".join(_taken(cc, usual))).splitlines())
 
 
 def _taken(cc: str, usual: tuple[str, ...]) -> list[str]:
