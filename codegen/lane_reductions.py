@@ -46,14 +46,14 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     inner.lines.append({"sum": f"{acc} += {value};", "prod": f"{acc} *= {value};",
                         "max": f"{acc} = HYV_MAXN({acc}, {value});",
                         "min": f"{acc} = HYV_MINN({acc}, {value});"}[r.op])
+    count = math.prod(v.extent for v in r.loops)
     flush: list[str] = []
-    if partial_sums.in_blocks(r.op, r.dtype, math.prod(v.extent for v in r.loops) // partial_sums.FEW):
-        total, lost = acc[:-1] + "t@", acc[:-1] + "l@"
-        block.lines.append(f"hy_v {total} = {{0}}, {lost} = {{0}};")
-        flush = [f"HYV_FLUSH({acc}, {total}, {lost});"]
+    if partial_sums.in_blocks(r.op, r.dtype, count):
+        begin, *flush, end = partial_sums.vector_total(acc, acc[:-1], count)
+        block.lines.append(begin)
     block.lines += partial_sums.nest(r.loops, [b.lines for b in chain], 1, flush)
     if flush:
-        block.lines.append(f"{acc} = hyv_total({acc}, {total}, {lost});")
+        block.lines.append(end)
     return e.near(n, acc, block) if is_half(n.dtype) else acc
 
 

@@ -2,8 +2,9 @@
 at zero.
 
 A running sum of equal numbers rounds in the same direction for long stretches, so that its error grows with the number
-of additions; within a block of TERMS it stays below 1e-6. A plain loop's total is a double; that of vectors is
-a pair of them, what was added and what its rounding lost (HYV_FLUSH).
+of additions; within a block of TERMS it stays below 1e-6 (Higham 1993, "The accuracy of floating point summation"). A
+plain loop's total is a double. That of vectors is a vector, and where more than TERMS blocks are added to it a pair of
+them: what was added and what its rounding lost (Kahan 1965).
 """
 from __future__ import annotations
 
@@ -16,12 +17,28 @@ from hybrid.ir.index import Var
 from .block import loop_nest
 
 TERMS = 64                      # additions to one accumulator before it goes into the total
-FEW = 4                         # blocks that are worth a total of each lane, or one beside functions
+FEW = 4                         # blocks up to which a total is not worth its time
 
 
 def in_blocks(op: str, d: np.dtype, additions: int) -> bool:
     """Whether a reduction keeps a total: a sum of float32 with so many additions to one accumulator."""
-    return op == "sum" and d == np.float32 and additions > TERMS
+    return op == "sum" and d == np.float32 and additions > FEW * TERMS
+
+
+def compensated(additions: int) -> bool:
+    """Whether so many additions are so many blocks that the total needs compensation."""
+    return additions > TERMS * TERMS
+
+
+def vector_total(acc: str, name: str, additions: int) -> tuple[str, str, str]:
+    """The total of an accumulator that is a vector: its declaration, the statement behind every block, and the one
+    behind all of them, which leaves the sum in the accumulator."""
+    if compensated(additions):
+        pair = f"{name}t@, {name}l@" if acc.endswith("@") else f"{name}t, {name}l"
+        return (f"hy_v {pair.replace(',', ' = {0},')} = {{0}};", f"HYV_FLUSH({acc}, {pair});",
+                f"{acc} = hyv_total({acc}, {pair});")
+    total = f"{name}t@" if acc.endswith("@") else f"{name}t"
+    return f"hy_v {total} = {{0}};", f"HYV_ADD_BLOCK({acc}, {total});", f"{acc} += {total};"
 
 
 def turns(name: str, start: int, end: int, step: int, lines: Sequence[str], block: int, flush: Sequence[str],

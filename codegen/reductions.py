@@ -147,24 +147,20 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
                        _extremum(e, inner, r, acc, value))
     simple = not any("for (" in line for line in inner.lines)
     pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
-    count = math.prod(v.extent for v in r.loops)
-    if partial_sums.in_blocks(r.op, r.dtype, count):
+    # what the compiler makes vectors of has an accumulator in every lane
+    lanes = LANES if pragma else 1
+    if partial_sums.in_blocks(r.op, r.dtype, math.prod(v.extent for v in r.loops) // lanes):
         total = e.let(block, np.dtype(np.float64), "0.0", "a")
-        block.lines += _blocked(e, r, acc, total, inner.lines, pragma)
+        lines = [*([[]] * (len(r.loops) - 1)), inner.lines]
+        block.lines += partial_sums.nest(r.loops, lines, 1, [f"{total} += {acc};", f"{acc} = 0;"], pragma, e.index,
+                                         partial_sums.TERMS * lanes)
         acc = e.let(block, r.dtype, f"{total} + {acc}")
     else:
         block.lines += loop_nest(r.loops, inner.lines, pragma, e.index)
     return rounded(e, n, acc, block)
 
 
-def _blocked(e: Emitter, r: Reduction, acc: str, total: str, lines: list[str], pragma: str) -> list[str]:
-    """The loops of a long sum: what the compiler makes vectors of has an accumulator in every lane."""
-    terms = partial_sums.TERMS * (LANES if pragma else 1)
-    return partial_sums.nest(r.loops, [[]] * (len(r.loops) - 1) + [lines], 1, [f"{total} += {acc};", f"{acc} = 0;"],
-                             pragma, e.index, terms)
-
-
-LANES = 4                      # of vectors that the compiler makes of a plain loop, at least
+LANES = 8                      # of vectors that the compiler makes of a plain loop
 UNROLL = 9                     # elements of a reduction that is written out instead of looped over
 
 

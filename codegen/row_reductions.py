@@ -56,13 +56,13 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     if r.op in ("max", "min"):
         out.append("hy_m " + ", ".join(f"{name}n_{q} = {{0}}" for q in range(unroll)) + ";")
     along = -(-lane.extent // (e.width * unroll))                # additions to one vector
-    flush = []
-    heavy = any("hyv_" in line for line in inner.lines)
+    flush, end = [], ""
     additions = along * math.prod(v.extent for v in r.loops[:-1])
-    if partial_sums.in_blocks(r.op, r.dtype, additions // (partial_sums.FEW if heavy else 1)):
-        out.append(f"hy_v {name}t = {{0}}, {name}l = {{0}};")
-        flush = [*_halved(name, unroll, "{0} += {1};"), f"HYV_FLUSH({name}_0, {name}t, {name}l);",
-                 *(f"{name}_{q} = (hy_v){{}};" for q in range(unroll))]
+    if partial_sums.in_blocks(r.op, r.dtype, additions):
+        declared, block_end, end = partial_sums.vector_total(f"{name}_0", name, additions)
+        out.append(declared)
+        flush = [*_halved(name, unroll, "{0} += {1};"), block_end,
+                 *(f"{name}_{q} = (hy_v){{}};" for q in range(1, unroll))]
     body = lane_loop(lane, inner.lines, e.width, unroll, flush=flush if along > partial_sums.TERMS else ())
     if len(r.loops) > 1:
         lines = [[*b.lines] for b in blocks[1:-1]]
@@ -73,7 +73,7 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     begin = len(block.lines) + len(out)
     if len(r.loops) == 1:
         e.loops.append((block, begin, begin + len(body), LaneLoop(lane, inner.lines, unroll)))
-    block.lines += [*out, *body, *_joined(e, r, name, unroll, bool(flush))]
+    block.lines += [*out, *body, *_joined(e, r, name, unroll, end)]
     e.defined[name] = block
     e.ready |= set(e.kept) - before
     return name
@@ -121,12 +121,12 @@ def _halved(name: str, count: int, step: str) -> list[str]:
     return out
 
 
-def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int, total: bool) -> list[str]:
+def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int, end: str) -> list[str]:
     out = _halved(name, unroll, {"sum": "{0} += {1};", "prod": "{0} *= {1};",
                                  "max": "{0} = HYV_MAX({0}, {1}); {2} |= {3};",
                                  "min": "{0} = HYV_MIN({0}, {1}); {2} |= {3};"}[r.op])
-    if total:
-        out.append(f"{name}_0 = hyv_total({name}_0, {name}t, {name}l);")
+    if end:
+        out.append(end)
     whole = f"hyv_{r.op}({name}_0)"
     if r.op in ("max", "min"):
         whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"

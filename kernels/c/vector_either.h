@@ -80,6 +80,7 @@ HY_FN hy_m HYV_RANGE(long first, long end) {
 #define HYV_FLUSH(sum, total, lost) { const hy_v y_ = (total) + (sum), z_ = y_ - (total); \
     (lost) += ((total) - (y_ - z_)) + ((sum) - z_); (total) = y_; (sum) = (hy_v){}; \
     __asm__("" : "+m"(total), "+m"(lost)); }
+#define HYV_ADD_BLOCK(sum, total) { (total) += (sum); (sum) = (hy_v){}; }
 HY_FN hy_v hyv_total(hy_v sum, hy_v total, hy_v lost) {
     HYV_FLUSH(sum, total, lost)
     const hy_v y = total + lost;
