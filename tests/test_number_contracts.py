@@ -145,13 +145,15 @@ def test_writes_into_parts_are_seen_when_compiled() -> None:
     np.testing.assert_array_equal(_gradient(hybridize(_part_of_recorded), [1., 2., 3.]), [3, 6, 6])
 
 
-@pytest.mark.parametrize("rows, columns", [(1, 1), (2, 2), (1, 64), (3, 5)])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rows, columns", [(1, 1), (2, 2), (1, 64), (3, 5), (5, 70), (17, 33)])
 @pytest.mark.parametrize("value", [0.1, np.inf, np.nan])
-def test_dot_products_of_great_depth(rows: int, columns: int, value: float) -> None:
+def test_dot_products_of_great_depth(rows: int, columns: int, value: float, turned: bool) -> None:
     a, b = np.full((rows, 100003), 0.1, "float32"), np.full((columns, 100003), 0.1, "float32")
     a[0, 7] = value
-    got = hybridize(lambda a, b: nd.dot(a, b, transpose_b=True))(nd.array(a), nd.array(b)).asnumpy()
-    np.testing.assert_allclose(got, a.astype("float64") @ b.astype("float64").T, rtol=5e-6)
+    right = a.astype("float64") @ b.astype("float64").T
+    f = hybridize(lambda a, b: nd.dot(a, b, transpose_b=turned))
+    np.testing.assert_allclose(f(nd.array(a), nd.array(b if turned else b.T)).asnumpy(), right, rtol=5e-6)
 
 
 @pytest.mark.parametrize("count", [1 << 14, 10007, 65537, 1 << 20, 1 << 24])
