@@ -63,7 +63,7 @@ class Panels(Epilogue):
         (sm, sk), (ldb, vectors), nv = strides, columns, len(at)
         ij = [(i, j) for i in range(rows) for j in range(nv)]
         steps, last = depth or self.steps, depth or "n"
-        blocks = [f"for (long kt = 0; kt < {last}; kt += {STEPS}) {{ "
+        blocks = [f"{self.V} total[{len(ij)}]; for (long kt = 0; kt < {last}; kt += {STEPS}) {{ "
                   f"const long end = kt + {STEPS} < {last} ? kt + {STEPS} : {last};"] * (self.deep and steps > STEPS)
         more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}"
                                            for i in range(len(self.asked))] + ["long n", "long more", "long apart"] * (depth is None)  # noqa: E501
@@ -92,17 +92,19 @@ class Panels(Epilogue):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; "
                        + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
-        cells = [f"C + {f'{i} * apart + {at[j]}' if depth is None else f'{i * to + at[j]}l'}" for i, j in ij]
-        return "\n".join([*out, "  }", f"  {self._stores(ij, cells, depth is None, blocks)}", "}"])
+        cells = [f"*({self.U} *)(C + {f'{i} * apart + {at[j]}' if depth is None else f'{i * to + at[j]}l'})"
+                 for i, j in ij]
 
-    def _stores(self, ij: Sequence[tuple[int, int]], cells: Sequence[str], more: bool, blocks: Sequence[str]) -> str:
-        """Sums of a tile go where they belong, added to what is there already of other steps of the depth."""
-        def each(op: str) -> str:
-            return " ".join(f"*({self.U} *)({at}) {op} c{i}_{j};" for (i, j), at in zip(ij, cells))
-        if blocks:                                         # vectors may overlap: all are read before one is written
-            read = " ".join(f"c{i}_{j} += *({self.U} *)({at});" for (i, j), at in zip(ij, cells))
-            return f"if (kt) {{ {read} }} {each('=')} }}"
-        return f"if (more) {{ {each('+=')} }} else {{ {each('=')} }}" if more else each("=")
+        def each(op: str, left: Sequence[str], right: Sequence[str]) -> str:
+            return " ".join(f"{x} {op} {y};" for x, y in zip(left, right))
+        sums, totals = [f"c{i}_{j}" for i, j in ij], [f"total[{q}]" for q in range(len(ij))]
+        if blocks:                                         # not in C: tiles of two threads may overlap there
+            end = f"if (kt) {{ {each('+=', sums, totals)} }} {each('=', totals, sums)} }} {each('=', cells, totals)}"
+        elif depth:
+            end = each("=", cells, sums)
+        else:
+            end = f"if (more) {{ {each('+=', cells, sums)} }} else {{ {each('=', cells, sums)} }}"
+        return "\n".join([*out, "  }", f"  {end}", "}"])
 
     def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
         """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their
