@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from hybrid import autograd, hybridize, nd
-from hybrid.base.errors import HybridError
 
 SIZES = (1, 3, 4, 8, 17, 65)
 VALUES = np.array([-0.0, 0.0, 1, -1, np.nan, np.inf, -np.inf, 3.5, -2.5, 1e-40], "float32")
@@ -121,28 +120,6 @@ def _doubled_part(x: Any) -> Any:
 def test_a_range_of_a_transposed_array_is_a_view(way: Callable[[Any], Any]) -> None:
     got = way(_doubled_part)(nd.array([[1., 2.], [3., 4.]]))
     np.testing.assert_array_equal(got.asnumpy(), [[1, 3], [4, 8]])
-
-
-def _part_of_recorded(x: Any) -> Any:
-    y = x * 3
-    v = y[1:]
-    v[:] = v * 2
-    return y
-
-
-def _into_variable(x: Any) -> Any:
-    x[0] = 1
-    return x * x
-
-
-@pytest.mark.parametrize("f", [_part_of_recorded, _into_variable])
-def test_writes_that_gradients_would_miss_are_refused(f: Callable[[Any], Any]) -> None:
-    with pytest.raises(HybridError, match="inside autograd.record"):
-        _gradient(f, [1., 2., 3.])
-
-
-def test_writes_into_parts_are_seen_when_compiled() -> None:
-    np.testing.assert_array_equal(_gradient(hybridize(_part_of_recorded), [1., 2., 3.]), [3, 6, 6])
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -177,6 +177,10 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
             for o in entry.outputs:
                 if o._ag is not None and o._ag.entry is entry:
                     o._ag = None
+            for held, slot in entry.variables:
+                x = held()
+                if x is not None and x._ag is not None and x._ag.entry is entry:
+                    x._ag = slot
     return {k: (slots[k], g) for k, g in grads.items()}
 
 

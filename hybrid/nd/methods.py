@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import math
 import operator
+import weakref
 from typing import Any, Callable
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from . import copies, functions
 from ..base import indexing
 from ..autograd import traced_grad
-from ..buffers.array import NDArray, wrap
+from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype
 from ..base.errors import DeviceError, HybridError, ShapeError
@@ -125,8 +126,6 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
     if isinstance(new, Symbol):                       # an array from outside, changed by traced code: written back
         assign(SCOPE.traces[-1].capture(self), new)
         return self
-    if SCOPE.recording and _collects(self):
-        return new                                    # the array keeps what gradients are taken for
     if new.shape != self.shape:
         raise ShapeError(f"in-place change of an array of shape {self.shape} by one of shape "
                          f"{getattr(other, 'shape', ())}: the result has shape {new.shape}; "
@@ -143,20 +142,40 @@ def _snapshot(x: NDArray) -> NDArray:
     return wrap(x._data if x._ag is not None else x._data.copy(), x._ctx, type(x), x)
 
 
-def _collects(x: NDArray) -> bool:
-    return x._ag is not None and x._ag.entry is None
-
-
 def _rewrite(self: NDArray, new: NDArray) -> NDArray:
-    """x += y and x[key] = y while recording: the same object, a new value on the tape."""
+    """x += y and x[key] = y while recording: the same object, a new value on the tape; so have its ranges and the array
+    that it is a range of."""
     if new._data.dtype != self._data.dtype:
         new = new.astype(self._data.dtype)
-    if self._ag is None:
-        self._write(new._data)                        # nothing on the tape needs the old value: the same buffer
-    else:
-        self._rebind(new._data)
-    self._ag = new._ag
+    old = self._ag
+    if old is not None and old.part is not None:
+        whole, key = old.part
+        _rewrite(whole, updated(_snapshot(whole), key, new))          # and of that anew
+        return self
+    _new_value(self, new)
     return self
+
+
+def _new_value(self: NDArray, new: NDArray) -> None:
+    old = self._ag
+    if old is None:
+        self._write(new._data)                        # nothing on the tape needs the old value: the same buffer
+        self._ag = new._ag
+        return
+    if new._ag is None:                               # nothing of the old value is left: its gradient is zero
+        new = invoke(OPS["where"], [full_like(new, 1), new, _snapshot(self)], {})
+    slot = new._ag
+    assert slot is not None
+    self._rebind(new._data)
+    self._ag = slot
+    slot.part, slot.parts = old.part, old.parts
+    if slot.entry is not None and old.grad is not None:
+        slot.grad, slot.req = old.grad, old.req
+        before = next((s for x, s in old.entry.variables if x() is self), old) if old.entry is not None else old
+        slot.entry.variables.append((weakref.ref(self), before))
+    slot.parts = [(held, key) for held, key in slot.parts if held() is not None]
+    for held, key in slot.parts:
+        _new_value(held(), basic_item(self, key))
 
 
 # ---- brackets
@@ -169,9 +188,11 @@ def array_item(self: NDArray, key: Any) -> Any:
     if indexing.is_basic(key):
         if SCOPE.recording and self._ag is not None:
             part = basic_item(self, key)
-            if part._ag is not None and part._ag.entry is not None:
-                view = self._data[key]
-                part._ag.part = isinstance(view, np.generic) or view.flags.c_contiguous or _is_range(self, key)
+            view = self._data[key]
+            if part._ag is not None and part._ag.entry is not None and (
+                    isinstance(view, np.generic) or view.flags.c_contiguous or _is_range(self, key)):
+                part._ag.part = self, key
+                self._ag.parts.append((weakref.ref(part), key))
             return part
         try:
             view = self._data[key]
@@ -378,15 +399,7 @@ def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
         set_item(SCOPE.traces[-1].capture(self), key, value)
         return
     tracked = isinstance(value, NDArray) and value._ag is not None
-    if SCOPE.recording and _collects(self):
-        what = "a recorded value" if tracked else "a value"
-        raise HybridError(f"{what} cannot be assigned into an array with attach_grad() inside autograd.record(), whose "
-                          "gradient would be of the old value: assign into a copy of it, or before the recording")
-    if SCOPE.recording and self._ag is not None and self._ag.part:
-        raise HybridError(f"a value cannot be assigned into a part (of shape {self.shape}) of a recorded array inside "
-                          "autograd.record(), where the array itself would keep the old one: assign into the array, "
-                          "y[1:] = v, or into a copy of the part, y[1:].copy()")
-    if SCOPE.recording and not _collects(self) and (tracked or self._ag is not None):
+    if SCOPE.recording and (tracked or self._ag is not None):
         if isinstance(value, NDArray) and value._ctx != self._ctx:
             raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
         _rewrite(self, updated(_snapshot(self), key, value))
