@@ -48,7 +48,7 @@ class Slot:
         self.lost = False
         # of a range of another array: that array and the index; of an array: its ranges, while they live
         self.part: Any = None
-        self.parts: list[tuple[Any, Any]] = []
+        self.parts: dict[int, tuple[Any, Any]] = {}
         # whether backward has written grad since an optimizer used it
         self.fresh = False
 

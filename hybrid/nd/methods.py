@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import operator
 import weakref
+from functools import partial
 from typing import Any, Callable
 
 import numpy as np
@@ -14,7 +15,7 @@ from ..autograd import traced_grad
 from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype
-from ..base.errors import DeviceError, HybridError, ShapeError
+from ..base.errors import DeviceError, ShapeError
 from ..ops.registry import OPS
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE
@@ -173,9 +174,13 @@ def _new_value(self: NDArray, new: NDArray) -> None:
         slot.grad, slot.req = old.grad, old.req
         before = next((s for x, s in old.entry.variables if x() is self), old) if old.entry is not None else old
         slot.entry.variables.append((weakref.ref(self), before))
-    slot.parts = [(held, key) for held, key in slot.parts if held() is not None]
-    for held, key in slot.parts:
-        _new_value(held(), basic_item(self, key))
+    for held, key in list(slot.parts.values()):
+        if (part := held()) is not None:
+            _new_value(part, basic_item(self, key))
+
+
+def _dropped(parts: dict[int, Any], number: int, _: Any) -> None:
+    parts.pop(number, None)
 
 
 # ---- brackets
@@ -192,7 +197,7 @@ def array_item(self: NDArray, key: Any) -> Any:
             if part._ag is not None and part._ag.entry is not None and (
                     isinstance(view, np.generic) or view.flags.c_contiguous or _is_range(self, key)):
                 part._ag.part = self, key
-                self._ag.parts.append((weakref.ref(part), key))
+                self._ag.parts[id(part)] = weakref.ref(part, partial(_dropped, self._ag.parts, id(part))), key
             return part
         try:
             view = self._data[key]
