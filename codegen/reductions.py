@@ -172,7 +172,7 @@ def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> st
     """A short reduction (a pooling window) as straight code, which the compiler can vectorise across its results."""
     x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
     wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
-    acc = ""
+    acc = "0" if op == "sum" and dt.is_float(wide) else ""          # not -0 where all are -0
     for at in np.ndindex(*(x.shape[a] for a in axes)):
         fixed = dict(zip(axes, at))
         free = iter(idx)
