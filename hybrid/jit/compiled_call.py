@@ -51,6 +51,7 @@ class Entry:
                 program.memo["lasting"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
                                                     if id(h) not in trace.renewed and not hasattr(h, "of_call"))
             runtime.compile(program, self.ctx)
+        self._waits = not self.recorded                  # until it is seen to be compiled
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are
         # drawn nor anything done afterwards;
@@ -77,6 +78,12 @@ class Entry:
     def exe(self) -> Any:
         """The compiled program."""
         return runtime.compile(self.program, self.ctx)
+
+    def is_compiled(self) -> bool:
+        """Whether its program is not waiting for a compiler that works in the background."""
+        if self._waits:
+            self._waits = runtime.waits_for_compiler(self.program, self.ctx)
+        return not self._waits
 
     def report(self) -> Any:
         """The compile report; for a recorded call that of both parts."""

@@ -358,7 +358,7 @@ class Hybridized:
         """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
-        if entry.whole or entry.is_step:
+        if (entry.whole or entry.is_step) and entry.is_compiled():
             if entry.missed % RENEW == 0:
                 self._ways.add(entry, None)
                 self._ways.add(entry, self._new_way(entry, arguments, form))
