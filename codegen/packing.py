@@ -95,15 +95,16 @@ class Panels(Epilogue):
         cells = [f"*({self.U} *)(C + {f'{i} * apart + {at[j]}' if depth is None else f'{i * to + at[j]}l'})"
                  for i, j in ij]
 
-        def each(op: str, left: Sequence[str], right: Sequence[str]) -> str:
+        def joined(op: str, left: Sequence[str], right: Sequence[str]) -> str:
             return " ".join(f"{x} {op} {y};" for x, y in zip(left, right))
         sums, totals = [f"c{i}_{j}" for i, j in ij], [f"total[{q}]" for q in range(len(ij))]
         if blocks:                                         # not in C: tiles of two threads may overlap there
-            end = f"if (kt) {{ {each('+=', sums, totals)} }} {each('=', totals, sums)} }} {each('=', cells, totals)}"
+            end = (f"if (kt) {{ {joined('+=', sums, totals)} }} {joined('=', totals, sums)} }} "
+                   f"{joined('=', cells, totals)}")
         elif depth:
-            end = each("=", cells, sums)
+            end = joined("=", cells, sums)
         else:
-            end = f"if (more) {{ {each('+=', cells, sums)} }} else {{ {each('=', cells, sums)} }}"
+            end = f"if (more) {{ {joined('+=', cells, sums)} }} else {{ {joined('=', cells, sums)} }}"
         return "\n".join([*out, "  }", f"  {end}", "}"])
 
     def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
