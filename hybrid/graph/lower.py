@@ -10,7 +10,7 @@ from .. import ir
 from ..base import dtype as dt
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node, Program
-from .symnode import SymNode, effective, in_order, known
+from .symnode import DETACHED, SymNode, effective, in_order, known
 
 
 @collector.waits
@@ -95,7 +95,8 @@ def lower_nodes(order: Sequence[SymNode], value: dict[Any, Node], train: bool, k
             nodes += [None] * (len(n.opdef.inputs) - len(nodes))
         own = drawn(key, first[id(n)]) if id(n) in first else None
         low = n.opdef.lower(nodes, effective(n), mode_of(n, train), own)
-        for k, out in enumerate(low.outputs):
+        outputs = [ir.detach(nodes[0])] if DETACHED in n.extra else low.outputs
+        for k, out in enumerate(outputs):
             value[(id(n), k)] = out
         for name, out in low.updates.items():
             target = n.inputs[name if isinstance(name, int) else n.opdef.inputs.index(name)][0]

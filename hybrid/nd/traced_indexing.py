@@ -221,8 +221,10 @@ def _scaled(index: Any, n: int, stride: int, shape: tuple[int, ...]) -> Any:
 
 
 # ---- writing
-def assign(target: Symbol, new: Symbol) -> None:
+def assign(target: Symbol, new: Any) -> None:
     """Give a traced handle a new value; a view hands it on to what it is a view of."""
+    if not isinstance(new, Symbol):                    # an array, perhaps NumPy's, all of which is assigned
+        new = invoke(OPS["_copy"], [new], {})
     if tuple(new.shape or ()) != tuple(target.shape or ()):
         raise TraceError(f"{user_location()}: in-place change of shape {target.shape} to {new.shape}")
     if new.dtype != target.dtype:
