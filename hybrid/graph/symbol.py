@@ -15,7 +15,7 @@ from ..base.errors import AttributeValueError, HybridError, TraceError, of_user,
 from ..ops.registry import Attrs, OpDef, find, to_string
 from ..base.scope import SCOPE, tracing
 from .symbol_inference import Inferring
-from .symnode import CONCRETE, SymNode, graph_text, in_order, known
+from .symnode import CONCRETE, DETACHED, SymNode, graph_text, in_order, known
 from .unevaluated import Unevaluated
 
 
@@ -134,6 +134,7 @@ class Symbol(Unevaluated, Inferring):
     def detach(self) -> "Symbol":
         """The value, through which no gradient flows."""
         out = create(find("BlockGrad"), [self], {}, None)
+        out._one()[0].extra[DETACHED] = "True"
         return out._view_of(self, ALIAS) if tracing() is not None else out
 
     def wait_to_read(self) -> None:
@@ -349,7 +350,7 @@ def cut(entry: Any) -> Any:
     if entry is None or entry[0].opdef is None or entry[0].recorded:
         return entry
     d = find("BlockGrad")
-    return SymNode(d, f"{entry[0].name}_cut", d.parse({}), [entry]), 0
+    return SymNode(d, f"{entry[0].name}_cut", d.parse({}), [entry], {DETACHED: "True"}), 0
 
 
 def _entry(x: Any) -> tuple[SymNode, int]:
