@@ -367,7 +367,7 @@ class Changes:
             if kind is not None:
                 holder = Holder(value, kind)
                 self._holders.append(holder)
-                if len(holder.before) <= LIMIT and not (kind == "object" and _of_others(type(value).__module__)):
+                if len(holder.before) <= LIMIT and not (kind == "object" and _of_others(_module_of(value))):
                     todo += holder.before.values()
                 self._arrays(holder)
             todo += _beside(value)
@@ -466,10 +466,15 @@ def _of_others(module: str) -> bool:
     return is_library(module) or "-packages" in (getattr(sys.modules.get(module), "__file__", None) or "")
 
 
+def _module_of(value: Any) -> str:
+    """The module whose state the attributes of an object are: of a function, where it was written."""
+    return (value.__module__ or "") if isinstance(value, FunctionType) else type(value).__module__
+
+
 def _incidental(change: Change) -> bool:
     """Whether a change without traced values is none that a call must do: of other libraries' objects, or layers that
     the code made."""
-    return _is_network(change.new) or change.holder.kind == "object" and _of_others(type(change.holder.what).__module__)
+    return _is_network(change.new) or change.holder.kind == "object" and _of_others(_module_of(change.holder.what))
 
 
 def _kind_of(value: Any) -> str | None:

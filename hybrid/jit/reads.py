@@ -369,8 +369,10 @@ class Reader:
             value = vars(module)[name]
             if isinstance(value, _CONSTANT):
                 self._put(Place(vars(module), name))
-            elif isinstance(value, ModuleType) or type(value) is list and module is sys:     # its arguments, its path
+            elif isinstance(value, ModuleType):
                 self.walk(value)
+            elif type(value) is list and module is sys:         # arguments of the process, folders of modules
+                self.walk(self._put(Place(vars(module), name)))
         if "__getattr__" in vars(module) and module.__name__.startswith("hybrid"):      # it makes operators when asked
             for name in sorted((self.names - vars(module).keys()).intersection(dir(module))):
                 self._put(Place(vars(module), name))

@@ -557,7 +557,8 @@ class Hybridized:
             try:
                 out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
             except TypeError as err:
-                raise TraceError(f"{assigned.first_line()}: {self.name} returns something that is neither an array of hybrid nor hashable "
+                raise TraceError(f"{assigned.first_line()}: {self.name} returns something that is neither an array of "
+                                 "hybrid nor hashable "
                                  f"({err}). Return arrays made by hybrid's functions "
                                  "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None  # noqa: E501
             return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader, changes
