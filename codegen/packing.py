@@ -92,8 +92,7 @@ class Panels(Epilogue):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; "
                        + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
-        cells = [f"*({self.U} *)(C + {f'{i} * apart + {at[j]}' if depth is None else f'{i * to + at[j]}l'})"
-                 for i, j in ij]
+        cells = [f"*({self.U} *)(C + {f'{i} * apart' if depth is None else f'{i * to}l'} + {at[j]})" for i, j in ij]
 
         def joined(op: str, left: Sequence[str], right: Sequence[str]) -> str:
             return " ".join(f"{x} {op} {y};" for x, y in zip(left, right))

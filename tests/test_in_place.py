@@ -264,6 +264,14 @@ def _range_of_a_range(x: Any) -> Any:
     return y * y
 
 
+def _another_shape(x: Any) -> Any:
+    y = x * 3
+    v = y.reshape((3, 1))
+    v[1:] = v[1:] * 2
+    y[0] = 5
+    return y + v.sum()
+
+
 def _element(x: Any) -> Any:
     x[0] = 1
     return x * x
@@ -301,6 +309,7 @@ WRITES: list[tuple[Callable[[Any], Any], list[float], list[float], list[float]]]
     (_range, [3, 12, 18], [1, 2, 3], [3, 6, 6]),
     (_two_ranges, [139, 907, 4092], [1, 2, 3], [1335, 4227, 2709]),
     (_range_of_a_range, [25, 49, 36], [1, 2, 3], [20, 0, 34]),
+    (_another_shape, [40, 47, 53], [1, 2, 3], [0, 24, 24]),
     (_element, [1, 4, 9], [1, 2, 3], [0, 4, 6]),
     (_whole, [4, 16, 36], [2, 4, 6], [8, 16, 24]),
     (_overwritten, [49, 64, 81], [7, 8, 9], [0, 0, 0]),

@@ -151,7 +151,8 @@ def _rewrite(self: NDArray, new: NDArray) -> NDArray:
     old = self._ag
     if old is not None and old.part is not None:
         whole, key = old.part
-        _rewrite(whole, updated(_snapshot(whole), key, new))          # and of that anew
+        _rewrite(whole, invoke(OPS["Reshape"], [new], {"shape": whole.shape}) if key is ALIAS
+                 else updated(_snapshot(whole), key, new))            # and of that anew
         return self
     _new_value(self, new)
     return self
@@ -176,7 +177,15 @@ def _new_value(self: NDArray, new: NDArray) -> None:
         slot.entry.variables.append((weakref.ref(self), before))
     for held, key in list(slot.parts.values()):
         if (part := held()) is not None:
-            _new_value(part, basic_item(self, key))
+            _new_value(part, invoke(OPS["Reshape"], [self], {"shape": part.shape}) if key is ALIAS
+                       else basic_item(self, key))
+
+
+def _is_part(part: NDArray, whole: NDArray, key: Any) -> None:
+    """Note that a recorded array shares its elements with another: a range of it, or (ALIAS) all in another shape."""
+    assert part._ag is not None and whole._ag is not None
+    part._ag.part, parts = (whole, key), whole._ag.parts
+    parts[id(part)] = weakref.ref(part, partial(_dropped, parts, id(part))), key
 
 
 def _dropped(parts: dict[int, Any], number: int, _: Any) -> None:
@@ -196,8 +205,7 @@ def array_item(self: NDArray, key: Any) -> Any:
             view = self._data[key]
             if part._ag is not None and part._ag.entry is not None and (
                     isinstance(view, np.generic) or view.flags.c_contiguous or _is_range(self, key)):
-                part._ag.part = self, key
-                self._ag.parts[id(part)] = weakref.ref(part, partial(_dropped, self._ag.parts, id(part))), key
+                _is_part(part, self, key)
             return part
         try:
             view = self._data[key]
@@ -331,6 +339,8 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     # as eagerly: a change of the result is a change of the source
     if isinstance(out, Symbol) and SCOPE.traces:
         out._view_of(self if isinstance(self, Symbol) else SCOPE.traces[-1].capture(self), ALIAS)
+    elif isinstance(self, NDArray) and out is not self and self._ag is not None and out._ag is not None:
+        _is_part(out, self, ALIAS)
     return out
 
 
