@@ -126,7 +126,7 @@ class EvalMetric:
         value = total / count
         return value.item() if isinstance(value, numpy.generic) else value
 
-    def get(self) -> tuple[Any, Any]:
+    def get(self) -> tuple[str, float]:
         """(name, value) since the last ``reset_local``; nan before the first update."""
         return self.name, self._result(self.sum_metric, self.num_inst)
 
@@ -171,7 +171,7 @@ def alias(*names: str) -> Callable[[type[EvalMetric]], type[EvalMetric]]:
     return add
 
 
-def create(metric: Any, *args: Any, **kwargs: Any) -> Any:
+def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     """A metric from a name, a metric, a function of (label, pred), a config, MXNet's JSON text, or a list of these.
 
     >>> create('top_k_accuracy', top_k=5).name
@@ -264,7 +264,7 @@ class CompositeEvalMetric(EvalMetric):
         for m in self.metrics:
             m.reset_local()
 
-    def get(self) -> tuple[Any, Any]:
+    def get(self) -> tuple[list[str], list[float]]:          # type: ignore[override]
         """Names and values of all metrics, in lists."""
         return _joined([m.get() for m in self.metrics])
 

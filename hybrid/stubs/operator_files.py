@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any, Iterator
 
 import hybrid
+from ..graph import symbol
 from ..nd import functions, methods, random_functions
 from ..ops import registry
 from ..ops.registry import OpDef
@@ -197,7 +198,7 @@ def sub_text(space: Space, part: str) -> str:
 
 def sym_text() -> str:
     """``graph/sym.pyi``: what ``hybrid.sym`` gives to a program."""
-    own = {n: f for n, f in hybrid.symbol.FUNCTIONS.items() if inspect.isfunction(f) and usable(n) and n != "Custom"}
+    own = {n: f for n, f in symbol.FUNCTIONS.items() if inspect.isfunction(f) and usable(n) and n != "Custom"}
     module = ("Symbol", "Group", "Variable", "var")
     operators = {n: d for n, d in namespace(SYM).items() if n not in own and n not in module}
     spaces = sorted({*subspaces(SYM), "random"})

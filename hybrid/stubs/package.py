@@ -24,7 +24,8 @@ def imported(name: str, value: Any) -> str:
 
 def texts() -> dict[str, str]:
     """``__init__.pyi``."""
-    names = sorted({*hybrid.__all__, *hybrid._LAZY, *hybrid._SHORT})
+    module: Any = hybrid
+    names = sorted({*hybrid.__all__, *module._LAZY, *module._SHORT})
     lines = []
     for name in names:
         value = getattr(hybrid, name)

@@ -121,7 +121,7 @@ def _cut(row: str, width: int) -> list[str]:
 
 def own_parameters(fn: Any) -> list[Parameter]:
     """The parameters of a Python function, with the types that it says itself."""
-    out = []
+    out: list[Parameter] = []
     for p in inspect.signature(fn).parameters.values():
         kind = p.annotation if isinstance(p.annotation, str) else "Any"
         default = None if p.default is p.empty else default_text(p.default)
