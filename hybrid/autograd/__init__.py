@@ -269,11 +269,11 @@ class Function:
     ...     def backward(self, dy): return dy * 2
     """
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any, **named: Any) -> Any:
         """Outputs from inputs (arrays)."""
         raise NotImplementedError("override forward")
 
-    def backward(self, *output_grads: Any) -> Any:
+    def backward(self, *output_grads: Any, **named: Any) -> Any:
         """Input gradients from output gradients."""
         raise NotImplementedError("override backward")
 

@@ -265,7 +265,7 @@ class Block(Returning[Result]):
             hook(self, args, out)
         return out
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation; override it."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 

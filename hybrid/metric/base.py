@@ -5,7 +5,7 @@ import difflib
 import json
 import warnings
 from collections import OrderedDict
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 import numpy
 
@@ -149,7 +149,10 @@ def _zipped(name: Any, value: Any) -> list[tuple[str, Any]]:
 
 
 # ---- the registry
-def register(klass: type[EvalMetric], name: str | None = None) -> type[EvalMetric]:
+Kind = TypeVar("Kind", bound=type[EvalMetric])
+
+
+def register(klass: Kind, name: str | None = None) -> Kind:
     """Make a metric known to ``create`` by its name in lower case. Also a decorator."""
     if not (isinstance(klass, type) and issubclass(klass, EvalMetric)):
         raise AttributeValueError(f"metric.register takes a subclass of EvalMetric, got {klass!r}")
@@ -162,9 +165,9 @@ def register(klass: type[EvalMetric], name: str | None = None) -> type[EvalMetri
     return klass
 
 
-def alias(*names: str) -> Callable[[type[EvalMetric]], type[EvalMetric]]:
+def alias(*names: str) -> Callable[[Kind], Kind]:
     """Further names of a metric (a decorator)."""
-    def add(klass: type[EvalMetric]) -> type[EvalMetric]:
+    def add(klass: Kind) -> Kind:
         for n in names:
             register(klass, n)
         return klass

@@ -223,25 +223,24 @@ def method(name: str, d: OpDef, space: Space) -> str:
     if numpy_own is not None:
         own += [replace(p, default=p.default or "...") for p in attributes(numpy_own) if p.name not in known]
     known = {p.name for p in own}
-    own += [p for p in (Parameter("dtype", "DTypeLike | None", "None"),) if numpy_own is not None and "dtype" not in known]
+    if numpy_own is not None and "dtype" not in known:
+        own.append(Parameter("dtype", "DTypeLike | None", "None"))
     own += [Parameter("out", "Self | None", "None")]
-    return operator(name, d, replace(space, value="Self"), [Parameter("self", "Self", ""), *own], "    ").replace(
-        "self: Self = ", "self")
+    return operator(name, d, replace(space, value="Self"), [Parameter("self", "Self"), *own], "    ").replace(
+        "self: Self", "self")
 
 
 def methods_text(space: Space) -> str:
     """The operators and fluent methods of a class, as a base that type checkers alone see."""
     other = f"{space.value} | float" + (" | numpy.ndarray" if space is ND else "")
-    up = ".."
-    rows = [HEAD.format(up=up), "" if space is ND else "from .symbol import Symbol\n",
-            f"\nclass {space.value}Methods:\n", "    def __hash__(self) -> int: ...\n"]
+    more = "" if space is ND else "from ..mxnet.executor import Executor\nfrom .symbol import Symbol\n"
+    rows = [HEAD.format(up=".."), more, f"\nclass {space.value}Methods:\n", "    def __hash__(self) -> int: ...\n"]
     for name in methods.BINARY:
         comparison = name in ("eq", "ne", "gt", "ge", "lt", "le")
         ignored = "  # type: ignore[override]" if name in ("eq", "ne") else ""
         rows.append(f"    def __{name}__(self, other: {other}) -> Self: ...{ignored}\n")
         if not comparison:
-            rows += [f"    def __{p}{name}__(self, other: {other}) -> Self: ...{'  # type: ignore[misc]' if p == 'i' else ''}\n"
-                     for p in "ri"]
+            rows += [f"    def __{p}{name}__(self, other: {other}) -> Self: ...\n" for p in "ri"]
     rows += [f"    def __{name}__(self) -> Self: ...\n" for name in ("neg", "pos", "abs", "invert")]
     rows += [f"    def __matmul__(self, other: {space.value}) -> Self: ...\n",
              "    def __getitem__(self, key: Any) -> Self: ...\n", "    def __iter__(self) -> Iterator[Self]: ...\n",
@@ -249,8 +248,26 @@ def methods_text(space: Space) -> str:
     table = registry.namespace("nd")
     for name in sorted({*methods.FLUENT, "all", "any", "std", "var"} - set(OWN_METHODS)):
         rows.append(method(name, table.get(name) or registry.namespace("np")[name], space))
-    return "".join(rows) + "".join(f"    def {name}{text}: ...\n" for name, text in OWN_METHODS.items()).replace(
-        "{value}", space.value)
+    rows += [f"    def {name}{text}: ...\n".replace("{value}", space.value) for name, text in OWN_METHODS.items()]
+    return "".join([*rows, *(attached(space) if space is SYM else ())])
+
+
+# methods that modules attach to Symbol: what they give where they do not say it themselves
+GIVEN = {"tojson": "str", "save": "None", "as_nd_ndarray": "Self"}
+
+
+def attached(space: Space) -> Iterator[str]:
+    """The methods of Symbol that other modules attach and that are no operators."""
+    known = {*methods.FLUENT, *OWN_METHODS, *("all", "any", "std", "var")}
+    for name, fn in sorted(vars(symbol.Symbol).items()):
+        foreign = inspect.isfunction(fn) and not fn.__qualname__.startswith("Symbol.")
+        if foreign and not name.startswith("_") and name not in known:
+            said = str(fn.__annotations__.get("return", "Any")).strip("'")
+            first, *rest = own_parameters(fn)
+            result = GIVEN.get(name) or ("Executor" if said == "Executor" else "Self" if said == "Symbol" else said)
+            yield function(name, [Parameter("self", "Self"), *rest], result, indent="    ").replace(
+                "self: Self", "self")
+    yield "    @property\n    def grad(self) -> Self | None: ...\n"
 
 
 # methods that are no operators under their name
