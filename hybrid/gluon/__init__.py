@@ -26,7 +26,7 @@ _NOT_YET = ("probability",)
 
 
 if TYPE_CHECKING:
-    from .. import metric
+    from .. import metric as metric
     from . import block, data, loss, model_zoo, rnn, trainer, utils
     from .trainer import Trainer
 else:
@@ -45,4 +45,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "Trainer"})
+    return sorted({*__all__, *_LAZY})

@@ -1,4 +1,4 @@
-"""Stub files of ``np``, its parts ``linalg`` and ``random``, and ``npx``; the same for Symbols (``sym.np``, ``sym.npx``)."""
+"""Stub files of ``np``, its parts ``linalg`` and ``random``, and ``npx``; the same for Symbols (``sym.np``, …)."""
 from __future__ import annotations
 
 import inspect
@@ -34,15 +34,16 @@ FLAGGED = {"unique": ("return_index", "return_inverse", "return_counts"), "avera
 # NumPy's own functions, which programs call on copies of their arrays: what NumPy 1.23 and every later version has
 HOST = """allclose array_equal array_equiv apply_along_axis apply_over_axes argpartition argwhere array2string array_repr
     array_str asfarray base_repr binary_repr bitwise_count block broadcast_shapes ceil choose common_type compress
-    convolve corrcoef correlate cov cross cumprod cumproduct diag_indices digitize divmod dsplit exp2 extract fill_diagonal
-    flatnonzero float_power fmax fmin frexp frompyfunc fromfunction fromiter fromstring gcd geomspace gradient heaviside
-    histogram2d histogram_bin_edges histogramdd i0 imag in1d interp intersect1d isclose iscomplex isin isreal isscalar
-    ix_ kaiser lexsort load loadtxt logaddexp logaddexp2 mask_indices matrix_rank nanargmax nanargmin nancumprod
-    nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanquantile nanstd nanvar nextafter packbits partition
-    piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub positive ptp put put_along_axis
-    putmask ravel_multi_index real roots savetxt searchsorted select setdiff1d setxor1d signbit sinc sort_complex
-    spacing take_along_axis trapz tri trim_zeros tril_indices_from triu_indices_from union1d unpackbits unwrap vander
-    vectorize""".split()
+    convolve corrcoef correlate cov cross cumprod cumproduct diag_indices digitize divmod dsplit exp2 extract
+    fill_diagonal flatnonzero float_power fmax fmin frexp frompyfunc fromfunction fromiter fromstring gcd geomspace
+    gradient heaviside histogram2d histogram_bin_edges histogramdd i0 imag in1d interp intersect1d isclose iscomplex
+    isin isreal isscalar ix_ kaiser lexsort load loadtxt logaddexp logaddexp2 mask_indices matrix_rank nanargmax
+    nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanquantile nanstd nanvar nextafter
+    packbits partition piecewise place poly polyadd polyder polydiv polyfit polyint polymul polysub positive ptp put
+    put_along_axis putmask ravel_multi_index real roots savetxt searchsorted select setdiff1d setxor1d signbit sinc
+    sort_complex spacing take_along_axis trapz tri trim_zeros tril_indices_from triu_indices_from union1d unpackbits
+    unwrap vander
+    vectorize""".split()  # noqa: E501
 
 
 def own(name: str, fn: Any) -> bool:
@@ -164,7 +165,7 @@ def npx_text(value: str) -> str:
     """``numpy/extension.pyi``, or ``graph/sym_npx.pyi``."""
     array = value == "ndarray"
     space = NPX if array else Space("npx", "Symbol", "Symbol | NDArray | numpy.ndarray | float")
-    own_names = [n for n in dir(extension) if not n.startswith("_") and n not in (
+    own_names = [n for n in vars(extension) if not n.startswith("_") and n not in (
         "functions", "serialize", "is_value", "as_value", "wrap")]
     table = found(extension, own_names)
     operators = {n: d for n, d in namespace(NPX).items() if n not in table}

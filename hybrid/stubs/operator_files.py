@@ -188,7 +188,8 @@ def sub_text(space: Space, part: str) -> str:
     if part == "random":
         table = {n: d for n, d in table.items() if n not in random_functions.DRAWS}
     lazy = {n.split(".")[1]: m for n, m in functions.LAZY.items() if n.startswith(f"{part}.") and space is not NPX}
-    head = HEAD.format(up="..") + {"sym": "from .symbol import Symbol\n", "npx": "from .multiarray import ndarray\n"}.get(
+    head = HEAD.format(up="..") + {"sym": "from .symbol import Symbol\n",
+                                   "npx": "from .multiarray import ndarray\n"}.get(
         space.name, "")
     head += "".join(f"from ..{m.removeprefix('hybrid.')} import {n} as {n}\n" for n, m in sorted(lazy.items()))
     drawn = list(draws(space)) if part == "random" and space is not NPX else []
