@@ -384,5 +384,6 @@ def get_backend_symbol(self: Symbol, backend: str) -> Symbol:
 
 
 for _name, _method in (("optimize_for", optimize_for), ("get_backend_symbol", get_backend_symbol), ("bind", bind),
-                       ("_bind", bind), ("simple_bind", simple_bind), ("_simple_bind", simple_bind), ("eval", evaluate)):
+                       ("_bind", bind), ("simple_bind", simple_bind), ("_simple_bind", simple_bind),
+                       ("eval", evaluate)):
     setattr(Symbol, _name, _method)
