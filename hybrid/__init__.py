@@ -75,4 +75,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_SHORT})
+    return sorted({*__all__, *_LAZY, *_SHORT, "__version__"})

@@ -1,7 +1,7 @@
 """Automatic differentiation: a tape of programs. An eager operator and a hybridized call are one entry each."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, ContextManager, Sequence
 
 from . import history, traced_function, traced_grad
 from .traced_rows import SPARSE
@@ -16,22 +16,22 @@ from ..buffers.tape import Entry, Slot, flags, rows_wanted, wanted
 from ..buffers.writes import since
 
 
-def record(train_mode: bool = True) -> Any:  # noqa: A002
+def record(train_mode: bool = True) -> ContextManager[Any]:  # noqa: A002
     """Scope in which calls are recorded for ``backward``; in training mode unless told otherwise."""
     return flags(True, train_mode)
 
 
-def pause(train_mode: bool = False) -> Any:  # noqa: A002
+def pause(train_mode: bool = False) -> ContextManager[Any]:  # noqa: A002
     """Scope in which nothing is recorded."""
     return flags(False, train_mode)
 
 
-def train_mode() -> Any:
+def train_mode() -> ContextManager[Any]:
     """Scope of training mode (Dropout drops, BatchNorm uses the batch)."""
     return flags(None, True)
 
 
-def predict_mode() -> Any:
+def predict_mode() -> ContextManager[Any]:
     """Scope of inference mode."""
     return flags(None, False)
 
@@ -239,7 +239,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False,
 
 def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool | None = None,
          create_graph: bool = False,
-         train_mode: bool = True) -> Any:  # noqa: A002
+         train_mode: bool = True) -> list[NDArray]:  # noqa: A002
     """Gradients with respect to variables: a list, also for one variable, as MXNet gives it; with create_graph they can
     be differentiated again."""
     if SCOPE.traces:
@@ -280,11 +280,11 @@ class Function:
     ...     def backward(self, dy): return dy * 2
     """
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any, **named: Any) -> Any:
         """Outputs from inputs (arrays)."""
         raise NotImplementedError("override forward")
 
-    def backward(self, *output_grads: Any) -> Any:
+    def backward(self, *output_grads: Any, **named: Any) -> Any:
         """Input gradients from output gradients."""
         raise NotImplementedError("override backward")
 

@@ -319,7 +319,7 @@ class Trainer:
         if self._own_store is not None and self._update_on_kvstore:         # it wrote the weights already
             for i in work[0]:
                 for x in self._params[i].list_data():
-                    x._ag.fresh = False
+                    x._ag.fresh = False                      # type: ignore[union-attr]
             return
         for k, numbers in enumerate(work):
             if not numbers:

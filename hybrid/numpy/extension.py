@@ -83,6 +83,10 @@ def __getattr__(name: str) -> Any:
     return functions.resolve("npx", name)
 
 
+def __dir__() -> list[str]:
+    return sorted({*__all__, *functions.listing("npx"), "cpu_context"} - {"wrap"})
+
+
 __all__ = ["NDArray", "constraint_check", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape",
            "load",
            "nonzero", "num_gpus", "random", "reset_np", "save", "seed",

@@ -272,7 +272,7 @@ class CompiledPart:
         device = self.net.device
         given = [v if isinstance(v, NDArray) else nd.array(np.asarray(v), dtype=v.dtype, ctx=device)
                  for v in (values[k] for k in self.inputs)]
-        found = self.block(*given)
+        found: Any = self.block(*given)
         found = list(found) if isinstance(found, (list, tuple)) else [found]
         return dict(zip(self.outputs, found))
 
