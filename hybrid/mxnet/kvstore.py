@@ -1,5 +1,5 @@
-"""MXNet's ``kvstore`` within one process: values by key; what is pushed is summed and assigned, or given to an
-updater."""
+"""MXNet's ``kvstore``: values by key; what is pushed is summed and assigned, or given to an updater. Those of several
+processes are in dist_kvstore.py."""
 from __future__ import annotations
 
 import builtins
@@ -14,7 +14,8 @@ from ..base.errors import AttributeValueError, HybridError
 from ..nd.functions import resolve
 from ..base.atomic import write_bytes
 
-_ELSEWHERE = ("dist", "horovod", "byteps", "nccl")
+_ELSEWHERE = ("dist", "horovod", "byteps", "nccl", "p3")
+OVER_PROCESSES = ("dist", "dist_sync", "dist_device_sync", "dist_sync_device", "horovod")
 Updater = Callable[[Any, NDArray, NDArray], None]
 
 
@@ -284,14 +285,28 @@ def _flat(row_ids: Any) -> list[NDArray]:
 
 def create(name: str = "local") -> KVStoreBase:
     """A store, by the name of a registered class or of a kind. Within one process all kinds ('local', 'device', …) do
-    the same; those of several processes are refused."""
+    the same; 'dist_sync', 'dist_device_sync', 'dist' and 'horovod' bring the processes together that mpirun started."""
     if not isinstance(name, str):
         raise TypeError(f"the name of a kvstore must be text, got {type(name).__name__}")
     if name.lower().startswith(_ELSEWHERE):
-        raise HybridError(f"kvstore {name!r} brings several processes or machines together, which is not supported: "
-                          f"use 'local' or 'device'")
+        return over_processes(name.lower())
     found = KVStoreBase.kv_registry.get(name.lower())
     return KVStore(name.lower()) if found is None else found()
+
+
+def over_processes(name: str) -> KVStoreBase:
+    """A store over several processes. HybridError for those that are not supported, and without mpi4py."""
+    if name == "nccl":
+        raise HybridError("kvstore 'nccl' is not supported: for several devices of this process use 'device', for "
+                          "several processes 'dist_device_sync'")
+    if "async" in name:
+        raise HybridError(f"kvstore {name!r}: updates without waiting for the other workers are not supported: use "
+                          f"'dist_sync'")
+    if name not in OVER_PROCESSES:
+        raise HybridError(f"kvstore {name!r} is not supported; over several processes there are "
+                          f"{', '.join(OVER_PROCESSES)}")
+    from .dist_kvstore import DistributedStore
+    return DistributedStore(name)
 
 
 __all__ = ["KVStore", "KVStoreBase", "TestStore", "create"]
