@@ -6,13 +6,13 @@ from typing import Any, Mapping, Sequence
 import numpy as np
 
 from .. import collective
+from ..base.device import array_module
 from ..base.errors import AttributeValueError, HybridError, ShapeError
-from ..buffers.array import NDArray
+from ..buffers.array import NDArray, wrap
 from ..collective.sums import Buckets, broadcast as broadcast_values, gather
 from ..collective.world import World
 from ..gluon.parameter import Parameter
 from ..mxnet.dist_kvstore import assign, host, spread
-from ..nd.functions import resolve
 
 
 def init(comm: Any = None, deterministic: bool | None = None) -> None:
@@ -147,10 +147,15 @@ def _scaled(view: np.ndarray, values: np.ndarray, factor: float) -> None:
         view *= view.dtype.type(factor)
 
 
+def _as(values: np.ndarray, like: NDArray) -> NDArray:
+    """An array of another's class and device over values."""
+    return wrap(array_module(like._ctx).asarray(values), like._ctx, type(like))
+
+
 def allgather(tensor: NDArray, name: str | None = None, priority: int = 0) -> NDArray:
     """The arrays of all ranks, one after the other along axis 0."""
     found = gather(_world(), host(tensor), _told("allgather", name))
-    return resolve("nd", "array")(found, ctx=tensor.context, dtype=tensor.dtype)
+    return _as(found, tensor)
 
 
 def broadcast(tensor: NDArray, root_rank: int, name: str | None = None, priority: int = 0) -> NDArray:
@@ -177,7 +182,7 @@ def alltoall(tensor: NDArray, splits: Any = None, name: str | None = None, prior
     parts = [np.ascontiguousarray(values[e - n:e]) for e, n in zip(ends, counts)]
     world.agree(f"{_told('alltoall', name)} of {values.dtype} rows of {values.shape[1:]}")
     found = np.concatenate(world.comm.alltoall(parts))
-    return resolve("nd", "array")(found, ctx=tensor.context, dtype=tensor.dtype)
+    return _as(found, tensor)
 
 
 def barrier() -> None:

@@ -11,7 +11,6 @@ from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
 from ..collective import start
 from ..collective.sums import Buckets, broadcast, total, wire_dtype
-from ..nd.functions import resolve
 from .kvstore import KVStore, _pairs
 
 
@@ -159,7 +158,7 @@ def spread(world: Any, x: NDArray, root: int, what: str) -> None:
 
 def sum_rows(world: Any, x: Any, what: str) -> Any:
     """The sum of a row_sparse array over the ranks."""
-    row_sparse_array = resolve("nd", "sparse.row_sparse_array")
+    from ..sparse import row_sparse_array
     parts = world.gather_objects((x.data.asnumpy(), x.indices.asnumpy()),
                                  f"sum of rows of {what} {x.dtype}{x.shape}")
     out = None
