@@ -10,6 +10,7 @@ import numpy as np
 import hybrid as mx
 from hybrid import autograd, gluon, nd
 from hybrid import distributed as hvd
+from hybrid.collective import CollectiveMismatch
 
 BATCH = 8
 
@@ -44,7 +45,7 @@ def train(compiled: bool = False, horovod: bool = False, ctx: int = 1, compressi
     else:
         trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.05}, kvstore="dist_sync",
                                 compression_params=compression, update_on_kvstore=on_store)
-    share = BATCH // hvd.size()
+    share = BATCH // hvd.size()                              # of a batch of 8, three ranks take two each
 
     def step(x: nd.NDArray, y: nd.NDArray) -> nd.NDArray:
         with autograd.record():
@@ -97,6 +98,23 @@ def functions() -> None:
     shared = list(hvd.DistributedSampler(9))
     assert sorted(sum(hvd.allgather_object(shared), []))[:1] == [0] and len(shared) == -(-9 // n)
     assert len(set(sum(hvd.allgather_object(list(hvd.SplitSampler(10))), []))) == 10 // n * n
+
+
+def mismatches() -> None:
+    """Ranks that do different things learn what each does."""
+    last = hvd.rank() == hvd.size() - 1
+    net = gluon.nn.Dense(2, in_units=3 + last)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", kvstore="dist_sync")
+    for call, told in ((lambda: hvd.allreduce(nd.ones((3 + last,))), "float32(4,)"),
+                       (lambda: hvd.barrier() if last else hvd.allreduce(nd.ones((3,))), ": barrier"),
+                       (trainer._begin, "number 1 is parameter dense0_weight: float32(2, 3)")):
+        try:
+            call()
+        except CollectiveMismatch as err:
+            assert told in str(err), err
+        else:
+            raise AssertionError(f"no error with {told}")
 
 
 def normalised() -> None:
@@ -173,28 +191,26 @@ def fault(what: str) -> None:
     if what == "late":
         os.environ["HYBRID_COLLECTIVE_TIMEOUT"] = "2"
         time.sleep(60 if last else 0)
-    if what == "parameters":
-        net = gluon.nn.Dense(2, in_units=3 + last)
-        net.initialize()
-        gluon.Trainer(net.collect_params(), "sgd", kvstore="dist_sync")._begin()
-    hvd.allreduce(nd.ones((4 if what == "shape" and last else 3,)))
+    hvd.allreduce(nd.ones((3,)))
 
 
 def main(what: str, argument: str) -> None:
-    hvd.init(deterministic=what == "deterministic")
+    hvd.init()
     if what == "fault":
         fault(argument)
         return
     if what == "functions":
         functions()
+        mismatches()
         hvd.init(deterministic=True)
         functions()
         normalised()
+        first, second = train(), train()
+        assert np.array_equal(first, second)
+        alike(first)
         return
     if what == "checkpoint":
         found = {"values": checkpoint(argument + ".ckpt")}
-    elif what == "deterministic":
-        found = {"values": train(), "compiled": train(compiled=True)}
     else:
         found = {"eager": train(), "compiled": train(compiled=True), "horovod": train(horovod=True),
                  "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"})}

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -27,13 +28,13 @@ def loads() -> bool:
 needs_mpi = pytest.mark.skipif(not loads(), reason="needs mpi4py and mpirun: pip install mpi4py mpich")
 
 
-def job(ranks: int, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "hybrid.launch", "-n", str(ranks), "--launcher", "local",
-                           sys.executable, *args], capture_output=True, text=True, timeout=100, check=False)
+def run(*args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(args, capture_output=True, text=True, timeout=100, check=False,
+                          env={**os.environ, "HYBRID_NUM_THREADS": "1"})
 
 
 def worker(ranks: int, what: str, argument: str = "-") -> subprocess.CompletedProcess[str]:
-    return job(ranks, str(WORKER), what, argument)
+    return run(str(launch.mpirun()), "-n", str(ranks), sys.executable, str(WORKER), what, argument)
 
 
 def found(ranks: int, what: str, path: Path) -> dict[str, np.ndarray]:
@@ -56,22 +57,14 @@ def test_ranks_give_the_parameters_of_one_process(tmp_path: Path) -> None:
 
 
 @needs_mpi
-def test_deterministic_sums_are_the_same_in_every_run(tmp_path: Path) -> None:
-    first, second = (found(2, "deterministic", tmp_path / name) for name in "ab")
-    for name in first:
-        assert np.array_equal(first[name], second[name])
-
-
-@needs_mpi
-def test_functions_stores_and_synchronised_normalisation() -> None:
-    done = worker(2, "functions")
+def test_functions_stores_mismatches_normalisation_and_deterministic_sums() -> None:
+    done = worker(3, "functions")
     assert done.returncode == 0, done.stderr
 
 
 @needs_mpi
 @pytest.mark.parametrize("what, told", [
     ("raise", "[rank 1] ValueError: a fault of rank 1"), ("exit", "rank 1: the end of the program"), ("kill", ""),
-    ("shape", "float32(4,)"), ("parameters", "number 1 is parameter dense0_weight: float32(2, 3)"),
     ("late", "no word from rank 1")])
 def test_a_fault_of_one_rank_ends_all(what: str, told: str) -> None:
     begin = time.monotonic()
@@ -82,9 +75,10 @@ def test_a_fault_of_one_rank_ends_all(what: str, told: str) -> None:
 
 @needs_mpi
 def test_a_checkpoint_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
-    for name, ranks in (("same", (2, 2)), ("other", (2, 1))):
-        for n in ranks:
-            found(n, "checkpoint", tmp_path / name)
+    found(2, "checkpoint", tmp_path / "same")
+    shutil.copy(tmp_path / "same.ckpt", tmp_path / "other.ckpt")
+    found(2, "checkpoint", tmp_path / "same")
+    found(1, "checkpoint", tmp_path / "other")
     same, other = (np.load(tmp_path / f"{name}.npz")["values"] for name in ("same", "other"))
     np.testing.assert_allclose(same, other, rtol=1e-6, atol=1e-6)
     assert sorted(p.name for p in tmp_path.glob("*.ckpt")) == ["other.ckpt", "same.ckpt"]
@@ -105,7 +99,8 @@ def test_a_program_of_horovods_runs_under_the_alias(tmp_path: Path) -> None:
                        "first = net.weight.data().asnumpy()\n"
                        "assert all((first == x).all() for x in hvd.allgather_object(first))\n"
                        "import horovod\nassert horovod.mxnet is hvd and mx.distributed\n")
-    done = job(2, "-m", "hybrid.as_mxnet", str(program))
+    done = run(sys.executable, "-m", "hybrid.launch", "-n", "2", "--launcher", "local", sys.executable, "-m",
+               "hybrid.as_mxnet", str(program))
     assert done.returncode == 0, done.stderr
 
 

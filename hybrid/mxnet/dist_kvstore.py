@@ -11,7 +11,7 @@ from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
 from ..collective import start
 from ..collective.sums import Buckets, broadcast, total, wire_dtype
-from .kvstore import KVStore, _pairs
+from .local_kvstore import KVStore, _pairs
 
 
 class DistributedStore(KVStore):
