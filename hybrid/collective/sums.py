@@ -1,7 +1,8 @@
-"""Sums of arrays over the ranks, by buckets: many gradients are one message, and one bucket is packed while the last one
-is under way."""
+"""Sums of arrays over the ranks, by buckets: many gradients are one message, and one bucket is packed while the last
+one is under way."""
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Callable, Hashable, Sequence
 
 import numpy as np
@@ -123,7 +124,6 @@ class Buckets:
 
 
 def _hash(arrays: Sequence[Any], wire: Any) -> str:
-    import hashlib
     return hashlib.blake2b(repr((arrays, str(wire))).encode(), digest_size=6).hexdigest()
 
 

@@ -1,8 +1,8 @@
 """The processes (ranks) of one job over MPI: they agree on every call before data is sent, and end together.
 
-Before each collective call the ranks exchange a hash of what they are about to do. Ranks that do different things (other
-shapes, another order, one of them at the end of its program) get an error that names both, where MPI would wait forever
-or add up unrelated numbers.
+Before each collective call the ranks exchange a hash of what they are about to do. Ranks that do different things
+(other shapes, another order, one of them at the end of its program) get an error that names both, where MPI would wait
+forever or add up unrelated numbers.
 """
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ LOOK_EVERY = 1.0                         # seconds between looks at the other ra
 STRAGGLER_AFTER = 10.0                   # seconds of waiting after which the missing ranks are named
 LIMIT = 1800.0                           # seconds of waiting after which the job ends, unless HYBRID_COLLECTIVE_TIMEOUT
 LEAVING = "the end of the program"
-_INSTALL = ("pip install 'hybridize[mpi]', which needs an MPI library: pip install mpich, or a system's package such as "
-            "openmpi-bin; then start the program with mpirun -n 2 python train.py, or python -m hybrid.launch")
+_INSTALL = ("pip install 'hybridize[mpi]', which needs an MPI library: pip install mpich, or a system's package such "
+            "as openmpi-bin; then start the program with mpirun -n 2 python train.py, or python -m hybrid.launch")
 
 
 class CollectiveMismatch(HybridError):
@@ -59,8 +59,8 @@ def _alive(pid: int) -> bool:
 class World:
     """The ranks of the job, and what they do together.
 
-    deterministic: sums are taken in the order of the ranks, whatever the MPI library would do, so that they are the same
-    bit for bit in every run and on every rank.
+    deterministic: sums are taken in the order of the ranks, whatever the MPI library would do, so that they are the
+    same bit for bit in every run and on every rank.
     """
 
     def __init__(self, mpi: Any, deterministic: bool = False):
@@ -95,8 +95,8 @@ class World:
             by_text.setdefault(text, []).append(str(rank))
         told = "; ".join(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(ranks)}: {text}"
                          for text, ranks in by_text.items())
-        return CollectiveMismatch(f"the ranks of this job do different things at the same time ({told}). All ranks must "
-                                  f"make the same collective calls, of equal shapes and dtypes, in the same order")
+        return CollectiveMismatch(f"the ranks of this job do different things at the same time ({told}). All ranks "
+                                  f"must make the same collective calls, of equal shapes and dtypes, in the same order")
 
     def wait(self, requests: Sequence[Any], what: str, patient: bool = False) -> None:
         """Wait for MPI's requests. patient: the other ranks may be late; the processor is left to them, and they are
@@ -120,8 +120,8 @@ class World:
         """Whether the others still run; after a while, which of them are missing."""
         for rank, (host, pid) in enumerate(self._peers):
             if host == self.host and rank != self.rank and not _alive(pid):
-                raise RankLost(f"rank {rank} (process {pid} on {host}) has ended without a word; rank {self.rank} waits "
-                               f"for it in {what}")
+                raise RankLost(f"rank {rank} (process {pid} on {host}) has ended without a word; rank {self.rank} "
+                               f"waits for it in {what}")
         limit = float(os.environ.get("HYBRID_COLLECTIVE_TIMEOUT", LIMIT))
         if waited > min(STRAGGLER_AFTER, limit / 2):
             missing = self._missing()
@@ -224,7 +224,7 @@ def start(deterministic: bool | None = None) -> World:
             _WORLD[0].deterministic = bool(deterministic)
         return _WORLD[0]
     try:
-        from mpi4py import MPI
+        from mpi4py import MPI  # noqa: PLC0415  only where several processes are asked for
     except (ImportError, RuntimeError, OSError) as err:
         raise HybridError(f"training over several processes needs mpi4py and MPI, which do not load ({err}): "
                           f"{_INSTALL}") from None

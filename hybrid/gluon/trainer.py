@@ -415,7 +415,7 @@ def _ranks(kvstore: Any, compression: Any) -> Any:
         kvstore = create(kvstore)
     if not isinstance(kvstore, KVStore) or kvstore.type not in OVER_PROCESSES:
         return None
-    from .over_ranks import OverRanks
+    from .over_ranks import OverRanks  # noqa: PLC0415  loads only for several processes
     return OverRanks(kvstore, compression)
 
 

@@ -2,8 +2,8 @@
 
     python -m hybrid.launch -n 2 --launcher local python train.py ARGUMENT ...
 
--n: how many processes. --launcher: local (this machine), or mpi and ssh with -H HOSTFILE. --env NAME:VALUE sets a variable
-of theirs. There are no servers: -s is accepted and ignored. The processes are started by mpirun.
+-n: how many processes. --launcher: local (this machine), or mpi and ssh with -H HOSTFILE. --env NAME:VALUE sets a
+variable of theirs. There are no servers: -s is accepted and ignored. The processes are started by mpirun.
 """
 from __future__ import annotations
 

@@ -316,7 +316,7 @@ class Module(BaseModule):
         kind = str(getattr(kvstore, "type", kvstore))
         self._ranks = None
         if kind.startswith(("dist", "horovod")):
-            from .over_ranks import GradientsOverRanks
+            from .over_ranks import GradientsOverRanks  # noqa: PLC0415  loads only for several processes
             self._ranks = GradientsOverRanks(kvstores.create(kvstore) if isinstance(kvstore, str) else kvstore)
             self._ranks.begin(self._replicas[0].params)
             self._spread()

@@ -1,5 +1,5 @@
-"""kvstores over several processes: ``dist_sync``, ``dist_device_sync``, ``dist`` as MXNet's with the sums taken over all
-ranks instead of on servers, and ``horovod``, which keeps nothing."""
+"""kvstores over several processes: ``dist_sync``, ``dist_device_sync``, ``dist`` as MXNet's with the sums taken over
+all ranks instead of on servers, and ``horovod``, which keeps nothing."""
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -11,6 +11,7 @@ from ..base.errors import HybridError
 from ..buffers.array import NDArray, wrap
 from ..collective import start
 from ..collective.sums import Buckets, broadcast, total, wire_dtype
+from ..sparse import row_sparse_array
 from .local_kvstore import KVStore, _pairs
 
 
@@ -158,7 +159,6 @@ def spread(world: Any, x: NDArray, root: int, what: str) -> None:
 
 def sum_rows(world: Any, x: Any, what: str) -> Any:
     """The sum of a row_sparse array over the ranks."""
-    from ..sparse import row_sparse_array
     parts = world.gather_objects((x.data.asnumpy(), x.indices.asnumpy()),
                                  f"sum of rows of {what} {x.dtype}{x.shape}")
     out = None

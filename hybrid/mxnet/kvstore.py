@@ -30,7 +30,7 @@ def over_processes(name: str) -> KVStoreBase:
     if name not in OVER_PROCESSES:
         raise HybridError(f"kvstore {name!r} is not supported; over several processes there are "
                           f"{', '.join(OVER_PROCESSES)}")
-    from .dist_kvstore import DistributedStore
+    from .dist_kvstore import DistributedStore  # noqa: PLC0415  loads only for several processes
     return DistributedStore(name)
 
 

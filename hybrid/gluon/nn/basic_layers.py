@@ -220,7 +220,7 @@ class SyncBatchNorm(BatchNorm):
 
     def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,
                        running_var: Any) -> Any:      # type: ignore[override]
-        from ...collective import current
+        from ...collective import current  # noqa: PLC0415  loads only where batches are normalised so
         world = current()
         if (world is None or world.size == 1 or not autograd.is_training() or self._kwargs["use_global_stats"]
                 or SCOPE.symbolic or SCOPE.exporting or SCOPE.shadows):
@@ -230,7 +230,7 @@ class SyncBatchNorm(BatchNorm):
     def _over_ranks(self, F: Any, world: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,
                     running_var: Any) -> Any:
         """Mean and variance over the batches of all ranks, which may differ in length."""
-        from ...collective.differentiable import SumOverRanks
+        from ...collective.differentiable import SumOverRanks  # noqa: PLC0415
         eps, momentum = self._kwargs["eps"], self._kwargs["momentum"]
         axes, wide = [i for i in range(x.ndim) if i != 1], x.astype("float32")
         count = F.sum(F.ones_like(wide), axis=axes)
