@@ -10,6 +10,7 @@ from .dispatch import apply_program
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..ir.node import inputs_first
 from ..passes.differentiate import vjp_program, vjp_with_rows
+from ..passes.partition import of_heads
 from ..base.scope import SCOPE
 from ..buffers.tape import Entry, Slot, flags, rows_wanted, wanted
 from ..buffers.writes import since
@@ -102,19 +103,25 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     assert entry.program is not None
     _check_versions(entry)
     wrt = wanted(entry.program, entry.sources, entry.raws)
-    filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
+    # heads that nobody used have no cotangent: zeros would not do where a derivative is infinite
+    heads, filled = tuple(i for i, g in enumerate(grads) if g is not None), [g for g in grads if g is not None]
     rows = () if create_graph else rows_wanted(wrt, entry.sources)
-    if entry.kept is not None and not create_graph:
-        parts, kept = entry.kept
+    parts, kept = entry.kept if entry.kept is not None and not create_graph else (None, ())
+    if parts is not None and len(heads) < len(grads):
+        some = of_heads(parts, heads)
+        if some is None:
+            filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
+        parts = some or parts
+    if parts is not None:
         raw = entry.runner(parts.backward, [*(entry.raws[i] for i in parts.reads), *kept, *(g._data for g in filled)])
         out = _of_results(entry, raw, wrt, parts.layout)
     elif rows:
-        program, layout = vjp_with_rows(entry.program, wrt, rows)
+        program, layout = vjp_with_rows(entry.program, wrt, rows, heads)
         out = _of_results(entry, entry.runner(program, [*entry.raws, *(g._data for g in filled)]), wrt, layout)
     else:
         # again from the inputs, so that it can be differentiated itself
         with flags(create_graph, None):
-            out = apply_program(vjp_program(entry.program, wrt), [*_as_recorded(entry), *filled], entry.runner)
+            out = apply_program(vjp_program(entry.program, wrt, heads), [*_as_recorded(entry), *filled], entry.runner)
     result: list[Any] = [None] * len(entry.inputs)
     for i, g in zip(wrt, out):
         result[i] = g
@@ -170,6 +177,10 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
             for o in entry.outputs:
                 if o._ag is not None and o._ag.entry is entry:
                     o._ag = None
+            for held, slot in entry.variables:
+                x = held()
+                if x is not None and x._ag is not None and x._ag.entry is entry:
+                    x._ag = slot
     return {k: (slots[k], g) for k, g in grads.items()}
 
 
