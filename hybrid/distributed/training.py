@@ -52,7 +52,7 @@ class DistributedOptimizer(Optimizer):
         own = type(optimizer)
         kind = type(own.__name__, (cls, own), {"__module__": own.__module__, "_optimizer": optimizer,
                                                "_before": 1.0 / gradient_predivide_factor})
-        made = object.__new__(kind)
+        made: Any = object.__new__(kind)
         made.__dict__ = optimizer.__dict__
         made.rescale_grad *= gradient_predivide_factor / size()
         return made

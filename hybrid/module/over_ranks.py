@@ -3,13 +3,13 @@ from __future__ import annotations
 
 from typing import Any, Mapping, Sequence
 
-from ..mxnet.dist_kvstore import DistributedStore, spread
+from ..mxnet.dist_kvstore import spread
 
 
 class GradientsOverRanks:
-    """A Module's gradients over the ranks of a store."""
+    """A Module's gradients over the ranks of a store (a ``DistributedStore``)."""
 
-    def __init__(self, store: DistributedStore):
+    def __init__(self, store: Any):
         self.store, self.world = store, store.world
 
     def begin(self, params: Mapping[str, Any]) -> None:

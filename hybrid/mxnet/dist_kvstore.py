@@ -161,7 +161,7 @@ def sum_rows(world: Any, x: Any, what: str) -> Any:
     """The sum of a row_sparse array over the ranks."""
     parts = world.gather_objects((x.data.asnumpy(), x.indices.asnumpy()),
                                  f"sum of rows of {what} {x.dtype}{x.shape}")
-    out = None
+    out: Any = None
     for values, numbers in parts:
         one = row_sparse_array((values, numbers), shape=x.shape, ctx=x.context, dtype=x.dtype)
         out = one if out is None else out + one
