@@ -72,6 +72,7 @@ class Optimizer:
     # whether multi_precision states are (state, copy) or (copy, state), as in MXNet
     master_last = False
     aggregate_num = 0
+    takes_lists = False                               # whether an overridden update_multi_precision takes lists
     rowwise = False                                   # whether the rule treats each row of a weight by itself
     sparse_states = False                             # whether states have the weight's storage type
 
