@@ -27,7 +27,7 @@ LAYERS = [
     ["metric", "serialize"],
     ["numpy", "optimizer", "sparse"],
     ["mxnet"],
-    ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "alias", "as_mxnet"],
+    ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "alias", "as_mxnet", "serve"],
 ]
 ORDER = [room for layer in LAYERS for room in layer]
 
