@@ -19,7 +19,9 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd, sym
+from hybrid.base.errors import HybridError
 from hybrid.gluon import SymbolBlock, nn
+from hybrid.serve.__main__ import load
 
 pytest.importorskip("uvicorn")
 pytest.importorskip("httptools")
@@ -239,8 +241,8 @@ def test_requests_that_come_together_are_computed_together(client: Any, server: 
     x = np.ones((1, 4, 8), "float32")
     body = json.dumps({"inputs": [{"name": "data", "datatype": "FP32", "shape": [1, 4, 8],
                                    "data": x.tolist()}]}).encode()
-    request = b"POST /v2/models/norm/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(
-        body) + body
+    request = (b"POST /v2/models/norm/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+               % len(body)) + body
     before = batches(server, "norm")
     open_now = [server.connect() for _ in range(16)]
     for s in open_now:
@@ -402,6 +404,35 @@ def test_a_request_that_never_comes_does_not_hold_the_stop(models: Path) -> None
         assert server.ask("/v2/health/ready")[0] == 200
         begin = time.monotonic()
         assert server.stop() == 0 and time.monotonic() - begin < 30
+
+
+@pytest.mark.parametrize("said, words", [
+    (None, "no-shape-symbol.json.*does not say the shape of its input 'data'.*no-shape.json"), ("{", "is no JSON"),
+    ('{"max_batch": 0}', "max_batch is 0"), ('{"batch": 2}', "'batch'; known are"), ('{"max_batch": "2"}', "wrong type"),
+    ('{"inputs": {"data": {"shape": [-2]}}}', "'shape'"), ('{"inputs": {"x": {"shape": [1]}}}', "no input 'x'|say the"),
+    ('{"inputs": {"data": {"shape": [-1], "datatype": "FP1"}}}', "FP1")])
+def test_a_folder_that_cannot_be_served_is_an_error_with_words(tmp_path: Path, said: str | None, words: str) -> None:
+    (sym.var("data") * 2).save(str(tmp_path / "no-shape-symbol.json"))
+    nd.save(str(tmp_path / "no-shape-0000.params"), {})
+    if said is not None:
+        (tmp_path / "no-shape.json").write_text(said)
+    with pytest.raises(HybridError, match=words):
+        load(tmp_path)
+
+
+def test_folders_without_models_and_files_that_are_missing(tmp_path: Path) -> None:
+    with pytest.raises(HybridError, match="no folder"):
+        load(tmp_path / "none")
+    with pytest.raises(HybridError, match="has no model"):
+        load(tmp_path)
+    (sym.var("data") * 2).save(str(tmp_path / "a-symbol.json"))
+    with pytest.raises(HybridError, match="no a-0000.params"):
+        load(tmp_path)
+
+
+def test_hybrid_alone_does_not_import_the_server() -> None:
+    subprocess.run([sys.executable, "-c", "import sys, hybrid; assert not any(m.startswith('hybrid.serve') or "
+                    "m == 'uvicorn' for m in sys.modules)"], check=True)
 
 
 def test_onnx_files_are_served(tmp_path: Path) -> None:

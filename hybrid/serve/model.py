@@ -115,6 +115,7 @@ Loaded = tuple[Callable[..., Any], "tuple[Tensor, ...]", "list[str]"]
 def _of_mxnet(files: Files, given: Settings) -> Loaded:
     """A network of a symbol file. Variables without parameters are its inputs, but for labels of output layers, which
     change no output and are zeros."""
+    assert files.params is not None
     symbol = symbol_json.load(files.network)
     stored = load_arrays(files.params)
     if stored and not isinstance(stored, dict):            # a file of no arrays is an empty list
