@@ -102,7 +102,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
     def prepare() -> None:
         trainer._rescale(batch_size)
         updater.optimizer._set_current_context(trace.ctx.device_id)
-        undo[:] = [_uncount(updater.optimizer)] if scaler is not None else []
+        undo[:] = [_uncount(updater.optimizer)] if scaler is not None or trace.demands else []
         if prepared is not None:
             prepared.advance()
 
@@ -111,6 +111,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         if skipped[0]:
             undo[0]()                                        # a step that is left out is not counted
     trace.before.append(prepare)
+    trace.undo.append(lambda: undo[0]())
     if scaler is not None and any(isinstance(b, Update) for b in trace.blocks):
         raise HybridError(f"{user_location()}: a compiled function makes one step of a Trainer whose losses are "
                           f"scaled (amp); make a function of each step")

@@ -41,6 +41,14 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[Sy
     return program, draws
 
 
+def unless_refused(program: Program, told: Node, updates: dict[int, Node]) -> dict[int, Node]:
+    """Updates that leave the inputs as they are where one of a program's demands is not met. told: their outcome
+    (autograd/demands.py)."""
+    wrong = ir.reduce("max", ir.slice(told, (0,), (told.size // 2,), (2,)), (0,))
+    met = ir.map("eq", wrong, 0.0)
+    return {slot: ir.map("where", met, new, program.inputs[slot]) for slot, new in updates.items()}
+
+
 def _ordered(entries: Sequence[tuple[SymNode, int]], also: Sequence[SymNode], given: Collection[Any]) -> list[SymNode]:
     """The nodes below the outputs, and those of ``also`` with states that depend on given variables alone. Where
     several operators read one state (a BatchNorm called twice), in the order in which they were made, so that it

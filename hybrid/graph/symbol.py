@@ -9,7 +9,7 @@ import numpy as _np
 from ..base import dtype as dt
 from . import inference
 from ..base import names
-from ..buffers.array import NP_CLASS, NDArray
+from ..buffers import array as _arrays
 from ..base.device import Context, current_context
 from ..base.errors import AttributeValueError, HybridError, TraceError, of_user, user_location
 from ..ops.registry import Attrs, OpDef, find, to_string
@@ -54,7 +54,7 @@ class Symbol(Unevaluated, Inferring):
     def __class__(self) -> Any:                          # type: ignore[override]
         """For code of the user's that is traced, ``isinstance(x, nd.NDArray)`` holds as it does eagerly."""
         if SCOPE.traces and of_user(sys._getframe(1)):
-            return NP_CLASS[0] if SCOPE.traces[-1].np_semantics or SCOPE.np_array else NDArray
+            return _arrays.NP_CLASS[0] if SCOPE.traces[-1].np_semantics or SCOPE.np_array else _arrays.NDArray
         return Symbol
 
     # ---- what it is

@@ -30,6 +30,7 @@ import numpy as np
 
 from ..buffers.array import NDArray
 from ..base.errors import TraceError
+from ..base.profiling import Hooked
 from .free_variables import GONE, Contents, Guard, OfThread, Place, attributes, on_class
 from ..graph.symbol import Symbol
 
@@ -125,16 +126,14 @@ class Reader:
 
     # ---- the hook
     def __enter__(self) -> "Reader":
-        self._before = sys.getprofile()
-        sys.setprofile(self._hook)
+        self._hooked = Hooked(self._hook)
+        self._hooked.install()
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.setprofile(self._before)
+        self._hooked.remove()
 
     def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
-        if self._before is not None:
-            self._before(frame, event, arg)                     # type: ignore[arg-type]
         code = frame.f_code
         if id(code) in self._others:
             return

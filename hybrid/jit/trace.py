@@ -15,6 +15,7 @@ from .changes import Change, Changes
 from .concealed import refuse_concealed
 from .fingerprint import seen_array
 from ..base.device import Context, current_context
+from ..autograd.demands import Demand, outcome
 from ..autograd.dispatch import common_context
 from .compiled_call import Entry
 from ..base.errors import DeferredInitializationError, DeviceError, TraceError, user_location
@@ -24,7 +25,7 @@ from ..ir import Program
 from ..ops.registry import find
 from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
-from ..graph.lower import lower
+from ..graph.lower import lower, unless_refused
 from ..graph.symbol import Symbol, create, cut
 from .reads import Reader, is_foreign_array
 from .free_variables import Guard
@@ -71,9 +72,13 @@ class Trace:
         # parameters, by id, whose rows are updated after the program has run
         self.late: dict[int, str] = {}
         self.leaves: list[Any] = []                     # traced values with attach_grad
+        # what the data of a call must hold (autograd/demands.py); but for the bodies of loops
+        self.demands: list[Demand] = []
+        self.in_body = 0
         self.drew: list[str] = []                       # other generators that the code drew from
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
+        self.undo: list[Callable[[], None]] = []        # what ``before`` did, where a demand is not met
         self.variables_made = count(1)                  # numbers of values that are variables of their own
         # what gradients of an input of a number are taken by, where a Trainer has updated it since
         self.leaves_of: dict[int, SymNode] = {}
@@ -358,7 +363,7 @@ class Hybridized:
         """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
-        if entry.whole or entry.is_step:
+        if (entry.whole or entry.is_step) and entry.is_compiled():
             if entry.missed % RENEW == 0:
                 self._ways.add(entry, None)
                 self._ways.add(entry, self._new_way(entry, arguments, form))
@@ -531,11 +536,17 @@ class Hybridized:
                 continue
             picks.append(("output", len(outputs)))
             outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
+        if trace.demands:
+            with _active(trace):
+                told = outcome(trace.demands)._one()
+            outputs.append(Symbol([cut(told) if trace.recording else told]))
         group = Symbol([e for s in [*outputs, *(h for _, h in changed)] for e in s.entries])
         program, draws = lower(group, trace.variables, trace.train, trace.stateful)
         n = len(outputs)
         updates = {slot: node for slot, node in program.updates}
         updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
+        if trace.demands:
+            updates = unless_refused(program, program.outputs[n - 1], updates)
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])

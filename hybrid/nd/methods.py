@@ -162,10 +162,10 @@ def _rewrite(self: NDArray, new: NDArray) -> NDArray:
 # ---- brackets
 def array_item(self: NDArray, key: Any) -> Any:
     """Basic indices of one range of memory give views (copies on the tape while recording), others copies."""
-    if isinstance(key, Symbol):
-        return invoke(OPS["take"], [self, key], {"axis": 0, "mode": "wrap"}, hint="take")
     if SCOPE.traces:
         return symbol_item(SCOPE.traces[-1].capture(self), key)
+    if isinstance(key, Symbol):
+        return invoke(OPS["take"], [self, key], {"axis": 0, "mode": "wrap"}, hint="take")
     if indexing.is_basic(key):
         if SCOPE.recording and self._ag is not None:
             return basic_item(self, key)
