@@ -408,7 +408,8 @@ def test_a_request_that_never_comes_does_not_hold_the_stop(models: Path) -> None
 
 @pytest.mark.parametrize("said, words", [
     (None, "no-shape-symbol.json.*does not say the shape of its input 'data'.*no-shape.json"), ("{", "is no JSON"),
-    ('{"max_batch": 0}', "max_batch is 0"), ('{"batch": 2}', "'batch'; known are"), ('{"max_batch": "2"}', "wrong type"),
+    ('{"max_batch": 0}', "max_batch is 0"), ('{"batch": 2}', "'batch'; known are"),
+    ('{"max_batch": "2"}', "wrong type"),
     ('{"inputs": {"data": {"shape": [-2]}}}', "'shape'"), ('{"inputs": {"x": {"shape": [1]}}}', "no input 'x'|say the"),
     ('{"inputs": {"data": {"shape": [-1], "datatype": "FP1"}}}', "FP1")])
 def test_a_folder_that_cannot_be_served_is_an_error_with_words(tmp_path: Path, said: str | None, words: str) -> None:
