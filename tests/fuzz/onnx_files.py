@@ -3,7 +3,7 @@
     python -m tests.fuzz.onnx_files [--count 10000] [--seed 0]
 
 Files of the ``onnx`` package's node tests are changed in their bytes, or in the fields of their messages, which passes
-the parser more often. Each runs in a process of its own kind: workers that die or hang are failures too.
+the parser more often. They run in a worker process: one that dies or hangs is a failure, too.
 """
 from __future__ import annotations
 
