@@ -30,7 +30,8 @@ class Connection(HttpToolsProtocol):
         super().__init__(*args, **keywords)
         self._reading: asyncio.TimerHandle | None = None
         self._writing: asyncio.TimerHandle | None = None
-        self._headers = 0                                  # bytes of headers so far; -1 in a body
+        self._headers = 0                                  # bytes of headers so far; -1 in a body and between requests
+        self._ended = False                                # whether the last bytes ended a request
 
     def connection_made(self, transport: asyncio.Transport) -> None:             # type: ignore[override]
         """A client is there."""
@@ -45,9 +46,10 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Bytes of requests."""
-        if self._headers >= 0:
-            self._headers += len(data)
+        self._ended = False
         super().data_received(data)
+        if self._headers >= 0 and not self._ended:         # bytes behind a request's end count from the next ones on
+            self._headers += len(data)
         if self._headers > HEADERS and self.transport is not None and not self.transport.is_closing():
             self._close(431, f"the headers have more than {HEADERS} bytes")
 
@@ -64,7 +66,7 @@ class Connection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """A request is whole."""
-        self._headers = 0
+        self._headers, self._ended = -1, True
         self._stop()
         super().on_message_complete()
 
