@@ -28,7 +28,7 @@ LAYERS = [
     ["numpy", "optimizer", "sparse", "collective"],
     ["mxnet"],
     ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "distributed", "launch",
-      "alias", "as_mxnet", "stubs"],
+      "alias", "as_mxnet", "stubs", "serve"],
 ]
 ORDER = [room for layer in LAYERS for room in layer]
 

@@ -16,6 +16,8 @@ the cache runs without a compiler until processes beside this one have compiled 
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
 | HYBRID_SIGNATURES | programs of a function that may be made for a single call (default 8; 0: no limit); with so many,
 new calls run eagerly once |
+| HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
+on numbers |
 | HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule,
 the same on every run |
 """
@@ -87,6 +89,11 @@ LIMIT = _Limit()
 def cuda_graphs() -> bool:
     """Whether runs that come again with the same arrays become CUDA graphs."""
     return os.environ.get("HYBRID_CUDA_GRAPHS", "1") != "0"
+
+
+def skip_zeros() -> bool:
+    """Whether products may leave out factors that are zero, where a look at the numbers says that many are."""
+    return os.environ.get("HYBRID_SKIP_ZEROS", "1") != "0"
 
 
 def tune_seconds() -> float:
