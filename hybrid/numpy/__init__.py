@@ -12,7 +12,7 @@ import numpy as _np
 
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
-from . import (elementwise as _elementwise, fallback as _fallback, linalg, multiarray, operators as _operators,
+from . import (elementwise as _elementwise, fallback as _fallback, fft, linalg, multiarray, operators as _operators,
                protocol as _protocol, random)
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
                        linspace, logspace, meshgrid, ones, ones_like,
@@ -129,7 +129,7 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "diff", "dsplit", "dstack", "ediff1d", "einsum", "empty", "empty_like", "expand_dims", "eye", "flip",
            "fliplr", "flipud", "full", "full_like", "genfromtxt",
            "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp",
-           "linalg", "linspace", "logspace", "may_share_memory",
+           "fft", "linalg", "linspace", "logspace", "may_share_memory",
            "median", "meshgrid", "moveaxis", "multiarray", "nan_to_num", "ndarray", "ndim", "nonzero", "ones",
            "ones_like", "outer", "pad", "percentile", "polyval", "quantile",
            "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape",

@@ -72,6 +72,8 @@ def _as_given(found: Any, arrays: list[Any]) -> Any:
 # ---- functions
 def array_function(func: Any, args: Any, kwargs: Any) -> Any:
     """numpy.mean(x, …) and the like: our function of the same name; NumPy's own on copies where we have none."""
+    if func.__name__ in DTYPES:
+        return _implementation(func)(*map(_empty, args), **kwargs)
     arrays = list(_arrays([args, kwargs]))
     if not any(is_np(x) for x in arrays):                       # MXNet's rules: NumPy asks for methods or for numbers
         try:
@@ -92,9 +94,12 @@ def array_function(func: Any, args: Any, kwargs: Any) -> Any:
 DTYPES = frozenset("iscomplexobj isrealobj result_type can_cast min_scalar_type common_type".split())
 
 
+def _empty(x: Any) -> Any:
+    """An array of NumPy's with the dtype of one of ours."""
+    return np.empty((1,) * x.ndim, x.dtype) if is_ours(x) else x
+
+
 def _function(func: Any) -> Any:
-    if func.__name__ in DTYPES:
-        return _implementation(func)
     space, module = namespace(), getattr(func, "__module__", "") or ""
     for part in PARTS:
         if module.startswith(f"numpy.{part}"):
@@ -116,7 +121,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
     if target is not None and not is_ours(target):
         return _into_numpy(ufunc, method, inputs, kwargs, out, arrays)
     if method == "__call__" and len(inputs) == 2 and not is_ours(inputs[0]) and target is None and not kwargs:
-        reflected = getattr(inputs[1], REFLECTED.get(ufunc.__name__, ""), None)
+        reflected = None if isinstance(inputs[1], NDArray) and is_np(inputs[1]) else getattr(
+            inputs[1], REFLECTED.get(ufunc.__name__, ""), None)
         if reflected is not None:
             return reflected(inputs[0])
     if method != "at" and not _takes_over(arrays):
