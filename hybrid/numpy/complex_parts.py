@@ -72,7 +72,10 @@ class ComplexParts(_Parts):
         return ComplexParts(self.real * other.real - self.imag * other.imag,
                             self.real * other.imag + self.imag * other.real)
 
-    __radd__, __rmul__ = __add__, __mul__
+    def __radd__(self, other: Any) -> Any:
+        return NotImplemented if isinstance(other, list) else self + other       # a list goes on with the two parts
+
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
         if is_value(other) or isinstance(other, (int, float, _np.floating, _np.integer)):
