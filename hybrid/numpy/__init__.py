@@ -12,8 +12,8 @@ import numpy as _np
 
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
-from . import (composed as _composed, elementwise as _elementwise, fallback as _fallback, fft, linalg, multiarray, operators as _operators,
-               protocol as _protocol, random)
+from . import (composed as _composed, elementwise as _elementwise, fallback as _fallback, fft, linalg, multiarray,
+               operators as _operators, protocol as _protocol, random)
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
                        linspace, logspace, meshgrid, ones, ones_like,
                        tri, tril_indices, triu_indices, zeros, zeros_like)

@@ -4,12 +4,13 @@ Other arrays get NumPy's own answer, on copies (``fallback``): so do these, eage
 """
 from __future__ import annotations
 
-import functools
+from functools import wraps
 from typing import Any, Callable
 
 import numpy as _np
 
 from ..base.errors import ShapeError, TraceError, user_location
+from ..nd import functions
 from . import fallback, protocol
 from .multiarray import as_value, is_value, ndarray
 
@@ -32,7 +33,7 @@ def composed(fn: Callable[..., Any]) -> Callable[..., Any]:
     name = fn.__name__
     own: list[Any] = []
 
-    @functools.wraps(fn)
+    @wraps(fn)
     def function(*args: Any, **kwargs: Any) -> Any:
         if needs_operators(*args, *kwargs.values()):
             return fn(*args, **kwargs)
@@ -339,8 +340,7 @@ def _filtered(a: Any, v: Any, mode: str) -> Any:
 
 
 def _convolution(wide: Any, v: Any) -> Any:
-    from ..nd.functions import resolve
-    found = resolve("nd", "Convolution")(wide.reshape((1, 1, -1)), v.reshape((1, 1, -1)), kernel=(v.shape[0],),
+    found = functions.resolve("nd", "Convolution")(wide.reshape((1, 1, -1)), v.reshape((1, 1, -1)), kernel=(v.shape[0],),
                                          num_filter=1, no_bias=True)
     return found.reshape((-1,))
 

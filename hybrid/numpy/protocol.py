@@ -5,6 +5,7 @@ An ``np.ndarray``, a traced value and an array that a gradient is expected of ge
 """
 from __future__ import annotations
 
+import importlib
 from types import ModuleType
 from typing import Any, Callable, Iterator
 
@@ -164,7 +165,15 @@ def _into_numpy(ufunc: Any, method: str, inputs: Any, kwargs: Any, out: Any, arr
     return found
 
 
+def array_namespace(api_version: str | None = None) -> Any:
+    """The array API's functions on our arrays (``hybrid.np.array_api``)."""
+    if api_version not in (None, "2021.12", "2022.12"):
+        raise ValueError(f"{user_location()}: the array API is there in version 2022.12, got {api_version!r}")
+    return importlib.import_module(f"{namespace().__name__}.array_api")
+
+
 def _attach(cls: Any) -> None:
+    cls.__array_namespace__ = lambda self, api_version=None: array_namespace(api_version)
     cls.__array_function__ = lambda self, func, types, args, kwargs: array_function(func, args, kwargs)
     cls.__array_ufunc__ = lambda self, ufunc, method, *inputs, **kwargs: array_ufunc(ufunc, method, inputs, kwargs)
 

@@ -1,0 +1,104 @@
+"""What the standard has and NumPy lacks or spells otherwise, and the operators that stand for its functions in
+graphs."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as np
+
+from ...buffers.array import NDArray
+from ...graph.symbol import Symbol
+from .. import protocol
+from .calls import function
+
+
+def _space(name: str) -> Any:
+    return getattr(protocol.namespace(), name)
+
+
+# ---- dtypes
+def _dtype(x: Any) -> Any:
+    return np.dtype(x.dtype) if isinstance(x, NDArray) or type(x) is Symbol else x
+
+
+def finfo(type: Any, /) -> Any:  # noqa: A002  the standard's name
+    """What a floating dtype can hold."""
+    return np.finfo(_dtype(type))
+
+
+def iinfo(type: Any, /) -> Any:  # noqa: A002  the standard's name
+    """What an integer dtype can hold."""
+    return np.iinfo(_dtype(type))
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether one dtype becomes another by the rules of promotion."""
+    return bool(np.can_cast(_dtype(from_), to))
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind."""
+    return bool(np.isdtype(np.dtype(dtype), kind))
+
+
+def result_type(*arrays_and_dtypes: Any) -> Any:
+    """The dtype that values are promoted to."""
+    return np.result_type(*(_dtype(x) for x in arrays_and_dtypes))
+
+
+# ---- order
+def _sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    found = np.sort(x, axis=axis, stable=stable)
+    return np.flip(found, axis=axis) if descending else found
+
+
+def _argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    if not descending:
+        return np.argsort(x, axis=axis, stable=stable)
+    backwards = np.argsort(np.flip(x, axis=axis), axis=axis, stable=stable)      # equal elements stay in order
+    return np.flip(x.shape[axis] - 1 - backwards, axis=axis)
+
+
+def _sort_operator(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    found = _space("sort")(x, axis=axis)
+    return _space("flip")(found, axis=axis) if descending else found
+
+
+def _argsort_operator(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Any:
+    if not descending:
+        return _space("argsort")(x, axis=axis)
+    backwards = _space("argsort")(_space("flip")(x, axis=axis), axis=axis)
+    return _space("flip")(x.shape[axis] - 1 - backwards, axis=axis)
+
+
+_sort.__name__, _argsort.__name__ = "sort", "argsort"
+sort, argsort = function(_sort, "sort", _sort_operator), function(_argsort, "argsort", _argsort_operator)
+
+
+# ---- operators under the standard's parameters
+def _spread(name: str) -> Callable[..., Any]:
+    def operator(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: bool = False) -> Any:
+        return _space(name)(x, axis=axis, ddof=correction, keepdims=keepdims)
+    return operator
+
+
+def _matrix_transpose(x: Any, /) -> Any:
+    return _space("swapaxes")(x, -1, -2)
+
+
+def _reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
+    return _space("reshape")(x, tuple(shape))
+
+
+def _product(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False, name: str = "prod") -> Any:
+    found = _space(name)(x, axis=axis, keepdims=keepdims)
+    return found if dtype is None else found.astype(dtype)
+
+
+def _sum(x: Any, /, **options: Any) -> Any:
+    return _product(x, name="sum", **options)
+
+
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "std": _spread("std"), "var": _spread("var"), "matrix_transpose": _matrix_transpose, "reshape": _reshape,
+    "prod": _product, "sum": _sum}
