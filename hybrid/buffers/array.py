@@ -142,8 +142,10 @@ class NDArray(evict.Held):
         out = self.asnumpy()
         return out.astype(dtype) if dtype is not None and out.dtype != dtype else out
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._exposed().__dlpack__(**kwargs)
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Any = None) -> Any:
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self._exposed().__dlpack__(**{k: v for k, v in given.items() if v is not None})
 
     def __dlpack_device__(self) -> Any:
         return self._data.__dlpack_device__()

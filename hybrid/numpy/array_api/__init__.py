@@ -18,7 +18,9 @@ from .arrays import Array  # noqa: E402
 from .calls import function as _function  # noqa: E402
 from .creation import (arange, asarray, astype, empty, empty_like, eye, from_dlpack, full, full_like,  # noqa: E402
                        linspace, ones, ones_like, zeros, zeros_like)
-from .own import OPERATORS as _OPERATORS, argsort, can_cast, finfo, iinfo, isdtype, result_type, sort  # noqa: E402
+from .inspection import Inspection as __array_namespace_info__  # noqa: E402, N813
+from .own import OPERATORS as _OPERATORS, argsort, broadcast_arrays, can_cast, finfo, iinfo, isdtype  # noqa: E402
+from .own import meshgrid, result_type, sort  # noqa: E402
 
 __array_api_version__ = "2022.12"
 e, inf, nan, newaxis, pi = _np.e, _np.inf, _np.nan, None, _np.pi
@@ -31,14 +33,14 @@ _NAMES = """abs acos acosh add asin asinh atan atan2 atanh bitwise_and bitwise_i
 bitwise_right_shift bitwise_xor ceil conj cos cosh divide equal exp expm1 floor floor_divide greater greater_equal imag
 isfinite isinf isnan less less_equal log log10 log1p log2 logaddexp logical_and logical_not logical_or logical_xor
 multiply negative not_equal positive pow real remainder round sign sin sinh sqrt square subtract tan tanh trunc
-matmul matrix_transpose tensordot vecdot broadcast_arrays broadcast_to concat expand_dims flip permute_dims reshape roll
+matmul matrix_transpose tensordot vecdot broadcast_to concat expand_dims flip permute_dims reshape roll
 squeeze stack argmax argmin nonzero where take unique_all unique_counts unique_inverse unique_values all any
-max mean min prod std sum var meshgrid tril triu""".split()
+max mean min prod std sum var tril triu""".split()
 
 globals().update({_name: _function(getattr(_np, _name), _name, _OPERATORS.get(_name)) for _name in _NAMES})
 
-__all__ = [*_NAMES, "Array", "arange", "argsort", "asarray", "astype", "bool", "can_cast", "complex128", "complex64",
+__all__ = [*_NAMES, "Array", "arange", "argsort", "asarray", "astype", "bool", "broadcast_arrays", "can_cast", "complex128", "complex64",
            "e", "empty", "empty_like", "eye", "fft", "finfo", "float32", "float64", "from_dlpack", "full", "full_like",
-           "iinfo", "inf", "int16", "int32", "int64", "int8", "isdtype", "linalg", "linspace", "nan", "newaxis",
+           "iinfo", "inf", "int16", "int32", "int64", "int8", "isdtype", "linalg", "linspace", "meshgrid", "nan", "newaxis",
            "ones", "ones_like", "pi", "result_type", "sort", "uint16", "uint32", "uint64", "uint8", "zeros",
            "zeros_like"]

@@ -2,7 +2,7 @@
 graphs."""
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 import numpy as np
 
@@ -17,13 +17,25 @@ def _space(name: str) -> Any:
 
 
 # ---- dtypes
+class FloatLimits(NamedTuple):
+    """What a floating dtype can hold, as Python's numbers."""
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: Any
+
+
 def _dtype(x: Any) -> Any:
     return np.dtype(x.dtype) if isinstance(x, NDArray) or type(x) is Symbol else x
 
 
 def finfo(type: Any, /) -> Any:  # noqa: A002  the standard's name
     """What a floating dtype can hold."""
-    return np.finfo(_dtype(type))
+    found = np.finfo(_dtype(type))
+    return FloatLimits(int(found.bits), float(found.eps), float(found.max), float(found.min),
+                       float(found.smallest_normal), np.dtype(found.dtype))
 
 
 def iinfo(type: Any, /) -> Any:  # noqa: A002  the standard's name
@@ -73,6 +85,20 @@ def _argsort_operator(x: Any, /, *, axis: int = -1, descending: bool = False, st
 
 _sort.__name__, _argsort.__name__ = "sort", "argsort"
 sort, argsort = function(_sort, "sort", _sort_operator), function(_argsort, "argsort", _argsort_operator)
+
+
+# ---- lists of arrays, which NumPy gives as tuples
+def _meshgrid(*arrays: Any, indexing: str = "xy") -> Any:
+    return list(np.meshgrid(*arrays, indexing=indexing))            # type: ignore[call-overload]
+
+
+def _broadcast_arrays(*arrays: Any) -> Any:
+    return list(np.broadcast_arrays(*arrays))
+
+
+_meshgrid.__name__, _broadcast_arrays.__name__ = "meshgrid", "broadcast_arrays"
+meshgrid = function(_meshgrid, "meshgrid", None)
+broadcast_arrays = function(_broadcast_arrays, "broadcast_arrays", None)
 
 
 # ---- operators under the standard's parameters
