@@ -94,14 +94,14 @@ def genfromtxt(*args: Any, **kwargs: Any) -> Any:
 
 def _made(name: str) -> Any:
     name = _RENAMED.get(name, name)
+    if name in globals():
+        return globals()[name]
     if name in _NP_BINARY:
         return _elementwise.binary(name, name)
     if name in _elementwise.REDUCTIONS and _functions.has("np", name):
         return _elementwise.reduction(name)
     if _functions.has("np", name):
         return _elementwise.unary(name)
-    if name in globals():
-        return globals()[name]
     if name in _composed.COMPOSED:
         return _composed.COMPOSED[name]
     return _fallback.numpy_function(name, ndarray)

@@ -340,7 +340,8 @@ def _filtered(a: Any, v: Any, mode: str) -> Any:
 
 
 def _convolution(wide: Any, v: Any) -> Any:
-    found = functions.resolve("nd", "Convolution")(wide.reshape((1, 1, -1)), v.reshape((1, 1, -1)), kernel=(v.shape[0],),
+    found = functions.resolve("nd", "Convolution")(wide.reshape((1, 1, -1)), v.reshape((1, 1, -1)),
+                                                   kernel=(v.shape[0],),
                                          num_filter=1, no_bias=True)
     return found.reshape((-1,))
 

@@ -7,21 +7,16 @@ from __future__ import annotations
 
 import numpy as _np
 
-from ...base.errors import HybridError as _HybridError
+from . import fft, linalg
+from .arrays import Array
+from .calls import function as _function
+from .creation import (arange, asarray, astype, empty, empty_like, eye, from_dlpack, full, full_like, linspace, ones,
+                       ones_like, zeros, zeros_like)
+from .inspection import Inspection as _Inspection
+from .own import (OPERATORS as _OPERATORS, argsort, broadcast_arrays, can_cast, finfo, iinfo, isdtype, meshgrid,
+                  result_type, sort)
 
-if tuple(int(part) for part in _np.__version__.split(".")[:2]) < (2, 1):
-    raise _HybridError(f"the array API namespace takes its rules from NumPy 2.1 or newer, this is NumPy "
-                       f"{_np.__version__}; hybrid.np works with it")
-
-from . import creation as _creation, fft, linalg, own as _own  # noqa: E402
-from .arrays import Array  # noqa: E402
-from .calls import function as _function  # noqa: E402
-from .creation import (arange, asarray, astype, empty, empty_like, eye, from_dlpack, full, full_like,  # noqa: E402
-                       linspace, ones, ones_like, zeros, zeros_like)
-from .inspection import Inspection as __array_namespace_info__  # noqa: E402, N813
-from .own import OPERATORS as _OPERATORS, argsort, broadcast_arrays, can_cast, finfo, iinfo, isdtype  # noqa: E402
-from .own import meshgrid, result_type, sort  # noqa: E402
-
+__array_namespace_info__ = _Inspection
 __array_api_version__ = "2022.12"
 e, inf, nan, newaxis, pi = _np.e, _np.inf, _np.nan, None, _np.pi
 bool = _np.bool_  # noqa: A001  the standard's name
@@ -39,8 +34,10 @@ max mean min prod std sum var tril triu""".split()
 
 globals().update({_name: _function(getattr(_np, _name), _name, _OPERATORS.get(_name)) for _name in _NAMES})
 
-__all__ = [*_NAMES, "Array", "arange", "argsort", "asarray", "astype", "bool", "broadcast_arrays", "can_cast", "complex128", "complex64",
+__all__ = [*_NAMES, "Array", "arange", "argsort", "asarray", "astype", "bool", "broadcast_arrays", "can_cast",
+           "complex128", "complex64",
            "e", "empty", "empty_like", "eye", "fft", "finfo", "float32", "float64", "from_dlpack", "full", "full_like",
-           "iinfo", "inf", "int16", "int32", "int64", "int8", "isdtype", "linalg", "linspace", "meshgrid", "nan", "newaxis",
+           "iinfo", "inf", "int16", "int32", "int64", "int8", "isdtype", "linalg", "linspace", "meshgrid", "nan",
+           "newaxis",
            "ones", "ones_like", "pi", "result_type", "sort", "uint16", "uint32", "uint64", "uint8", "zeros",
            "zeros_like"]

@@ -1,6 +1,6 @@
 """The arrays of the array API standard: ``np.ndarray`` with the standard's operators, in every dtype of the standard.
 
-Dtypes that neither operators nor the compiler know (complex64, complex128, uint16, uint32, uint64) are there eagerly.
+Dtypes that neither operators nor the compiler know (complex64, complex128, uint16) are there eagerly.
 """
 from __future__ import annotations
 
@@ -10,13 +10,18 @@ from typing import Any, Callable
 import numpy as np
 
 from ...base.device import Context
-from ...base.errors import DeviceError, DTypeError, user_location
+from ...base.errors import DeviceError, DTypeError, HybridError, user_location
 from ...base.scope import SCOPE
 from ...buffers.array import NDArray, wrap
 from ...graph.symbol import Symbol
 from .. import protocol
+from ..complex_parts import ComplexParts
 from ..composed import needs_operators
 from ..multiarray import ndarray
+
+if tuple(int(part) for part in np.__version__.split(".")[:2]) < (2, 1):
+    raise HybridError(f"the array API namespace takes its rules from NumPy 2.1 or newer, this is NumPy "
+                      f"{np.__version__}; hybrid.np works with it")
 
 OPERATORS = ("add sub mul truediv floordiv mod pow matmul and or xor lshift rshift").split()
 COMPARISONS = ("eq ne lt le gt ge").split()
@@ -33,7 +38,7 @@ def as_device(device: Any) -> Context:
 
 def raw_of(x: Any) -> Any:
     """The array library's own array. What a trace reads of it is noted."""
-    return x.asnumpy() if SCOPE.traces else x._data
+    return x.asnumpy() if SCOPE.traces or isinstance(x, ComplexParts) else x._data
 
 
 class Array(ndarray):
@@ -55,8 +60,8 @@ class Array(ndarray):
     @property
     def mT(self) -> Any:  # noqa: N802  the standard's name
         """With the last two axes exchanged."""
-        if self.ndim < 2:
-            raise ValueError(f"{user_location()}: x.mT needs two axes at least, this array has {self.ndim}")
+        if self.ndim < 2 or needs_operators(self):
+            return super().mT                                    # type: ignore[misc]
         return self.__array_namespace__().matrix_transpose(self)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Any:
@@ -64,6 +69,23 @@ class Array(ndarray):
         if stream is not None:
             raise ValueError(f"{user_location()}: to_device knows no streams, got {stream!r}")
         return self.as_in_context(as_device(device))
+
+    def astype(self, dtype: Any, copy: bool = True, **rest: Any) -> Any:
+        """A copy in another dtype (itself when copy is False and nothing changes)."""
+        if needs_operators(self) or SCOPE.traces:
+            return ndarray.astype(self, dtype, copy, **rest)
+        return self.__array_namespace__().astype(self, dtype, copy=copy)
+
+    # ---- NumPy's protocols
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if "out" in kwargs or method == "at" or needs_operators(inputs, *kwargs.values()):
+            return protocol.array_ufunc(ufunc, method, inputs, kwargs)
+        return _numpys(getattr(ufunc, method), inputs, kwargs, self._ctx)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        if "out" in kwargs or needs_operators(args, *kwargs.values()):
+            return protocol.array_function(func, args, kwargs)
+        return _numpys(func, args, kwargs, self._ctx)
 
     # ---- Python's numbers
     def __bool__(self) -> bool:
@@ -82,7 +104,7 @@ class Array(ndarray):
     def __getitem__(self, key: Any) -> Any:
         if needs_operators(self, key) or SCOPE.traces:
             return ndarray.__getitem__(self, key)                # type: ignore[attr-defined]
-        return _made(self._data[_key(key)], self._ctx)
+        return given_back(self._data[_key(key)], self._ctx)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if needs_operators(self, key, value) or SCOPE.traces:
@@ -92,16 +114,38 @@ class Array(ndarray):
         self._bump()
 
 
+def mapped(value: Any, fn: Callable[[Any], Any]) -> Any:
+    """Nested lists and tuples with each array and traced value replaced."""
+    if isinstance(value, ComplexParts):
+        return fn(value)
+    if isinstance(value, (list, tuple)):
+        made = [mapped(v, fn) for v in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return fn(value) if isinstance(value, NDArray) or type(value) is Symbol else value
+
+
+def given_back(found: Any, ctx: Context) -> Any:
+    """Arrays of NumPy's or CuPy's as ours, in the order of memory that ours have."""
+    if isinstance(found, (list, tuple)):
+        made = [given_back(v, ctx) for v in found]
+        return type(found)(*made) if hasattr(found, "_fields") else type(found)(made)
+    if isinstance(found, np.generic):
+        found = np.asarray(found)
+    if not hasattr(found, "flags") or getattr(found, "dtype", np.dtype("O")).kind not in "biufc":
+        return found
+    return wrap(found if found.flags.c_contiguous else found.copy("C"), ctx, Array)
+
+
+def _numpys(fn: Callable[..., Any], args: Any, kwargs: Any, ctx: Context) -> Any:
+    """What NumPy (or CuPy) makes of the arrays themselves."""
+    return given_back(fn(*mapped(args, raw_of), **{k: mapped(v, raw_of) for k, v in kwargs.items()}), ctx)
+
+
 def _key(key: Any) -> Any:
     """An index with the array library's own arrays."""
     if isinstance(key, tuple):
         return tuple(_key(k) for k in key)
     return key._data if isinstance(key, NDArray) else key
-
-
-def _made(found: Any, ctx: Context) -> Any:
-    found = np.asarray(found) if isinstance(found, np.generic) else found
-    return wrap(found if found.flags.c_contiguous else found.copy("C"), ctx, Array)
 
 
 def _operand(x: Any) -> Any:
@@ -114,19 +158,16 @@ def _operand(x: Any) -> Any:
 def _binary(name: str, reverse: bool = False) -> Callable[[Any, Any], Any]:
     compute = getattr(operator, name if hasattr(operator, name) else f"{name}_")
     dunder = f"__{'r' if reverse else ''}{name}__"
-    plain = {"lshift": "left_shift", "rshift": "right_shift", "matmul": "matmul"}
-
     def method(self: Any, other: Any) -> Any:
         if needs_operators(self, other):
             base = getattr(ndarray, dunder, None)
-            if base is not None:
-                return base(self, other)
-            a, b = (other, self) if reverse else (self, other)
-            return getattr(protocol.namespace(), plain[name])(a, b)
+            if base is None:                                     # matmul from the left
+                return protocol.namespace().matmul(other, self)
+            return base(self, other)
         value = _operand(other)
         if value is NotImplemented:
             return value
-        return _made(compute(value, self._data) if reverse else compute(self._data, value), self._ctx)
+        return given_back(compute(value, self._data) if reverse else compute(self._data, value), self._ctx)
     method.__name__ = method.__qualname__ = dunder
     return method
 
@@ -156,7 +197,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
     def method(self: Any) -> Any:
         if needs_operators(self):
             return getattr(ndarray, f"__{name}__")(self)
-        return _made(compute(self._data), self._ctx)
+        return given_back(compute(self._data), self._ctx)
     method.__name__ = method.__qualname__ = f"__{name}__"
     return method
 

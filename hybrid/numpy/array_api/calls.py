@@ -12,14 +12,14 @@ from typing import Any, Callable, Iterator
 import numpy as np
 
 from ...base import dtype as dt
-from ...base.device import Context, aligned_copy, array_module, current_context
-from ...base.errors import DTypeError, HybridError, ShapeError, TraceError, user_location
-from ...base.scope import SCOPE
+from ...base.device import array_module, current_context
+from ...base.errors import DTypeError, ShapeError, TraceError, user_location
 from ...buffers.array import NDArray, wrap
 from ...graph.symbol import Symbol
 from .. import protocol
+from ..complex_parts import ComplexParts
 from ..composed import needs_operators
-from .arrays import Array, as_device, raw_of
+from .arrays import Array, as_device, given_back, mapped, raw_of
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -29,26 +29,6 @@ def leaves(value: Any) -> Iterator[Any]:
     elif isinstance(value, (list, tuple)):
         for v in value:
             yield from leaves(v)
-
-
-def mapped(value: Any, fn: Callable[[Any], Any]) -> Any:
-    """Nested lists and tuples with each array and traced value replaced."""
-    if isinstance(value, (list, tuple)):
-        made = [mapped(v, fn) for v in value]
-        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
-    return fn(value) if isinstance(value, NDArray) or type(value) is Symbol else value
-
-
-def given_back(found: Any, ctx: Context) -> Any:
-    """Arrays of NumPy's or CuPy's as ours, in the order of memory that ours have."""
-    if isinstance(found, (list, tuple)):
-        made = [given_back(v, ctx) for v in found]
-        return type(found)(*made) if hasattr(found, "_fields") else type(found)(made)
-    if isinstance(found, np.generic):
-        found = np.asarray(found)
-    if not hasattr(found, "flags"):
-        return found
-    return wrap(found if found.flags.c_contiguous else found.copy("C"), ctx, Array)
 
 
 def eager(source: Callable[..., Any], path: str, args: Any, kwargs: Any) -> Any:
@@ -79,10 +59,11 @@ def _as_numpys(found: Any, want: Any, name: str) -> Any:
     if isinstance(want, (list, tuple)):
         made = [_as_numpys(f, w, name) for f, w in zip(found, want)]
         return type(want)(*made) if hasattr(want, "_fields") else type(want)(made)
-    if not hasattr(want, "dtype"):
+    if not hasattr(want, "dtype") or isinstance(found, ComplexParts):
         return found
     if want.dtype not in dt.SUPPORTED:
-        raise DTypeError(f"{user_location()}: {name} gives {want.dtype} here, which neither gradients nor compiled code "
+        raise DTypeError(f"{user_location()}: {name} gives {want.dtype} here, which neither gradients nor compiled "
+                         f"code "
                          f"know; call it outside of the hybridized code and of autograd.record()")
     if tuple(found.shape) != want.shape:
         raise ShapeError(f"{user_location()}: {name} has the shape {want.shape} by the array API standard, and "
@@ -100,7 +81,13 @@ def graph(source: Callable[..., Any], operator: Callable[..., Any] | None, name:
         want = source(*mapped(args, _sample), **{k: mapped(v, _sample) for k, v in kwargs.items()})
     found = operator(*args, **kwargs)
     found = _as_numpys(found, want, name)
-    return mapped(found, lambda x: wrap(x._data, x._ctx, Array, x) if isinstance(x, NDArray) else x)
+    return mapped(found, _as_array)
+
+
+def _as_array(x: Any) -> Any:
+    if isinstance(x, ComplexParts):
+        return ComplexParts(*map(_as_array, x))
+    return wrap(x._data, x._ctx, Array, x) if isinstance(x, NDArray) else x
 
 
 def function(source: Callable[..., Any], path: str, operator: Callable[..., Any] | None) -> Callable[..., Any]:

@@ -9,9 +9,8 @@ from ...base.device import array_module, current_context
 from ...base.errors import TraceError, user_location
 from ...buffers.array import NDArray, wrap
 from ...graph.symbol import Symbol
-from .arrays import Array, as_device, raw_of
+from .arrays import Array, as_device, given_back, raw_of
 from ..composed import needs_operators
-from .calls import given_back
 
 FLOAT, COMPLEX = np.dtype("float32"), np.dtype("complex64")
 

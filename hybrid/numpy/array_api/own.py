@@ -125,6 +125,42 @@ def _sum(x: Any, /, **options: Any) -> Any:
     return _product(x, name="sum", **options)
 
 
+def _vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:  # noqa: A002
+    if axis is None or isinstance(axis, tuple):                      # a norm of vectors is of one axis
+        axes = tuple(range(len(x.shape))) if axis is None else tuple(i % len(x.shape) for i in axis)
+        rest = [i for i in range(len(x.shape)) if i not in axes]
+        flat = _space("transpose")(x, (*rest, *axes)).reshape((*(x.shape[i] for i in rest), -1))
+        found = _space("linalg").norm(flat, ord=ord, axis=len(rest))
+        kept = tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        return found.reshape(kept) if keepdims else found
+    return _space("linalg").norm(x, ord=ord, axis=axis, keepdims=keepdims)
+
+
+def _matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:  # noqa: A002
+    return _space("linalg").norm(x, ord=ord, axis=(-2, -1), keepdims=keepdims)
+
+
+def _matrix_power(x: Any, n: int, /) -> Any:
+    if n < 0:
+        return _matrix_power(_space("linalg").inv(x), -n)
+    if n == 0:
+        return x * 0 + _space("eye")(x.shape[-1], dtype=x.dtype)
+    half = x if n < 2 else _matrix_power(x, n // 2)
+    square = half if n < 2 else _space("matmul")(half, half)
+    return _space("matmul")(square, x) if n > 1 and n % 2 else square
+
+
+def _cholesky(x: Any, /, *, upper: bool = False) -> Any:
+    found = _space("linalg").cholesky(x)
+    return _matrix_transpose(found) if upper else found
+
+
+def _svdvals(x: Any, /) -> Any:
+    return _space("linalg").svd(x)[1]
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
+    "vector_norm": _vector_norm, "matrix_norm": _matrix_norm, "matrix_power": _matrix_power, "cholesky": _cholesky,
+    "svdvals": _svdvals,
     "std": _spread("std"), "var": _spread("var"), "matrix_transpose": _matrix_transpose, "reshape": _reshape,
     "prod": _product, "sum": _sum}
