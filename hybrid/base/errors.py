@@ -6,12 +6,14 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy
 from numpy.linalg import LinAlgError
 
 # also through links
 _HERE = tuple(dict.fromkeys(str(place.parents[2] / name) + "/"
                             for place in (Path(__file__), Path(__file__).resolve())
                             for name in ("hybrid", "codegen", "kernels")))
+_NUMPY = str(Path(numpy.__file__).parent) + "/"
 
 
 class HybridError(RuntimeError):
@@ -109,10 +111,10 @@ class MissingFileError(HybridError, FileNotFoundError):
 
 
 def user_location() -> str:
-    """``file.py:12`` of the innermost frame outside this library, or ``<unknown>``."""
+    """``file.py:12`` of the innermost frame outside this library and NumPy, or ``<unknown>``."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if of_user(frame):
+        if of_user(frame) and not frame.f_code.co_filename.startswith(_NUMPY):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back
     return "<unknown>"

@@ -19,9 +19,26 @@ class Scope(threading.local):
         self.np_shape = False
         self.plain = False                   # hybridized functions run as plain Python
         self.traces: list[Any] = []
+        self.numbers_refused = False         # NumPy's code that asks an array for its numbers gets NumbersNeeded
 
 
 SCOPE = Scope()
+
+
+class NumbersNeeded(BaseException):
+    """NumPy's own code asked for the numbers of an array; no ``except Exception`` of NumPy's catches it."""
+
+
+@contextmanager
+def without_numbers(refused: bool) -> Iterator[None]:
+    """Scope in which an array that NumPy wants to convert raises ``NumbersNeeded``, or (refused=False) is converted."""
+    before, SCOPE.numbers_refused = SCOPE.numbers_refused, refused
+    try:
+        yield
+    finally:
+        SCOPE.numbers_refused = before
+
+
 # what casts the inputs of operators: at most one, set by mixed precision for the whole process
 CASTS: list[Any] = []
 CASTS_VERSION = [0]                          # grows when it changes

@@ -11,7 +11,7 @@ from . import evict
 from ..base.device import Context, aligned_copy, array_module, current_context, find_cupy
 from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError
 from ..base.indexing import check_key, plain_key
-from ..base.scope import SCOPE
+from ..base.scope import SCOPE, NumbersNeeded
 from .evict import GIVEN_UP, REBINDS
 from .tape import Slot
 from .derived import TOKENS, shared, written
@@ -140,11 +140,15 @@ class NDArray(evict.Held):
         return self.asnumpy().tolist()
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        if SCOPE.numbers_refused:
+            raise NumbersNeeded
         out = self.asnumpy()
         return out.astype(dtype) if dtype is not None and out.dtype != dtype else out
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._exposed().__dlpack__(**kwargs)
+    def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
+                   copy: Any = None) -> Any:
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        return self._exposed().__dlpack__(**{k: v for k, v in given.items() if v is not None})
 
     def __dlpack_device__(self) -> Any:
         return self._data.__dlpack_device__()

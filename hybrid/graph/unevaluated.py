@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UnevaluatedError, of_user, user_location
-from ..base.scope import SCOPE
+from ..base.scope import SCOPE, NumbersNeeded
 
 if TYPE_CHECKING:
     from .methods import SymbolMethods            # what nd/methods.py attaches: a stub file alone
@@ -53,5 +53,8 @@ class Unevaluated(SymbolMethods):
     tolist = asnumpy
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        if SCOPE.numbers_refused:
+            raise NumbersNeeded
         return self._refuse("conversion to a NumPy array",
-                            "Use hybrid's functions (F, nd, np) instead of numpy's on traced values.")
+                            "Give the traced value itself to NumPy's and hybrid's functions, without numpy.array() or "
+                            "numpy.asarray() around it.")

@@ -15,7 +15,7 @@ from ..autograd import traced_grad
 from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype
-from ..base.errors import DeviceError, ShapeError
+from ..base.errors import DeviceError, HybridError, ShapeError, user_location
 from ..ops.registry import OPS
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE
@@ -41,6 +41,8 @@ BINARY: dict[str, tuple[str, str, str, str, str]] = {
     "and": ("_npi_bitwise_and", "_npi_bitwise_and_scalar", "_npi_bitwise_and_scalar", "_and", "bitwise_and"),
     "or": ("_npi_bitwise_or", "_npi_bitwise_or_scalar", "_npi_bitwise_or_scalar", "_or", "bitwise_or"),
     "xor": ("_npi_bitwise_xor", "_npi_bitwise_xor_scalar", "_npi_bitwise_xor_scalar", "_xor", "bitwise_xor"),
+    "lshift": ("_npi_left_shift", "_npi_left_shift_scalar", "_npi_rleft_shift_scalar", "_lshift", "left_shift"),
+    "rshift": ("_npi_right_shift", "_npi_right_shift_scalar", "_npi_rright_shift_scalar", "_rshift", "right_shift"),
 }
 # nd functions of two values, either of which may be a number: nd.add(x, 2), nd.maximum(0, x)
 TWO = {"add": "add", "pow": "pow", "subtract": "sub", "multiply": "mul", "divide": "truediv", "modulo": "mod",
@@ -351,6 +353,13 @@ def transpose(self: Any, *axes: Any, **kwargs: Any) -> Any:
     return functions.resolve("nd", "transpose")(self, **({"axes": given} if given else {}))
 
 
+def _matrix_transposed(self: Any) -> Any:
+    """With the last two axes exchanged."""
+    if len(self.shape) < 2:
+        raise ValueError(f"{user_location()}: x.mT needs two axes at least, this array has {len(self.shape)}")
+    return functions.resolve("np" if is_np(self) else "nd", "swapaxes")(self, -2, -1)
+
+
 def _attach(cls: type) -> None:
     _attach_operators(cls)
     for name in FLUENT:
@@ -363,6 +372,7 @@ def _attach(cls: type) -> None:
     setattr(cls, "reshape", reshape)
     setattr(cls, "transpose", transpose)
     setattr(cls, "T", property(lambda self: functions.resolve("nd", "transpose")(self)))
+    setattr(cls, "mT", property(_matrix_transposed))
     setattr(cls, "cast", lambda self, dtype: functions.resolve("nd", "cast")(self, dtype=as_dtype(dtype).name))
     for name in ("all", "any", "std", "var"):
         setattr(cls, name, (lambda n: lambda self, *a, **k: functions.resolve("np", n)(self, *a, **k))(name))

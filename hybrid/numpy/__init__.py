@@ -12,8 +12,8 @@ import numpy as _np
 
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
-from . import (elementwise as _elementwise, fallback as _fallback, linalg, multiarray, operators as _operators,
-               protocol as _protocol, random)
+from . import (composed as _composed, elementwise as _elementwise, fallback as _fallback, fft, linalg, multiarray,
+               operators as _operators, protocol as _protocol, random)
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
                        linspace, logspace, meshgrid, ones, ones_like,
                        tri, tril_indices, triu_indices, zeros, zeros_like)
@@ -41,7 +41,12 @@ bool = _np.bool_  # noqa: A001  MXNet's name
 _int = int
 finfo, iinfo, dtype = _np.finfo, _np.iinfo, _np.dtype
 asarray = array
-_RENAMED = {"round_": "around", "in1d": "isin", "trapz": "trapezoid", "msort": "sort", "alen": "size"}
+_RENAMED = {"round_": "around", "in1d": "isin", "trapz": "trapezoid", "msort": "sort", "alen": "size",
+            "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
+            "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "bitwise_not",
+            "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "concat": "concatenate",
+            "pow": "power", "permute_dims": "transpose", "conj": "copy", "positive": "copy",
+            "conjugate": "copy"}
 
 
 def shape(a: Any) -> tuple[_int, ...]:
@@ -89,14 +94,16 @@ def genfromtxt(*args: Any, **kwargs: Any) -> Any:
 
 def _made(name: str) -> Any:
     name = _RENAMED.get(name, name)
+    if name in globals():
+        return globals()[name]
     if name in _NP_BINARY:
         return _elementwise.binary(name, name)
     if name in _elementwise.REDUCTIONS and _functions.has("np", name):
         return _elementwise.reduction(name)
     if _functions.has("np", name):
         return _elementwise.unary(name)
-    if name in globals():
-        return globals()[name]
+    if name in _composed.COMPOSED:
+        return _composed.COMPOSED[name]
     return _fallback.numpy_function(name, ndarray)
 
 
@@ -135,7 +142,7 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "diff", "dsplit", "dstack", "ediff1d", "einsum", "empty", "empty_like", "expand_dims", "eye", "flip",
            "fliplr", "flipud", "full", "full_like", "genfromtxt",
            "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp",
-           "linalg", "linspace", "logspace", "may_share_memory",
+           "fft", "linalg", "linspace", "logspace", "may_share_memory",
            "median", "meshgrid", "moveaxis", "multiarray", "nan_to_num", "ndarray", "ndim", "nonzero", "ones",
            "ones_like", "outer", "pad", "percentile", "polyval", "quantile",
            "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape",

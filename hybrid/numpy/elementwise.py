@@ -25,12 +25,17 @@ def options(name: str, kwargs: dict[str, Any]) -> None:
             raise NotImplementedError(f"np.{name}: {key}={value!r} is not implemented")
 
 
+def has_own_rules(x: Any) -> bool:
+    """Whether a value that is no array of ours says itself what NumPy's functions make of it."""
+    return isinstance(x, tuple) and hasattr(type(x), "__array_function__")
+
+
 def unary(name: str) -> Any:
     """NumPy's function of one array; of numbers and NumPy's arrays NumPy's answer."""
     inner = functions.resolve("np", name)
 
     def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
-        if not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
+        if has_own_rules(x) or not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
                    for v in (x, *args, *kwargs.values(), out)) and hasattr(_np, name):
             return getattr(_np, name)(x, *args, **kwargs)
         options(name, {k: kwargs.pop(k) for k in list(kwargs) if name in UFUNCS or k in LEGAL
@@ -57,7 +62,8 @@ def binary(name: str, fn: str) -> Any:
 
     def function(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         options(name, kwargs)
-        if not any(isinstance(v, (NDArray, list, tuple, _np.ndarray)) or hasattr(v, "entries") for v in (x1, x2)):
+        if has_own_rules(x1) or has_own_rules(x2) or not any(
+                isinstance(v, (NDArray, list, tuple, _np.ndarray)) or hasattr(v, "entries") for v in (x1, x2)):
             return getattr(_np, name)(x1, x2)
         x1, x2 = (array(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
         if not any(is_value(v) for v in (x1, x2)):
@@ -152,6 +158,8 @@ def reduction(name: str) -> Any:
     inner = functions.resolve("np", name)
 
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
+        if has_own_rules(a):
+            return getattr(_np, name)(a, *args, **kwargs)
         if len(args) > len(parameters):
             raise TypeError(f"np.{name} takes an array, {', '.join(parameters)}; got {1 + len(args)} values")
         given = {**dict(zip(parameters, args)), **kwargs}

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+from collections import namedtuple
 from typing import Any, Callable
 
 import numpy as _np
@@ -98,6 +99,18 @@ def svd(a: Any, full_matrices: bool = False, compute_uv: bool = True) -> Any:
         raise NotImplementedError("np.linalg.svd: full_matrices=True is not supported")
     found = tuple(parts(functions.resolve("np", "linalg.svd")(as_value(a))))
     return found if compute_uv else found[1]
+
+
+QRResult = namedtuple("QRResult", "Q R")
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    """Q with orthonormal columns and R, upper triangular, with a = Q R; with mode 'r' R alone. 'complete' and 'raw'
+    are NumPy's own, eagerly alone."""
+    if mode not in ("reduced", "r"):
+        return fallback.wrapped("np.linalg.qr", _np.linalg.qr, ndarray)(a, mode)
+    found = QRResult(*parts(functions.resolve("np", "linalg.qr")(as_value(a))))
+    return found if mode == "reduced" else found.R
 
 
 def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:

@@ -61,12 +61,6 @@ class ndarray(NDArray):  # noqa: N801  NumPy's name
         """Another shape of the same memory."""
         return self.reshape(*shape, **kwargs)                # type: ignore[attr-defined]
 
-    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        return protocol.array_function(func, args, kwargs)
-
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        return protocol.array_ufunc(ufunc, method, inputs, kwargs)
-
 
 NP_CLASS.append(ndarray)
 NDArray.as_np_ndarray = lambda self: wrap(self._data, self._ctx, ndarray, self)      # type: ignore[attr-defined]

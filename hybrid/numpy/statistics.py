@@ -2,6 +2,7 @@
 is wanted."""
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as _np
@@ -10,9 +11,9 @@ from ..nd import functions
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
-from . import fallback
+from . import composed, fallback
 from .creation import full_like, parts
-from .elementwise import reduction
+from .elementwise import reduction, where
 from .multiarray import array, as_np, as_value, finish, is_value, ndarray
 
 
@@ -84,8 +85,32 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, normed: Any = None, wei
     if normed or weights is not None or density:
         raise NotImplementedError("np.histogram: normed, weights and density are not supported")
     a = as_value(a)
+    if hasattr(a, "entries") or hasattr(bins, "entries"):
+        return _traced_histogram(a, bins, range)
     counts, edges = _counted("histogram", a, bins, range)
     return counts, edges.astype(a.dtype if _np.dtype(a.dtype).kind == "f" else "float32")
+
+
+def _traced_histogram(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002
+    """NumPy's counts: how many sorted elements lie before each edge, the last edge within its bin."""
+    resolve, flat = functools.partial(functions.resolve, "np"), a.reshape(-1)
+    dtype = a.dtype if _np.dtype(a.dtype).kind == "f" else "float32"
+    if isinstance(bins, (int, _np.integer)):
+        low, high = (flat.min(), flat.max()) if range is None else map(float, range)
+        if range is not None and low == high:
+            low, high = low - 0.5, high + 0.5
+        elif range is None:
+            same = resolve("equal")(low, high).astype(dtype) * 0.5
+            low, high = low.astype(dtype) - same, high.astype(dtype) + same
+        steps = array(_np.arange(bins + 1, dtype=dtype))
+        edges = low + steps * ((high - low) / bins)
+        edges = where(array(_np.arange(bins + 1) == bins), high, edges)
+    else:
+        edges = (bins if is_value(bins) else array(_np.asarray(bins))).astype(dtype)
+    ordered = resolve("sort")(flat.astype(dtype))
+    n = edges.shape[0]
+    before = [composed.searchsorted(ordered, edges[:n - 1]), composed.searchsorted(ordered, edges[n - 1:], "right")]
+    return resolve("diff")(resolve("concatenate")(*before, axis=0)), edges
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:

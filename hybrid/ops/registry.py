@@ -22,7 +22,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from .. import ir
-from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError, user_location
 from ..ir import Node, Program
 from .attributes import (REQUIRED, Any_, Attribute, Attrs, Axes, Bool, DType, Enum, Float, Floats, Int, Number, Shape,
                          Str,
@@ -156,6 +156,10 @@ class OpDef:
             if shape is None:
                 nodes.append(None)
                 continue
+            if dtype not in dt.SUPPORTED:
+                raise DTypeError(f"{user_location()}: operator {self.name} does not compute in {np.dtype(dtype)}, "
+                                 f"which eager arrays of the array API alone have: use the functions of "
+                                 f"x.__array_namespace__() outside of hybridized code, or another dtype")
             leaves.append(ir.input(len(leaves), shape, dtype))
             nodes.append(leaves[-1])
         key = ir.input(len(leaves), (2,), np.uint32) if self.random(a, train) else None

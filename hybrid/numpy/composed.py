@@ -1,0 +1,442 @@
+"""NumPy's functions made of other functions, for traced values and recorded arrays.
+
+Other arrays get NumPy's own answer, on copies (``fallback``): so do these, eagerly, wherever no gradient is expected.
+"""
+from __future__ import annotations
+
+from functools import wraps
+from typing import Any, Callable
+
+import numpy as _np
+
+from ..base.errors import ShapeError, TraceError, user_location
+from ..nd import functions
+from . import fallback, protocol
+from .multiarray import as_value, is_value, ndarray
+
+COMPOSED: dict[str, Callable[..., Any]] = {}
+
+
+def needs_operators(*values: Any) -> bool:
+    """Whether a traced value, or an array that a gradient is expected of, is among values (also in lists)."""
+    for v in values:
+        if isinstance(v, (list, tuple)):
+            if needs_operators(*v):
+                return True
+        elif hasattr(v, "entries") or protocol.expects_gradient(v):
+            return True
+    return False
+
+
+def composed(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """NumPy's function of the same name, and ``fn`` where a graph is wanted."""
+    name = fn.__name__
+    own: list[Any] = []
+
+    @wraps(fn)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        if needs_operators(*args, *kwargs.values()):
+            return fn(*args, **kwargs)
+        if not own:
+            own.append(fallback.numpy_function(name, ndarray))
+        return own[0](*args, **kwargs)
+    COMPOSED[name] = function
+    return function
+
+
+def _f(name: str) -> Any:
+    return getattr(protocol.namespace(), name)
+
+
+def _dtype(x: Any) -> Any:
+    return _np.dtype(x.dtype)
+
+
+def _floating(*values: Any) -> list[Any]:
+    """Values as arrays of the floating dtype that NumPy computes with: float64 for integers."""
+    arrays = [as_value(v) if is_value(v) or _np.ndim(v) else v for v in values]
+    wide = [_dtype(v) if _dtype(v).kind == "f" else _np.dtype("float64") for v in arrays if hasattr(v, "dtype")]
+    wanted = _np.result_type(*wide)
+    return [v.astype(wanted) if hasattr(v, "dtype") and _dtype(v) != wanted else v for v in arrays]
+
+
+def _whole(a: Any) -> Any:
+    """An array from a value of any kind, with NumPy's own dtype for lists."""
+    return a if is_value(a) else as_value(_np.asarray(a))
+
+
+# ---- element by element
+@composed
+def exp2(x: Any) -> Any:
+    """2 to the power x."""
+    return _f("exp")(_floating(x)[0] * float(_np.log(2.0)))
+
+
+@composed
+def logaddexp(x1: Any, x2: Any) -> Any:
+    """log(exp(x1) + exp(x2)) without overflow."""
+    a, b = _floating(x1, x2)
+    larger, gap = _f("maximum")(a, b), _f("abs")(a - b)
+    same = _f("equal")(a, b)                              # also of infinities, whose difference is nan
+    return larger + _f("log1p")(_f("exp")(-_f("where")(same, _f("zeros_like")(gap), gap)))
+
+
+@composed
+def logaddexp2(x1: Any, x2: Any) -> Any:
+    """log2(2 ** x1 + 2 ** x2) without overflow."""
+    a, b = _floating(x1, x2)
+    log2 = float(_np.log(2.0))
+    return logaddexp(a * log2, b * log2) * (1 / log2)
+
+
+@composed
+def heaviside(x1: Any, x2: Any) -> Any:
+    """0 below 0, x2 at 0, 1 above."""
+    a, b = _floating(x1, x2)
+    a, b = (v if hasattr(v, "dtype") else _f("full_like")(o, v) for v, o in ((a, b), (b, a)))
+    step = _f("greater")(a, 0).astype(_dtype(a))
+    return _f("where")(_f("isnan")(a), a, _f("where")(_f("equal")(a, 0), b, step))
+
+
+def _ignoring_nan(name: str, other: str) -> None:
+    def function(x1: Any, x2: Any) -> Any:
+        a, b = (_whole(x1), _whole(x2))
+        dtype = _np.result_type(*(x if isinstance(x, (int, float)) else _dtype(v)
+                                  for x, v in ((x1, a), (x2, b))))
+        a, b = a.astype(dtype), b.astype(dtype)
+        if dtype.kind != "f":
+            return _f(other)(a, b)
+        wide = _f("where")(_f("isnan")(a), b, a), _f("where")(_f("isnan")(b), a, b)
+        return _f(other)(*wide)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The {other} of two values, of which a nan counts for nothing."
+    composed(function)
+
+
+_ignoring_nan("fmax", "maximum")
+_ignoring_nan("fmin", "minimum")
+
+
+@composed
+def float_power(x1: Any, x2: Any) -> Any:
+    """x1 to the power x2 in float64."""
+    return _f("power")(*(v.astype("float64") if hasattr(v, "dtype") else float(v) for v in (x1, x2)))
+
+
+@composed
+def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0."""
+    x = _floating(x)[0] * float(_np.pi)
+    zero = _f("equal")(x, 0)
+    safe = _f("where")(zero, x * 0 + 1, x)
+    return _f("where")(zero, x * 0 + 1, _f("sin")(safe) / safe)
+
+
+@composed
+def real(val: Any) -> Any:
+    """The value itself: arrays are real."""
+    return val
+
+
+@composed
+def imag(val: Any) -> Any:
+    """Zeros: arrays are real."""
+    return _f("zeros_like")(val)
+
+
+@composed
+def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
+    """Whether values differ by no more than atol + rtol * abs(b)."""
+    a, b = _whole(a), _whole(b)
+    gap = _f("less_equal")(_f("abs")(a - b), _f("abs")(b) * rtol + atol)
+    finite = _f("logical_and")(_f("isfinite")(b), gap)
+    found = _f("logical_or")(finite, _f("equal")(a, b))
+    return _f("logical_or")(found, _f("logical_and")(_f("isnan")(a), _f("isnan")(b))) if equal_nan else found
+
+
+@composed
+def divmod(x1: Any, x2: Any) -> Any:  # noqa: A001  NumPy's name
+    """Quotient and remainder: floor_divide and mod."""
+    return _f("floor_divide")(x1, x2), _f("mod")(x1, x2)
+
+
+@composed
+def modf(x: Any) -> Any:
+    """The fractional and the whole part, both with the sign of x."""
+    x = _floating(x)[0]
+    whole = _f("trunc")(x)
+    return _f("where")(_f("isinf")(x), x * 0 if _dtype(x).kind != "f" else _f("zeros_like")(x), x - whole), whole
+
+
+# ---- reductions
+@composed
+def cumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """Products of the elements up to each, along an axis or of the flattened array."""
+    a = _whole(a)
+    if axis is None:
+        a, axis = a.reshape(-1), 0
+    kind = _dtype(a)
+    wanted = _np.dtype(dtype) if dtype is not None else kind if kind.kind == "f" else _np.dtype("int64")
+    a = a.astype(wanted) if kind != wanted else a
+    n, axis, step = a.shape[axis], axis % len(a.shape), 1
+    lead = (slice(None),) * axis
+    while step < n:                                       # each round doubles how many elements a product covers
+        first, rest = a[(*lead, slice(0, step))], a[(*lead, slice(step, n))] * a[(*lead, slice(0, n - step))]
+        a, step = _f("concatenate")([first, rest], axis=axis), 2 * step
+    return a
+
+
+@composed
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """The largest value less the smallest."""
+    return _f("max")(a, axis=axis, keepdims=keepdims) - _f("min")(a, axis=axis, keepdims=keepdims)
+
+
+def _counted(a: Any, axis: Any, keepdims: bool) -> tuple[Any, Any, Any]:
+    a = _floating(a)[0]
+    there = _f("logical_not")(_f("isnan")(a))
+    values = _f("where")(there, a, _f("zeros_like")(a))
+    return values, there.astype(_dtype(a)), _f("sum")(there.astype(_dtype(a)), axis=axis, keepdims=keepdims)
+
+
+@composed
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    """The mean of the elements that are not nan."""
+    values, _, count = _counted(a, axis, keepdims)
+    return _f("sum")(values, axis=axis, keepdims=keepdims) / count
+
+
+@composed
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """The variance of the elements that are not nan."""
+    values, there, _ = _counted(a, axis, True)
+    mean = nanmean(a, axis, keepdims=True) if needs_operators(a) else as_value(nanmean(a, axis, keepdims=True))
+    gap = (values - mean) * there
+    count = _f("sum")(there, axis=axis, keepdims=keepdims)
+    return _f("sum")(gap * gap, axis=axis, keepdims=keepdims) / (count - ddof)
+
+
+@composed
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
+    """The standard deviation of the elements that are not nan."""
+    return _f("sqrt")(nanvar(a, axis, ddof=ddof, keepdims=keepdims))
+
+
+def _nan_extreme(name: str, other: str, worst: float) -> None:
+    def function(a: Any, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        a = _whole(a)
+        if _dtype(a).kind != "f":
+            return _f(other)(a, axis=axis, keepdims=keepdims)
+        lost = _f("isnan")(a)
+        found = _f(other)(_f("where")(lost, _f("full_like")(a, worst), a), axis=axis, keepdims=keepdims)
+        none = _f("all")(lost, axis=axis, keepdims=keepdims)
+        return _f("where")(none, _f("full_like")(found, _np.nan), found)
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"The {other}imum of the elements that are not nan."
+    composed(function)
+
+
+_nan_extreme("nanmax", "max", -_np.inf)
+_nan_extreme("nanmin", "min", _np.inf)
+
+
+@composed
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Any:
+    """The integral along an axis by the trapezoidal rule, of points x or a distance dx apart."""
+    y = _floating(y)[0]
+    axis, n = axis % len(y.shape), y.shape[axis]
+    lead = (slice(None),) * axis
+    middle = (y[(*lead, slice(1, n))] + y[(*lead, slice(0, n - 1))]) * 0.5
+    if x is None:
+        return _f("sum")(middle * dx, axis=axis)
+    gaps = _f("diff")(_whole(x), axis=-1 if len(_whole(x).shape) == 1 else axis)
+    if len(gaps.shape) == 1:
+        gaps = gaps.reshape(tuple(-1 if i == axis else 1 for i in range(len(y.shape))))
+    return _f("sum")(middle * gaps, axis=axis)
+
+
+@composed
+def vecdot(x1: Any, x2: Any, axis: int = -1) -> Any:
+    """Sums of products along an axis."""
+    return _f("sum")(_whole(x1) * _whole(x2), axis=axis)
+
+
+@composed
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """For each element the choice of the first condition that holds, else the default."""
+    if len(condlist) != len(choicelist):
+        raise ShapeError(f"{user_location()}: np.select: {len(condlist)} conditions for {len(choicelist)} choices")
+    choices = [_whole(c) for c in choicelist]
+    dtype = _np.result_type(*(_dtype(c) for c in choices), default if _np.ndim(default) == 0 and not is_value(default)
+                            else _dtype(default))
+    found = default if is_value(default) else as_value(_np.asarray(default, dtype))
+    for condition, choice in zip(reversed(condlist), reversed(choices)):
+        found = _f("where")(condition, choice.astype(dtype), found)
+    return found
+
+
+# ---- products of vectors
+@composed
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
+    """Cross products of vectors of three (or two) elements."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    a, b = _f("moveaxis")(_whole(a), axisa, -1), _f("moveaxis")(_whole(b), axisb, -1)
+    if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
+        raise ShapeError(f"{user_location()}: np.cross takes vectors of 2 or 3 elements, got {tuple(a.shape)} and "
+                         f"{tuple(b.shape)}")
+    (x, y, z), (u, v, w) = (([p[..., i] for i in range(p.shape[-1])] + [0])[:3] for p in (a, b))
+    last = x * v - y * u
+    if a.shape[-1] == b.shape[-1] == 2:
+        return last
+    return _f("moveaxis")(_f("stack")([y * w - z * v, z * u - x * w, last], axis=-1), -1, axisc)
+
+
+@composed
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """The convolution of two vectors: 'full', 'same' or 'valid'."""
+    a, v = _vectors("convolve", a, v, mode)
+    if v.shape[0] > a.shape[0]:
+        a, v = v, a
+    return _filtered(a, _f("flip")(v, axis=0), mode)
+
+
+@composed
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """The cross-correlation of two vectors: 'full', 'same' or 'valid'."""
+    a, v = _vectors("correlate", a, v, mode)
+    if v.shape[0] > a.shape[0]:
+        return _f("flip")(_filtered(v, a, mode), axis=0)
+    return _filtered(a, v, mode)
+
+
+def _vectors(name: str, a: Any, v: Any, mode: str) -> tuple[Any, Any]:
+    a, v = _whole(a), _whole(v)
+    a, v = (x.reshape(1) if x.shape == () else x for x in (a, v))
+    if len(a.shape) != 1 or len(v.shape) != 1 or not a.shape[0] or not v.shape[0]:
+        raise ShapeError(f"{user_location()}: np.{name} takes two vectors that are not empty, got {tuple(a.shape)} "
+                         f"and {tuple(v.shape)}")
+    if mode not in ("full", "same", "valid"):
+        raise ShapeError(f"{user_location()}: np.{name}: mode must be full, same or valid, got {mode!r}")
+    dtype = _np.result_type(_dtype(a), _dtype(v))
+    return a.astype(dtype), v.astype(dtype)
+
+
+def _filtered(a: Any, v: Any, mode: str) -> Any:
+    """sum over k of a[i + k] v[k], as far as ``mode`` wants it; v is not longer than a."""
+    n, m = a.shape[0], v.shape[0]
+    before = {"full": m - 1, "same": m - 1 - (m - 1) // 2, "valid": 0}[mode]
+    length = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+    behind = length + m - 1 - n - before
+    if _dtype(a).kind == "f":
+        wide = _f("pad")(a, ((before, behind),))
+        return _convolution(wide, v)
+    wide = _f("concatenate")([_f("zeros_like")(v)[:1].repeat(before), a, _f("zeros_like")(v)[:1].repeat(behind)]
+                             if before and behind else [a] if not before and not behind else
+                             [_f("zeros_like")(v)[:1].repeat(before), a] if before else
+                             [a, _f("zeros_like")(v)[:1].repeat(behind)])
+    windows = wide[_np.arange(length)[:, None] + _np.arange(m)[None]]
+    return _f("sum")(windows * v, axis=1).astype(_dtype(a))
+
+
+def _convolution(wide: Any, v: Any) -> Any:
+    found = functions.resolve("nd", "Convolution")(wide.reshape((1, 1, -1)), v.reshape((1, 1, -1)),
+                                                   kernel=(v.shape[0],),
+                                         num_filter=1, no_bias=True)
+    return found.reshape((-1,))
+
+
+# ---- places
+@composed
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """arr's elements at indices along an axis, one index for each element of the result."""
+    arr, indices = _whole(arr), indices if is_value(indices) else _np.asarray(indices)
+    if axis is None:
+        arr, axis = arr.reshape(-1), 0
+    if len(arr.shape) != len(indices.shape):
+        raise ShapeError(f"{user_location()}: np.take_along_axis: indices need as many axes as the array, got "
+                         f"{tuple(indices.shape)} for {tuple(arr.shape)}")
+    if _dtype(indices).kind not in "iu":
+        raise IndexError(f"{user_location()}: np.take_along_axis: indices must be integers, got {_dtype(indices)}")
+    axis, ndim = axis % len(arr.shape), len(arr.shape)
+    key: list[Any] = [_np.arange(n).reshape([-1 if i == k else 1 for k in range(ndim)])
+                      for i, n in enumerate(arr.shape)]
+    key[axis] = indices
+    return arr[tuple(key)]
+
+
+@composed
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where values would be put into a sorted vector: before equal elements, or (side='right') behind them; int64."""
+    a = _whole(a)
+    a = a if sorter is None else _f("take")(a, sorter)
+    if len(a.shape) != 1 or side not in ("left", "right"):
+        raise ShapeError(f"{user_location()}: np.searchsorted takes a vector and side 'left' or 'right', got shape "
+                         f"{tuple(a.shape)} and {side!r}")
+    v = _whole(v)
+    n, wide = a.shape[0], _np.result_type(_dtype(a), _dtype(v))
+    a, v = a.astype(wide), v.astype(wide)
+    at = _f("zeros_like")(v, dtype="int64")
+    step = 1 << max(n.bit_length() - 1, 0)
+    while step and n:                                     # as many elements, by powers of two, as lie before v
+        after = at + step
+        element = _f("take")(a, _f("minimum")(after, n) - 1, mode="clip")
+        before = _precedes(element, v) if side == "left" else _f("logical_not")(_precedes(v, element))
+        at = _f("where")(_f("logical_and")(before, _f("less_equal")(after, n)), after, at)
+        step //= 2
+    return at
+
+
+def _precedes(a: Any, b: Any) -> Any:
+    """a < b in the order of sorting, in which nan comes last."""
+    less = _f("less")(a, b)
+    if _dtype(a).kind != "f":
+        return less
+    return _f("logical_or")(less, _f("logical_and")(_f("isnan")(b), _f("logical_not")(_f("isnan")(a))))
+
+
+@composed
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """In which bin between ascending or descending edges each element lies."""
+    if hasattr(bins, "entries"):
+        raise TraceError(f"{user_location()}: np.digitize: whether bins ascend or descend must be known while tracing; "
+                         f"give them as numbers or a NumPy array, or use np.searchsorted, which takes ascending ones")
+    edges = bins.asnumpy() if hasattr(bins, "asnumpy") else _np.asarray(bins)
+    if edges.size and edges[0] > edges[-1]:
+        return len(edges) - searchsorted(edges[::-1].copy(), x, side="left" if right else "right")
+    return searchsorted(edges, x, side="left" if right else "right")
+
+
+@composed
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
+    """The values at x of the straight lines between the points (xp, fp); xp ascends; float64, as NumPy's."""
+    x, xp, fp = (_whole(v).astype("float64") for v in (x, xp, fp))
+    if len(xp.shape) != 1 or tuple(xp.shape) != tuple(fp.shape) or not xp.shape[0]:
+        raise ShapeError(f"{user_location()}: np.interp takes as many values as points, got {tuple(xp.shape)} and "
+                         f"{tuple(fp.shape)}")
+    if period is not None:
+        if period == 0:
+            raise ValueError("period must be a non-zero value")
+        period, left, right = abs(period), None, None
+        x, xp = _f("mod")(x, period), _f("mod")(xp, period)
+        order = _f("argsort")(xp)
+        xp, fp = _f("take")(xp, order), _f("take")(fp, order)
+        xp = _f("concatenate")([xp[-1:] - period, xp, xp[:1] + period])
+        fp = _f("concatenate")([fp[-1:], fp, fp[:1]])
+    n = xp.shape[0]
+    if n == 1:
+        inside = x * 0 + fp[0]
+    else:
+        at = _f("clip")(searchsorted(xp, x, side="right") if needs_operators(xp, x) else
+                        as_value(searchsorted(xp, x, side="right")), 1, n - 1)
+        x0, x1, f0, f1 = (_f("take")(v, i, mode="clip") for v, i in ((xp, at - 1), (xp, at), (fp, at - 1), (fp, at)))
+        gap = x1 - x0
+        gap = _f("where")(_f("equal")(gap, 0), gap + 1, gap)
+        inside = f0 + (f1 - f0) / gap * (x - x0)
+    low = fp[0] if left is None else left
+    high = fp[n - 1] if right is None else right
+    return _f("where")(_f("less")(x, xp[0]), x * 0 + low, _f("where")(_f("greater")(x, xp[n - 1]), x * 0 + high,
+                                                                     inside))
+
+
+__all__ = list(COMPOSED)

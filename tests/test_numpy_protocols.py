@@ -1,0 +1,120 @@
+"""NumPy's own functions on our arrays and on traced values: ``numpy.sin(x)`` within hybridized code is our operator."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import numpy as onp
+import pytest
+
+from hybrid import autograd, hybridize, nd, np
+from hybrid.base.errors import HybridError, TraceError
+
+X = onp.array([[0.5, 2.0, -1.0], [3.0, 0.25, 1.5]], "float32")
+B = onp.array([[1.0, -2.0], [0.5, 0.0], [3.0, 1.0]], "float32")
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "sin": lambda x: onp.sin(x), "sum": lambda x: onp.sum(x), "sum of rows": lambda x: onp.sum(x, axis=1),
+    "concatenate": lambda x: onp.concatenate([x, 2 * x], axis=1), "stack": lambda x: onp.stack([x, x]),
+    "add": lambda x: onp.add(x, 1), "scalar first": lambda x: onp.float32(2) * x, "array first": lambda x: X + x,
+    "minus": lambda x: X - x, "power": lambda x: onp.float32(2) ** x, "mean": lambda x: onp.mean(x, axis=0),
+    "where": lambda x: onp.where(x > 0, x, 0 * x), "matmul": lambda x: onp.matmul(x, B), "at": lambda x: X.T @ x,
+    "maximum": lambda x: onp.maximum(x, 0), "clip": lambda x: onp.clip(x, 0, 1),
+    "reshape": lambda x: onp.reshape(x, (3, 2)), "zeros_like": lambda x: onp.zeros_like(x),
+    "norm": lambda x: onp.linalg.norm(x), "transpose": lambda x: onp.transpose(x), "dot": lambda x: onp.dot(x, B),
+    "einsum": lambda x: onp.einsum("ij,jk->ik", x, B), "expand_dims": lambda x: onp.expand_dims(x, 0),
+    "broadcast_to": lambda x: onp.broadcast_to(x, (2, 2, 3)), "split": lambda x: onp.split(x, 3, axis=1)[1],
+    "add.reduce": lambda x: onp.add.reduce(x), "multiply.reduce": lambda x: onp.multiply.reduce(x, axis=1),
+    "maximum.reduce": lambda x: onp.maximum.reduce(x, axis=None),
+    "subtract.reduce": lambda x: onp.subtract.reduce(x, axis=1),
+    "keepdims": lambda x: onp.add.reduce(x, axis=1, keepdims=True),
+    "initial": lambda x: onp.add.reduce(x, axis=1, initial=3.0),
+    "add.accumulate": lambda x: onp.add.accumulate(x, axis=1),
+    "multiply.accumulate": lambda x: onp.multiply.accumulate(x, axis=1),
+    "multiply.outer": lambda x: onp.multiply.outer(x, B),
+    "add.reduceat": lambda x: onp.add.reduceat(x, [0, 2, 1], axis=1),
+}
+
+
+def numbers(found: Any) -> onp.ndarray:
+    return found.asnumpy() if hasattr(found, "asnumpy") else onp.asarray(found)
+
+
+@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("make", [np.array, nd.array], ids=["np", "nd"])
+def test_a_traced_call_of_numpys_is_our_operator(name: str, make: Any) -> None:
+    want = CALLS[name](X)
+    got = hybridize(CALLS[name])(make(X))
+    assert isinstance(got, type(make(X)))
+    assert got.shape == want.shape or make is nd.array and want.shape == () and got.shape == (1,)
+    onp.testing.assert_allclose(got.asnumpy().reshape(want.shape), want, rtol=1e-5)
+    eager = numbers(CALLS[name](make(X)))
+    onp.testing.assert_allclose(eager.reshape(want.shape), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(set(CALLS) - {"zeros_like"}))
+@pytest.mark.parametrize("make", [np.array, nd.array], ids=["np", "nd"])
+def test_a_gradient_flows_through_numpys_functions(name: str, make: Any) -> None:
+    grads = []
+    for run in (CALLS[name], hybridize(CALLS[name])):
+        x = make(X)
+        x.attach_grad()
+        with autograd.record():
+            y = (run(x) * 2).sum()
+        y.backward()
+        grads.append(x.grad.asnumpy())
+    onp.testing.assert_allclose(grads[0], grads[1], rtol=1e-5)
+    assert onp.abs(grads[0]).sum() > 0
+
+
+def test_an_nd_array_outside_of_a_trace_gives_numpys_array_as_long_as_no_gradient_is_lost() -> None:
+    x = nd.array(X)
+    for fn in (onp.sin, onp.exp, lambda v: onp.concatenate([v, v]), lambda v: onp.add(v, 1)):
+        assert type(fn(x)) is onp.ndarray
+    assert type(onp.sum(x)) is nd.NDArray and onp.sum(x).shape == (1,)          # NumPy asks for x.sum()
+    x.attach_grad()
+    with autograd.record():
+        y = onp.sin(x)
+        assert type(y) is nd.NDArray
+        kept = onp.sin(x.detach())
+        assert type(kept) is onp.ndarray
+    y.backward()
+    onp.testing.assert_allclose(x.grad.asnumpy(), onp.cos(X), rtol=1e-5)
+
+
+def test_numpys_arrays_take_results_that_have_no_gradient() -> None:
+    total = onp.zeros_like(X)
+    total += nd.array(X)
+    onp.testing.assert_array_equal(total, X)
+    x = nd.array(X)
+    x.attach_grad()
+    with autograd.record(), pytest.raises(HybridError, match="no gradient flows"):
+        total += x * 2
+    with pytest.raises(TraceError, match="a NumPy array, which has none"):
+        hybridize(lambda v: onp.add(v, v, out=total))(nd.array(X))
+    out = nd.zeros(X.shape)
+    assert onp.multiply(nd.array(X), 2, out=out) is out
+    onp.testing.assert_array_equal(out.asnumpy(), 2 * X)
+
+
+def test_ufunc_at_adds_an_index_that_comes_twice_twice() -> None:
+    for make in (np.array, nd.array):
+        x = make(onp.zeros(3, "float32"))
+        onp.add.at(x, [0, 0, 2], 1.0)
+        assert x.asnumpy().tolist() == [2, 0, 1]
+    with pytest.raises(TraceError, match="numpy.add.at"):
+        hybridize(lambda v: onp.add.at(v, [0], 1.0))(np.array(X))
+
+
+def test_what_only_asks_for_dtypes_is_answered_while_tracing() -> None:
+    def code(x: Any) -> Any:
+        assert not onp.iscomplexobj(x) and onp.ndim(x) == 2 and onp.shape(x) == (2, 3) and onp.size(x) == 6
+        return onp.positive(x)
+    for make in (np.array, nd.array):
+        onp.testing.assert_array_equal(hybridize(code)(make(X)).asnumpy(), X)
+
+
+def test_refusals_name_the_users_line() -> None:
+    for call in (lambda x: onp.asarray(x), lambda x: onp.atleast_2d(onp.array(x)), lambda x: onp.lexsort(x),
+                 lambda x: onp.unique(x)):
+        with pytest.raises(TraceError, match="test_numpy_protocols.py"):
+            hybridize(call)(np.array(X))
