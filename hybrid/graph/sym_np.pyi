@@ -26,24 +26,26 @@ NZERO: float
 euler_gamma: float
 newaxis: None
 bool = numpy.bool_
-__all__ = ["NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "abs", "absolute", "add", "alen", "all", "alltrue",
-    "amax", "amin", "any", "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2",
-    "arctanh", "argmax", "argmin", "argsort", "around", "array", "array_split", "asarray", "ascontiguousarray",
-    "atleast_1d", "atleast_2d", "atleast_3d", "average", "bincount", "bitwise_and", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "blackman", "bool", "bool_", "broadcast_arrays", "broadcast_to", "cbrt", "clip", "column_stack",
-    "concatenate", "copy", "copysign", "cos", "cosh", "count_nonzero", "cumsum", "deg2rad", "degrees", "delete",
-    "diag", "diag_indices_from", "diagflat", "diagonal", "diff", "divide", "dot", "dstack", "dtype", "e", "ediff1d",
-    "einsum", "empty", "empty_like", "equal", "euler_gamma", "exp", "expand_dims", "expm1", "eye", "fabs", "finfo",
-    "fix", "flip", "fliplr", "flipud", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "full",
-    "full_like", "genfromtxt", "greater", "greater_equal", "hamming", "hanning", "histogram", "hsplit", "hstack",
-    "hypot", "identity", "iinfo", "indices", "inf", "inner", "insert", "int16", "int32", "int64", "int8", "invert",
-    "isfinite", "isinf", "isnan", "isneginf", "isposinf", "kron", "lcm", "ldexp", "left_shift", "less",
-    "less_equal", "linalg", "linspace", "log", "log10", "log1p", "log2", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "logspace", "matmul", "max", "maximum", "may_share_memory", "mean", "median", "meshgrid", "min",
-    "minimum", "mod", "moveaxis", "msort", "multiply", "nan", "nan_to_num", "nanprod", "nansum", "ndim", "negative",
-    "newaxis", "nonzero", "not_equal", "ones", "ones_like", "outer", "pad", "percentile", "pi", "polyval", "power",
-    "prod", "product", "quantile", "rad2deg", "radians", "random", "ravel", "reciprocal", "remainder", "repeat",
-    "reshape", "resize", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "round_", "row_stack",
+__all__ = ["NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "abs", "absolute", "acos", "acosh", "add", "alen", "all",
+    "alltrue", "amax", "amin", "any", "append", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "argmax", "argmin", "argsort", "around", "array", "array_split", "asarray",
+    "ascontiguousarray", "asin", "asinh", "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d",
+    "average", "bincount", "bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "blackman", "bool", "bool_", "broadcast_arrays", "broadcast_to", "cbrt",
+    "clip", "column_stack", "concat", "concatenate", "conj", "conjugate", "copy", "copysign", "cos", "cosh",
+    "count_nonzero", "cumsum", "deg2rad", "degrees", "delete", "diag", "diag_indices_from", "diagflat", "diagonal",
+    "diff", "divide", "dot", "dstack", "dtype", "e", "ediff1d", "einsum", "empty", "empty_like", "equal",
+    "euler_gamma", "exp", "expand_dims", "expm1", "eye", "fabs", "finfo", "fix", "flip", "fliplr", "flipud",
+    "float16", "float32", "float64", "floor", "floor_divide", "fmod", "full", "full_like", "genfromtxt", "greater",
+    "greater_equal", "hamming", "hanning", "histogram", "hsplit", "hstack", "hypot", "identity", "iinfo", "indices",
+    "inf", "inner", "insert", "int16", "int32", "int64", "int8", "invert", "isfinite", "isinf", "isnan", "isneginf",
+    "isposinf", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "linalg", "linspace", "log", "log10",
+    "log1p", "log2", "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "matmul", "max",
+    "maximum", "may_share_memory", "mean", "median", "meshgrid", "min", "minimum", "mod", "moveaxis", "msort",
+    "multiply", "nan", "nan_to_num", "nanprod", "nansum", "ndim", "negative", "newaxis", "nonzero", "not_equal",
+    "ones", "ones_like", "outer", "pad", "percentile", "permute_dims", "pi", "polyval", "pow", "power", "prod",
+    "product", "quantile", "rad2deg", "radians", "random", "ravel", "reciprocal", "remainder", "repeat", "reshape",
+    "resize", "right_shift", "rint", "roll", "rollaxis", "rot90", "round", "round_", "row_stack",
     "set_printoptions", "shape", "shares_memory", "sign", "sin", "sinh", "size", "sometrue", "sort", "split",
     "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "tan", "tanh", "tensordot",
     "tile", "trace", "transpose", "tril", "tril_indices", "triu", "triu_indices", "true_divide", "trunc", "uint8",
@@ -51,6 +53,14 @@ __all__ = ["NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "abs", "absolute", "a
 
 def abs(x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None) -> Symbol: ...
 def absolute(x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None) -> Symbol: ...
+def acos(
+    x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: Symbol | None = None,
+    **kwargs: Any
+) -> Symbol: ...
+def acosh(
+    x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: Symbol | None = None,
+    **kwargs: Any
+) -> Symbol: ...
 def add(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
     x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None
@@ -123,6 +133,26 @@ def asarray(
 def ascontiguousarray(
     a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], dtype: DTypeLike | None = None
 ) -> Symbol: ...
+def asin(
+    x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: Symbol | None = None,
+    **kwargs: Any
+) -> Symbol: ...
+def asinh(
+    x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: Symbol | None = None,
+    **kwargs: Any
+) -> Symbol: ...
+def atan(
+    x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: Symbol | None = None,
+    **kwargs: Any
+) -> Symbol: ...
+def atan2(
+    x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
+    x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None, **kwargs: Any
+) -> Symbol: ...
+def atanh(
+    x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: Symbol | None = None,
+    **kwargs: Any
+) -> Symbol: ...
 def atleast_1d(*arys: Any) -> Symbol: ...
 def atleast_2d(*arys: Any) -> Symbol: ...
 def atleast_3d(*arys: Any) -> Symbol: ...
@@ -137,10 +167,22 @@ def bitwise_and(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
     x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None
 ) -> Symbol: ...
+def bitwise_invert(
+    x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: Symbol | None = None,
+    **kwargs: Any
+) -> Symbol: ...
+def bitwise_left_shift(
+    x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
+    x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None, **kwargs: Any
+) -> Symbol: ...
 def bitwise_not(x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None) -> Symbol: ...
 def bitwise_or(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
     x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None
+) -> Symbol: ...
+def bitwise_right_shift(
+    x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
+    x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None, **kwargs: Any
 ) -> Symbol: ...
 def bitwise_xor(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
@@ -154,7 +196,10 @@ def clip(
     a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], a_min: Any, a_max: Any, out: Symbol | None = None
 ) -> Symbol: ...
 def column_stack(*arrays: Any, **kwargs: Any) -> Symbol: ...
+def concat(*arrays: Any, **kwargs: Any) -> Symbol: ...
 def concatenate(*arrays: Any, **kwargs: Any) -> Symbol: ...
+def conj(a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None) -> Symbol: ...
+def conjugate(a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None) -> Symbol: ...
 def copy(a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None) -> Symbol: ...
 def copysign(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
@@ -375,8 +420,8 @@ def moveaxis(
     destination: int | Sequence[int] | None = None, out: Symbol | None = None
 ) -> Symbol: ...
 def msort(
-    x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: Symbol | None = None,
-    **kwargs: Any
+    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = -1,
+    kind: Any = None, order: Any = None
 ) -> Symbol: ...
 def multiply(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
@@ -423,7 +468,12 @@ def percentile(
     out: Symbol | None = None, overwrite_input: Any = None, interpolation: str = 'linear', keepdims: _bool = False,
     method: Any = None
 ) -> Symbol: ...
+def permute_dims(a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, **kwargs: Any) -> Symbol: ...
 def polyval(p: Any, x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any]) -> Symbol: ...
+def pow(
+    x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
+    x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None, **kwargs: Any
+) -> Symbol: ...
 def power(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
     x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None

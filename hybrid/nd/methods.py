@@ -15,7 +15,7 @@ from ..autograd import traced_grad
 from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype
-from ..base.errors import DeviceError, HybridError, ShapeError, user_location
+from ..base.errors import DeviceError, ShapeError, user_location
 from ..ops.registry import OPS
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE

@@ -131,8 +131,9 @@ def __dir__() -> list[str]:
 
 
 # modules that the functions of this package are written in, and what they import
-_PARTS = {"Any", "annotations", "creation", "dispatch", "elementwise", "extension", "fallback", "operators", "protocol",
-          "rearrange", "statistics", "symbolic"}
+_PARTS = {"Any", "annotations", "complex_parts", "composed", "creation", "dispatch", "elementwise", "extension",
+          "fallback",
+          "operators", "protocol", "rearrange", "statistics", "symbolic", "ufunc_methods"}
 
 
 __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "ascontiguousarray", "atleast_1d",

@@ -27,46 +27,54 @@ NZERO: float
 euler_gamma: float
 newaxis: None
 bool = numpy.bool_
-__all__ = ["NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "abs", "absolute", "add", "alen", "all", "allclose",
-    "alltrue", "amax", "amin", "any", "append", "apply_along_axis", "apply_over_axes", "arange", "arccos",
-    "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort",
-    "argwhere", "around", "array", "array2string", "array_equal", "array_equiv", "array_repr", "array_split",
-    "array_str", "asarray", "ascontiguousarray", "asfarray", "atleast_1d", "atleast_2d", "atleast_3d", "average",
-    "base_repr", "binary_repr", "bincount", "bitwise_and", "bitwise_count", "bitwise_not", "bitwise_or",
-    "bitwise_xor", "blackman", "block", "bool", "bool_", "broadcast_arrays", "broadcast_shapes", "broadcast_to",
-    "cbrt", "ceil", "choose", "clip", "column_stack", "common_type", "compress", "concatenate", "convolve", "copy",
-    "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross", "cumprod", "cumproduct",
-    "cumsum", "deg2rad", "degrees", "delete", "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal",
-    "diff", "digitize", "divide", "divmod", "dot", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "empty",
-    "empty_like", "equal", "euler_gamma", "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs",
-    "fill_diagonal", "finfo", "fix", "flatnonzero", "flip", "fliplr", "flipud", "float16", "float32", "float64",
-    "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod", "frexp", "fromfunction", "fromiter",
-    "frompyfunc", "fromstring", "full", "full_like", "gcd", "genfromtxt", "geomspace", "gradient", "greater",
-    "greater_equal", "hamming", "hanning", "heaviside", "histogram", "histogram2d", "histogram_bin_edges",
-    "histogramdd", "hsplit", "hstack", "hypot", "i0", "identity", "iinfo", "imag", "in1d", "indices", "inf",
-    "inner", "insert", "int16", "int32", "int64", "int8", "interp", "intersect1d", "invert", "isclose", "iscomplex",
-    "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf", "isreal", "isscalar", "ix_", "kaiser", "kron",
-    "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort", "linalg", "linspace", "load", "loadtxt", "log",
-    "log10", "log1p", "log2", "logaddexp", "logaddexp2", "logical_and", "logical_not", "logical_or", "logical_xor",
-    "logspace", "mask_indices", "matmul", "matrix_rank", "max", "maximum", "may_share_memory", "mean", "median",
-    "meshgrid", "min", "minimum", "mod", "moveaxis", "msort", "multiarray", "multiply", "nan", "nan_to_num",
-    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin",
-    "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndarray", "ndim", "negative",
-    "newaxis", "nextafter", "nonzero", "not_equal", "ones", "ones_like", "outer", "packbits", "pad", "partition",
-    "percentile", "pi", "piecewise", "place", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint",
-    "polymul", "polysub", "polyval", "positive", "power", "prod", "product", "ptp", "put", "put_along_axis",
-    "putmask", "quantile", "rad2deg", "radians", "random", "ravel", "ravel_multi_index", "real", "reciprocal",
-    "remainder", "repeat", "reshape", "resize", "right_shift", "rint", "roll", "rollaxis", "roots", "rot90",
-    "round", "round_", "row_stack", "savetxt", "searchsorted", "select", "set_printoptions", "setdiff1d",
-    "setxor1d", "shape", "shares_memory", "sign", "signbit", "sin", "sinc", "sinh", "size", "sometrue", "sort",
-    "sort_complex", "spacing", "split", "sqrt", "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes",
-    "take", "take_along_axis", "tan", "tanh", "tensordot", "tile", "trace", "transpose", "trapz", "tri", "tril",
-    "tril_indices", "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from", "true_divide",
-    "trunc", "uint8", "union1d", "unique", "unpackbits", "unravel_index", "unwrap", "vander", "var", "vdot",
-    "vectorize", "vsplit", "vstack", "where", "zeros", "zeros_like"]
+__all__ = ["NAN", "NINF", "NZERO", "NaN", "PINF", "PZERO", "abs", "absolute", "acos", "acosh", "add", "alen", "all",
+    "allclose", "alltrue", "amax", "amin", "any", "append", "apply_along_axis", "apply_over_axes", "arange",
+    "arccos", "arccosh", "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition",
+    "argsort", "argwhere", "around", "array", "array2string", "array_equal", "array_equiv", "array_repr",
+    "array_split", "array_str", "asarray", "ascontiguousarray", "asfarray", "asin", "asinh", "atan", "atan2",
+    "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "base_repr", "binary_repr", "bincount",
+    "bitwise_and", "bitwise_count", "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or",
+    "bitwise_right_shift", "bitwise_xor", "blackman", "block", "bool", "bool_", "broadcast_arrays",
+    "broadcast_shapes", "broadcast_to", "cbrt", "ceil", "choose", "clip", "column_stack", "common_type", "compress",
+    "concat", "concatenate", "conj", "conjugate", "convolve", "copy", "copysign", "corrcoef", "correlate", "cos",
+    "cosh", "count_nonzero", "cov", "cross", "cumprod", "cumproduct", "cumsum", "deg2rad", "degrees", "delete",
+    "diag", "diag_indices", "diag_indices_from", "diagflat", "diagonal", "diff", "digitize", "divide", "divmod",
+    "dot", "dsplit", "dstack", "dtype", "e", "ediff1d", "einsum", "empty", "empty_like", "equal", "euler_gamma",
+    "exp", "exp2", "expand_dims", "expm1", "extract", "eye", "fabs", "fill_diagonal", "finfo", "fix", "flatnonzero",
+    "flip", "fliplr", "flipud", "float16", "float32", "float64", "float_power", "floor", "floor_divide", "fmax",
+    "fmin", "fmod", "frexp", "fromfunction", "fromiter", "frompyfunc", "fromstring", "full", "full_like", "gcd",
+    "genfromtxt", "geomspace", "gradient", "greater", "greater_equal", "hamming", "hanning", "heaviside",
+    "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack", "hypot", "i0", "identity",
+    "iinfo", "imag", "in1d", "indices", "inf", "inner", "insert", "int16", "int32", "int64", "int8", "interp",
+    "intersect1d", "invert", "isclose", "iscomplex", "isfinite", "isin", "isinf", "isnan", "isneginf", "isposinf",
+    "isreal", "isscalar", "ix_", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort",
+    "linalg", "linspace", "load", "loadtxt", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "mask_indices", "matmul", "matrix_rank",
+    "max", "maximum", "may_share_memory", "mean", "median", "meshgrid", "min", "minimum", "mod", "moveaxis",
+    "msort", "multiarray", "multiply", "nan", "nan_to_num", "nanargmax", "nanargmin", "nancumprod", "nancumsum",
+    "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum",
+    "nanvar", "ndarray", "ndim", "negative", "newaxis", "nextafter", "nonzero", "not_equal", "ones", "ones_like",
+    "outer", "packbits", "pad", "partition", "percentile", "permute_dims", "pi", "piecewise", "place", "poly",
+    "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub", "polyval", "positive", "pow",
+    "power", "prod", "product", "ptp", "put", "put_along_axis", "putmask", "quantile", "rad2deg", "radians",
+    "random", "ravel", "ravel_multi_index", "real", "reciprocal", "remainder", "repeat", "reshape", "resize",
+    "right_shift", "rint", "roll", "rollaxis", "roots", "rot90", "round", "round_", "row_stack", "savetxt",
+    "searchsorted", "select", "set_printoptions", "setdiff1d", "setxor1d", "shape", "shares_memory", "sign",
+    "signbit", "sin", "sinc", "sinh", "size", "sometrue", "sort", "sort_complex", "spacing", "split", "sqrt",
+    "square", "squeeze", "stack", "std", "subtract", "sum", "swapaxes", "take", "take_along_axis", "tan", "tanh",
+    "tensordot", "tile", "trace", "transpose", "trapz", "tri", "tril", "tril_indices", "tril_indices_from",
+    "trim_zeros", "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "uint8", "union1d", "unique",
+    "unpackbits", "unravel_index", "unwrap", "vander", "var", "vdot", "vectorize", "vsplit", "vstack", "where",
+    "zeros", "zeros_like"]
 
 def abs(x: NDArray | numpy.ndarray | float | Sequence[Any], out: ndarray | None = None) -> ndarray: ...
 def absolute(x: NDArray | numpy.ndarray | float | Sequence[Any], out: ndarray | None = None) -> ndarray: ...
+def acos(
+    x: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
+def acosh(
+    x: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
 def add(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
     out: ndarray | None = None
@@ -138,6 +146,22 @@ def asarray(
 def ascontiguousarray(
     a: NDArray | numpy.ndarray | float | Sequence[Any], dtype: DTypeLike | None = None
 ) -> ndarray: ...
+def asin(
+    x: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
+def asinh(
+    x: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
+def atan(
+    x: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
+def atan2(
+    x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
+    out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
+def atanh(
+    x: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
 @overload
 def atleast_1d(ary: NDArray | numpy.ndarray | float | Sequence[Any]) -> ndarray: ...
 @overload
@@ -167,10 +191,21 @@ def bitwise_and(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
     out: ndarray | None = None
 ) -> ndarray: ...
+def bitwise_invert(
+    x: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
+def bitwise_left_shift(
+    x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
+    out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
 def bitwise_not(x: NDArray | numpy.ndarray | float | Sequence[Any], out: ndarray | None = None) -> ndarray: ...
 def bitwise_or(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
     out: ndarray | None = None
+) -> ndarray: ...
+def bitwise_right_shift(
+    x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
+    out: ndarray | None = None, **kwargs: Any
 ) -> ndarray: ...
 def bitwise_xor(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
@@ -184,7 +219,10 @@ def clip(
     a: NDArray | numpy.ndarray | float | Sequence[Any], a_min: Any, a_max: Any, out: ndarray | None = None
 ) -> ndarray: ...
 def column_stack(*arrays: Any, **kwargs: Any) -> ndarray: ...
+def concat(*arrays: Any, **kwargs: Any) -> ndarray: ...
 def concatenate(*arrays: Any, **kwargs: Any) -> ndarray: ...
+def conj(a: NDArray | numpy.ndarray | float | Sequence[Any], out: ndarray | None = None) -> ndarray: ...
+def conjugate(a: NDArray | numpy.ndarray | float | Sequence[Any], out: ndarray | None = None) -> ndarray: ...
 def copy(a: NDArray | numpy.ndarray | float | Sequence[Any], out: ndarray | None = None) -> ndarray: ...
 def copysign(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
@@ -404,7 +442,8 @@ def moveaxis(
     destination: int | Sequence[int] | None = None, out: ndarray | None = None
 ) -> ndarray: ...
 def msort(
-    x: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, out: ndarray | None = None, **kwargs: Any
+    a: NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = -1, kind: Any = None,
+    order: Any = None
 ) -> ndarray: ...
 def multiply(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
@@ -453,7 +492,12 @@ def percentile(
     out: ndarray | None = None, overwrite_input: Any = None, interpolation: str = 'linear', keepdims: _bool = False,
     method: Any = None
 ) -> ndarray: ...
+def permute_dims(a: NDArray | numpy.ndarray | float | Sequence[Any], *args: Any, **kwargs: Any) -> ndarray: ...
 def polyval(p: Any, x: NDArray | numpy.ndarray | float | Sequence[Any]) -> ndarray: ...
+def pow(
+    x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
+    out: ndarray | None = None, **kwargs: Any
+) -> ndarray: ...
 def power(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
     out: ndarray | None = None

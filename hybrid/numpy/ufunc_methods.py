@@ -22,7 +22,7 @@ ACCUMULATED = {"add": "cumsum"}
 def method(space: Any, ufunc: Any, name: str) -> Callable[..., Any] | None:
     """A method of a universal function over the functions of ``space``; None where ``space`` lacks the function."""
     fn = getattr(space, ufunc.__name__, None)
-    made = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer, "reduceat": _reduceat, "at": _at}[name]
+    made: Callable[..., Any] = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer, "reduceat": _reduceat, "at": _at}[name]
     return None if fn is None else functools.partial(made, space, ufunc, fn)
 
 
