@@ -152,3 +152,17 @@ def test_deep_products_keep_their_digits() -> None:
     a, b = nd.full((2, 100000), 0.1), nd.full((100000, 2), 0.1)
     found = hybridize(nd.dot)(a, b).asnumpy()
     np.testing.assert_allclose(found, 100000 * float(np.float32(0.1)) ** 2, rtol=2e-6)
+
+
+@pytest.mark.parametrize("source", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("whole", ["int32", "int64"])
+def test_numbers_beyond_the_integers_come_back_as_eagerly(source: str, whole: str) -> None:
+    """Compilers take a conversion to an integer and back for a truncation."""
+    with np.errstate(all="ignore"):
+        x = np.array([1.5, -2.7, 3e9, -3e9, 1e20, -1e20, np.nan, np.inf, -np.inf, 2.0**31, -2.0**31, 2.0**31 - 128,
+                      9.3e18, -9.3e18] * 5, source)
+
+    def there_and_back(a):
+        return a.astype(whole).astype(source)
+    a = nd.array(x, dtype=source)
+    np.testing.assert_array_equal(hybridize(there_and_back)(a).asnumpy(), there_and_back(a).asnumpy())
