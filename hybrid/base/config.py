@@ -8,7 +8,8 @@
 | HYBRID_CACHE | folder of compiled programs (default ``~/.cache/hybrid``) |
 | HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes
 first |
-| HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first; ``none`` for no compiler) |
+| HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first, else the one of
+``pip install 'hybridize[compiler]'``; ``none`` for no compiler) |
 | HYBRID_COMPILE | ``now`` (default): the first call waits for the compiler; ``background``: a program that is not in
 the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled |
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |

@@ -7,7 +7,6 @@ import os
 import platform
 import re
 import select
-import shutil
 import signal
 import sys
 import tempfile
@@ -20,7 +19,7 @@ from typing import Callable
 
 from ..base import config, forking
 from ..base.errors import CompileError
-from . import cache, scratch
+from . import cache, compilers, scratch
 from .net_ffi import ffi
 
 FLAGS = ("-O2", "-fno-math-errno", "-fno-trapping-math", "-fno-stack-protector", "-fno-plt", "-shared", "-fPIC",
@@ -53,28 +52,13 @@ _building: dict[str, forking.LongLock] = {}
 _warned: list[bool] = []
 
 
-@lru_cache(maxsize=8)
-def _find(wanted: str | None, path: str | None, useless: frozenset[str]) -> str | None:
-    if wanted == "none":
-        return None
-    for name in ((wanted,) if wanted else ("gcc", "clang", "cc")):
-        found = shutil.which(name)
-        if found and os.path.abspath(found) not in useless:
-            return os.path.abspath(found)
-    return None
-
-
 def compiler() -> str | None:
-    """Path of the C compiler (HYBRID_CC, else gcc, clang, cc), or None; then one warning says how to get one."""
-    found = _find(os.environ.get("HYBRID_CC"), os.environ.get("PATH"), frozenset(_useless))
+    """Path of the C compiler (compilers.py says which), or None; then one warning says how to get one."""
+    found = compilers.find(os.environ.get("HYBRID_CC"), os.environ.get("PATH"), frozenset(_useless))
     if found is None and not _warned:
         _warned.append(True)
-        wanted = os.environ.get("HYBRID_CC")
-        missing = (f"HYBRID_CC={wanted!r} names no program (it is one name or path, without options)" if wanted
-                   and wanted != "none" else "no C compiler was found")
-        warnings.warn(f"{missing}, so hybridized programs run on NumPy without fusion. Install one "
-                      "(Debian, Ubuntu: apt install gcc; macOS: xcode-select --install) or set HYBRID_CC.",
-                      RuntimeWarning, stacklevel=3)
+        warnings.warn(f"{compilers.missing(os.environ.get('HYBRID_CC'))}, so hybridized programs run on NumPy without "
+                      f"fusion. {compilers.GET_ONE}, or set HYBRID_CC.", RuntimeWarning, stacklevel=3)
     return found
 
 
@@ -135,7 +119,7 @@ def _start(command: list[str], stream: int = 2, folder: str | None = None) -> tu
     """
     paper = _paper()
     nothing = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3) if fd != stream]
-    environment = {**os.environ, "TMPDIR": folder} if folder else os.environ
+    environment = compilers.environment(command[0], folder)
     try:                                                 # the file first: it may be one of the first three itself
         return os.posix_spawn(command[0], command, environment,
                               file_actions=[(os.POSIX_SPAWN_DUP2, paper, stream), *nothing]), paper
@@ -144,17 +128,17 @@ def _start(command: list[str], stream: int = 2, folder: str | None = None) -> tu
         raise CompileError(f"{command[0]} cannot be run: {err.strerror}. Set HYBRID_CC to a C compiler, or to none.") from err  # noqa: E501
 
 
-def _ended(process: int, doubt: Callable[[], None] | None = None) -> int:
-    """Wait for a process: its status, negative where a signal ended it. doubt: called where it takes very long; it may
-    end the process."""
+def _ended(process: int, doubt: Callable[[], None] | None = None, cc: str = "") -> int:
+    """Wait for a process: its status, negative where a signal ended it. doubt: called where it takes very long for the
+    compiler that it is; it may end the process."""
     try:
-        _wait(process, doubt)
+        _wait(process, doubt, LONG * compilers.patience(cc))
         return os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     except ChildProcessError:                            # somebody ignores SIGCHLD: the status is lost
         return 0
 
 
-def _wait(process: int, doubt: Callable[[], None] | None = None) -> None:
+def _wait(process: int, doubt: Callable[[], None] | None, most: float) -> None:
     """Wait for a process, a tenth of a second at a time where the system can: a signal that arrives just before
     ``waitpid`` does not end that."""
     try:
@@ -164,7 +148,7 @@ def _wait(process: int, doubt: Callable[[], None] | None = None) -> None:
     try:
         poll = select.poll()
         poll.register(end, select.POLLIN)
-        late = time.monotonic() + LONG
+        late = time.monotonic() + most
         while not poll.poll(100):
             if doubt is not None and time.monotonic() > late:
                 doubt()
@@ -195,12 +179,13 @@ def _ask(command: list[str], stream: int = 1, folder: str | None = None) -> tupl
         late.append(True)
     late: list[bool] = []
     try:
-        status = _ended(process, doubt)
+        status = _ended(process, doubt, command[0])
     finally:
         text = _said(paper)
     if late:
-        raise CompileError(f"{command[0]} did not end within {LONG:.0f} seconds; is it a C compiler? Set HYBRID_CC to "
-                           f"one, or to none.")
+        most = LONG * compilers.patience(command[0])
+        raise CompileError(f"{command[0]} did not end within {most:.0f} seconds; is it a C compiler? Set HYBRID_CC to "
+                           "one, or to none.")
     return status, text
 
 
@@ -211,7 +196,7 @@ def compiler_version(cc: str) -> str:
 
 
 def _version(cc: str) -> str:
-    lines = _ask([cc, "--version"])[1].splitlines()
+    lines = _ask([*compilers.command(cc), "--version"])[1].splitlines()
     return f"{cc} {lines[0] if lines else ''}"
 
 
@@ -223,7 +208,7 @@ def machine_flags(cc: str) -> tuple[str, ...]:
 
 def _takes_all(cc: str) -> bool:
     """Whether a compiler is one that is known to take all flags: GCC from 9 on, for Linux on usual processors."""
-    said = _ask([cc, "--version"])[1]
+    said = _ask([*compilers.command(cc), "--version"])[1]
     version = re.match(r".* (\d+)\.\d+\.\d+\b", said)
     return sys.platform == "linux" and _machine() in ("x86_64",
                                                       "aarch64") and FSF in said and version is not None and int(
@@ -258,7 +243,7 @@ def _tried(cc: str, flags: list[str], text: str, load: bool = True) -> str | Non
     and has ``net``."""
     with scratch.work() as d:
         Path(d, "x.c").write_text(text)
-        status, said = _ask([cc, *flags, f"{d}/x.c", "-o", f"{d}/x.so"], 2, d)
+        status, said = _ask([*compilers.command(cc), *flags, f"{d}/x.c", "-o", f"{d}/x.so"], 2, d)
         if status:
             return said.strip()[-2000:] or f"it said nothing and ended with status {status}"
         library = None
@@ -342,7 +327,7 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "") -> tuple[Pat
     """
     cc = compiler()
     if cc is None:
-        raise CompileError("no C compiler")
+        raise CompileError(f"there is no C compiler: {compilers.GET_ONE}")
     every = _flags_of(cc, source) + extra
     key = cache.digest(source, compiler_version(cc), " ".join(every), cpu_features(), salt)
     where = cache.folder()
@@ -387,14 +372,14 @@ def cores() -> int:
 def _commands(cc: str, flags: tuple[str, ...], source: str, c: Path,
               folder: str) -> tuple[list[list[str]], list[str] | None]:
     """Compiler runs that may take place at the same time, and the one that links what they give."""
-    libraries = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"]
+    libraries, start = ["-lm", "-lgcc"] if ALONE in flags else ["-lm"], compilers.command(cc)
     count = min(cores(), MOST_UNITS, max(2, len(source) // UNIT)) if UNITS in source else 1
     if count == 1:
-        return [[cc, *flags, str(c), "-o", f"{folder}/net.so", *libraries]], None
+        return [[*start, *flags, str(c), "-o", f"{folder}/net.so", *libraries]], None
     objects = [f"{folder}/{i}.o" for i in range(count)]
-    runs = [[cc, *(f for f in flags if f != "-shared"), f"-DHY_UNIT={i}", f"-DHY_UNITS={count}", "-c", str(c), "-o", o]
-            for i, o in enumerate(objects)]
-    return runs, [cc, *flags, *objects, "-o", f"{folder}/net.so", *libraries]
+    separate = [*start, *(f for f in flags if f != "-shared"), f"-DHY_UNITS={count}", "-c", str(c)]
+    runs = [[*separate, f"-DHY_UNIT={i}", "-o", o] for i, o in enumerate(objects)]
+    return runs, [*start, *flags, *objects, "-o", f"{folder}/net.so", *libraries]
 
 
 def _run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
@@ -412,7 +397,7 @@ def _run(commands: list[list[str]], c: Path, folder: str | None = None) -> str:
         for command in commands:
             runs.append(_start(command, 2, folder))
         for process, _ in runs:
-            status.append(_ended(process, doubt))
+            status.append(_ended(process, doubt, commands[0][0]))
     finally:
         for process, _ in runs[len(status):]:            # interrupted
             _kill(process)
@@ -486,13 +471,14 @@ def set_aside(err: CompileError) -> bool:
 
 def _say(cc: str, fault: str, asked: str | None) -> None:
     """Warn once, of a compiler that is not used and of what takes its place."""
-    while (other := _find(asked, os.environ.get("PATH"),
-                          frozenset(_useless))) is not None and (wrong := _judged(other)) is not None:
+    path = os.environ.get("PATH")
+    while ((other := compilers.find(asked, path, frozenset(_useless))) is not None
+           and (wrong := _judged(other)) is not None):
         _useless[other] = wrong
     if not _warned:
         _warned.append(True)
         then = f"{other} is used instead" if other else "hybridized programs run on NumPy without fusion"
-        warnings.warn(f"the C compiler {cc} {fault}, so {then}. Install gcc or clang, or set HYBRID_CC.",
+        warnings.warn(f"the C compiler {cc} {fault}, so {then}. {compilers.GET_ONE}, or set HYBRID_CC.",
                       RuntimeWarning, stacklevel=4)
 
 
