@@ -1,5 +1,5 @@
-"""The compiler of ``pip install 'hybridize[compiler]'`` (the package ziglang) is found by itself where there is no other
-one, and programs that it compiles compute what eager code computes."""
+"""The compiler of ``pip install 'hybridize[compiler]'`` (the package ziglang) is found by itself where there is no
+other one, and programs that it compiles compute what eager code computes."""
 from __future__ import annotations
 
 import importlib.util
@@ -16,7 +16,7 @@ from .test_clang import PROGRAM as EVERY_KIND
 from .test_toolchain import ON_CPU, PROGRAM, put
 
 # a stand-in that is started as zig is: ``zig cc ...``
-ZIG = '#!/bin/sh\nfirst=$1; shift; [ "$first" = cc ] || exit 9\nexec {cc} "$@"\n'
+ZIG = '#!/bin/sh\nfirst=$1; shift; [ "$first" = cc ] || exit 9\nPATH={path} exec {cc} "$@"\n'
 
 
 def ran(program: str, tmp_path: Path, **env: str) -> "subprocess.CompletedProcess[str]":
@@ -24,15 +24,15 @@ def ran(program: str, tmp_path: Path, **env: str) -> "subprocess.CompletedProces
     (tmp_path / "empty").mkdir()
     around = {k: v for k, v in os.environ.items() if k not in ("HYBRID_CC", "HYBRID_VERIFY")}
     return subprocess.run([sys.executable, "-c", program],
-                          env={**around, "PATH": str(tmp_path / "empty"), "HYBRID_CACHE": str(tmp_path / "cache"), **env},
-                          capture_output=True, text=True, check=False, timeout=600)
+                          env={**around, "PATH": str(tmp_path / "empty"), "HYBRID_CACHE": str(tmp_path / "cache"),
+                               **env}, capture_output=True, text=True, check=False, timeout=600)
 
 
 def stand_in(tmp_path: Path) -> str:
     """A folder for PYTHONPATH with a package ziglang, and what was there before."""
     real = os.path.realpath(toolchain.compiler() or "")
     put(tmp_path / "site", (), "")
-    put(tmp_path / "site" / "ziglang", ("zig",), ZIG.format(cc=real))
+    put(tmp_path / "site" / "ziglang", ("zig",), ZIG.format(cc=real, path=os.environ["PATH"]))
     (tmp_path / "site" / "ziglang" / "__init__.py").write_text("raise ImportError('it is not imported')")
     return os.pathsep.join([str(tmp_path / "site"), os.environ.get("PYTHONPATH", "")])
 
@@ -40,7 +40,6 @@ def stand_in(tmp_path: Path) -> str:
 @ON_CPU
 @pytest.mark.skipif(toolchain.compiler() is None, reason="needs a compiler")
 def test_the_packaged_compiler_is_found_where_there_is_no_other(tmp_path: Path) -> None:
-    # the real compiler finds its assembler by the path: it is looked for in the usual folders by itself
     done = ran(PROGRAM, tmp_path, PYTHONPATH=stand_in(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{tmp_path / 'site' / 'ziglang' / 'zig'}|0\n"
@@ -56,7 +55,8 @@ def test_without_any_the_warning_says_how_to_get_one(tmp_path: Path) -> None:
 
 
 def test_zig_is_started_as_a_c_compiler() -> None:
-    assert compilers.command("/x/zig")[:2] == ["/x/zig", "cc"] and compilers.command("/usr/bin/gcc") == ["/usr/bin/gcc"]
+    assert compilers.command("/x/zig")[:2] == ["/x/zig", "cc"]
+    assert compilers.command("/usr/bin/gcc") == ["/usr/bin/gcc"]
     assert "ZIG_GLOBAL_CACHE_DIR" in compilers.environment("/x/zig", None)
     assert "ZIG_GLOBAL_CACHE_DIR" not in compilers.environment("/usr/bin/gcc", None).keys() - os.environ.keys()
 

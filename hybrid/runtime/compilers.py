@@ -12,8 +12,8 @@ from ..base import forking
 from . import cache
 
 NAMES = ("gcc", "clang", "cc")
-GET_ONE = ("pip install 'hybridize[compiler]' brings one; or install it for the system (Debian, Ubuntu: apt install gcc; "
-           "macOS: xcode-select --install)")
+GET_ONE = ("pip install 'hybridize[compiler]' brings one; or install it for the system (Debian, Ubuntu: apt install "
+           "gcc; macOS: xcode-select --install)")
 # without -O zig links a checker of undefined behaviour into what it makes
 ZIG = ("cc", "-fno-sanitize=undefined")
 

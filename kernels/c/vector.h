@@ -41,7 +41,11 @@ typedef hy_vi hy_m;
 #define HYV_SELECT(m, a, b) ((hy_v)__builtin_ia32_blendvps256(b, a, (hy_v)(m)))
 #define HYV_MAX(a, b) __builtin_ia32_maxps256(a, b)
 #define HYV_MIN(a, b) __builtin_ia32_minps256(a, b)
+#if defined(__clang__) && __clang_major__ >= 18            // later ones have lost the other name
+#define HYV_SQRT(a) __builtin_elementwise_sqrt(a)
+#else
 #define HYV_SQRT(a) __builtin_ia32_sqrtps256(a)
+#endif
 #define HYV_ROUND(a, how) __builtin_ia32_roundps256(a, how)
 #endif
 #endif

@@ -34,7 +34,11 @@ typedef hy_di hy_dm;
 #define HYD_SELECT(m, a, b) ((hy_dv)__builtin_ia32_blendvpd256(b, a, (hy_dv)(m)))
 #define HYD_MAX(a, b) __builtin_ia32_maxpd256(a, b)
 #define HYD_MIN(a, b) __builtin_ia32_minpd256(a, b)
+#if defined(__clang__) && __clang_major__ >= 18            // later ones have lost the other name
+#define HYD_SQRT(a) __builtin_elementwise_sqrt(a)
+#else
 #define HYD_SQRT(a) __builtin_ia32_sqrtpd256(a)
+#endif
 #define HYD_ROUND(a, how) __builtin_ia32_roundpd256(a, how)
 #endif
 #endif
