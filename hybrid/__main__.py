@@ -1,4 +1,4 @@
-"""``python -m hybrid``: what is installed here, and whether it works: a report to read, and to put into a bug report."""
+"""``python -m hybrid`` says what is installed here and whether it works: to read, and to put into a bug report."""
 from __future__ import annotations
 
 import importlib.metadata
