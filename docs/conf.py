@@ -31,6 +31,7 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["deflist", "colon_fence"]
 pygments_style, pygments_dark_style = "friendly", "monokai"
 add_module_names = False
+smartquotes = False                                      # quotes in signatures stay what they are
 maximum_signature_line_length = 88
 toc_object_entries = False
 

@@ -38,6 +38,11 @@ GROUPS = {
     "np_files": "Making arrays", "np_fourier": "NumPy's Fourier transforms"}
 OTHER = "Further operators"
 NAMESPACES = ("nd", "np", "npx")
+# what holds for every operator
+COMMON = ("Operators take arrays first, then attributes by name, and give one array unless it says otherwise; ``out=`` "
+          "names an array to write into. Every name of ``nd`` is one of ``sym`` too. Arrays that do not fit together, or "
+          "do not fit the attributes, are a :py:class:`~errors.ShapeError` or :py:class:`~errors.DTypeError`; an attribute "
+          "that is unknown, missing or not of its kind is an :py:class:`~errors.AttributeValueError`.")
 
 
 def rst(text: str) -> str:
@@ -129,14 +134,14 @@ def operator(d: OpDef) -> Iterator[str]:
     for n, a in d.attrs.items():
         if n not in d.inputs:
             default = "" if a.default is REQUIRED else f"; default ``{a.default!r}``"
-            body.append(f":param {rst(n)}: {rst(kind_of(a))}{default}{'. ' + rst(a.doc) if a.doc else ''}")
+            kind = re.sub(r"('[^']*')", r"``\1``", kind_of(a)) if "one of" in kind_of(a) else kind_of(a)
+            body.append(f":param {rst(n)}: {rst(kind)}{default}{'. ' + rst(a.doc) if a.doc else ''}")
     many = d.visible is not None or d.outputs is not None
-    draws = " It draws random numbers: ``mx.random.seed`` makes them repeat." if "key" in d.needs else ""
-    body.append(f":returns: one array{', or a list of several where the attributes ask for them' if many else ''}."
-                f"{draws}")
-    errors = ":raises ShapeError, DTypeError: the arrays do not fit together, or not the attributes."
-    body += [errors, *([":raises AttributeValueError: an attribute is unknown, missing or not of its kind."]
-                       if d.attrs else []), ""]
+    if many:
+        body.append(":returns: one array, or a list of several where the attributes ask for them.")
+    body.append("")
+    if "key" in d.needs:
+        body += ["It draws random numbers: ``mx.random.seed`` makes them repeat.", ""]
     if d.name in EXAMPLES:
         body += ["\n".join(EXAMPLES[d.name]), ""]
     further = [f"``{n}``" for n in names[1:]]
@@ -151,7 +156,7 @@ def operator_pages() -> dict[str, list[str]]:
     """The pages of the operators, by file name."""
     out = {}
     for title, members in operators().items():
-        lines = heading(title)
+        lines = [*heading(title), COMMON, ""]
         for d in members:
             lines += operator(d)
         out["op-" + re.sub(r"\W+", "-", title.lower())] = lines
