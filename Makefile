@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 TREE := build/tree/hybrid
 
 help:
-	@echo "make demo | test | test-fast | fuzz | test-gpu | bench | lint | types | stubs | wheel"
+	@echo "make demo | docs | check-all | test | test-fast | fuzz | test-gpu | bench | lint | types | stubs | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
@@ -20,6 +20,10 @@ $(VENV)/.dev: $(VENV)/.base
 
 $(VENV)/.bench: $(VENV)/.base
 	$(PY) -m pip install -q -e '.[bench]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.base
+	$(PY) -m pip install -q -e '.[docs]'
 	@touch $@
 
 demo: $(VENV)/.base
@@ -50,6 +54,17 @@ test-gpu: links
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py
 
+# The documentation site, into build/site; a warning is an error. NOTEBOOKS=1 runs the tutorials and shows their plots.
+docs: $(VENV)/.docs
+	HYBRID_NOTEBOOKS=$(NOTEBOOKS) $(PY) -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/site
+	@echo "the site is in build/site: open build/site/index.html"
+
+# What takes too long for every change: the tutorials run, and programs compiled by the compiler that pip brings.
+check-all: $(VENV)/.dev
+	$(MAKE) docs NOTEBOOKS=1
+	$(PY) -m pip install -q -e '.[compiler]'
+	HYBRID_CHECK_ALL=1 $(PY) -m pytest -q tests/test_packaged_compiler.py tests/test_operator_examples.py
+
 lint: $(VENV)/.dev
 	$(PY) -m ruff check hybrid codegen kernels tests examples benchmarks
 
@@ -72,4 +87,4 @@ wheel: $(VENV)/.dev
 	rm -rf build/lib build/bdist.*
 	$(PY) -m build --wheel --outdir dist .
 
-.PHONY: stubs help demo test test-fast fuzz test-gpu bench lint types links wheel
+.PHONY: check-all docs stubs help demo test test-fast fuzz test-gpu bench lint types links wheel

@@ -130,7 +130,7 @@ def operator(d: OpDef) -> Iterator[str]:
     for n in d.inputs:
         notes = [w for w, holds in (("any number of arrays", d.variadic), ("may be left out", n in d.optional),
                                     ("an auxiliary state, which training calls write", n in d.aux)) if holds]
-        body.append(f":param {'*' * d.variadic}{rst(n)}: {', '.join(notes) or 'an array'}")
+        body.append(f":param {rst('*' * d.variadic + n)}: {', '.join(notes) or 'an array'}")
     for n, a in d.attrs.items():
         if n not in d.inputs:
             default = "" if a.default is REQUIRED else f"; default ``{a.default!r}``"
