@@ -8,6 +8,10 @@ from html import escape
 from pathlib import Path
 from typing import Any, Iterable
 
+from hybrid import nd
+from hybrid.gluon import nn
+from hybrid.runtime import build
+
 IMAGES = Path(__file__).parent / "images"
 INK, GREY, BLUE, GREEN, AMBER, RED = "#222", "#777", "#d6e6f7", "#dcf0dd", "#fbeccb", "#f8dcd8"
 COLOURS = (BLUE, GREEN, AMBER, RED, "#e6def3", "#dff1f1")
@@ -81,16 +85,13 @@ def pipeline() -> Drawing:
     d.arrow((716, 80), (716, 115), (845, 115), (845, 262), (560, 262), (560, 288))
     d.box(230, 290, 150, 60, ("results", "new arrays"), "#fff")
     d.arrow((440, 320), (382, 320))
-    d.text(430, 385, "The first call takes the blue way, which ends in the cache; later ones go from the launcher to the "
-           "program.", 12, colour=GREY)
+    d.text(430, 385, "The first call takes the blue way, which ends in the cache; later ones go from the launcher to "
+           "the program.", 12, colour=GREY)
     return d
 
 
 def lenet() -> tuple[list[Any], list[str], Any]:
     """The spans of LeNet's arena, the names of its kernels, and its report."""
-    from hybrid import nd
-    from hybrid.gluon import nn
-    from hybrid.runtime import build
     plans: list[Any] = []
     whole = build._build
     build._build = lambda planned: (plans.append(planned), whole(planned))[1]    # type: ignore[assignment]
@@ -161,8 +162,8 @@ def schedule() -> Drawing:
     d.arrow((720, 122), (720, 158))
     d.arrow((720, 246), (720, 274))
     d.arrow((608, 308), (392, 222))
-    d.text(430, 380, "Down all tiles of rows with one panel, then the next panel; threads take different panels. Sizes are "
-           "chosen by counted cycles.", 12, colour=GREY)
+    d.text(430, 380, "Down all tiles of rows with one panel, then the next panel; threads take different panels. Sizes "
+           "are chosen by counted cycles.", 12, colour=GREY)
     return d
 
 

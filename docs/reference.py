@@ -15,7 +15,7 @@ import hybrid
 from hybrid.ops import registry
 from hybrid.ops.attributes import REQUIRED
 from hybrid.ops.documentation import kind_of
-from hybrid.ops.examples import EXAMPLES
+from hybrid.ops.examples import examples
 from hybrid.ops.registry import OpDef
 from hybrid.stubs import numpy_files
 
@@ -40,9 +40,9 @@ OTHER = "Further operators"
 NAMESPACES = ("nd", "np", "npx")
 # what holds for every operator
 COMMON = ("Operators take arrays first, then attributes by name, and give one array unless it says otherwise; ``out=`` "
-          "names an array to write into. Every name of ``nd`` is one of ``sym`` too. Arrays that do not fit together, or "
-          "do not fit the attributes, are a :py:class:`~errors.ShapeError` or :py:class:`~errors.DTypeError`; an attribute "
-          "that is unknown, missing or not of its kind is an :py:class:`~errors.AttributeValueError`.")
+          "names an array to write into. Every name of ``nd`` is one of ``sym`` too. Arrays that do not fit together, "
+          "or do not fit the attributes, are a :py:class:`~errors.ShapeError` or :py:class:`~errors.DTypeError`; an "
+          "attribute that is unknown, missing or not of its kind is an :py:class:`~errors.AttributeValueError`.")
 
 
 def rst(text: str) -> str:
@@ -142,8 +142,8 @@ def operator(d: OpDef) -> Iterator[str]:
     body.append("")
     if "key" in d.needs:
         body += ["It draws random numbers: ``mx.random.seed`` makes them repeat.", ""]
-    if d.name in EXAMPLES:
-        body += ["\n".join(EXAMPLES[d.name]), ""]
+    if d.name in examples():
+        body += ["\n".join(examples()[d.name]), ""]
     further = [f"``{n}``" for n in names[1:]]
     files = sorted({d.name, *d.json} - {n.split(".", 1)[1] for n in names})
     body.append(" · ".join(p for p in (f"Also {', '.join(further)}" if further else "",

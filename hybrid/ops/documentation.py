@@ -4,7 +4,7 @@ from __future__ import annotations
 import inspect
 
 from .attributes import REQUIRED, Attribute, Enum, Shape
-from .examples import EXAMPLES
+from .examples import examples, imports
 from .registry import OpDef
 
 KINDS = {"int": "an integer", "float": "a number", "number": "a number", "bool": "True or False", "str": "text",
@@ -25,9 +25,9 @@ def document(d: OpDef, public: str) -> str:
                                                                if n not in d.inputs)]))
     parts.append("\n".join(["Result", "------", *_results(d)]))
     parts.append("\n".join(["Errors", "------", *_errors(d)]))
-    example = EXAMPLES.get(d.name)
+    example = examples().get(d.name)
     if example:
-        parts.append("\n".join(["Example", "-------", ">>> from hybrid import nd", *example]))
+        parts.append("\n".join(["Example", "-------", imports(example), *example]))
     return "\n\n".join(parts)
 
 
