@@ -85,9 +85,12 @@ def namespace(lifted: bool = False) -> dict[str, Any]:
             "F16": "float64" if lifted else "float16", "F32": "float64" if lifted else "float32"}
 
 
-def call(program: Program, fn: Any, rows: int, dtype: str | None = None) -> list[onp.ndarray]:
-    """What one call gives: its results, the inputs as it left them, and gradients."""
+def call(program: Program, fn: Any, rows: int, dtype: str | None = None, off: Any = None) -> list[onp.ndarray]:
+    """What one call gives: its results, the inputs as it left them, and gradients. off: what is done to the inputs'
+    numbers before."""
     given = [i.make(dtype, rows) for i in program.inputs]
+    if off is not None:
+        given = [nd.array(off(x.asnumpy()), dtype=x.dtype) for x in given]
     floats = [g for g in given if g.dtype in (onp.float16, onp.float32, onp.float64)]
     if program.gradient:
         for x in floats:
