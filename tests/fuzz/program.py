@@ -141,22 +141,29 @@ class _RoundedResults:
 
 
 def perturbed(program: Program, rng: onp.random.RandomState, size: float, lifted: bool = True) -> Any:
-    """The function in float64, with each statement's result off by about a rounding of its own dtype."""
+    """The function in float64, with each statement's result off by about a rounding of its own dtype, and each input
+    that has no equal numbers: what sums of large terms leave when these cancel is no better known than the terms."""
     def f(*given: Any) -> tuple[Any, ...]:
         names = namespace(lifted)
         if program.gradient and size:
             names["nd"] = _RoundedResults(rng, size)
         names.update(zip((i.name for i in program.inputs), given))
-        for line in program.statements:
-            exec(line, names)
-            name = re.match(r"\w+", line)
-            value = names.get(name.group()) if name else None
+
+        def disturb(name: str) -> None:
+            value = names.get(name)
             if isinstance(value, NDArray) and onp.dtype(value.dtype).kind == "f" and size:
                 noise = nd.array(1 + size * (rng.rand(*value.shape) * 2 - 1), dtype=value.dtype)
                 if program.gradient:
-                    names[name.group()] = value * noise  # type: ignore[union-attr]
+                    names[name] = value * noise
                 else:
                     value[:] = value * noise
+        for i in program.inputs:
+            if i.kind == "normal":
+                disturb(i.name)
+        for line in program.statements:
+            exec(line, names)
+            if name := re.match(r"\w+", line):
+                disturb(name.group())
         return tuple(names[r] for r in program.results)
     return f
 
