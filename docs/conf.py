@@ -31,8 +31,8 @@ myst_heading_anchors = 3
 myst_enable_extensions = ["deflist", "colon_fence"]
 pygments_style, pygments_dark_style = "friendly", "monokai"
 add_module_names = False
-smartquotes = False                                      # quotes in signatures stay what they are
-maximum_signature_line_length = 88
+smartquotes_action = "D"                                 # dashes alone: quotes are code's
+maximum_signature_line_length = 400
 toc_object_entries = False
 
 nb_execution_mode = "force" if os.environ.get("HYBRID_NOTEBOOKS") == "1" else "off"

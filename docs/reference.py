@@ -15,10 +15,11 @@ import hybrid
 from hybrid.ops import registry
 from hybrid.ops.attributes import REQUIRED
 from hybrid.ops.documentation import kind_of
-from hybrid.ops.examples import examples
+from hybrid.ops.examples import examples, read
 from hybrid.ops.registry import OpDef
 from hybrid.stubs import numpy_files
 
+CLASSES = read(Path(__file__).with_name("class_examples.txt"))
 LITERAL = re.compile(r"(``.+?``)", re.S)
 # the room of an operator's definition, and what its page is called
 GROUPS = {
@@ -110,13 +111,18 @@ def public_names(d: OpDef) -> list[str]:
                                         n.split(".", 1)[1] != d.name, n))
 
 
+def attributes(d: OpDef) -> list[tuple[str, Any]]:
+    """The attributes that a call gives: not those that its arrays name, nor the number of arrays."""
+    return [(n, a) for n, a in d.attrs.items() if n not in d.inputs and n != d.arity_attr]
+
+
 def signature(d: OpDef) -> str:
     """An operator's parameters."""
     if d.variadic:
         first = [f"*{d.inputs[0]}"]
     else:
         first = [n + ("=None" if n in d.optional else "") for n in d.inputs]
-    named = [n + ("" if a.default is REQUIRED else f"={a.default!r}") for n, a in d.attrs.items() if n not in d.inputs]
+    named = [n + ("" if a.default is REQUIRED else f"={a.default!r}") for n, a in attributes(d)]
     star = ["*"] if named and not d.variadic and any("=" in p for p in first) else []
     return f"({', '.join([*first, *star, *named])})"
 
@@ -131,11 +137,10 @@ def operator(d: OpDef) -> Iterator[str]:
         notes = [w for w, holds in (("any number of arrays", d.variadic), ("may be left out", n in d.optional),
                                     ("an auxiliary state, which training calls write", n in d.aux)) if holds]
         body.append(f":param {rst('*' * d.variadic + n)}: {', '.join(notes) or 'an array'}")
-    for n, a in d.attrs.items():
-        if n not in d.inputs:
-            default = "" if a.default is REQUIRED else f"; default ``{a.default!r}``"
-            kind = re.sub(r"('[^']*')", r"``\1``", kind_of(a)) if "one of" in kind_of(a) else kind_of(a)
-            body.append(f":param {rst(n)}: {rst(kind)}{default}{'. ' + rst(a.doc) if a.doc else ''}")
+    for n, a in attributes(d):
+        default = "" if a.default is REQUIRED else f"; default ``{a.default!r}``"
+        kind = re.sub(r"('[^']*')", r"``\1``", kind_of(a)) if "one of" in kind_of(a) else kind_of(a)
+        body.append(f":param {rst(n)}: {rst(kind)}{default}{'. ' + rst(a.doc) if a.doc else ''}")
     many = d.visible is not None or d.outputs is not None
     if many:
         body.append(":returns: one array, or a list of several where the attributes ask for them.")
@@ -196,8 +201,10 @@ def entry(name: str, value: Any) -> Iterator[str]:
     doc = (value.__dict__.get("__doc__") if cls else value.__doc__) or ""
     body = [*prose(doc)]
     if cls:
-        bases = [b.__name__ for b in value.__bases__ if b.__module__.startswith("hybrid")]
-        body += ([f"A kind of ``{'``, ``'.join(bases)}``.", ""] if bases else [])
+        base = next((b.__name__ for b in value.__mro__[1:] if b.__module__.startswith("hybrid")
+                     and not b.__name__.startswith("_")), None)
+        body += [f"A kind of ``{base}``.", ""] if base else []
+        body += ["\n".join(CLASSES[name]), ""] if name in CLASSES else []
         for n, fn in own_methods(value):
             body += [f".. py:method:: {n}{parameters(fn)}", "", *indented(prose(fn.__doc__ or "")), ""]
     body.append(location(value))

@@ -1,14 +1,20 @@
-"""Every public operator has an example, which runs and prints what stands below it; ``help`` shows it."""
+"""Every public operator, layer, loss and optimizer has an example, which runs and prints what stands below it."""
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import hybrid
 from hybrid import nd
+from hybrid.gluon import loss, nn
 from hybrid.ops import registry
 from hybrid.ops.documentation import document
-from hybrid.ops.examples import examples
+from hybrid.ops.examples import examples, read
 from hybrid.stubs.examples import differs, printed
+
+
+# what is there to be derived from, draws noise, or is used through others
+BASES = {"Loss", "Optimizer", "Test", "SGLD", "Step", "Updater", "SymbolBlock"}
 
 
 def public() -> set[str]:
@@ -35,6 +41,18 @@ def test_each_example_calls_its_operator() -> None:
         # nd.random.gamma takes numbers and arrays, and is two operators
         found |= {f"_random_{called[7:]}" for space, called in calls if called.startswith("random.")}
         assert name in found, f"the example of {name} calls {sorted(found)}"
+
+
+def test_the_examples_of_classes_print_what_is_shown() -> None:
+    known = read(Path(__file__).resolve().parent.parent / "docs" / "class_examples.txt")
+    hybrid.random.seed(0)
+    wrong = [f"{name} shows\n{lines}\nand prints\n{now}" for name, lines in known.items()
+             if differs(lines, now := printed(lines))]
+    assert not wrong, "\n\n".join(wrong) + "\n\npython -m hybrid.stubs.examples docs/class_examples.txt writes them"
+    rooms = {"nn": nn, "loss": loss, "optimizer": hybrid.optimizer}
+    wanted = {f"{room}.{n}" for room, module in rooms.items() for n in module.__all__
+              if isinstance(getattr(module, n), type) and n not in BASES}
+    assert wanted <= set(known), wanted - set(known)
 
 
 def test_what_differs_is_told() -> None:

@@ -14,8 +14,13 @@ PATH = Path(__file__).with_name("examples.txt")
 @lru_cache(maxsize=1)
 def examples() -> dict[str, list[str]]:
     """The lines of each operator's example: calls after ``>>>``, then what they print."""
+    return read(PATH)
+
+
+def read(path: Path) -> dict[str, list[str]]:
+    """The examples of a file, by name."""
     out = {}
-    for part in PATH.read_text(encoding="utf-8").split("\n\n"):
+    for part in path.read_text(encoding="utf-8").split("\n\n"):
         name, *lines = part.strip("\n").split("\n")
         out[name.removeprefix("# ")] = lines
     return out
@@ -28,4 +33,4 @@ def imports(lines: list[str]) -> str:
     return f">>> from hybrid import {', '.join(used)}"
 
 
-__all__ = ["PATH", "examples", "imports"]
+__all__ = ["PATH", "examples", "imports", "read"]
