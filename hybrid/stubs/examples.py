@@ -1,5 +1,5 @@
-"""``python -m hybrid.stubs.examples`` runs the calls of ``ops/examples.txt`` and writes what they print below them; given
-a path, those of another file.
+"""``python -m hybrid.stubs.examples`` runs the calls of ``ops/examples.txt`` and writes what they print below them;
+given a path, those of another file.
 
 ``printed`` runs an example, ``differs`` compares what was printed with what is shown: numbers within a rounding, since
 processors differ in the last digits.
