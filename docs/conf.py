@@ -12,7 +12,7 @@ import hybrid                                            # noqa: E402
 
 project = "hybrid"
 author = "the hybrid contributors"
-project_copyright = "Apache-2.0"
+project_copyright = "2026, the hybrid contributors (Apache-2.0)"
 release = version = hybrid.__version__
 
 extensions = ["myst_nb", "reference"]

@@ -85,6 +85,7 @@ def self_test() -> str:
         with autograd.record():
             value = (function(x, w) * weights).sum()
         value.backward()
+        assert x.grad is not None
         answers.append((value.asnumpy(), x.grad.asnumpy()))
     for eager, compiled in zip(*answers):
         numpy.testing.assert_allclose(compiled, eager, rtol=1e-4, atol=1e-6)
