@@ -11,6 +11,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any, Callable, Iterator
 
+import calls
 import hybrid
 from hybrid.ops import registry
 from hybrid.ops.attributes import REQUIRED
@@ -19,6 +20,7 @@ from hybrid.ops.examples import examples, read
 from hybrid.ops.registry import OpDef
 from hybrid.stubs import numpy_files
 
+CALLS: dict[str, calls.Call] = {}
 CLASSES = read(Path(__file__).with_name("class_examples.txt"))
 LITERAL = re.compile(r"(``.+?``)", re.S)
 # the room of an operator's definition, and what its page is called
@@ -133,6 +135,8 @@ def operator(d: OpDef) -> Iterator[str]:
     yield f".. py:function:: {names[0]}{signature(d)}"
     yield ""
     body = [*prose(d.__doc__ or f"The operator {d.name}.")]
+    if "key" in d.needs:
+        body += ["It draws random numbers: ``mx.random.seed`` makes them repeat.", ""]
     for n in d.inputs:
         notes = [w for w, holds in (("any number of arrays", d.variadic), ("may be left out", n in d.optional),
                                     ("an auxiliary state, which training calls write", n in d.aux)) if holds]
@@ -141,12 +145,13 @@ def operator(d: OpDef) -> Iterator[str]:
         default = "" if a.default is REQUIRED else f"; default ``{a.default!r}``"
         kind = re.sub(r"('[^']*')", r"``\1``", kind_of(a)) if "one of" in kind_of(a) else kind_of(a)
         body.append(f":param {rst(n)}: {rst(kind)}{default}{'. ' + rst(a.doc) if a.doc else ''}")
-    many = d.visible is not None or d.outputs is not None
-    if many:
+    if d.visible is not None or d.outputs is not None:
         body.append(":returns: one array, or a list of several where the attributes ask for them.")
+    if d.name in CALLS:
+        of_each = calls.dtypes(d, CALLS[d.name])
+        body += [f":Dtypes: {of_each}"] if of_each else []
+        body.append(f":Shapes: {calls.shapes(CALLS[d.name])}, as here:")
     body.append("")
-    if "key" in d.needs:
-        body += ["It draws random numbers: ``mx.random.seed`` makes them repeat.", ""]
     if d.name in examples():
         body += ["\n".join(examples()[d.name]), ""]
     further = [f"``{n}``" for n in names[1:]]
@@ -281,6 +286,7 @@ def index(first: dict[str, list[str]], second: dict[str, list[str]]) -> list[str
 
 def write(folder: Path) -> None:
     """Write every page; those that stay as they were keep their time, so that Sphinx does not read them again."""
+    CALLS.update(calls.observed())
     first, second = operator_pages(), module_pages()
     pages = {**first, **second, "index": index(first, second)}
     folder.mkdir(exist_ok=True)
