@@ -49,8 +49,8 @@ def test_operators_tell_parameters_shapes_dtypes_and_source(pages: dict[str, str
                       pages["op-convolutions-and-pooling"], re.S | re.M)
     assert entry is not None
     for part in (":param bias: may be left out", ":param kernel: a tuple of integers",
-                 ":param no\\_bias: True or False; default ``False``", ":Dtypes: float16, float32, float64", "(1, 3, 8, 8) float32",
-                 "→ (1, 4, 6, 6) float32", ">>> nd.Convolution(", "``hybrid/ops/conv.py:"):
+                 ":param no\\_bias: True or False; default ``False``", ":Dtypes: float16, float32, float64",
+                 "(1, 3, 8, 8) float32", "→ (1, 4, 6, 6) float32", ">>> nd.Convolution(", "``hybrid/ops/conv.py:"):
         assert part in entry[0], part
     text = "\n".join(pages.values())
     assert text.count(":Dtypes: ") > 350 and text.count(":Shapes: ") > 380
