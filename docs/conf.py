@@ -29,6 +29,7 @@ html_css_files = ["site.css"]
 # a page's headings are targets of links: file.md#heading
 myst_heading_anchors = 3
 myst_enable_extensions = ["deflist", "colon_fence"]
+highlight_language = "none"                              # blocks that name no language: commands, errors
 pygments_style, pygments_dark_style = "friendly", "monokai"
 add_module_names = False
 smartquotes_action = "D"                                 # dashes alone: quotes are code's

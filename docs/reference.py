@@ -57,13 +57,23 @@ def prose(doc: str) -> Iterator[str]:
     """A docstring's paragraphs; doctests and indented text stay as they are."""
     for part in re.split(r"\n\s*\n", inspect.cleandoc(doc)):
         lines = part.split("\n")
-        if lines[0].lstrip().startswith(">>>"):
+        if len(lines) > 2 and not lines[1].strip("-"):   # a part of what ``help`` of an operator says
+            yield from section(lines[0], lines[2:])
+        elif lines[0].lstrip().startswith(">>>"):
             yield inspect.cleandoc(part)
         elif lines[0].startswith((" ", "|")):
             yield "::\n\n" + "\n".join("    " + line for line in lines)
         else:
             yield rst(re.sub(r"::$", ":", " ".join(line.strip() for line in lines)))
         yield ""
+
+
+def section(title: str, rows: list[str]) -> Iterator[str]:
+    """A part of an operator's docstring; what holds for all operators is said once, on top of their pages."""
+    if title == "Example":
+        yield "\n".join(rows)
+    elif title not in ("Result", "Errors"):
+        yield "\n".join(f":param {rst(name)}: {rst(said)}" for name, _, said in (row.partition(": ") for row in rows))
 
 
 def indented(lines: Any, by: int = 3) -> list[str]:
