@@ -21,7 +21,7 @@ from hybrid.ops.registry import OpDef
 from hybrid.stubs import numpy_files
 
 CALLS: dict[str, calls.Call] = {}
-CLASSES = read(Path(__file__).with_name("class_examples.txt"))
+CLASSES = read(Path(__file__).with_name("examples.txt"))
 LITERAL = re.compile(r"(``.+?``)", re.S)
 # the room of an operator's definition, and what its page is called
 GROUPS = {
@@ -214,12 +214,16 @@ def entry(name: str, value: Any) -> Iterator[str]:
     yield f".. py:{'class' if cls else 'function'}:: {name}{parameters(value)}"
     yield ""
     doc = (value.__dict__.get("__doc__") if cls else value.__doc__) or ""
+    if doc.startswith("NumPy's own"):                    # then NumPy's whole text follows
+        doc = "\n\n".join(re.split(r"\n\s*\n", inspect.cleandoc(doc))[:2])
     body = [*prose(doc)]
     if cls:
         base = next((b.__name__ for b in value.__mro__[1:] if b.__module__.startswith("hybrid")
                      and not b.__name__.startswith("_")), None)
         body += [f"A kind of ``{base}``.", ""] if base else []
-        body += ["\n".join(CLASSES[name]), ""] if name in CLASSES else []
+    if name in CLASSES:
+        body += ["\n".join(CLASSES[name]), ""]
+    if cls:
         for n, fn in own_methods(value):
             body += [f".. py:method:: {n}{parameters(fn)}", "", *indented(prose(fn.__doc__ or "")), ""]
     body.append(location(value))
@@ -248,6 +252,24 @@ def numpy_functions() -> Iterator[tuple[str, Any]]:
             yield f"np.{name}", fn
 
 
+def nd_functions() -> Iterator[tuple[str, Any]]:
+    """The functions of ``nd`` that no operator gives, control flow among them."""
+    own = registry.namespace("nd")
+    yield from ((f"nd.{n}", getattr(hybrid.nd, n)) for n in dir(hybrid.nd)
+                if n not in own and inspect.isfunction(getattr(hybrid.nd, n)))
+    yield from ((f"nd.contrib.{n}", getattr(hybrid.nd.contrib, n)) for n in ("foreach", "while_loop", "cond"))
+
+
+def part_functions(part: str) -> Callable[[], Iterator[tuple[str, Any]]]:
+    """The functions of ``np.linalg``, ``np.random`` or ``np.fft`` that no operator gives."""
+    def found() -> Iterator[tuple[str, Any]]:
+        room = getattr(hybrid.np, part)
+        for n in getattr(room, "__all__", None) or dir(room):
+            if f"{part}.{n}" not in registry.namespace("np") and inspect.isfunction(getattr(room, n)):
+                yield f"np.{part}.{n}", getattr(room, n)
+    return found
+
+
 def top() -> Iterator[tuple[str, Any]]:
     """What the package itself gives: compiling and transforming functions, devices, errors."""
     for name in hybrid.__all__:
@@ -270,7 +292,11 @@ MODULES: dict[str, tuple[str, Callable[[], Iterator[tuple[str, Any]]]]] = {
     "init": ("init: initializers", listed("mxnet.initializer", "init")),
     "data": ("gluon.data: datasets and loaders", listed("gluon.data", "data")),
     "transforms": ("gluon.data.vision.transforms: pictures", listed("gluon.data.vision.transforms", "transforms")),
-    "np-functions": ("np: functions made of others", numpy_functions)}
+    "nd-functions": ("nd: functions made of others, control flow", nd_functions),
+    "np-functions": ("np: functions made of others", numpy_functions),
+    "np-linalg": ("np.linalg: functions made of others", part_functions("linalg")),
+    "np-random": ("np.random: random numbers", part_functions("random")),
+    "np-fft": ("np.fft: Fourier transforms", part_functions("fft"))}
 
 
 def module_pages() -> dict[str, list[str]]:

@@ -1,4 +1,5 @@
-"""Every public operator, layer, loss and optimizer has an example, which runs and prints what stands below it."""
+"""Every public operator, layer, loss, optimizer and function of np has an example, which runs and prints what stands
+below it."""
 from __future__ import annotations
 
 import re
@@ -10,11 +11,14 @@ from hybrid.gluon import loss, nn
 from hybrid.ops import registry
 from hybrid.ops.documentation import document
 from hybrid.ops.examples import examples, read
+from hybrid.stubs import numpy_files
 from hybrid.stubs.examples import differs, printed
 
 
 # what is there to be derived from, draws noise, or is used through others
 BASES = {"Loss", "Optimizer", "Test", "SGLD", "Step", "Updater", "SymbolBlock"}
+
+FILES = {"genfromtxt", "set_printoptions"}
 
 
 def public() -> set[str]:
@@ -44,14 +48,15 @@ def test_each_example_calls_its_operator() -> None:
 
 
 def test_the_examples_of_classes_print_what_is_shown() -> None:
-    known = read(Path(__file__).resolve().parent.parent / "docs" / "class_examples.txt")
+    known = read(Path(__file__).resolve().parent.parent / "docs" / "examples.txt")
     hybrid.random.seed(0)
     wrong = [f"{name} shows\n{lines}\nand prints\n{now}" for name, lines in known.items()
              if differs(lines, now := printed(lines))]
-    assert not wrong, "\n\n".join(wrong) + "\n\npython -m hybrid.stubs.examples docs/class_examples.txt writes them"
+    assert not wrong, "\n\n".join(wrong) + "\n\npython -m hybrid.stubs.examples docs/examples.txt writes them"
     rooms = {"nn": nn, "loss": loss, "optimizer": hybrid.optimizer}
     wanted = {f"{room}.{n}" for room, module in rooms.items() for n in module.__all__
               if isinstance(getattr(module, n), type) and n not in BASES}
+    wanted |= {f"np.{n}" for n in numpy_files.np_functions() if n not in registry.namespace("np") and n not in FILES}
     assert wanted <= set(known), wanted - set(known)
 
 
