@@ -276,8 +276,7 @@ def test_programs_that_are_dropped_are_unmapped(monkeypatch: pytest.MonkeyPatch,
         most = max(most, mapped(tmp_path))
         del f
         gc.collect()
-    stay = 1 if toolchain.is_clang() else 0                              # OpenMP's
-    assert 8 <= most <= 9 + stay and mapped(tmp_path) <= 1 + stay         # the pool
+    assert 8 <= most <= 9 and mapped(tmp_path) <= 1                      # the pool
 
 
 @ON_CPU

@@ -6,7 +6,6 @@ import threading
 import weakref
 from typing import Any, Callable
 
-FORKED = [False]                       # whether this process was forked from one whose programs use OpenMP
 # held while modules load later than hybrid itself: a child would wait for ever for one that no thread loads on
 IMPORTS = threading.RLock()
 _locks: list[Any] = []

@@ -1,6 +1,7 @@
 """Compiled programs on the CPU: generated C, one foreign call for the whole program."""
 from __future__ import annotations
 
+import os
 import contextlib
 import functools
 import time
@@ -38,7 +39,7 @@ def _opened(built: "Built") -> Any:
     so = built.library
     for _ in range(2):
         try:
-            return threads.open_program(so)
+            return _ffi.dlopen(str(so), os.RTLD_NOW)
         except OSError as err:
             reason = err
             with contextlib.suppress(OSError):
@@ -75,7 +76,7 @@ class CpuProgram:
         if prepare is not None:
             prepare._make = buffers.together                     # its values are kept and replaced as a whole
         self._lib, self._net = library, library.net
-        threads.share(library, self)
+        threads.share(library)
         self._report = report
         self._seconds = 0.0
         self._inputs, self._constants, self._new = recipe.inputs, recipe.constants, recipe.fresh
@@ -98,7 +99,7 @@ class CpuProgram:
             raise OSError(f"{path} is not there or was changed")
         program = cls.__new__(cls)
         prepare = cls.of(recipe.prepare, lambda: _prepare_plan(again())) if recipe.prepare is not None else None
-        program._set(recipe, threads.open_program(path), prepare, again)
+        program._set(recipe, _ffi.dlopen(str(path), os.RTLD_NOW), prepare, again)
         program._seconds = time.perf_counter() - begin
         return program
 

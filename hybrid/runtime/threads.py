@@ -1,14 +1,9 @@
-"""The threads of compiled CPU programs (kernels/c/pool.c): one pool for the process, built once by the C compiler.
-
-Programs that clang compiled have OpenMP's threads instead. Those are not copied by a fork, and a loop of several
-threads would wait for them for ever, so in a forked process such programs keep to one.
-"""
+"""The threads of compiled CPU programs (kernels/c/pool.c): one pool for the process, built once by the C compiler."""
 from __future__ import annotations
 
 import contextlib
 import os
 import threading
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +15,6 @@ from . import plans, toolchain
 from .net_ffi import ffi
 
 _pool: list[Any] = []
-# libraries with OpenMP's threads, by what keeps each of them
-_openmp: "weakref.WeakKeyDictionary[Any, Any]" = weakref.WeakKeyDictionary()
-_stays: list[Path] = []                 # the first of them
 _lock = forking.lock()
 
 
@@ -33,7 +25,7 @@ def _built() -> Path | None:
 def prepare() -> None:
     """Start building the pool in the background, beside the compilation of a program; not where an earlier process
     built it."""
-    if not _pool and config.num_threads() > 1 and plans.known("pool") is None and not toolchain.is_clang():
+    if not _pool and config.num_threads() > 1 and plans.known("pool") is None:
         threading.Thread(target=_quietly, name="hybrid-pool").start()
 
 
@@ -51,16 +43,6 @@ def _load() -> Any:
         return ffi.dlopen(str(so), os.RTLD_NOW | getattr(os, "RTLD_NODELETE", 0))
     except (CompileError, OSError):
         return None
-
-
-def open_program(path: Path) -> Any:
-    """A program's library. The first that needs OpenMP is never unloaded, nor OpenMP with it, whose threads wait in its
-    code."""
-    stays = not _stays and toolchain.is_clang() and b"libomp" in path.read_bytes()
-    library = ffi.dlopen(str(path), os.RTLD_NOW | (getattr(os, "RTLD_NODELETE", 0) if stays else 0))
-    if stays:
-        _stays.append(path)
-    return library
 
 
 def _shared_pool() -> Any:
@@ -86,25 +68,9 @@ def _allow(program: Any, count: int, pool: Any = None) -> None:
         link.threads[0] = parts
 
 
-def share(program: Any, owner: Any = None) -> None:
-    """Give a program's library the threads it may use: HYBRID_NUM_THREADS, or a thread for each core. owner: the object
-    that keeps it, given the first time.
-    """
+def share(program: Any) -> None:
+    """Give a program's library the threads it may use: HYBRID_NUM_THREADS, or a thread for each core."""
     count = config.num_threads()
-    if toolchain.is_clang():
-        if owner is not None:
-            with _lock:
-                _openmp[owner] = program
-        _allow(program, 1 if forking.FORKED[0] else count)
-    elif program.hy_link.pool:                           # null where no loop is parallel
+    if program.hy_link.pool:                             # null where no loop is parallel
         pool = _shared_pool() if count > 1 else None
         _allow(program, count if pool is not None else 1, pool)
-
-
-def _after_fork() -> None:
-    forking.FORKED[0] |= bool(_openmp)
-    for program in list(_openmp.values()):
-        _allow(program, 1)
-
-
-forking.in_child(_after_fork)

@@ -17,6 +17,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Callable
 
+from hybrid.kernels import text as kernel_text
+
 from ..base import config, forking
 from ..base.errors import CompileError
 from . import cache, compilers, scratch
@@ -41,10 +43,10 @@ int trial(int n) { v a = {1, 2, 3, 4}, b = a * 2; b = __builtin_convertvector((w
 void net(void **p) { *(int *)p[0] = trial(*(int *)p[1]); }
 """                                               # what programs are written in, beside C  # noqa: E501
 PARALLEL = """void net(void **p) {
-#pragma omp parallel for
+#pragma omp parallel for num_threads(hy_threads)
   for (int i = 0; i < 64; i++) ((int *)p[0])[i] = i;
 }
-"""                                               # needs OpenMP's library, which may not be where it is looked for
+"""                                               # what becomes of it goes to programs' own threads (kernels/c/pool.h)
 _build_lock = forking.lock()
 _useless: dict[str, str] = {}                     # compilers that were tried in vain, and why
 _refused: list[str] = []
@@ -203,7 +205,13 @@ def _version(cc: str) -> str:
 @lru_cache(maxsize=8)
 def machine_flags(cc: str) -> tuple[str, ...]:
     """Flags for this machine's vectors and for OpenMP, as far as the compiler takes them."""
-    return tuple(_remembered(cc, "flags by line", lambda: "\n".join(_machine_flags(cc))).splitlines())
+    return tuple(_remembered(cc, f"flags by line {own_threads()}", lambda: "\n".join(_machine_flags(cc))).splitlines())
+
+
+@lru_cache(maxsize=1)
+def own_threads() -> str:
+    """What tells versions of the threads' header apart, by which parallel loops are tried."""
+    return _sum(kernel_text("c", "pool.h").encode())
 
 
 def _takes_all(cc: str) -> bool:
@@ -224,12 +232,15 @@ def _machine_flags(cc: str) -> tuple[str, ...]:
     for group in (["-march=native"], wide):
         if group and _accepts(cc, group):
             flags += group
-    if _accepts(cc, ["-fopenmp"]) and _tried(cc, ["-fopenmp", "-shared", "-fPIC"], PARALLEL) is None:
-        flags.append("-fopenmp")
-    # programs have their own threads: OpenMP's library is not loaded
-    if "-fopenmp" in flags and _accepts(cc, ["-Wl,--as-needed"]):
-        flags.append("-Wl,--as-needed")
-    if "-fopenmp" not in flags and _accepts(cc, ["-fopenmp-simd"]):
+    # to clang's parser alone: its driver would link OpenMP's library, which programs do not need
+    parallel = ["-Xclang", "-fopenmp"] if "clang" in _version(cc) else ["-fopenmp"]
+    text = f"#define HY_PARALLEL\n{kernel_text('c', 'pool.h')}{PARALLEL}"
+    if _tried(cc, [*parallel, "-shared", "-fPIC"], text) is None:
+        flags += parallel
+        # programs have their own threads: OpenMP's library is not loaded
+        if _accepts(cc, ["-Wl,--as-needed"]):
+            flags.append("-Wl,--as-needed")
+    elif _accepts(cc, ["-fopenmp-simd"]):
         flags.append("-fopenmp-simd")
     return tuple(flags)
 
