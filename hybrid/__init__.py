@@ -29,6 +29,7 @@ from .numpy.symbolic import SymbolSpace
 from .mxnet import executor, initializer, util
 from .mxnet.util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 from .jit.api import hybridize
+from .base.pytree import register_pytree
 from .transforms import checkpoint, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
 
 init, ndarray, np, npx, sym = initializer, nd, numpy, numpy_extension, symbol
@@ -51,7 +52,7 @@ __all__ = [
     "checkpoint", "context", "cpu", "cpu_pinned", "current_context", "errors", "executor", "gluon", "gpu",
     "gpu_memory_info", "grad", "hessian", "hybridize", "init", "initializer", "is_np_array", "is_np_shape",
     "jacobian", "jvp", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy",
-    "numpy_extension", "operator", "random", "set_np_shape", "sym", "symbol", "use_np", "use_np_array",
+    "numpy_extension", "operator", "random", "register_pytree", "set_np_shape", "sym", "symbol", "use_np", "use_np_array",
     "use_np_shape", "util", "value_and_grad", "vjp", "vmap", "waitall"]
 
 former_paths.install(__all__)

@@ -63,6 +63,7 @@ from . import optimizer as optimizer
 from .mxnet import profiler as profiler
 from .base import rng as random
 from .serialize import recordio as recordio
+from .base.pytree import register_pytree as register_pytree
 from .base import registry as registry
 from .base import rng as rnd
 from . import rnn as rnn
@@ -89,6 +90,6 @@ __all__ = ["AttrScope", "Context", "HybridError", "MXNetError", "NDArray", "Symb
     "grad", "hessian", "hybridize", "image", "img", "init", "initializer", "io", "is_np_array", "is_np_shape",
     "jacobian", "jvp", "kv", "kvstore", "libinfo", "log", "lr_scheduler", "metric", "mod", "model", "module", "mon",
     "monitor", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy", "numpy_extension",
-    "onnx", "operator", "optimizer", "profiler", "random", "recordio", "registry", "rnd", "rnn", "runtime",
-    "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape", "util",
+    "onnx", "operator", "optimizer", "profiler", "random", "recordio", "register_pytree", "registry", "rnd", "rnn",
+    "runtime", "set_np_shape", "sym", "symbol", "test_utils", "use_np", "use_np_array", "use_np_shape", "util",
     "value_and_grad", "visualization", "viz", "vjp", "vmap", "waitall"]

@@ -13,7 +13,7 @@ from ..base import collector, config, forking, names
 from . import debug, foreign_rng, surroundings
 from ..buffers.array import NDArray, array, wrap
 from .changes import Change, Changes, traced_in
-from .concealed import refuse_concealed
+from .concealed import holds_traced, refuse_concealed
 from .fingerprint import seen_array
 from ..base.device import Context, current_context
 from ..autograd.demands import Demand, outcome
@@ -555,7 +555,7 @@ class Hybridized:
             trace.drew, trace.outside = foreign_rng.moved(drawn) or reader.drew, reader.outside
             leaves: list[Any] = []
             try:
-                out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
+                out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves, objects=holds_traced)
             except TypeError as err:
                 raise TraceError(f"{assigned.first_line()}: {self.name} returns something that is neither an array of "
                                  "hybrid nor hashable "
