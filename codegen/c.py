@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, Sequence
 
 import numpy as np
@@ -42,13 +42,14 @@ else:
         "across", "attention", "concat", "convolution", "packed", "packed_pool", "pairs", "pool", "rowcall", "rows",
         "running", "scan", "sort"))
 
-_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"),
-            ("c", "pool.h"))
+_SCALARS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"))
+_SYSTEM = (("c", "large.h"), ("c", "pool.h"))        # memory and threads of a program that this process loads
 
 
-def prelude() -> str:
-    """The text that C programs may begin with; it includes nothing."""
-    return "".join(kernel_text(folder, name) for folder, name in _HEADERS)
+def prelude(exported: bool = False) -> str:
+    """The text that C programs may begin with; it includes nothing. exported: for programs that bring memory and
+    threads of their own."""
+    return "".join(kernel_text(folder, name) for folder, name in (_SCALARS if exported else (*_SCALARS, *_SYSTEM)))
 
 
 _PARALLEL = "#pragma omp parallel"
@@ -229,11 +230,13 @@ def _rare(program: str) -> str:
     return "".join(kernel_text("c", name) for name, words in wanted.items() if any(w in program for w in words))
 
 
-def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:
-    """The text that stands before a program. dtypes: of its products' sums."""
+def before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool,
+           exported: bool = False) -> str:
+    """The text that stands before a program. dtypes: of its products' sums. exported: as of ``prelude``."""
     if "vfloat" in program and F32 not in dtypes:
         dtypes = [*dtypes, F32]
-    parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
+    parts = ["#define HY_PARALLEL" if _PARALLEL in program and not exported else "",
+             prelude(exported), *(support(d, target) for d in dtypes),
              vector_support(target.vector // 4, [program]) if vectors else "", _rare(program)]
     parts += [_REDUCTION.format(name=name, sign=sign) for name,
               sign in (("hy_max", "-"), ("hy_min", "")) if f"({name}:" in program]
@@ -246,20 +249,30 @@ def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
     own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
     program = "\n".join([own.source, print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]",
                                                lambda group, nbytes: f"b[{len(p.args)}]")])
-    return Alone(_before(program, [sum_dtype(k.dot)], target, p.vectors) + program,
+    return Alone(before(program, [sum_dtype(k.dot)], target, p.vectors) + program,
                  tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
 
 
+@dataclass
+class Text:
+    """A printed program: its functions in order, the one that runs them all, and what the text before them depends
+    on."""
+    functions: list[Printed]
+    net: str
+    dtypes: list[np.dtype]
+    support: str                   # of kernels that factorise, solve or select boxes
+    scratch: int                   # the most bytes of working memory that a kernel wants
+
+    @property
+    def vectors(self) -> bool:
+        """Whether a function computes with vectors."""
+        return any(p.vectors for p in self.functions)
+
+
 @collector.waits
-def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
-                  vector_bytes: int,
-                  choose: Choose | None = None, optional: bool = False,
-                  around: Callable[[str], str] = str) -> tuple[str, int]:
-    """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
-    such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
-    ``print_net``. around: what the function that runs all kernels becomes.
-    """
-    target = Target(vector_bytes, choose)
+def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
+               target: Target, optional: bool = False, around: Callable[[str], str] = str) -> Text:
+    """C of a program's functions. The arguments are those of ``print_program``."""
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
     teams = [in_team(g) for g in groups]
     shared, printed = share_helpers(share([print_in_team(k, f"k{k.number}", target) if team
@@ -272,10 +285,21 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
                      and supported(k)}, key=str)
     net = around(print_net(calls, pointer, scratch, optional))
-    large = sum(len(p.source) for p in (*shared, *printed)) + len(net) >= LARGE
-    program = "\n".join([rowcall.support(own, C) if own else "",
-                         *([units([*shared, *printed], net)] if large
-                           else [*(p.source for p in (*shared, *printed) if p.source), net])])
-    return _before(program, dtypes, target, any(p.vectors
-                                                for p in printed)) + program, max((p.scratch for p in printed),
-            default=0)
+    return Text([*shared, *printed], net, dtypes, rowcall.support(own, C) if own else "",
+                max((p.scratch for p in printed), default=0))
+
+
+def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
+                  vector_bytes: int,
+                  choose: Choose | None = None, optional: bool = False,
+                  around: Callable[[str], str] = str) -> tuple[str, int]:
+    """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
+    such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
+    ``print_net``. around: what the function that runs all kernels becomes.
+    """
+    target = Target(vector_bytes, choose)
+    text = print_text(groups, pointer, scratch, target, optional, around)
+    large = sum(len(p.source) for p in text.functions) + len(text.net) >= LARGE
+    program = "\n".join([text.support, *([units(text.functions, text.net)] if large
+                                         else [*(p.source for p in text.functions if p.source), text.net])])
+    return before(program, text.dtypes, target, text.vectors) + program, text.scratch

@@ -385,6 +385,19 @@ class Hybridized:
             debug.compiled(self.name, entry.report())
         return out
 
+    def specialization(self, *args: Any, **kwargs: Any) -> Entry:
+        """The entry of a call with these arguments, traced where it is new; the call itself is not made."""
+        leaves: list[Any] = []
+        structure = self._structure((args, kwargs), leaves)
+        held, static = self.state() if self.state else ([], None)
+        arrays = [self._array(x, leaves) for x in leaves]
+        every = [*arrays, *held]
+        ctx = common_context(self.name, every) if every else current_context()
+        cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
+        plain = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
+                 SCOPE.recording, SCOPE.np_array, self.version(), static, _repeats(every))
+        return self._known(plain)[1] or self._compile(plain, structure, arrays, held, ctx, cls)
+
     def _plainly(self, given: Any, structure: Any, arrays: list[NDArray]) -> Any:
         """A call as plain Python."""
         with eagerly():

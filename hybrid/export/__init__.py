@@ -1,0 +1,75 @@
+"""Networks as C: a few files that need no Python, no runtime and no library but C's own.
+
+``net.export_c("folder", x)`` or ``export_c(net, "folder", x)`` writes them, ``python -m hybrid.export`` from model
+files. docs/export_c.md says what is in them.
+"""
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from ..base.errors import AttributeValueError, HybridError
+from ..runtime import toolchain
+from ..runtime.build import listed
+from .files import write_all
+from .layout import lay_out
+from .source import address
+from .specialized import Specialized, specialize
+
+__all__ = ["export_c"]
+
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+# words of C and C++, and what the files call other things
+_TAKEN = frozenset("""auto break case char class const continue default delete do double else enum example extern float
+    for goto if inline int long main namespace net new operator private protected public register restrict return short
+    signed sizeof static struct switch template this throw try typedef union unsigned using virtual void volatile while
+    """.split())
+_SKIPPED = ("-shared", "-fPIC", "-fopenmp", "-Wl,--as-needed", "-Werror=implicit-function-declaration", "-fno-plt",
+            "-fno-stack-protector")
+
+
+def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None) -> list[Path]:
+    """Write a network, for inputs of some shapes, as C files into a folder; their paths.
+
+    target: a Block, a SymbolBlock, or a function of arrays. inputs: arrays, or shapes as tuples, or ``((1, 128),
+    "int32")``; without any, those of a block's last call. name: of the files and of the C functions' beginnings; the
+    folder's without one.
+
+    >>> export_c(net, "digits", (1, 1, 28, 28))                    # doctest: +SKIP
+    """
+    if not hasattr(os, "fspath") or not callable(target):
+        raise AttributeValueError(f"export_c takes a Block or a function, got {type(target).__name__}")
+    path = Path(folder)
+    name = _checked(name or re.sub(r"\W", "_", path.name).lower())
+    what = _specialized(target, name, inputs)
+    listing = listed(what.program, what.frozen, address)
+    return write_all(path, name, what, listing, lay_out(what, listing), _flags())
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name) or name in _TAKEN or name.startswith("hy_"):
+        raise AttributeValueError(f"the name of an exported model begins its C functions: lower case letters, digits "
+                                  f"and underscores, a letter first, no word of C; got {name!r}. Give name=\"model\".")
+    return name
+
+
+def _specialized(target: Any, name: str, inputs: Any) -> Specialized:
+    """The program of a block, in the mode of prediction."""
+    prefixed = getattr(target, "_collect_params_with_prefix", None)
+    if not inputs:
+        form = getattr(target, "_form", None)
+        if form is None:
+            raise HybridError("export_c needs the shapes of the inputs: net.export_c(folder, (1, 3, 224, 224)), or "
+                              "call the network once before")
+        inputs = tuple((shape, d) for shape, d in form[1])
+    names = {id(p): key for key, p in prefixed().items()} if prefixed is not None else {}
+    return specialize(target, getattr(target, "name", None) or name, inputs, names)
+
+
+def _flags() -> str:
+    """What this machine's programs are compiled with, which gives the same bits."""
+    cc = toolchain.compiler()
+    every = toolchain.flags(cc) if cc is not None else ("-O2",)
+    return " ".join([*(f for f in every if f not in _SKIPPED), "-ffp-contract=fast", "-fopenmp-simd"])

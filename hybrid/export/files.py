@@ -1,0 +1,91 @@
+"""The files of an exported model: program, header, weights, example, build file and a page that explains them."""
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Sequence
+
+from ..base.atomic import write_bytes
+from ..runtime.build import Listing
+from . import source, weights
+from .layout import Layout
+from .specialized import Array, Specialized
+from .source import filled
+
+STRUCT = """struct @name@ {
+  int threads;
+  struct hy_pool *pool;
+  char *arrays;                         /* weights and what is computed from them once, on a cache line */
+  void *allocated;
+};"""
+TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "int16": "int16_t",
+         "int8": "int8_t", "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t",
+         "bool": "unsigned char", "float16": "uint16_t", "bfloat16": "uint16_t"}
+
+
+def fingerprint(what: Specialized, layout: Layout, text: str) -> str:
+    """A name for a model's arrays and program, which its weights file repeats."""
+    every = [*what.inputs[:what.arguments], *layout.weights, *what.outputs]
+    said = "\n".join([str(weights.VERSION), *(f"{a.name} {a.dtype.name} {a.shape}" for a in every), text])
+    return hashlib.sha256(said.encode()).hexdigest()[:32]
+
+
+def _numbers(layout: Layout) -> list[str]:
+    own = "HY_OWN_BYTES + " if layout.prepare else ""
+    return [f"#define HY_WEIGHTS {len(layout.weights)}", f"#define HY_ARRAYS_BYTES {layout.arrays.size + 64}",
+            f"#define HY_TEMPORARY_BYTES ({own}{layout.temporary.size})",
+            f"#define HY_WORKSPACE_BYTES {layout.workspace.size}"]
+
+
+def _weight_tables(layout: Layout, name: str) -> list[str]:
+    places = ", ".join(f"{{{int(kept)}, {at}}}" for kept, at in layout.places) or "{0, 0}"
+    codes = ", ".join(f'"{weights.CODES[t]}"' for t in TYPES)
+    return [f"static const char *const hy_dtype_names[] = {{{codes}}};",
+            *source.rows(layout.weights, name, "hy_weights", False),
+            "/* where each weight goes: whether it stays in the model, and its offset */",
+            f"static const struct {{ int kept; size_t offset; }} hy_places[] = {{{places}}};"]
+
+
+def program_text(name: str, what: Specialized, listing: Listing, layout: Layout) -> str:
+    """NAME.c."""
+    kernels = source.program(name, listing, layout, [a.name for a in what.inputs])
+    parts = [f"/* {name}: a compiled network in plain C, written by hybrid.\n"
+             f" * {name}.h says how it is used. Memory: {layout.arrays.size} bytes of weights, "
+             f"{layout.workspace.size} bytes of workspace for each call that runs. */",
+             "#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)\n#define _POSIX_C_SOURCE 200809L\n#endif",
+             f'#include "{name}.h"', "#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", "",
+             *_numbers(layout), "", *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
+             *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name), "", STRUCT, "",
+             kernels, "", filled("weights.h", name), filled("model.h", name), filled("run.h", name)]
+    return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
+
+
+def _arrays_said(arrays: Sequence[Array]) -> str:
+    return "\n".join(f" *   {i}  {a.name}: {a.dtype.name}{list(a.shape)}" for i, a in enumerate(arrays))
+
+
+def header_text(name: str, what: Specialized, mark: str) -> str:
+    """NAME.h."""
+    return filled("api.h", name, VERSION_NUMBER=weights.VERSION, FINGERPRINT=mark, COUNT_INPUTS=what.arguments,
+                  COUNT_OUTPUTS=len(what.outputs), SAID_INPUTS=_arrays_said(what.inputs[:what.arguments]),
+                  SAID_OUTPUTS=_arrays_said(what.outputs),
+                  DTYPES=", ".join(f"{name.upper()}_{t.upper()}" for t in TYPES))
+
+
+def example_text(name: str, what: Specialized) -> str:
+    """example.c: reads inputs from files of numbers, or takes zeros, and prints the outputs."""
+    return filled("example.c", name)
+
+
+def write_all(folder: Path, name: str, what: Specialized, listing: Listing, layout: Layout, flags: str) -> list[Path]:
+    """Write all files; their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = program_text(name, what, listing, layout)
+    mark = fingerprint(what, layout, text)
+    kinds = {f"{name}.c": text, f"{name}.h": header_text(name, what, mark), "example.c": example_text(name, what),
+             "CMakeLists.txt": filled("CMakeLists.txt", name, FLAGS=flags),
+             "README.md": filled("README.md", name, FLAGS=flags)}
+    for file, content in kinds.items():
+        write_bytes(folder / file, content.encode())
+    weights.write(folder / f"{name}.weights", {a.name: a.value for a in layout.weights if a.value is not None}, mark)
+    return [folder / file for file in (*kinds, f"{name}.weights")]

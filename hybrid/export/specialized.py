@@ -1,0 +1,116 @@
+"""What is exported: the compiled signature of a network or a function, and names for all its arrays."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+import numpy as np
+
+from .. import nd
+from ..autograd import predict_mode
+from ..base.device import cpu
+from ..base.errors import AttributeValueError, HybridError
+from ..buffers.array import NDArray
+from ..ir import Program
+from ..jit.compiled_call import Entry
+from ..jit.trace import Hybridized
+from ..runtime.staged import has_calls
+
+
+@dataclass
+class Array:
+    """An array of the exported program: its name, shape and dtype. value: of one that is a weight."""
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    value: np.ndarray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its elements."""
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+@dataclass
+class Specialized:
+    """A program with its arrays: ``inputs`` by slot; ``arguments`` of them are given at each call, the others are
+    weights. picks: of each output, whether it is a result or an input, and which."""
+    program: Program
+    inputs: list[Array]
+    arguments: int
+    outputs: list[Array]
+    picks: list[tuple[str, int]]
+    frozen: frozenset[int]
+    entry: Entry
+
+
+def sample(value: Any) -> NDArray:
+    """An input as an array: itself, or zeros of a shape, or of a (shape, dtype)."""
+    if isinstance(value, NDArray):
+        return value
+    if isinstance(value, np.ndarray):
+        return nd.array(value, dtype=value.dtype)
+    shape, dtype = value, "float32"
+    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], (tuple, list)):
+        shape, dtype = value
+    if not isinstance(shape, (tuple, list)) or not all(isinstance(d, (int, np.integer)) and d > 0 for d in shape):
+        raise AttributeValueError(f"export_c takes arrays, shapes like (1, 3, 224, 224), or ((1, 128), 'int32'); got "
+                                  f"{value!r}")
+    return nd.zeros(tuple(shape), dtype=dtype)
+
+
+def specialize(call: Callable[..., Any], name: str, inputs: Sequence[Any], names: dict[int, str],
+               counters: Any = None, training: bool = False) -> Specialized:
+    """Trace a call with some inputs. names: of weights, by id of the Parameter."""
+    arrays = [sample(x) for x in inputs]
+    if any(a.context != cpu(0) for a in arrays):
+        raise HybridError("export_c writes C for processors: give inputs on mx.cpu()")
+    engine = Hybridized(call, name, version=counters)
+    if training:
+        entry = engine.specialization(*arrays)
+    else:
+        with predict_mode():
+            entry = engine.specialization(*arrays)
+    _check(entry, name)
+    given = [Array("data" if len(arrays) == 1 else f"data{i}", a.shape, np.dtype(a.dtype))
+             for i, a in enumerate(arrays)]
+    used = {a.name for a in given}
+    weights = [_weight(h, x, names, used) for h, x in zip(entry.captured, entry.fixed(arrays))]
+    program = entry.program
+    every = [*given, *weights]
+    outputs = []
+    for i, (kind, k) in enumerate(entry.picks):
+        n = program.outputs[k] if kind == "output" else program.inputs[k]
+        outputs.append(Array("output" if len(entry.picks) == 1 else f"output{i}", n.shape, n.dtype))
+    return Specialized(program, every, len(given), outputs, list(entry.picks),
+                       frozenset(program.memo.get("lasting", frozenset())), entry)
+
+
+def _check(entry: Entry, name: str) -> None:
+    """Refuse what C alone cannot do."""
+    advice = f"{name} cannot be exported to C"
+    if has_calls(entry.program):
+        raise HybridError(f"{advice}: it calls Python code (a custom operator); write it with hybrid's operators")
+    if entry.draws:
+        raise HybridError(f"{advice}: it draws random numbers; leave out Dropout and random operators, or export it in "
+                          f"the mode of prediction")
+    if entry.demands:
+        raise HybridError(f"{advice}: it checks its data while it runs (an index or a size that depends on data)")
+    if entry.assigned or entry.once:
+        raise HybridError(f"{advice}: it assigns attributes of Python objects at each call; return the values")
+    if entry.drew or entry.outside:
+        raise HybridError(f"{advice}: it draws from another library's generator or reads the machine's state")
+    if entry.changes_arguments:
+        raise HybridError(f"{advice}: it changes its inputs in place; return new arrays")
+
+
+def _weight(holder: Any, x: Any, names: dict[int, str], used: set[str]) -> Array:
+    """A captured array with a name that no other has."""
+    plain = names.get(id(holder)) or getattr(holder, "name", None) or "constant"
+    name, n = str(plain), 0
+    while name in used or name == "__metadata__":
+        n += 1
+        name = f"{plain}.{n}"
+    used.add(name)
+    raw = np.array(x.asnumpy() if hasattr(x, "asnumpy") else x)
+    return Array(name, tuple(raw.shape), raw.dtype, raw)
