@@ -31,24 +31,46 @@ class Declared:
 
 
 def declared_in(text: str) -> list[Declared]:
-    """All variables and parameters that are declared, the last of each name."""
-    found: dict[str, Declared] = {}
+    """The variables and parameters that are in scope where a text ends, the innermost of each name."""
+    at_place: dict[int, list[Declared]] = {}
     for m in _START.finditer(text):
-        at = m.end()
-        while True:
-            d = _DECLARATOR.match(text, at)
-            if d is None or d[3] in ("const", "long", "int"):
-                break
-            stars = d[1] + "*" * d[4].count("[")
-            found.pop(d[3], None)
-            found[d[3]] = Declared(d[3], m[1], stars)
-            at = _after_initializer(text, d.end())
-            if at >= len(text) or text[at] != ",":
-                break
-            at += 1
-            if _START.match(text, at):                   # the next parameter of a function
-                break
+        at_place.setdefault(m.start(1), []).extend(_declarators(text, m))
+    scopes: list[tuple[list[Declared], int]] = [([], 0)]
+    waiting: list[Declared] = []                         # declared in parentheses: of the statement that follows
+    depth = 0
+    for i, c in enumerate(text):
+        if i in at_place:
+            (waiting if depth else scopes[-1][0]).extend(at_place[i])
+        if c in "()":
+            depth += 1 if c == "(" else -1
+        elif c == "{":
+            scopes.append((waiting, depth))
+            waiting, depth = [], 0
+        elif c == "}":
+            depth = scopes.pop()[1]
+        elif c == ";" and depth == 0:
+            waiting = []
+    found: dict[str, Declared] = {}
+    for d in (d for scope, _ in scopes for d in scope):
+        found.pop(d.name, None)
+        found[d.name] = d
     return list(found.values())
+
+
+def _declarators(text: str, m: re.Match[str]) -> list[Declared]:
+    """The variables of one declaration."""
+    out, at = [], m.end()
+    while True:
+        d = _DECLARATOR.match(text, at)
+        if d is None or d[3] in ("const", "long", "int"):
+            return out
+        out.append(Declared(d[3], m[1], d[1] + "*" * d[4].count("[")))
+        at = _after_initializer(text, d.end())
+        if at >= len(text) or text[at] != ",":
+            return out
+        at += 1
+        if _START.match(text, at):                       # the next parameter of a function
+            return out
 
 
 def _after_initializer(text: str, at: int) -> int:

@@ -16,7 +16,7 @@ TEAM = "const hy_team *hy"
 _PARALLEL = re.compile(r"^(\s*)#pragma omp parallel( for)?( simd)?(?:.*num_threads\((.*)\))?\s*$")
 _SHARED = re.compile(r"^(\s*)#pragma omp for( simd)?.*$")
 _SINGLE = re.compile(r"^(\s*)#pragma omp single.*$")
-_LOOP = re.compile(r"^(\s*)for \(long (\w+) = 0; \2 < (.*?); (?:\2\+\+|\2 \+= (\d+))\) ")
+_LOOP = re.compile(r"^(\s*)for \(long (\w+) = (.*?); \2 < (.*?); (?:\2\+\+|\2 \+= (\d+))\)(?: |$)")
 _LARGE = re.compile(r"(\w+(?: \w+)?) \*(\w+) __attribute__\(\(cleanup\(hy_free\)\)\) = \(\1 \*\)hy_large\((\d+)l\);")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _HEAD = re.compile(r"^(?:static |HY_FN )[^=;]*?\b(\w+)\(([^;]*)\) \{", re.MULTILINE)
@@ -168,10 +168,11 @@ def _divided(loop: list[str], simd: bool) -> list[str]:
     m = _LOOP.match(loop[0])
     if m is None:
         raise ValueError(f"a parallel loop of a printed program has another form: {loop[0]!r}")
-    indent, v, bound, step = m.groups()
-    size = int(step or 1)
-    count = bound if size == 1 else f"(({bound}) + {size - 1}) / {size}"
-    begin, end = ("hy_begin", "hy_end") if size == 1 else (f"hy_begin * {size}", f"hy_end * {size}")
+    indent, v, first, bound, step = m.groups()
+    size, start = int(step or 1), "" if first == "0" else f"({first}) + "
+    count = bound if not start else f"({bound}) - ({first})"
+    count = count if size == 1 else f"(({count}) + {size - 1}) / {size}"
+    begin, end = (f"{start}{x}" if size == 1 else f"{start}{x} * {size}" for x in ("hy_begin", "hy_end"))
     stop = f"{v} < {end}" if size == 1 else f"{v} < {end} && {v} < {bound}"
     advance = f"{v}++" if size == 1 else f"{v} += {size}"
     rest = loop[0][m.end():]

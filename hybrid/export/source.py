@@ -80,6 +80,9 @@ QUIET = """#if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Waggressive-loop-optimizations" /* of rests that sizes leave none of */
+#pragma GCC diagnostic ignored "-Wuninitialized"                  /* elements of tiles beyond the last row, which nobody reads */
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 /* "omp simd" works with -fopenmp-simd; C++ compilers without it warn of the pragma, whatever they are told above */
