@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Sequence
 
 from ..base.errors import AttributeValueError, HybridError
 from ..runtime import toolchain
@@ -16,7 +16,7 @@ from ..runtime.build import listed
 from .files import write_all
 from .layout import lay_out
 from .source import address
-from .specialized import Specialized, specialize
+from .specialized import Array, Specialized, specialize
 
 __all__ = ["export_c"]
 
@@ -30,12 +30,14 @@ _SKIPPED = ("-shared", "-fPIC", "-fopenmp", "-Wl,--as-needed", "-Werror=implicit
             "-fno-stack-protector")
 
 
-def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None) -> list[Path]:
+def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
+             input_names: Sequence[str] = (), output_names: Sequence[str] = ()) -> list[Path]:
     """Write a network, for inputs of some shapes, as C files into a folder; their paths.
 
     target: a Block, a SymbolBlock, or a function of arrays. inputs: arrays, or shapes as tuples, or ``((1, 128),
     "int32")``; without any, those of a block's last call. name: of the files and of the C functions' beginnings; the
-    folder's without one.
+    folder's without one. input_names, output_names: in the tables of the header, where ``data`` and ``output`` are not
+    what they are called.
 
     >>> export_c(net, "digits", (1, 1, 28, 28))                    # doctest: +SKIP
     """
@@ -44,8 +46,21 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     path = Path(folder)
     name = _checked(name or re.sub(r"\W", "_", path.name).lower())
     what = _specialized(target, name, inputs)
+    _call(what.inputs[:what.arguments], input_names, what.inputs[what.arguments:])
+    _call(what.outputs, output_names)
     listing = listed(what.program, what.frozen, address)
     return write_all(path, name, what, listing, lay_out(what, listing), _flags())
+
+
+def _call(arrays: Sequence[Array], names: Sequence[str], others: Sequence[Array] = ()) -> None:
+    """Give arrays other names."""
+    if names and len(names) != len(arrays):
+        raise AttributeValueError(f"{len(arrays)} names are wanted, got {len(names)}: {', '.join(names)}")
+    for a, n in zip(arrays, names):
+        if not re.fullmatch(r"[A-Za-z0-9_.:/+ -]{1,256}", n) or any(o.name == n for o in others):
+            raise AttributeValueError(f"an input or output cannot be called {n!r}: letters, digits and _.:/+- alone, "
+                                      f"and no weight's name")
+        a.name = n
 
 
 def _checked(name: str) -> str:
@@ -65,6 +80,7 @@ def _specialized(target: Any, name: str, inputs: Any) -> Specialized:
                               "call the network once before")
         inputs = tuple((shape, d) for shape, d in form[1])
     names = {id(p): key for key, p in prefixed().items()} if prefixed is not None else {}
+    names = {i: key for i, key in names.items() if len(key) <= 256}
     return specialize(target, getattr(target, "name", None) or name, inputs, names)
 
 

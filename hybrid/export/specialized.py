@@ -1,6 +1,7 @@
 """What is exported: the compiled signature of a network or a function, and names for all its arrays."""
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Callable, Sequence
 
@@ -15,6 +16,9 @@ from ..ir import Program
 from ..jit.compiled_call import Entry
 from ..jit.trace import Hybridized
 from ..runtime.staged import has_calls
+
+
+_OTHER = re.compile(r"[^A-Za-z0-9_.:/+ -]")     # characters that a name in a C comment and a JSON text had better not have
 
 
 @dataclass
@@ -106,7 +110,7 @@ def _check(entry: Entry, name: str) -> None:
 
 def _weight(holder: Any, x: Any, names: dict[int, str], used: set[str]) -> Array:
     """A captured array with a name that no other has."""
-    plain = names.get(id(holder)) or getattr(holder, "name", None) or "constant"
+    plain = _OTHER.sub("_", names.get(id(holder)) or getattr(holder, "name", None) or "constant")
     name, n = str(plain), 0
     while name in used or name == "__metadata__":
         n += 1
