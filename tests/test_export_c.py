@@ -1,6 +1,7 @@
 """Networks as C: what the files give when a compiler builds them, and what damaged weights give."""
 from __future__ import annotations
 
+import importlib.util
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 import hybrid as mx
 from hybrid import nd
-from hybrid.export import _flags, export_c
+from hybrid.export import _flags, export_c, load_weights
+from hybrid.export.__main__ import main
 from hybrid.gluon import nn
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
@@ -121,7 +123,7 @@ int main(void) {
     unsigned char *copy = malloc(n + !n);
     for (size_t k = 0; k < n; k++) copy[k] = k < size ? bytes[k] : 'x';
     for (int k = 0; i % 3 && k < 1 + i % 5; k++) copy[draw(i % 2 ? (unsigned)n : header + 8)] = (unsigned char)draw(256);
-    mlp *m = mlp_load_bytes(copy, n, &error);
+    mlp_model *m = mlp_load_bytes(copy, n, &error);
     if (!m != (error != MLP_OK) || !*mlp_error_text(error)) return 2;
     codes[error]++;
     mlp_free(m);
@@ -162,3 +164,195 @@ def test_names_and_inputs_are_checked(tmp_path: Path) -> None:
         export_c(net, tmp_path, ("a", 2), name="model")
     with pytest.raises(mx.errors.HybridError, match="shapes of the inputs"):
         export_c(net, tmp_path, name="model")
+
+
+class Encoder(mx.gluon.HybridBlock):
+    """A layer of a transformer's encoder."""
+
+    def __init__(self, units: int = 32, heads: int = 4):
+        super().__init__()
+        self.heads = heads
+        with self.name_scope():
+            self.mix = nn.Dense(3 * units, flatten=False)
+            self.out, self.up, self.down = (nn.Dense(n, flatten=False) for n in (units, 2 * units, units))
+            self.first, self.second, self.gelu = nn.LayerNorm(), nn.LayerNorm(), nn.GELU()
+
+    def hybrid_forward(self, F: Any, x: Any) -> Any:  # noqa: N803
+        q, k, v = (F.transpose(F.reshape(p, (0, 0, self.heads, -1)), (0, 2, 1, 3))
+                   for p in F.split(self.mix(x), 3, axis=2))
+        weights = F.softmax(F.linalg_gemm2(q, k, transpose_b=True) * 0.35)
+        mixed = F.reshape(F.transpose(F.linalg_gemm2(weights, v), (0, 2, 1, 3)), (0, 0, -1))
+        x = self.first(x + self.out(mixed))
+        return self.second(x + self.down(self.gelu(self.up(x))))
+
+
+class Text(mx.gluon.HybridBlock):
+    """Words, an encoder, a recurrent layer; two results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        with self.name_scope():
+            self.words, self.encoder = nn.Embedding(50, 32), Encoder()
+            self.lstm, self.last = mx.gluon.rnn.LSTM(16, layout="NTC"), nn.Dense(3)
+
+    def hybrid_forward(self, F: Any, tokens: Any) -> Any:  # noqa: N803
+        x = self.encoder(self.words(tokens))
+        return x, self.last(self.lstm(x))
+
+
+def test_attention_and_recurrent_layers_give_the_same_bits(tmp_path: Path) -> None:
+    tokens = nd.array(np.arange(48).reshape(2, 24) % 50, dtype="int32")
+    same_bits(Text(), tmp_path, "text", tokens, threads=(1, 3))
+    assert 'text_inputs[] = {\n  {"data", TEXT_INT32, 2,' in (tmp_path / "text.c").read_text()
+
+
+def test_several_threads_give_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers large enough for threads: parallel loops, several calls at the same time, and a workspace of the
+    caller's."""
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(16, 3, padding=1, activation="relu"), nn.Conv2D(16, 3, padding=1, strides=2), nn.BatchNorm(),
+            nn.Flatten(), nn.Dense(256, activation="relu"), nn.Dense(10))
+    x = nd.random.normal(shape=(2, 8, 40, 40))
+    wanted = exported(net, tmp_path, "net", x)
+    assert "hy_run(hy, k" in (tmp_path / "net.c").read_text()
+    (tmp_path / "many.c").write_text(MANY)
+    x.asnumpy().tofile(tmp_path / "x.bin")
+    wanted[0].tofile(tmp_path / "y.bin")
+    build(tmp_path, "net.c", "many.c", flags=tuple(_flags().split()), out="many")
+    done = subprocess.run(["./many"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "64 calls\n"), done
+
+
+MANY = """
+#include "net.h"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static float x[2 * 8 * 40 * 40], wanted[20];
+static net_model *model;
+static void *call(void *given) {
+  float y[20];
+  const void *inputs[] = {x};
+  void *outputs[] = {y}, *workspace = malloc(net_workspace_bytes(model) + 8);
+  (void)given;
+  for (int i = 0; i < 4; i++) {
+    if (net_run_in(model, (char *)workspace + 8 * (i & 1), inputs, outputs) || memcmp(y, wanted, sizeof y)) exit(3);
+  }
+  free(workspace);
+  return NULL;
+}
+int main(void) {
+  FILE *a = fopen("x.bin", "rb"), *b = fopen("y.bin", "rb");
+  if (!a || !b || fread(x, 1, sizeof x, a) != sizeof x || fread(wanted, 1, sizeof wanted, b) != sizeof wanted) return 1;
+  fclose(a), fclose(b);
+  int error;
+  model = net_load("net.weights", &error);
+  if (!model || net_set_threads(model, 3)) return 2;
+  pthread_t threads[16];
+  for (int i = 0; i < 16; i++) if (pthread_create(&threads[i], NULL, call, NULL)) return 4;
+  for (int i = 0; i < 16; i++) pthread_join(threads[i], NULL);
+  float y[20];
+  const void *inputs[] = {x};
+  void *outputs[] = {x}, *none[] = {NULL};
+  if (net_run(model, inputs, outputs) != NET_ERROR_OVERLAP || net_run(model, inputs, none) != NET_ERROR_ARGUMENT) return 5;
+  outputs[0] = y;
+  if (net_run(NULL, inputs, outputs) != NET_ERROR_ARGUMENT || net_set_threads(model, 0) != NET_ERROR_ARGUMENT) return 6;
+  net_free(model);
+  printf("64 calls\\n");
+  return 0;
+}
+"""
+
+
+def learner(optimizer: str, **options: Any) -> tuple[Any, Any, Any]:
+    """A small network, its Trainer and its training step."""
+    mx.random.seed(7)
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(16, activation="relu", in_units=6), nn.BatchNorm(in_channels=16), nn.Dense(4, in_units=16))
+    net.initialize(mx.init.Xavier())
+    trainer = mx.gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.05, **options})
+    loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
+
+    def step(x: Any, y: Any) -> Any:
+        with mx.autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(x.shape[0])
+        return loss
+    return net, trainer, step
+
+
+@pytest.mark.parametrize("optimizer, options", [("sgd", {"momentum": 0.9, "wd": 0.01}), ("adam", {})])
+def test_training_steps_give_the_same_bits(tmp_path: Path, optimizer: str, options: dict[str, Any]) -> None:
+    rng = np.random.default_rng(2)
+    x, y = nd.array(rng.normal(size=(8, 6))), nd.array(rng.integers(0, 4, 8))
+    net, trainer, step = learner(optimizer, **options)
+    export_c(step, tmp_path, x, y, name="learner")
+    compiled = mx.hybridize(step)
+    losses = [compiled(x, y).asnumpy() for _ in range(9)]
+    assert "int learner_step(learner_model *model, const float *x, const float *y, double rate, float *output);" in (
+        tmp_path / "learner.h").read_text()
+    build(tmp_path, "learner.c", "example.c", flags=tuple(_flags().split()))
+    x.asnumpy().tofile(tmp_path / "x.bin")
+    y.asnumpy().tofile(tmp_path / "y.bin")
+    done = subprocess.run(["./example", "learner.weights", "1", "6", "0.05", "six.weights", "x.bin", "y.bin"],
+                          cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0 and len(done.stdout.splitlines()) == 6, done
+    assert np.array_equal(np.array(done.stdout.split()[-8:], np.float32), losses[5])
+    done = subprocess.run(["./example", "six.weights", "1", "3", "0.05", "nine.weights", "x.bin", "y.bin"],
+                          cwd=tmp_path, capture_output=True, text=True)
+    learned = load_weights(tmp_path / "nine.weights")
+    for p in net.collect_params().values():
+        assert np.array_equal(p.data().asnumpy(), learned[p.name]), p.name
+    other, other_trainer, other_step = learner(optimizer, **options)
+    load_weights(tmp_path / "six.weights", other_trainer)
+    compiled = mx.hybridize(other_step)
+    assert np.array_equal(compiled(x, y).asnumpy(), losses[6])           # states and counts are there too
+
+
+def test_steps_that_need_python_are_refused(tmp_path: Path) -> None:
+    x, y = nd.ones((8, 6)), nd.zeros((8,))
+    *_, step = learner("nadam")
+    with pytest.raises(mx.errors.HybridError, match="Nadam cannot be exported to C"):
+        export_c(step, tmp_path, x, y, name="model")
+    with pytest.raises(mx.errors.HybridError, match="draws random numbers"):
+        export_c(lambda a: nd.random.normal(shape=(3,)) + a.sum(), tmp_path, x, name="model")
+
+
+def test_the_command_line_takes_model_files(tmp_path: Path) -> None:
+    net = nn.HybridSequential()
+    net.add(nn.Dense(5, activation="relu"), nn.BatchNorm(), nn.Dense(3))
+    net.initialize()
+    net.hybridize()
+    x = nd.array(np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4))
+    wanted = net(x).asnumpy()
+    net.export(str(tmp_path / "m"))
+    symbol, params = str(tmp_path / "m-symbol.json"), str(tmp_path / "m-0000.params")
+    ways = {"plain": [symbol, params, "--shape", "data=2,4"]}
+    if importlib.util.find_spec("safetensors"):
+        nd.save(str(tmp_path / "m.safetensors"), nd.load(params))
+        ways["safe"] = [symbol, str(tmp_path / "m.safetensors"), "--shape", "data=2,4"]
+    if importlib.util.find_spec("onnx"):
+        mx.contrib.onnx.export_model(symbol, params, [(2, 4)], "float32", str(tmp_path / "m.onnx"))
+        ways["onnx_file"] = [str(tmp_path / "m.onnx")]
+    for name, given in ways.items():
+        assert main([*given, "-o", str(tmp_path / name)]) == 0
+        build(tmp_path / name, f"{name}.c", "example.c", flags=("-O1", "-march=native"))
+        (got,) = run_example(tmp_path / name, name, [x], [wanted])
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("given, said", [
+    (["--shape", "dat=2,4"], "has no input 'dat'"), ([], "--shape data="), (["--shape", "data=?,4"], "whole numbers"),
+    (["--shape", "data"], "INPUT=VALUE")])
+def test_the_command_line_says_what_is_wrong(tmp_path: Path, given: list[str], said: str,
+                                             capsys: pytest.CaptureFixture[str]) -> None:
+    net = nn.Dense(3, in_units=4)
+    net.initialize()
+    net(nd.ones((1, 4)))
+    net.export(str(tmp_path / "m"))
+    files = [str(tmp_path / "m-symbol.json"), str(tmp_path / "m-0000.params")]
+    assert main([*files, *given, "-o", str(tmp_path / "c")]) == 1
+    assert said in capsys.readouterr().err

@@ -16,16 +16,12 @@ from ..runtime.build import listed
 from .files import write_all
 from .layout import lay_out
 from .source import address
-from .specialized import Array, Specialized, specialize
+from .load import load_weights
+from .specialized import RESERVED, Array, Specialized, specialize
 
-__all__ = ["export_c"]
+__all__ = ["export_c", "load_weights"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-# words of C and C++, and what the files call other things
-_TAKEN = frozenset("""auto break case char class const continue default delete do double else enum example extern float
-    for goto if inline int long main namespace net new operator private protected public register restrict return short
-    signed sizeof static struct switch template this throw try typedef union unsigned using virtual void volatile while
-    """.split())
 _SKIPPED = ("-shared", "-fPIC", "-fopenmp", "-Wl,--as-needed", "-Werror=implicit-function-declaration", "-fno-plt",
             "-fno-stack-protector")
 
@@ -64,9 +60,9 @@ def _call(arrays: Sequence[Array], names: Sequence[str], others: Sequence[Array]
 
 
 def _checked(name: str) -> str:
-    if not _NAME.fullmatch(name) or name in _TAKEN or name.startswith("hy_"):
+    if not _NAME.fullmatch(name) or name in RESERVED or name.startswith("hy_") or name in ("example", "hy"):
         raise AttributeValueError(f"the name of an exported model begins its C functions: lower case letters, digits "
-                                  f"and underscores, a letter first, no word of C; got {name!r}. Give name=\"model\".")
+                                  f"and underscores, a letter first, no word of C and not 'example'; got {name!r}. Give name=\"model\".")
     return name
 
 
@@ -81,7 +77,8 @@ def _specialized(target: Any, name: str, inputs: Any) -> Specialized:
         inputs = tuple((shape, d) for shape, d in form[1])
     names = {id(p): key for key, p in prefixed().items()} if prefixed is not None else {}
     names = {i: key for i, key in names.items() if len(key) <= 256}
-    return specialize(target, getattr(target, "name", None) or name, inputs, names)
+    call = getattr(target, "_fn", target)                # of a function that is hybridized already
+    return specialize(call, getattr(target, "name", None) or getattr(call, "__name__", name), inputs, names,)
 
 
 def _flags() -> str:

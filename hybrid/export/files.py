@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Sequence
 
@@ -12,7 +13,7 @@ from .layout import Layout
 from .specialized import Array, Specialized
 from .source import filled
 
-STRUCT = """struct @name@ {
+STRUCT = """struct @name@_model {
   int threads;
   struct hy_pool *pool;
   char *arrays;                         /* weights and what is computed from them once, on a cache line */
@@ -34,7 +35,7 @@ def _numbers(layout: Layout) -> list[str]:
     own = "HY_OWN_BYTES + " if layout.prepare else ""
     return [f"#define HY_WEIGHTS {len(layout.weights)}", f"#define HY_ARRAYS_BYTES {layout.arrays.size + 64}",
             f"#define HY_TEMPORARY_BYTES ({own}{layout.temporary.size})",
-            f"#define HY_WORKSPACE_BYTES {layout.workspace.size}"]
+            f"#define HY_WORKSPACE_BYTES {layout.workspace.size}", f"#define HY_COUNT {layout.counter}"]
 
 
 def _weight_tables(layout: Layout, name: str) -> list[str]:
@@ -48,15 +49,15 @@ def _weight_tables(layout: Layout, name: str) -> list[str]:
 
 def program_text(name: str, what: Specialized, listing: Listing, layout: Layout) -> str:
     """NAME.c."""
-    kernels = source.program(name, listing, layout, [a.name for a in what.inputs])
+    kernels = source.program(name, listing, layout, [a.name for a in what.inputs], what.training)
     parts = [f"/* {name}: a compiled network in plain C, written by hybrid.\n"
              f" * {name}.h says how it is used. Memory: {layout.arrays.size} bytes of weights, "
              f"{layout.workspace.size} bytes of workspace for each call that runs. */",
              "#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)\n#define _POSIX_C_SOURCE 200809L\n#endif",
-             f'#include "{name}.h"', "#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", "",
+             f'#include "{name}.h"', "#include <math.h>", "#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", "",
              *_numbers(layout), "", *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
              *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name), "", STRUCT, "",
-             kernels, "", filled("weights.h", name), filled("model.h", name), filled("run.h", name)]
+             kernels, "", filled("weights.h", name), filled("model.h", name), filled(*("run.h", name) if what.training is None else ("step.h", name), **_step_words(what))]
     return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
 
 
@@ -69,12 +70,41 @@ def header_text(name: str, what: Specialized, mark: str) -> str:
     return filled("api.h", name, VERSION_NUMBER=weights.VERSION, FINGERPRINT=mark, COUNT_INPUTS=what.arguments,
                   COUNT_OUTPUTS=len(what.outputs), SAID_INPUTS=_arrays_said(what.inputs[:what.arguments]),
                   SAID_OUTPUTS=_arrays_said(what.outputs),
+                  CALLS=filled("api_run.h" if what.training is None else "api_step.h", name,
+                               **_step_words(what)).rstrip(),
                   DTYPES=", ".join(f"{name.upper()}_{t.upper()}" for t in TYPES))
+
+
+def _step_words(what: Specialized) -> dict[str, object]:
+    """What the texts of a training step say of its arguments."""
+    rate = what.training is not None and what.training.slot is not None
+    results = [re.sub(r"\W", "_", a.name) for a in what.outputs]
+    given = what.inputs[:what.arguments]
+    typed = [*(f"const {TYPES[a.dtype.name]} *{t}" for a, t in zip(given, what.titles)), *(["double rate"] if rate else []),
+             *(f"{TYPES[a.dtype.name]} *{t}" for a, t in zip(what.outputs, results))]
+    return {"RATE": "double rate, " if rate else "", "GIVEN_RATE": ", rate" if rate else "",
+            "RATE_VALUE": "rate, " if rate else "", "TYPED": "".join(f", {t}" for t in typed),
+            "IN_VALUES": ", ".join(what.titles) or "0", "OUT_VALUES": ", ".join(results) or "0",
+            "ADVANCE": "  ++*(int64_t *)(void *)(m->arrays + HY_COUNT);\n",
+            "RATE_SAID": "rate: the learning rate." if rate else "", "RATE_WORD": "[rate [" if rate else "[",
+            "RATE_READ": "  const double rate = argc > 4 ? atof(argv[4]) : 0.01;\n" if rate else "",
+            "FIRST": 6 if rate else 5}
 
 
 def example_text(name: str, what: Specialized) -> str:
     """example.c: reads inputs from files of numbers, or takes zeros, and prints the outputs."""
-    return filled("example.c", name)
+    return filled("example.c" if what.training is None else "example_step.c", name, **_step_words(what))
+
+
+def _use(what: Specialized) -> str:
+    """The call in the page's example."""
+    if what.training is None:
+        return ("    const void *inputs[@NAME@_INPUTS] = {…};\n    void *outputs[@NAME@_OUTPUTS] = {…};\n"
+                "    error = @name@_run(model, inputs, outputs);")
+    names = [*what.titles, *(["rate"] if what.training.slot is not None else []),
+             *(re.sub(r"\W", "_", a.name) for a in what.outputs)]
+    return (f"    error = @name@_step(model, {', '.join(names)});       // one training step, as often as wanted\n"
+            f"    error = @name@_save(model, \"learned.weights\");")
 
 
 def write_all(folder: Path, name: str, what: Specialized, listing: Listing, layout: Layout, flags: str) -> list[Path]:
@@ -84,7 +114,7 @@ def write_all(folder: Path, name: str, what: Specialized, listing: Listing, layo
     mark = fingerprint(what, layout, text)
     kinds = {f"{name}.c": text, f"{name}.h": header_text(name, what, mark), "example.c": example_text(name, what),
              "CMakeLists.txt": filled("CMakeLists.txt", name, FLAGS=flags),
-             "README.md": filled("README.md", name, FLAGS=flags)}
+             "README.md": filled("README.md", name, FLAGS=flags, USE=_use(what))}
     for file, content in kinds.items():
         write_bytes(folder / file, content.encode())
     weights.write(folder / f"{name}.weights", {a.name: a.value for a in layout.weights if a.value is not None}, mark)

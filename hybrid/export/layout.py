@@ -9,6 +9,7 @@ import numpy as np
 from ..base.errors import HybridError
 from ..runtime.build import Listing
 from .specialized import Array, Specialized
+from .training import COUNT
 
 CACHE_LINE = 64
 
@@ -43,6 +44,7 @@ class Layout:
     run: list[tuple[str, str]] = field(default_factory=list)
     prepare: list[tuple[str, str]] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
+    counter: int = 0                     # the offset of the count of steps
 
 
 def _constants(listing: Listing, prefix: str) -> list[Array]:
@@ -53,11 +55,15 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
     """Places for all arrays of a program."""
     out = Layout()
     main, prepared = listing.recipe, listing.prepare
+    out.workspace.take(main.arena_bytes)                 # first: the table's last slot points to it
     read = _read_slots(listing)
     own = {i: a for i, a in enumerate(what.inputs) if i >= what.arguments}
     at: dict[int, str] = {}
+    training = what.training
     for slot, a in own.items():
-        kept = slot in read
+        if training is not None and slot == training.slot:
+            continue
+        kept = slot in read or training is not None
         offset = (out.arrays if kept else out.temporary).take(a.nbytes)
         out.weights.append(a)
         out.places.append((kept, offset))
@@ -66,14 +72,20 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
                  *(_constants(prepared, "hybrid.packing") if prepared is not None else [])]
     places = []
     for i, a in enumerate(constants):
-        kept = i < len(main.constants)
+        kept = i < len(main.constants) or training is not None
         offset = (out.arrays if kept else out.temporary).take(a.nbytes)
         out.weights.append(a)
         out.places.append((kept, offset))
         places.append(f"{'m->arrays' if kept else 'once'} + {offset}")
+    if training is not None:
+        out.counter = out.arrays.take(8)
+        out.weights.append(Array(COUNT, (), np.dtype(np.int64), training.counter()))
+        out.places.append((True, out.counter))
     made = [out.arrays.take(_nbytes(shape, d)) for shape, d in main.inputs[main.given:]]
     for slot, a in enumerate(what.inputs):
-        given = f"(void *)inputs[{slot}]" if slot < what.arguments else at[slot] if slot in read else "NULL"
+        given = f"(void *)inputs[{slot}]" if slot < what.arguments else at[slot] if slot in read and slot in at else "NULL"
+        if training is not None and slot == training.slot:
+            given = f"workspace + {out.workspace.take(a.nbytes)}"
         out.run.append((given, a.name))
     out.run += [(f"m->arrays + {offset}", f"packed {list(main.inputs[main.given + i][0])}")
                 for i, offset in enumerate(made)]
@@ -99,7 +111,6 @@ def _read_slots(listing: Listing) -> set[int]:
 def _results(what: Specialized, listing: Listing, out: Layout) -> None:
     """Fresh arrays: the caller's outputs where each is one, else in the workspace, to be copied."""
     recipe = listing.recipe
-    out.workspace.take(recipe.arena_bytes)
     first = recipe.arena_slot - len(recipe.fresh)
     direct: dict[int, int] = {}
     for j, (kind, k) in enumerate(what.picks):

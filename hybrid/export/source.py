@@ -16,7 +16,9 @@ from ..ir import Node
 from ..runtime.build import Listing
 from .layout import Layout
 from .naming import named
+from .rates import statements
 from .specialized import Array
+from .training import Training
 
 _SIMD = re.compile(r"^( *)#pragma omp simd(.*)$", re.MULTILINE)
 STACK = 1 << 18                          # bytes of a thread's stack beside the arrays that kernels have there
@@ -45,7 +47,8 @@ def _commented(net: str, name: str, slots: Sequence[tuple[str, str]]) -> str:
                      for line in lines)
 
 
-def program(name: str, listing: Listing, layout: Layout, names: Sequence[str]) -> str:
+def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
+            training: Training | None = None) -> str:
     """Kernels, the functions that run them, and what they need of kernels/."""
     functions, net = named(listing, "k", names)
     texts = [listing.text.support, *functions, _commented(net, "hy_net", layout.run)]
@@ -67,7 +70,7 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str]) -
                       "/* ---- threads " + "-" * 105 + " */", *sizes,
                       filled("team.h", name, THREADED=threaded).rstrip(),
                       "/* ---- kernels " + "-" * 105 + " */", done.text, "",
-                      *_calls(listing, layout, done.with_team)])
+                      *_calls(listing, layout, done.with_team, training)])
 
 
 # the kernels are vector code in GNU's C, and the printers declare what few kernels read
@@ -98,8 +101,17 @@ def _table(slots: Sequence[tuple[str, str]]) -> list[str]:
     return [f"  b[{i}] = {value};".ljust(44) + f"/* {what} */" for i, (value, what) in enumerate(slots)]
 
 
-def _calls(listing: Listing, layout: Layout, with_team: set[str]) -> list[str]:
+def _numbers(training: Training) -> list[str]:
+    """The function that computes an optimizer's numbers."""
+    lines = statements(training.numbers or [])
+    return ["/* The numbers of the optimizer's update in step t. */",
+            "static void hy_rates(double rate, double t, double *n) {", "  (void)rate, (void)t;",
+            *("  " + line for line in lines), "}"]
+
+
+def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Training | None) -> list[str]:
     """The functions that fill the tables and run the programs."""
+    rate = training is not None and training.slot is not None
     own = f"workspace + {layout.workspace.size}"
 
     def run(function: str, memory: str, pool: str) -> list[str]:
@@ -107,13 +119,16 @@ def _calls(listing: Listing, layout: Layout, with_team: set[str]) -> list[str]:
             return [f"  {function}(b);"]
         return [f"  const hy_team team = {{m->threads > 1 ? {parts_a_thread()} * m->threads : 1, 0, 1, {memory}, {pool}}};",
                 f"  {function}(&team, b);"]
-    out = ["/* One call: the table of all arrays, then the kernels. */",
-           f"static void hy_call(const struct @name@ *m, char *workspace, const void *const *inputs, "
-           f"void *const *outputs) {{",
-           "  (void)m, (void)inputs, (void)outputs;", f"  void *b[{len(layout.run)}];", *_table(layout.run),
+    advance = [f"  hy_rates(rate, (double)*(const int64_t *)(const void *)(m->arrays + {layout.counter}), "
+               f"(double *)b[{training.slot}]);"] if rate and training is not None else []
+    out = [*(_numbers(training) if rate and training is not None else []),
+           "/* One call: the table of all arrays, then the kernels. */",
+           f"static void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs, "
+           f"void *const *outputs{', double rate' if rate else ''}) {{",
+           "  (void)m, (void)inputs, (void)outputs;", f"  void *b[{len(layout.run)}];", *_table(layout.run), *advance,
            *run("hy_net", own, "m->pool"), *("  " + line for line in layout.after), "}"]
     out += ["/* Values that the kernels take from the weights, computed once. once: memory that is free afterwards. */",
-            "static void hy_prepare(struct @name@ *m, char *once) {", "  (void)m, (void)once;"]
+            "static void hy_prepare(struct @name@_model *m, char *once) {", "  (void)m, (void)once;"]
     if listing.prepare is not None:
         layout_own = layout.temporary.take(0)
         out += [f"  void *b[{len(layout.prepare)}];", *_table(layout.prepare),

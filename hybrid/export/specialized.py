@@ -1,8 +1,9 @@
 """What is exported: the compiled signature of a network or a function, and names for all its arrays."""
 from __future__ import annotations
 
+import inspect
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -16,9 +17,17 @@ from ..ir import Program
 from ..jit.compiled_call import Entry
 from ..jit.trace import Hybridized
 from ..runtime.staged import has_calls
+from .training import Training, name_of, training_of
 
 
 _OTHER = re.compile(r"[^A-Za-z0-9_.:/+ -]")     # characters that a name in a C comment and a JSON text had better not have
+
+
+# words of C and C++
+RESERVED = frozenset("""auto break case char class const continue default delete do double else enum example extern float
+    for goto if inline int long main namespace new operator private protected public register restrict return short
+    signed sizeof static struct switch template this throw try typedef union unsigned using virtual void volatile while
+    """.split())
 
 
 @dataclass
@@ -46,6 +55,8 @@ class Specialized:
     picks: list[tuple[str, int]]
     frozen: frozenset[int]
     entry: Entry
+    training: Training | None = None     # of a program that changes its weights
+    titles: list[str] = field(default_factory=list)      # of the arguments, in the function's own words
 
 
 def sample(value: Any) -> NDArray:
@@ -63,19 +74,16 @@ def sample(value: Any) -> NDArray:
     return nd.zeros(tuple(shape), dtype=dtype)
 
 
-def specialize(call: Callable[..., Any], name: str, inputs: Sequence[Any], names: dict[int, str],
-               counters: Any = None, training: bool = False) -> Specialized:
+def specialize(call: Callable[..., Any], name: str, inputs: Sequence[Any], names: dict[int, str]) -> Specialized:
     """Trace a call with some inputs. names: of weights, by id of the Parameter."""
     arrays = [sample(x) for x in inputs]
     if any(a.context != cpu(0) for a in arrays):
         raise HybridError("export_c writes C for processors: give inputs on mx.cpu()")
-    engine = Hybridized(call, name, version=counters)
-    if training:
+    engine = Hybridized(call, name)
+    with predict_mode():
         entry = engine.specialization(*arrays)
-    else:
-        with predict_mode():
-            entry = engine.specialization(*arrays)
     _check(entry, name)
+    change = training_of(entry, name)
     given = [Array("data" if len(arrays) == 1 else f"data{i}", a.shape, np.dtype(a.dtype))
              for i, a in enumerate(arrays)]
     used = {a.name for a in given}
@@ -87,7 +95,19 @@ def specialize(call: Callable[..., Any], name: str, inputs: Sequence[Any], names
         n = program.outputs[k] if kind == "output" else program.inputs[k]
         outputs.append(Array("output" if len(entry.picks) == 1 else f"output{i}", n.shape, n.dtype))
     return Specialized(program, every, len(given), outputs, list(entry.picks),
-                       frozenset(program.memo.get("lasting", frozenset())), entry)
+                       frozenset(program.memo.get("lasting", frozenset())), entry, change, _titles(call, given))
+
+
+def _titles(call: Callable[..., Any], given: Sequence[Array]) -> list[str]:
+    """C names for the arguments: those of a function's parameters, else those of the tables."""
+    plain = [re.sub(r"\W", "_", a.name) for a in given]
+    try:
+        own = [p.name for p in inspect.signature(call).parameters.values() if p.kind in (p.POSITIONAL_ONLY,
+                                                                                        p.POSITIONAL_OR_KEYWORD)]
+    except (TypeError, ValueError):
+        return plain
+    fits = len(own) >= len(given) and all(n.isascii() and n not in ("model", "rate") for n in own[:len(given)])
+    return [f"{n}_" if n in RESERVED else n for n in own[:len(given)]] if fits else plain
 
 
 def _check(entry: Entry, name: str) -> None:
@@ -110,7 +130,7 @@ def _check(entry: Entry, name: str) -> None:
 
 def _weight(holder: Any, x: Any, names: dict[int, str], used: set[str]) -> Array:
     """A captured array with a name that no other has."""
-    plain = _OTHER.sub("_", names.get(id(holder)) or getattr(holder, "name", None) or "constant")
+    plain = _OTHER.sub("_", names.get(id(holder)) or getattr(holder, "name", None) or name_of(holder) or "constant")
     name, n = str(plain), 0
     while name in used or name == "__metadata__":
         n += 1

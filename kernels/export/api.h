@@ -40,22 +40,14 @@ enum {
 /* Words for an error code. */
 const char *@name@_error_text(int error);
 
-typedef struct @name@ @name@;
+typedef struct @name@_model @name@_model;
 /* The model with the weights of a file, or of its bytes in memory, which are copied. Null, and a code in *error (which may be null),
  * where they are not this model's. */
-@name@ *@name@_load(const char *path, int *error);
-@name@ *@name@_load_bytes(const void *bytes, size_t size, int *error);
-void @name@_free(@name@ *model);
+@name@_model *@name@_load(const char *path, int *error);
+@name@_model *@name@_load_bytes(const void *bytes, size_t size, int *error);
+void @name@_free(@name@_model *model);
 
-/* How many threads a call uses, 1 at first. Not while a call runs. */
-int @name@_set_threads(@name@ *model, int threads);
-
-/* Computes the outputs from the inputs; an error code. Any number of threads may call it with one model at the same time. */
-int @name@_run(const @name@ *model, const void *const *inputs, void *const *outputs);
-/* The same in memory of the caller's, of @name@_workspace_bytes: nothing is allocated. Each call that runs needs its own. */
-int @name@_run_in(const @name@ *model, void *workspace, const void *const *inputs, void *const *outputs);
-size_t @name@_workspace_bytes(const @name@ *model);
-
+@CALLS@
 #ifdef __cplusplus
 }
 #endif

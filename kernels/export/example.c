@@ -38,7 +38,7 @@ static void print(const @name@_array *a, const void *data) {
 
 int main(int argc, char **argv) {
   int error = 0, wrong = 0;
-  @name@ *model = @name@_load(argc > 1 ? argv[1] : "@name@.weights", &error);
+  @name@_model *model = @name@_load(argc > 1 ? argv[1] : "@name@.weights", &error);
   if (!model) return failed("@name@_load", error);
   error = @name@_set_threads(model, argc > 2 ? atoi(argv[2]) : 1);
   if (error) return @name@_free(model), failed("@name@_set_threads", error);

@@ -22,7 +22,7 @@ const char *@name@_error_text(int error) {
 static void hy_set(int *error, int code) { if (error) *error = code; }
 
 /* Puts the weights where the program finds them, and computes what it takes from them. */
-static int hy_fill(@name@ *m, const unsigned char *bytes, size_t size) {
+static int hy_fill(@name@_model *m, const unsigned char *bytes, size_t size) {
   char *to[HY_WEIGHTS + 1] = {0};
   void *temporary = HY_TEMPORARY_BYTES ? malloc(HY_TEMPORARY_BYTES + 64) : NULL;
   if (HY_TEMPORARY_BYTES && !temporary) return @NAME@_ERROR_MEMORY;
@@ -34,9 +34,9 @@ static int hy_fill(@name@ *m, const unsigned char *bytes, size_t size) {
   return error;
 }
 
-@name@ *@name@_load_bytes(const void *bytes, size_t size, int *error) {
+@name@_model *@name@_load_bytes(const void *bytes, size_t size, int *error) {
   if (!bytes) { hy_set(error, @NAME@_ERROR_ARGUMENT); return NULL; }
-  @name@ *m = (@name@ *)calloc(1, sizeof *m);
+  @name@_model *m = (@name@_model *)calloc(1, sizeof *m);
   if (m && !(m->allocated = malloc(HY_ARRAYS_BYTES + 64))) { free(m); m = NULL; }
   if (!m) { hy_set(error, @NAME@_ERROR_MEMORY); return NULL; }
   m->arrays = hy_aligned(m->allocated), m->threads = 1;
@@ -46,17 +46,17 @@ static int hy_fill(@name@ *m, const unsigned char *bytes, size_t size) {
   return m;
 }
 
-@name@ *@name@_load(const char *path, int *error) {
+@name@_model *@name@_load(const char *path, int *error) {
   size_t size = 0;
   int code = @NAME@_ERROR_ARGUMENT;
   unsigned char *bytes = path ? hy_read_file(path, &size, &code) : NULL;
   if (!bytes) { hy_set(error, code); return NULL; }
-  @name@ *m = @name@_load_bytes(bytes, size, error);
+  @name@_model *m = @name@_load_bytes(bytes, size, error);
   free(bytes);
   return m;
 }
 
-void @name@_free(@name@ *m) {
+void @name@_free(@name@_model *m) {
   if (!m) return;
 #if HY_THREADED
   hy_pool_free(m->pool);
@@ -64,7 +64,7 @@ void @name@_free(@name@ *m) {
   free(m->allocated), free(m);
 }
 
-int @name@_set_threads(@name@ *m, int threads) {
+int @name@_set_threads(@name@_model *m, int threads) {
   if (!m || threads < 1 || threads > 1024) return @NAME@_ERROR_ARGUMENT;
 #if HY_THREADED
   hy_pool *pool = threads > 1 ? hy_pool_new(threads - 1) : NULL;
@@ -72,12 +72,14 @@ int @name@_set_threads(@name@ *m, int threads) {
   hy_pool_free(m->pool);
   m->pool = pool, m->threads = threads;
   return @NAME@_OK;
-#else
+#elif HY_LOOPS
   return threads > 1 ? @NAME@_ERROR_THREADS : @NAME@_OK;
+#else
+  return @NAME@_OK;                     /* no loop is worth several threads */
 #endif
 }
 
-size_t @name@_workspace_bytes(const @name@ *m) {
+size_t @name@_workspace_bytes(const @name@_model *m) {
   return m ? 64 + (size_t)HY_WORKSPACE_BYTES + (size_t)HY_OWN_BYTES * (size_t)m->threads : 0;
 }
 
@@ -86,7 +88,7 @@ static int hy_overlap(const void *a, size_t an, const void *b, size_t bn) {
   return an && bn && x < y + bn && y < x + an;
 }
 /* Whether the arrays of a call can be used. */
-static int hy_check(const @name@ *m, const void *workspace, const void *const *inputs, void *const *outputs) {
+static int hy_check(const @name@_model *m, const void *workspace, const void *const *inputs, void *const *outputs) {
   if (!m || !workspace || (!inputs && @NAME@_INPUTS) || (!outputs && @NAME@_OUTPUTS)) return @NAME@_ERROR_ARGUMENT;
   const size_t room = @name@_workspace_bytes(m);
   for (int i = 0; i < @NAME@_INPUTS; i++) {

@@ -1,5 +1,6 @@
 /* Threads. A team runs the parts of a parallel loop; parts are handed out one after the other, and the caller takes what
  * is left, so that nothing waits for a thread that has not begun. Without threads (@NAME@_NO_THREADS) the caller takes all. */
+#define HY_LOOPS @THREADED@             /* whether there are parallel loops */
 typedef struct hy_pool hy_pool;
 typedef struct {
   int threads;          /* parts that a loop may have */
@@ -15,7 +16,7 @@ static void hy_alone(const hy_team *hy, hy_part part, const void *shared, int pa
     part(shared, &mine);
   }
 }
-#if @THREADED@ && !defined(@NAME@_NO_THREADS) && !defined(_WIN32)
+#if HY_LOOPS && !defined(@NAME@_NO_THREADS) && !defined(_WIN32)
 #include <pthread.h>
 #include <time.h>
 #define HY_THREADED 1
@@ -127,11 +128,11 @@ static hy_pool *hy_pool_new(int workers) {
 }
 #else
 #define HY_THREADED 0
-#if @THREADED@
+#if HY_LOOPS
 static void hy_run(const hy_team *hy, hy_part part, const void *shared, int parts) { hy_alone(hy, part, shared, parts); }
 #endif
 #endif
-#if @THREADED@
+#if HY_LOOPS
 /* The iterations of a loop that a part does, the first ones by the first part. */
 static void hy_divide(int64_t count, const hy_team *hy, long *begin, long *end) {
   const int64_t each = count / hy->count, more = count % hy->count, i = hy->number;

@@ -102,9 +102,9 @@ static int hy_read_entry(hy_text *t, hy_entry *out) {
   } while (hy_take(t, ','));
   return seen == 7 && hy_take(t, '}');
 }
-/* CRC-32, of ISO 3309, as zlib's. */
-static uint32_t hy_crc32(const unsigned char *data, size_t n) {
-  uint32_t table[256], crc = 0xffffffffu;
+/* CRC-32, of ISO 3309, as zlib's: of some bytes and those before them. */
+static uint32_t hy_crc32_more(uint32_t before, const unsigned char *data, size_t n) {
+  uint32_t table[256], crc = ~before;
   for (uint32_t i = 0; i < 256; i++) {
     uint32_t c = i;
     for (int k = 0; k < 8; k++) c = c >> 1 ^ (c & 1 ? 0xedb88320u : 0);
@@ -169,7 +169,7 @@ static int hy_read_weights(const unsigned char *bytes, size_t size, char *const 
   if (wrong) return wrong;
   for (int i = 0; i < HY_WEIGHTS; i++) if (!seen[i]) return @NAME@_ERROR_ARRAYS;
   char crc[16];
-  snprintf(crc, sizeof crc, "%08lx", (unsigned long)hy_crc32(data, size - 8 - (size_t)header));
+  snprintf(crc, sizeof crc, "%08lx", (unsigned long)hy_crc32_more(0, data, size - 8 - (size_t)header));
   return strcmp(crc, about.checksum) ? @NAME@_ERROR_CHECKSUM : @NAME@_OK;
 }
 /* A whole file, to be freed; null and a code where it cannot be read. */
