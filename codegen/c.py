@@ -268,6 +268,11 @@ class Text:
         """Whether a function computes with vectors."""
         return any(p.vectors for p in self.functions)
 
+    @property
+    def large(self) -> bool:
+        """Whether it is compiled in several units, so that no kernel is compiled as a part of another function."""
+        return sum(len(p.source) for p in self.functions) + len(self.net) >= LARGE
+
 
 @collector.waits
 def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
@@ -299,7 +304,6 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     """
     target = Target(vector_bytes, choose)
     text = print_text(groups, pointer, scratch, target, optional, around)
-    large = sum(len(p.source) for p in text.functions) + len(text.net) >= LARGE
-    program = "\n".join([text.support, *([units(text.functions, text.net)] if large
+    program = "\n".join([text.support, *([units(text.functions, text.net)] if text.large
                                          else [*(p.source for p in text.functions if p.source), text.net])])
     return before(program, text.dtypes, target, text.vectors) + program, text.scratch

@@ -58,7 +58,7 @@ def functions(text: str) -> list[Function | str]:
     out: list[Function | str] = []
     lines, at = text.split("\n"), 0
     while at < len(lines):
-        head = re.match(r"(?:static|void) .*?\b(\w+)\(.*\) \{", lines[at])
+        head = re.match(r"(?:HY_APART )?(?:static|void) .*?\b(\w+)\(.*\) \{", lines[at])
         if head is None or "=" in lines[at].split("(")[0]:
             out.append(lines[at])
             at += 1
@@ -207,5 +207,5 @@ def _calls_with_team(lines: list[str], wanted: set[str]) -> list[str]:
 
 def _declared_with_team(line: str, wanted: set[str]) -> str:
     """A declaration of a function before its text."""
-    m = re.match(r"static .*?\b(\w+)\(", line)
+    m = re.match(r"(?:HY_APART )?static .*?\b(\w+)\(", line)
     return line[:m.end()] + f"{TEAM}, " + line[m.end():] if m is not None and m[1] in wanted else line

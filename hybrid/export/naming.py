@@ -60,5 +60,7 @@ def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[list[str
         said.setdefault(p.name, []).append(comment(k, names))
     for p in functions[helpers:]:
         if p.source:
-            out.append("\n".join([*said.pop(p.name, []), p.source]))
+            source = p.source.replace(f"static void {p.name}(", f"HY_APART static void {p.name}(") if (
+                listing.text.large) else p.source
+            out.append("\n".join([*said.pop(p.name, []), source]))
     return [KERNEL.sub(rename, s) for s in out if s], KERNEL.sub(rename, listing.text.net)

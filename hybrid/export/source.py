@@ -42,7 +42,7 @@ def _commented(net: str, name: str, slots: Sequence[tuple[str, str]]) -> str:
     def said(m: re.Match[str]) -> str:
         return f"b[{m[1]} /* {slots[int(m[1])][1]} */]"
     last = len(slots) - 1
-    lines = net.replace("void net(void **b)", f"static void {name}(void **b)", 1).split("\n")
+    lines = net.replace("void net(void **b)", f"HY_APART static void {name}(void **b)", 1).split("\n")
     return "\n".join(re.sub(rf"\bb\[((?!{last}\b)\d+)\]", said, line) if "(" in line and "c[" not in line else line
                      for line in lines)
 
@@ -87,6 +87,12 @@ QUIET = """#if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wuninitialized"                  /* elements of tiles beyond the last row, which nobody reads */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+/* a kernel that is compiled by itself, as in Python, where large programs are compiled in several files: the same bits */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)
+#define HY_APART __attribute__((noipa))
+#else
+#define HY_APART
 #endif
 /* "omp simd" works with -fopenmp-simd; C++ compilers without it warn of the pragma, whatever they are told above */
 #if defined(__cplusplus) && !defined(_OPENMP)
