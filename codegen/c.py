@@ -153,7 +153,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         def gathered() -> Printed:
             return print_contraction(k, name, target)
         found = convolution.print_convolution(k, name, target, gathered,
-                                              lambda p: _alone(k, p, target)) if _has_windows(k) else None
+                                              lambda p: _alone(k, p, target)) if (
+                _has_windows(k) and target.vector > SCALAR) else None
         return found or gathered()
     kind = k.kind
     if kind == "concat":
@@ -170,6 +171,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     lanes = target.vector // 4
+    if target.vector <= SCALAR:
+        return print_loops(k, name)
     return (packed_pool.print_pool(k, name, target) or pool.print_pool(k, name, lanes) or
             pairs.print_pairs(k, name, lanes) or across.print_across(k, name, lanes) or rows.print_rows(k, name, lanes)
             or print_loops(k, name))
@@ -185,6 +188,7 @@ def _has_windows(k: Kernel) -> bool:
     return any(n.prim == "window" for n in operands)
 
 
+SCALAR = 4                      # bytes of a vector that is one float32: programs without vectors
 ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does
 
 def joins(k: Kernel) -> bool:
@@ -194,6 +198,8 @@ def joins(k: Kernel) -> bool:
 
 def print_in_team(k: Kernel, name: str, target: Target) -> Printed:
     """C of one of the kernels that a team of threads runs."""
+    if target.vector <= SCALAR:
+        return print_loops(k, name, True)
     lanes = target.vector // 4
     return pairs.print_pairs(k, name, lanes,
                              True) or across.print_across(k, name, lanes,

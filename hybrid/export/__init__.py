@@ -27,13 +27,13 @@ _SKIPPED = ("-shared", "-fPIC", "-fopenmp", "-Wl,--as-needed", "-Werror=implicit
 
 
 def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
-             input_names: Sequence[str] = (), output_names: Sequence[str] = ()) -> list[Path]:
+             input_names: Sequence[str] = (), output_names: Sequence[str] = (), plain: bool = False) -> list[Path]:
     """Write a network, for inputs of some shapes, as C files into a folder; their paths.
 
     target: a Block, a SymbolBlock, or a function of arrays. inputs: arrays, or shapes as tuples, or ``((1, 128),
     "int32")``; without any, those of a block's last call. name: of the files and of the C functions' beginnings; the
     folder's without one. input_names, output_names: in the tables of the header, where ``data`` and ``output`` are not
-    what they are called.
+    what they are called. plain: C11 alone, without GNU's vectors and attributes: slower, for other compilers.
 
     >>> export_c(net, "digits", (1, 1, 28, 28))                    # doctest: +SKIP
     """
@@ -44,8 +44,8 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     what = _specialized(target, name, inputs)
     _call(what.inputs[:what.arguments], input_names, what.inputs[what.arguments:])
     _call(what.outputs, output_names)
-    listing = listed(what.program, what.frozen, address)
-    return write_all(path, name, what, listing, lay_out(what, listing), _flags())
+    listing = listed(what.program, what.frozen, address, plain)
+    return write_all(path, name, what, listing, lay_out(what, listing), _plain_flags() if plain else _flags())
 
 
 def _call(arrays: Sequence[Array], names: Sequence[str], others: Sequence[Array] = ()) -> None:
@@ -86,3 +86,7 @@ def _flags() -> str:
     cc = toolchain.compiler()
     every = toolchain.flags(cc) if cc is not None else ("-O2",)
     return " ".join([*(f for f in every if f not in _SKIPPED), "-ffp-contract=fast", "-fopenmp-simd"])
+
+
+def _plain_flags() -> str:
+    return "-O2"

@@ -10,6 +10,7 @@ from hybrid.codegen import c as printer
 from hybrid.codegen.dialect import C
 from hybrid.codegen.local import thread_bytes
 from hybrid.codegen.outlining import Outliner
+from hybrid.codegen.plain import SUPPORT, standard
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node
@@ -66,11 +67,13 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
     threaded = int(bool(done.with_team))
     sizes = [f"#define HY_OWN_BYTES {done.own}                /* of each thread, in the workspace */",
              f"#define HY_STACK_BYTES {STACK + 2 * thread_bytes(body)}"]
-    return "\n".join(["/* ---- functions of numbers and vectors " + "-" * 80 + " */", QUIET, "#define HY_C 1", before,
+    plain = listing.target.vector <= printer.SCALAR
+    text = "\n".join(["/* ---- functions of numbers and vectors " + "-" * 80 + " */", *([SUPPORT] if plain else []), "#define HY_C 1", before,
                       "/* ---- threads " + "-" * 105 + " */", *sizes,
                       filled("team.h", name, THREADED=threaded).rstrip(),
                       "/* ---- kernels " + "-" * 105 + " */", done.text, "",
                       *_calls(listing, layout, done.with_team, training)])
+    return QUIET + "\n" + (standard(text) if plain else text)
 
 
 # the kernels are vector code in GNU's C, and the printers declare what few kernels read
@@ -95,7 +98,7 @@ QUIET = """#if defined(__GNUC__)
 #define HY_APART
 #endif
 /* "omp simd" works with -fopenmp-simd; C++ compilers without it warn of the pragma, whatever they are told above */
-#if defined(__cplusplus) && !defined(_OPENMP)
+#if !defined(__GNUC__) || defined(__TINYC__) || defined(__cplusplus) && !defined(_OPENMP)
 #define HY_OMP(words)
 #else
 #define HY_PRAGMA(words) _Pragma(#words)

@@ -195,18 +195,22 @@ class Listing:
 Address = Callable[[Node, str], str]               # C text of a value's address, from the value and the plain text
 
 
-def listed(program: Program, frozen: frozenset[int], address: Address) -> Listing:
-    """Print a program, and the one that prepares its values, as ``build`` does."""
-    return _attempted(planned(program, frozen), functools.partial(_listed, address=address))
+def listed(program: Program, frozen: frozenset[int], address: Address, scalar: bool = False) -> Listing:
+    """Print a program, and the one that prepares its values, as ``build`` does. scalar: without vectors."""
+    if scalar:
+        program = Program(program.inputs, program.outputs, program.updates)
+        program.memo["plain"] = True
+    return _attempted(planned(program, frozen), functools.partial(_listed, address=address, scalar=scalar))
 
 
-def _listed(whole: Planned, address: Address) -> Listing:
+def _listed(whole: Planned, address: Address, scalar: bool) -> Listing:
     table = _Table(whole, make_report(whole, "C"))
-    target = Target(toolchain.vector_bytes(), tune.choose if config.tune_seconds() else None)
+    target = Target(printer.SCALAR) if scalar else Target(toolchain.vector_bytes(),
+                                                         tune.choose if config.tune_seconds() else None)
     text = printer.print_text(whole.groups, lambda n: address(n, table.pointer(n)), table.scratch, target,
                               around=table.around)
-    prepare = _attempted(plan(whole.prepare, JOINING),
-                         functools.partial(_listed, address=address)) if whole.prepare is not None else None
+    prepare = _attempted(plan(whole.prepare, JOINING), functools.partial(
+        _listed, address=address, scalar=scalar)) if whole.prepare is not None else None
     return Listing(text, target, table.recipe("", table.arena_bytes()), whole, prepare)
 
 
