@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -356,3 +357,47 @@ def test_the_command_line_says_what_is_wrong(tmp_path: Path, given: list[str], s
     files = [str(tmp_path / "m-symbol.json"), str(tmp_path / "m-0000.params")]
     assert main([*files, *given, "-o", str(tmp_path / "c")]) == 1
     assert said in capsys.readouterr().err
+
+
+CPP = """
+#include "mlp.hpp"
+#include <array>
+#include <cstdio>
+int main() {
+  std::vector<float> x(16);
+  for (int i = 0; i < 16; i++) x[i] = i / 7.5f - 1;
+  std::array<float, 6> y{};
+  mlp::model model("mlp.weights", 1);
+  model.run(x, y);
+  std::printf("%.6f\\n", y[0]);
+  try { model.run(std::vector<float>(3), y); } catch (const std::length_error &e) { std::puts(e.what()); }
+  try { mlp::model other("none"); } catch (const mlp::error &e) { std::puts(e.what()); return e.code() != MLP_ERROR_FILE; }
+}
+"""
+
+
+def test_the_header_for_cpp_has_spans_and_exceptions(mlp: Path) -> None:
+    (mlp / "user.cpp").write_text(CPP)
+    done = subprocess.run(["gcc", "-std=c11", "-O1", "-c", "mlp.c"], cwd=mlp)
+    build(mlp, "user.cpp", "mlp.o", cc="g++", flags=("-std=c++17",), out="user")
+    done = subprocess.run(["./user"], cwd=mlp, capture_output=True, text=True)
+    assert done.returncode == 0, done
+    number, length, missing = done.stdout.splitlines()
+    np.testing.assert_allclose(float(number), np.fromfile(mlp / "wanted.bin", np.float32)[0], rtol=1e-4)
+    assert length == "data has 16 elements, got 3" and missing.startswith("none: the file cannot be opened")
+
+
+@pytest.mark.parametrize("cc", ["gcc", "tcc", "clang"])
+def test_the_plain_form_needs_no_words_of_gnu(tmp_path: Path, cc: str) -> None:
+    if shutil.which(cc) is None:
+        pytest.skip(f"needs {cc}")
+    net, x = lenet(), nd.random.normal(shape=(1, 1, 28, 28))
+    net.initialize(mx.init.Xavier())
+    wanted = net(x).asnumpy()
+    net.export_c(tmp_path, x, name="lenet", plain=True)
+    text = (tmp_path / "lenet.c").read_text()
+    outside = re.sub(r"#if [^\n]*__GNUC__.*?#(?:else|endif)", "", text, flags=re.S)
+    assert not re.search(r"__attribute__|__builtin|__asm__|\(\{|__extension__|\blong \w+ =", outside)
+    build(tmp_path, "lenet.c", "example.c", cc=cc, flags=("-O1",) if cc != "tcc" else ())
+    (got,) = run_example(tmp_path, "lenet", [x], [wanted])
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)

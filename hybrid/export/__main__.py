@@ -25,6 +25,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
         "(default: what the file says, else float32)")
     add("-o", "--output", type=Path, required=True, metavar="FOLDER", help="where the files go")
     add("--name", help="of the files and of the C functions' beginnings (default: the folder's name)")
+    add("--plain", action="store_true", help="C11 alone, without GNU's vectors: slower, for other compilers")
     return parser.parse_args(given)
 
 
@@ -126,7 +127,8 @@ def main(given: Sequence[str]) -> int:
             net, inputs, names, results = of_onnx(options.network, shapes, dtypes)
         else:
             net, inputs, names, results = of_symbol(options.network, options.params, shapes, dtypes)
-        for path in export_c(net, options.output, *inputs, name=options.name, input_names=names, output_names=results):
+        for path in export_c(net, options.output, *inputs, name=options.name, input_names=names, output_names=results,
+                             plain=options.plain):
             print(path)
     except (HybridError, OSError, ImportError) as err:
         print(f"python -m hybrid.export: {err}", file=sys.stderr)

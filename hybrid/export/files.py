@@ -91,6 +91,33 @@ def _step_words(what: Specialized) -> dict[str, object]:
             "FIRST": 6 if rate else 5}
 
 
+def cpp_text(name: str, what: Specialized) -> str:
+    """NAME.hpp."""
+    rate = what.training is not None and what.training.slot is not None
+    given, results = what.inputs[:what.arguments], [re.sub(r"\W", "_", a.name) for a in what.outputs]
+    names = [*what.titles, *results]
+    typed = [f"span<const {TYPES[a.dtype.name]}> {t}" for a, t in zip(given, what.titles)]
+    if rate:
+        typed.append("double rate")
+    typed += [f"span<{TYPES[a.dtype.name]}> {t}" for a, t in zip(what.outputs, results)]
+    checks = [f"    fits({t}, @name@_inputs[{i}]);" for i, t in enumerate(what.titles)]
+    checks += [f"    fits({t}, @name@_outputs[{i}]);" for i, t in enumerate(results)]
+    tables = [f"    const void *const inputs_[] = {{{', '.join(f'{t}.data()' for t in what.titles) or 'nullptr'}}};",
+              f"    void *const outputs_[] = {{{', '.join(f'{t}.data()' for t in results) or 'nullptr'}}};"]
+    if what.training is None:
+        lines = ["  // Computes the outputs from the inputs. Threads may call it at the same time.",
+                 f"  void run({', '.join(typed)}) const {{", *checks, *tables,
+                 '    check(@name@_run(model_.get(), inputs_, outputs_), "@name@_run");', "  }"]
+    else:
+        call = [f"{n}.data()" for n in names]
+        if rate:
+            call.insert(len(given), "rate")
+        lines = ["  // One training step; no other call may use the model meanwhile.", f"  void step({', '.join(typed)}) {{",
+                 *checks, f'    check(@name@_step(model_.get(), {", ".join(call)}), "@name@_step");', "  }",
+                 "  void save(const std::string &path) const { check(@name@_save(model_.get(), path.c_str()), path.c_str()); }"]
+    return filled("api.hpp", name, METHODS="\n".join(lines))
+
+
 def example_text(name: str, what: Specialized) -> str:
     """example.c: reads inputs from files of numbers, or takes zeros, and prints the outputs."""
     return filled("example.c" if what.training is None else "example_step.c", name, **_step_words(what))
@@ -112,7 +139,8 @@ def write_all(folder: Path, name: str, what: Specialized, listing: Listing, layo
     folder.mkdir(parents=True, exist_ok=True)
     text = program_text(name, what, listing, layout)
     mark = fingerprint(what, layout, text)
-    kinds = {f"{name}.c": text, f"{name}.h": header_text(name, what, mark), "example.c": example_text(name, what),
+    kinds = {f"{name}.c": text, f"{name}.h": header_text(name, what, mark), f"{name}.hpp": cpp_text(name, what),
+             "example.c": example_text(name, what),
              "CMakeLists.txt": filled("CMakeLists.txt", name, FLAGS=flags),
              "README.md": filled("README.md", name, FLAGS=flags, USE=_use(what))}
     for file, content in kinds.items():

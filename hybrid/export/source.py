@@ -22,6 +22,7 @@ from .specialized import Array
 from .training import Training
 
 _SIMD = re.compile(r"^( *)#pragma omp simd(.*)$", re.MULTILINE)
+_ANY = re.compile(r"(\*\w+ = )scratch\b")
 STACK = 1 << 18                          # bytes of a thread's stack beside the arrays that kernels have there
 
 
@@ -59,6 +60,7 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
     body = "\n".join(t for t in texts if t)
     outliner = Outliner()
     done = outliner.run(body)
+    done.text = _ANY.sub(r"\1HY_ANY(scratch)", done.text.replace("(void *)(", "HY_ANY("))
     done.text = _SIMD.sub(r"\1HY_OMP(simd\2)", done.text)
     both = [listing.text, *([listing.prepare.text] if listing.prepare is not None else [])]
     dtypes = sorted({d for t in both for d in t.dtypes}, key=str)
@@ -90,6 +92,13 @@ QUIET = """#if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wuninitialized"                  /* elements of tiles beyond the last row, which nobody reads */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+/* an address of any type, which C++ wants to be told */
+#ifdef __cplusplus
+struct hy_any { void *p; template <class T> operator T *() const { return static_cast<T *>(p); } };
+#define HY_ANY(x) hy_any{x}
+#else
+#define HY_ANY(x) ((void *)(x))
 #endif
 /* a kernel that is compiled by itself, as in Python, where large programs are compiled in several files: the same bits */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)

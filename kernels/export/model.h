@@ -24,8 +24,8 @@ static void hy_set(int *error, int code) { if (error) *error = code; }
 /* Puts the weights where the program finds them, and computes what it takes from them. */
 static int hy_fill(@name@_model *m, const unsigned char *bytes, size_t size) {
   char *to[HY_WEIGHTS + 1] = {0};
-  void *temporary = HY_TEMPORARY_BYTES ? malloc(HY_TEMPORARY_BYTES + 64) : NULL;
-  if (HY_TEMPORARY_BYTES && !temporary) return @NAME@_ERROR_MEMORY;
+  void *temporary = HY_TEMPORARY_BYTES > 0 ? malloc(HY_TEMPORARY_BYTES + 64) : NULL;
+  if (HY_TEMPORARY_BYTES > 0 && !temporary) return @NAME@_ERROR_MEMORY;
   char *once = temporary ? hy_aligned(temporary) : NULL;
   for (int i = 0; i < HY_WEIGHTS; i++) to[i] = (hy_places[i].kept ? m->arrays : once) + hy_places[i].offset;
   const int error = hy_read_weights(bytes, size, to);

@@ -66,7 +66,7 @@ static void *hy_work(void *given) {
   pthread_mutex_lock(&pool->lock);
   while (!pool->stop) {
     hy_help(pool, me->number);
-    if (HY_SPIN) {
+    if (HY_SPIN > 0) {
       pthread_mutex_unlock(&pool->lock);
       for (int64_t until = hy_now() + HY_SPIN; HY_READ(pool->next) >= HY_READ(pool->parts) && !HY_READ(pool->stop) && hy_now() < until;) {}
       pthread_mutex_lock(&pool->lock);
@@ -87,7 +87,7 @@ static void hy_run(const hy_team *hy, hy_part part, const void *shared, int part
   HY_WRITE(pool->parts, parts);
   pthread_cond_broadcast(&pool->wake);
   hy_help(pool, 0);
-  if (HY_SPIN && pool->finished < parts) {
+  if (HY_SPIN > 0 && pool->finished < parts) {
     pthread_mutex_unlock(&pool->lock);
     for (int64_t until = hy_now() + HY_SPIN; HY_READ(pool->finished) < parts && hy_now() < until;) {}
     pthread_mutex_lock(&pool->lock);
