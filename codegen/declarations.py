@@ -59,7 +59,8 @@ def declared_in(text: str) -> list[Declared]:
 
 def _declarators(text: str, m: re.Match[str]) -> list[Declared]:
     """The variables of one declaration."""
-    out, at = [], m.end()
+    out: list[Declared] = []
+    at = m.end()
     while True:
         d = _DECLARATOR.match(text, at)
         if d is None or d[3] in ("const", "long", "int"):

@@ -104,7 +104,8 @@ class Outliner:
     # ---- one function
     def _function(self, f: Function) -> list[str]:
         head, lines = f.lines[0], f.lines[1:]
-        self.parts, out = [], []
+        self.parts = []
+        out: list[str] = []
         at = 0
         while at < len(lines):
             m = _PARALLEL.match(lines[at])

@@ -8,8 +8,9 @@ from hybrid.base.errors import HybridError
 _BUILTIN = re.compile(r"__builtin_(\w+)")
 # functions of the C library have the names of GCC's
 _LIBRARY = frozenset("""memcpy memset acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2
-    expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 lrint llrint nearbyint pow remainder
-    rint round sin sinh sqrt tan tanh tgamma trunc abs labs""".split())
+    expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 lrint llrint nearbyint pow
+    remainder
+    rint round sin sinh sqrt tan tanh tgamma trunc abs labs""".split())  # noqa: E501
 _OWN = {"prefetch": "hy_prefetch", "expect": "hy_expect", "ctzl": "hy_lowest", "ctzll": "hy_lowest"}
 SUPPORT = """#define hy_prefetch(...) ((void)0)
 #define hy_expect(value, likely) (value)
@@ -53,6 +54,7 @@ def standard(text: str) -> str:
     text = re.sub(r"\blong\b", "int64_t", text)
     text = re.sub(r"\b(0x[0-9a-fA-F]+|[0-9]+)(ul|l)\b", lambda m: m[1] + {"ul": "ull", "l": "ll"}[m[2]], text)
     if "({" in text or "__asm__" in text or "vector_size" in text or "HYV_" in text:
-        raise HybridError("this network cannot be exported to C in its plain form: a kernel is printed as vectors. Leave "
+        raise HybridError("this network cannot be exported to C in its plain form: a kernel is printed as vectors. "
+                          "Leave "
                           "out plain=True")
     return text

@@ -123,7 +123,8 @@ int main(void) {
     const size_t n = i % 3 == 0 ? draw((unsigned)size) : size + (i % 3 == 1 ? draw(9) : 0);
     unsigned char *copy = malloc(n + !n);
     for (size_t k = 0; k < n; k++) copy[k] = k < size ? bytes[k] : 'x';
-    for (int k = 0; i % 3 && k < 1 + i % 5; k++) copy[draw(i % 2 ? (unsigned)n : header + 8)] = (unsigned char)draw(256);
+    for (int k = 0; i % 3 && k < 1 + i % 5; k++)
+      copy[draw(i % 2 ? (unsigned)n : header + 8)] = (unsigned char)draw(256);
     mlp_model *m = mlp_load_bytes(copy, n, &error);
     if (!m != (error != MLP_OK) || !*mlp_error_text(error)) return 2;
     codes[error]++;
@@ -256,7 +257,8 @@ int main(void) {
   float y[20];
   const void *inputs[] = {x};
   void *outputs[] = {x}, *none[] = {NULL};
-  if (net_run(model, inputs, outputs) != NET_ERROR_OVERLAP || net_run(model, inputs, none) != NET_ERROR_ARGUMENT) return 5;
+  if (net_run(model, inputs, outputs) != NET_ERROR_OVERLAP) return 5;
+  if (net_run(model, inputs, none) != NET_ERROR_ARGUMENT) return 5;
   outputs[0] = y;
   if (net_run(NULL, inputs, outputs) != NET_ERROR_ARGUMENT || net_set_threads(model, 0) != NET_ERROR_ARGUMENT) return 6;
   net_free(model);
@@ -371,7 +373,10 @@ int main() {
   model.run(x, y);
   std::printf("%.6f\\n", y[0]);
   try { model.run(std::vector<float>(3), y); } catch (const std::length_error &e) { std::puts(e.what()); }
-  try { mlp::model other("none"); } catch (const mlp::error &e) { std::puts(e.what()); return e.code() != MLP_ERROR_FILE; }
+  try { mlp::model other("none"); } catch (const mlp::error &e) {
+    std::puts(e.what());
+    return e.code() != MLP_ERROR_FILE;
+  }
 }
 """
 

@@ -62,7 +62,8 @@ def _call(arrays: Sequence[Array], names: Sequence[str], others: Sequence[Array]
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name) or name in RESERVED or name.startswith("hy_") or name in ("example", "hy"):
         raise AttributeValueError(f"the name of an exported model begins its C functions: lower case letters, digits "
-                                  f"and underscores, a letter first, no word of C and not 'example'; got {name!r}. Give name=\"model\".")
+                                  f"and underscores, a letter first, no word of C and not 'example'; got {name!r}. "
+                                  f"Give name=\"model\".")
     return name
 
 
@@ -78,7 +79,7 @@ def _specialized(target: Any, name: str, inputs: Any) -> Specialized:
     names = {id(p): key for key, p in prefixed().items()} if prefixed is not None else {}
     names = {i: key for i, key in names.items() if len(key) <= 256}
     call = getattr(target, "_fn", target)                # of a function that is hybridized already
-    return specialize(call, getattr(target, "name", None) or getattr(call, "__name__", name), inputs, names,)
+    return specialize(call, str(getattr(target, "name", None) or getattr(call, "__name__", name)), inputs, names,)
 
 
 def _flags() -> str:

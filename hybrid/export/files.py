@@ -54,10 +54,12 @@ def program_text(name: str, what: Specialized, listing: Listing, layout: Layout)
              f" * {name}.h says how it is used. Memory: {layout.arrays.size} bytes of weights, "
              f"{layout.workspace.size} bytes of workspace for each call that runs. */",
              "#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)\n#define _POSIX_C_SOURCE 200809L\n#endif",
-             f'#include "{name}.h"', "#include <math.h>", "#include <stdio.h>", "#include <stdlib.h>", "#include <string.h>", "",
+             f'#include "{name}.h"', "#include <math.h>", "#include <stdio.h>", "#include <stdlib.h>",
+             "#include <string.h>", "",
              *_numbers(layout), "", *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
              *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name), "", STRUCT, "",
-             kernels, "", filled("weights.h", name), filled("model.h", name), filled(*("run.h", name) if what.training is None else ("step.h", name), **_step_words(what))]
+             kernels, "", filled("weights.h", name), filled("model.h", name),
+             filled("run.h" if what.training is None else "step.h", name, **_step_words(what))]
     return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
 
 
@@ -80,7 +82,8 @@ def _step_words(what: Specialized) -> dict[str, object]:
     rate = what.training is not None and what.training.slot is not None
     results = [re.sub(r"\W", "_", a.name) for a in what.outputs]
     given = what.inputs[:what.arguments]
-    typed = [*(f"const {TYPES[a.dtype.name]} *{t}" for a, t in zip(given, what.titles)), *(["double rate"] if rate else []),
+    typed = [*(f"const {TYPES[a.dtype.name]} *{t}" for a, t in zip(given, what.titles)),
+             *(["double rate"] if rate else []),
              *(f"{TYPES[a.dtype.name]} *{t}" for a, t in zip(what.outputs, results))]
     return {"RATE": "double rate, " if rate else "", "GIVEN_RATE": ", rate" if rate else "",
             "RATE_VALUE": "rate, " if rate else "", "TYPED": "".join(f", {t}" for t in typed),
@@ -112,9 +115,11 @@ def cpp_text(name: str, what: Specialized) -> str:
         call = [f"{n}.data()" for n in names]
         if rate:
             call.insert(len(given), "rate")
-        lines = ["  // One training step; no other call may use the model meanwhile.", f"  void step({', '.join(typed)}) {{",
+        lines = ["  // One training step; no other call may use the model meanwhile.",
+                 f"  void step({', '.join(typed)}) {{",
                  *checks, f'    check(@name@_step(model_.get(), {", ".join(call)}), "@name@_step");', "  }",
-                 "  void save(const std::string &path) const { check(@name@_save(model_.get(), path.c_str()), path.c_str()); }"]
+                 "  void save(const std::string &path) const { check(@name@_save(model_.get(), path.c_str()), "
+                 "path.c_str()); }"]
     return filled("api.hpp", name, METHODS="\n".join(lines))
 
 

@@ -83,7 +83,8 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
         out.places.append((True, out.counter))
     made = [out.arrays.take(_nbytes(shape, d)) for shape, d in main.inputs[main.given:]]
     for slot, a in enumerate(what.inputs):
-        given = f"(void *)inputs[{slot}]" if slot < what.arguments else at[slot] if slot in read and slot in at else "NULL"
+        given = f"(void *)inputs[{slot}]" if slot < what.arguments else at[
+                slot] if slot in read and slot in at else "NULL"
         if training is not None and slot == training.slot:
             given = f"workspace + {out.workspace.take(a.nbytes)}"
         out.run.append((given, a.name))
@@ -120,8 +121,8 @@ def _results(what: Specialized, listing: Listing, out: Layout) -> None:
         else:
             out.after.append(f"memcpy(outputs[{j}], b[{place}], {what.outputs[j].nbytes});")
     for i, (shape, d) in enumerate(recipe.fresh):
-        j = direct.get(first + i)
-        if j is not None:
+        if first + i in direct:
+            j = direct[first + i]
             out.run.append((f"outputs[{j}]", what.outputs[j].name))
         else:
             out.run.append((f"workspace + {out.workspace.take(_nbytes(shape, d))}", f"new value {list(shape)}"))

@@ -70,7 +70,8 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
     sizes = [f"#define HY_OWN_BYTES {done.own}                /* of each thread, in the workspace */",
              f"#define HY_STACK_BYTES {STACK + 2 * thread_bytes(body)}"]
     plain = listing.target.vector <= printer.SCALAR
-    text = "\n".join(["/* ---- functions of numbers and vectors " + "-" * 80 + " */", *([SUPPORT] if plain else []), "#define HY_C 1", before,
+    text = "\n".join(["/* ---- functions of numbers and vectors " + "-" * 80 + " */", *([SUPPORT] if plain else []),
+                      "#define HY_C 1", before,
                       "/* ---- threads " + "-" * 105 + " */", *sizes,
                       filled("team.h", name, THREADED=threaded).rstrip(),
                       "/* ---- kernels " + "-" * 105 + " */", done.text, "",
@@ -112,7 +113,7 @@ struct hy_any { void *p; template <class T> operator T *() const { return static
 #else
 #define HY_PRAGMA(words) _Pragma(#words)
 #define HY_OMP(words) HY_PRAGMA(omp words)
-#endif"""
+#endif"""  # noqa: E501
 
 
 def _table(slots: Sequence[tuple[str, str]]) -> list[str]:
@@ -135,7 +136,8 @@ def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Trai
     def run(function: str, memory: str, pool: str) -> list[str]:
         if function not in with_team:
             return [f"  {function}(b);"]
-        return [f"  const hy_team team = {{m->threads > 1 ? {parts_a_thread()} * m->threads : 1, 0, 1, {memory}, {pool}}};",
+        return [f"  const hy_team team = {{m->threads > 1 ? {parts_a_thread()} * m->threads : 1, 0, 1, {memory}, "
+                f"{pool}}};",
                 f"  {function}(&team, b);"]
     advance = [f"  hy_rates(rate, (double)*(const int64_t *)(const void *)(m->arrays + {layout.counter}), "
                f"(double *)b[{training.slot}]);"] if rate and training is not None else []

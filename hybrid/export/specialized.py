@@ -20,14 +20,15 @@ from ..runtime.staged import has_calls
 from .training import Training, name_of, training_of
 
 
-_OTHER = re.compile(r"[^A-Za-z0-9_.:/+ -]")     # characters that a name in a C comment and a JSON text had better not have
+# characters that a name in a C comment and a JSON text had better not have
+_OTHER = re.compile(r"[^A-Za-z0-9_.:/+ -]")
 
 
 # words of C and C++
 RESERVED = frozenset("""auto break case char class const continue default delete do double else enum example extern float
     for goto if inline int long main namespace new operator private protected public register restrict return short
     signed sizeof static struct switch template this throw try typedef union unsigned using virtual void volatile while
-    """.split())
+    """.split())  # noqa: E501
 
 
 @dataclass

@@ -52,4 +52,4 @@ def training_of(entry: Entry, what: str) -> Training | None:
 def name_of(holder: Any) -> str | None:
     """A name for a state of an optimizer."""
     weight, number = getattr(holder, "weight", None), getattr(holder, "number", None)
-    return f"{weight.name}.state{number}" if hasattr(weight, "name") and isinstance(number, int) else None
+    return f"{weight.name}.state{number}" if weight is not None and isinstance(number, int) else None
