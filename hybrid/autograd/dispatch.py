@@ -159,7 +159,7 @@ def _own(value: Any, inputs: Sequence[Any], xp: Any) -> Any:
     if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
         return xp.asarray(value)
     if value.base is not None or any(value is x for x in inputs):
-        return xp.array(value)
+        return xp.array(value, order="C")                   # of which parts and other shapes can be views
     return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
 
 

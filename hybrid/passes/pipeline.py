@@ -23,7 +23,7 @@ from .batch_in_lanes import pictures
 from .rewrite import Rule, rewrite
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
-from .verify import verify_program
+from .verify import verify_kernels, verify_program
 
 PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
 
@@ -68,6 +68,7 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
             current)
     verify_program(arranged.main, "layout")
     fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
+    verify_kernels(fused)
     for k in fused.kernels:
         if k.kind == "loop":
             body = k.root.attrs["body"]
