@@ -16,7 +16,7 @@ TEAM = "const hy_team *hy"
 _PARALLEL = re.compile(r"^(\s*)#pragma omp parallel( for)?( simd)?(?:.*num_threads\((.*)\))?\s*$")
 _SHARED = re.compile(r"^(\s*)#pragma omp for( simd)?.*$")
 _SINGLE = re.compile(r"^(\s*)#pragma omp single.*$")
-_LOOP = re.compile(r"^(\s*)for \(long (\w+) = (.*?); \2 < (.*?); (?:\2\+\+|\2 \+= (\d+))\)(?: |$)")
+_LOOP = re.compile(r"^(\s*)for \(long (\w+) = (.*?); \2 < (.*?); (?:\2\+\+|\2 \+= (\w+))\)(?: |$)")
 _LARGE = re.compile(r"(\w+(?: \w+)?) \*(\w+) __attribute__\(\(cleanup\(hy_free\)\)\) = \(\1 \*\)hy_large\((\d+)l\);")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _HEAD = re.compile(r"^(?:static |HY_FN )[^=;]*?\b(\w+)\(([^;]*)\) \{", re.MULTILINE)
@@ -130,6 +130,7 @@ class Outliner:
 
     def _region(self, name: str, before: list[str], m: re.Match[str], statement: list[str]) -> list[str]:
         indent, loop, simd, count = m.groups()
+        statement = _alone(statement)
         inside = _divided(statement, bool(simd)) if loop else self._shared(statement)
         body = "\n".join(statement)
         words = set(_NAME.findall(body))
@@ -151,6 +152,24 @@ class Outliner:
         return out
 
 
+def _alone(statement: list[str]) -> list[str]:
+    """A region's statement without regions in it: a thread runs those alone."""
+    out: list[str] = []
+    at = 0
+    while at < len(statement):
+        m = _PARALLEL.match(statement[at])
+        if m is None:
+            out.append(statement[at])
+            at += 1
+            continue
+        end = statement_end(statement, at + 1)
+        out += [f"{m[1]}#pragma omp simd"] if m[3] else []
+        inner = _alone(statement[at + 1:end])
+        out += inner if m[2] else [line for line in inner if not (_SHARED.match(line) or _SINGLE.match(line))]
+        at = end
+    return out
+
+
 def _structure(kind: str, taken: list[Declared]) -> list[str]:
     members = [f"{d.member};" for d in taken] or ["char nothing;"]
     return [f"{kind} {{ {' '.join(members)} }};"]
@@ -170,12 +189,13 @@ def _divided(loop: list[str], simd: bool) -> list[str]:
     if m is None:
         raise ValueError(f"a parallel loop of a printed program has another form: {loop[0]!r}")
     indent, v, first, bound, step = m.groups()
-    size, start = int(step or 1), "" if first == "0" else f"({first}) + "
+    start = "" if first == "0" else f"({first}) + "
     count = bound if not start else f"({bound}) - ({first})"
-    count = count if size == 1 else f"(({count}) + {size - 1}) / {size}"
-    begin, end = (f"{start}{x}" if size == 1 else f"{start}{x} * {size}" for x in ("hy_begin", "hy_end"))
-    stop = f"{v} < {end}" if size == 1 else f"{v} < {end} && {v} < {bound}"
-    advance = f"{v}++" if size == 1 else f"{v} += {size}"
+    begin, end = (f"{start}{x}" + (f" * {step}" if step else "") for x in ("hy_begin", "hy_end"))
+    if step:
+        count, stop, advance = (f"(({count}) + {step} - 1) / {step}", f"{v} < {end} && {v} < {bound}", f"{v} += {step}")
+    else:
+        stop, advance = f"{v} < {end}", f"{v}++"
     rest = loop[0][m.end():]
     return [f"{indent}{{", f"{indent}long hy_begin, hy_end;", f"{indent}hy_divide({count}, hy, &hy_begin, &hy_end);",
             *([f"{indent}#pragma omp simd"] if simd else []),

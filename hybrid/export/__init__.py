@@ -79,7 +79,7 @@ def _specialized(target: Any, name: str, inputs: Any) -> Specialized:
     names = {id(p): key for key, p in prefixed().items()} if prefixed is not None else {}
     names = {i: key for i, key in names.items() if len(key) <= 256}
     call = getattr(target, "_fn", target)                # of a function that is hybridized already
-    return specialize(call, str(getattr(target, "name", None) or getattr(call, "__name__", name)), inputs, names,)
+    return specialize(call, str(getattr(target, "name", None) or getattr(call, "__name__", name)), inputs, names)
 
 
 def _flags() -> str:
