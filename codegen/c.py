@@ -135,11 +135,11 @@ def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
     return Printed(name, source, args, "contraction", p.scratch, True, p.vectors)
 
 
-def print_sort(k: Kernel, name: str) -> Printed:
+def print_sort(k: Kernel, name: str, target: Target) -> Printed:
     """The order of keys; the working memory is of the result's size."""
     args, names = pointer_names(k)
     head = signature(name, args, 1).replace(") {", ", char *scratch) {")
-    source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK)
+    source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK, target.vector > SCALAR)
     return Printed(name, source, args, "sort", scratch, True)
 
 
@@ -162,7 +162,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "scatter":
         return print_scatter(k, name)
     if kind == "sort":
-        return print_sort(k, name)
+        return print_sort(k, name, target)
     if kind == "running":
         return running.print_running(k, name, target.vector // 4)
     if kind == "call":
@@ -232,7 +232,7 @@ def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callabl
 
 def _rare(program: str) -> str:
     """The texts that some kernels call: those that sort, and those that leave out zeros."""
-    wanted = {"sort.h": ("hy_key_", "hy_sort"), "zeros.h": ("hy_nonzero(",)}
+    wanted = {"sort.h": ("hy_key_", "hy_sort"), "sort_rows.h": ("HY_ROWS",), "zeros.h": ("hy_nonzero(",)}
     return "".join(kernel_text("c", name) for name, words in wanted.items() if any(w in program for w in words))
 
 

@@ -50,8 +50,8 @@ def standard(text: str) -> str:
     text = text.replace("__builtin_##f", "f")
     text = _BUILTIN.sub(_builtin, text)
     text = re.sub(r'__asm__ ?\([^;]*\); ?', "", text)
-    text = re.sub(r"\bunsigned long\b", "uint64_t", text)
-    text = re.sub(r"\blong\b", "int64_t", text)
+    text = re.sub(r"\bunsigned long( long)?\b", "uint64_t", text)
+    text = re.sub(r"\blong( long)?\b", "int64_t", text)
     text = re.sub(r"\b(0x[0-9a-fA-F]+|[0-9]+)(ul|l)\b", lambda m: m[1] + {"ul": "ull", "l": "ll"}[m[2]], text)
     if "({" in text or "__asm__" in text or "vector_size" in text or "HYV_" in text:
         raise HybridError("this network cannot be exported to C in its plain form: a kernel is printed as vectors. "
