@@ -245,10 +245,10 @@ def test_several_threads_give_the_same_bits(tmp_path: Path, monkeypatch: pytest.
     wanted[0].tofile(tmp_path / "y.bin")
     build(tmp_path, "net.c", "many.c", flags=tuple(_flags().split()), out="many")
     done = subprocess.run(["./many"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "64 calls\n"), done
+    assert (done.returncode, done.stdout) == (0, "128 calls\n"), done
     build(tmp_path, "net.c", "many.c", flags=("-O1", "-g", "-march=native", "-DLOOSE", "-fsanitize=thread"), out="many")
     done = subprocess.run(["./many"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert (done.returncode, done.stdout) == (0, "64 calls\n"), done
+    assert (done.returncode, done.stdout) == (0, "128 calls\n"), done
 
 
 MANY = """
@@ -269,7 +269,7 @@ static void *call(void *given) {
   const void *inputs[] = {x};
   void *outputs[] = {y}, *workspace = malloc(net_workspace_bytes(model) + 8);
   (void)given;
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < 2; i++) {
     if (net_run_in(model, (char *)workspace + 8 * (i & 1), inputs, outputs) || memcmp(y, wanted, SIZE)) exit(3);
   }
   free(workspace);
@@ -282,9 +282,9 @@ int main(void) {
   int error;
   model = net_load("net.weights", &error);
   if (!model || net_set_threads(model, 3)) return 2;
-  pthread_t threads[16];
-  for (int i = 0; i < 16; i++) if (pthread_create(&threads[i], NULL, call, NULL)) return 4;
-  for (int i = 0; i < 16; i++) pthread_join(threads[i], NULL);
+  pthread_t threads[64];
+  for (int i = 0; i < 64; i++) if (pthread_create(&threads[i], NULL, call, NULL)) return 4;
+  for (int i = 0; i < 64; i++) pthread_join(threads[i], NULL);
   float y[20];
   const void *inputs[] = {x};
   void *outputs[] = {x}, *none[] = {NULL};
@@ -293,7 +293,7 @@ int main(void) {
   outputs[0] = y;
   if (net_run(NULL, inputs, outputs) != NET_ERROR_ARGUMENT || net_set_threads(model, 0) != NET_ERROR_ARGUMENT) return 6;
   net_free(model);
-  printf("64 calls\\n");
+  printf("128 calls\\n");
   return 0;
 }
 """
@@ -304,7 +304,8 @@ def learner(optimizer: str, **options: Any) -> tuple[Any, Any, Any]:
     mx.random.seed(7)
     net = nn.HybridSequential(prefix="net_")
     with net.name_scope():
-        net.add(nn.Dense(16, activation="relu", in_units=6), nn.BatchNorm(in_channels=16), nn.Dense(4, in_units=16))
+        net.add(nn.Dense(16, activation="relu", in_units=6), nn.BatchNorm(in_channels=16), nn.Dropout(0.3),
+                nn.Dense(4, in_units=16))
     net.initialize(mx.init.Xavier())
     trainer = mx.gluon.Trainer(net.collect_params(), optimizer, {"learning_rate": 0.05, **options})
     loss_of = mx.gluon.loss.SoftmaxCrossEntropyLoss()
@@ -323,8 +324,10 @@ def test_training_steps_give_the_same_bits(tmp_path: Path, optimizer: str, optio
     rng = np.random.default_rng(2)
     x, y = nd.array(rng.normal(size=(8, 6))), nd.array(rng.integers(0, 4, 8))
     net, trainer, step = learner(optimizer, **options)
+    mx.random.seed(5)
     export_c(step, tmp_path, x, y, name="learner")
     compiled = mx.hybridize(step)
+    mx.random.seed(5)                                    # as the model begins
     losses = [compiled(x, y).asnumpy() for _ in range(9)]
     assert "int learner_step(learner_model *model, const float *x, const float *y, double rate, float *output);" in (
         tmp_path / "learner.h").read_text()
@@ -341,7 +344,8 @@ def test_training_steps_give_the_same_bits(tmp_path: Path, optimizer: str, optio
     for p in net.collect_params().values():
         assert np.array_equal(p.data().asnumpy(), learned[p.name]), p.name
     other, other_trainer, other_step = learner(optimizer, **options)
-    load_weights(tmp_path / "six.weights", other_trainer)
+    drawn = load_weights(tmp_path / "six.weights", other_trainer)["hybrid.random"]
+    mx.random.set_state(tuple(map(int, drawn)))
     compiled = mx.hybridize(other_step)
     assert np.array_equal(compiled(x, y).asnumpy(), losses[6])           # states and counts are there too
 

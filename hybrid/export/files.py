@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 from typing import Sequence
 
+from hybrid.kernels import text as kernel_text
+
 from ..base.atomic import write_bytes
 from ..runtime.build import Listing
 from . import source, weights
@@ -19,6 +21,9 @@ STRUCT = """struct @name@_model {
   char *arrays;                         /* weights and what is computed from them once, on a cache line */
   void *allocated;
 };"""
+SEED = """
+/* Starts the random numbers of later steps again from a seed, as mx.random.seed does in Python. */
+int @name@_seed(@name@_model *model, uint32_t seed);"""
 TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "int16": "int16_t",
          "int8": "int8_t", "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t",
          "bool": "unsigned char", "float16": "uint16_t", "bfloat16": "uint16_t"}
@@ -35,7 +40,8 @@ def _numbers(layout: Layout) -> list[str]:
     own = "HY_OWN_BYTES + " if layout.prepare else ""
     return [f"#define HY_WEIGHTS {len(layout.weights)}", f"#define HY_ARRAYS_BYTES {layout.arrays.size + 64}",
             f"#define HY_TEMPORARY_BYTES ({own}{layout.temporary.size})",
-            f"#define HY_WORKSPACE_BYTES {layout.workspace.size}", f"#define HY_COUNT {layout.counter}"]
+            f"#define HY_WORKSPACE_BYTES {layout.workspace.size}", f"#define HY_COUNT {layout.counter}",
+            f"#define HY_RANDOM {layout.random}"]
 
 
 def _weight_tables(layout: Layout, name: str) -> list[str]:
@@ -80,6 +86,7 @@ def header_text(name: str, what: Specialized, mark: str) -> str:
 def _step_words(what: Specialized) -> dict[str, object]:
     """What the texts of a training step say of its arguments."""
     rate = what.training is not None and what.training.slot is not None
+    seed = what.training is not None and what.training.draws > 0
     results = [re.sub(r"\W", "_", a.name) for a in what.outputs]
     given = what.inputs[:what.arguments]
     typed = [*(f"const {TYPES[a.dtype.name]} *{t}" for a, t in zip(given, what.titles)),
@@ -91,7 +98,8 @@ def _step_words(what: Specialized) -> dict[str, object]:
             "ADVANCE": "  ++*(int64_t *)(void *)(m->arrays + HY_COUNT);\n",
             "RATE_SAID": "rate: the learning rate." if rate else "", "RATE_WORD": "[rate [" if rate else "[",
             "RATE_READ": "  const double rate = argc > 4 ? atof(argv[4]) : 0.01;\n" if rate else "",
-            "FIRST": 6 if rate else 5}
+            "FIRST": 6 if rate else 5, "SEED": kernel_text("export", "seed.h") if seed else "",
+            "SEED_SAID": SEED if seed else ""}
 
 
 def cpp_text(name: str, what: Specialized) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from ..base.errors import HybridError
 from ..runtime.build import Listing
 from .specialized import Array, Specialized
-from .training import COUNT
+from .training import COUNT, RANDOM
 
 CACHE_LINE = 64
 
@@ -45,6 +45,7 @@ class Layout:
     prepare: list[tuple[str, str]] = field(default_factory=list)
     after: list[str] = field(default_factory=list)
     counter: int = 0                     # the offset of the count of steps
+    random: int = 0                      # and that of the random generator's seed and count
 
 
 def _constants(listing: Listing, prefix: str) -> list[Array]:
@@ -81,6 +82,9 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
         out.counter = out.arrays.take(8)
         out.weights.append(Array(COUNT, (), np.dtype(np.int64), training.counter()))
         out.places.append((True, out.counter))
+    if training is not None and training.draws:
+        out.random = out.places[[a.name for a in out.weights].index(RANDOM)][1]
+        out.after.append(f"((uint32_t *)(void *)(m->arrays + {out.random}))[1] += {training.draws}u;")
     made = [out.arrays.take(_nbytes(shape, d)) for shape, d in main.inputs[main.given:]]
     for slot, a in enumerate(what.inputs):
         given = f"(void *)inputs[{slot}]" if slot < what.arguments else at[

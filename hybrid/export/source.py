@@ -92,6 +92,7 @@ QUIET = """#if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Waggressive-loop-optimizations" /* of rests that sizes leave none of */
 #pragma GCC diagnostic ignored "-Wuninitialized"                  /* elements of tiles beyond the last row, which nobody reads */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wpsabi"
 #endif
 /* an address of any type, which C++ wants to be told */

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import nd
 from ..autograd import predict_mode
+from ..base import rng
 from ..base.device import cpu
 from ..base.errors import AttributeValueError, HybridError
 from ..buffers.array import NDArray
@@ -17,7 +18,7 @@ from ..ir import Program
 from ..jit.compiled_call import Entry
 from ..jit.trace import Hybridized
 from ..runtime.staged import has_calls
-from .training import Training, name_of, training_of
+from .training import RANDOM, Training, name_of, training_of
 
 
 # characters that a name in a C comment and a JSON text had better not have
@@ -91,6 +92,9 @@ def specialize(call: Callable[..., Any], name: str, inputs: Sequence[Any], names
     weights = [_weight(h, x, names, used) for h, x in zip(entry.captured, entry.fixed(arrays))]
     program = entry.program
     every = [*given, *weights]
+    if entry.draws:                                      # the generator's key comes last
+        key = np.array([n & 0xFFFFFFFF for n in rng.get_state()], np.uint32)
+        every.append(Array(RANDOM, key.shape, key.dtype, key))
     outputs = []
     for i, (kind, k) in enumerate(entry.picks):
         n = program.outputs[k] if kind == "output" else program.inputs[k]
@@ -116,11 +120,11 @@ def _check(entry: Entry, name: str) -> None:
     advice = f"{name} cannot be exported to C"
     if has_calls(entry.program):
         raise HybridError(f"{advice}: it calls Python code (a custom operator); write it with hybrid's operators")
-    if entry.draws:
-        raise HybridError(f"{advice}: it draws random numbers; leave out Dropout and random operators, or export it in "
-                          f"the mode of prediction")
+    if entry.draws and not entry.program.updates:
+        raise HybridError(f"{advice}: it draws random numbers, which only a training step may; leave out random "
+                          f"operators")
     if entry.demands:
-        raise HybridError(f"{advice}: it checks its data while it runs (an index or a size that depends on data)")
+        raise HybridError(f"{advice}: it checks its data while it runs, such as indices that must be in range: use mode='clip'")
     if entry.assigned or entry.once:
         raise HybridError(f"{advice}: it assigns attributes of Python objects at each call; return the values")
     if entry.drew or entry.outside:

@@ -11,6 +11,7 @@ from ..jit.compiled_call import Entry
 from .rates import Number, numbers_of
 
 COUNT = "hybrid.updates"                 # the weight that counts the steps
+RANDOM = "hybrid.random"                 # and that of the generator: its seed, and how many draws there were
 
 
 @dataclass
@@ -20,6 +21,7 @@ class Training:
     slot: int | None = None
     numbers: list[Number] | None = None
     count: int = 0
+    draws: int = 0                       # random draws of a step
 
     def counter(self) -> np.ndarray:
         """The value of the weight that counts the steps."""
@@ -35,7 +37,7 @@ def training_of(entry: Entry, what: str) -> Training | None:
         raise HybridError(f"{advice}: it scales losses (amp) or updates rows of a sparse gradient, which Python does "
                           f"beside the program")
     if not entry.steps:
-        return Training()
+        return Training(draws=entry.draws)
     if len(entry.steps) > 1:
         raise HybridError(f"{advice}: it makes {len(entry.steps)} steps of Trainers; export a function of each")
     trainer, step = entry.steps[0]
@@ -46,7 +48,7 @@ def training_of(entry: Entry, what: str) -> Training | None:
         raise HybridError(f"{advice}: its parameters have been updated {sorted(counts)} times; they must have been "
                           f"updated together")
     slot = entry.arguments + next(i for i, h in enumerate(entry.captured) if h is step.numbers)
-    return Training(slot, numbers_of(step), counts.pop())
+    return Training(slot, numbers_of(step), counts.pop(), entry.draws)
 
 
 def name_of(holder: Any) -> str | None:

@@ -12,4 +12,4 @@ size_t @name@_workspace_bytes(const @name@_model *model);
  * hybrid.export.load_weights. The file appears whole or not at all. */
 int @name@_save(const @name@_model *model, const char *path);
 /* How many steps the weights have made. */
-int64_t @name@_updates(const @name@_model *model);
+int64_t @name@_updates(const @name@_model *model);@SEED_SAID@

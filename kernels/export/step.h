@@ -66,3 +66,4 @@ int64_t @name@_updates(const @name@_model *m) {
   if (m) memcpy(&count, m->arrays + HY_COUNT, sizeof count);
   return count;
 }
+@SEED@
