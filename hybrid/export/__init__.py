@@ -42,6 +42,7 @@ def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: st
     path = Path(folder)
     name = _checked(name or re.sub(r"\W", "_", path.name).lower())
     what = _specialized(target, name, inputs)
+    input_names = input_names or target.__dict__.get("_inputs") or () if hasattr(target, "__dict__") else input_names
     _call(what.inputs[:what.arguments], input_names, what.inputs[what.arguments:])
     _call(what.outputs, output_names)
     listing = listed(what.program, what.frozen, address, plain)
