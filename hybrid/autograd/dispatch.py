@@ -85,6 +85,8 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
     ctx = _context(d, inputs, attrs)
     arrays = as_inputs(d, inputs, ctx)
     _require(d, arrays)
+    if d.takes:
+        d.refuse_unread(arrays, a)
     if CASTS:
         arrays = CASTS[0].arrays(d, a, arrays)
     present = [x for x in arrays if x is not None]

@@ -187,10 +187,14 @@ def l2_normalization(data: Node, a: Attrs) -> Node:
 
 @op("LRN", "data", alpha=Float(1e-4), beta=Float(0.75), knorm=Float(2.0), nsize=Int())
 def lrn(data: Node, a: Attrs) -> Node:
-    """Local response normalisation over ``nsize`` neighbouring channels (Krizhevsky et al. 2012)."""
-    half = a.nsize // 2
-    wide = ir.pad(data * data, (0, half) + (0,) * (data.ndim - 2), (0, half) + (0,) * (data.ndim - 2))
-    total = ir.reduce("sum", ir.window(wide, (1,), (a.nsize,), (1,), (1,)), (data.ndim,))
+    """Local response normalisation over ``nsize`` neighbouring channels (Krizhevsky et al. 2012): (nsize - 1) / 2 on
+    either side, rounded down."""
+    if a.nsize < 1 or data.ndim < 2:
+        raise ShapeError(f"LRN takes nsize of 1 or more and data (N, channels, ...), got nsize={a.nsize} and {data.shape}")
+    half = (a.nsize - 1) // 2
+    beside = (0, half) + (0,) * (data.ndim - 2)
+    wide = ir.pad(data * data, beside, beside)
+    total = ir.reduce("sum", ir.window(wide, (1,), (2 * half + 1,), (1,), (1,)), (data.ndim,))
     return data * ir.map("pow", total * (a.alpha / a.nsize) + a.knorm, -a.beta)
 
 
