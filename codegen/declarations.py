@@ -4,7 +4,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-_TYPE = (r"(?:const )?(?:(?:union|struct) \w+|(?:unsigned )?long long|(?:unsigned|signed) (?:char|short|int|long)|unsigned|long|int|short|char|"
+_TYPE = (r"(?:const )?(?:(?:union|struct) \w+|(?:unsigned )?long long|(?:unsigned|signed) "
+         r"(?:char|short|int|long)|unsigned|long|int|short|char|"
          r"float|double|void|hy_\w+)")
 _START = re.compile(rf"(?:^|(?<=[;{{}}(,]))\s*(?:static )?({_TYPE})(?= [*\w])(?! \w+\()", re.MULTILINE)
 _DECLARATOR = re.compile(r"\s*(\**)\s*((?:const )?)(?:restrict )?(\w+)((?:\[[^\]]*\])*)")

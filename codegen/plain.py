@@ -7,8 +7,8 @@ from hybrid.base.errors import HybridError
 
 _BUILTIN = re.compile(r"__builtin_(\w+)")
 # functions of the C library have the names of GCC's
-_LIBRARY = frozenset("""memcpy memset acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2
-    expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 lrint llrint nearbyint pow
+_LIBRARY = frozenset("""memcpy memset acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp
+    exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 lrint llrint nearbyint pow
     remainder
     rint round sin sinh sqrt tan tanh tgamma trunc abs labs""".split())  # noqa: E501
 _OWN = {"prefetch": "hy_prefetch", "expect": "hy_expect", "ctzl": "hy_lowest", "ctzll": "hy_lowest"}

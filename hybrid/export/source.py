@@ -89,8 +89,8 @@ QUIET = """#if defined(__GNUC__)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wunused-but-set-variable"
-#pragma GCC diagnostic ignored "-Waggressive-loop-optimizations" /* of rests that sizes leave none of */
-#pragma GCC diagnostic ignored "-Wuninitialized"                  /* elements of tiles beyond the last row, which nobody reads */
+#pragma GCC diagnostic ignored "-Waggressive-loop-optimizations"   /* of remainders of no elements */
+#pragma GCC diagnostic ignored "-Wuninitialized"                /* rows of tiles that nobody reads */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wtype-limits"
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -102,7 +102,7 @@ struct hy_any { void *p; template <class T> operator T *() const { return static
 #else
 #define HY_ANY(x) ((void *)(x))
 #endif
-/* a kernel that is compiled by itself, as in Python, where large programs are compiled in several files: the same bits */
+/* a kernel that is compiled by itself, as in Python, where large programs are several files: the same bits */
 #if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)
 #define HY_APART __attribute__((noipa))
 #else

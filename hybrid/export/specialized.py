@@ -26,8 +26,8 @@ _OTHER = re.compile(r"[^A-Za-z0-9_.:/+ -]")
 
 
 # words of C and C++
-RESERVED = frozenset("""auto break case char class const continue default delete do double else enum example extern float
-    for goto if inline int long main namespace new operator private protected public register restrict return short
+RESERVED = frozenset("""auto break case char class const continue default delete do double else enum extern float for
+    goto if inline int long main namespace new operator private protected public register restrict return short
     signed sizeof static struct switch template this throw try typedef union unsigned using virtual void volatile while
     """.split())  # noqa: E501
 
@@ -124,7 +124,8 @@ def _check(entry: Entry, name: str) -> None:
         raise HybridError(f"{advice}: it draws random numbers, which only a training step may; leave out random "
                           f"operators")
     if entry.demands:
-        raise HybridError(f"{advice}: it checks its data while it runs, such as indices that must be in range: use mode='clip'")
+        raise HybridError(f"{advice}: it checks its data while it runs, such as indices that must be in range: use "
+                          f"mode='clip'")
     if entry.assigned or entry.once:
         raise HybridError(f"{advice}: it assigns attributes of Python objects at each call; return the values")
     if entry.drew or entry.outside:
