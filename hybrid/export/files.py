@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Sequence
 
+from hybrid.codegen.c import SCALAR
 from hybrid.kernels import text as kernel_text
 
 from ..base.atomic import write_bytes
@@ -20,6 +21,7 @@ STRUCT = """struct @name@_model {
   struct hy_pool *pool;
   char *arrays;                         /* weights and what is computed from them once, on a cache line */
   void *allocated;
+  int level;                            /* of the instruction sets, where there are several */
 };"""
 SEED = """
 /* Starts the random numbers of later steps again from a seed, as mx.random.seed does in Python. */
@@ -56,16 +58,18 @@ def _weight_tables(layout: Layout, name: str) -> list[str]:
 def program_text(name: str, what: Specialized, listing: Listing, layout: Layout) -> str:
     """NAME.c."""
     kernels = source.program(name, listing, layout, [a.name for a in what.inputs], what.training)
+    plain = listing.target.vector <= SCALAR
     parts = [f"/* {name}: a compiled network in plain C, written by hybrid.\n"
              f" * {name}.h says how it is used. Memory: {layout.arrays.size} bytes of weights, "
              f"{layout.workspace.size} bytes of workspace for each call that runs. */",
              "#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)\n#define _POSIX_C_SOURCE 200809L\n#endif",
              f'#include "{name}.h"', "#include <math.h>", "#include <stdio.h>", "#include <stdlib.h>",
              "#include <string.h>", "",
-             *_numbers(layout), "", *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
-             *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name), "", STRUCT, "",
+             *_numbers(layout), "", *([] if plain else [f"#ifndef {name.upper()}_VARIANT"]), *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
+             *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name), *([] if plain else ["#endif"]), "", STRUCT, "",
              kernels, "", filled("weights.h", name), filled("model.h", name),
              filled("run.h" if what.training is None else "step.h", name, **_step_words(what))]
+    parts += [] if plain else ["#endif"]
     return "\n".join(parts).replace("@NAME@", name.upper()).replace("@name@", name)
 
 

@@ -70,13 +70,19 @@ def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
     sizes = [f"#define HY_OWN_BYTES {done.own}                /* of each thread, in the workspace */",
              f"#define HY_STACK_BYTES {STACK + 2 * thread_bytes(body)}"]
     plain = listing.target.vector <= printer.SCALAR
-    text = "\n".join(["/* ---- functions of numbers and vectors " + "-" * 80 + " */", *([SUPPORT] if plain else []),
-                      "#define HY_C 1", before,
-                      "/* ---- threads " + "-" * 105 + " */", *sizes,
-                      filled("team.h", name, THREADED=threaded).rstrip(),
-                      "/* ---- kernels " + "-" * 105 + " */", done.text, "",
-                      *_calls(listing, layout, done.with_team, training)])
+    rate = training is not None and training.slot is not None
+    words = {"RATE_TYPE": ", double rate" if rate else "", "RATE_GIVEN": ", rate" if rate else ""}
+    text = "\n".join([_title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
+                      "#define HY_ENTRY static" if plain else filled("variant.h", name).rstrip(),
+                      _title("functions of numbers and vectors"), *([SUPPORT] if plain else []), "#define HY_C 1",
+                      before, _title("kernels"), done.text, "",
+                      *_calls(listing, layout, done.with_team, training),
+                      *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
     return QUIET + "\n" + (standard(text) if plain else text)
+
+
+def _title(words: str) -> str:
+    return f"/* ---- {words} {'-' * (108 - len(words))} */"
 
 
 # the kernels are vector code in GNU's C, and the printers declare what few kernels read
@@ -144,12 +150,12 @@ def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Trai
                f"(double *)b[{training.slot}]);"] if rate and training is not None else []
     out = [*(_numbers(training) if rate and training is not None else []),
            "/* One call: the table of all arrays, then the kernels. */",
-           f"static void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs, "
+           f"HY_ENTRY void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs, "
            f"void *const *outputs{', double rate' if rate else ''}) {{",
            "  (void)m, (void)inputs, (void)outputs;", f"  void *b[{len(layout.run)}];", *_table(layout.run), *advance,
            *run("hy_net", own, "m->pool"), *("  " + line for line in layout.after), "}"]
     out += ["/* Values that the kernels take from the weights, computed once. once: memory that is free afterwards. */",
-            "static void hy_prepare(struct @name@_model *m, char *once) {", "  (void)m, (void)once;"]
+            "HY_ENTRY void hy_prepare(struct @name@_model *m, char *once) {", "  (void)m, (void)once;"]
     if listing.prepare is not None:
         layout_own = layout.temporary.take(0)
         out += [f"  void *b[{len(layout.prepare)}];", *_table(layout.prepare),
