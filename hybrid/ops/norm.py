@@ -133,6 +133,22 @@ def layer_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Nod
     return ir.cast(out, data.dtype), ir.cast(mean, data.dtype), ir.cast(ir.map("sqrt", var + a.eps), data.dtype)
 
 
+def rms_params(shapes: list, a: Attrs) -> list:
+    """gamma along the axis."""
+    return shapes if shapes[0] is None else [shapes[0], (shapes[0][normal_axis(a.axis, len(shapes[0]))],)]
+
+
+@op("RMSNorm", "data gamma", npx=("rms_norm",), params=rms_params, axis=Int(-1), eps=Float(1e-6))
+def rms_norm(data: Node, gamma: Node, a: Attrs) -> Node:
+    """data / sqrt(mean(data²) + eps) * gamma along an axis (Zhang and Sennrich 2019); gamma has the axis' length."""
+    axis = normal_axis(a.axis, data.ndim)
+    if gamma.shape != (data.shape[axis],):
+        raise ShapeError(f"gamma must be {(data.shape[axis],)}, got {gamma.shape}")
+    x = _wide(data)
+    scaled = x * ir.map("rsqrt", mean_of(x * x, (axis,), True) + a.eps)
+    return ir.cast(scaled * _along(ir.cast(gamma, x.dtype), axis, x.ndim), data.dtype)
+
+
 def in_params(shapes: list, a: Attrs) -> list:
     """gamma and beta per channel."""
     return [shapes[0], (shapes[0][1],), (shapes[0][1],)] if shapes[0] is not None else shapes
