@@ -26,7 +26,7 @@ LAYERS = [
     ["jit", "nd", "transforms"],
     ["metric", "serialize"],
     ["numpy", "optimizer", "sparse", "collective"],
-    ["mxnet"],
+    ["mxnet", "export"],
     ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "distributed", "launch",
       "alias", "as_mxnet", "stubs", "serve"],
 ]

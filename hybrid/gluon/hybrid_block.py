@@ -1,6 +1,8 @@
 """HybridBlock: a block that can be compiled. It defines ``hybrid_forward(F, x, **params)`` or plain ``forward(x)``."""
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
@@ -351,6 +353,18 @@ class HybridBlock(Block[Result]):
                       {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch,
                       remove_amp_cast)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+
+    def export_c(self, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
+                 plain: bool = False) -> list[Path]:
+        """Write the network, as it predicts for inputs of some shapes, as C files that need no Python (docs/export_c.md
+        says how they are used); their paths. inputs: arrays, or shapes as ``(1, 3, 224, 224)`` or ``((1, 128),
+        "int32")``; without any, those of the last call. plain: C11 alone, without GNU's vectors: slower, for other
+        compilers.
+
+        >>> net.export_c("digits", (1, 1, 28, 28))             # doctest: +SKIP
+        """
+        from ..export import export_c  # noqa: PLC0415  prints programs, which few processes do
+        return export_c(self, folder, *inputs, name=name, plain=plain)
 
 
 def first_array(value: Any) -> Any:

@@ -43,6 +43,7 @@ class Entry:
         self.captured = list(trace.holders[self.arguments:])
         self.structure, self.picks = structure, picks
         self.before, self.after, self.undo = list(trace.before), list(trace.after), list(trace.undo)
+        self.steps = list(trace.steps)
         # (what stands for an array that collects a gradient, whether it is used up)
         self.demands = list(trace.demands)              # which the last output of the program tells of
         self.gradients = [(trace.holders[trace.gradients[i]], i in trace.used_up) for i in trace.fresh]

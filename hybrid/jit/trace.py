@@ -80,6 +80,7 @@ class Trace:
         self.outside: dict[str, str] = {}               # what of the machine it read, and where
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
+        self.steps: list[tuple[Any, Any]] = []          # Trainers that update parameters, and what counts their updates
         self.undo: list[Callable[[], None]] = []        # what ``before`` did, where a demand is not met
         self.variables_made = count(1)                  # numbers of values that are variables of their own
         # what gradients of an input of a number are taken by, where a Trainer has updated it since
@@ -384,6 +385,19 @@ class Hybridized:
         if new and entry.recorded and config.debug_level():
             debug.compiled(self.name, entry.report())
         return out
+
+    def specialization(self, *args: Any, **kwargs: Any) -> Entry:
+        """The entry of a call with these arguments, traced where it is new; the call itself is not made."""
+        leaves: list[Any] = []
+        structure = self._structure((args, kwargs), leaves)
+        held, static = self.state() if self.state else ([], None)
+        arrays = [self._array(x, leaves) for x in leaves]
+        every = [*arrays, *held]
+        ctx = common_context(self.name, every) if every else current_context()
+        cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
+        plain = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
+                 SCOPE.recording, SCOPE.np_array, self.version(), static, _repeats(every))
+        return self._known(plain)[1] or self._compile(plain, structure, arrays, held, ctx, cls)
 
     def _plainly(self, given: Any, structure: Any, arrays: list[NDArray]) -> Any:
         """A call as plain Python."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Mapping
+from typing import Callable, Mapping, TypeVar
 
 import numpy as np
 
@@ -130,10 +130,18 @@ def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...
             (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
 
 
+Made = TypeVar("Made")
+
+
 def build(planned: Planned) -> Built:
     """Print and compile a planned program, and the one that prepares its values."""
+    return _attempted(planned, _build)
+
+
+def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
+    """What ``make`` makes of a planned program, or of a plainer plan of it where a kernel cannot be printed."""
     try:
-        return _build(planned)
+        return make(planned)
     except Refused as err:
         memo = planned.source.memo
         if memo.get("plain"):
@@ -142,10 +150,10 @@ def build(planned: Planned) -> Built:
         if err.members - apart and memo.get("lasting"):
             # by kernels of their own, not where the convolution before them is
             apart |= err.members
-            return build(_again(planned.source))
+            return _attempted(_again(planned.source), make)
         # no packed layouts and no attention: what nobody thought of is slower, not an error
         memo["plain"] = True
-        return _build(plan(planned.source, JOINING))
+        return make(plan(planned.source, JOINING))
 
 
 def _build(planned: Planned) -> Built:
@@ -172,6 +180,38 @@ def _build(planned: Planned) -> Built:
     if prepare is not None:
         built.prepare, built.recipe.prepare = prepare, prepare.recipe
     return built
+
+
+@dataclass
+class Listing:
+    """A printed program that is not compiled here: its text, how it is run, and what was planned."""
+    text: printer.Text
+    target: Target
+    recipe: Recipe
+    planned: Planned
+    prepare: "Listing | None" = None
+
+
+Address = Callable[[Node, str], str]               # C text of a value's address, from the value and the plain text
+
+
+def listed(program: Program, frozen: frozenset[int], address: Address, scalar: bool = False) -> Listing:
+    """Print a program, and the one that prepares its values, as ``build`` does. scalar: without vectors."""
+    if scalar:
+        program = Program(program.inputs, program.outputs, program.updates)
+        program.memo["plain"] = True
+    return _attempted(planned(program, frozen), functools.partial(_listed, address=address, scalar=scalar))
+
+
+def _listed(whole: Planned, address: Address, scalar: bool) -> Listing:
+    table = _Table(whole, make_report(whole, "C"))
+    target = Target(printer.SCALAR) if scalar else Target(toolchain.vector_bytes(),
+                                                         tune.choose if config.tune_seconds() else None)
+    text = printer.print_text(whole.groups, lambda n: address(n, table.pointer(n)), table.scratch, target,
+                              around=table.around)
+    prepare = _attempted(plan(whole.prepare, JOINING), functools.partial(
+        _listed, address=address, scalar=scalar)) if whole.prepare is not None else None
+    return Listing(text, target, table.recipe("", table.arena_bytes()), whole, prepare)
 
 
 def prepare_plan(whole: Planned) -> Planned:
