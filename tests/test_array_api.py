@@ -41,7 +41,8 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "variance": lambda x: xp.var(x, correction=1.0, keepdims=True), "asarray": lambda x: xp.asarray(x),
     "sum of dtype": lambda x: xp.sum(x, dtype=xp.float64, axis=0), "full_like": lambda x: xp.full_like(x, 3) + x,
     "sum of integers": lambda x: xp.sum(xp.astype(x * 7, xp.int32)), "item": lambda x: x[1, ...],
-    "prod of integers": lambda x: xp.prod(xp.astype(x * 7, xp.int8), axis=0), "operators": lambda x: (x + 1) * 2 - x / 3,
+    "prod of integers": lambda x: xp.prod(xp.astype(x * 7, xp.int8), axis=0),
+    "operators": lambda x: (x + 1) * 2 - x / 3,
     "shift": lambda x: xp.astype(x * 7, xp.int32) << 1, "sort": lambda x: xp.sort(x, descending=True),
     "shifts": lambda x: xp.bitwise_left_shift(xp.astype(x * 7, xp.int32), 1) >> 2,
     "bitwise": lambda x: xp.bitwise_invert(xp.bitwise_and(xp.astype(x * 7, xp.int32), 3)),
@@ -145,8 +146,10 @@ def test_arrays_follow_the_standard() -> None:
     view[0, 0] = 9
     assert x[0, 0].asnumpy() == 9 and xp.asarray(x, copy=True) is not x
     assert xp.from_dlpack(onp.arange(3)).asnumpy().tolist() == [0, 1, 2]
-    for call, kind, text in ((lambda: xp.asarray([1]).mT, ValueError, "two axes"), (lambda: xp.ones(3).T, ValueError, "mT"),
-                             (lambda: x.to_device("moon"), DeviceError, "moon"), (lambda: bool(x), ValueError, "one el"),
+    for call, kind, text in ((lambda: xp.asarray([1]).mT, ValueError, "two axes"),
+                             (lambda: xp.ones(3).T, ValueError, "mT"),
+                             (lambda: x.to_device("moon"), DeviceError, "moon"),
+                             (lambda: bool(x), ValueError, "one el"),
                              (lambda: xp.astype(xp.asarray([1j]), xp.float32), TypeError, "real"),
                              (lambda: x.__iadd__(0.5), DTypeError, "in place"),
                              (lambda: x.__array_namespace__("1999.1"), ValueError, "2022.12")):
