@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 TREE := build/tree/hybrid
 
 help:
-	@echo "make demo | test | test-fast | fuzz | test-gpu | bench | lint | types | wheel"
+	@echo "make demo | test | test-fast | fuzz | test-gpu | bench | lint | types | stubs | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
@@ -53,6 +53,10 @@ bench: $(VENV)/.bench
 lint: $(VENV)/.dev
 	$(PY) -m ruff check hybrid codegen kernels tests examples benchmarks
 
+# The stub files for type checkers, from the registry of operators; tests/test_typing.py tells stale ones.
+stubs: $(VENV)/.dev links
+	PYTHONPATH=build/tree $(PY) -m hybrid.stubs
+
 # mypy and plain imports do not know the package_dir mapping, so they read hybrid.codegen and hybrid.kernels from links.
 types: $(VENV)/.dev
 	$(MAKE) links TREE=build/typecheck/hybrid
@@ -68,4 +72,4 @@ wheel: $(VENV)/.dev
 	rm -rf build/lib build/bdist.*
 	$(PY) -m build --wheel --outdir dist .
 
-.PHONY: help demo test test-fast fuzz test-gpu bench lint types links wheel
+.PHONY: stubs help demo test test-fast fuzz test-gpu bench lint types links wheel

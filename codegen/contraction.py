@@ -18,7 +18,7 @@ from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, coefficient, substitute, text
 from hybrid.ir.kernel import Kernel
 
-from . import local
+from . import local, packing
 from .dialect import C, PARALLEL
 from .epilogue import FAR
 from .operand import Matmul
@@ -82,6 +82,7 @@ class Contraction(Zeros):
         self.vectors = False                               # whether it needs lanes.support
         self.plain: tuple[str, int] | None = None          # where tiles are stored, if nothing follows their sums
         self.steps = 0                                     # of the depth, that are packed and summed at once
+        self.deep = False                                  # whether a tile sums blocks of the depth (packing.py)
         # whether what is summed of some steps is added up in working memory of a thread
         self.inside = False
         self.fetched = False                               # whether a tile asks for the rows of the next one
@@ -140,6 +141,7 @@ class Contraction(Zeros):
         stored = self._plain_store(m, x, y)
         in_place = self._row_stride(m)
         self.inside = not direct and stored is None and in_place is not None and depth * width * self.d.itemsize >= MOST
+        self.deep = self.d == np.float32 and depth > packing.DEEP
         self.steps = self._steps_at_once(m, t, stored is not None and not direct)
         private = direct or self.steps < depth or self._private(m, t, x, y)
         reads = (m.b.stride(m.depth[0]) or 0) if m.depth and m.b.address is not None else 0
@@ -196,7 +198,8 @@ class Contraction(Zeros):
             return depth
         share = self.k.root.nbytes // SHARE
         blocks = -(-depth * step // (min(share, MOST) if share >= PANEL and kept else LEAST))
-        return min(depth, -(-depth // (blocks * self.lanes)) * self.lanes)
+        steps = min(depth, -(-depth // (blocks * self.lanes)) * self.lanes)
+        return min(steps, packing.STEPS) if self.deep else steps
 
     def _private(self, m: Matmul, t: Tile, x: Var, y: Var | None) -> bool:
         """Whether each thread packs panels of columns for itself: small ones, or not too large ones where there are

@@ -186,7 +186,9 @@ class Emitter:
             return self.d.rounded(n.dtype, f"(float){value}")
         if src.kind == "b" and dt.is_float(n.dtype):       # a choice, of which compilers make a mask
             return f"({value} ? {self.d.literal(1.0, n.dtype)} : {self.d.literal(0.0, n.dtype)})"
-        # C leaves out-of-range conversions open; processors have those to 32 and 64 bits
+        # C leaves conversions out of range open, and compilers count on that: those to 32 and 64 bits have functions
+        if self.d.name == "c" and dt.is_float(src) and n.dtype.name in ("int32", "int64"):
+            return f"hy_{self.d.compute(src)}_to_{self.d.compute(n.dtype)}({value})"
         if dt.is_float(src) and n.dtype.kind in "iu" and n.dtype.name != "int32":
             return f"({self.d.compute(n.dtype)})({'unsigned long' if n.dtype.name == 'uint64' else 'long'})({value})"
         return f"({self.d.compute(n.dtype)})({value})"

@@ -6,7 +6,7 @@ import math
 from hybrid.ir.index import Ix, Var
 
 from .dialect import PARALLEL
-from . import local
+from . import local, partial_sums
 from .operand import Matmul
 from .packing import Panels
 from .tiling import PARALLEL_WORK, Target, inner_name
@@ -16,6 +16,7 @@ MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie
 # bytes of columns that do not stay in the second cache: asked for AHEAD bytes before they are read
 FAR = 256 << 10
 AHEAD = 8 << 10
+DEEP = 4 * partial_sums.TERMS   # steps of a depth before the sums go into totals
 FINISH = 5                      # cycles from a vector of sums to a stored result
 
 
@@ -83,19 +84,24 @@ class Dots(Panels):
         sm = (m.a.stride(row) or 0) if m.a.stride(k) == 1 else depth
         sn = m.b.stride(n) or 0
         cells = [(i, j) for i in range(rows) for j in range(unroll)]
+        deep = partial_sums.in_blocks("sum", self.d, depth // L // (DEEP // partial_sums.TERMS))
         out = [f"const {self.T} *B = {self._base(m.b, {row: Ix(), n: Ix()}, m)} + nb * {sn}l;",
                " ".join(f"{self.V} s{i}_{j} = {{0}};" for i, j in cells),
-               f"for (long k = 0; k < {depth - depth % L}; k += {L}) {{"]
+               *([f"{self.V} total[{len(cells)}] = {{{{0}}}}, lost[{len(cells)}] = {{{{0}}}};"] if deep else [])]
+        steps = []
         if rows > 1 and n.extent * depth * self.d.itemsize > FAR:
             ahead = max(unroll * sn, AHEAD // self.d.itemsize if sn == depth else 0)
-            out.append("  " + " ".join(f"__builtin_prefetch(B + {j * sn + ahead}l + k);" for j in range(unroll)))
-        out += ["  " + line for line in self._dot_step(rows, unroll, sm, sn, "")]
-        out.append("}")
+            steps.append(" ".join(f"__builtin_prefetch(B + {j * sn + ahead}l + k);" for j in range(unroll)))
+        steps += self._dot_step(rows, unroll, sm, sn, "")
+        flush = [self._flushed(f"s{i}_{j}", c) for c, (i, j) in enumerate(cells)] if deep else []
+        out += partial_sums.turns("k", 0, depth - depth % L, L, steps, DEEP, flush)
         # the last vector overlaps the one before it, whose part counts as zero
         if depth % L:
             some = ", ".join("0" if i < L - depth % L else "-1" for i in range(L))
             out += [f"{{ const long k = {depth - L}; const m{self.V[1:]} some = {{{some}}};",
                     *("  " + line for line in self._dot_step(rows, unroll, sm, sn, "some")), "}"]
+        if deep:
+            out += [self._total(f"s{i}_{j}", c) for c, (i, j) in enumerate(cells)]
         if len(cells) < L // 2:
             out += [f"acc[{i * unroll + j}] = hsum_{self.V}(s{i}_{j});" for i, j in cells]
         else:
@@ -104,6 +110,18 @@ class Dots(Panels):
                 out.append(f"*({self.U} *)(acc + {at}) = "
                            f"sums_{self.V}({', '.join(group + [f'({self.V}){{0}}'] * (L - len(group)))});")
         return out
+
+    def _flushed(self, s: str, c: int) -> str:
+        """A sum goes into its total (partial_sums.py)."""
+        return (f"{{ const {self.V} y = total[{c}] + {s}, z = y - total[{c}]; lost[{c}] += (total[{c}] - (y - z)) + "
+                f"({s} - z); total[{c}] = y; {s} = ({self.V}){{0}}; __asm__(\"\" : \"+m\"(total[{c}]), "
+                f"\"+m\"(lost[{c}])); }}")
+
+    def _total(self, s: str, c: int) -> str:
+        """All of a sum; what rounding lost counts where it is a number."""
+        m = f"m{self.V[1:]}"
+        return (f"{self._flushed(s, c)} {{ const {self.V} y = total[{c}] + lost[{c}]; const {m} known = ({m})(y == y); "
+                f"{s} = ({self.V})((({m})y & known) | (({m})total[{c}] & ~known)); }}")
 
     def _dot_step(self, rows: int, unroll: int, sm: int, sn: int, mask: str) -> list[str]:
         """Products of a vector of each row and column at ``k``."""

@@ -2,6 +2,8 @@
 own."""
 from __future__ import annotations
 
+import math
+
 from typing import TYPE_CHECKING
 
 from hybrid.base.dtype import is_half
@@ -9,6 +11,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
 
+from . import partial_sums
 from .emit import Block, Reduction, identity, loop_nest, plan_reduction, serial_reduce, try_merged
 from .lanes import Refused
 
@@ -43,12 +46,14 @@ def reduce_lanes(e: VectorEmitter, n: Node, idx: Index, guard: Guard, block: Blo
     inner.lines.append({"sum": f"{acc} += {value};", "prod": f"{acc} *= {value};",
                         "max": f"{acc} = HYV_MAXN({acc}, {value});",
                         "min": f"{acc} = HYV_MINN({acc}, {value});"}[r.op])
-    body = inner.lines
-    for depth in reversed(range(len(r.loops))):
-        body = loop_nest([r.loops[depth]], body)
-        if depth:
-            body = chain[depth - 1].lines + body
-    block.lines.extend(body)
+    count = math.prod(v.extent for v in r.loops)
+    flush: list[str] = []
+    if partial_sums.in_blocks(r.op, r.dtype, count):
+        begin, *flush, end = partial_sums.vector_total(acc, acc[:-1], count)
+        block.lines.append(begin)
+    block.lines += partial_sums.nest(r.loops, [b.lines for b in chain], 1, flush)
+    if flush:
+        block.lines.append(end)
     return e.near(n, acc, block) if is_half(n.dtype) else acc
 
 

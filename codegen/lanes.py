@@ -15,6 +15,8 @@ from hybrid.ir import Node
 from hybrid.ir.index import Var
 from hybrid.kernels import text as kernel_text
 
+from . import partial_sums
+
 F32, F64 = np.dtype(np.float32), np.dtype(np.float64)
 HALVES = {"float16": "_HALF", "bfloat16": "_BF16"}       # ends of names of macros (kernels/c/half.h)
 
@@ -126,24 +128,20 @@ def beside(v: Var, lines: list[str], lanes: int, unroll: int) -> list[str] | Non
 
 
 def lane_loop(v: Var, lines: list[str], lanes: int, unroll: int, pragma: str = "", once: str = "",
-              start: int = 0) -> list[str]:
+              start: int = 0, flush: Sequence[str] = ()) -> list[str]:
     """All turns of a lane variable from ``start`` on: whole groups of vectors, then single vectors, then what is left;
-    once: pragma of what is left."""
+    once: pragma of what is left; flush: statements behind every block of whole groups (partial_sums.py)."""
     step = lanes * unroll
     whole, n = v.extent // step * step, v.extent
     out: list[str] = []
     together = beside(v, lines, lanes, unroll) if whole > start and any("for (" in line for line in lines) else None
     if together is not None:
-        out += [*([pragma] if pragma else []),
-                f"for (long {v.name} = {start}; {v.name} < {whole}; {v.name} += {step}) {{",
-                *("  " + s for s in together), "}"]
+        out += partial_sums.turns(v.name, start, whole, step, together, partial_sums.TERMS, flush, pragma)
     elif whole > start:
-        out += [*([pragma] if pragma else []),
-                f"for (long {v.name}_b = {start}; {v.name}_b < {whole}; {v.name}_b += {step}) {{"]
+        body = []
         for q in range(unroll):
-            out += [f"  {{ const long {v.name} = {v.name}_b + {q * lanes};", *("    " + s for s in copies(lines, q)),
-                    "  }"]
-        out.append("}")
+            body += [f"{{ const long {v.name} = {v.name}_b + {q * lanes};", *("  " + s for s in copies(lines, q)), "}"]
+        out += partial_sums.turns(f"{v.name}_b", start, whole, step, body, partial_sums.TERMS, flush, pragma)
     vectors = (n - whole) // lanes * lanes
     rest = beside(v, lines, lanes, vectors // lanes) if together is not None and vectors else None
     if rest is not None:

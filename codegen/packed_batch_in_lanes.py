@@ -7,10 +7,12 @@ some pixels; its sums go through a small buffer to the epilogue, which transform
 """
 from __future__ import annotations
 
+import numpy as np
+
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, var
-from hybrid.ir.winograd import matrices
+from hybrid.ir.winograd import array, matrices
 
 from . import local
 from .blocked import Packed
@@ -88,7 +90,8 @@ class Pictures(Packed):
         self.parts = self.epilogue()
         self.scratch = 0
         row = [] if not self.ring else self.row_transformed() if self.points else self.row_copied()
-        return self.printed([*row, *self.multiply(), *self.finish(), self.head(), *self.body(), "}"])
+        return self.printed([*row, *self.multiply(), *(self.plain() if self.points else []), *self.finish(),
+                             self.head(), *self.body(), "}"])
 
     # ---- lines
     def row_copied(self) -> list[str]:
@@ -185,6 +188,9 @@ class Pictures(Packed):
             else:
                 out.append("    const hy_v " + ", ".join(f"y{r}_{q} = HYV_LOAD(m + {(r * self.tx + q) * L})"
                                                          for q in range(self.tx)) + ";")
+        if n:
+            out += ["    " + line for line in self._finite([f"y{r}_{q}" for r in range(self.r)
+                                                            for q in range(self.tx)])]
         for i in range(0, self.r, self.ph):
             for j in range(0, self.tx, self.pw):
                 value = "{}"
@@ -193,6 +199,35 @@ class Pictures(Packed):
                 out += [f"    {{ const long oy = oy0 + {i // self.ph}, ox = ox0 + {j // self.pw}; const hy_v sum_0 = "
                         f"{value};", *("      " + s for s in last), "    }"]
         return [*out, "  }", "}"]
+
+    def _finite(self, sums: list[str]) -> list[str]:
+        """Sums of a tile that are no finite numbers are computed again, plainly."""
+        return [f"{{ const hy_v y_ = {' + '.join(sums)}; if (HYV_ANY(HYV_NAN(y_ - y_, y_ - y_))) {{",
+                f"  hy_v plain[{len(sums)}];",
+                f"  {self.name}_plain((float *)plain, bk, ch, oy0 * {self.ph}, ox0 * {self.pw}, {self.x}, {self.w});",
+                "  " + " ".join(f"{y} = plain[{k}];" for k, y in enumerate(sums)), "} }"]
+
+    def plain(self) -> list[str]:
+        """A tile's sums for a filter without the transforms, which would spread infinities and NaN to pixels that do
+        not read them. Transforming a filter's line is undone for it."""
+        L, back = self.lanes, np.linalg.pinv(array(matrices(self.tx, self.kw)[1]).astype(np.float64))
+        rows = ", ".join("{" + ", ".join(f"{float(v):.9e}f" for v in row) + "}" for row in back)
+        return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long bk, long ch, long y, "
+                f"long x, const float *X, const float *W) {{",
+                f"  static const float back[{self.kw}][{self.points}] = {{{rows}}};",
+                f"  W += ch / {self.g} * {self.kh * self.c * self.g * self.points}l + ch % {self.g};",
+                f"  X += bk * {self.c * self.h * self.wide * L}l;",
+                f"  for (long r = 0; r < {self.r}; r++) for (long q = 0; q < {self.tx}; q++, to += {L}) {{",
+                "    hy_v sum = {0};",
+                f"    for (long i = 0; i < {self.kh}; i++) for (long j = 0; j < {self.kw}; j++) {{",
+                f"      const long v = (y + r) * {self.sy} + i * {self.dy} - {self.py}, u = x + q + j - {self.px};",
+                f"      const int inside = v >= 0 && v < {self.h} && u >= 0 && u < {self.wide};",
+                f"      for (long c = 0; c < {self.c}; c++) {{", "        float w = 0;",
+                f"        for (long p = 0; p < {self.points}; p++) w += back[j][p] * W[((p * {self.kh} + i) * {self.c} "
+                f"+ c) * {self.g}];",
+                f"        if (inside) sum += HYV_LOAD(X + ((c * {self.h} + v) * {self.wide} + u) * {L}) * HYV_B(w);",
+                "        else sum += HYV_B(0 * w);",
+                "      }", "    }", "    HYV_STORE(to, sum);", "  }", "}"]
 
     # ---- all tiles
     def body(self) -> list[str]:

@@ -63,7 +63,7 @@ class Winograd(Packed):
         self.scratch = self.v_bytes + self.zeros + 256
         self.rest = [] if self.filters % self.width == 0 else self.partial(self.panels - 1, self.width)
         return self.printed([*(line for p in self.sizes for line in self.micro(p)), *self.forward(),
-                             *self.filters_forward(),
+                             *self.filters_forward(), *self.plain(),
                              *self.backward("", [0] * self.nv if self.panels > 1 or not self.rest else self.rest),
                              *(self.backward("_last", self.rest) if self.rest and self.panels > 1 else []),
                              self.head(), *self.body(), "}"])
@@ -147,6 +147,32 @@ class Winograd(Packed):
             out += ["  {", *("    " + s for s in self._vector(rest)), "  }"]
         return [*out, "}"]
 
+    def plain(self) -> list[str]:
+        """A tile's sums for a vector of filters without the transforms, which would spread infinities and NaN to
+        pixels that do not read them: where any sum is no finite number."""
+        m, L, panel = self.m, self.lanes, 9 * self.kd * self.c * self.width
+        taps, read, border = "", "b", "1"
+        if self.volume:
+            taps = (f"for (long t = 0; t < {self.kd}; t++) {{ const long z = b % {self.planes} - {self.pz} + t * "
+                    f"{self.dz}; ")
+            border = f"z >= 0 && z < {self.layers}"
+            read = f"(b / {self.planes} * {self.layers} + z)"
+        return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long px, long c0, const "
+                f"float "
+                f"*x, const float *W) {{",
+                f"  const float *w = W + c0 / {self.width} * {panel}l + c0 % {self.width};",
+                f"  const long b = px / {self.oh * self.ow}, oy = px / {self.ow} % {self.oh}, ox = px % {self.ow};",
+                f"  for (long p = 0; p < {m * m}; p++, to += {L}) {{",
+                f"    hy_v sum = {{0}}; {taps or '{ const long t = 0; '}",
+                "    for (long k = 0; k < 9; k++) {",
+                f"      const long v = oy + (p / {m} + k / 3) * {self.dy} - {self.py}, u = ox + (p % {m} + k % 3) * "
+                f"{self.dx} - {self.px};",
+                f"      const int inside = {border} && v >= 0 && v < {self.h} && u >= 0 && u < {self.wide};",
+                f"      const float *a = x + (({read} * {self.h} + v) * {self.wide} + u) * {self.c};",
+                f"      for (long q = 0; q < {self.c}; q++)",
+                f"        sum += HYV_B(inside ? a[q] : 0) * HYV_LOAD(w + ((t * {self.c} + q) * 9 + k) * {self.width});",
+                "    } }", "    HYV_STORE(to, sum);", "  }", "}"]
+
     def _vector(self, partial: int) -> list[str]:
         n, m = self.side, self.m
         out = [f"hy_v e[{n * m}], y[{m * m}];"]
@@ -158,6 +184,12 @@ class Winograd(Packed):
             out += ["{ " + " ".join(f"const hy_v m{i} = e[{i * m + j}];" for i in range(n)),
                     *("  " + s for s in backward(self.at)),
                     "  " + " ".join(f"y[{i * m + j}] = z{i};" for i in range(m)) + " }"]
+        every = range(m * m)
+        out += [f"{{ const hy_v y_ = {' + '.join(f'y[{k}]' for k in every)};",
+                "if (HYV_ANY(HYV_NAN(y_ - y_, y_ - y_))) {",
+                f"  hy_v plain[{m * m}];",
+                f"  {self.name}_plain((float *)plain, px0_, c0_, {self.x}, {self.w});",
+                "  " + " ".join(f"y[{k}] = plain[{k}];" for k in every), "} }"]
         at = {(i, j): f"px0_ + {i * self.dy * self.ow + j * self.dx}" for i in range(m) for j in range(m)}
         if self.oh % (m * self.dy) == 0 and self.ow % (m * self.dx) == 0:
             return [*out, *self.finished(0, [(px, f"y[{i * m + j}]") for (i, j), px in at.items()], partial)]

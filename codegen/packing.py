@@ -1,6 +1,8 @@
 """Panels of a contraction: its packed rows and columns, and the sums of a tile over them."""
 from __future__ import annotations
 
+from typing import Sequence
+
 import numpy as np
 
 from hybrid.ir import Node
@@ -12,6 +14,8 @@ from .epilogue import Epilogue
 from .operand import Matmul, Operand
 from .tiling import PARALLEL_WORK, Tile, decode, flat, inner_name
 
+DEEP = 8192                     # steps of a depth above which sums of STEPS of them are added to the result
+STEPS = 512
 AHEAD = 16                      # steps of the depth that columns are fetched before they are packed or multiplied
 APART = 256                     # bytes from one step of the depth to the next, in rows that are asked for ahead as well
 COPY = 50                       # multiplications that take as long as to put an element elsewhere
@@ -28,6 +32,7 @@ class Panels(Epilogue):
     asked: list[tuple[str, int]]
     steps: int
     fetched: bool
+    deep: bool
 
     def _micros(self, t: Tile, depth: int | None, strides: tuple[int, int], direct: int | None, out: int,
                 packs: int | None) -> str:
@@ -57,13 +62,15 @@ class Panels(Epilogue):
         """
         (sm, sk), (ldb, vectors), nv = strides, columns, len(at)
         ij = [(i, j) for i in range(rows) for j in range(nv)]
-        steps = depth or self.steps
+        steps, last = depth or self.steps, depth or "n"
+        blocks = [f"{self.V} total[{len(ij)}]; for (long kt = 0; kt < {last}; kt += {STEPS}) {{ "
+                  f"const long end = kt + {STEPS} < {last} ? kt + {STEPS} : {last};"] * (self.deep and steps > STEPS)
         more = [f"{self.T} *P"] * packs + [f"const {self.T} *E{i}"
                                            for i in range(len(self.asked))] + ["long n", "long more", "long apart"] * (depth is None)  # noqa: E501
         out = [f"static __attribute__((noinline)) void "
                f"{self.name}_{suffix}({', '.join([f'const {self.T} *A', f'const {self.T} *B', f'{self.T} *C', *more])}) {{",  # noqa: E501
-               "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij),
-               f"  for (long k = 0; k < {depth or 'n'}; k++) {{",
+               *(f"  {line}" for line in blocks), "  " + " ".join(f"{self.V} c{i}_{j} = {{0}};" for i, j in ij),
+               f"  for (long k = {'kt' if blocks else 0}; k < {'end' if blocks else last}; k++) {{",
                "    " + " ".join(f"{self.V} b{j} = *(const {self.U} *)(B + k * {ldb}l + {v});" for j,
                                  v in enumerate(vectors))]
         if packs:
@@ -85,12 +92,19 @@ class Panels(Epilogue):
             copies = ", ".join(["a"] * self.lanes)
             out.append(f"    {{ {self.T} a = A[{i * sm}l + k * {sk}l]; {self.V} w = {{{copies}}}; "
                        + " ".join(f"c{i}_{j} += w * b{j};" for j in range(nv)) + " }")
-        def store(op: str) -> str:
-            return " ".join(f"*({self.U} *)(C + "
-                            f"{f'{i} * apart + {at[j]}' if depth is None else f'{i * to + at[j]}l'}) {op} c{i}_{j};"
-                            for i, j in ij)
-        return "\n".join([*out, "  }", f"  {store('=')}" if depth
-                          else f"  if (more) {{ {store('+=')} }} else {{ {store('=')} }}", "}"])
+        cells = [f"*({self.U} *)(C + {f'{i} * apart' if depth is None else f'{i * to}l'} + {at[j]})" for i, j in ij]
+
+        def joined(op: str, left: Sequence[str], right: Sequence[str]) -> str:
+            return " ".join(f"{x} {op} {y};" for x, y in zip(left, right))
+        sums, totals = [f"c{i}_{j}" for i, j in ij], [f"total[{q}]" for q in range(len(ij))]
+        if blocks:                                         # not in C: tiles of two threads may overlap there
+            end = (f"if (kt) {{ {joined('+=', sums, totals)} }} {joined('=', totals, sums)} }} "
+                   f"{joined('=', cells, totals)}")
+        elif depth:
+            end = joined("=", cells, sums)
+        else:
+            end = f"if (more) {{ {joined('+=', cells, sums)} }} else {{ {joined('=', cells, sums)} }}"
+        return "\n".join([*out, "  }", f"  {end}", "}"])
 
     def _packed_strides(self, m: Matmul, t: Tile) -> tuple[int, int]:
         """Strides (row, depth) of a packed row tile. Rows that are neighbours in memory stay so; others keep their

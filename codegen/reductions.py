@@ -1,6 +1,8 @@
 """Reductions of the printer: their loops and elements, and one thread that goes through them."""
 from __future__ import annotations
 
+import math
+
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Callable, Iterable
 
@@ -13,6 +15,7 @@ from hybrid.ir.access import Guard, Index, pull_unwindow
 from hybrid.ir.index import Ix, Var, text, unlinear, var
 from hybrid.ir.primitives import reduce_identity
 
+from . import partial_sums
 from .block import Block, loop_nest
 
 if TYPE_CHECKING:
@@ -144,10 +147,20 @@ def serial_reduce(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -
                        _extremum(e, inner, r, acc, value))
     simple = not any("for (" in line for line in inner.lines)
     pragma = _simd(e, r, acc) if simple and r.loops[-1:] and r.loops[-1].extent >= 16 else ""
-    block.lines.extend(loop_nest(r.loops, inner.lines, pragma, e.index))
+    # what the compiler makes vectors of has an accumulator in every lane
+    lanes = LANES if pragma else 1
+    if partial_sums.in_blocks(r.op, r.dtype, math.prod(v.extent for v in r.loops) // lanes):
+        total = e.let(block, np.dtype(np.float64), "0.0", "a")
+        lines = [*([[]] * (len(r.loops) - 1)), inner.lines]
+        block.lines += partial_sums.nest(r.loops, lines, 1, [f"{total} += {acc};", f"{acc} = 0;"], pragma, e.index,
+                                         partial_sums.TERMS * lanes)
+        acc = e.let(block, r.dtype, f"{total} + {acc}")
+    else:
+        block.lines += loop_nest(r.loops, inner.lines, pragma, e.index)
     return rounded(e, n, acc, block)
 
 
+LANES = 8                      # of vectors that the compiler makes of a plain loop
 UNROLL = 9                     # elements of a reduction that is written out instead of looped over
 
 
@@ -159,7 +172,7 @@ def _unrolled(e: Emitter, n: Node, idx: Index, guard: Guard, block: Block) -> st
     """A short reduction (a pooling window) as straight code, which the compiler can vectorise across its results."""
     x, axes, op = n.args[0], n.attrs["axes"], n.attrs["op"]
     wide = np.dtype(np.float32) if is_half(n.dtype) else n.dtype
-    acc = ""
+    acc = "0" if op == "sum" and dt.is_float(wide) else ""          # not -0 where all are -0
     for at in np.ndindex(*(x.shape[a] for a in axes)):
         fixed = dict(zip(axes, at))
         free = iter(idx)

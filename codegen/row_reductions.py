@@ -2,11 +2,14 @@
 and their places."""
 from __future__ import annotations
 
+import math
+
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, text
 
-from .emit import Block, Emitter, Reduction, identity, loop_nest, serial_reduce
+from . import partial_sums
+from .emit import Block, Emitter, Reduction, identity, serial_reduce
 from .lane_reductions import better, planned
 from .lanes import F64, LaneLoop, Refused, lane_loop
 from .reductions import rounded
@@ -52,13 +55,25 @@ def _reduce_vectors(e: VectorEmitter, n: Node, idx: Index, block: Block) -> str:
     out = [f"hy_v {', '.join(f'{name}_{q} = HYV_B({identity(e, r.op, r.dtype)})' for q in range(unroll))};"]
     if r.op in ("max", "min"):
         out.append("hy_m " + ", ".join(f"{name}n_{q} = {{0}}" for q in range(unroll)) + ";")
-    body = lane_loop(lane, inner.lines, e.width, unroll)
-    for depth in reversed(range(len(r.loops) - 1)):
-        body = loop_nest([r.loops[depth]], [*blocks[depth + 1].lines, *body])
+    along = -(-lane.extent // (e.width * unroll))                # additions to one vector
+    flush, end = [], ""
+    additions = along * math.prod(v.extent for v in r.loops[:-1])
+    if partial_sums.in_blocks(r.op, r.dtype, additions):
+        declared, block_end, end = partial_sums.vector_total(f"{name}_0", name, additions)
+        out.append(declared)
+        flush = [*_halved(name, unroll, "{0} += {1};"), block_end,
+                 *(f"{name}_{q} = (hy_v){{}};" for q in range(1, unroll))]
+    body = lane_loop(lane, inner.lines, e.width, unroll, flush=flush if along > partial_sums.TERMS else ())
+    if len(r.loops) > 1:
+        lines = [[*b.lines] for b in blocks[1:-1]]
+        lines[-1] += body
+        # behind whole groups of vectors, few are left
+        left = (lane.extent % (e.width * unroll) + e.width - 1) // e.width if along > partial_sums.TERMS else along
+        body = partial_sums.nest(r.loops[:-1], lines, left, flush)
     begin = len(block.lines) + len(out)
     if len(r.loops) == 1:
         e.loops.append((block, begin, begin + len(body), LaneLoop(lane, inner.lines, unroll)))
-    block.lines += [*out, *body, *_joined(e, r, name, unroll)]
+    block.lines += [*out, *body, *_joined(e, r, name, unroll, end)]
     e.defined[name] = block
     e.ready |= set(e.kept) - before
     return name
@@ -96,14 +111,22 @@ def _accumulate(e: VectorEmitter, r: Reduction, name: str, value: str) -> list[s
     return [f"{{ const hy_v x_ = {kept}; {name}n@ |= HYV_NAN(x_, x_); {name}@ = HYV_{word}({name}@, x_); }}"]
 
 
-def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int) -> list[str]:
-    out, left = [], unroll
-    sign = {"sum": "{0} += {1};", "prod": "{0} *= {1};", "max": "{0} = HYV_MAX({0}, {1}); {2} |= {3};",
-            "min": "{0} = HYV_MIN({0}, {1}); {2} |= {3};"}[r.op]
-    while left > 1:
-        left //= 2
-        out += [sign.format(f"{name}_{q}", f"{name}_{q + left}", f"{name}n_{q}", f"{name}n_{q + left}")
-                for q in range(left)]
+def _halved(name: str, count: int, step: str) -> list[str]:
+    """Statements that join the partial results of several vectors in the first."""
+    out = []
+    while count > 1:
+        count //= 2
+        out += [step.format(f"{name}_{q}", f"{name}_{q + count}", f"{name}n_{q}", f"{name}n_{q + count}")
+                for q in range(count)]
+    return out
+
+
+def _joined(e: VectorEmitter, r: Reduction, name: str, unroll: int, end: str) -> list[str]:
+    out = _halved(name, unroll, {"sum": "{0} += {1};", "prod": "{0} *= {1};",
+                                 "max": "{0} = HYV_MAX({0}, {1}); {2} |= {3};",
+                                 "min": "{0} = HYV_MIN({0}, {1}); {2} |= {3};"}[r.op])
+    if end:
+        out.append(end)
     whole = f"hyv_{r.op}({name}_0)"
     if r.op in ("max", "min"):
         whole = f"HYV_ANY({name}n_0) ? HY_NANf : {whole}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable
 
+from hybrid.base.config import skip_zeros
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT
@@ -45,7 +46,10 @@ HOPED = 0.55                    # the form is printed where it pays for this par
 
 
 def often_zero(n: Node) -> bool:
-    """Whether about half of a value is likely to be zero: it comes out of a ReLU, or goes back through one."""
+    """Whether about half of a value is likely to be zero, and factors may be left out for it: it comes out of a ReLU,
+    or goes back through one."""
+    if not skip_zeros():
+        return False
     while n.prim in MOVEMENT:
         n = n.args[0]
     if n.prim != "map":

@@ -59,9 +59,9 @@ former_paths.install(__all__)
 nd.__name__, symbol.__name__ = "hybrid.ndarray", "hybrid.symbol"
 
 # modules that are loaded when they are asked for
-_LAZY = ("as_mxnet", "callback", "contrib", "engine", "features", "gluon", "image", "io", "kvstore", "libinfo", "log",
-         "lr_scheduler", "metric", "model", "module", "monitor", "onnx", "optimizer", "profiler", "recordio",
-         "registry", "rnn", "test_utils", "viz")
+_LAZY = ("as_mxnet", "callback", "contrib", "distributed", "engine", "features", "gluon", "image", "io", "kvstore",
+         "libinfo", "log", "lr_scheduler", "metric", "model", "module", "monitor", "onnx", "optimizer", "profiler",
+         "recordio", "registry", "rnn", "test_utils", "viz")
 _SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz", "kv": "kvstore", "rnd": "random", "img": "image",
           "runtime": "features"}
 
@@ -75,4 +75,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, *_SHORT})
+    return sorted({*__all__, *_LAZY, *_SHORT, "__version__"})

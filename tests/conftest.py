@@ -12,6 +12,7 @@ import pytest
 _cache = tempfile.TemporaryDirectory(prefix="hybrid-tests-")
 os.environ["HYBRID_CACHE"] = _cache.name
 os.environ.setdefault("HYBRID_VERIFY", "1")
+os.environ.setdefault("HYBRID_COMPILE", "now")              # test_background.py sets its own
 os.environ.setdefault("HYBRID_TUNE", "0")                   # the same kernels in every run; test_tune.py measures
 # every call of a loop over shapes is compiled; test_first_sight.py sets its own
 os.environ.setdefault("HYBRID_SIGNATURES", "0")

@@ -263,3 +263,13 @@ def test_check_runs_nothing(tmp_path: Path) -> None:
     done = run("-m", "hybrid.as_mxnet", "--check", str(tmp_path), cwd=tmp_path)
     assert done.returncode == 2 and "old.py:1: not Python 3" in done.stdout
     assert run("-m", "hybrid.as_mxnet", "--check", "absent.py", cwd=tmp_path).returncode == 2
+
+
+def test_fromstring_takes_bytes_as_it_did() -> None:
+    code = """
+        import mxnet as mx, numpy as np
+        x = np.fromstring(bytes([1, 2, 3]), dtype=np.uint8)
+        x[0] = 7
+        print(x.tolist(), np.fromstring("1 2", sep=" ").tolist())
+    """
+    assert alias(code) == "[7, 2, 3] [1.0, 2.0]"

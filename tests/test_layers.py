@@ -25,9 +25,10 @@ LAYERS = [
     ["autograd"],
     ["jit", "nd", "transforms"],
     ["metric", "serialize"],
-    ["numpy", "optimizer", "sparse"],
+    ["numpy", "optimizer", "sparse", "collective"],
     ["mxnet"],
-    ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "alias", "as_mxnet"],
+    ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "distributed", "launch",
+      "alias", "as_mxnet", "stubs", "serve"],
 ]
 ORDER = [room for layer in LAYERS for room in layer]
 

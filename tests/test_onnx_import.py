@@ -256,6 +256,22 @@ def test_graphs_within(kind: str, tmp_path: Path) -> None:
         close([net(nd.array(x))], [y])
 
 
+def test_optionals_hold_the_value_itself(tmp_path: Path) -> None:
+    onnx = pytest.importorskip("onnx")
+    h, float32 = onnx.helper, onnx.TensorProto.FLOAT
+    nodes = [h.make_node("Optional", ["x"], ["some"]), h.make_node("OptionalGetElement", ["some"], ["value"]),
+             h.make_node("OptionalHasElement", ["some"], ["has"]), h.make_node("Add", ["value", "x"], ["twice"]),
+             h.make_node("Optional", [], ["none"], type=h.make_tensor_type_proto(float32, ["n"])),
+             h.make_node("OptionalHasElement", ["none"], ["lacks"])]
+    outputs = [h.make_tensor_value_info("twice", float32, ["n"]),
+               *(h.make_tensor_value_info(k, onnx.TensorProto.BOOL, []) for k in ("has", "lacks"))]
+    model = h.make_model(h.make_graph(nodes, "g", [h.make_tensor_value_info("x", float32, ["n"])], outputs),
+                         opset_imports=[h.make_opsetid("", 18)], ir_version=8)
+    onnx.save(model, str(tmp_path / "net.onnx"))
+    twice, has, lacks = mx.contrib.onnx.import_to_gluon(str(tmp_path / "net.onnx"))(nd.array([1, 2]))
+    assert twice.asnumpy().tolist() == [2, 4] and has.asnumpy().tolist() is True and lacks.asnumpy().tolist() is False
+
+
 def test_metadata(tmp_path: Path) -> None:
     net = gluon.nn.Dense(3)
     net.initialize()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import hybrid
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -57,7 +59,6 @@ def test_import_needs_numpy_and_cffi_alone() -> None:
 
 
 def test_public_names() -> None:
-    import hybrid
     expected = {"nd", "sym", "np", "npx", "gluon", "autograd", "random", "init", "cpu", "gpu", "Context", "hybridize",
                 "NDArray", "Symbol", "waitall"}
     assert expected <= set(dir(hybrid))
@@ -66,3 +67,16 @@ def test_public_names() -> None:
 @pytest.mark.skipif(not (ROOT / "LICENSE").is_file(), reason="not a checkout")
 def test_licence() -> None:
     assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+SPACES = {"hybrid": hybrid, "nd": hybrid.nd, "np": hybrid.np, "npx": hybrid.npx, "gluon": hybrid.gluon}
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_dir_is_the_public_surface(name: str) -> None:
+    """``data/public_names.txt`` holds what each namespace shows; a name that comes or goes is put there on purpose."""
+    text = (Path(__file__).parent / "data/public_names.txt").read_text(encoding="utf-8")
+    public = dict(part.split(":", 1) for part in text.split("\n\n"))
+    assert dir(SPACES[name]) == public[name].split()
+    missing = [n for n in dir(SPACES[name]) if not hasattr(SPACES[name], n)]
+    assert not missing

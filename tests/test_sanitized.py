@@ -126,10 +126,10 @@ def test_kernels(configuration: str, kind: str, folder: Path) -> None:
 
 # Printers that no program of the corpus needs, and why
 ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cuda": "CUDA",
-             "direct.print": "print_convolution calls its parts", "packed.panel": "called while planning",
+             "pixels_in_lanes.print": "print_convolution calls its parts", "packed.panel": "called while planning",
              "packed.group": "called while planning",
              "packed.blocking": "called while planning", "vector_forms.in_vectors": "asked while planning",
-             "packed_pictures.place": "only functions of all pictures",
+             "packed_batch_in_lanes.place": "only functions of all pictures",
              "loops.store_side": "results beside a plain loop",
              "operand.free_of": "of CUDA's tiles", "contraction.turns": "asked while planning",
              "block_loop.block_loop": "test_blocks"}

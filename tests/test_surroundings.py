@@ -1,186 +1,141 @@
-"""Globals and variables of enclosing functions that hybridized code reads: their values are never stale."""
+"""What compiled code reads and does beyond the arguments' numbers: names of modules, clocks, files, argument lists,
+classes of values; as eagerly, or as plain Python with a warning."""
 from __future__ import annotations
 
-import types
+import builtins
+import datetime
+import logging
+import math
+import os
+import sys
+import threading
+import time
+import uuid
+import warnings
+from collections import OrderedDict
 
 import numpy as onp
 import pytest
 
-import hybrid as mx
-from hybrid import autograd, gluon, nd
-from hybrid.gluon import nn
+from hybrid import hybridize, nd
+from hybrid.base.errors import TraceError
 
-X = nd.array([1.0, 2.0])
-weight, alpha, settings, config, table = (nd.ones((2,)), 1, {"k": 1}, types.SimpleNamespace(scale=1, unused=1),
-                                          onp.ones(2, "float32"))
-other = weight
+X = nd.array([1.0])
 
 
-def helper(x):
-    return x * alpha * settings["k"] * config.scale
+def _patched(space, name, value, read):
+    """What a function gives before, while and after a name of a module or namespace has another value."""
+    f = hybridize(lambda x: x * read(x))
+    found, old = [f(X).asscalar()], space.get(name)
+    space[name] = value
+    try:
+        found.append(f(X).asscalar())
+    finally:
+        space.pop(name) if old is None else space.update({name: old})
+    return [*found, f(X).asscalar()]
 
 
-def body(x):
-    return helper(x) * weight + x * table
+@pytest.mark.parametrize(("module", "name", "value", "read", "wanted"), [
+    (math, "floor", lambda v: 9, lambda x: math.floor(2.5), [2, 9, 2]),
+    (math, "pi", 3.0, lambda x: math.pi, [math.pi, 3, math.pi]),
+    (nd, "softsign", lambda v: v * 10, lambda x: nd.softsign(x), [.5, 10, .5]),
+    (sys.modules[__name__], "len", lambda v: 7, lambda x: len("abc"), [3, 7, 3]),
+    (builtins, "ascii", lambda v: "7", lambda x: len(ascii("abc")), [5, 1, 5]),
+    (sys, "argv", ["a", "b"], lambda x: len(sys.argv), [len(sys.argv), 2, len(sys.argv)])],
+    ids=["function", "constant", "operator", "shadowed built-in", "built-in", "arguments of the process"])
+def test_names_of_modules_that_are_patched(module, name, value, read, wanted):
+    assert _patched(vars(module), name, value, read) == pytest.approx(wanted)
 
 
-class Net(gluon.HybridBlock):
-    def forward(self, x):                                    # type: ignore[override]
-        return body(x)
+@pytest.mark.parametrize("read", [
+    lambda x, path: time.perf_counter_ns() % 9999991, lambda x, path: datetime.datetime.now().microsecond + 1,
+    lambda x, path: int.from_bytes(os.urandom(3), "big"), lambda x, path: uuid.uuid4().int % 1000003], ids=range(4))
+def test_clocks_and_random_bytes_of_the_system_are_read_at_every_call(read, tmp_path):
+    f = hybridize(lambda x: x * read(x, tmp_path))
+    with pytest.warns(UserWarning, match=r"test_surroundings\.py:\d+: .* reads .*plain Python"):
+        found = {f(X).asscalar()}
+    assert len(found | {f(X).asscalar() for _ in range(5)}) > 2
 
 
-def _set(**values):
-    globals().update(values)
+@pytest.mark.parametrize("read", [
+    lambda path: float(path.read_text()), lambda path: float(next(iter(open(path)))),  # noqa: SIM115
+    lambda path: float(onp.loadtxt(path)), lambda path: path.stat().st_size], ids=range(4))
+def test_files_are_read_at_every_call(read, tmp_path):
+    path = tmp_path / "k"
+    path.write_text("1")
+    f = hybridize(lambda x: x * read(path))
+    with pytest.warns(UserWarning, match=r"test_surroundings\.py:\d+: .* reads .*plain Python"):
+        before = f(X).asscalar()
+    path.write_text("25")
+    assert (before, f(X).asscalar()) == (1, read(path))
 
 
-CHANGES = {
-    "contents of an array": lambda: weight.__setitem__(slice(None), 3),
-    "another array": lambda: _set(weight=nd.array([5.0, 6.0])),
-    "another dtype": lambda: _set(weight=nd.array([5, 6], dtype="int32")),
-    "number": lambda: _set(alpha=4),
-    "kind of number": lambda: _set(alpha=1.0),
-    "dict": lambda: settings.update(k=7),
-    "object": lambda: setattr(config, "scale", 8),
-    "numpy array": lambda: table.fill(9),
-    "another numpy array": lambda: _set(table=onp.zeros(2, "float32")),
-}
+def test_what_is_only_written_compiles(tmp_path):
+    log = logging.getLogger("test_surroundings")
+
+    @hybridize
+    def f(x):
+        log.warning("traced")
+        (tmp_path / "k").write_text("traced")
+        return x * 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert f(X).asscalar() == f(X).asscalar() == 2
+    assert f.report() is not None
 
 
-@pytest.fixture
-def fresh():
-    old = dict(globals())
-    yield
-    weight[:] = 1
-    settings["k"], config.scale = 1, 1
-    table.fill(1)
-    _set(**{k: old[k] for k in ("weight", "alpha", "settings", "config", "table", "other")})
-    weight[:] = 1
-    table.fill(1)
+def test_lists_among_the_arguments_are_changed_as_eagerly():
+    @hybridize
+    def f(x, parts, names):
+        parts.append(x * 2)
+        return x * names.pop("k", 3.0)
+    parts, names = [], {"k": 2.0}
+    with pytest.warns(UserWarning, match=r"test_surroundings\.py:\d+: .* changes a list or dict among its arguments"):
+        found = [f(X, parts, names).asscalar()]
+    found += [f(X, parts, names).asscalar() for _ in range(2)]
+    assert found == [2, 3, 3] and [p.asscalar() for p in parts] == [2, 2, 2] and names == {}
 
 
-@pytest.mark.parametrize("kind", ["function", "block"])
-@pytest.mark.parametrize("change", CHANGES, ids=lambda k: k.replace(" ", "-"))
-def test_globals(change, kind, fresh):
-    if kind == "function":
-        f = mx.hybridize(lambda x: body(x))
-        misses = f.cache_misses
-    else:
-        f = Net()
-        f.hybridize()
-    for _ in range(3):
-        onp.testing.assert_array_equal(f(X).asnumpy(), body(X).asnumpy())
-    misses = f.cache_misses
-    assert len(misses) == 1, misses
-    CHANGES[change]()
-    for _ in range(3):
-        onp.testing.assert_array_equal(f(X).asnumpy(), body(X).asnumpy())
+def test_the_class_by_type_is_that_of_arrays():
+    f = hybridize(lambda x: x * 2 if type(x) is nd.NDArray else x * 3)
+    with pytest.warns(UserWarning, match=r"test_surroundings\.py:\d+: .* class of x by type\(\).*isinstance"):
+        assert f(X).asscalar() == 2
+    compiled = hybridize(lambda x: x * 2 if type(x) is list else x * 3)
+    assert compiled(X).asscalar() == 3 and compiled.report() is not None
 
 
-def test_an_array_that_is_replaced_every_time_is_compiled_once(fresh):
-    f = mx.hybridize(lambda x: x * weight)
-    for i in range(20):
-        _set(weight=nd.array([i, i + 1]))
-        assert f(X).asnumpy().tolist() == [i, 2 * (i + 1)]
-    assert len(f.cache_misses) == 1
-
-
-def test_two_names_of_one_array_part(fresh):
-    f = mx.hybridize(lambda x: x * weight + other)
-    _set(weight=nd.array([1.0, 1.0]))
-    _set(other=weight)
-    assert f(X).asnumpy().tolist() == [2, 3]
-    _set(other=nd.array([10.0, 10.0]))
-    assert f(X).asnumpy().tolist() == [11, 12]
-
-
-def test_an_array_given_and_named(fresh):
-    f = mx.hybridize(lambda x: x * weight)
-    assert f(weight).asnumpy().tolist() == [1, 1]
-    assert f(nd.array([3.0, 4.0])).asnumpy().tolist() == [3, 4]
-
-
-def test_what_is_not_read_compiles_nothing(fresh):
-    f = mx.hybridize(lambda x: x * config.scale)
-    for i in range(4):
-        config.unused = i
+def test_an_error_does_not_carry_traced_values():
+    @hybridize
+    def f(x):
+        raise ValueError(x * 2)
+    with pytest.raises(TraceError, match=r"test_surroundings\.py:\d+: .* raises a ValueError"):
         f(X)
-    assert len(f.cache_misses) == 1
 
 
-def test_enclosing_functions():
-    def make():
-        scale, w, parts = 1, nd.ones((2,)), [1]
-
-        def change(*values):
-            nonlocal scale, w
-            scale, w = values
-
-        @mx.hybridize
-        def f(x):
-            return x * scale * w * parts[0]
-        return f, change, parts
-    f, change, parts = make()
-    assert f(X).asnumpy().tolist() == [1, 2]
-    change(3, nd.ones((2,)))
-    assert f(X).asnumpy().tolist() == [3, 6]
-    change(3, nd.array([1.0, 10.0]))
-    assert f(X).asnumpy().tolist() == [3, 60]
-    parts[0] = 2
-    assert f(X).asnumpy().tolist() == [6, 120]
+def test_attributes_of_functions_that_are_assigned():
+    def f(x):
+        f.calls += 1
+        return x * f.calls
+    f.calls = 0
+    g = hybridize(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [g(X).asscalar() for _ in range(5)] == [1, 2, 3, 4, 5]
 
 
-def test_gradients_of_global_arrays(fresh):
-    w = nd.array([2.0, 3.0])
-    w.attach_grad()
-    _set(weight=w)
-    f = mx.hybridize(lambda x: (x * weight).sum())
-    for _ in range(2):
-        with autograd.record():
-            y = f(X)
-        y.backward()
-        assert w.grad.asnumpy().tolist() == [1, 2]
-    again = nd.array([7.0, 7.0])
-    again.attach_grad()
-    _set(weight=again)
-    with autograd.record():
-        y = f(X)
-    y.backward()
-    assert y.asscalar() == 21 and again.grad.asnumpy().tolist() == [1, 2]
+def test_a_value_of_one_thread_is_not_that_of_another():
+    local = threading.local()
+    local.k, found = 1.0, []
+    f = hybridize(lambda x: x * getattr(local, "k", 7.0))
+    t = threading.Thread(target=lambda: found.append(f(X).asscalar()))
+    found.append(f(X).asscalar())
+    t.start()
+    t.join()
+    assert [*found, f(X).asscalar()] == [1, 7, 1]
 
 
-def test_blocks_in_globals_may_be_replaced(fresh):
-    net = nn.Dense(2, in_units=2)
-    net.initialize(mx.init.One())
-    _set(other=net)
-    f = mx.hybridize(lambda x: other(x.reshape((1, 2))))
-    assert f(X).asnumpy().tolist() == [[3, 3]]
-    zeros = nn.Dense(2, in_units=2)
-    zeros.initialize(mx.init.Zero())
-    _set(other=zeros)
-    assert f(X).asnumpy().tolist() == [[0, 0]]
-
-
-def test_a_network_without_such_names_keeps_the_short_way():
-    class Plain(gluon.HybridBlock):
-        def hybrid_forward(self, F, x):  # noqa: N803
-            # modules and classes are no such names
-            return nd.relu(x) * onp.float32(2) if isinstance(self, Net) else F.relu(x)
-    net = Plain()
-    net.hybridize()
-    net(X), net(X)
-    assert not net._watched()
-
-
-def test_attributes_are_not_taken_for_globals_of_their_names():
-    class Scaled(gluon.HybridBlock):
-        def __init__(self):
-            super().__init__()
-            self.alpha = 3
-
-        def hybrid_forward(self, F, x):  # noqa: N803
-            return F.relu(x) * self.alpha
-    net = Scaled()
-    net.hybridize()
-    assert net(X).asnumpy().tolist() == [3, 6]
-    net(X)
-    assert not net._watched()
+def test_results_that_are_dicts_of_other_classes():
+    f = hybridize(lambda x: OrderedDict(b=x, a=x * 2))
+    for v in (1, 2):
+        out = f(nd.ones(1) * v)
+        assert type(out) is OrderedDict and [k for k in out] == ["b", "a"] and out["a"].asscalar() == 2 * v

@@ -68,4 +68,4 @@ def test_values_between_kernels_of_a_group_are_few() -> None:
     want = runtime.compile(program, cpu())
     arrays = [np.full((1000, 50), 0.1 * i, "float32") for i in range(4)]
     for a, b in zip(want(arrays), CpuProgram(alone)(arrays)):
-        np.testing.assert_allclose(a, b, rtol=1e-5)
+        np.testing.assert_allclose(a, b, rtol=1e-4)      # a plan made by hand sums in one chain, without chunks

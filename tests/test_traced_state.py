@@ -384,8 +384,8 @@ def test_layers_made_in_forward_stay() -> None:
     assert numbers(first) == numbers(second) == numbers(net.fc(nd.ones((1, 3))))
 
 
-@pytest.mark.parametrize("after", [lambda x: float(x.sum()), lambda x: 1 / 0])
-def test_a_trace_that_fails_leaves_nothing(after: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("after, count", [(lambda x: float(x.sum()), 0), (lambda x: 1 / 0, 1)])
+def test_a_trace_that_fails_leaves_no_traced_values(after: Callable[[Any], Any], count: int) -> None:
     o = fill(Box())
 
     def f(x: Any) -> Any:
@@ -394,6 +394,8 @@ def test_a_trace_that_fails_leaves_nothing(after: Callable[[Any], Any]) -> None:
         return after(x)
     with pytest.raises((UnevaluatedError, ZeroDivisionError)):
         mx.hybridize(f)(nd.ones((2,)))
+    assert o.n == count                                      # what code did before an error of its own stays done
+    o.n = 0
     assert state_of(o) == state_of(fill(Box()))
 
 
@@ -545,3 +547,34 @@ def plus_one(x: Any) -> Any:
 
 def test_copies_of_functions_are_themselves() -> None:
     assert copy.deepcopy(plus_one) is plus_one and pickle.loads(pickle.dumps(plus_one)) is plus_one
+
+
+def test_what_code_did_before_an_error_of_its_own_stays_done() -> None:
+    """As eagerly; traced values alone are taken out of the user's objects."""
+    tries, box = [0], Box(seen=[], value=None)
+
+    @mx.hybridize
+    def f(x):
+        tries[0] += 1
+        box.seen.append("called")
+        box.value = x * 2
+        if tries[0] == 1:
+            raise ValueError("once")
+        return x * 3
+    with pytest.raises(ValueError, match="once"):
+        f(nd.ones((2,)))
+    assert tries == [1] and box.seen == ["called"] and type(box.value) is not Symbol
+    np.testing.assert_array_equal(f(nd.ones((2,))).asnumpy(), [3, 3])
+    assert tries[0] >= 2
+
+
+def test_a_refused_trace_leaves_everything_as_it_was() -> None:
+    seen: list[int] = []
+
+    @mx.hybridize
+    def f(x):
+        seen.append(1)
+        return x * 2 if float(x.sum()) > 0 else x
+    with pytest.raises(UnevaluatedError):
+        f(nd.ones((2,)))
+    assert seen == []

@@ -271,7 +271,7 @@ BAD = {
                           "belong to an optimizer given by name"),
     "store-name": (lambda n: gluon.Trainer(n.collect_params(), "sgd", kvstore="devices"),
                    "kvstore must be None or one of"),
-    "store-distributed": (lambda n: gluon.Trainer(n.collect_params(), "sgd", kvstore="dist_sync"), "one process here"),
+    "store-distributed": (lambda n: gluon.Trainer(n.collect_params(), "sgd", kvstore="dist_async"), "use 'dist_sync'"),
     "batch-zero": (lambda n: gluon.Trainer(n.collect_params(), "sgd").step(0),
                    "batch_size must be a number other than 0"),
     "batch-text": (lambda n: gluon.Trainer(n.collect_params(), "sgd").step("4"), "batch_size must be a number"),
@@ -298,7 +298,7 @@ def test_a_trainer_without_parameters(tmp_path: Path) -> None:
 def test_a_store_object_counts_by_its_type() -> None:
     class Store:
         type = "dist_async"
-    with pytest.raises(HybridError, match="one process here"):
+    with pytest.raises(HybridError, match="without waiting for the other workers"):
         gluon.Trainer(mlp().collect_params(), "sgd", kvstore=Store())
 
 

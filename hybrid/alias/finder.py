@@ -13,7 +13,7 @@ from typing import Any, Sequence
 
 from ..base.errors import HybridError
 from . import old_numpy
-from .table import ABSENT, MODULES, VERSION
+from .table import ABSENT, BESIDE, MODULES, VERSION
 
 _SHIM = str(Path(__file__).parent / "path")              # holds an mxnet.py for processes that take over only sys.path
 
@@ -32,7 +32,7 @@ def lookup(name: str) -> Any:
     """The object that stands for a module of MXNet; MissingPart where there is none."""
     if name == "mxnet":
         return _top()
-    targets = MODULES.get(name)
+    targets = MODULES.get(name) or BESIDE.get(name)
     if targets is None:
         raise MissingPart(missing(name))
     first, *others = [_load(t, name) for t in targets]
@@ -129,11 +129,13 @@ def _top() -> Top:
 
 
 class Finder:
-    """Answers imports of ``mxnet`` and what is below it; leaves all others alone."""
+    """Answers imports of ``mxnet`` and what is below it, and of ``horovod.mxnet``; leaves all others alone."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """A spec for MXNet's names, None for others."""
-        if name != "mxnet" and not name.startswith("mxnet."):
+        """A spec for MXNet's names and Horovod's for it, None for others."""
+        if name == "horovod" and importlib.machinery.PathFinder.find_spec(name) is not None:
+            return None                                    # its other parts (horovod.torch) are its own
+        if name.partition(".")[0] != "mxnet" and name not in BESIDE:
             return None
         return importlib.machinery.ModuleSpec(name, _Loader(lookup(name)),  # type: ignore[arg-type]
                                               is_package=True)
@@ -187,7 +189,7 @@ def remove() -> None:
         sys.meta_path.remove(_FINDER)                     # type: ignore[arg-type]
         sys.path.remove(_SHIM)
         old_numpy.take_away()
-    for name in [n for n in sys.modules if n == "mxnet" or n.startswith("mxnet.")]:
+    for name in [n for n in sys.modules if n.partition(".")[0] in ("mxnet", "horovod")]:
         if installed_here(sys.modules[name]):
             del sys.modules[name]
 

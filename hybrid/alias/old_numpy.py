@@ -1,7 +1,7 @@
 """Names that NumPy had in MXNet's time and has no longer (``np.int``, ``np.product``): programs written then use them.
 
 They are put on the module ``numpy`` only while ``import mxnet`` means this library, and only where NumPy lacks them;
-percentile and quantile take ``interpolation`` again.
+percentile and quantile take ``interpolation`` again, and fromstring bytes.
 """
 from __future__ import annotations
 
@@ -50,6 +50,15 @@ def _with_old_keyword(fn: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def _from_bytes(fn: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(fn)
+    def function(string: Any, dtype: Any = float, count: int = -1, *, sep: str = "", **kwargs: Any) -> Any:
+        if sep == "" and isinstance(string, (bytes, bytearray, memoryview)):
+            return np.frombuffer(string, dtype, count).copy()
+        return fn(string, dtype, count, sep=sep, **kwargs)
+    return function
+
+
 def add() -> None:
     """Put the names that this NumPy lacks on it."""
     for name, value in OLD.items():
@@ -61,6 +70,9 @@ def add() -> None:
         if name not in _replaced and "interpolation" not in inspect.signature(fn).parameters:
             _replaced[name] = fn
             setattr(np, name, _with_old_keyword(fn))
+    if "fromstring" not in _replaced and np.lib.NumpyVersion(np.__version__) >= "2.3.0":
+        _replaced["fromstring"] = np.fromstring
+        setattr(np, "fromstring", _from_bytes(np.fromstring))
 
 
 def take_away() -> None:

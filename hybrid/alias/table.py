@@ -92,6 +92,9 @@ for _short, _long in (("nd", "ndarray"), ("sym", "symbol")):
 MODULES: dict[str, tuple[str, ...]] = {**{f"mxnet.{name}": (f"hybrid.{name}",) for name in _SAME},
                                        **{f"mxnet.{name}": tuple(targets.split()) for name, targets in _OTHER.items()}}
 
+# packages beside MXNet that its programs import
+BESIDE = {"horovod": ("hybrid.distributed",), "horovod.mxnet": ("hybrid.distributed",)}
+
 ABSENT = {        # what MXNet has and this library leaves out, with the reason or the way out
     "mxnet.contrib.quantization": "quantization to int8 is not supported",
     "mxnet.contrib.tensorboard": "log with tensorboard's own writer",

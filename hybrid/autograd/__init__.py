@@ -1,7 +1,7 @@
 """Automatic differentiation: a tape of programs. An eager operator and a hybridized call are one entry each."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, ContextManager, Sequence
 
 from . import history, traced_function, traced_grad
 from .traced_rows import SPARSE
@@ -10,27 +10,28 @@ from .dispatch import apply_program
 from ..base.errors import AttributeValueError, DTypeError, HybridError, ShapeError
 from ..ir.node import inputs_first
 from ..passes.differentiate import vjp_program, vjp_with_rows
+from ..passes.partition import of_heads
 from ..base.scope import SCOPE
 from ..buffers.tape import Entry, Slot, flags, rows_wanted, wanted
 from ..buffers.writes import since
 
 
-def record(train_mode: bool = True) -> Any:  # noqa: A002
+def record(train_mode: bool = True) -> ContextManager[Any]:  # noqa: A002
     """Scope in which calls are recorded for ``backward``; in training mode unless told otherwise."""
     return flags(True, train_mode)
 
 
-def pause(train_mode: bool = False) -> Any:  # noqa: A002
+def pause(train_mode: bool = False) -> ContextManager[Any]:  # noqa: A002
     """Scope in which nothing is recorded."""
     return flags(False, train_mode)
 
 
-def train_mode() -> Any:
+def train_mode() -> ContextManager[Any]:
     """Scope of training mode (Dropout drops, BatchNorm uses the batch)."""
     return flags(None, True)
 
 
-def predict_mode() -> Any:
+def predict_mode() -> ContextManager[Any]:
     """Scope of inference mode."""
     return flags(None, False)
 
@@ -102,19 +103,25 @@ def _pull(entry: Entry, grads: list[Any], create_graph: bool) -> list[Any]:
     assert entry.program is not None
     _check_versions(entry)
     wrt = wanted(entry.program, entry.sources, entry.raws)
-    filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
+    # heads that nobody used have no cotangent: zeros would not do where a derivative is infinite
+    heads, filled = tuple(i for i, g in enumerate(grads) if g is not None), [g for g in grads if g is not None]
     rows = () if create_graph else rows_wanted(wrt, entry.sources)
-    if entry.kept is not None and not create_graph:
-        parts, kept = entry.kept
+    parts, kept = entry.kept if entry.kept is not None and not create_graph else (None, ())
+    if parts is not None and len(heads) < len(grads):
+        some = of_heads(parts, heads)
+        if some is None:
+            filled = [g if g is not None else full_like(o, 0) for g, o in zip(grads, entry.outputs)]
+        parts = some or parts
+    if parts is not None:
         raw = entry.runner(parts.backward, [*(entry.raws[i] for i in parts.reads), *kept, *(g._data for g in filled)])
         out = _of_results(entry, raw, wrt, parts.layout)
     elif rows:
-        program, layout = vjp_with_rows(entry.program, wrt, rows)
+        program, layout = vjp_with_rows(entry.program, wrt, rows, heads)
         out = _of_results(entry, entry.runner(program, [*entry.raws, *(g._data for g in filled)]), wrt, layout)
     else:
         # again from the inputs, so that it can be differentiated itself
         with flags(create_graph, None):
-            out = apply_program(vjp_program(entry.program, wrt), [*_as_recorded(entry), *filled], entry.runner)
+            out = apply_program(vjp_program(entry.program, wrt, heads), [*_as_recorded(entry), *filled], entry.runner)
     result: list[Any] = [None] * len(entry.inputs)
     for i, g in zip(wrt, out):
         result[i] = g
@@ -170,6 +177,10 @@ def _backward(heads: Sequence[Any], head_grads: Sequence[Any], retain_graph: boo
             for o in entry.outputs:
                 if o._ag is not None and o._ag.entry is entry:
                     o._ag = None
+            for held, slot in entry.variables:
+                x = held()
+                if x is not None and x._ag is not None and x._ag.entry is entry:
+                    x._ag = slot
     return {k: (slots[k], g) for k, g in grads.items()}
 
 
@@ -228,7 +239,7 @@ def backward(heads: Any, head_grads: Any = None, retain_graph: bool = False,
 
 def grad(heads: Any, variables: Any, head_grads: Any = None, retain_graph: bool | None = None,
          create_graph: bool = False,
-         train_mode: bool = True) -> Any:  # noqa: A002
+         train_mode: bool = True) -> list[NDArray]:  # noqa: A002
     """Gradients with respect to variables: a list, also for one variable, as MXNet gives it; with create_graph they can
     be differentiated again."""
     if SCOPE.traces:
@@ -269,11 +280,11 @@ class Function:
     ...     def backward(self, dy): return dy * 2
     """
 
-    def forward(self, *inputs: Any) -> Any:
+    def forward(self, *inputs: Any, **named: Any) -> Any:
         """Outputs from inputs (arrays)."""
         raise NotImplementedError("override forward")
 
-    def backward(self, *output_grads: Any) -> Any:
+    def backward(self, *output_grads: Any, **named: Any) -> Any:
         """Input gradients from output gradients."""
         raise NotImplementedError("override backward")
 

@@ -21,6 +21,8 @@ from ..base.scope import CASTS, SCOPE, tracing
 _parsed: dict[Any, Attrs] = {}
 # at most one, set by the profiler: timer(call, operator, other arguments)
 TIMERS: list[Callable[..., Any]] = []
+# what a traced operator demands of its indices (demands.py)
+DEMANDS: list[Callable[..., None]] = []
 # what writes traced results into arrays (traced_indexing.py)
 TRACED_OUT: list[Callable[..., Any]] = []
 # at most one, set once sparse arrays exist (sparse/rules.py)
@@ -68,6 +70,8 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
            hint: str | None = None) -> Any:
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
     if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
+        if d.within is not None and tracing() is not None:
+            DEMANDS[0](d, inputs, parse(d, attrs))
         made = symbol.create(d, list(inputs), attrs, name, hint, CASTS)
         # of graphs alone MXNet ignores it
         return made if out is None or not SCOPE.traces else TRACED_OUT[0](d, made, out)

@@ -9,16 +9,21 @@
 | HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes
 first |
 | HYBRID_CC | C compiler (default: gcc, clang or cc, whichever is found first; ``none`` for no compiler) |
+| HYBRID_COMPILE | ``now`` (default): the first call waits for the compiler; ``background``: a program that is not in
+the cache runs without a compiler until processes beside this one have compiled it; ``never``: nothing is compiled |
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
 | HYBRID_SIGNATURES | programs of a function that may be made for a single call (default 8; 0: no limit); with so many,
 new calls run eagerly once |
+| HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
+on numbers |
 | HYBRID_TUNE | seconds a process may spend measuring forms of kernels that compete (default 0.5); 0: chosen by rule,
 the same on every run |
 """
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import tempfile
@@ -86,9 +91,30 @@ def cuda_graphs() -> bool:
     return os.environ.get("HYBRID_CUDA_GRAPHS", "1") != "0"
 
 
+def skip_zeros() -> bool:
+    """Whether products may leave out factors that are zero, where a look at the numbers says that many are."""
+    return os.environ.get("HYBRID_SKIP_ZEROS", "1") != "0"
+
+
 def tune_seconds() -> float:
     """Seconds that a process may spend measuring forms of kernels that compete."""
     return _setting("HYBRID_TUNE", float, 0.0, 0.5)
+
+
+MODES = ("now", "background", "never")
+
+
+@functools.lru_cache(16)
+def _mode(text: str) -> str:
+    if text and text not in MODES:
+        warnings.warn(f"HYBRID_COMPILE={text!r} is none of {', '.join(MODES)}: {MODES[0]} is used instead; set it to "
+                      "one of them, or leave it out", RuntimeWarning, stacklevel=3)
+    return text if text in MODES else MODES[0]
+
+
+def compile_mode() -> str:
+    """When programs are compiled: now (the caller waits), in the background, or never."""
+    return _mode(os.environ.get("HYBRID_COMPILE", "").strip().lower())
 
 
 def signatures() -> int:
@@ -105,8 +131,19 @@ def num_threads() -> int:
     """Threads for compiled CPU programs."""
     if LIMIT.threads:
         return LIMIT.threads
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
-    return _setting("HYBRID_NUM_THREADS", int, 1, cores)
+    return _setting("HYBRID_NUM_THREADS", int, 1, _cores())
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+
+
+def usable_cores() -> int:
+    """Cores that this process may keep busy: its affinity, and the quota of its control group."""
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        return max(1, min(_cores(), int(quota) // int(period)))
+    return _cores()
 
 
 def cache_dir() -> Path:

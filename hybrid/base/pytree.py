@@ -46,14 +46,14 @@ def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_id
         return ("value", float, value, "negative")        # equal to 0.0, and another number
     try:
         hash(value)
-    except TypeError:
+    except (TypeError, ValueError):                       # ValueError: of a memoryview that can be written
         if not by_identity:
             raise
         return ("object", type(value), ById(value))
     return ("value", type(value), value)
 
 
-def _like(cls: type, factory: Any, items: dict[Any, Any]) -> Any:
+def like(cls: type, factory: Any, items: dict[Any, Any]) -> Any:
     """A dict of a class with some items, without what its ``__init__`` would do."""
     made: Any = cls.__new__(cls)  # type: ignore[call-overload]
     if isinstance(made, defaultdict):
@@ -73,6 +73,6 @@ def unflatten(structure: Any, leaves: Any) -> Any:
         return structure[2].value
     if kind == "dict":
         made = {k: unflatten(v, leaves) for k, v in rest}
-        return made if len(structure) == 2 else _like(structure[2], structure[3], made)
+        return made if len(structure) == 2 else like(structure[2], structure[3], made)
     items = [unflatten(v, leaves) for v in rest]
     return items if kind == "list" else tuple(items) if kind == "tuple" else kind(*items)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from .evict import GIVEN_UP, REBINDS
 from .tape import Slot
 from .derived import TOKENS, shared, written
 from .writes import note
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 # by id: an array with grad_req "null" (weakly), and the gradient that nothing is written to
 _IDLE: dict[int, tuple[Any, Any]] = {}
@@ -52,7 +55,7 @@ class NDArray(evict.Held):
     device = ctx
 
     @property
-    def grad(self) -> Any:
+    def grad(self) -> Self | None:
         """The gradient that ``backward`` wrote, or None."""
         if self._ag is None or self._ag.grad is None:
             owner, idle = _IDLE.get(id(self), (None, None))
@@ -222,10 +225,10 @@ class NDArray(evict.Held):
         shape = "x".join(map(str, self.shape))
         return f"\n{self._numpy()!s}\n<{type(self).__name__} {shape} @{self._ctx}>"
 
-    def __copy__(self) -> Any:
+    def __copy__(self) -> Self:
         return self.copy()
 
-    def __deepcopy__(self, memo: Any) -> Any:
+    def __deepcopy__(self, memo: Any) -> Self:
         return self.copy()
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -248,7 +251,7 @@ class NDArray(evict.Held):
         self._bump()
 
     # ---- copies
-    def copy(self) -> Any:
+    def copy(self) -> Self:
         """A copy on the same device."""
         made = evict.read(self) if GIVEN_UP[0] else None
         return wrap(self._data.copy() if made is None else made, self._ctx, type(self))
@@ -264,7 +267,7 @@ class NDArray(evict.Held):
         other._write(_move(self._data, other._ctx, False))
         return other
 
-    def as_in_context(self, context: Context) -> Any:
+    def as_in_context(self, context: Context) -> Self:
         """This array if it is on the device, else a copy there."""
         if not isinstance(context, Context):
             raise TypeError(f"as_in_context takes a device such as cpu() or gpu(0), got {context!r:.60}")
@@ -273,7 +276,7 @@ class NDArray(evict.Held):
     as_in_ctx = as_in_context
     to_device = as_in_context
 
-    def astype(self, dtype: Any, copy: bool = True, **_: Any) -> Any:
+    def astype(self, dtype: Any, copy: bool = True, **_: Any) -> Self:
         """A copy in another dtype (itself when copy is False and nothing changes)."""
         wanted = dt.as_dtype(dtype)
         if not copy and wanted == self._data.dtype:
@@ -284,7 +287,7 @@ class NDArray(evict.Held):
         """A copy with another storage: 'default' (dense), 'csr' or 'row_sparse' (see ``nd.sparse``)."""
         return self.copy() if stype == self.stype else CONVERT[0](self, stype)
 
-    def as_nd_ndarray(self) -> Any:
+    def as_nd_ndarray(self) -> NDArray:
         """The same memory as an ``nd.NDArray``."""
         return self if type(self) is NDArray else wrap(self._data, self._ctx, NDArray, self)
 
@@ -305,7 +308,7 @@ class NDArray(evict.Held):
             raise HybridError(f"grad_req must be write, add or null, got {grad_req!r}")
         collect(self, zeros_like(self, stype or self.stype), grad_req)
 
-    def detach(self) -> Any:
+    def detach(self) -> Self:
         """The same memory outside of the recorded computation."""
         return wrap(self._data, self._ctx, type(self))
 

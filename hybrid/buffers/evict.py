@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import math
 import sys
-from typing import Any, Sequence
+from typing import TYPE_CHECKING, Any, Sequence
 
 import numpy as np
 
@@ -21,6 +21,11 @@ from ..base import forking
 from . import derived
 from ..base.device import cpu, zeros
 from ..base.dtype import as_dtype
+
+if TYPE_CHECKING:
+    from .methods import NDArrayMethods           # what nd/methods.py attaches: a stub file alone
+else:
+    NDArrayMethods = object
 
 LEAST = 1 << 16                    # bytes of a buffer that is worth it
 MOST_TIMES = 2                     # an array whose buffer was asked for so often keeps it
@@ -58,19 +63,22 @@ class StandIn:
                         order="C") if self.packed.ndim else zeros(self.shape, self.dtype, cpu())
 
 
-class Held:
+class Held(NDArrayMethods):
     """What has a buffer, which may be given up: shape and dtype are known without it."""
     __slots__ = ("_data", "_away")
     _data: Any
 
-    def __getattr__(self, name: str) -> Any:
-        """What is not there: a buffer that was given up is made again; ``_away``, what stands for it, is None until the
-        first time."""
-        if name == "_data":
-            return back(self)
-        if name == "_away":
-            return None
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+    if TYPE_CHECKING:
+        _away: Any
+    else:
+        def __getattr__(self, name: str) -> Any:
+            """What is not there: a buffer that was given up is made again; ``_away``, what stands for it, is None until
+            the first time."""
+            if name == "_data":
+                return back(self)
+            if name == "_away":
+                return None
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     @property
     def _spec(self) -> Any:

@@ -16,7 +16,7 @@ Runner = Callable[[Program, list[Any]], list[Any]]
 class Entry:
     """One recorded call: its program, inputs and outputs, and how to run a program on raw arrays."""
     __slots__ = ("program", "inputs", "outputs", "runner", "versions", "raws", "function", "sources", "kept", "origin",
-                 "when")
+                 "when", "variables")
 
     def __init__(self, program: Program | None, inputs: list[Any], outputs: list[Any], runner: Any = None,
                  function: Any = None):
@@ -29,6 +29,8 @@ class Entry:
         self.origin: Any = None
         # (partition, raw values kept for the backward pass), or None
         self.kept: Any = None
+        # arrays with a gradient of their own that were written here: they are variables again behind backward
+        self.variables: list[tuple[Any, Slot]] = []
 
     def before(self) -> list["Entry"]:
         """The entries of which this one takes results, in the order of its inputs."""
@@ -37,12 +39,16 @@ class Entry:
 
 class Slot:
     """What hangs on an array: the entry that made it, or the gradient it collects."""
-    __slots__ = ("entry", "index", "grad", "req", "shape", "dtype", "fresh", "lost")
+    __slots__ = ("entry", "index", "grad", "req", "shape", "dtype", "fresh", "lost", "part",
+                 "parts")
 
     def __init__(self, entry: Entry | None = None, index: int = 0, grad: Any = None, req: str = "write"):
         self.entry, self.index, self.grad, self.req = entry, index, grad, req
         # whether a compiled step computed the gradient and used it without writing it here
         self.lost = False
+        # of a range of another array: that array and the index; of an array: its ranges, while they live
+        self.part: Any = None
+        self.parts: dict[int, tuple[Any, Any]] = {}
         # whether backward has written grad since an optimizer used it
         self.fresh = False
 

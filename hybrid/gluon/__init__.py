@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import contrib, nn, parameter
 from ..buffers.array import NDArray
@@ -25,19 +25,24 @@ _LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hyb
 _NOT_YET = ("probability",)
 
 
-def __getattr__(name: str) -> Any:
-    """Loads a part when it is first asked for; MXNet's parts that are not here yet say so."""
-    if name in _LAZY:
-        globals()[name] = importlib.import_module(_LAZY[name])
-        return globals()[name]
-    if name == "Trainer":
-        globals()[name] = importlib.import_module("hybrid.gluon.trainer").Trainer
-        return globals()[name]
-    if name in _NOT_YET:
-        raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, "
-                             f"autograd and compiled programs")
-    raise AttributeError(f"module 'hybrid.gluon' has no attribute {name!r}")
+if TYPE_CHECKING:
+    from .. import metric as metric
+    from . import block, data, loss, model_zoo, rnn, trainer, utils
+    from .trainer import Trainer
+else:
+    def __getattr__(name: str) -> Any:
+        """Loads a part when it is first asked for; MXNet's parts that are not here yet say so."""
+        if name in _LAZY:
+            globals()[name] = importlib.import_module(_LAZY[name])
+            return globals()[name]
+        if name == "Trainer":
+            globals()[name] = importlib.import_module("hybrid.gluon.trainer").Trainer
+            return globals()[name]
+        if name in _NOT_YET:
+            raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, "
+                                 f"autograd and compiled programs")
+        raise AttributeError(f"module 'hybrid.gluon' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY, "Trainer"})
+    return sorted({*__all__, *_LAZY})

@@ -4,7 +4,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections import OrderedDict
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable
 
 from .. import serialize
 from ..jit.fingerprint import Watched, can_change_inside, fingerprint, named_in_methods
@@ -17,6 +17,10 @@ from .nested import _flatten, _regroup  # noqa: F401  their place in MXNet
 from .naming import BlockScope
 from .naming import BlockScope as _BlockScope  # noqa: F401  MXNet's name
 from .parameter import VERSION, Parameter, ParameterDict, fill
+from .returning import Result, Returning
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 from .summary import print_summary
 
 
@@ -40,7 +44,7 @@ class HookHandle:
         self.detach()
 
 
-class Block:
+class Block(Returning[Result]):
     """Base of all layers and networks. Children and parameters that are assigned as attributes are registered.
 
     >>> class Net(Block):
@@ -189,7 +193,7 @@ class Block:
         self._children[name if name is not None else str(len(self._children))] = block
         self._touched()
 
-    def apply(self, fn: Callable[["Block"], Any]) -> "Block":
+    def apply(self, fn: Callable[["Block"], Any]) -> "Self":
         """Call fn on every descendant, then on this block."""
         for child in self._children.values():
             child.apply(fn)
@@ -251,7 +255,7 @@ class Block:
         unseen."""
         return None if self._watched() else (BLOCK_VERSION, VERSION)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Result:
         if SCOPE.traces:
             SCOPE.traces[-1].blocks.append(self)
         for hook in list(self.__dict__["_forward_pre_hooks"].values()):
@@ -261,7 +265,7 @@ class Block:
             hook(self, args, out)
         return out
 
-    def forward(self, *args: Any) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The computation; override it."""
         raise NotImplementedError(f"{type(self).__name__} must define forward(self, x)")
 
@@ -317,7 +321,7 @@ class Block:
 
     load_params = load_parameters
 
-    def share_parameters(self, shared: dict[str, Parameter]) -> "Block":
+    def share_parameters(self, shared: dict[str, Parameter]) -> "Self":
         """Use another block's parameters (by structural name) in place of its own."""
         own = self._collect_params_with_prefix()
         for name, p in shared.items():

@@ -24,10 +24,11 @@ from .blame import blame
 from .block import BLOCK_VERSION, Block
 from .graph import run_graph, watcher
 from .parameter import VERSION, Parameter
+from .returning import Result
 from .unchanged import Contents
 
 
-class HybridBlock(Block):
+class HybridBlock(Block[Result]):
     """A block that ``hybridize()`` compiles into one program at its first call with each kind of input.
 
     >>> net = nn.Dense(2)
@@ -48,7 +49,7 @@ class HybridBlock(Block):
     _shortest: list[Any]
 
     # ---- calls
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Result:
         quick = self._shortest[0]
         if quick is not None:
             out = quick(*args, **kwargs) if kwargs else quick(*args)

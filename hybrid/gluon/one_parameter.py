@@ -241,7 +241,7 @@ class Parameter(Parts, SparseAccess):
                           "does not see their parameters")
 
     # ---- access
-    def data(self, ctx: Context | None = None) -> Any:
+    def data(self, ctx: Context | None = None) -> NDArray:
         """The array on a device (the only one, or the current device's, when none is given). HybridError for a sparse
         parameter: see ``row_sparse_data``."""
         if self._stype != "default":
@@ -249,7 +249,7 @@ class Parameter(Parts, SparseAccess):
         trace = tracing()
         if trace is not None:
             return trace.parameter(self)
-        return self.var() if SCOPE.exporting else self._check(ctx)
+        return self.var() if SCOPE.exporting else self._check(ctx)    # type: ignore[return-value]
 
     def arrays(self) -> PerDevice:
         """The arrays by device, whatever their storage type."""
@@ -257,7 +257,7 @@ class Parameter(Parts, SparseAccess):
         assert self._data is not None
         return self._data
 
-    def list_data(self) -> list[Any]:
+    def list_data(self) -> list[NDArray]:
         """The array on each device."""
         if self._stype != "default":
             self._refuse_sparse("list_data()", "list_row_sparse_data(row_id)")
@@ -266,16 +266,16 @@ class Parameter(Parts, SparseAccess):
             return [trace.parameter(self)]
         return list(self.arrays().values())
 
-    def grad(self, ctx: Context | None = None) -> Any:
+    def grad(self, ctx: Context | None = None) -> NDArray:
         """The gradient on a device."""
         if self._data is not None and self._grad_req == "null":
             raise HybridError(f"Parameter {self.name!r} has no gradient because its grad_req is 'null'")
         trace = tracing()
         if trace is not None:
-            return parameter_gradient(trace, self)
+            return parameter_gradient(trace, self)         # type: ignore[return-value]
         return self._check(ctx).grad
 
-    def list_grad(self) -> list[Any]:
+    def list_grad(self) -> list[NDArray]:
         """The gradient on each device."""
         return [self.grad()] if SCOPE.traces else [self.grad(c) for c in self.list_ctx()]
 
@@ -346,7 +346,7 @@ class Parameter(Parts, SparseAccess):
             self._init_grad()
 
     # ---- symbols
-    def var(self) -> Any:
+    def var(self) -> Symbol:
         """The variable that stands for the parameter in a Symbol."""
         trace = tracing()
         if trace is not None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import difflib
 from collections import OrderedDict
-from typing import Any, Iterator
+from typing import Any, ItemsView, Iterator, KeysView, ValuesView
 
 import numpy as np
 
@@ -43,15 +43,15 @@ class ParameterDict:
     def __len__(self) -> int:
         return len(self._params)
 
-    def items(self) -> Any:
+    def items(self) -> ItemsView[str, Parameter]:
         """(name, parameter) pairs."""
         return self._params.items()
 
-    def keys(self) -> Any:
+    def keys(self) -> KeysView[str]:
         """Names."""
         return self._params.keys()
 
-    def values(self) -> Any:
+    def values(self) -> ValuesView[Parameter]:
         """Parameters."""
         return self._params.values()
 

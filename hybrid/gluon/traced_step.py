@@ -88,6 +88,9 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
     if not numbers:
         return
     late, touched = _by_rows(trace, trainer, numbers)
+    if trainer._ranks is not None and any(id(trainer._params[k]) in {id(trace.owner(i)) for i in trace.rows}
+                                          for k in numbers):
+        raise trainer._ranks.refuse_rows(user_location())
     scaler, updater = trainer._amp_loss_scaler, trainer._updaters[0]
     undo: list[Callable[[], None]] = []
     skipped = [False]
@@ -101,8 +104,10 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
 
     def prepare() -> None:
         trainer._rescale(batch_size)
+        if trainer._ranks is not None:
+            trainer._begin()
         updater.optimizer._set_current_context(trace.ctx.device_id)
-        undo[:] = [_uncount(updater.optimizer)] if scaler is not None else []
+        undo[:] = [_uncount(updater.optimizer)] if scaler is not None or trace.demands else []
         if prepared is not None:
             prepared.advance()
 
@@ -111,6 +116,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         if skipped[0]:
             undo[0]()                                        # a step that is left out is not counted
     trace.before.append(prepare)
+    trace.undo.append(lambda: undo[0]())
     if scaler is not None and any(isinstance(b, Update) for b in trace.blocks):
         raise HybridError(f"{user_location()}: a compiled function makes one step of a Trainer whose losses are "
                           f"scaled (amp); make a function of each step")
@@ -174,8 +180,11 @@ def _update_in_program(trace: Any, trainer: Any, numbers: list[int], rows: Seque
     every = list(rows) if scaler is not None else []
 
     def lowering(nodes: list[Any]) -> Any:
-        given, extra, marks = (nodes[:len(inputs)], nodes[len(inputs):len(inputs) + len(every)],
+        given, extra, marks = (list(nodes[:len(inputs)]), nodes[len(inputs):len(inputs) + len(every)],
                                iter(nodes[len(inputs) + len(every):]))
+        if trainer._ranks is not None and grad_slots:
+            for s, total in zip(grad_slots, trainer._ranks.in_program([given[s] for s in grad_slots])):
+                given[s] = total
         new = applied(prepared.program, given) if prepared is not None else []
         for k, some in touched.items():
             first = grad_slots[numbers.index(k)] - 1

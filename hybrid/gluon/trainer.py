@@ -9,7 +9,7 @@ from .. import optimizer as opt
 from ..buffers.array import NDArray, wrap
 from ..base.device import Context, array_module
 from ..base.errors import AttributeValueError, HybridError
-from ..mxnet.kvstore import KVStore, KVStoreBase, create
+from ..mxnet.kvstore import OVER_PROCESSES, KVStore, KVStoreBase, create, over_processes
 from ..base.scope import SCOPE
 from ..base.atomic import write_bytes
 from . import traced_step
@@ -29,9 +29,10 @@ class Trainer:
 
     params: a dict (or ParameterDict) or a list of Parameters. optimizer: a name with optimizer_params (a dict of
     arguments), or an Optimizer. kvstore: how gradients of several devices are brought together; within one process
-    ``device``, ``local`` and the like all mean that they are added up, and None means that they are not. Names of
-    stores over several machines are refused. compression_params is accepted and has no meaning within a process.
-    update_on_kvstore:
+    ``device``, ``local`` and the like all mean that they are added up, and None means that they are not; ``dist_sync``,
+    ``dist_device_sync``, ``dist`` and ``horovod`` add up those of all processes that mpirun started.
+    compression_params: ``{'type': 'fp16'}`` or 'bf16' is what gradients are sent in between processes; without meaning
+    within one. update_on_kvstore:
     whether weights are updated once and copied to the devices (the default with several devices; gradients stay as they
     are) or on each device from gradients that ``allreduce_grads`` added up (False; gradients can then be changed before
     ``update``).
@@ -54,8 +55,11 @@ class Trainer:
         self._init_optimizer(optimizer, optimizer_params or {})
         self._scale = self._optimizer.rescale_grad
         self.stored = StoredRows()                           # the values of row_sparse parameters
+        self._ranks = _ranks(kvstore, compression_params)
+        kvstore = kvstore if self._ranks is None else self._ranks
         self._own_store = _own_store(kvstore, len(self._contexts))
-        self._reduces = self._own_store is not None or _store(kvstore) and len(self._contexts) > 1
+        self._reduces = (self._own_store is not None or self._ranks is not None
+                         or _store(kvstore) and len(self._contexts) > 1)
         self._on_store(update_on_kvstore)
         self._kind = getattr(kvstore, "type", kvstore)
         self._sums: dict[int, NDArray] = {}
@@ -90,7 +94,7 @@ class Trainer:
         updates weights."""
         if not self._reduces or self._own_store is not None:
             return self._own_store
-        store = KVStore(self._kind)
+        store = KVStore(self._kind) if self._ranks is None else self._ranks.store
         if self._update_on_kvstore:
             store._set_updater(self._updaters[0])
         return store
@@ -98,9 +102,10 @@ class Trainer:
     def _updates_on_store(self, wanted: bool | None, by_rows: bool) -> bool:
         """Whether weights are updated once for all devices, in the store. by_rows: whether some gradients are
         sparse."""
-        able = self._own_store is None or self._own_store.is_capable(KVStoreBase.OPTIMIZER)
+        store = self._own_store if self._ranks is None else self._ranks
+        able = store is None or store.is_capable(KVStoreBase.OPTIMIZER)
         if wanted and not able:
-            raise ValueError(f"update_on_kvstore=True: a kvstore of type {getattr(self._own_store, 'type', '')!r} does "
+            raise ValueError(f"update_on_kvstore=True: a kvstore of type {getattr(store, 'type', '')!r} does "
                              "not update weights (its is_capable('optimizer') is False)")
         return able and not by_rows if wanted is None else bool(wanted)
 
@@ -194,8 +199,12 @@ class Trainer:
             if self._update_on_kvstore:
                 self._own_store.set_optimizer(self._optimizer)
         elif self._reduces and not self._kv_initialized:
+            if self._ranks is not None:
+                self._ranks.same_parameters(self._params, self._optimizer)
             for p in self._params:
                 first, *others = p._data.values() if p._data is not None and p.stype == "default" else [None]
+                if self._ranks is not None and first is not None:
+                    self._ranks.first_value(p.name, first)
                 for x in others:
                     first.copyto(x)                         # type: ignore[union-attr]
         self._kv_initialized = True
@@ -226,7 +235,8 @@ class Trainer:
 
     def _skips(self) -> bool:
         """Whether mixed-precision training asks to leave this step out, because a gradient overflowed."""
-        return self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params)
+        skips = self._amp_loss_scaler is not None and self._amp_loss_scaler.has_overflow(self._params)
+        return skips if self._ranks is None or self._amp_loss_scaler is None else self._ranks.any(skips)
 
     def _again(self) -> bool:
         """The last step once more, if nothing but numbers has changed: the short way of a training loop."""
@@ -249,7 +259,7 @@ class Trainer:
         """Keep a step on one device that updated every parameter that is trained."""
         self._prepared = None
         if (step is not None and not step.once and len(self._contexts) == 1 and self._own_store is None
-            and step.indices == self._trained()):
+            and self._ranks is None and step.indices == self._trained()):
             self._prepared = step, [(w, w._ag) for w in step.weights if w._ag is not None]
 
     def _work(self, ignore_stale_grad: bool) -> list[list[int]]:
@@ -288,28 +298,38 @@ class Trainer:
                 self._own_store.pushpull(i, p.list_grad(), priority=-i,
                                          **({"out": p.list_data()} if self._update_on_kvstore else {}))
             return
+        dense = [i for i in numbers if self._params[i].list_grad()[0].stype == "default"]
         for i in numbers:
-            grads = self._params[i].list_grad()
-            first = grads[0]
-            if first.stype != "default":
-                self._reduce_rows(i, grads)
-                continue
-            if (i not in self._sums or self._sums[i]._data.shape != first._data.shape
-                or self._sums[i]._data.dtype != first._data.dtype):
-                self._sums[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
-            total = self._sums[i]._data
-            total[...] = first._data
-            for g in grads[1:]:
-                total += g.as_in_context(first._ctx)._data
-            if not self._update_on_kvstore:
-                for g in grads:
+            if i not in dense:
+                self._reduce_rows(i, self._params[i].list_grad())
+        if self._ranks is not None:
+            self._sums.update(self._ranks.gradients({i: self._params[i].list_grad() for i in dense}))
+        else:
+            for i in dense:
+                self._reduce_here(i, self._params[i].list_grad())
+        if not self._update_on_kvstore:
+            for i in dense:
+                for g in self._params[i].list_grad():
                     self._sums[i].copyto(g)
+
+    def _reduce_here(self, i: int, grads: Sequence[Any]) -> None:
+        """Add up the gradients of this process's devices."""
+        first = grads[0]
+        if (i not in self._sums or self._sums[i]._data.shape != first._data.shape
+            or self._sums[i]._data.dtype != first._data.dtype):
+            self._sums[i] = wrap(array_module(first._ctx).empty(first._data.shape, first._data.dtype), first._ctx)
+        total = self._sums[i]._data
+        total[...] = first._data
+        for g in grads[1:]:
+            total += g.as_in_context(first._ctx)._data
 
     def _reduce_rows(self, i: int, grads: Sequence[Any]) -> None:
         """Add up gradients that are sparse."""
         total = grads[0]
         for g in grads[1:]:
             total = total + g.as_in_context(total.ctx)
+        if self._ranks is not None:
+            total = self._ranks.rows(i, total)
         self._sums[i] = total
         if not self._update_on_kvstore:
             for g in grads:
@@ -319,7 +339,7 @@ class Trainer:
         if self._own_store is not None and self._update_on_kvstore:         # it wrote the weights already
             for i in work[0]:
                 for x in self._params[i].list_data():
-                    x._ag.fresh = False
+                    x._ag.fresh = False                      # type: ignore[union-attr]
             return
         for k, numbers in enumerate(work):
             if not numbers:
@@ -389,6 +409,16 @@ def _own_store(kvstore: Any, devices: int) -> KVStoreBase | None:
     return kvstore if isinstance(kvstore, KVStoreBase) and not isinstance(kvstore, KVStore) else None
 
 
+def _ranks(kvstore: Any, compression: Any) -> Any:
+    """How gradients go over several processes, where a store of that kind is given, by its name or as an object."""
+    if isinstance(kvstore, str) and kvstore.lower().startswith(("dist", "horovod")):
+        kvstore = create(kvstore)
+    if not isinstance(kvstore, KVStore) or kvstore.type not in OVER_PROCESSES:
+        return None
+    from .over_ranks import OverRanks  # noqa: PLC0415  loads only for several processes
+    return OverRanks(kvstore, compression)
+
+
 def _store(kvstore: Any) -> bool:
     """Whether gradients of several devices are added up."""
     if kvstore is None:
@@ -397,7 +427,6 @@ def _store(kvstore: Any) -> bool:
         kvstore = getattr(kvstore, "type", kvstore)         # an object, as mx.kv.create gives
     if isinstance(kvstore, str) and (kvstore in LOCAL or kvstore.lower() in KVStoreBase.kv_registry):
         return True
-    if isinstance(kvstore, str) and (kvstore.startswith("dist") or kvstore in ("horovod", "byteps")):
-        raise HybridError(f"kvstore {kvstore!r} brings several processes together; training runs in one process here: "
-                          f"use 'device'")
+    if isinstance(kvstore, str) and kvstore.startswith(("dist", "byteps", "p3")):
+        over_processes(kvstore)
     raise AttributeValueError(f"kvstore must be None or one of {', '.join(LOCAL)}, got {kvstore!r}")

@@ -10,7 +10,7 @@ from .. import ir
 from ..base import dtype as dt
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node, Program
-from .symnode import SymNode, effective, in_order, known
+from .symnode import DETACHED, SymNode, effective, in_order, known
 
 
 @collector.waits
@@ -39,6 +39,14 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[Sy
     program = Program(tuple(leaves) + ((key,) if key is not None else ()), outputs,
                       tuple((slots[i], n) for i, n in found.items()))
     return program, draws
+
+
+def unless_refused(program: Program, told: Node, updates: dict[int, Node]) -> dict[int, Node]:
+    """Updates that leave the inputs as they are where one of a program's demands is not met. told: their outcome
+    (autograd/demands.py)."""
+    wrong = ir.reduce("max", ir.slice(told, (0,), (told.size // 2,), (2,)), (0,))
+    met = ir.map("eq", wrong, 0.0)
+    return {slot: ir.map("where", met, new, program.inputs[slot]) for slot, new in updates.items()}
 
 
 def _ordered(entries: Sequence[tuple[SymNode, int]], also: Sequence[SymNode], given: Collection[Any]) -> list[SymNode]:
@@ -87,7 +95,8 @@ def lower_nodes(order: Sequence[SymNode], value: dict[Any, Node], train: bool, k
             nodes += [None] * (len(n.opdef.inputs) - len(nodes))
         own = drawn(key, first[id(n)]) if id(n) in first else None
         low = n.opdef.lower(nodes, effective(n), mode_of(n, train), own)
-        for k, out in enumerate(low.outputs):
+        outputs = [ir.detach(nodes[0])] if DETACHED in n.extra else low.outputs
+        for k, out in enumerate(outputs):
             value[(id(n), k)] = out
         for name, out in low.updates.items():
             target = n.inputs[name if isinstance(name, int) else n.opdef.inputs.index(name)][0]

@@ -9,13 +9,13 @@ import numpy as _np
 from ..base import dtype as dt
 from . import inference
 from ..base import names
-from ..buffers.array import NP_CLASS, NDArray
+from ..buffers import array as _arrays
 from ..base.device import Context, current_context
 from ..base.errors import AttributeValueError, HybridError, TraceError, of_user, user_location
 from ..ops.registry import Attrs, OpDef, find, to_string
 from ..base.scope import SCOPE, tracing
 from .symbol_inference import Inferring
-from .symnode import CONCRETE, SymNode, graph_text, in_order, known
+from .symnode import CONCRETE, DETACHED, SymNode, graph_text, in_order, known
 from .unevaluated import Unevaluated
 
 
@@ -54,7 +54,7 @@ class Symbol(Unevaluated, Inferring):
     def __class__(self) -> Any:                          # type: ignore[override]
         """For code of the user's that is traced, ``isinstance(x, nd.NDArray)`` holds as it does eagerly."""
         if SCOPE.traces and of_user(sys._getframe(1)):
-            return NP_CLASS[0] if SCOPE.traces[-1].np_semantics or SCOPE.np_array else NDArray
+            return _arrays.NP_CLASS[0] if SCOPE.traces[-1].np_semantics or SCOPE.np_array else _arrays.NDArray
         return Symbol
 
     # ---- what it is
@@ -134,6 +134,7 @@ class Symbol(Unevaluated, Inferring):
     def detach(self) -> "Symbol":
         """The value, through which no gradient flows."""
         out = create(find("BlockGrad"), [self], {}, None)
+        out._one()[0].extra[DETACHED] = "True"
         return out._view_of(self, ALIAS) if tracing() is not None else out
 
     def wait_to_read(self) -> None:
@@ -349,7 +350,7 @@ def cut(entry: Any) -> Any:
     if entry is None or entry[0].opdef is None or entry[0].recorded:
         return entry
     d = find("BlockGrad")
-    return SymNode(d, f"{entry[0].name}_cut", d.parse({}), [entry]), 0
+    return SymNode(d, f"{entry[0].name}_cut", d.parse({}), [entry], {DETACHED: "True"}), 0
 
 
 def _entry(x: Any) -> tuple[SymNode, int]:

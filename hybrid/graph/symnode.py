@@ -12,6 +12,9 @@ from ..ops.registry import Attrs, OpDef
 from ..base.scope import SCOPE
 
 
+DETACHED = "__detached__"          # a note on BlockGrad: not even losses below have a gradient, as of NDArray.detach
+
+
 class SymNode:
     """A node of the operator graph: a variable (``opdef`` None) or an operator. ``inputs``: (node, output number) of
     the inputs that are there. ``extra``: notes such as ``__shape__``. ``info``: shape and dtype of each output, None if

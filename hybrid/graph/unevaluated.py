@@ -3,13 +3,18 @@ line and a way out."""
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UnevaluatedError, of_user, user_location
 from ..base.scope import SCOPE, NumbersNeeded
 
+if TYPE_CHECKING:
+    from .methods import SymbolMethods            # what nd/methods.py attaches: a stub file alone
+else:
+    SymbolMethods = object
 
-class Unevaluated:
+
+class Unevaluated(SymbolMethods):
     """Base of Symbol: what only the running program knows cannot be asked for."""
     __slots__ = ()
 

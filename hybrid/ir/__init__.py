@@ -1,7 +1,8 @@
 """The intermediate representation: nodes, scalar functions, primitives, their gradients, programs."""
 from __future__ import annotations
 
-from .build import (argreduce, argsort, bitcast, broadcast_shapes, cast, concat, const, cumulate, data, detach, dot,
+from .build import (argreduce, argsort, bitcast, block_grad, broadcast_shapes,
+                    cast, concat, const, cumulate, data, detach, dot,
                     expand, full, gather, input,
                     iota, make, pad, permute, random_bits, reduce, reshape, rows, scatter_add, slice, unwindow, window,
                     with_grad)
@@ -18,7 +19,7 @@ from .scalar import SCALARS, Scalar, register_scalar
 from .vjp import GRADS, VJP, register_grad
 
 __all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "RowKernel", "SCALARS", "Scalar", "VJP",
-           "argreduce", "argsort", "bitcast", "broadcast_shapes", "cast",
+           "argreduce", "argsort", "bitcast", "block_grad", "broadcast_shapes", "cast",
            "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host", "in_windows",
            "input", "iota", "item", "loop", "make", "map", "pad",
            "permute", "random_bits", "reduce", "reduce_identity", "register_grad", "register_rows", "register_scalar",

@@ -186,6 +186,11 @@ def detach(x: Node, leaf: int = 0) -> Node:
     return make("detach", (x,), leaf=leaf) if leaf else make("detach", (x,))
 
 
+def block_grad(x: Node) -> Node:
+    """x, through which no gradient flows but that of losses below, which count whatever comes from above."""
+    return make("detach", (x,), losses=True)
+
+
 def with_grad(value: Node, inputs: Sequence[Node], name: str, attrs: Any = ()) -> Node:
     """``value``, whose gradient to ``inputs`` is the function registered as ``name`` (vjp.register_grad)."""
     return make("with_grad", (value, *inputs), name=name, attrs=attrs)

@@ -71,7 +71,7 @@ def _cast_eager(xp: Any, n: Node, x: Any) -> Any:
 _prim("map", _map_infer, _map_eager)
 _prim("cast", lambda args, dtype: (args[0].shape, np.dtype(dtype)), _cast_eager)
 _prim("bitcast", lambda args, dtype: (args[0].shape, np.dtype(dtype)), lambda xp, n, x: x.view(n.dtype))
-_prim("detach", lambda args, leaf=0: (args[0].shape, args[0].dtype), lambda xp, n, x: x)
+_prim("detach", lambda args, leaf=0, losses=False: (args[0].shape, args[0].dtype), lambda xp, n, x: x)
 _prim("with_grad", lambda args, name, attrs: (args[0].shape, args[0].dtype), lambda xp, n, x, *rest: x)
 
 

@@ -18,12 +18,18 @@ VJP: dict[str, Callable[..., tuple[Any, ...]]] = {}
 GRADS: dict[str, Callable[..., tuple[Any, ...]]] = {}
 
 
-def register_grad(name: str) -> Callable[[Any], Any]:
-    """Register the gradient that ``ir.with_grad(..., name)`` uses: ``f(g, attrs, value, *inputs) -> cotangents``."""
+LOSSES: set[str] = set()            # gradients that count whatever comes from above
+
+
+def register_grad(name: str, loss: bool = False) -> Callable[[Any], Any]:
+    """Register the gradient that ``ir.with_grad(..., name)`` uses: ``f(g, attrs, value, *inputs) -> cotangents``. loss:
+    whether it counts whatever comes from above, behind BlockGrad too."""
     def add(fn: Any) -> Any:
         if name in GRADS:
             raise ValueError(f"a gradient named {name!r} is registered already")
         GRADS[name] = fn
+        if loss:
+            LOSSES.add(name)
         return fn
     return add
 

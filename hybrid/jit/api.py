@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from types import MemberDescriptorType
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 
 import numpy as np
 
@@ -31,6 +31,44 @@ def _unknown(options: dict[str, Any]) -> str:
     return f"hybridize has no option {', '.join(sorted(set(options) - OPTIONS))}; it has {', '.join(sorted(OPTIONS))}"
 
 
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from typing_extensions import ParamSpec
+
+    Parameters = ParamSpec("Parameters")
+    Result_co = TypeVar("Result_co", covariant=True)
+
+    class Compiling(Protocol[Parameters, Result_co]):
+        """A hybridized function, as type checkers see it."""
+
+        def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result_co: ...
+        def hybridize(self, active: bool = True, **options: Any) -> None: ...
+        def report(self) -> Any: ...
+        @property
+        def cache_misses(self) -> list[str]: ...
+        @overload
+        def __get__(self, owner: None, cls: type) -> "Compiling[Parameters, Result_co]": ...
+        @overload
+        def __get__(self, owner: object, cls: type | None = None) -> Callable[..., Result_co]: ...
+
+    class Hybridizing(Protocol):
+        """``hybridize`` with options, still without its target."""
+
+        @overload
+        def __call__(self, target: type[Class]) -> type[Class]: ...     # type: ignore[overload-overlap]
+        @overload
+        def __call__(self, target: Callable[Parameters, Result_co]) -> Compiling[Parameters, Result_co]: ...
+
+Class = TypeVar("Class")
+
+
+@overload
+def hybridize(target: None = None, **options: Any) -> Hybridizing: ...
+@overload
+def hybridize(target: type[Class], **options: Any) -> type[Class]: ...
+@overload
+def hybridize(target: Callable[Parameters, Result_co], **options: Any) -> Compiling[Parameters, Result_co]: ...
 def hybridize(target: Any = None, **options: Any) -> Any:
     """Compile a function, or the instances of a class, at the first call with each kind of arguments.
 

@@ -30,7 +30,8 @@ import numpy as np
 
 from ..buffers.array import REBINDS, NDArray
 from .concealed import parts_of, refuse_concealed
-from ..base.errors import user_location
+from ..base.errors import DeferredInitializationError, TraceError, user_location
+from ..base.profiling import Hooked
 from .reads import is_library
 from .free_variables import GONE, OfThread, Place, attributes, told
 from ..graph.symbol import Symbol
@@ -286,6 +287,10 @@ def replaced(value: Any, arrays: dict[int, Any], seen: set[int]) -> Any:
     return value
 
 
+# the trace did not take place: the code runs again, or its caller is told how to run it
+_RETRIED = (TraceError, DeferredInitializationError)
+
+
 class Changes:
     """Notes what can be reached, as a context around the code, and tells afterwards what was assigned."""
 
@@ -301,17 +306,17 @@ class Changes:
 
     def __enter__(self) -> "Changes":
         self.look(*self._roots)
-        self._profile = sys.getprofile()
-        sys.setprofile(self._hook)
+        self._hooked = Hooked(self._hook)
+        self._hooked.install()
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:
         self._stop()
         if kind is not None:
-            self.undo()
+            self.undo(all_of_them=issubclass(kind, _RETRIED))
 
     def _stop(self) -> None:
-        sys.setprofile(self._profile)
+        self._hooked.remove()
         for memo, before in self._memos.values():
             # it may keep traced values: what is computed again is the same
             if memo.cache_info().misses != before.misses:
@@ -320,8 +325,6 @@ class Changes:
 
     def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
         """Called by Python with everything that starts and ends."""
-        if self._profile is not None:
-            self._profile(frame, event, arg)                    # type: ignore[arg-type]
         if event != "call" or id(frame.f_code) in self._others:
             return
         code = frame.f_code
@@ -364,7 +367,7 @@ class Changes:
             if kind is not None:
                 holder = Holder(value, kind)
                 self._holders.append(holder)
-                if len(holder.before) <= LIMIT and not (kind == "object" and _of_others(type(value).__module__)):
+                if len(holder.before) <= LIMIT and not (kind == "object" and _of_others(_module_of(value))):
                     todo += holder.before.values()
                 self._arrays(holder)
             todo += _beside(value)
@@ -393,11 +396,13 @@ class Changes:
                 out += [Change(holder, k, holder.before.get(k, GONE), now.get(k, GONE)) for k in keys]
         return [c for c in out if c.traced or not _incidental(c)]
 
-    def undo(self) -> None:
-        """Everything as it was, but for layers and parameters that the code made."""
+    def undo(self, all_of_them: bool = True) -> None:
+        """Traced values out of the user's objects, whatever ended the trace. all_of_them: everything as it was, but for
+        layers and parameters that the code made; else what the code did before an error of its own stays done.
+        """
         self._stop()
         for change in self.found():
-            if not _is_network(change.new):
+            if change.traced or all_of_them and not _is_network(change.new):
                 change.undo()
 
     def settle(self) -> list[Change]:
@@ -461,10 +466,15 @@ def _of_others(module: str) -> bool:
     return is_library(module) or "-packages" in (getattr(sys.modules.get(module), "__file__", None) or "")
 
 
+def _module_of(value: Any) -> str:
+    """The module whose state the attributes of an object are: of a function, where it was written."""
+    return (value.__module__ or "") if isinstance(value, FunctionType) else type(value).__module__
+
+
 def _incidental(change: Change) -> bool:
     """Whether a change without traced values is none that a call must do: of other libraries' objects, or layers that
     the code made."""
-    return _is_network(change.new) or change.holder.kind == "object" and _of_others(type(change.holder.what).__module__)
+    return _is_network(change.new) or change.holder.kind == "object" and _of_others(_module_of(change.holder.what))
 
 
 def _kind_of(value: Any) -> str | None:

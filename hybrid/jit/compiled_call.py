@@ -9,6 +9,7 @@ from ..base import forking, rng
 from .. import runtime
 from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context
+from ..autograd.demands import check
 from ..autograd.dispatch import apply_program, common_context
 from ..buffers.extents import Extents, extent
 from ..ir import Program
@@ -36,12 +37,14 @@ class Entry:
         self.assigned = tuple(assigned)
         self.once = ""                                  # what makes it right for one call alone
         self.drew: list[str] = []                       # generators of other libraries that its code drew from
+        self.outside: dict[str, str] = {}               # what of the machine its code read, and where
         self._recorded: Program | None = None
         self.arguments = len(trace.given)
         self.captured = list(trace.holders[self.arguments:])
         self.structure, self.picks = structure, picks
-        self.before, self.after = list(trace.before), list(trace.after)
+        self.before, self.after, self.undo = list(trace.before), list(trace.after), list(trace.undo)
         # (what stands for an array that collects a gradient, whether it is used up)
+        self.demands = list(trace.demands)              # which the last output of the program tells of
         self.gradients = [(trace.holders[trace.gradients[i]], i in trace.used_up) for i in trace.fresh]
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
         self.recorded = trace.recording
@@ -51,12 +54,13 @@ class Entry:
                 program.memo["lasting"] = frozenset(i for i, h in enumerate(self.captured, self.arguments)
                                                     if id(h) not in trace.renewed and not hasattr(h, "of_call"))
             runtime.compile(program, self.ctx)
+        self._waits = not self.recorded                  # until it is seen to be compiled
         self.changes_arguments = any(slot < self.arguments for slot, _ in program.updates)
         # whether the results are the program's outputs, in their order, each with memory of its own, and no keys are
         # drawn nor anything done afterwards;
         own = (bool(picks) and picks == [("output", k) for k in range(len(picks))]
                and set(program.outputs).isdisjoint(program.inputs)
-               and not draws and not self.after and not self.assigned)
+               and not draws and not self.after and not self.assigned and not self.demands)
         self.whole = own and not program.updates and not self.before          # that is all;
         # or a launcher may do all of a training step, whose updates are of captured arrays
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
@@ -77,6 +81,12 @@ class Entry:
     def exe(self) -> Any:
         """The compiled program."""
         return runtime.compile(self.program, self.ctx)
+
+    def is_compiled(self) -> bool:
+        """Whether its program is not waiting for a compiler that works in the background."""
+        if self._waits:
+            self._waits = runtime.waits_for_compiler(self.program, self.ctx)
+        return not self._waits
 
     def report(self) -> Any:
         """The compile report; for a recorded call that of both parts."""
@@ -133,6 +143,8 @@ class Entry:
         outputs = self._run_written(inputs) if self.written and SCOPE.recording else self._run_bound(inputs)
         if outputs is None:
             outputs = self._run(inputs)
+        if self.demands:
+            self._check(outputs)
         if self.gradients:
             self._note_gradients(inputs)
         for finish in self.after:
@@ -143,6 +155,15 @@ class Entry:
         for change in self.assigned:
             change.do(results)
         return unflatten(self.structure, iter(results))
+
+    def _check(self, outputs: Sequence[NDArray]) -> None:
+        """Raise the error of a demand that was not met; the call has changed nothing."""
+        try:
+            check(self.demands, outputs[-1])
+        except Exception:
+            for undo in self.undo:
+                undo()
+            raise
 
     def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
         slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), used_up) for owner,

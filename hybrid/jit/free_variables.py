@@ -8,11 +8,12 @@ of the program, looked up when the program is called; what is not an array is pa
 from __future__ import annotations
 
 import os
+from array import array as Buffer
 from collections import deque
 from contextvars import ContextVar
 from functools import partial
 from math import copysign
-from types import CellType
+from types import CellType, MappingProxyType
 from typing import Any, Sequence
 
 import numpy as np
@@ -92,13 +93,13 @@ class Contents:
     def get(self) -> Any:
         """What it holds now."""
         where = self.where
-        if isinstance(where, dict):
+        if isinstance(where, (dict, MappingProxyType)):
             return (type(where), *map(told, where), *map(told, where.values()))
         if isinstance(where, (list, tuple, deque)):
             return (type(where), *map(told, where))
         if isinstance(where, (set, frozenset)):
             return frozenset(map(told, where))
-        if isinstance(where, (bytearray, memoryview)):
+        if isinstance(where, (bytearray, memoryview, Buffer)):
             return bytes(where)
         if isinstance(where, ContextVar):
             return told(where.get(GONE))

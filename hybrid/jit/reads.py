@@ -18,11 +18,12 @@ import random
 import sys
 import threading
 import warnings
+from array import array as Buffer
 from collections import deque
 from collections.abc import Iterator
 from contextvars import ContextVar
 from types import (BuiltinFunctionType, CodeType, FrameType, FunctionType, GeneratorType, GetSetDescriptorType,
-                   MemberDescriptorType, MethodType,
+                   MappingProxyType, MemberDescriptorType, MethodType,
                    ModuleType)
 from typing import Any, Callable
 
@@ -30,18 +31,29 @@ import numpy as np
 
 from ..buffers.array import NDArray
 from ..base.errors import TraceError
+from ..base.profiling import Hooked
 from .free_variables import GONE, Contents, Guard, OfThread, Place, attributes, on_class
 from ..graph.symbol import Symbol
+from .surroundings import READERS, kind_of, line_of
 
 _OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi"})
+_CLASSES = frozenset({"NDArray", "ndarray", "__name__", "__qualname__", "__module__"})
 _STDLIB = os.path.dirname(os.__file__)
 _ALL = frozenset({"vars", "__dict__", "asdict", "astuple", "attrgetter", "__getattribute__", "fields"})
 _ASKS = frozenset({"getattr", "hasattr", "setattr", "attrgetter"})
+_NAMED_BY_TEXT = frozenset({"globals", "vars", "modules", "import_module", "__dict__"})     # code that names globals so
 _ALWAYS = frozenset({"forward", "hybrid_forward", "__call__"})       # of blocks: this library calls them
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, Symbol, NDArray)
-_BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, np.ndarray, ContextVar, os._Environ)
+_BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, Buffer, MappingProxyType, np.ndarray,
+          ContextVar, os._Environ)
 _NUMBERED = (itertools.count, itertools.repeat)
 _DEFAULTS = FunctionType.__dict__["__defaults__"]
+_KWDEFAULTS = FunctionType.__dict__["__kwdefaults__"]
+_CODE = FunctionType.__dict__["__code__"]
+_CLASS = object.__dict__["__class__"]
+# what a module of a library has that code reads and a program depends on: no streams, locks and other services
+_CONSTANT = (FunctionType, BuiltinFunctionType, type, np.ufunc, functools.partial, int, float, complex, str, bytes,
+             type(None))
 
 
 @functools.cache
@@ -68,6 +80,21 @@ def is_foreign_array(value: Any) -> bool:
 def _globals_of(code: CodeType) -> frozenset[str]:
     """Names that some code reads as globals; attributes may have the same ones."""
     return frozenset(i.argval for i in dis.get_instructions(code) if i.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
+
+
+@functools.lru_cache(4096)
+def _types_asked(code: CodeType) -> tuple[tuple[str, int], ...]:
+    """Variables whose class some code compares with that of arrays, or whose name it reads, with the lines."""
+    if "type" not in code.co_names or not _CLASSES.intersection(code.co_names):
+        return ()
+    found, line, called = [], code.co_firstlineno, False
+    for i in dis.get_instructions(code):
+        where: Any = getattr(i, "positions", None)
+        line = where and where.lineno or line
+        if called and i.opname in ("LOAD_FAST", "LOAD_FAST_BORROW", "LOAD_FAST_CHECK", "LOAD_DEREF"):
+            found.append((i.argval, line))
+        called = i.opname == "LOAD_GLOBAL" and i.argval == "type" or called and i.opname in ("PUSH_NULL", "PRECALL")
+    return tuple(found)
 
 
 def _moved(value: Any) -> Any:
@@ -120,34 +147,52 @@ class Reader:
         self._roots: list[Any] = []
         self._spaces: list[tuple[dict[str, Any], frozenset[str]]] = []
         self.drew: list[str] = []                              # generators of random numbers that code drew from
+        self.types: list[tuple[str, str]] = []                 # (line, variable) of traced values given to type()
+        self.outside: dict[str, str] = {}                      # what of the machine it read: where
         self._stood: list[tuple[Any, Any]] = []                # (what can be drawn from, where it stood)
         self._at = ""
 
     # ---- the hook
     def __enter__(self) -> "Reader":
-        self._before = sys.getprofile()
-        sys.setprofile(self._hook)
+        self._hooked = Hooked(self._hook)
+        self._hooked.install()
         return self
 
     def __exit__(self, *_: object) -> None:
-        sys.setprofile(self._before)
+        self._hooked.remove()
 
     def _hook(self, frame: FrameType, event: str, arg: Any) -> None:
-        if self._before is not None:
-            self._before(frame, event, arg)                     # type: ignore[arg-type]
         code = frame.f_code
+        if event == "c_call" and arg.__name__ in READERS:
+            self._surroundings(frame, arg)
         if id(code) in self._others:
             return
-        if event == "call":
+        if event == "return" and _types_asked(code):
+            self._types(frame)
+        elif event == "call":
             if id(code) not in self._codes:
                 if is_library(frame.f_globals.get("__name__") or ""):
                     self._others[id(code)] = code
                     return
                 self._enter(code, frame.f_globals)
+                self._named(code, frame.f_locals)
             self._arguments(code, frame.f_locals)
         elif event == "c_call" and self._stood and (arg is next or getattr(arg, "__self__", None) is not None):
             if arg is next or any(arg.__self__ is s for s, _ in self._stood):
                 self._at = f"{code.co_filename}:{frame.f_lineno}"
+
+    def _surroundings(self, frame: FrameType, function: Any) -> None:
+        """A built-in function is called that may read clocks, files, …"""
+        kind = kind_of(function, frame)
+        line = kind and line_of(frame, kind, is_library)
+        if kind and line:
+            self.outside.setdefault(kind, line)
+
+    def _types(self, frame: FrameType) -> None:
+        """Code has asked for the class of one of its variables: that of a traced value is not what it will be."""
+        for name, line in _types_asked(frame.f_code):
+            if isinstance(frame.f_locals.get(name), Symbol):
+                self.types.append((f"{frame.f_code.co_filename}:{line}", name))
 
     def _enter(self, code: CodeType, space: dict[str, Any]) -> None:
         self._codes[id(code)] = code
@@ -159,10 +204,19 @@ class Reader:
             self.names |= self.asked
         if "environ" in named or "getenv" in named:
             self._keys = getattr(self, "_keys", frozenset()) | {c for c in code.co_consts if isinstance(c, str)}
-        self._spaces.append((space, _globals_of(code)))
+        texts = {c for c in code.co_consts if isinstance(c, str)} if named & _NAMED_BY_TEXT else frozenset()
+        self._spaces.append((space, _globals_of(code) | texts))
         self._space(*self._spaces[-1])
         for fn in self._functions.get(id(code), ()):
             self._function(fn)
+
+    def _named(self, code: CodeType, values: dict[str, Any]) -> None:
+        """What code that runs for the first time names of its first argument, which was looked at with fewer names:
+        iterators must be seen before they are advanced."""
+        own = attributes(values.get(code.co_varnames[0])) if code.co_argcount else {}
+        for name in code.co_names:
+            if isinstance(own.get(name), (*_BOXES, Iterator)):
+                self.walk(own[name])
 
     def _arguments(self, code: CodeType, values: dict[str, Any]) -> None:
         count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
@@ -249,7 +303,10 @@ class Reader:
     def _space(self, space: dict[str, Any], names: Any) -> None:
         """Variables of a module."""
         for name in sorted(names):
-            if name in space and not (name in vars(builtins) and space[name] is vars(builtins)[name]):
+            if name not in space and name in vars(builtins):
+                self._put(Place(space, name))                   # a global would take its place
+                self._put(Place(vars(builtins), name))
+            elif name in space and not (name in vars(builtins) and space[name] is vars(builtins)[name]):
                 value = space[name]
                 if not isinstance(value, ModuleType):
                     self._put(Place(space, name))
@@ -264,10 +321,11 @@ class Reader:
         for name, cell in zip(fn.__code__.co_freevars, fn.__closure__ or ()):
             if name != "__class__":
                 self.walk(self._put(Place(cell, name)))
+        self._put(Place(fn, _CODE))
         if fn.__defaults__:
             self.walk(self._put(Place(fn, _DEFAULTS)))
-        for value in (fn.__kwdefaults__ or {}).values():
-            self.walk(value)
+        if fn.__kwdefaults__:
+            self.walk(self._put(Place(fn, _KWDEFAULTS)))
 
     def walk(self, value: Any) -> None:
         """Note what is read of a value."""
@@ -306,7 +364,19 @@ class Reader:
     def _module(self, module: ModuleType) -> None:
         if not is_library(module.__name__):
             self._space(vars(module), self.names & vars(module).keys() | self.asked)
-        elif module is os and self.names & {"environ", "getenv"}:
+            return
+        for name in sorted(self.names & vars(module).keys()):
+            value = vars(module)[name]
+            if isinstance(value, _CONSTANT):
+                self._put(Place(vars(module), name))
+            elif isinstance(value, ModuleType):
+                self.walk(value)
+            elif type(value) is list and module is sys:         # arguments of the process, folders of modules
+                self.walk(self._put(Place(vars(module), name)))
+        if "__getattr__" in vars(module) and module.__name__.startswith("hybrid"):      # it makes operators when asked
+            for name in sorted((self.names - vars(module).keys()).intersection(dir(module))):
+                self._put(Place(vars(module), name))
+        if module is os and self.names & {"environ", "getenv"}:
             self.walk(os.environ)
 
     def _of_function(self, fn: FunctionType) -> None:
@@ -315,6 +385,12 @@ class Reader:
         self._functions.setdefault(id(fn.__code__), []).append(fn)
         if id(fn.__code__) in self._codes:
             self._function(fn)
+        wrapper = is_library(fn.__globals__.get("__name__") or "")         # as of functools.singledispatch
+        for name in [n for n in vars(fn) if wrapper or self.every or n in self.names]:
+            if isinstance(name, str) and not name.startswith("_hybrid_") and name != "__wrapped__":
+                self.walk(self._put(Place(fn, name)))
+        for name in self.asked - vars(fn).keys():
+            self._put(Place(fn, name))
         self.walk(getattr(fn, "__wrapped__", None))
 
     def _box(self, value: Any) -> None:
@@ -322,7 +398,7 @@ class Reader:
         if type(value) is not tuple and type(value) is not frozenset:
             self._put(Contents(value, getattr(self, "_keys", frozenset()) if isinstance(value, os._Environ)
                                else frozenset()))
-        if isinstance(value, dict):
+        if isinstance(value, (dict, MappingProxyType)):
             for v in list(value.values()):
                 self.walk(v)
         elif isinstance(value, (list, tuple, set, frozenset, deque)):
@@ -359,7 +435,10 @@ class Reader:
         kind = OfThread if isinstance(value, threading.local) else Place
         own = vars(value) if kind is OfThread else attributes(value)
         self._class(cls)
-        for name in [n for n in own if self.every or n in self.names]:
+        if not is_library(cls.__module__):
+            self._put(Place(value, _CLASS))
+        every = self.every or any(b.__module__ == "collections" for b in cls.__mro__)      # UserDict, ChainMap
+        for name in [n for n in own if every or n in self.names]:
             if isinstance(name, str) and not name.startswith("_hybrid_"):
                 self.walk(self._put(kind(value, name)))
         for name in self.names:
@@ -368,9 +447,8 @@ class Reader:
             found = on_class(cls, name)
             if isinstance(found, MemberDescriptorType):
                 self.walk(self._put(Place(value, found)))
-            elif name in self.asked or found is not GONE and not callable(found) and not hasattr(type(found),
-                    "__get__"):
-                if hasattr(value, "__dict__") if cls.__getattribute__ is object.__getattribute__ else False:
+            elif name in self.asked or found is not GONE and not hasattr(type(found), "__set__"):
+                if kind is OfThread or cls.__getattribute__ is object.__getattribute__ and hasattr(value, "__dict__"):
                     self._put(kind(value, name))                # it may get one of its own
 
 

@@ -1,6 +1,7 @@
 """Hybridized calls: a signature, a trace on Symbols, a compiled program, and a fast way to it the next time."""
 from __future__ import annotations
 
+import operator
 import warnings
 from contextlib import contextmanager
 from itertools import count
@@ -9,27 +10,28 @@ from typing import Any, Callable, Iterator, Sequence
 import numpy as np
 
 from ..base import collector, config, forking, names
-from . import debug, foreign_rng
+from . import debug, foreign_rng, surroundings
 from ..buffers.array import NDArray, array, wrap
-from .changes import Change, Changes
+from .changes import Change, Changes, traced_in
 from .concealed import refuse_concealed
 from .fingerprint import seen_array
 from ..base.device import Context, current_context
+from ..autograd.demands import Demand, outcome
 from ..autograd.dispatch import common_context
 from .compiled_call import Entry
-from ..base.errors import DeferredInitializationError, DeviceError, TraceError, user_location
+from ..base.errors import DeferredInitializationError, DeviceError, HybridError, TraceError, user_location
 from .compile_policy import REMEMBERED, Sightings, eagerly
 from .fast_path import Ways, form_of, make_quick
 from ..ir import Program
 from ..ops.registry import find
 from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
-from ..graph.lower import lower
+from ..graph.lower import lower, unless_refused
 from ..graph.symbol import Symbol, create, cut
 from .reads import Reader, is_foreign_array
 from .free_variables import Guard
 from ..graph.symnode import CONCRETE, SymNode
-from ..base.pytree import flatten, unflatten
+from ..base.pytree import flatten, like, unflatten
 
 FIELDS = ("structure", "arrays", "device", "training", "recording", "numpy arrays", "attributes", "state",
           "repeated arrays",
@@ -71,9 +73,14 @@ class Trace:
         # parameters, by id, whose rows are updated after the program has run
         self.late: dict[int, str] = {}
         self.leaves: list[Any] = []                     # traced values with attach_grad
+        # what the data of a call must hold (autograd/demands.py); but for the bodies of loops
+        self.demands: list[Demand] = []
+        self.in_body = 0
         self.drew: list[str] = []                       # other generators that the code drew from
+        self.outside: dict[str, str] = {}               # what of the machine it read, and where
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
+        self.undo: list[Callable[[], None]] = []        # what ``before`` did, where a demand is not met
         self.variables_made = count(1)                  # numbers of values that are variables of their own
         # what gradients of an input of a number are taken by, where a Trainer has updated it since
         self.leaves_of: dict[int, SymNode] = {}
@@ -188,10 +195,37 @@ def separate(value: Any) -> Any:
     if isinstance(value, Symbol) and len(value.entries) > 1:
         return [Symbol([e]) for e in value.entries]
     if isinstance(value, dict):
-        return {k: separate(v) for k, v in value.items()}
+        items = {k: separate(v) for k, v in value.items()}
+        return items if type(value) is dict else like(type(value), getattr(value, "default_factory", None), items)
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
         return type(value)(separate(v) for v in value)
     return value
+
+
+@contextmanager
+def _errors_of(name: str, assigned: Changes) -> Iterator[None]:
+    """TraceError in the place of an error that carries traced values to the caller."""
+    try:
+        yield
+    except HybridError:
+        raise
+    except Exception as err:
+        if any(True for _ in traced_in([*err.args, *vars(err).values()])):
+            raise TraceError(f"{assigned.first_line()}: {name} raises a {type(err).__name__} that holds values which "
+                             "are known only when the compiled program runs. Raise it without arrays, or call this "
+                             "block or function without hybridize.") from None
+        raise
+
+
+class _PlainOnly(TraceError):
+    """Traced code did what is not the same with traced values: it runs again, as plain Python."""
+
+
+def _as_given(arguments: Any, structure: Any, symbols: Sequence[Symbol]) -> bool:
+    """Whether the containers among traced arguments hold what they held."""
+    leaves: list[Any] = []
+    now = flatten(arguments, lambda v: isinstance(v, Symbol), leaves, by_identity=True)
+    return bool(now == structure) and len(leaves) == len(symbols) and all(map(operator.is_, leaves, symbols))
 
 
 @contextmanager
@@ -313,6 +347,8 @@ class Hybridized:
                 return self.fn(*args, **kwargs)
         held, static = self.state() if self.state else ([], None)
         arrays = [self._array(x, leaves) for x in leaves]
+        # the caller's own lists and dicts, unless other libraries' arrays in them are converted
+        given = (args, kwargs) if all(x is a for x, a in zip(leaves, arrays)) else None
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
@@ -321,13 +357,19 @@ class Hybridized:
                  SCOPE.recording, SCOPE.np_array,
                      self.version(), static, repeats)
         if self._changing and self._changing.get(plain[:6], 0) >= TRIES:
-            return self._plainly(structure, arrays)
+            return self._plainly(given, structure, arrays)
         signature, entry = self._known(plain)
         new = entry is None
         if entry is None:
             if not self._sightings.compiles(signature):
-                return self._once(signature, structure, arrays)
-            entry = self._compile(plain, structure, arrays, held, ctx, cls)
+                self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
+                return self._plainly(given, structure, arrays)
+            try:
+                entry = self._compile(plain, structure, arrays, held, ctx, cls)
+            except _PlainOnly as err:
+                warnings.warn(str(err), stacklevel=2)
+                self._changing[plain[:6]] = TRIES
+                return self._plainly(given, structure, arrays)
         else:
             self._sightings.again(signature)
         if entry.once:
@@ -343,22 +385,17 @@ class Hybridized:
             debug.compiled(self.name, entry.report())
         return out
 
-    def _plainly(self, structure: Any, arrays: list[NDArray]) -> Any:
+    def _plainly(self, given: Any, structure: Any, arrays: list[NDArray]) -> Any:
         """A call as plain Python."""
         with eagerly():
-            args, kwargs = unflatten(structure, iter(arrays))
+            args, kwargs = given or unflatten(structure, iter(arrays))
             return self.fn(*args, **kwargs)
-
-    def _once(self, signature: Any, structure: Any, arrays: list[NDArray]) -> Any:
-        """A call as plain Python."""
-        self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
-        return self._plainly(structure, arrays)
 
     def _lay_way(self, entry: Entry, arguments: Sequence[NDArray], form: Any) -> None:
         """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
-        if entry.whole or entry.is_step:
+        if (entry.whole or entry.is_step) and entry.is_compiled():
             if entry.missed % RENEW == 0:
                 self._ways.add(entry, None)
                 self._ways.add(entry, self._new_way(entry, arguments, form))
@@ -416,8 +453,11 @@ class Hybridized:
             if entry is None:
                 self._note_miss(signature)
                 entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
-                if entry.drew:                           # right for this call: the code drew once
-                    foreign_rng.warn(entry.drew, self.name)
+                if entry.drew or entry.outside:          # right for this call: the code drew or read once
+                    if entry.drew:
+                        foreign_rng.warn(entry.drew, self.name)
+                    else:
+                        surroundings.warn(entry.outside, self.name)
                     self._changing[plain[:6]] = TRIES
                     return entry
                 if entry.once:
@@ -491,10 +531,20 @@ class Hybridized:
             reader.start(self.fn, (args, kwargs))
             with names.kept():
                 with Changes(trace, self.fn, args, kwargs) as assigned:
-                    with reader:
+                    with reader, _errors_of(self.name, assigned):
                         result = self.fn(*args, **kwargs)
                     if trace.refused:                        # and code of the user's went on without the value
                         raise trace.refused[0]
+                    if reader.types:
+                        line, variable = reader.types[0]
+                        raise _PlainOnly(
+                            f"{line}: {self.name} asks for the class of {variable} by type(), which is not that of an "
+                            f"array while it is compiled: such calls run as plain Python. Use isinstance({variable}, "
+                            f"NDArray).")
+                    if not _as_given((args, kwargs), structure, symbols):
+                        raise _PlainOnly(
+                            f"{assigned.first_line()}: {self.name} changes a list or dict among its arguments, which a "
+                            f"compiled program cannot do again: such calls run as plain Python. Return a new one.")
                     refuse_concealed(result, f"{self.name} returns", assigned.first_line(), trace.texts, True)
                     changes = assigned.settle()
                 result = separate(result)
@@ -502,12 +552,13 @@ class Hybridized:
             for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
                 reader.places.setdefault(place.key, place)
                 reader.values.setdefault(place.key, x)
-            trace.drew = foreign_rng.moved(drawn) or reader.drew
+            trace.drew, trace.outside = foreign_rng.moved(drawn) or reader.drew, reader.outside
             leaves: list[Any] = []
             try:
                 out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
             except TypeError as err:
-                raise TraceError(f"{self.name} returns something that is neither an array of hybrid nor hashable "
+                raise TraceError(f"{assigned.first_line()}: {self.name} returns something that is neither an array of "
+                                 "hybrid nor hashable "
                                  f"({err}). Return arrays made by hybrid's functions "
                                  "(nd.array(x) of a NumPy array), numbers, text, or lists, tuples and dicts of them.") from None  # noqa: E501
             return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader, changes
@@ -531,15 +582,21 @@ class Hybridized:
                 continue
             picks.append(("output", len(outputs)))
             outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
+        if trace.demands:
+            with _active(trace):
+                told = outcome(trace.demands)._one()
+            outputs.append(Symbol([cut(told) if trace.recording else told]))
         group = Symbol([e for s in [*outputs, *(h for _, h in changed)] for e in s.entries])
         program, draws = lower(group, trace.variables, trace.train, trace.stateful)
         n = len(outputs)
         updates = {slot: node for slot, node in program.updates}
         updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
+        if trace.demands:
+            updates = unless_refused(program, program.outputs[n - 1], updates)
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])
-        entry.drew = trace.drew
+        entry.drew, entry.outside = trace.drew, trace.outside
         entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)

@@ -5,7 +5,7 @@ import difflib
 import json
 import warnings
 from collections import OrderedDict
-from typing import Any, Callable, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence, TypeVar
 
 import numpy
 
@@ -126,7 +126,7 @@ class EvalMetric:
         value = total / count
         return value.item() if isinstance(value, numpy.generic) else value
 
-    def get(self) -> tuple[Any, Any]:
+    def get(self) -> tuple[str, float]:
         """(name, value) since the last ``reset_local``; nan before the first update."""
         return self.name, self._result(self.sum_metric, self.num_inst)
 
@@ -149,7 +149,10 @@ def _zipped(name: Any, value: Any) -> list[tuple[str, Any]]:
 
 
 # ---- the registry
-def register(klass: type[EvalMetric], name: str | None = None) -> type[EvalMetric]:
+Kind = TypeVar("Kind", bound=type[EvalMetric])
+
+
+def register(klass: Kind, name: str | None = None) -> Kind:
     """Make a metric known to ``create`` by its name in lower case. Also a decorator."""
     if not (isinstance(klass, type) and issubclass(klass, EvalMetric)):
         raise AttributeValueError(f"metric.register takes a subclass of EvalMetric, got {klass!r}")
@@ -162,16 +165,16 @@ def register(klass: type[EvalMetric], name: str | None = None) -> type[EvalMetri
     return klass
 
 
-def alias(*names: str) -> Callable[[type[EvalMetric]], type[EvalMetric]]:
+def alias(*names: str) -> Callable[[Kind], Kind]:
     """Further names of a metric (a decorator)."""
-    def add(klass: type[EvalMetric]) -> type[EvalMetric]:
+    def add(klass: Kind) -> Kind:
         for n in names:
             register(klass, n)
         return klass
     return add
 
 
-def create(metric: Any, *args: Any, **kwargs: Any) -> Any:
+def create(metric: Any, *args: Any, **kwargs: Any) -> EvalMetric:
     """A metric from a name, a metric, a function of (label, pred), a config, MXNet's JSON text, or a list of these.
 
     >>> create('top_k_accuracy', top_k=5).name
@@ -264,7 +267,7 @@ class CompositeEvalMetric(EvalMetric):
         for m in self.metrics:
             m.reset_local()
 
-    def get(self) -> tuple[Any, Any]:
+    def get(self) -> tuple[list[str], list[float]]:          # type: ignore[override]
         """Names and values of all metrics, in lists."""
         return _joined([m.get() for m in self.metrics])
 

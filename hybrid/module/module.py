@@ -7,7 +7,7 @@ import os
 import warnings
 from typing import Any, Mapping, Sequence
 
-from ..mxnet import checkpoint
+from ..mxnet import checkpoint, kvstore as kvstores
 from .. import serialize
 from .. import optimizer as opt
 from ..buffers.array import NDArray, zeros_like
@@ -73,6 +73,7 @@ class Module(BaseModule):
         self._optimizer: Any = None
         self._updater: Any = None
         self._preload_opt_states: str | None = None
+        self._ranks: Any = None                             # how gradients go over several processes
         self._monitor: Any = None
 
     # ---- files
@@ -305,16 +306,23 @@ class Module(BaseModule):
                        optimizer_params: Any = (("learning_rate", 0.01),), force_init: bool = False) -> None:
         """An optimizer for ``update``. Its rescale_grad is 1 / batch size unless it is given.
 
-        kvstore: "local" or "device"; stores over several machines are not supported.
+        kvstore: "local" or "device"; "dist_sync" and its like (or a store that ``mx.kv.create`` made) sum gradients
+        over all processes that mpirun started; parameters begin with rank 0's.
         """
         self.needs("init_optimizer", binded=self.binded, params=self.params_initialized)
         if self.optimizer_initialized and not force_init:
             self.logger.warning("optimizer already initialized, ignoring...")
             return
-        if "dist" in str(getattr(kvstore, "type", kvstore)):
-            raise HybridError(f"init_optimizer: kvstore {kvstore!r}: training over several machines is not supported; "
-                              f"use 'local' or 'device'")
-        rescale = 1.0 / self._batch_size()
+        kind = str(getattr(kvstore, "type", kvstore))
+        self._ranks = None
+        if kind.startswith(("dist", "horovod")):
+            from .over_ranks import GradientsOverRanks  # noqa: PLC0415  loads only for several processes
+            self._ranks = GradientsOverRanks(kvstores.create(kvstore) if isinstance(kvstore, str) else kvstore)
+            self._ranks.begin(self._replicas[0].params)
+            self._spread()
+        # as MXNet: a batch is that of all workers for dist_sync, and one worker's for dist
+        workers = self._ranks.world.size if self._ranks is not None and "_sync" in kind else 1
+        rescale = 1.0 / (self._batch_size() * workers)
         names = dict(enumerate(self._param_names))
         if isinstance(optimizer, str):
             given = {"rescale_grad": rescale, **dict(optimizer_params)}
@@ -334,6 +342,7 @@ class Module(BaseModule):
         """Use another module's optimizer, with its states."""
         self.needs("borrow_optimizer", optimizer=shared_module.optimizer_initialized)
         self._optimizer, self._updater = shared_module._optimizer, shared_module._updater
+        self._ranks = shared_module._ranks
         self.optimizer_initialized = True
 
     def _batch_size(self) -> int:
@@ -397,6 +406,8 @@ class Module(BaseModule):
         for other in others:
             for name, grad in first.grads.items():
                 grad += other.grads[name].as_in_context(first.ctx)
+        if rows and self._ranks is not None:
+            rows = self._ranks.summed(rows)
         if rows:
             self._updater(*map(list, zip(*rows)))
         for other in others:

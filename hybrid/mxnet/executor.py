@@ -383,7 +383,7 @@ def get_backend_symbol(self: Symbol, backend: str) -> Symbol:
                       f"SymbolBlock run the Symbol as it is")
 
 
-Symbol.optimize_for, Symbol.get_backend_symbol = optimize_for, get_backend_symbol        # type: ignore[attr-defined]
-Symbol.bind = Symbol._bind = bind                     # type: ignore[attr-defined]
-Symbol.simple_bind = Symbol._simple_bind = simple_bind                # type: ignore[attr-defined]
-Symbol.eval = evaluate                                # type: ignore[attr-defined]
+for _name, _method in (("optimize_for", optimize_for), ("get_backend_symbol", get_backend_symbol), ("bind", bind),
+                       ("_bind", bind), ("simple_bind", simple_bind), ("_simple_bind", simple_bind),
+                       ("eval", evaluate)):
+    setattr(Symbol, _name, _method)

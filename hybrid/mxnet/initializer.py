@@ -5,7 +5,7 @@ import json
 import logging
 import math
 import re
-from typing import Any, Callable
+from typing import Any, Callable, TypeVar
 
 import numpy as np
 
@@ -28,7 +28,10 @@ class InitDesc(str):
         return out
 
 
-def register(cls: type["Initializer"]) -> type["Initializer"]:
+Kind = TypeVar("Kind", bound="type[Initializer]")
+
+
+def register(cls: Kind) -> Kind:
     """Make an initializer known by its lower-case name."""
     _registry[cls.__name__.lower()] = cls
     return cls

@@ -338,7 +338,14 @@ def __getattr__(name: str) -> Any:
     return functions.resolve("nd", name)
 
 
+# public names that are neither operators nor functions of this module
+_FURTHER = ("CachedOp", "Context", "Custom", "NDArray", "NDArrayBase", "load", "load_frombuffer", "op", "random",
+            "save", "sparse")
+_HELPERS = ("attach_files", "made_here", "symbol_functions")
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *functions.listing("nd")})
+    own = {n for n, f in globals().items() if getattr(f, "__module__", "") == "hybrid.nd" and n not in _HELPERS}
+    return sorted(n for n in {*own, *_FURTHER, *functions.listing("nd")} if not n.startswith("_"))
 
 

@@ -259,6 +259,8 @@ class _Scope:
         self._start = SymNode._count[0]
         self._before = {id(h): list(h.entries) for h, _ in self.trace.handles} if self.trace is not None else {}
         self._stateful = len(self.trace.stateful) if self.trace is not None else 0
+        if self.trace is not None:
+            self.trace.in_body += 1
         if self._notes is not None:
             self._notes.__enter__()
         return self
@@ -270,6 +272,7 @@ class _Scope:
         if self.trace is not None:
             # the loop or branch changes their states, not the code around it
             del self.trace.stateful[self._stateful:]
+            self.trace.in_body -= 1
         changed = [(h, entries) for h, n in handles if h.entries != (entries := self._before.get(id(h), [(n, 0)]))]
         for h, entries in changed:
             h.entries = entries                              # type: ignore[method-assign]

@@ -14,6 +14,7 @@ from ..autograd.traced_rows import SPARSE
 from ..base.errors import AttributeValueError
 from ..ops import registry
 from ..ops.attributes import REQUIRED
+from ..ops.documentation import document
 from ..ops.registry import OpDef
 from ..base.scope import SCOPE
 
@@ -48,7 +49,7 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
         finally:
             SCOPE.symbolic = old
     function.__name__ = function.__qualname__ = public.rsplit(".", 1)[-1]
-    function.__doc__ = d.__doc__
+    function.__doc__ = document(d, public)
     function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
     return function
 

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import math
 import operator
+import weakref
+from functools import partial
 from typing import Any, Callable
 
 import numpy as np
@@ -10,10 +12,10 @@ import numpy as np
 from . import copies, functions
 from ..base import indexing
 from ..autograd import traced_grad
-from ..buffers.array import NDArray, wrap
+from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype
-from ..base.errors import DeviceError, HybridError, ShapeError, user_location
+from ..base.errors import DeviceError, ShapeError, user_location
 from ..ops.registry import OPS
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE
@@ -127,8 +129,6 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
     if isinstance(new, Symbol):                       # an array from outside, changed by traced code: written back
         assign(SCOPE.traces[-1].capture(self), new)
         return self
-    if SCOPE.recording and _collects(self):
-        return new                                    # the array keeps what gradients are taken for
     if new.shape != self.shape:
         raise ShapeError(f"in-place change of an array of shape {self.shape} by one of shape "
                          f"{getattr(other, 'shape', ())}: the result has shape {new.shape}; "
@@ -145,37 +145,75 @@ def _snapshot(x: NDArray) -> NDArray:
     return wrap(x._data if x._ag is not None else x._data.copy(), x._ctx, type(x), x)
 
 
-def _collects(x: NDArray) -> bool:
-    return x._ag is not None and x._ag.entry is None
-
-
 def _rewrite(self: NDArray, new: NDArray) -> NDArray:
-    """x += y and x[key] = y while recording: the same object, a new value on the tape."""
+    """x += y and x[key] = y while recording: the same object, a new value on the tape; so have its ranges and the array
+    that it is a range of."""
     if new._data.dtype != self._data.dtype:
         new = new.astype(self._data.dtype)
-    if self._ag is None:
-        self._write(new._data)                        # nothing on the tape needs the old value: the same buffer
-    else:
-        self._rebind(new._data)
-    self._ag = new._ag
+    old = self._ag
+    if old is not None and old.part is not None:
+        whole, key = old.part
+        _rewrite(whole, invoke(OPS["Reshape"], [new], {"shape": whole.shape}) if key is ALIAS
+                 else updated(_snapshot(whole), key, new))            # and of that anew
+        return self
+    _new_value(self, new)
     return self
+
+
+def _new_value(self: NDArray, new: NDArray) -> None:
+    old = self._ag
+    if old is None:
+        self._write(new._data)                        # nothing on the tape needs the old value: the same buffer
+        self._ag = new._ag
+        return
+    if new._ag is None:                               # nothing of the old value is left: its gradient is zero
+        new = invoke(OPS["where"], [full_like(new, 1), new, _snapshot(self)], {})
+    slot = new._ag
+    assert slot is not None
+    self._rebind(new._data)
+    self._ag = slot
+    slot.part, slot.parts = old.part, old.parts
+    if slot.entry is not None and old.grad is not None:
+        slot.grad, slot.req = old.grad, old.req
+        before = next((s for x, s in old.entry.variables if x() is self), old) if old.entry is not None else old
+        slot.entry.variables.append((weakref.ref(self), before))
+    for held, key in list(slot.parts.values()):
+        if (part := held()) is not None:
+            _new_value(part, invoke(OPS["Reshape"], [self], {"shape": part.shape}) if key is ALIAS
+                       else basic_item(self, key))
+
+
+def _is_part(part: NDArray, whole: NDArray, key: Any) -> None:
+    """Note that a recorded array shares its elements with another: a range of it, or (ALIAS) all in another shape."""
+    assert part._ag is not None and whole._ag is not None
+    part._ag.part, parts = (whole, key), whole._ag.parts
+    parts[id(part)] = weakref.ref(part, partial(_dropped, parts, id(part))), key
+
+
+def _dropped(parts: dict[int, Any], number: int, _: Any) -> None:
+    parts.pop(number, None)
 
 
 # ---- brackets
 def array_item(self: NDArray, key: Any) -> Any:
     """Basic indices of one range of memory give views (copies on the tape while recording), others copies."""
-    if isinstance(key, Symbol):
-        return invoke(OPS["take"], [self, key], {"axis": 0, "mode": "wrap"}, hint="take")
     if SCOPE.traces:
         return symbol_item(SCOPE.traces[-1].capture(self), key)
+    if isinstance(key, Symbol):
+        return invoke(OPS["take"], [self, key], {"axis": 0, "mode": "wrap"}, hint="take")
     if indexing.is_basic(key):
         if SCOPE.recording and self._ag is not None:
-            return basic_item(self, key)
+            part = basic_item(self, key)
+            view = self._data[key]
+            if part._ag is not None and part._ag.entry is not None and (
+                    isinstance(view, np.generic) or view.flags.c_contiguous or _is_range(self, key)):
+                _is_part(part, self, key)
+            return part
         try:
             view = self._data[key]
         except IndexError as err:
             raise IndexError(f"index {key!r} of an array of shape {self.shape}: {err}") from None
-        if getattr(view, "flags", None) is not None and not view.flags.c_contiguous:
+        if getattr(view, "flags", None) is not None and not view.flags.c_contiguous and not _is_range(self, key):
             view = view.copy()                       # MXNet's views are ranges of memory; other parts are copies
         return wrap(view if hasattr(view, "shape") and view.shape != () or is_np(self) else view.reshape(1), self._ctx,
                     type(self)) \
@@ -188,6 +226,15 @@ def array_item(self: NDArray, key: Any) -> Any:
         return wrap(np.asarray(raw) if isinstance(raw, np.generic) else raw, self._ctx, type(self))
     except (IndexError, ValueError) as err:
         raise IndexError(f"index of an array of shape {self.shape}: {err}") from None
+
+
+def _is_range(self: NDArray, key: Any) -> bool:
+    """Whether a basic index is one range of an array, in the order of its elements: where they lie in another (x.T
+    shares memory), it is a view all the same."""
+    if self._data.flags.c_contiguous or not self.size:
+        return False
+    strides = [math.prod(self.shape[a + 1:]) for a in range(self.ndim)]
+    return np.lib.stride_tricks.as_strided(np.empty(1, np.int8), self.shape, strides)[key].flags.c_contiguous
 
 
 def _scalar(self: NDArray, key: Any) -> Any:
@@ -294,6 +341,8 @@ def reshape(self: Any, *shape: Any, **kwargs: Any) -> Any:
     # as eagerly: a change of the result is a change of the source
     if isinstance(out, Symbol) and SCOPE.traces:
         out._view_of(self if isinstance(self, Symbol) else SCOPE.traces[-1].capture(self), ALIAS)
+    elif isinstance(self, NDArray) and out is not self and self._ag is not None and out._ag is not None:
+        _is_part(out, self, ALIAS)
     return out
 
 
@@ -375,10 +424,7 @@ def _array_setitem(self: NDArray, key: Any, value: Any) -> None:
         set_item(SCOPE.traces[-1].capture(self), key, value)
         return
     tracked = isinstance(value, NDArray) and value._ag is not None
-    if SCOPE.recording and _collects(self) and tracked:
-        raise HybridError("a recorded value cannot be assigned into an array with attach_grad(), whose gradient would "
-                          "be of the old value: assign into a copy of it")
-    if SCOPE.recording and not _collects(self) and (tracked or self._ag is not None):
+    if SCOPE.recording and (tracked or self._ag is not None):
         if isinstance(value, NDArray) and value._ctx != self._ctx:
             raise DeviceError(f"the value is on {value._ctx}, the array on {self._ctx}")
         _rewrite(self, updated(_snapshot(self), key, value))

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..base import indexing
 from ..buffers.array import NDArray, array
+from ..autograd.demands import demand_within
 from ..autograd.dispatch import TRACED_OUT, invoke
 from ..base.errors import AttributeValueError, KeyKindError, ShapeError, TraceError, user_location
 from ..ops.registry import OPS, OpDef
@@ -115,8 +116,14 @@ def _is_mask(part: Any) -> bool:
 
 
 def _rows(x: Any, index: Any) -> Any:
+    if x.shape and x.shape[0] is not None:
+        _demand_within(index, x.shape[0])
     return invoke(OPS["take"], [x, index if isinstance(index, ARRAYS) else np.asarray(index)],
                   {"axis": 0, "mode": "wrap"}, hint="take")
+
+
+def _demand_within(index: Any, n: int) -> None:
+    demand_within(index, -n, n - 1, IndexError, f"index {{value}} is out of bounds for axis with size {n}")
 
 
 def _static(part: Any) -> Any:
@@ -206,6 +213,7 @@ def _sum(a: Any, b: Any) -> Any:
 
 def _scaled(index: Any, n: int, stride: int, shape: tuple[int, ...]) -> Any:
     """Index values along an axis as distances in the flattened array; negative ones count from the end."""
+    _demand_within(index, n)
     index = invoke(OPS["_mod_scalar"], [invoke(OPS["Cast"], [index], {"dtype": "int64"}, hint="cast")], {"scalar": n},
                    hint="_modscalar")
     return invoke(OPS["Reshape"], [invoke(OPS["_mul_scalar"], [index], {"scalar": stride}, hint="_mulscalar")],
@@ -213,8 +221,10 @@ def _scaled(index: Any, n: int, stride: int, shape: tuple[int, ...]) -> Any:
 
 
 # ---- writing
-def assign(target: Symbol, new: Symbol) -> None:
+def assign(target: Symbol, new: Any) -> None:
     """Give a traced handle a new value; a view hands it on to what it is a view of."""
+    if not isinstance(new, Symbol):                    # an array, perhaps NumPy's, all of which is assigned
+        new = invoke(OPS["_copy"], [new], {})
     if tuple(new.shape or ()) != tuple(target.shape or ()):
         raise TraceError(f"{user_location()}: in-place change of shape {target.shape} to {new.shape}")
     if new.dtype != target.dtype:

@@ -126,7 +126,14 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({n for n in (*globals(), *_functions.listing("np"), *_NP_BINARY, *_RENAMED) if not n.startswith("_")})
+    found = {*globals(), *_functions.listing("np"), *_NP_BINARY, *_RENAMED} - _PARTS
+    return sorted(n for n in found if not n.startswith("_"))
+
+
+# modules that the functions of this package are written in, and what they import
+_PARTS = {"Any", "annotations", "complex_parts", "composed", "creation", "dispatch", "elementwise", "extension",
+          "fallback",
+          "operators", "protocol", "rearrange", "statistics", "symbolic", "ufunc_methods"}
 
 
 __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "ascontiguousarray", "atleast_1d",

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..nd import functions
 from .. import serialize
+from ..autograd.demands import demand
 from ..buffers.array import NDArray, wrap
 from ..nd.dynamic import nonzero
 from ..base.device import Context, cpu, cpu_pinned, current_context, gpu, num_gpus
@@ -55,12 +56,12 @@ def cpu_context() -> Context:
 
 
 def constraint_check(x: Any, msg: str = "Constraint violated!") -> Any:
-    """True where all of x is; eagerly a ValueError with ``msg`` where something is not. In a program the answer is only
-    given."""
+    """True where all of x is; a ValueError with ``msg`` where something is not."""
     found = functions.resolve("np", "all")(as_value(x))
-    if not is_value(found) or hasattr(found, "entries") or bool(found):
-        return found
-    raise ValueError(msg)
+    if is_value(found):
+        text = msg.replace("{", "{{").replace("}", "}}")
+        demand(functions.resolve("np", "logical_not")(found), found, ValueError, text)
+    return found
 
 
 def _random() -> ModuleType:
@@ -80,6 +81,10 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     return functions.resolve("npx", name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *functions.listing("npx"), "cpu_context"} - {"wrap"})
 
 
 __all__ = ["NDArray", "constraint_check", "cpu", "cpu_pinned", "current_context", "gpu", "is_np_array", "is_np_shape",

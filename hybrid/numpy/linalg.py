@@ -1,13 +1,14 @@
 """``np.linalg``: operators where there are some, else NumPy's own functions on copies."""
 from __future__ import annotations
 
+import functools
 from collections import namedtuple
 from typing import Any, Callable
 
 import numpy as _np
 
 from ..nd import functions
-from ..buffers.array import NDArray
+from ..autograd.demands import demand
 from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, SingularMatrixError
 from ..ops.registry import OPS
@@ -56,13 +57,17 @@ UNSOLVABLE = {"cholesky": "the matrix is not positive definite",
 
 
 def _check_solved(name: str, found: Any, *given: Any) -> None:
-    """NumPy's LinAlgError where a result is not finite and what was given is. A compiled program gives such numbers as
-    they are."""
-    arrays = [x._data for x in (found, *given) if isinstance(x, NDArray)]
-    if len(arrays) <= len(given) or bool(abs(arrays[0]).sum() < _np.inf):
+    """NumPy's LinAlgError where a result is not finite and what was given is."""
+    given = tuple(x for x in given if is_value(x))
+    if not is_value(found) or any(x.shape is None for x in (found, *given)):
         return
-    if all(bool(abs(x).sum() < _np.inf) for x in arrays[1:]):
-        raise SingularMatrixError(f"np.linalg.{name}: {UNSOLVABLE[name]}")
+    solved, sound = _finite(found), functools.reduce(lambda x, y: x * y, map(_finite, given))
+    demand((1 - solved) * sound, sound, SingularMatrixError, f"np.linalg.{name}: {UNSOLVABLE[name]}")
+
+
+def _finite(x: Any) -> Any:
+    """1 where all of x is finite, else 0."""
+    return functions.resolve("np", "min")(functions.resolve("np", "isfinite")(x).astype("float32"))
 
 
 def _plain(name: str, several: bool = False) -> Callable[..., Any]:

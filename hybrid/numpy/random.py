@@ -15,6 +15,7 @@ from ..nd import functions
 from ..base import rng as _generator
 from ..buffers.array import NDArray
 from ..base.device import Context
+from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import broadcast_shapes
@@ -26,6 +27,7 @@ from .creation import shape_tuple
 from .elementwise import binary
 from .multiarray import as_np, as_value, finish, is_value, ndarray
 
+TINY = float(_np.nextafter(_np.float32(0), _np.float32(1)))         # the least positive number
 FLOATS = ("float16", "float32", "float64")
 
 
@@ -39,16 +41,14 @@ def _parameter(x: Any) -> Any:
 
 
 def _positive(name: str, parameter: str, value: Any, zero: bool = True, most: float = math.inf) -> Any:
-    """The parameter, which must not be negative (nor 0, with zero=False) nor above ``most``; arrays on a GPU, and
-    traced ones, are not looked at."""
-    raw = value if isinstance(value, float) else getattr(value, "_data", None) if isinstance(value, NDArray) else None
-    if isinstance(raw, (float, _np.ndarray)):
-        low = _np.less(raw, 0) if zero else _np.less_equal(raw, 0)
-        wrong = low | _np.greater(raw, most)
-        if _np.any(wrong):
-            wanted = f"between 0 and {most:g}" if most < math.inf else "0 or more" if zero else "positive"
-            raise AttributeValueError(f"np.random.{name}: {parameter} must be {wanted}, got "
-                                      f"{_np.asarray(raw)[wrong].ravel()[0]:g}")
+    """The parameter, which must not be negative (nor 0, with zero=False) nor above ``most``; arrays on a GPU are not
+    looked at."""
+    wanted = f"between 0 and {most:g}" if most < math.inf else "0 or more" if zero else "positive"
+    text, least = f"np.random.{name}: {parameter} must be {wanted}, got {{value:g}}", 0.0 if zero else TINY
+    if isinstance(value, float) and not least <= value <= most and value == value:
+        raise AttributeValueError(text.format(value=value))
+    if is_value(value):
+        demand_within(value, least, most, AttributeValueError, text)
     return value
 
 

@@ -8,6 +8,7 @@ import numpy as _np
 
 from ..nd import functions
 from ..buffers.array import NDArray
+from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..nd.dynamic import refuse_traced
 from ..base.errors import ShapeError
@@ -249,13 +250,9 @@ def take(a: Any, indices: Any, axis: Any = None, mode: str = "raise", out: Any =
     a, indices = as_value(a), as_value(indices)
     if mode not in ("raise", "clip", "wrap"):
         raise ShapeError(f"np.take: mode must be raise, clip or wrap, got {mode!r}")
-    if mode == "raise" and isinstance(indices, NDArray) and isinstance(a, NDArray) and indices.size:
-        n = a.shape[axis] if axis is not None else a.size
-        host = indices.asnumpy()
-        if host.min() < -n or host.max() >= n:
-            raise IndexError(f"np.take: index {host.min() if host.min() < -n else host.max()} is out of range for "
-                             f"length {n}")
-        mode = "wrap"
+    n = None if a.shape is None else a.shape[axis] if axis is not None else math.prod(a.shape)
+    if mode == "raise" and n is not None and n >= 0:
+        demand_within(indices, -n, n - 1, IndexError, f"np.take: index {{value}} is out of range for length {n}")
     return finish(_call("take", a, indices, axis=axis, mode="wrap" if mode == "raise" else mode), out)
 
 

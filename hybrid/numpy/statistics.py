@@ -96,6 +96,8 @@ def _traced_histogram(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002
     resolve, flat = functools.partial(functions.resolve, "np"), a.reshape(-1)
     dtype = a.dtype if _np.dtype(a.dtype).kind == "f" else "float32"
     if isinstance(bins, (int, _np.integer)):
+        low: Any
+        high: Any
         low, high = (flat.min(), flat.max()) if range is None else map(float, range)
         if range is not None and low == high:
             low, high = low - 0.5, high + 0.5

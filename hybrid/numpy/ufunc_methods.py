@@ -22,8 +22,9 @@ ACCUMULATED = {"add": "cumsum"}
 def method(space: Any, ufunc: Any, name: str) -> Callable[..., Any] | None:
     """A method of a universal function over the functions of ``space``; None where ``space`` lacks the function."""
     fn = getattr(space, ufunc.__name__, None)
-    made = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer, "reduceat": _reduceat, "at": _at}[name]
-    return None if fn is None else functools.partial(made, space, ufunc, fn)
+    made: dict[str, Callable[..., Any]] = {"reduce": _reduce, "accumulate": _accumulate, "outer": _outer,
+                                           "reduceat": _reduceat, "at": _at}
+    return None if fn is None else functools.partial(made[name], space, ufunc, fn)
 
 
 def _slices(x: Any, axis: int) -> list[Any]:

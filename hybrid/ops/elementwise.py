@@ -361,8 +361,9 @@ def copy(data: Node, a: Attrs) -> Node:
 
 @op("BlockGrad", "data", mx=("stop_gradient",), npx=("stop_gradient",), json=("stop_gradient",))
 def block_grad(data: Node, a: Attrs) -> Node:
-    """The input, through which no gradient flows."""
-    return ir.detach(data)
+    """The input, through which no gradient flows but that of losses in it (make_loss, SoftmaxOutput), which count
+    whatever comes from above."""
+    return ir.block_grad(data)
 
 
 @op("zeros_like", "data", json=("_np_zeros_like",))

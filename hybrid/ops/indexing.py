@@ -1,7 +1,7 @@
 """Operators that read by index."""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,40 +22,49 @@ def index_of(x: Node, n: int, mode: str) -> Node:
     return ir.map("minimum", ir.map("maximum", i, 0), n - 1)
 
 
-def _check_range(xp: Any, index: Any, lengths: Sequence[int], what: str) -> None:
-    """RangeError for indices beyond an axis, where they can be looked at without waiting for a GPU."""
-    if xp is not np or not index.size:
-        return
-    counts = what == "gather_nd"                             # negative ones count from the end
-    limits = np.asarray(lengths).reshape((-1,) + (1,) * (index.ndim - 1) if counts else ())
-    wrong = (index < (-limits if counts else 0)) | (index >= limits)
-    if wrong.any():
-        raise RangeError(f"{what}: index {int(index[wrong][0])} is out of range for axes of length "
-                         f"{', '.join(map(str, lengths))}")
+def beyond(name: str, length: int) -> str:
+    """The text of an error for an index ``{value}`` that is not within an axis."""
+    return f"{name.removeprefix('_npi_')}: index {{value}} is out of range for an axis of length {length}"
 
 
-def _take_eager(xp: Any, arrays: Any, a: Attrs) -> None:
-    x, index = arrays
-    if a.mode == "raise":
-        _check_range(xp, index, (x.shape[normal_axis(a.axis, x.ndim)] if a.axis is not None else x.size,), "take")
+def _take_within(shapes: Any, a: Attrs) -> list[Any]:
+    x = shapes[0]
+    if a.mode != "raise":
+        return []
+    return [(1, None, 0, (x[normal_axis(a.axis, len(x))] if a.axis is not None else _product(x)) - 1)]
 
 
-def _gather_eager(xp: Any, arrays: Any, a: Attrs) -> None:
-    data, index = arrays
-    if index.ndim and index.shape[0] <= data.ndim:
-        _check_range(xp, index, data.shape[:index.shape[0]], "gather_nd")
+def _gather_within(shapes: Any, a: Attrs) -> list[Any]:
+    data, index = shapes
+    if not index or index[0] > len(data):
+        return []
+    return [(1, row, -n, n - 1) for row, n in enumerate(data[:index[0]])]       # negative ones count from the end
 
 
-@op("take", "a indices", eager=_take_eager, axis=Int(0), mode=Enum("clip", "clip", "wrap", "raise"))
+def _checked(name: str, within: Any) -> Any:
+    """The eager way of an operator: RangeError for indices that are not within an axis, where they can be looked at
+    without waiting for a GPU."""
+    def eager(xp: Any, arrays: Any, a: Attrs) -> None:
+        for k, row, least, most in within([x.shape for x in arrays], a) if xp is np else ():
+            index = arrays[k] if row is None else arrays[k][row]
+            wrong = (index < least) | (index > most)
+            if wrong.any():
+                raise RangeError(beyond(name, most + 1).format(value=int(index[wrong].flat[0])))
+    return eager
+
+
+@op("take", "a indices", eager=_checked("take", _take_within), within=_take_within,
+    axis=Int(0), mode=Enum("clip", "clip", "wrap", "raise"))
 def take(x: Node, indices: Node, a: Attrs) -> Node:
-    """Slices of x at indices along an axis. Out of range: clip or wrap (``raise`` clips in a compiled program)."""
+    """Slices of x at indices along an axis. Out of range: clip, wrap or raise."""
     axis = normal_axis(a.axis, x.ndim)
     if not x.shape[axis] and indices.size:
         raise ShapeError(f"nothing can be taken along axis {axis} of {x.shape}: it is empty")
     return ir.gather(x, index_of(indices, x.shape[axis], a.mode), axis)
 
 
-@op("_npi_take", "a indices", eager=_take_eager, np=("take",), axis=Int(None),
+@op("_npi_take", "a indices", eager=_checked("take", _take_within), within=_take_within,
+    np=("take",), axis=Int(None),
     mode=Enum("clip", "clip", "wrap", "raise"))
 def np_take(x: Node, indices: Node, a: Attrs) -> Node:
     """NumPy's take: of the flattened array when axis is None."""
@@ -147,7 +156,8 @@ def one_hot(indices: Node, a: Attrs) -> Node:
     return ir.map("where", hit, ir.const(a.on_value, d), ir.const(a.off_value, d))
 
 
-@op("gather_nd", "data indices", eager=_gather_eager, npx=("gather_nd",), json=("_npx_gather_nd", "_npi_gather_nd"))
+@op("gather_nd", "data indices", eager=_checked("gather_nd", _gather_within), within=_gather_within,
+    npx=("gather_nd",), json=("_npx_gather_nd", "_npi_gather_nd"))
 def gather_nd(data: Node, indices: Node, a: Attrs) -> Node:
     """data[indices[0], indices[1], …]."""
     m = indices.shape[0]

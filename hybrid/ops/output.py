@@ -18,7 +18,7 @@ from .registry import Bool, Enum, Float, op
 
 
 # ---- SoftmaxOutput
-@ir.register_grad("SoftmaxOutput")
+@ir.register_grad("SoftmaxOutput", loss=True)
 def _softmax_output_grad(g: Node, attrs: Any, value: Node, data: Node, label: Node) -> tuple[Node, None]:
     """(softmax - target) * grad_scale over (rows, classes, positions); ``out_grad`` multiplies by what comes from
     above."""
@@ -99,7 +99,7 @@ def softmax_output(data: Node, label: Node, a: Attrs) -> Node:
 
 # ---- regression
 def _regression(name: str, value: Callable[[Node], Node], difference: Callable[[Node], Node], text: str) -> None:
-    @ir.register_grad(name)
+    @ir.register_grad(name, loss=True)
     def grad(g: Node, attrs: Any, out: Node, data: Node, label: Node) -> tuple[Node, None]:
         each = math.prod(label.shape[1:])
         return ir.cast(difference(out - label) * (attrs[0] / max(each, 1)), data.dtype), None
@@ -134,7 +134,7 @@ _regression("MAERegressionOutput", lambda x: x, lambda d: ir.map("where", ir.map
 
 
 # ---- MakeLoss
-@ir.register_grad("MakeLoss")
+@ir.register_grad("MakeLoss", loss=True)
 def _make_loss_grad(g: Node, attrs: Any, value: Node, data: Node) -> tuple[Node]:
     scale, threshold, normalization = attrs
     if normalization == "valid":
@@ -158,7 +158,7 @@ def make_loss(data: Node, a: Attrs) -> Node:
 
 
 # ---- SVMOutput
-@ir.register_grad("SVMOutput")
+@ir.register_grad("SVMOutput", loss=True)
 def _svm_grad(g: Node, attrs: Any, value: Node, data: Node, label: Node) -> tuple[Node, None]:
     """Hinge loss of one class against the rest (Tang, Deep Learning using Linear SVMs, 2013)."""
     margin, scale, linear = attrs

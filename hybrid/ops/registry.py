@@ -69,6 +69,8 @@ class OpDef:
     listed: Callable[[Attrs], Sequence[str]] | None = None
     # MXNet's text of the initializer of an input's variable that has none
     starts: Mapping[str, str] = field(default_factory=dict)
+    # the indices that calls with given shapes and attributes take
+    within: Callable[[Sequence[Any], Attrs], "list[tuple[int, int | None, int, int]]"] | None = None
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
 
     @property
@@ -197,7 +199,7 @@ def _names(given: Any) -> tuple[str, ...]:
 def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any = (), json: Any = (), aux: str = "",
        needs: Sequence[str] = (), eager: Any = None, outputs: Any = None, visible: Any = None, params: Any = None,
        arity_attr: str | None = None, draws: Any = None, takes: Any = None, starts: Mapping[str, str] | None = None,
-       listed: Callable[[Attrs], Sequence[str]] | None = None,
+       listed: Callable[[Attrs], Sequence[str]] | None = None, within: Any = None,
        **attrs: Attribute) -> Callable[[Callable[..., Any]], OpDef]:
     """Register an operator.
 
@@ -209,7 +211,8 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
     attributes and training flag draws random numbers, for operators that do so only sometimes. takes: for an optional
     input, whether calls with given attributes have it. starts: how a Symbol's variable for an input is initialized
     unless it says so itself, in MXNet's JSON: ``{"gamma": '["one", {}]'}``. listed: names of a variadic
-    operator's inputs for given attributes, where they have names of their own.
+    operator's inputs for given attributes, where they have names of their own. within: ``f(shapes, a)`` gives what is
+    an error beyond: (input, row of it or None for all, least, most index).
     """
     words = inputs.split()
     variadic = bool(words) and words[0].startswith("*")
@@ -220,7 +223,7 @@ def op(name: str, inputs: str = "data", *, mx: Any = (), np: Any = (), npx: Any 
                   frozenset(w.rstrip("?") for w in words if w.endswith("?")),
                   variadic, tuple(aux.split()), attrs, spaces, _names(json), tuple(needs), eager, outputs, visible,
                   params, arity_attr, draws,
-                  takes or {}, listed=listed, starts=starts or {})
+                  takes or {}, listed=listed, starts=starts or {}, within=within)
         _register(d)
         return d
     return add

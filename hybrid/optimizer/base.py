@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Callable, Hashable, Sequence
+from typing import Any, Callable, Hashable, Sequence, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,9 @@ def zeros_like(weight: NDArray, dtype: Any = None, stype: str = "default") -> An
 def wide_zeros_like(weight: NDArray, stype: str = "default") -> Any:
     """Zeros in float32, also for a weight in float16 (float64 for float64)."""
     return zeros_like(weight, dt.float64 if weight.dtype == dt.float64 else dt.float32, stype)
+
+
+Kind = TypeVar("Kind", bound="type[Optimizer]")
 
 
 class Optimizer:
@@ -69,6 +72,7 @@ class Optimizer:
     # whether multi_precision states are (state, copy) or (copy, state), as in MXNet
     master_last = False
     aggregate_num = 0
+    takes_lists = False                               # whether an overridden update_multi_precision takes lists
     rowwise = False                                   # whether the rule treats each row of a weight by itself
     sparse_states = False                             # whether states have the weight's storage type
 
@@ -115,7 +119,7 @@ class Optimizer:
 
     # ---- registry
     @staticmethod
-    def register(klass: type["Optimizer"]) -> type["Optimizer"]:
+    def register(klass: Kind) -> Kind:
         """Make an optimizer class known to :meth:`create_optimizer` by its name in lower case. A decorator."""
         name = klass.__name__.lower()
         old = Optimizer.opt_registry.get(name)

@@ -112,8 +112,9 @@ class Step:
 
     def apply(self) -> None:
         """Run the program on the arrays."""
-        if self.exe is None:
-            self.exe = runtime.compile(self.program, self.ctx)
+        exe = runtime.compile(self.program, self.ctx)
+        if exe is not self.exe:                              # the first call, or a compiler in the background is done
+            self.exe, self.seen = exe, -1
         if self.seen != REBINDS[0]:
             self._bind()
         if self.bound is None or self.bound() is None:

@@ -48,6 +48,9 @@ class Updater:
             step = self.prepared(indices, grads, weights, states)
             step.run()
             return step
+        if self.optimizer.takes_lists:
+            self.optimizer.update_multi_precision(indices, weights, grads, states)
+            return None
         for row in zip(indices, weights, grads, states):
             self.optimizer.update_multi_precision(*row)
         return None

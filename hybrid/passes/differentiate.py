@@ -6,6 +6,7 @@ from typing import Sequence
 from ..base import dtype as dt
 from .. import ir
 from ..ir import VJP, Node, Program
+from ..ir.vjp import LOSSES
 from .row_gradients import with_rows
 
 
@@ -21,9 +22,17 @@ def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequenc
     for root, seed in zip(roots, seeds):
         if seed is not None and dt.has_gradient(root.dtype):
             grads[root] = grads[root] + seed if root in grads else seed
+    silent: set[Node] = set()                         # what only BlockGrad leads to: losses among it have gradients
     for n in reversed(order):
-        if n not in grads or n not in needed or not n.args:
+        if n not in needed or not n.args:
             continue
+        if n not in grads or n.attrs.get("losses"):
+            if n in silent and n.prim == "with_grad" and n.attrs["name"] in LOSSES:
+                grads[n] = ir.full(0, n.shape, n.dtype)
+            else:
+                if n in silent or n in grads:
+                    silent |= set(n.args)
+                continue
         if (found := _softmax(n)) is not None and found[0] in needed:
             x, axes = found
             g = n * (grads[n] - ir.reduce("sum", grads[n] * n, axes, True))
@@ -50,23 +59,25 @@ def _softmax(n: Node) -> tuple[Node, tuple[int, ...]] | None:
     return (e.args[0], axes) if r.attrs["op"] == "sum" and r.args[0] is e and spread.shape == kept else None
 
 
-def vjp_program(program: Program, wrt: tuple[int, ...]) -> Program:
-    """The backward program: inputs are the primal inputs and one cotangent per output, outputs the gradients of the
-    slots in ``wrt``.
+def vjp_program(program: Program, wrt: tuple[int, ...], heads: tuple[int, ...] | None = None) -> Program:
+    """The backward program: inputs are the primal inputs and one cotangent per output (of those in ``heads``, if
+    given: the others have none), outputs the gradients of the slots in ``wrt``.
     """
-    return vjp_with_rows(program, wrt, ())[0]
+    return vjp_with_rows(program, wrt, (), heads)[0]
 
 
-def vjp_with_rows(program: Program, wrt: tuple[int, ...],
-                  rows: tuple[int, ...]) -> tuple[Program, tuple[int | None, ...]]:
+def vjp_with_rows(program: Program, wrt: tuple[int, ...], rows: tuple[int, ...],
+                  heads: tuple[int, ...] | None = None) -> tuple[Program, tuple[int | None, ...]]:
     """``vjp_program`` whose gradients of the slots in ``rows`` are pairs of row numbers and rows where they can be; and
     the number of pairs of each gradient, None for dense ones.
     """
-    key = ("vjp", wrt, rows)
+    heads = tuple(range(len(program.outputs))) if heads is None else heads
+    key = ("vjp", wrt, rows, heads)
     if key not in program.memo:
         n = len(program.inputs)
-        seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
-        grads = cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt])
+        outputs = [program.outputs[i] for i in heads]
+        seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(outputs)]
+        grads = cotangents(outputs, seeds, [program.inputs[i] for i in wrt])
         flat, layout = with_rows(grads, [i in rows for i in wrt])
         program.memo[key] = Program(program.inputs + tuple(seeds), tuple(flat)), layout
     return program.memo[key]

@@ -145,6 +145,8 @@ def reduce_of_unit(n: Node) -> Node | None:
         return None
     kept = ir.reshape(x, tuple(d for i, d in enumerate(x.shape) if i not in axes or d != 1))
     gone = [i for i in axes if x.shape[i] == 1]
+    if not long and n.attrs["op"] == "sum" and dt.is_float(n.dtype):
+        return ir.map("add", kept, ir.full(0, kept.shape, kept.dtype))       # a sum of -0 alone is 0
     return ir.reduce(n.attrs["op"], kept, [a - sum(g < a for g in gone) for a in long])
 
 

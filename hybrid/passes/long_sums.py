@@ -1,8 +1,7 @@
-"""Sums of very many numbers to few results, added up in chunks: a float32 that has grown large loses the digits of what
-is added to it, so that a plain sum of 2^24 equal numbers is wrong in its third digit.
+"""Sums of very many numbers to few results, and products of great depth, as sums of sums: each chunk of at most
+``CHUNK`` numbers is a result of its own, so that threads share them; then chunks of those sums are added, and so on.
 
-Chunks of at most ``CHUNK`` numbers are added first, then chunks of those sums, and so on, as NumPy's pairwise sums do
-(Higham 1993, "The accuracy of floating point summation").
+Within a kernel the printers keep the digits of long sums (codegen/partial_sums.py).
 """
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ from .. import ir
 from ..base import dtype as dt
 from ..ir import Node
 
-CHUNK = 1024
-LONG = 8 * CHUNK            # shorter sums are left alone
+CHUNK = 512
+LONG = 1 << 15              # shorter sums are left to one kernel
 ROW = 1 << 17               # so far a row's sum belongs to its maximum, or to its mean, in one kernel
 MOST_RESULTS = 16           # sums with more results are spread over these
 

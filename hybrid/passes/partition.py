@@ -6,7 +6,7 @@ from (a mask, a cast to half precision).
 """
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .. import ir
 from ..ir import Node, Program
@@ -34,6 +34,11 @@ class Partition:
     # of each gradient the number of its pairs of row numbers and rows, None where it is one dense array
     layout: tuple[int | None, ...]
 
+    # the same for other sets of heads, by their numbers (``of_heads``)
+    others: "dict[tuple[int, ...], Partition | None]" = field(default_factory=dict, compare=False)
+    # the program, the inputs asked for, and the rest of what ``partition`` was given
+    of: "tuple[Program, tuple[int, ...], bool, tuple[int, ...]] | None" = field(default=None, compare=False)
+
     @property
     def kept_bytes(self) -> int:
         """Memory of the kept values."""
@@ -52,8 +57,7 @@ def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False, rows
 
 
 def _partition(program: Program, wrt: tuple[int, ...], blocks: bool, rows: tuple[int, ...]) -> Partition:
-    n = len(program.inputs)
-    seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
+    source, seeds = program, _seeds(program)
     grads, layout = with_rows(cotangents(program.outputs, seeds, [program.inputs[i] for i in wrt]),
                               [i in rows for i in wrt])
     joint = in_blocks([*program.roots, *grads]) if blocks else [*program.roots, *grads]
@@ -67,7 +71,43 @@ def _partition(program: Program, wrt: tuple[int, ...], blocks: bool, rows: tuple
     given = [i for i, leaf in enumerate(program.inputs) if leaf not in own]
     reads, backward = _backward(program, grads, seeds, kept, given)
     whole = Program(program.inputs, (*program.outputs, *kept), program.updates)
-    return Partition(whole, backward, reads, tuple(kept), layout)
+    return Partition(whole, backward, reads, tuple(kept), layout, of=(source, wrt, blocks, rows))
+
+
+def of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
+    """The partition whose backward program takes cotangents of those outputs alone; the others' count for nothing, not
+    even where zero times a derivative is no number (a square root's at zero). It takes what the forward pass kept for
+    all of them; None where that is not enough.
+    """
+    if heads not in parts.others:
+        parts.others[heads] = _of_heads(parts, heads)
+    return parts.others[heads]
+
+
+def _of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
+    assert parts.of is not None
+    program, wrt, blocks, rows = parts.of
+    inputs, sparse = [program.inputs[i] for i in wrt], [i in rows for i in wrt]
+    seeds = _seeds(program)
+    every, _ = with_rows(cotangents(program.outputs, seeds, inputs), sparse)
+    some, layout = with_rows(cotangents(program.outputs, [s if i in heads else None for i, s in enumerate(seeds)],
+                                        inputs), sparse)
+    changed = {program.inputs[slot] for slot, _ in program.updates} - set(parts.kept)
+    for beside in (every, []):              # loops are one with those of all heads, whose steps were kept, if they can
+        joint = [*program.roots, *beside, *some]
+        grads = tidied(in_blocks(joint) if blocks else joint)[len(joint) - len(some):]
+        used = below(grads, set(parts.kept))
+        if changed & used or any(s in used for i, s in enumerate(seeds) if i not in heads):
+            continue
+        given = [i for i, leaf in enumerate(program.inputs) if leaf not in parts.kept]
+        reads, backward = _backward(program, grads, [seeds[i] for i in heads], list(parts.kept), given)
+        return Partition(parts.forward, backward, reads, parts.kept, layout)
+    return None
+
+
+def _seeds(program: Program) -> list[Node]:
+    """Inputs behind those of a program: a cotangent of each output."""
+    return [ir.input(len(program.inputs) + i, o.shape, o.dtype) for i, o in enumerate(program.outputs)]
 
 
 def choose(grads: list[Node], forward: set[Node], changed: set[Node]) -> list[Node]:

@@ -9,7 +9,7 @@ from ..base.errors import AttributeValueError
 from ..graph.symbol import Symbol
 from .cell import BaseRNNCell, RNNParams, add, gru_step, lstm_step
 
-_LEAKY = partial(symbol.LeakyReLU, act_type="leaky", slope=0.2)
+_LEAKY: Any = partial(getattr(symbol, "LeakyReLU"), act_type="leaky", slope=0.2)
 
 
 class BaseConvRNNCell(BaseRNNCell):

@@ -1,17 +1,19 @@
 """Running programs: compiled C, CUDA, or the reference backend."""
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Callable, Sequence
 
 import numpy as np
 
-from ..base import forking
+from ..base import config, forking
 from ..base.device import Context, array_module, trim
 from ..base.errors import CompileError
 from ..ir import Program
+from ..ir.text import to_text
 from ..passes.pipeline import plan
-from . import reference
+from .pending import PendingProgram, pending, run_by_primitives
 from .report import Report, make_report
 from .staged import StagedProgram, has_calls
 
@@ -21,26 +23,31 @@ class ReferenceProgram:
 
     def __init__(self, program: Program, xp: Any = np):
         self.program, self.xp = program, xp
-        self.report: Report = make_report(plan(program), "reference")
-        self.report.kernels = []
+
+    @functools.cached_property
+    def report(self) -> Report:
+        """What the passes would decide; there are no kernels."""
+        report = make_report(plan(self.program), "reference")
+        report.kernels = []
+        return report
 
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run; updated inputs are written in place."""
-        outputs, updates = reference.run(self.program, arrays, self.xp)
-        outputs = [self.xp.array(o) for o in outputs]                  # results never share memory with inputs
-        if len(updates) > 1:
-            updates = [self.xp.array(u) for u in updates]              # one may be another input, changed here too
-        for (slot, _), value in zip(self.program.updates, updates):
-            arrays[slot][...] = value
-        return outputs
+        return run_by_primitives(self.program, arrays, self.xp)
 
 
 def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[Any]]:  # noqa: A001  the field's word
     """An executable for a program on a device: ``exe(arrays) -> outputs``, with ``exe.report``."""
     key = ("executable", ctx.device_type, ctx.device_id)
-    if key not in program.memo:
-        program.memo[key] = _compile(program, ctx)
-    return program.memo[key]
+    found = program.memo.get(key)
+    if found is None or type(found) is PendingProgram and found.settled() is not None:
+        found = program.memo[key] = _compile(program, ctx) if found is None else found.settled()
+    return found
+
+
+def waits_for_compiler(program: Program, ctx: Context) -> bool:
+    """Whether a program that was asked for runs without its compiled form still."""
+    return type(compile(program, ctx)) is PendingProgram
 
 
 def _compile(program: Program, ctx: Context) -> Any:
@@ -54,7 +61,20 @@ def _compile(program: Program, ctx: Context) -> Any:
         # what initializing took makes room for what loads now
         trim()
     with forking.IMPORTS:
-        from . import cpu  # noqa: PLC0415  cffi loads only when something is compiled
+        from . import cpu, plans  # noqa: PLC0415  cffi loads only when something is compiled
+    mode = config.compile_mode()
+    if mode == "background" and cpu.has_compiler():
+        frozen = program.memo.get("lasting", frozenset())
+        name = plans.key(program, frozen)
+        if name is not None and plans.read(name) is None:
+            return pending(program, name, frozen, to_text(program), _compile_here)
+    return ReferenceProgram(program) if mode == "never" else _compile_here(program)
+
+
+def _compile_here(program: Program) -> Any:
+    """An executable on the CPU, made while the caller waits."""
+    from . import cpu  # noqa: PLC0415  as above
+
     while cpu.has_compiler():
         try:
             return cpu.compiled(program)

@@ -342,20 +342,32 @@ def compiled(program: Program) -> CpuProgram:
             from .build import planned                   # noqa: PLC0415
         return planned(program, lasting)
     key = plans.key(program, lasting)
+    found = _on_disk(key, again)
+    if found is not None:
+        return found
+    with plans.building(key) if key is not None else contextlib.nullcontext():
+        found = _on_disk(key, again)                             # another process may have built it meanwhile
+        if found is not None:
+            return found
+        begin = time.perf_counter()
+        threads.prepare()
+        made = CpuProgram.__new__(CpuProgram)
+        made._take(_build(again()), again, begin)
+        launcher.prepare()
+        plans.keep(key, made.recipe)
+    trim()                                                       # texts and plans
+    return made
+
+
+def _on_disk(key: str | None, again: "Callable[[], Planned]") -> CpuProgram | None:
+    """The program of a key, if the disk cache holds it whole."""
     recipe = plans.read(key)
     if recipe is not None:
         with contextlib.suppress(OSError):
             found = CpuProgram.of(recipe, again)
             launcher.prepare()
             return found
-    begin = time.perf_counter()
-    threads.prepare()
-    made = CpuProgram.__new__(CpuProgram)
-    made._take(_build(again()), again, begin)
-    launcher.prepare()
-    plans.keep(key, made.recipe)
-    trim()                                                       # texts and plans
-    return made
+    return None
 
 
 def has_compiler() -> bool:

@@ -6,11 +6,13 @@ anything of it is not what it was, or the file is damaged, the program is built 
 """
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
+import time
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator
 
 import numpy as np
 
@@ -27,7 +29,7 @@ from .recipe import Recipe, from_text, to_text
 
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
 _NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS",
-                        "HYBRID_DEVICE", "HYBRID_SIGNATURES",
+                        "HYBRID_DEVICE", "HYBRID_SIGNATURES", "HYBRID_COMPILE",
                         "HYBRID_CC"})                   # the last is in the flags
 # folders of this library that a compiled program comes from
 _PARTS = ("base", "ir", "ops", "passes", "graph", "buffers", "runtime", "jit")
@@ -129,6 +131,31 @@ def read(name: str | None) -> Recipe | None:
         return from_text(text)
     except (OSError, ValueError):
         return None
+
+
+LOCKS = 64                              # files that stand for all programs
+LONGEST_WAIT = 120.0                   # seconds for another process, which may have been stopped
+
+
+@contextlib.contextmanager
+def building(name: str) -> Iterator[None]:
+    """Within it, other processes that want to build the same program wait; where files have no locks, nobody does."""
+    lock = None
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl  # noqa: PLC0415  not on Windows
+        lock = os.open(cache.folder() / f".lock-{int(name, 16) % LOCKS}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        end = time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < end:
+            try:
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)     # of this process: children do not inherit it
+                break
+            except BlockingIOError:
+                time.sleep(0.02)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
 
 
 def keep(name: str | None, recipe: Recipe) -> None:

@@ -2,6 +2,7 @@
 between."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Callable, Sequence
 
 from ..base.errors import HybridError
@@ -44,7 +45,6 @@ class StagedProgram:
         self._calls = [sorted((n for n in order if n.prim == "host" and self._level[n] == k),
                               key=lambda n: n.attrs["call"].serial) for k in range(count)]
         self._stretches = [self._stretch(order, k, compile_part) for k in range(count)]
-        self.report = self._report()
 
     def _is_free(self, n: Node) -> bool:
         """Whether a value is made of constants alone: it is made again in each stretch."""
@@ -82,7 +82,9 @@ class StagedProgram:
                     new[n] = rebuild(n, [new[a] for a in n.args])
         return reads, gives, compile_part(Program(tuple(new[n] for n in reads), tuple(new[n] for n in gives)))
 
-    def _report(self) -> Report:
+    @functools.cached_property
+    def report(self) -> Report:
+        """The reports of all stretches in one."""
         found = [s[2].report for s in self._stretches if s is not None]
         out = Report(found[0].backend if found else "Python")
         for r in found:

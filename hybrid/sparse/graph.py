@@ -33,7 +33,7 @@ def by_storage(symbol: Symbol, stypes: Mapping[str, str]) -> bool:
     return False
 
 
-def handle(x: NDArray, slot: Any) -> Any:
+def handle(x: Any, slot: Any) -> Any:
     """An argument with the slot in which its gradient is collected."""
     out = make(type(x), x.shape, x._values, x._aux,
                x._ctx)                                          # type: ignore[attr-defined]

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, ParamSpec, Sequence, TypeVar
 
 from .. import ir
 from ..autograd import traced_grad
@@ -43,8 +43,11 @@ class Vectorized(GraphOp):
     def _draws(self, a: Attrs, train: bool) -> int:
         return self.graphs[0].draws(train)
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
+
+def vmap(f: Callable[P, R], in_axes: Any = 0, out_axes: Any = 0) -> Callable[P, R]:
     """A function that maps ``f`` over an axis of its arguments, as one program and not as a loop.
 
     in_axes: the axis to map over, None for an argument that is the same for all, or a list with one of those for each

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, ParamSpec, Sequence
 
 from .. import autograd
 from ..autograd import traced_grad
@@ -15,6 +15,8 @@ from ..graph.symbol import Symbol, create
 from ..ops.registry import find
 from .batch import over_rows
 from .values import call, chosen, flatten, unflatten, variable
+
+P = ParamSpec("P")
 
 
 def _zeros(x: Any) -> Any:
@@ -96,7 +98,7 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0,
     return differentiated
 
 
-def grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(f: Callable[P, Any], argnums: int | Sequence[int] = 0, has_aux: bool = False) -> Callable[P, Any]:
     """A function that gives the gradient of ``f``; with has_aux a pair (gradient, aux). See ``value_and_grad``.
 
     >>> from hybrid import np
@@ -159,7 +161,7 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) 
     return lin.result, unflatten(lin.head_structure, found)
 
 
-def jacobian(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., Any]:
+def jacobian(f: Callable[P, Any], argnums: int | Sequence[int] = 0) -> Callable[P, Any]:
     """A function that gives the Jacobian of ``f``: for a result of shape S and an argument of shape T, shape S + T.
 
     All rows are computed at once, as one program over a batch of one-hot cotangents. argnums as in ``grad``; nested
@@ -196,7 +198,7 @@ def _count(structure: Any) -> int:
         _count(s[1] if structure[0] == "dict" else s) for s in structure[1])
 
 
-def hessian(f: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
+def hessian(f: Callable[P, Any], argnums: int = 0) -> Callable[P, Any]:
     """A function that gives the Hessian of ``f``, which returns one number: shape T + T for an argument of shape T.
 
     >>> from hybrid import np

@@ -2,12 +2,15 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, Callable
+from typing import Any, Callable, ParamSpec, TypeVar
 
 from .values import call, flatten, unflatten
 
+P = ParamSpec("P")
+R = TypeVar("R")
 
-def checkpoint(f: Callable[..., Any]) -> Callable[..., Any]:
+
+def checkpoint(f: Callable[P, R]) -> Callable[P, R]:
     """A function like ``f``, of which a recording keeps the arguments alone, not what is computed on the way.
 
     The backward pass computes that again, with the same random numbers: more time, less memory. f: a function of arrays

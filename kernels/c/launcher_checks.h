@@ -102,6 +102,7 @@ static int places_hold(const Launcher *self) {
       continue;
     }
     else if (PyDict_CheckExact(where)) now = PyDict_GetItemWithError(where, name);
+    else if (PyFunction_Check(where) && PyCode_Check(value) && !PyUnicode_Check(name)) now = PyFunction_GET_CODE(where);
     else if (PyType_Check(where)) now = _PyType_Lookup((PyTypeObject *)where, name);
     else if (attribute_holds(where, name, value)) continue;
     else return 0;

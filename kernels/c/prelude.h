@@ -112,3 +112,16 @@ HY_FN double hy_exp(double x) {
     return p * s1.f * s2.f;
 }
 HY_FN double hy_sigmoid(double x) { double e = hy_exp(-__builtin_fabs(x)); return (x < 0 ? e : 1.0) / (1.0 + e); }
+
+// What NumPy gives beyond the range of the integers: x86 processors have the lowest one there, for NaN too. A plain
+// conversion would let the compiler make (float)(int)x a truncation.
+#if defined(__x86_64__) || defined(__i386__)
+#define HY_TO_INT(name, from, to, low, high, lowest) \
+  HY_FN to name(from x) { return x >= low && x < high ? (to)x : lowest; }
+#else
+#define HY_TO_INT(name, from, to, low, high, lowest) HY_FN to name(from x) { return (to)x; }
+#endif
+HY_TO_INT(hy_float_to_int, float, int, -0x1p31f, 0x1p31f, (-2147483647 - 1))
+HY_TO_INT(hy_double_to_int, double, int, -0x1p31, 0x1p31, (-2147483647 - 1))
+HY_TO_INT(hy_float_to_long, float, long, -0x1p63f, 0x1p63f, (-9223372036854775807l - 1))
+HY_TO_INT(hy_double_to_long, double, long, -0x1p63, 0x1p63, (-9223372036854775807l - 1))

@@ -75,6 +75,17 @@ HY_FN hy_m HYV_RANGE(long first, long end) {
 #define HYV_MAXN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MAX(a_, b_)); })
 #define HYV_MINN(a, b) ({ hy_v a_ = (a), b_ = (b); HYV_SELECT(HYV_NAN(a_, a_), a_, HYV_MIN(a_, b_)); })
 
+// A sum goes into a total and begins again at zero; lost: what rounding the total lost so far. In the end that counts where it is a number.
+// Both are in memory meanwhile: the loop within has its registers for itself.
+#define HYV_FLUSH(sum, total, lost) { const hy_v y_ = (total) + (sum), z_ = y_ - (total); \
+    (lost) += ((total) - (y_ - z_)) + ((sum) - z_); (total) = y_; (sum) = (hy_v){}; \
+    __asm__("" : "+m"(total), "+m"(lost)); }
+#define HYV_ADD_BLOCK(sum, total) { (total) += (sum); (sum) = (hy_v){}; }
+HY_FN hy_v hyv_total(hy_v sum, hy_v total, hy_v lost) {
+    HYV_FLUSH(sum, total, lost)
+    const hy_v y = total + lost;
+    return HYV_SELECT(HYV_NAN(y, y), total, y);
+}
 // Reductions of one vector, by halves; those of the greatest and least element leave NaN out.
 #ifdef __clang__
 #define HYV_FOLD(f, last) union { hy_v v; HYV_REAL f_[HYV_LANES]; } u; u.v = v; \

@@ -228,7 +228,7 @@ def array_loaded(H):
 
 @trap
 def folder_changed(H):
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(suffix="_with_a_name_of_its_own") as folder:
         f = H(lambda x: x * len(os.getcwd()))
         yield f(arr(1.))
         os.chdir(folder)

@@ -43,8 +43,8 @@ class NodeEvaluator:
         one, imports = _current(onnx, model, node)
         graph = onnx.helper.make_graph([one], "one", infos, outputs)
         try:
-            self.run = library.evaluator()(onnx.helper.make_model(
-                graph, opset_imports=imports, functions=model.functions), new_ops=[library.loop()]).run
+            made = onnx.helper.make_model(graph, opset_imports=imports, functions=model.functions)
+            self.run = library.evaluator()(made, new_ops=[library.loop(), library.optional()]).run
         except Exception as err:                           # noqa: BLE001  the evaluator's errors are of many kinds
             raise AttributeValueError(f"ONNX {self._where()} is not known here, nor to the onnx package's evaluator: "
                                       f"{str(err)[:200]}") from err
@@ -272,7 +272,7 @@ class CompiledPart:
         device = self.net.device
         given = [v if isinstance(v, NDArray) else nd.array(np.asarray(v), dtype=v.dtype, ctx=device)
                  for v in (values[k] for k in self.inputs)]
-        found = self.block(*given)
+        found: Any = self.block(*given)
         found = list(found) if isinstance(found, (list, tuple)) else [found]
         return dict(zip(self.outputs, found))
 

@@ -54,3 +54,17 @@ def loop() -> Any:
             first = len(found) - self.K if self.K else len(found)
             return (*found[:first], *(np.stack([np.asarray(v) for v in rows]) for rows in stacked))
     return Loop
+
+
+def optional() -> Any:
+    """The evaluator's operator Optional, whose result is the value itself, as the operators that read it take it: the
+    package's own puts it into a list."""
+    from onnx.reference.op_run import OpRun  # noqa: PLC0415
+
+    class Optional(OpRun):                                 # type: ignore[misc]
+        def _run(self, x: Any = None, type: Any = None) -> Any:  # noqa: A002  ONNX's name
+            return (x,)
+
+        def _check_and_fix_outputs(self, res: Any) -> Any:
+            return res                                     # None, too
+    return Optional

@@ -5,9 +5,10 @@ import warnings
 from typing import Any
 
 from ...nd import functions
-from ... import nd
+from ... import autograd, nd
 from ...graph import symbol
 from ...base.errors import HybridError
+from ...base.scope import SCOPE
 from ..block import Block
 from ..hybrid_block import HybridBlock
 from .activations import Activation
@@ -206,7 +207,8 @@ class BatchNormReLU(BatchNorm):
 
 
 class SyncBatchNorm(BatchNorm):
-    """Batch normalisation; on one device the same as BatchNorm."""
+    """Batch normalisation with the statistics of the batches of all processes, once the job of several is joined
+    (``hybrid.distributed.init`` or a ``dist_sync`` kvstore); else the same as BatchNorm."""
 
     def __init__(self, in_channels: int = 0, num_devices: Any = None, momentum: float = 0.9, epsilon: float = 1e-5,
                  center: bool = True, scale: bool = True,
@@ -215,6 +217,42 @@ class SyncBatchNorm(BatchNorm):
         self._shown = {"eps": epsilon, "momentum": momentum, "fix_gamma": not scale,
                        "use_global_stats": use_global_stats,
                        "ndev": 1 if num_devices is None else num_devices, "key": self.prefix}
+
+    def hybrid_forward(self, F: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,
+                       running_var: Any) -> Any:      # type: ignore[override]
+        from ...collective import current  # noqa: PLC0415  loads only where batches are normalised so
+        world = current()
+        if (world is None or world.size == 1 or not autograd.is_training() or self._kwargs["use_global_stats"]
+                or SCOPE.symbolic or SCOPE.exporting or SCOPE.shadows):
+            return super().hybrid_forward(F, x, gamma, beta, running_mean, running_var)
+        return self._over_ranks(F, world, x, gamma, beta, running_mean, running_var)
+
+    def _over_ranks(self, F: Any, world: Any, x: Any, gamma: Any, beta: Any, running_mean: Any,
+                    running_var: Any) -> Any:
+        """Mean and variance over the batches of all ranks, which may differ in length."""
+        from ...collective.differentiable import SumOverRanks  # noqa: PLC0415
+        eps, momentum = self._kwargs["eps"], self._kwargs["momentum"]
+        axes, wide = [i for i in range(x.ndim) if i != 1], x.astype("float32")
+        count = F.sum(F.ones_like(wide), axis=axes)
+
+        def mean_of(values: Any, what: str) -> Any:
+            both = F.concat(F.sum(values, axis=axes), count, dim=0)
+            summed = SumOverRanks(world, f"SyncBatchNorm {self.name}, {what}")(both)
+            channels = self.gamma.shape[0]
+            return (F.slice_axis(summed, axis=0, begin=0, end=channels)
+                    / F.slice_axis(summed, axis=0, begin=channels, end=2 * channels))
+
+        def along(v: Any) -> Any:
+            return F.reshape(v, shape=(1, -1) + (1,) * (x.ndim - 2))
+        mean = mean_of(wide, "mean")
+        centred = F.broadcast_sub(wide, along(mean))
+        var = mean_of(F.square(centred), "variance")
+        with autograd.pause(autograd.is_training()):
+            for running, new in ((running_mean, mean), (running_var, var)):
+                running[:] = running * momentum + F.stop_gradient(new) * (1 - momentum)
+        gamma = F.ones_like(gamma) if self._kwargs["fix_gamma"] else gamma
+        out = F.broadcast_add(F.broadcast_mul(centred, along(gamma / F.sqrt(var + eps))), along(beta))
+        return out.astype(x.dtype)
 
     def __repr__(self) -> str:
         n = self.gamma.shape[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import nd
+from ...buffers.array import NDArray
 from ...base.errors import AttributeValueError, ShapeError
 from ...graph.symbol import Symbol
 from .. import nn
@@ -12,7 +13,10 @@ from ..hybrid_block import HybridBlock
 from .sequence import TENSORS, batch_of, first_state, format_sequence, mask_sequence, namespace_of, open_batch
 
 
-class RecurrentCell(Block):
+Stepped = tuple[NDArray, list[NDArray]]            # what a step gives: its output and the new states
+
+
+class RecurrentCell(Block[Stepped]):
     """One step of a recurrent network: ``output, states = cell(inputs, states)``.
 
     A subclass defines ``state_info(batch_size)`` and ``forward(inputs, states)``; ``unroll`` goes over a sequence.
@@ -115,7 +119,7 @@ class RecurrentCell(Block):
         return super().forward(inputs, states)
 
 
-class HybridRecurrentCell(RecurrentCell, HybridBlock):
+class HybridRecurrentCell(RecurrentCell, HybridBlock[Stepped]):
     """A cell that can be hybridized: it defines ``hybrid_forward(F, inputs, states, **params)``."""
 
     def hybrid_forward(self, F: Any, x: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N803

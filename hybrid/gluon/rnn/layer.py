@@ -2,10 +2,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, overload
 
 from ... import nd
 from ...graph import symbol
+from ...buffers.array import NDArray
 from ...base.errors import AttributeValueError, DeferredInitializationError, ShapeError
 from ...base.scope import SCOPE
 from ...graph.symbol import Symbol, known
@@ -98,6 +99,12 @@ class _RNNLayer(HybridBlock):
         self._dtype = dtype
 
     # ---- calls
+    @overload
+    def __call__(self, inputs: Any, states: None = None, sequence_length: Any = None) -> NDArray: ...
+
+    @overload
+    def __call__(self, inputs: Any, states: Any, sequence_length: Any = None) -> tuple[NDArray, list[NDArray]]: ...
+
     def __call__(self, inputs: Any, states: Any = None, sequence_length: Any = None, **kwargs: Any) -> Any:
         """Outputs for a sequence; with given states also the last states.
 

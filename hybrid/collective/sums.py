@@ -1,0 +1,162 @@
+"""Sums of arrays over the ranks, by buckets: many gradients are one message, and one bucket is packed while the last
+one is under way."""
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Callable, Hashable, Sequence
+
+import numpy as np
+
+from ..base import dtype as dt
+from ..base.errors import AttributeValueError
+from .world import World
+
+BUCKET_BYTES = 4 << 20
+WIRES = {"none": None, "fp16": "float16", "float16": "float16", "bf16": "bfloat16", "bfloat16": "bfloat16"}
+
+
+def wire_dtype(compression: Any) -> np.dtype | None:
+    """The dtype in which gradients are sent, by the name of a compression (or MXNet's dict with a ``type``).
+
+    >>> wire_dtype({"type": "fp16"})
+    dtype('float16')
+    """
+    name = compression.get("type") if isinstance(compression, dict) else compression
+    name = getattr(name, "wire", name)
+    if name is None or name == {}:
+        return None
+    if name not in WIRES:
+        raise AttributeValueError(f"gradient compression over several processes is one of {', '.join(WIRES)}, got "
+                                  f"{name!r}")
+    return None if WIRES[name] is None else dt.as_dtype(WIRES[name])
+
+
+class Sum:
+    """A sum of one flat array over the ranks, under way: ``poll`` drives it on, ``finish`` waits.
+
+    Sums in the ranks' order, and those of half types (which MPI does not know): each rank adds up one part of the array
+    in float32, or in the array's type if that is wider, and sends it to all.
+    """
+
+    def __init__(self, world: World, data: np.ndarray, wire: np.dtype | None, what: str):
+        self.world, self.data, self.what = world, data, what
+        floating = dt.is_float(data.dtype)
+        sent = wire if wire is not None and floating and wire.itemsize < data.dtype.itemsize else data.dtype
+        self._parts: np.ndarray | None = None
+        if world.size == 1:
+            if sent != data.dtype:
+                data[...] = data.astype(sent).astype(data.dtype)
+            self._requests: list[Any] = []
+        elif sent == data.dtype and not world.deterministic and not dt.is_half(data.dtype):
+            self._requests = [world.comm.Iallreduce(world.mpi.IN_PLACE, data)]
+        else:
+            each = -(-data.size // world.size)
+            self._given = np.zeros((world.size, each), sent)
+            self._given.ravel()[:data.size] = data.astype(sent, copy=False)
+            self._parts = np.empty_like(self._given)
+            self._requests = [world.comm.Ialltoall(self._given.view(np.uint8), self._parts.view(np.uint8))]
+
+    def poll(self) -> bool:
+        """Whether the requests of this stage are through."""
+        return not self._requests or self.world.mpi.Request.Testall(self._requests)
+
+    def finish(self) -> None:
+        """Wait; then ``data`` holds the sum."""
+        if self._requests:
+            self.world.wait(self._requests, self.what)
+        if self._parts is not None:
+            wide = np.dtype(np.float32) if dt.is_half(self._parts.dtype) else self._parts.dtype
+            total = self._parts[0].astype(np.float32 if dt.is_half(self._parts.dtype) else wide)
+            for part in self._parts[1:]:
+                total += part.astype(wide, copy=False)
+            own = np.ascontiguousarray(total.astype(self._given.dtype, copy=False))
+            self.world.wait([self.world.comm.Iallgather(own.view(np.uint8), self._given.view(np.uint8))], self.what)
+            self.data[...] = self._given.ravel()[:self.data.size].astype(self.data.dtype, copy=False)
+            self._parts = None
+        self._requests = []
+
+
+class Buckets:
+    """Arrays that are summed together again and again: each is a part (``views``) of one of few flat arrays.
+
+    arrays: (key, shape, dtype) of each. The last ones come first: their gradients are the first that backward has.
+
+    >>> from hybrid.collective import start
+    >>> sums = Buckets(start(), [("w", (2, 3), np.dtype("float32"))])        # doctest: +SKIP
+    """
+
+    def __init__(self, world: World, arrays: Sequence[tuple[Hashable, tuple[int, ...], np.dtype]],
+                 wire: np.dtype | None = None):
+        self.world, self.wire, self.arrays = world, wire, list(arrays)
+        self.views: dict[Any, np.ndarray] = {}
+        self._buckets: list[tuple[np.ndarray, list[Any]]] = []
+        for dtype in dict.fromkeys(d for _, _, d in self.arrays):
+            keys: list[tuple[Any, tuple[int, ...], int]] = []
+            for key, shape, _ in [a for a in reversed(self.arrays) if a[2] == dtype]:
+                size = int(np.prod(shape, dtype=np.int64))
+                if keys and (sum(n for *_, n in keys) + size) * dtype.itemsize > BUCKET_BYTES:
+                    self._add(keys, dtype)
+                    keys = []
+                keys.append((key, shape, size))
+            self._add(keys, dtype)
+        told = ", ".join(f"{k}: {d}{s}" for k, s, d in self.arrays[:3]) + (", …" if len(self.arrays) > 3 else "")
+        self._what = f"sum of {len(self.arrays)} arrays ({told}; {_hash(self.arrays, wire)})"
+
+    def _add(self, keys: Sequence[tuple[Any, tuple[int, ...], int]], dtype: np.dtype) -> None:
+        flat, at = np.zeros(sum(n for *_, n in keys), dtype), 0
+        for key, shape, size in keys:
+            self.views[key] = flat[at:at + size].reshape(shape)
+            at += size
+        self._buckets.append((flat, [key for key, *_ in keys]))
+
+    def sum(self, fill: Callable[[Any, np.ndarray], None], what: str = "gradients") -> None:
+        """Write this rank's values into the views by ``fill(key, view)``; sum them over the ranks there."""
+        self.world.agree(f"{what}: {self._what}")
+        under_way: list[Sum] = []
+        for flat, keys in self._buckets:
+            for key in keys:
+                fill(key, self.views[key])
+            for earlier in under_way:
+                earlier.poll()                              # lets MPI go on with it
+            under_way.append(Sum(self.world, flat, self.wire, what))
+        for each in under_way:
+            each.finish()
+
+
+def _hash(arrays: Sequence[Any], wire: Any) -> str:
+    return hashlib.blake2b(repr((arrays, str(wire))).encode(), digest_size=6).hexdigest()
+
+
+def total(world: World, data: np.ndarray, what: str, wire: np.dtype | None = None) -> np.ndarray:
+    """The sum of an array over the ranks, as a new array."""
+    world.agree(f"{what} of {data.dtype}{data.shape}")
+    out = np.array(data, order="C")
+    Sum(world, out.reshape(-1), wire, what).finish()
+    return out
+
+
+def broadcast(world: World, data: np.ndarray, root: int, what: str) -> np.ndarray:
+    """The array of one rank, as a new array on all of them."""
+    world.check_root(root)
+    world.agree(f"{what} of {data.dtype}{data.shape} from rank {root}")
+    out = np.array(data, order="C")
+    if world.size > 1 and out.size:
+        world.wait([world.comm.Ibcast(out.reshape(-1).view(np.uint8), root)], what)
+    return out
+
+
+def gather(world: World, data: np.ndarray, what: str) -> np.ndarray:
+    """The arrays of all ranks, one after the other along axis 0; their first lengths may differ."""
+    if data.ndim == 0:
+        data = data.reshape(1)
+    world.agree(f"{what} of {data.dtype} arrays of shape (*, {', '.join(map(str, data.shape[1:]))})")
+    if world.size == 1:
+        return data.copy()
+    lengths = world.comm.allgather(len(data))
+    row = int(np.prod(data.shape[1:], dtype=np.int64)) * data.dtype.itemsize
+    out = np.empty((sum(lengths), *data.shape[1:]), data.dtype)
+    counts = [n * row for n in lengths]
+    starts = np.cumsum([0, *counts[:-1]]).tolist()
+    mine = np.ascontiguousarray(data).reshape(-1).view(np.uint8)
+    world.wait([world.comm.Iallgatherv(mine, [out.reshape(-1).view(np.uint8), counts, starts, world.mpi.BYTE])], what)
+    return out

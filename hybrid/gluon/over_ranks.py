@@ -1,0 +1,124 @@
+"""How a Trainer adds up gradients over several processes: first values and a check before the first sum, then sums by
+buckets, also from within a compiled step."""
+from __future__ import annotations
+
+import itertools
+import re
+from typing import Any, Mapping, Sequence
+
+import numpy as np
+
+from .. import ir
+from ..base.device import array_module
+from ..base.errors import HybridError
+from ..buffers.array import NDArray, wrap
+from ..collective.sums import Buckets, wire_dtype
+from ..ir import HostCall, Node
+from ..mxnet.dist_kvstore import host, spread, sum_rows
+
+_numbers = itertools.count()
+
+
+class OverRanks:
+    """The gradients of one Trainer over the ranks of a store (a ``DistributedStore``).
+
+    before: what gradients are multiplied by before they are sent.
+    """
+
+    def __init__(self, store: Any, compression: Any = None, before: float = 1.0):
+        self.store, self.world, self.before = store, store.world, before
+        self.wire = wire_dtype(compression) if compression else store.wire
+        self._buckets: tuple[Any, Buckets] | None = None
+        self._name = f"Trainer {next(_numbers)}"
+
+    @property
+    def type(self) -> str:
+        """The store's kind."""
+        return self.store.type
+
+    def is_capable(self, capability: str) -> bool:
+        """What the store is capable of."""
+        return self.store.is_capable(capability)
+
+    # ---- before the first step
+    def same_parameters(self, params: Sequence[Any], optimizer: Any) -> None:
+        """CollectiveMismatch, with the first difference, unless all ranks have the same parameters in the same
+        order."""
+        names = relative([p.name for p in params])
+        told = [f"parameter {p.name if self.world.size == 1 else n}: {np.dtype(p.dtype)}{tuple(p.shape)}, "
+                f"grad_req={p.grad_req}" for p, n in zip(params, names)]
+        self.world.same([*told, f"optimizer {type(optimizer).__name__}"], f"the parameters of {self._name}")
+
+    def first_value(self, name: str, x: NDArray) -> None:
+        """Rank 0's value on all ranks."""
+        spread(self.world, x, 0, f"{self._name}, first value")
+
+    # ---- steps
+    def any(self, flag: bool) -> bool:
+        """Whether a flag is set on any rank."""
+        return any(self.world.gather_objects(bool(flag), f"{self._name}, overflow"))
+
+    def gradients(self, grads: Mapping[int, Sequence[NDArray]]) -> dict[int, NDArray]:
+        """The sums over devices and ranks of gradients by the numbers of their parameters; the next call writes the
+        same arrays."""
+        buckets = self._of(tuple((i, tuple(g[0]._data.shape), np.dtype(g[0]._data.dtype)) for i, g in grads.items()))
+        buckets.sum(lambda i, view: self._fill(view, grads[i]), self._name)
+        return {i: wrap(_on(buckets.views[i], g[0]._ctx), g[0]._ctx) for i, g in grads.items()}
+
+    def _of(self, arrays: Any) -> Buckets:
+        key = arrays, self.wire
+        if self._buckets is None or self._buckets[0] != key:
+            self._buckets = key, Buckets(self.world, arrays, self.wire)
+        return self._buckets[1]
+
+    def _fill(self, view: np.ndarray, grads: Sequence[NDArray]) -> None:
+        view[...] = host(grads[0])
+        for g in grads[1:]:
+            view += host(g)
+        if self.before != 1:
+            view *= view.dtype.type(self.before)
+
+    def rows(self, number: int, x: Any) -> Any:
+        """The sum of a row_sparse gradient over the ranks."""
+        return sum_rows(self.world, x * self.before if self.before != 1 else x, f"{self._name}, parameter {number}")
+
+    @staticmethod
+    def refuse_rows(location: str) -> HybridError:
+        """The error for sparse gradients within a compiled step over several processes."""
+        return HybridError(f"{location}: row_sparse gradients are not summed over processes within a compiled step: "
+                           f"call trainer.step outside of the hybridized function")
+
+    def in_program(self, grads: Sequence[Node]) -> list[Node]:
+        """Sums over the ranks of gradients in a program, which is cut here: what lies before and after is compiled."""
+        infos = tuple((tuple(g.shape), np.dtype(g.dtype)) for g in grads)
+        buckets = Buckets(self.world, [(i, *info) for i, info in enumerate(infos)], self.wire)
+
+        def run(xp: Any, arrays: Sequence[Any]) -> list[Any]:
+            def fill(i: int, view: np.ndarray) -> None:
+                view[...] = arrays[i] if xp is np else arrays[i].get()
+                if self.before != 1:
+                    view *= view.dtype.type(self.before)
+            buckets.sum(fill, f"{self._name}, compiled")
+            return [xp.array(buckets.views[i]) for i in range(len(arrays))]
+        return ir.host(HostCall(f"{self._name}: sum of gradients over the ranks", run, infos), list(grads))
+
+
+def _on(raw: np.ndarray, ctx: Any) -> Any:
+    return raw if ctx.device_type != "gpu" else array_module(ctx).asarray(raw)
+
+
+def relative(names: Sequence[str]) -> list[str]:
+    """Names with their counters counted from 0: a second network on one rank (for evaluation, say) moves those of the
+    first, and their order stays.
+
+    >>> relative(["dense3_weight", "dense4_weight"])
+    ['dense0_weight', 'dense1_weight']
+    """
+    parts = [re.split(r"(\d+)", n) for n in names]
+    numbers: dict[str, set[int]] = {}
+    for split in parts:
+        for i in range(1, len(split), 2):
+            numbers.setdefault(re.sub(r"\d+", "", "".join(split[:i])), set()).add(int(split[i]))
+    order = {k: {n: str(j) for j, n in enumerate(sorted(v))} for k, v in numbers.items()}
+    return ["".join(order[re.sub(r"\d+", "", "".join(split[:i]))][int(s)] if i % 2 else s
+                    for i, s in enumerate(split)) for split in parts]

@@ -1,0 +1,203 @@
+"""Compiling beside the program: processes of low priority that build programs into the disk cache.
+
+A program's text goes to a process that plans, prints and compiles it (worker.py); when it answers, the program is in
+the disk cache, from which this process loads it. One process always goes on, more run where cores are idle. The program
+that was called most is next. When this process ends, however it ends, they end too.
+"""
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any
+
+from ..base import config, forking
+from . import cache
+
+IDLE_SECONDS = 20.0                    # after which a process without work ends
+_START = ("import sys, json; sys.path[:] = json.loads(sys.stdin.readline()); "
+          "from hybrid.runtime import worker; worker.main()")
+
+
+class Job:
+    """A program to be compiled: its text, and what its compilation depends on."""
+
+    def __init__(self, key: str, text: str, frozen: frozenset[int]):
+        self.key = key
+        self.message = {"key": key, "text": text, "frozen": sorted(frozen), "folder": os.getcwd(),
+                        "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
+                                     "HYBRID_CACHE": str(cache.folder())}}
+        self.calls = 0                 # that did without the compiled program
+        self.ended = threading.Event()
+        self.failed = False            # whether this process has to compile it itself
+
+    def end(self, failed: bool) -> None:
+        """Note that no process works on it any more."""
+        self.failed = failed
+        self.ended.set()
+
+
+class _Compiler(threading.Thread):
+    """A process that compiles one job after the other, and the thread that waits for it."""
+
+    def __init__(self, queue: "Queue"):
+        super().__init__(name="hybrid-compiler", daemon=True)
+        self.queue = queue
+        self.process: subprocess.Popen[str] | None = None
+
+    def run(self) -> None:
+        """Give jobs to the process until there are none for a while."""
+        job = None
+        try:
+            while (job := self.queue.take(self)) is not None:
+                job.end(failed=not self._compile(job))
+        except Exception:                                    # noqa: BLE001  the caller compiles it, and raises its own
+            if job is not None:
+                job.end(failed=True)
+        finally:
+            self.queue.leave(self)
+            self.stop()
+
+    def _compile(self, job: Job) -> bool:
+        if self.process is None:
+            self.process = _start()
+        channel_in, channel_out = self.process.stdin, self.process.stdout
+        assert channel_in is not None and channel_out is not None
+        channel_in.write(json.dumps(job.message) + "\n")
+        channel_in.flush()
+        return channel_out.readline().strip() == job.key
+
+    def stop(self) -> None:
+        """End the process, with the compilers that it runs."""
+        process, self.process = self.process, None
+        if process is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)       # its own session: it and what it started
+            with contextlib.suppress(OSError, ValueError):
+                process.communicate(timeout=5)
+
+
+def _start() -> subprocess.Popen[str]:
+    """A process that compiles. Interrupts of the terminal do not reach it: its parent ends it."""
+    process = subprocess.Popen([sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(sys.path) + "\n")
+    return process
+
+
+class Queue:
+    """The jobs of this process and those that work on them."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._jobs: dict[str, Job] = {}                      # all that have not ended, by key
+        self._waiting: list[Job] = []
+        self._compilers: list[_Compiler] = []
+        self._closed = False
+
+    def submit(self, job: Job) -> Job:
+        """Queue a job; the one of the same program that is there already stands for it."""
+        with self._changed:
+            known = self._jobs.get(job.key)
+            if known is not None and not known.ended.is_set():
+                return known
+            self._jobs[job.key] = job
+            self._waiting.append(job)
+            self._changed.notify()
+            busy = len(self._compilers) - sum(1 for c in self._compilers if c.process is None)
+            if len(self._compilers) < 1 or len(self._waiting) > 1 and busy < _most():
+                compiler = _Compiler(self)
+                self._compilers.append(compiler)
+                compiler.start()
+        return job
+
+    def take(self, compiler: _Compiler) -> Job | None:
+        """The waiting job that was called most; None after some time without one."""
+        with self._changed:
+            if not self._waiting:
+                self._changed.wait(IDLE_SECONDS)
+            if not self._waiting or self._closed:
+                self._compilers.remove(compiler)
+                return None
+            job = max(self._waiting, key=lambda j: j.calls)
+            self._waiting.remove(job)
+            return job
+
+    def leave(self, compiler: _Compiler) -> None:
+        """A compiler ends; where it failed, jobs that wait are for their callers."""
+        with self._changed:
+            if compiler in self._compilers:
+                self._compilers.remove(compiler)
+            self._jobs = {k: j for k, j in self._jobs.items() if not j.ended.is_set()}
+            if not self._compilers:
+                for job in self._waiting:
+                    job.end(failed=True)
+                self._waiting.clear()
+
+    def close(self) -> None:
+        """End all processes at once; jobs that were not done are for their callers."""
+        with self._changed:
+            self._closed = True
+            compilers = list(self._compilers)
+            for job in self._jobs.values():
+                if not job.ended.is_set():
+                    job.end(failed=True)
+            self._waiting.clear()
+            self._changed.notify_all()
+        for compiler in compilers:
+            compiler.stop()
+
+
+def _most() -> int:
+    """Processes that may compile at the same time: one, more where cores are idle."""
+    cores = config.usable_cores()
+    try:
+        idle = int(cores - os.getloadavg()[0])
+    except OSError:
+        idle = 0
+    return max(1, min(cores - 1, idle))
+
+
+_queue: Queue | None = None
+_lock = forking.lock()
+
+
+def queue() -> Queue:
+    """The queue of this process."""
+    global _queue
+    with _lock:
+        if _queue is None:
+            _queue = Queue()
+            atexit.register(_queue.close)
+        return _queue
+
+
+def _in_child() -> None:
+    """A forked process has none of its parent's threads: its jobs are compiled by those who want them."""
+    global _queue
+    old, _queue = _queue, None
+    if old is not None:
+        atexit.unregister(old.close)
+        for job in list(old._jobs.values()):
+            job.failed = True
+            job.ended = threading.Event()
+            job.ended.set()
+
+
+forking.in_child(_in_child)
+
+
+def shut_down(*_: Any) -> None:
+    """End the processes of this process now; programs that are wanted later start others."""
+    global _queue
+    with _lock:
+        old, _queue = _queue, None
+    if old is not None:
+        atexit.unregister(old.close)
+        old.close()

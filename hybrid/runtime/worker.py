@@ -1,0 +1,74 @@
+"""A process that compiles programs for another one (background.py), which it reads from its standard input.
+
+Each line is a job: the program's text, which inputs are frozen, the settings. The answer to a job is the key under
+which the disk cache holds the program now, or an empty line where it could not be compiled: the other process tries
+itself, and says what is wrong.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import warnings
+from typing import Any
+
+NICE = 5                               # of these processes where others have cores of their own to use
+
+
+def main() -> None:
+    """Compile what comes until the other process ends."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)                                            # nothing else may write between answers
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    jobs: "queue.Queue[str]" = queue.Queue()
+    threading.Thread(target=_read, args=(jobs,), daemon=True).start()
+    _lower_priority()
+    while True:
+        job = json.loads(jobs.get())
+        try:
+            answer = _compile(job)
+        except Exception:                                    # noqa: BLE001  whatever it is, the other process sees it
+            answer = ""
+        answers.write(answer + "\n")
+        answers.flush()
+
+
+def _read(jobs: "queue.Queue[str]") -> None:
+    """Take jobs as they come; when the other process is gone, end this one and the compilers that it runs."""
+    for line in sys.stdin:
+        jobs.put(line)
+    with contextlib.suppress(OSError):
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _lower_priority() -> None:
+    from ..base import config  # noqa: PLC0415
+
+    if config.usable_cores() > 1:                            # on the only core it would hardly ever run
+        with contextlib.suppress(OSError):
+            os.nice(NICE)
+
+
+def _compile(job: dict[str, Any]) -> str:
+    from ..ir.text import from_text  # noqa: PLC0415  this module is small for those that only start it
+    from . import cpu, plans  # noqa: PLC0415
+
+    for name in [k for k in os.environ if k.startswith("HYBRID_")]:
+        del os.environ[name]
+    os.environ.update(job["settings"], HYBRID_COMPILE="now")
+    with contextlib.suppress(OSError):
+        os.chdir(job["folder"])
+    program = from_text(job["text"])
+    frozen = frozenset(job["frozen"])
+    program.memo["lasting"] = frozen
+    if plans.key(program, frozen) != job["key"]:
+        return ""                                            # this process would make another program
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cpu.compiled(program)
+    return job["key"] if plans.read(job["key"]) is not None else ""

@@ -1,0 +1,224 @@
+"""What the ranks of tests/test_distributed.py run: ``mpirun -n N python distributed_worker.py WHAT ARGUMENT``."""
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+import numpy as np
+
+import hybrid as mx
+from hybrid import autograd, gluon, nd
+from hybrid import distributed as hvd
+from hybrid.collective import CollectiveMismatch
+
+BATCH = 8
+
+
+def data(batches: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.RandomState(0)
+    return (rng.randn(batches, BATCH, 5).astype("float32"), rng.randn(batches, BATCH, 1).astype("float32"))
+
+
+def network() -> gluon.nn.HybridSequential:
+    """Other random values on every rank: rank 0's count."""
+    mx.random.seed(7 + hvd.rank())
+    np.random.seed(7 + hvd.rank())
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Dense(7, activation="tanh", in_units=5), gluon.nn.Dense(1, in_units=7))
+    net.initialize(mx.init.Xavier())
+    return net
+
+
+def values(net: gluon.Block) -> np.ndarray:
+    return np.concatenate([p.data().asnumpy().ravel() for p in net.collect_params().values()])
+
+
+def train(compiled: bool = False, horovod: bool = False, ctx: int = 1, compression: object = None,
+          on_store: bool | None = None) -> np.ndarray:
+    """Parameters after some steps on this rank's share of each batch."""
+    net, loss_of = network(), gluon.loss.L2Loss()
+    hvd.broadcast_parameters(net.collect_params())
+    if horovod:
+        trainer = hvd.DistributedTrainer(net.collect_params(), "adam", {"learning_rate": 0.05},
+                                         gradient_predivide_factor=2.0)
+    else:
+        trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.05}, kvstore="dist_sync",
+                                compression_params=compression, update_on_kvstore=on_store)
+    share = BATCH // hvd.size()                              # of a batch of 8, three ranks take two each
+
+    def step(x: nd.NDArray, y: nd.NDArray) -> nd.NDArray:
+        with autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(share if horovod else BATCH)
+        return loss
+    if compiled:
+        step = mx.hybridize(step)
+    rows = slice(hvd.rank() * share, (hvd.rank() + 1) * share)
+    for x, y in zip(*data()):
+        step(nd.array(x[rows]), nd.array(y[rows]))
+    return values(net)
+
+
+def alike(x: np.ndarray) -> None:
+    """All ranks have the same bits."""
+    assert all(np.array_equal(x, other) for other in hvd.allgather_object(x)), "ranks differ"
+
+
+def functions() -> None:
+    """Each function of the interface, against what NumPy says."""
+    r, n = hvd.rank(), hvd.size()
+    x = nd.array([1.0, 2.0]) * (r + 1)
+    total = np.array([1.0, 2.0], "float32") * (n * (n + 1) / 2)
+    for dtype in ("float32", "float64", "float16"):
+        got = hvd.allreduce(x.astype(dtype), average=False)
+        assert got.dtype == np.dtype(dtype) and np.array_equal(got.asnumpy(), total.astype(dtype))
+    assert np.allclose(hvd.allreduce(x).asnumpy(), total / n) and np.array_equal(x.asnumpy(), [r + 1, 2 * r + 2])
+    a, b = hvd.grouped_allreduce([x, nd.ones((2, 3))], average=False)
+    assert np.array_equal(a.asnumpy(), total) and (b.asnumpy() == n).all()
+    assert hvd.allgather(nd.full((r + 1, 2), r)).asnumpy()[:, 0].tolist() == [k for k in range(n) for _ in range(k + 1)]
+    assert hvd.broadcast(x, n - 1).asnumpy().tolist() == [n, 2 * n] and hvd.broadcast_object(r, 1) == 1
+    assert hvd.alltoall(nd.arange(n) + 10 * r).asnumpy().tolist() == [10 * k + r for k in range(n)]
+    store = mx.kv.create("dist_sync")
+    assert (store.rank, store.num_workers, store.type) == (r, n, "dist_sync")
+    out = nd.zeros((2,))
+    store.init("w", nd.ones((2,)) * (r + 5))
+    store.pull("w", out=out)
+    assert out.asnumpy().tolist() == [5, 5]
+    store.push("w", [x, x])
+    store.pull("w", out=out)
+    assert np.array_equal(out.asnumpy(), 2 * total)
+    mx.kv.create("horovod").pushpull("v", x, out=out)
+    assert np.array_equal(out.asnumpy(), total)
+    rows = nd.sparse.row_sparse_array((np.ones((1, 2)), [r]), shape=(n + 1, 2))
+    store.init("s", nd.zeros((n + 1, 2)).tostype("row_sparse"))
+    store.push("s", rows)
+    assert store._values["s"].asnumpy().tolist() == [[1, 1]] * n + [[0, 0]]
+    shared = list(hvd.DistributedSampler(9))
+    assert sorted(sum(hvd.allgather_object(shared), []))[:1] == [0] and len(shared) == -(-9 // n)
+    assert len(set(sum(hvd.allgather_object(list(hvd.SplitSampler(10))), []))) == 10 // n * n
+
+
+def mismatches() -> None:
+    """Ranks that do different things learn what each does."""
+    last = hvd.rank() == hvd.size() - 1
+    net = gluon.nn.Dense(2, in_units=3 + last)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", kvstore="dist_sync")
+    for call, told in ((lambda: hvd.allreduce(nd.ones((3 + last,))), "float32(4,)"),
+                       (lambda: hvd.barrier() if last else hvd.allreduce(nd.ones((3,))), ": barrier"),
+                       (trainer._begin, "number 1 is parameter dense0_weight: float32(2, 3)")):
+        try:
+            call()
+        except CollectiveMismatch as err:
+            assert told in str(err), err
+        else:
+            raise AssertionError(f"no error with {told}")
+
+
+def normalised() -> None:
+    """SyncBatchNorm on shares is BatchNorm on the whole batch: results, gradients, running statistics."""
+    rng = np.random.RandomState(3)
+    whole, cot = rng.randn(BATCH, 3, 2).astype("float32") * 3 + 5, rng.randn(BATCH, 3, 2).astype("float32")
+    share = slice(hvd.rank() * BATCH // hvd.size(), (hvd.rank() + 1) * BATCH // hvd.size())
+    found = []
+    for layer, rows, call in ((gluon.nn.BatchNorm(in_channels=3), slice(None), False),
+                              (gluon.nn.SyncBatchNorm(in_channels=3), share, False),
+                              (gluon.nn.SyncBatchNorm(in_channels=3), share, True)):
+        layer.initialize()
+        if call:
+            layer.hybridize()
+        x = nd.array(whole[rows])
+        x.attach_grad()
+        with autograd.record():
+            out = layer(x)
+        out.backward(nd.array(cot[rows]))
+        gamma = hvd.allreduce(layer.gamma.grad(), average=False).asnumpy() / (hvd.size() if rows == slice(None) else 1)
+        found.append((out.asnumpy(), x.grad.asnumpy(), gamma, layer.running_mean.data().asnumpy(),
+                      layer.running_var.data().asnumpy()))
+    for got in found[1:]:
+        for i, (a, b) in enumerate(zip(found[0], got)):
+            np.testing.assert_allclose(a[share] if i < 2 else a, b, rtol=1e-4, atol=1e-5)
+
+
+def module() -> np.ndarray:
+    """Parameters of a Module that was fitted on this rank's share of each batch."""
+    mx.random.seed(1 + hvd.rank())
+    label = mx.sym.Variable("lin_label")
+    out = mx.sym.LinearRegressionOutput(mx.sym.FullyConnected(mx.sym.Variable("data"), num_hidden=1), label, name="lin")
+    x, y = data()
+    share = BATCH // hvd.size()
+    rows = slice(hvd.rank() * share, (hvd.rank() + 1) * share)
+    batches = mx.io.NDArrayIter(x[:, rows].reshape(-1, 5), y[:, rows].reshape(-1, 1), share, label_name="lin_label")
+    found = mx.mod.Module(out, label_names=["lin_label"])
+    start = {"fullyconnected0_weight": nd.full((1, 5), 0.1 * (hvd.rank() + 1)),
+             "fullyconnected0_bias": nd.zeros((1,))}
+    found.fit(batches, num_epoch=2, kvstore="dist_sync", optimizer_params={"learning_rate": 0.1}, eval_metric="mse",
+              arg_params=dict(zip(sorted(found._param_names, reverse=True), start.values())))
+    return np.concatenate([v.asnumpy().ravel() for _, v in sorted(found.get_params()[0].items())])
+
+
+def checkpoint(path: str) -> np.ndarray:
+    """Goes on from a checkpoint where there is one, and writes one."""
+    net = network()
+    trainer = gluon.Trainer(net.collect_params(), "adam", kvstore="dist_sync")
+    share, x, y = BATCH // hvd.size(), *data()
+    first = 0
+    if os.path.exists(path):
+        first = hvd.load_checkpoint(path, net, trainer)["next"]
+    rows = slice(hvd.rank() * share, (hvd.rank() + 1) * share)
+    for i in range(first, first + 2):
+        with autograd.record():
+            loss = gluon.loss.L2Loss()(net(nd.array(x[i, rows])), nd.array(y[i, rows]))
+        loss.backward()
+        trainer.step(BATCH)
+    hvd.barrier()
+    hvd.save_checkpoint(path, net, trainer, {"next": first + 2})
+    return values(net)
+
+
+def fault(what: str) -> None:
+    """Something that goes wrong on rank 1."""
+    last = hvd.rank() == 1
+    hvd.allreduce(nd.ones((3,)))
+    if what == "raise" and last:
+        raise ValueError("a fault of rank 1")
+    if what == "exit" and last:
+        sys.exit(0)
+    if what == "kill" and last:
+        os.kill(os.getpid(), 9)
+    if what == "late":
+        os.environ["HYBRID_COLLECTIVE_TIMEOUT"] = "2"
+        time.sleep(60 if last else 0)
+    hvd.allreduce(nd.ones((3,)))
+
+
+def main(what: str, argument: str) -> None:
+    hvd.init()
+    if what == "fault":
+        fault(argument)
+        return
+    if what == "functions":
+        functions()
+        mismatches()
+        hvd.init(deterministic=True)
+        functions()
+        normalised()
+        first, second = train(), train()
+        assert np.array_equal(first, second)
+        alike(first)
+        return
+    if what == "checkpoint":
+        found = {"values": checkpoint(argument + ".ckpt")}
+    else:
+        found = {"eager": train(), "compiled": train(compiled=True), "horovod": train(horovod=True),
+                 "reduce": train(on_store=False), "module": module(), "half": train(compression={"type": "fp16"})}
+    for x in found.values():
+        alike(x)
+    if hvd.rank() == 0:
+        np.savez(argument, **found)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])

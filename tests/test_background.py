@@ -1,0 +1,246 @@
+"""Compiling in the background: calls go on without the compiler, with the same results; processes end when they
+should."""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from typing import Iterator
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, gluon, nd
+from hybrid.base import config
+from hybrid.runtime import background, cache, cpu, toolchain
+from hybrid.runtime.pending import PendingProgram
+
+pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
+
+
+@pytest.fixture
+def in_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty cache, programs compiled in the background."""
+    folder = tmp_path / "cache"
+    folder.mkdir(mode=0o700)
+    monkeypatch.setenv("HYBRID_CACHE", str(folder))
+    monkeypatch.setenv("HYBRID_COMPILE", "background")
+    monkeypatch.setenv("HYBRID_VERIFY", "0")                     # programs whose passes are checked compile at once
+    yield
+    background.shut_down()
+
+
+def until(done: "object", seconds: float = 60.0) -> None:
+    """Wait for a condition."""
+    end = time.monotonic() + seconds
+    while not done():                                            # type: ignore[operator]
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def hold(monkeypatch: pytest.MonkeyPatch) -> list[background.Job]:
+    """Jobs are noted and never begun."""
+    jobs: list[background.Job] = []
+    monkeypatch.setattr(background.Queue, "submit", lambda self, job: jobs.append(job) or job)
+    return jobs
+
+
+def test_calls_do_not_wait_and_switch_over(in_background: None) -> None:
+    def code(x):
+        return nd.softmax(nd.dot(x, x) / 8, axis=-1)
+    f, x = mx.hybridize(code), nd.random.uniform(shape=(32, 32))
+    want = code(x).asnumpy()
+    np.testing.assert_allclose(f(x).asnumpy(), want, rtol=1e-5)
+    entry = list(f._engine.entries.values())[0]
+    assert type(entry.exe) is PendingProgram or entry.is_compiled()
+
+    def done() -> bool:
+        np.testing.assert_allclose(f(x).asnumpy(), want, rtol=1e-5)
+        return entry.is_compiled()
+    until(done)
+    assert type(entry.exe) is cpu.CpuProgram
+    for _ in range(3):
+        np.testing.assert_allclose(f(x).asnumpy(), want, rtol=1e-5)
+    assert f._engine.shortest[0] is not None                     # the fast path is there
+
+
+def test_a_report_waits_for_the_compiler(in_background: None) -> None:
+    f = mx.hybridize(lambda x: nd.exp(x) + 1)
+    f(nd.ones((7, 3)))
+    assert f.report().kernels and "exp" in str(f.report())
+
+
+@pytest.mark.parametrize("how", ["recorded", "step"])
+def test_training_goes_over_from_one_to_the_other(in_background: None, how: str) -> None:
+    """Losses and parameters are those of eager code, before and after programs are compiled."""
+    def make():
+        net = gluon.nn.HybridSequential()
+        net.add(gluon.nn.Dense(16, activation="relu"), gluon.nn.BatchNorm(), gluon.nn.Dense(3))
+        net.initialize(mx.init.Constant(0.1))
+        net(nd.ones((8, 5)))
+        for i, p in enumerate(net.collect_params().values()):
+            p.set_data(nd.array(np.random.RandomState(i).uniform(-1, 1, p.shape)))
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05, "momentum": 0.9})
+        loss = gluon.loss.L2Loss()
+
+        def step(x, y):
+            with autograd.record():
+                value = loss(net(x), y)
+            value.backward()
+            trainer.step(8)
+            return value
+        return net, step
+    x, y = nd.array(np.random.RandomState(9).uniform(size=(8, 5))), nd.ones((8, 3))
+    (eager, eager_step), (net, step) = make(), make()
+    if how == "step":
+        step = mx.hybridize(step)
+    else:
+        net.hybridize()
+    for _ in range(40):
+        np.testing.assert_allclose(step(x, y).asnumpy(), eager_step(x, y).asnumpy(), rtol=2e-4, atol=1e-5)
+        time.sleep(0.05)
+    for a, b in zip(eager.collect_params().values(), net.collect_params().values()):
+        np.testing.assert_allclose(b.data().asnumpy(), a.data().asnumpy(), rtol=2e-3, atol=1e-4)
+
+
+def test_random_numbers_are_the_same_on_both_sides(in_background: None) -> None:
+    f, x = mx.hybridize(lambda x: x + nd.random.uniform(shape=(4, 4))), nd.zeros((4, 4))
+    mx.random.seed(3)
+    early = [f(x).asnumpy() for _ in range(2)]
+    until(lambda: f(x) is not None and list(f._engine.entries.values())[0].is_compiled())
+    mx.random.seed(3)
+    for a in early:
+        np.testing.assert_array_equal(f(x).asnumpy(), a)
+
+
+def test_equal_programs_are_one_job(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    monkeypatch.setattr(background._Compiler, "start", lambda self: started.append(self))
+    q = background.Queue()
+    first = q.submit(background.Job("aa", "", frozenset()))
+    assert q.submit(background.Job("aa", "", frozenset())) is first and len(started) == 1
+
+
+def test_the_program_that_is_called_most_is_next(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(background._Compiler, "start", lambda self: None)      # nobody takes a job
+    q = background.Queue()
+    jobs = [q.submit(background.Job(f"{i}", "", frozenset())) for i in range(3)]
+    jobs[1].calls = 5
+    taker = q._compilers[0]
+    assert q.take(taker) is jobs[1] and q.take(taker) is jobs[0]
+
+
+def test_a_worker_that_dies_leaves_its_program_to_the_caller(in_background: None) -> None:
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 5), nd.ones((3, 3))
+    f(x)
+    until(lambda: any(c.process is not None for c in background.queue()._compilers) or
+          list(f._engine.entries.values())[0].is_compiled())
+    for c in list(background.queue()._compilers):
+        if c.process is not None:
+            os.killpg(c.process.pid, signal.SIGKILL)
+    until(lambda: f(x) is not None and list(f._engine.entries.values())[0].is_compiled())
+    np.testing.assert_allclose(f(x).asnumpy(), np.tanh(np.ones((3, 3))) * 5, rtol=1e-5)
+
+
+def test_a_program_that_no_worker_can_start_for(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 6), nd.ones((3, 3))
+    until(lambda: f(x) is not None and list(f._engine.entries.values())[0].is_compiled())
+
+
+def test_never_compiles_nothing(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_COMPILE", "never")
+    monkeypatch.setattr(toolchain, "build", lambda *a: pytest.fail("a compiler ran"))
+    np.testing.assert_allclose(mx.hybridize(lambda x: nd.exp(x))(nd.zeros((2,))).asnumpy(), [1, 1])
+
+
+def test_other_words_are_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_COMPILE", "later, please")
+    with pytest.warns(RuntimeWarning, match="now, background, never"):
+        assert config.compile_mode() == "now"
+
+
+SCRIPT = """
+    import os, signal, sys, time
+    import hybrid as mx
+    from hybrid import nd
+    from hybrid.runtime import background
+    mx.hybridize(lambda x: nd.tanh(x) * 9)(nd.ones((3, 3))).asnumpy()
+    while not os.path.exists(sys.argv[1]):
+        time.sleep(0.01)
+    print([c.process.pid for c in background.queue()._compilers if c.process][0], flush=True)
+"""
+
+
+@pytest.mark.parametrize("end", ["", "os.kill(os.getpid(), signal.SIGKILL)", "raise KeyboardInterrupt",
+                                 "os._exit(3)"])
+def test_processes_end_with_the_one_that_began_them(in_background: None, end: str, tmp_path: Path) -> None:
+    """Also the compiler, which would go on for a minute."""
+    cc, begun = tmp_path / "cc", tmp_path / "begun"
+    cc.write_text(f'#!/bin/sh\ncase "$*" in *net.so*) touch {begun}; sleep 60;; esac\n'
+                  f'exec {toolchain.compiler()} "$@"\n')
+    cc.chmod(0o755)
+    script = textwrap.dedent(SCRIPT) + end
+    begin = time.monotonic()
+    ran = subprocess.run([sys.executable, "-c", script, str(begun)], capture_output=True, text=True, timeout=100,
+                         env={**os.environ, "HYBRID_CC": str(cc)})
+    assert ran.stdout, ran.stderr
+    group = int(ran.stdout)
+    assert time.monotonic() - begin < 40
+    until(lambda: not members(group), 15)
+
+
+def members(group: int) -> list[int]:
+    """Processes of a process group."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            found.append(int(entry.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_compiles_what_it_wants(in_background: None) -> None:
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 7), nd.ones((3, 3))
+    f(x)
+    child = os.fork()
+    if child == 0:
+        try:
+            ok = abs(float(f(x).asnumpy()[0, 0]) - 7 * np.tanh(1)) < 1e-5
+            os._exit(0 if ok and list(f._engine.entries.values())[0].is_compiled() else 1)
+        finally:
+            os._exit(2)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_processes_that_want_the_same_program_build_it_once(in_background: None, monkeypatch: pytest.MonkeyPatch,
+                                                             tmp_path: Path) -> None:
+    """The compiler is asked for one program once by two processes, which begin at the same time."""
+    log, cc = tmp_path / "log", tmp_path / "cc"
+    cc.write_text(f'#!/bin/sh\necho "$@" >> {log}\nsleep 1\nexec {toolchain.compiler()} "$@"\n')
+    cc.chmod(0o755)
+    script = textwrap.dedent("""
+        import hybrid as mx
+        from hybrid import nd
+        mx.hybridize(lambda x: nd.tanh(x) * 8)(nd.ones((3, 3))).asnumpy()
+    """)
+    env = {**os.environ, "HYBRID_COMPILE": "now", "HYBRID_CC": str(cc)}
+    both = [subprocess.Popen([sys.executable, "-c", script], env=env) for _ in range(2)]
+    assert [p.wait(100) for p in both] == [0, 0]
+    plan, = Path(cache.folder()).glob("plan-*.txt")
+    built = [line for line in log.read_text().splitlines() if (name := source_of(line)) and name in plan.read_text()]
+    assert len(built) == 1, log.read_text()
+
+
+def source_of(line: str) -> str:
+    """The name of the C file among a compiler's arguments."""
+    return next((Path(word).stem for word in line.split() if word.endswith(".c")), "")

@@ -1,0 +1,91 @@
+"""Infinities and NaN in data or weights reach the results that depend on them and no others: also where fast
+convolutions transform tiles, where groups are computed together and where zeros are left out."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hybrid import gluon, nd
+
+VALUES = pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
+
+# batch, channels, filters, extent, and what else the layer is given
+CONVOLUTIONS: dict[str, tuple[int, int, int, tuple[int, ...], dict[str, Any]]] = {
+    "small tiles": (1, 16, 16, (28, 28), {}),
+    "large tiles": (1, 32, 32, (20, 20), {}),
+    "edges of tiles": (2, 32, 24, (13, 15), {}),
+    "few filters of a panel": (1, 32, 35, (14, 14), {}),
+    "dilated": (1, 32, 32, (18, 18), {"dilation": 2, "padding": 2}),
+    "no border": (1, 32, 32, (16, 16), {"padding": 0}),
+    "volumes": (1, 16, 16, (6, 10, 10), {}),
+    "pictures in lanes": (32, 64, 64, (7, 7), {}),
+    "groups": (2, 32, 32, (16, 16), {"groups": 4}),
+    "depthwise": (1, 32, 32, (16, 16), {"groups": 32}),
+    "points": (1, 64, 64, (14, 14), {"kernel_size": 1, "padding": 0}),
+    "of five": (1, 8, 8, (20, 20), {"kernel_size": 5, "padding": 2})}
+
+
+def _same(got: Any, want: Any) -> None:
+    np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+    np.testing.assert_array_equal(np.isposinf(got), np.isposinf(want))
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(np.isfinite(got), finite)
+    scale = np.where(np.abs(want) > 1e30, 1e38, 1)
+    np.testing.assert_allclose(np.where(finite, got, 0) / scale, np.where(finite, want, 0) / scale, rtol=1e-3,
+                               atol=1e-3)
+
+
+def _compared(net: Any, data: Any) -> None:
+    x = nd.array(data)
+    with np.errstate(all="ignore"):
+        want = net(x).asnumpy()
+    net.hybridize()
+    for _ in range(3):
+        got = net(x)
+    _same(got.asnumpy(), want)
+
+
+@VALUES
+@pytest.mark.parametrize("pooled", [False, True], ids=["alone", "relu, pool"])
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+def test_convolutions(name: str, pooled: bool, value: float) -> None:
+    batch, channels, filters, extent, more = CONVOLUTIONS[name]
+    layers = gluon.nn
+    net = layers.HybridSequential()
+    conv = layers.Conv2D if len(extent) == 2 else layers.Conv3D
+    net.add(conv(filters, **{"kernel_size": 3, "padding": 1, "in_channels": channels, **more}))
+    if pooled:
+        net.add(layers.Activation("relu"), (layers.MaxPool2D if len(extent) == 2 else layers.MaxPool3D)())
+    net.initialize()
+    data = np.maximum(np.random.default_rng(1).normal(size=(batch, channels, *extent)), 0).astype("float32")
+    data[(0, 1, *(n // 2 for n in extent))] = data[(-1, 0, *(0 for _ in extent))] = value
+    _compared(net, data)
+
+
+@VALUES
+@pytest.mark.parametrize("rows, depth, columns", [(1, 512, 512), (4, 512, 512), (32, 256, 256), (2, 4096, 64)])
+def test_weights_that_meet_zeros(rows: int, depth: int, columns: int, value: float) -> None:
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Activation("relu"), gluon.nn.Dense(columns, in_units=depth))
+    net.initialize()
+    data = np.random.default_rng(2).normal(size=(rows, depth)).astype("float32")
+    weight = net[1].weight.data().asnumpy()
+    weight[3, int(np.argmin(data[0]))] = value
+    net[1].weight.set_data(nd.array(weight))
+    _compared(net, data)
+
+
+@VALUES
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_filters_that_meet_zeros(kernel: int, value: float) -> None:
+    net = gluon.nn.HybridSequential()
+    net.add(gluon.nn.Activation("relu"), gluon.nn.Conv2D(64, kernel, padding=kernel // 2, in_channels=64))
+    net.initialize()
+    data = np.random.default_rng(3).normal(size=(1, 64, 14, 14)).astype("float32")
+    data[:, 5] = -1
+    weight = net[1].weight.data().asnumpy()
+    weight[7, 5, 0, 0] = value
+    net[1].weight.set_data(nd.array(weight))
+    _compared(net, data)

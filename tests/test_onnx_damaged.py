@@ -1,0 +1,28 @@
+"""Damaged ONNX files are run or refused; ``python -m tests.fuzz.onnx_files`` tries thousands."""
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("onnx")
+
+
+def test_damaged_files_are_run_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from .fuzz.onnx_files import failures
+    from .onnx_nodes import cases
+    monkeypatch.setenv("HYBRID_CC", "none")                # thousands of small programs are not compiled
+    assert not failures(range(60), cases())
+
+
+def test_what_is_neither_run_nor_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+    import signal
+
+    from .fuzz import onnx_files
+
+    def trial(seed: int, *_: object) -> str:
+        if seed == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return "seed 1: raised" if seed == 1 else ""
+    monkeypatch.setattr(onnx_files, "trial", trial)
+    died, raised = onnx_files.failures(range(5), [])
+    assert "seed 3: the process ended with signal 9" in died and raised == "seed 1: raised"
