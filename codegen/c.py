@@ -214,20 +214,39 @@ def in_team(g: Group) -> bool:
 
 def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str],
               scratch: Callable[[int, int], str],
-              optional: bool = False) -> str:
+              optional: bool = False, times: str = "") -> str:
     """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored
-    value's address. optional: kernels for which an array is missing (a null pointer) are left out.
+    value's address. optional: kernels for which an array is missing (a null pointer) are left out. times: C text of
+    an array in which the function notes when each group began, and how long it took (in nanoseconds).
     """
     def guard(p: Printed) -> str:
         found = [text for n in p.args if (text := pointer(n)).startswith("b[")]
         return f"if ({' && '.join(found)}) " if optional and found else ""
-    lines = []
+    lines: list[str] = []
+    count = 0
     for i, (team, kernels) in enumerate(groups):
         calls = [f"  "
                  f"{guard(p)}{p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *p.numbers])});"  # noqa: E501
                  for p in kernels]
-        lines += ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
-    return "\n".join(["void net(void **b) {", *lines, "}"])
+        calls = ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
+        if times and calls:
+            calls = ["  { const long began = hy_now();", *calls, f"  hy_took((long *){times} + {2 * count}, began); }}"]
+            count += 1
+        lines += calls
+    return "\n".join([*([CLOCK] if times else []), "void net(void **b) {", *lines, "}"])
+
+
+CLOCK = """struct hy_time { long seconds, nanoseconds; };
+int clock_gettime(int, struct hy_time *);
+static long hy_now(void) {
+  struct hy_time now; clock_gettime(1, &now);
+  return now.seconds * 1000000000l + now.nanoseconds;
+}
+static void hy_took(long *times, long began) {
+  const long took = hy_now() - began;
+  if (!times[0]) times[0] = began;
+  __atomic_fetch_add(times + 1, took, 0);
+}"""
 
 
 def _rare(program: str) -> str:
@@ -282,7 +301,8 @@ class Text:
 
 @collector.waits
 def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
-               target: Target, optional: bool = False, around: Callable[[str], str] = str) -> Text:
+               target: Target, optional: bool = False, around: Callable[[str], str] = str,
+               times: str = "") -> Text:
     """C of a program's functions. The arguments are those of ``print_program``."""
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
     teams = [in_team(g) for g in groups]
@@ -295,7 +315,7 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
                      and supported(k)}, key=str)
-    net = around(print_net(calls, pointer, scratch, optional))
+    net = around(print_net(calls, pointer, scratch, optional, times))
     return Text([*shared, *printed], net, dtypes, rowcall.support(own, C) if own else "",
                 max((p.scratch for p in printed), default=0))
 
@@ -303,13 +323,13 @@ def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch:
 def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
                   vector_bytes: int,
                   choose: Choose | None = None, optional: bool = False,
-                  around: Callable[[str], str] = str) -> tuple[str, int]:
+                  around: Callable[[str], str] = str, times: str = "") -> tuple[str, int]:
     """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
     such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
-    ``print_net``. around: what the function that runs all kernels becomes.
+    ``print_net``, as times. around: what the function that runs all kernels becomes.
     """
     target = Target(vector_bytes, choose)
-    text = print_text(groups, pointer, scratch, target, optional, around)
+    text = print_text(groups, pointer, scratch, target, optional, around, times)
     program = "\n".join([text.support, *([units(text.functions, text.net)] if text.large
                                          else [*(p.source for p in text.functions if p.source), text.net])])
     return before(program, text.dtypes, target, text.vectors) + program, text.scratch

@@ -60,11 +60,15 @@ former_paths.install(__all__)
 nd.__name__, symbol.__name__ = "hybrid.ndarray", "hybrid.symbol"
 
 # modules that are loaded when they are asked for
-_LAZY = ("as_mxnet", "callback", "contrib", "distributed", "engine", "features", "gluon", "image", "io", "kvstore",
-         "libinfo", "log", "lr_scheduler", "metric", "model", "module", "monitor", "onnx", "optimizer", "profiler",
-         "recordio", "registry", "rnn", "test_utils", "viz")
+_LAZY = ("as_mxnet", "callback", "contrib", "debug", "distributed", "engine", "features", "gluon", "image", "io",
+         "kvstore", "libinfo", "log", "lr_scheduler", "metric", "model", "module", "monitor", "onnx", "optimizer",
+         "profiler", "recordio", "registry", "rnn", "test_utils", "viz")
 _SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz", "kv": "kvstore", "rnd": "random", "img": "image",
           "runtime": "features"}
+
+
+if base.config.nan():
+    importlib.import_module("hybrid.debug").check_finite()
 
 
 def __getattr__(name: str) -> Any:
@@ -72,8 +76,10 @@ def __getattr__(name: str) -> Any:
         return __getattr__(_SHORT[name]) if _SHORT[name] not in globals() else globals()[_SHORT[name]]
     if name in _LAZY or name in former_paths.FORMER:
         return importlib.import_module(f"hybrid.{name}")
+    if name == "explain":
+        return importlib.import_module("hybrid.debug").explain
     raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LAZY, *_SHORT, "__version__"})
+    return sorted({*__all__, *_LAZY, *_SHORT, "__version__", "explain"})

@@ -25,7 +25,7 @@ LAYERS = [
     ["autograd"],
     ["jit", "nd", "transforms"],
     ["metric", "serialize"],
-    ["numpy", "optimizer", "sparse", "collective"],
+    ["numpy", "optimizer", "sparse", "collective", "debug"],
     ["mxnet", "export"],
     ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "distributed", "launch",
       "alias", "as_mxnet", "stubs", "serve"],

@@ -13,7 +13,7 @@ from ..graph import symbol
 from ..buffers.array import NDArray
 from ..jit.changes import Changes
 from ..base.device import current_context
-from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError, shortened
 from ..jit.api import HYBRIDIZE_BLOCKS, check_options
 from ..jit.fast_path import NO_WAY
 from ..base.scope import CASTS_VERSION, SCOPE
@@ -57,15 +57,23 @@ class HybridBlock(Block[Result]):
             out = quick(*args, **kwargs) if kwargs else quick(*args)
             if out is not None:
                 return out
+        try:
+            return self._careful_call(*args, **kwargs)
+        except Exception as err:
+            shortened(err)
+            raise
+
+    def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that the shortest way did not take."""
         d = self.__dict__
         if SCOPE.traces or not args or isinstance(first_array(args), Symbol):
             self._told_shapes(*args, **kwargs)
-            return super().__call__(*args, **kwargs)
+            return super()._careful_call(*args, **kwargs)
         if d["_form"] is None:
             d["_form"] = _form_of(args, kwargs)
         if not d["_active"] or SCOPE.plain:
             self._told_shapes(*args, **kwargs)
-            return super().__call__(*args, **kwargs)
+            return super()._careful_call(*args, **kwargs)
         if not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]:
             return d["_engine"].careful(*args, **kwargs)
         for hook in list(d["_forward_pre_hooks"].values()):
@@ -225,7 +233,7 @@ class HybridBlock(Block[Result]):
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         self.__dict__["_form"] = _form_of(args, kwargs)            # the newest kind of call is what is exported
         self._told_shapes(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        return self._with_backward_hooks(self.forward(*args, **kwargs))
 
     def _version_now(self) -> Any:
         d = self.__dict__
@@ -296,6 +304,11 @@ class HybridBlock(Block[Result]):
     def report(self) -> Any:
         """The compile report of the newest program: kernels, fused operators, reasons, memory, source file."""
         return self._engine.report() if self._engine is not None else None
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """A page that shows what a call is compiled to and how it runs: ``hybrid.explain``."""
+        from ..debug import explain  # noqa: PLC0415  the page's drawings load only for one
+        return explain(self, *args, **kwargs)
 
     @property
     def cache_misses(self) -> list[str]:
