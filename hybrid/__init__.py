@@ -52,7 +52,8 @@ __all__ = [
     "checkpoint", "context", "cpu", "cpu_pinned", "current_context", "errors", "executor", "gluon", "gpu",
     "gpu_memory_info", "grad", "hessian", "hybridize", "init", "initializer", "is_np_array", "is_np_shape",
     "jacobian", "jvp", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy",
-    "numpy_extension", "operator", "random", "register_pytree", "set_np_shape", "sym", "symbol", "use_np", "use_np_array",
+    "numpy_extension", "operator", "random", "register_pytree", "set_np_shape", "sym", "symbol", "use_np",
+    "use_np_array",
     "use_np_shape", "util", "value_and_grad", "vjp", "vmap", "waitall"]
 
 former_paths.install(__all__)

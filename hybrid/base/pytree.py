@@ -34,7 +34,8 @@ def register_pytree(cls: type, flatten: Callable[[Any], tuple[Sequence[Any], Has
     2.0
     """
     if not isinstance(cls, type) or issubclass(cls, (dict, list, tuple, str, int, float)):
-        raise AttributeValueError(f"register_pytree takes a class of your own that is no list, tuple, dict, text or number, "
+        raise AttributeValueError(f"register_pytree takes a class of your own that is no list, tuple, dict, text or "
+                                  f"number, "
                                   f"got {cls!r}")
     _REGISTERED[cls] = flatten, unflatten
     return cls
@@ -95,8 +96,8 @@ def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_id
             objects: Callable[[Any], bool] | None = None) -> Any:
     """Structure of a value; leaves are appended to the list, everything else is part of the structure.
 
-    by_identity: what cannot be hashed is so by its identity; else it is a TypeError. objects: which dataclasses and attrs
-    objects are taken apart (registered ones always are); None for none of them.
+    by_identity: what cannot be hashed is so by its identity; else it is a TypeError. objects: which dataclasses and
+    attrs objects are taken apart (registered ones always are); None for none of them.
     """
     if is_leaf(value):
         leaves.append(value)

@@ -65,8 +65,10 @@ def program_text(name: str, what: Specialized, listing: Listing, layout: Layout)
              "#if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE)\n#define _POSIX_C_SOURCE 200809L\n#endif",
              f'#include "{name}.h"', "#include <math.h>", "#include <stdio.h>", "#include <stdlib.h>",
              "#include <string.h>", "",
-             *_numbers(layout), "", *([] if plain else [f"#ifndef {name.upper()}_VARIANT"]), *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
-             *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name), *([] if plain else ["#endif"]), "", STRUCT, "",
+             *_numbers(layout), "", *([] if plain else [f"#ifndef {name.upper()}_VARIANT"]),
+             *source.rows(what.inputs[:what.arguments], name, f"{name}_inputs", True),
+             *source.rows(what.outputs, name, f"{name}_outputs", True), *_weight_tables(layout, name),
+             *([] if plain else ["#endif"]), "", STRUCT, "",
              kernels, "", filled("weights.h", name), filled("model.h", name),
              filled("run.h" if what.training is None else "step.h", name, **_step_words(what))]
     parts += [] if plain else ["#endif"]

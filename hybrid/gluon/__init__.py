@@ -12,7 +12,8 @@ from .hybrid_block import HybridBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
 from .symbol_block import SymbolBlock
 
-__all__ = ["Block", "Constant", "DeferredInitializationError", "ExponentialMovingAverage", "HybridBlock", "Parameter", "ParameterDict",
+__all__ = ["Block", "Constant", "DeferredInitializationError", "ExponentialMovingAverage", "HybridBlock", "Parameter",
+           "ParameterDict",
            "SymbolBlock", "Trainer", "block", "contrib", "data",
            "loss", "model_zoo", "nn", "parameter", "rnn", "tensor_types", "trainer", "utils"]
 

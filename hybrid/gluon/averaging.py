@@ -13,8 +13,8 @@ from ..buffers.array import NDArray
 class ExponentialMovingAverage:
     """average = decay * average + (1 - decay) * parameter, at each ``update``.
 
-    Parameters: params (what ``collect_params`` gives, initialized), decay (in [0, 1)), warmup (the decay of update t is at
-    most (1 + t) / (10 + t), so that the first values are soon forgotten).
+    Parameters: params (what ``collect_params`` gives, initialized), decay (in [0, 1)), warmup (the decay of update t is
+    at most (1 + t) / (10 + t), so that the first values are soon forgotten).
 
     >>> from hybrid import gluon, nd
     >>> net = gluon.nn.Dense(1, in_units=1, use_bias=False)

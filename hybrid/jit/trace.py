@@ -597,7 +597,8 @@ class Hybridized:
             trace.drew, trace.outside = foreign_rng.moved(drawn) or reader.drew, reader.outside
             leaves: list[Any] = []
             try:
-                out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves, objects=holds_traced)
+                out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves,
+                                        objects=holds_traced)
             except TypeError as err:
                 raise TraceError(f"{assigned.first_line()}: {self.name} returns something that is neither an array of "
                                  "hybrid nor hashable "

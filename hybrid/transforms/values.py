@@ -27,7 +27,8 @@ def is_array(x: Any) -> bool:
 
 
 def flatten(value: Any, what: str) -> tuple[list[Any], Any]:
-    """The arrays in nested lists, tuples, dicts and objects (base/pytree.py), and the structure. DTypeError where there are none."""
+    """The arrays in nested lists, tuples, dicts and objects (base/pytree.py), and the structure. DTypeError where there
+    are none."""
     leaves: list[Any] = []
     structure = pytree.flatten(value, is_array, leaves, objects=lambda v: True)
     if not leaves:

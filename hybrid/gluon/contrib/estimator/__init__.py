@@ -15,6 +15,7 @@ event_handler.CheckpointHandler = CheckpointHandler                      # type:
 
 __all__ = ["BatchBegin", "BatchEnd", "BatchProcessor", "CheckpointHandler", "EarlyStoppingHandler", "EpochBegin",
            "EpochEnd", "Estimator", "EventHandler",
-           "GradientUpdateHandler", "LoggingHandler", "MetricHandler", "StoppingHandler", "TensorBoardHandler", "TrainBegin", "TrainEnd",
+           "GradientUpdateHandler", "LoggingHandler", "MetricHandler", "StoppingHandler", "TensorBoardHandler",
+           "TrainBegin", "TrainEnd",
            "ValidationHandler",
            "batch_processor", "checkpoint", "estimator", "event_handler"]
