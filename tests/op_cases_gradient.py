@@ -153,6 +153,8 @@ case("_identity_with_attr_like_rhs", [f(2, 3), f(2, 3)])
 case("_linalg_extracttrian", [f(2, 4, 4)], offset=-1)
 case("_linalg_maketrian", [f(2, 6)], lower=False)
 case("_linalg_gelqf", [f(3, 5)])
+case("RMSNorm", [f(3, 4), f(4)])
+case("RMSNorm", [f(3, 4, 2), f(4)], axis=1, eps=0.1)
 case("_npi_dft", [f(3, 4), f(3, 4)])
 case("_npi_dft", [f(3, 4), f(3, 4)], axis=0, inverse=True)
 for _shape in ((3, 3), (4, 2), (2, 4)):

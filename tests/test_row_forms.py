@@ -112,7 +112,8 @@ def test_small_results_of_row_values(name: str, axis: int) -> None:
         return READERS[name](r, x), nd.sigmoid(r / 50), nd.exp(-r)
     x = some(6, 6)
     for want, got in zip(f(x), mx.hybridize(f)(x)):
-        np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), rtol=2e-5, atol=1e-6 * float(want.abs().max().asscalar()))
+        np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), rtol=2e-5,
+                                   atol=1e-6 * float(want.abs().max().asscalar()))
 
 
 @pytest.mark.parametrize("axis", [0, 1])

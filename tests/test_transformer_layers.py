@@ -83,7 +83,8 @@ def test_attention_to_others_with_a_mask(lead: tuple[int, ...], hybridized: bool
 
 @pytest.mark.parametrize("steps", [(1,) * LENGTH, (4, 2), (LENGTH,)])
 def test_a_cache_gives_what_the_whole_sequence_does(steps: tuple[int, ...]) -> None:
-    encoder = made(nn.TransformerEncoder(2, UNITS, 12, HEADS, pre_norm=True, norm="rms", activation="swiglu", causal=True,
+    encoder = made(nn.TransformerEncoder(2, UNITS, 12, HEADS, pre_norm=True, norm="rms", activation="swiglu",
+                                         causal=True,
                                          rotary=True, num_kv_heads=1), hybridized=True)
     x = inputs()
     want, cache, outs, at = encoder(x), encoder.empty_cache(BATCH, 9), [], 0
@@ -98,7 +99,8 @@ def test_a_cache_gives_what_the_whole_sequence_does(steps: tuple[int, ...]) -> N
 @pytest.mark.parametrize("hybridized", [False, True])
 @pytest.mark.parametrize("pre_norm", [False, True])
 def test_encoder_layer(pre_norm: bool, hybridized: bool) -> None:
-    layer, x = made(nn.TransformerEncoderLayer(UNITS, 16, HEADS, activation="gelu", pre_norm=pre_norm), hybridized), inputs()
+    layer, x = made(nn.TransformerEncoderLayer(UNITS, 16, HEADS, activation="gelu", pre_norm=pre_norm),
+                    hybridized), inputs()
     got, seen = layer(x).asnumpy(), np.ones((1, LENGTH, LENGTH))
 
     def normal(z: np.ndarray) -> np.ndarray:

@@ -211,7 +211,8 @@ def ravel_multi_index(data: Node, a: Attrs) -> Node:
         raise ShapeError(f"ravel_multi_index for shape {a.shape} needs {len(a.shape)} coordinates along the first "
                          f"axis, got {data.shape}")
     at: Node | None = None
-    for k, n in enumerate(a.shape):                       # beyond the lengths too: what is computed is a number, no place
+    # beyond the lengths too: what is computed is a number, no place
+    for k, n in enumerate(a.shape):
         row = ir.reshape(ir.slice(data, (k,) + (0,) * (data.ndim - 1), (1, *data.shape[1:])), data.shape[1:])
         row = ir.cast(row, dt.int64)
         at = row if at is None else at * n + row

@@ -206,7 +206,8 @@ def lrn(data: Node, a: Attrs) -> Node:
     """Local response normalisation over ``nsize`` neighbouring channels (Krizhevsky et al. 2012): (nsize - 1) / 2 on
     either side, rounded down."""
     if a.nsize < 1 or data.ndim < 2:
-        raise ShapeError(f"LRN takes nsize of 1 or more and data (N, channels, ...), got nsize={a.nsize} and {data.shape}")
+        raise ShapeError(f"LRN takes nsize of 1 or more and data (N, channels, ...), got nsize={a.nsize} and "
+                         f"{data.shape}")
     half = (a.nsize - 1) // 2
     beside = (0, half) + (0,) * (data.ndim - 2)
     wide = ir.pad(data * data, beside, beside)

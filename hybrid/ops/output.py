@@ -67,12 +67,12 @@ def softmax_output(data: Node, label: Node, a: Attrs) -> Node:
     """softmax whose gradient is that of the cross entropy with ``label``.
 
     data (N, …): softmax over all but the first axis; over axis 1 with ``multi_output``; over the last with
-    ``preserve_shape``, and of one or four axes with labels that are probabilities. label: class numbers, one for each softmax, or probabilities in data's shape. The gradient
-    softmax - target is multiplied by grad_scale and divided, by ``normalization``, by nothing (``null``), the number of
-    labels (``batch``; with multi_output of rows) or of those that are not ignore_label (``valid``). ``use_ignore``
-    zeroes the gradient where the label is ignore_label; smooth_alpha moves so much of the target to the other classes
-    (not with multi_output). What comes from above counts only with ``out_grad`` (where MXNet 1.9.1 multiplies by its
-    own output instead).
+    ``preserve_shape``, and of one or four axes with labels that are probabilities. label: class numbers, one for each
+    softmax, or probabilities in data's shape. The gradient softmax - target is multiplied by grad_scale and divided, by
+    ``normalization``, by nothing (``null``), the number of labels (``batch``; with multi_output of rows) or of those
+    that are not ignore_label (``valid``). ``use_ignore`` zeroes the gradient where the label is ignore_label;
+    smooth_alpha moves so much of the target to the other classes (not with multi_output). What comes from above counts
+    only with ``out_grad`` (where MXNet 1.9.1 multiplies by its own output instead).
     """
     n = data.shape[0] if data.ndim else 0
     probabilities = label.shape == data.shape

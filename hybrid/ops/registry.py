@@ -176,7 +176,9 @@ class OpDef:
         low = self.lower(nodes, a, train, key)
         slot = {n: leaf.attrs["slot"] for n, leaf in zip(self.inputs, nodes) if leaf is not None}
         updates = tuple((name if isinstance(name, int) else slot[name], node) for name, node in low.updates.items())
-        return Program(tuple(leaves) + ((key,) if key is not None else ()), low.outputs, updates)
+        made = Program(tuple(leaves) + ((key,) if key is not None else ()), low.outputs, updates)
+        made.memo["name"] = self.name
+        return made
 
     def infer(self, shapes: Sequence[Any], dtypes: Sequence[Any], a: Attrs,
               train: bool = False) -> list[tuple[tuple[int, ...], np.dtype]]:

@@ -86,7 +86,7 @@ class _Compiler(threading.Thread):
 
 def _start() -> subprocess.Popen[str]:
     """A process that compiles. Interrupts of the terminal do not reach it: its parent ends it."""
-    import subprocess                                        # slow to import, and needed by nobody who finds all compiled
+    import subprocess  # noqa: PLC0415  slow, and needed by nobody who finds all compiled
     process = subprocess.Popen([sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     assert process.stdin is not None

@@ -118,7 +118,8 @@ _FROM_RESULT = {"tanh": lambda y, g: g * (1 - y * y), "sigmoid": lambda y, g: g 
 
 
 class _RoundedResults:
-    """The functions of nd; those of ``_FROM_RESULT`` give a result that is off by about a rounding, and its gradient."""
+    """The functions of nd; those of ``_FROM_RESULT`` give a result that is off by about a rounding, and its
+    gradient."""
 
     def __init__(self, rng: onp.random.RandomState, size: float):
         self._rng, self._size = rng, size

@@ -1,20 +1,18 @@
-"""Layers of transformers (Vaswani et al. 2017): attention with masks, shared keys, rotary positions and a cache of keys;
-encoder and decoder layers.
+"""Layers of transformers (Vaswani et al. 2017): attention with masks, shared keys, rotary positions and a cache of
+keys; encoder and decoder layers.
 
-Arrays are (batch, length, units). The compiler finds softmax(Q Kᵀ) V in a hybridized block and computes it tile by tile,
-without the matrix of weights in memory.
+Arrays are (batch, length, units). The compiler finds softmax(Q Kᵀ) V in a hybridized block and computes it tile by
+tile, without the matrix of weights in memory.
 """
 from __future__ import annotations
 
 import math
 from typing import Any, Sequence
 
-import numpy as np
-
 from ... import nd
 from ...base.errors import AttributeValueError
 from ..hybrid_block import HybridBlock
-from .activations import Activation, SiLU
+from .activations import GELU, Activation, SiLU
 from .basic_layers import Dense, Dropout, HybridSequential, LayerNorm
 from .checks import whole
 
@@ -61,8 +59,8 @@ class SwiGLU(HybridBlock):
 
 
 class SinusoidalPositions(HybridBlock):
-    """x (batch, length, units) with sines and cosines of its positions added (Vaswani et al. 2017, section 3.5): for the
-    first half of the units sin(t / base^(2 i / units)), for the second half the cosines."""
+    """x (batch, length, units) with sines and cosines of its positions added (Vaswani et al. 2017, section 3.5): for
+    the first half of the units sin(t / base^(2 i / units)), for the second half the cosines."""
 
     def __init__(self, units: int, base: float = 10000.0, dropout: float = 0.0, **kwargs: Any):
         super().__init__(**kwargs)
@@ -110,14 +108,15 @@ def _angles(F: Any, positions: Any, depth: int, base: float) -> Any:
 class MultiHeadAttention(HybridBlock):
     """Attention of several heads: softmax(Q Kᵀ / sqrt(depth)) V of projections of queries, keys and values.
 
-    Parameters: units (of the result, divided among the heads), num_heads, num_kv_heads (fewer heads for keys and values,
-    each shared by several heads of queries; default num_heads), dropout (of the weights), use_bias, causal (a query sees
-    keys up to its own position), rotary (True, or the base of the angles: positions by RotaryPositions), in_units.
+    Parameters: units (of the result, divided among the heads), num_heads, num_kv_heads (fewer heads for keys and
+    values, each shared by several heads of queries; default num_heads), dropout (of the weights), use_bias, causal (a
+    query sees keys up to its own position), rotary (True, or the base of the angles: positions by RotaryPositions),
+    in_units.
 
     Call: attention(query (batch, m, …), key (batch, n, …) = query, value = key, mask = None, cache = None). mask (m, n)
-    or (batch, m, n) is 1 where a query may see a key, and 0 elsewhere. The result is (batch, m, units). With a cache, of
-    ``empty_cache``, the new keys and values are kept in it, and the result is (output, cache): a text is continued token by
-    token with arrays of one size, by one compiled program.
+    or (batch, m, n) is 1 where a query may see a key, and 0 elsewhere. The result is (batch, m, units). With a cache,
+    of ``empty_cache``, the new keys and values are kept in it, and the result is (output, cache): a text is continued
+    token by token with arrays of one size, by one compiled program.
 
     >>> from hybrid import nd
     >>> from hybrid.gluon import nn
@@ -235,20 +234,20 @@ class _Feed(HybridBlock):
 
 
 def _activation(name: str) -> HybridBlock:
-    from .activations import GELU
     return GELU() if name == "gelu" else SiLU() if name == "silu" else Activation(name)
 
 
 class TransformerEncoderLayer(HybridBlock):
     """Self-attention and a layer for each position, each added to its input: (batch, length, units) -> the same.
 
-    Parameters: units, hidden_size, num_heads; dropout (of what is added), attention_dropout; activation ("relu", "gelu",
-    "silu", …, or "swiglu": SwiGLU); pre_norm (the input of each part is normalised, as in newer networks, else their
-    result, as in the paper); norm ("layer" or "rms"); and those of MultiHeadAttention: num_kv_heads, causal, rotary.
-    Call: layer(x, mask=None, cache=None), as MultiHeadAttention.
+    Parameters: units, hidden_size, num_heads; dropout (of what is added), attention_dropout; activation ("relu",
+    "gelu", "silu", …, or "swiglu": SwiGLU); pre_norm (the input of each part is normalised, as in newer networks, else
+    their result, as in the paper); norm ("layer" or "rms"); and those of MultiHeadAttention: num_kv_heads, causal,
+    rotary. Call: layer(x, mask=None, cache=None), as MultiHeadAttention.
     """
 
-    def __init__(self, units: int, hidden_size: int, num_heads: int, dropout: float = 0.0, attention_dropout: float = 0.0,
+    def __init__(self, units: int, hidden_size: int, num_heads: int, dropout: float = 0.0,
+                 attention_dropout: float = 0.0,
                  activation: str = "relu", pre_norm: bool = False, norm: str = "layer", epsilon: float = 1e-5,
                  num_kv_heads: int | None = None, causal: bool = False, rotary: bool | float = False,
                  use_bias: bool = True, **kwargs: Any):
@@ -286,7 +285,8 @@ class TransformerDecoderLayer(TransformerEncoderLayer):
     """Causal self-attention, attention to an encoder's result, and a layer for each position: (batch, length, units) ->
     the same. Parameters as TransformerEncoderLayer; call: layer(x, memory, mask=None, memory_mask=None, cache=None)."""
 
-    def __init__(self, units: int, hidden_size: int, num_heads: int, dropout: float = 0.0, attention_dropout: float = 0.0,
+    def __init__(self, units: int, hidden_size: int, num_heads: int, dropout: float = 0.0,
+                 attention_dropout: float = 0.0,
                  activation: str = "relu", pre_norm: bool = False, norm: str = "layer", epsilon: float = 1e-5,
                  causal: bool = True, **kwargs: Any):
         super().__init__(units, hidden_size, num_heads, dropout, attention_dropout, activation, pre_norm, norm, epsilon,
@@ -295,7 +295,8 @@ class TransformerDecoderLayer(TransformerEncoderLayer):
             self.memory_attention = MultiHeadAttention(units, num_heads, dropout=attention_dropout, prefix="memory_")
             self.memory_norm = _norm(norm, units, epsilon)
 
-    def hybrid_forward(self, F: Any, x: Any, memory: Any, mask: Any = None, memory_mask: Any = None,  # type: ignore[override]
+    def hybrid_forward(self, F: Any, x: Any, memory: Any, mask: Any = None,
+                       memory_mask: Any = None,  # type: ignore[override]
                        cache: Any = None) -> Any:
         found = self.attention(self.attention_norm(x) if self._pre else x, None, None, mask, cache)
         out, cache = (found, None) if cache is None else found
@@ -311,7 +312,8 @@ class TransformerEncoder(HybridBlock):
     mask=None, cache=None), cache a list with one for each layer, of ``empty_cache``; then (x, caches)."""
 
     def __init__(self, num_layers: int, units: int, hidden_size: int, num_heads: int, pre_norm: bool = False,
-                 norm: str = "layer", epsilon: float = 1e-5, prefix: str | None = None, params: Any = None, **kwargs: Any):
+                 norm: str = "layer", epsilon: float = 1e-5, prefix: str | None = None, params: Any = None,
+                 **kwargs: Any):
         super().__init__(prefix=prefix, params=params)
         with self.name_scope():
             self.layers = HybridSequential(prefix="")
@@ -337,5 +339,6 @@ class TransformerEncoder(HybridBlock):
         return x if cache is None else (x, caches)
 
 
-__all__ = ["MultiHeadAttention", "RMSNorm", "RotaryPositions", "SinusoidalPositions", "SwiGLU", "TransformerDecoderLayer",
+__all__ = ["MultiHeadAttention", "RMSNorm", "RotaryPositions", "SinusoidalPositions", "SwiGLU",
+           "TransformerDecoderLayer",
            "TransformerEncoder", "TransformerEncoderLayer"]
