@@ -22,8 +22,8 @@ from .specialized import RESERVED, Array, Specialized, specialize
 __all__ = ["export_c", "load_weights"]
 
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
-_SKIPPED = ("-shared", "-fPIC", "-fopenmp", "-Wl,--as-needed", "-Werror=implicit-function-declaration", "-fno-plt",
-            "-fno-stack-protector")
+_SKIPPED = ("-shared", "-fPIC", "-Xclang", "-fopenmp", "-Wl,--as-needed", "-Werror=implicit-function-declaration",
+            "-fno-plt", "-fno-stack-protector")
 
 
 def export_c(target: Any, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
