@@ -131,7 +131,8 @@ def __dir__() -> list[str]:
 
 
 # modules that the functions of this package are written in, and what they import
-_PARTS = {"Any", "annotations", "array_api", "complex_parts", "composed", "creation", "dispatch", "elementwise", "extension",
+_PARTS = {"Any", "annotations", "array_api", "complex_parts", "composed", "creation", "dispatch", "elementwise",
+          "extension",
           "fallback",
           "operators", "protocol", "rearrange", "statistics", "symbolic", "ufunc_methods"}
 
