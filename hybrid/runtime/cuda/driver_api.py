@@ -9,8 +9,7 @@ import cffi
 from hybrid.base.errors import DeviceError
 
 NAME = "libcuda.so.1"
-ffi = cffi.FFI()
-ffi.cdef("""
+DECLARATIONS = """
 int cuDriverGetVersion(int *);
 int cuGetErrorName(int, const char **);
 int cuStreamSynchronize(void *);
@@ -19,10 +18,15 @@ int cuStreamIsCapturing(void *, int *);
 int cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
 int cuLaunchCooperativeKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **);
 int cuGraphCreate(void **, unsigned);
+int cuGraphAddKernelNode_v2(void **, void *, void *const *, size_t, const void *);
+int cuGraphInstantiateWithFlags(void **, void *, unsigned long long);
+int cuGraphExecKernelNodeSetParams_v2(void *, void *, const void *);
+int cuGraphLaunch(void *, void *);
 int cuGraphDestroy(void *);
 int cuGraphExecDestroy(void *);
-int cuGraphLaunch(void *, void *);
-""")
+"""
+ffi = cffi.FFI()
+ffi.cdef(DECLARATIONS)
 
 
 @functools.cache
@@ -41,6 +45,21 @@ def version() -> tuple[int, int] | None:
     if library() is None or library().cuDriverGetVersion(found) or not found[0]:
         return None
     return found[0] // 1000, found[0] % 1000 // 10
+
+
+def addresses(*names: str) -> list[Any] | None:
+    """Where functions of the driver are; None where there is no driver or it lacks one of them."""
+    try:
+        return [ffi.addressof(library(), name) for name in names]
+    except (AttributeError, TypeError):
+        return None
+
+
+def context() -> int:
+    """The calling thread's current context, as an address."""
+    found = ffi.new("void **")
+    check(library().cuCtxGetCurrent(found), "asking for the current CUDA context")
+    return int(ffi.cast("uintptr_t", found[0]))
 
 
 def error_name(code: int) -> str:
