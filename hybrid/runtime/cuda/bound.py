@@ -36,7 +36,7 @@ def bind(program: CudaProgram, fixed: Sequence[int], arrays: Sequence[Any]) -> B
         hosts: dict[int, Any] = {}
         for i, a in zip(fixed, arrays):
             host = getattr(a, "host_values", None)
-            if host is not None and i not in program._written:
+            if host is not None and host.nbytes % 8 == 0 and i not in program._written:
                 hosts[i] = host
                 continue
             raw = a._data if hasattr(a, "_data") and not isinstance(a, program.xp.ndarray) else a
@@ -89,11 +89,12 @@ class Bound:
         self._numbers: list[tuple[int, int, int]] = []       # (address on the host, entry, count)
         for slot, host in self._hosts.items():
             at[slot] = arena = -(-arena // 256) * 256
-            self._numbers.append((host.ctypes.data, entry, host.size))
-            for first in range(0, host.size, NUMBERS):
-                count = min(NUMBERS, host.size - first)
+            words = host.nbytes // 8
+            self._numbers.append((host.ctypes.data, entry, words))
+            for first in range(0, words, NUMBERS):
+                count = min(NUMBERS, words - first)
                 puts.append((_putting(program.driver, count), arena + 8 * first, entry + first, count))
-            arena, entry = arena + 8 * host.size, entry + host.size
+            arena, entry = arena + host.nbytes, entry + words
         results = {i for i, _ in program._results}
         for k, (shape, dtype) in enumerate(program._fresh, program._first):
             if k not in results:                             # on its way into an updated input
