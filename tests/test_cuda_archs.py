@@ -74,7 +74,7 @@ def sources() -> str:
     joining = Joining(printer.joins, printer.MOST_POINTERS, printer.turns)
     product = ((1,), (0,))
     outputs = [ir.map("exp", x), ir.reduce("sum", x, (1,)), ir.dot(h, w, product),
-               ir.dot(x, ir.transpose(x, (1, 0)), product)]
+               ir.dot(x, ir.permute(x, (1, 0)), product)]
     planned = plan(ir.Program((x, h, w), tuple(outputs)), joining)
     return printer.print_program(planned.groups, []).source
 
@@ -86,7 +86,7 @@ def test_kernels_compile_for_every_gpu() -> None:
     assert "hy_mma_half" in text
     for arch in (75, 86, 89, 100, 120):
         if arch in nvrtc.supported():
-            compiled = nvrtc.compile(text + BF16, f"sm_{arch}")
+            compiled = nvrtc.compile(text + "\n" + BF16, f"sm_{arch}")
             assert compiled.cubin[:4] == b"\x7fELF" and len(compiled.resources) >= 5
 
 
