@@ -15,7 +15,7 @@ import hybrid as mx
 from hybrid import autograd, device, gluon, ir, nd, runtime
 from hybrid.base.errors import DeviceError, DTypeError, OutOfMemoryError
 from hybrid.runtime import cuda, launcher
-from hybrid.runtime.cuda import bound, driver_api, emulator, native, texts
+from hybrid.runtime.cuda import bound, cupy_driver, driver_api, emulator, native, texts
 
 from . import fake_cupy
 from .fake_cupy import STATE
@@ -287,6 +287,21 @@ def test_equal_kernels_are_one_function() -> None:
     kernel = 'extern "C" __global__ void %s(int *x) {\n  x[0] = two();\n}\n'
     text, stands = texts.share_functions(helper + kernel % "a" + helper + kernel % "b", ["b", "a"])
     assert stands == ["a", "a"] and text.count("two() {") == 2 and "void b(" not in text
+
+
+def test_many_kernels_are_compiled_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long text is several modules, each with some of the kernels."""
+    texts_of: list[str] = []
+    compile_one = fake_cupy.compile_for_fake
+    monkeypatch.setattr(cupy_driver.nvrtc, "compile", lambda text, arch: texts_of.append(text) or compile_one(text, arch))
+    monkeypatch.setattr(cupy_driver.config, "usable_cores", lambda: 3)
+    kernel = 'extern "C" __global__ void __launch_bounds__(32) %s(float *x) {\n  x[0] += %d;\n}\n'
+    names = [f"k{i}" for i in range(13)]
+    module = cuda.driver().load("".join(kernel % (n, i) for i, n in enumerate(names)), names)
+    x = np.zeros(1, np.float32)
+    module.plan([(n, (1, 1, 1), (32, 1, 1), 0, (0,)) for n in names]).run([x.ctypes.data])
+    assert x[0] % sum(range(13)) == 0 and x[0] > 0
+    assert len(texts_of) == 3 and sorted(t.count("__global__") for t in texts_of) == [4, 4, 5]
 
 
 def test_without_a_c_compiler_cupy_launches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,10 @@
 """The GPU through CuPy: its memory, streams and module loader; compiled by our own NVRTC wrapper."""
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,7 +14,9 @@ from hybrid.base import config
 
 from . import driver_api, native, nvrtc
 from .interface import Driver, Launch, Module, Plan, checked
+from .texts import split
 
+KERNELS = 4                                                # that are worth a thread to compile them
 _MAX_DYNAMIC_SHARED = 8                                    # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED_LIMIT = 48 * 1024
 _thread = threading.local()
@@ -110,16 +114,21 @@ def most_arguments() -> int:
 
 
 class CuPyModule(Module):
-    """A cubin loaded on a device, which must be current."""
+    """Cubins of one text loaded on a device, which must be current."""
 
-    def __init__(self, cupy: Any, compiled: nvrtc.Compiled, kernels: Sequence[str], device: int):
-        self.cupy, self.kernels, self.device = cupy, tuple(kernels), device
-        self.source_path, self.resources = compiled.source_path, compiled.resources
+    def __init__(self, cupy: Any, compiled: Sequence[tuple[nvrtc.Compiled, Sequence[str]]], device: int):
+        self.cupy, self.device = cupy, device
+        self.kernels = tuple(k for _, names in compiled for k in names)
+        self.source_path = ", ".join(str(c.source_path) for c, _ in compiled)
+        self.resources = {k: r for c, _ in compiled for k, r in c.resources.items()}
         _ensure_context(cupy, device)
-        self._module = cupy.cuda.function.Module()
-        self._module.load(compiled.cubin)
         self.most_arguments = most_arguments()
-        self._functions = {k: self._module.get_function(k) for k in kernels}
+        self._modules, self._functions = [], {}
+        for part, names in compiled:
+            module = cupy.cuda.function.Module()
+            module.load(part.cubin)
+            self._modules.append(module)
+            self._functions.update({k: module.get_function(k) for k in names})
         self._shared: dict[str, int] = {}
 
     def function(self, kernel: str, shared: int) -> int:
@@ -156,10 +165,16 @@ class CuPyDriver(Driver):
         return self._arch
 
     def load(self, source: str, kernels: Sequence[str]) -> CuPyModule:
-        """See ``Driver.load``; compiled with NVRTC."""
-        compiled = nvrtc.compile(source, self.arch)
+        """See ``Driver.load``; compiled with NVRTC, many kernels in several threads."""
+        texts = split(source, min(config.usable_cores(), len(kernels) // KERNELS))
+        names = [[k for k in kernels if re.search(rf"__global__[^(]*?(?:\(\d+\) )?\b{k}\(", text)] for text in texts]
+        if len(texts) == 1:
+            compiled = [nvrtc.compile(source, self.arch)]
+        else:
+            with ThreadPoolExecutor(len(texts)) as threads:
+                compiled = list(threads.map(lambda text: nvrtc.compile(text, self.arch), texts))
         with self._cupy.cuda.Device(self._id):
-            return CuPyModule(self._cupy, compiled, kernels, self._id)
+            return CuPyModule(self._cupy, list(zip(compiled, names if len(texts) > 1 else [kernels])), self._id)
 
     def stream(self) -> int:
         """The handle of CuPy's current stream."""

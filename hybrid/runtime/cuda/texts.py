@@ -1,4 +1,5 @@
-"""What is done to the text of a module before it is compiled: equal kernels become one function."""
+"""What is done to the text of a module before it is compiled: equal kernels become one function, and long ones are
+split into several texts."""
 from __future__ import annotations
 
 import re
@@ -25,3 +26,13 @@ def share_functions(source: str, names: Sequence[str]) -> tuple[str, list[str]]:
         return found[0] if stands[name] == name else ""
     shared = _KERNEL.sub(keep, source)
     return shared, [stands.get(name, name) for name in names]
+
+
+def split(source: str, parts: int) -> list[str]:
+    """Texts of about equally long kernels, each with all that stands around them: they can be compiled side by side."""
+    kernels = [found[0] for found in _KERNEL.finditer(source)]
+    rest, own = _KERNEL.split(source)[::2], [""] * max(1, min(parts, len(kernels)))
+    for text in sorted(kernels, key=len, reverse=True):
+        at = min(range(len(own)), key=lambda i: len(own[i]))
+        own[at] += text
+    return ["".join(rest) + text for text in own] if len(own) > 1 else [source]
