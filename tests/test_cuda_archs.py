@@ -1,4 +1,5 @@
-"""Which NVRTC compiles, and for what: by the release of the GPU's driver, and for GPUs before and after those it knows."""
+"""Which NVRTC compiles, and for what: by the release of the GPU's driver, and for GPUs before and after those it
+knows."""
 from __future__ import annotations
 
 from pathlib import Path

@@ -130,7 +130,8 @@ def _run(plan: cuda.Plan, arrays: list[np.ndarray], start: float) -> float:
 
 
 def test_runs_become_one_graph() -> None:
-    """Later runs set the kernels whose arrays changed, and no other: whatever arrays come, nothing is captured again."""
+    """Later runs set the kernels whose arrays changed, and no other: whatever arrays come, nothing is captured
+    again."""
     plan, arrays = _long_plan()
     state = fake_cupy.STATE
     graphs, replays, sets = state.graphs, state.replays, state.sets

@@ -293,7 +293,8 @@ def test_many_kernels_are_compiled_side_by_side(monkeypatch: pytest.MonkeyPatch)
     """A long text is several modules, each with some of the kernels."""
     texts_of: list[str] = []
     compile_one = fake_cupy.compile_for_fake
-    monkeypatch.setattr(cupy_driver.nvrtc, "compile", lambda text, arch: texts_of.append(text) or compile_one(text, arch))
+    monkeypatch.setattr(cupy_driver.nvrtc, "compile",
+                        lambda text, arch: texts_of.append(text) or compile_one(text, arch))
     monkeypatch.setattr(cupy_driver.config, "usable_cores", lambda: 3)
     kernel = 'extern "C" __global__ void __launch_bounds__(32) %s(float *x) {\n  x[0] += %d;\n}\n'
     names = [f"k{i}" for i in range(13)]

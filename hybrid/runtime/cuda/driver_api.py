@@ -24,7 +24,7 @@ int cuGraphExecKernelNodeSetParams_v2(void *, void *, const void *);
 int cuGraphLaunch(void *, void *);
 int cuGraphDestroy(void *);
 int cuGraphExecDestroy(void *);
-"""
+"""  # noqa: E501
 ffi = cffi.FFI()
 ffi.cdef(DECLARATIONS)
 

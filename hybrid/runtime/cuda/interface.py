@@ -106,7 +106,8 @@ def checked(launches: Sequence[Sequence[Any]], kernels: Sequence[str], most: int
         if launch.kernel not in kernels:
             raise KeyError(f"this module has no kernel {launch.kernel!r}; it has {', '.join(kernels)}")
         if len(launch.args) > most:
-            raise CompileError(f"kernel {launch.kernel} takes {len(launch.args)} arrays, and a launch on this GPU takes "
+            raise CompileError(f"kernel {launch.kernel} takes {len(launch.args)} arrays, and a launch on this GPU "
+                               f"takes "
                                f"at most {most}{' (4095 from CUDA 12.1 on)' if most < 4095 else ''}: join them in "
                                f"groups, as concat of concats, or call the operator without hybridize")
         if len(launch.grid) != 3 or len(launch.block) != 3:

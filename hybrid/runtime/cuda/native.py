@@ -58,7 +58,8 @@ class Library(NamedTuple):
 
 
 def _built() -> Path | None:
-    return plans.remembered("device_plan", lambda: toolchain.build(kernel_text("c", "device_plan.c"), ("-lpthread",))[0])
+    return plans.remembered("device_plan", lambda: toolchain.build(kernel_text("c", "device_plan.c"),
+                                                                   ("-lpthread",))[0])
 
 
 @functools.cache

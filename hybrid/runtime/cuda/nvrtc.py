@@ -213,7 +213,8 @@ def _target(arch: str) -> str:
         return f"sm_{older[-1]}"
     driver = driver_api.version()
     if driver is not None and driver < version():
-        raise CompileError(f"NVRTC {release} does not know {arch}, and the GPU's driver of CUDA {driver[0]}.{driver[1]} "
+        raise CompileError(f"NVRTC {release} does not know {arch}, and the GPU's driver of CUDA "
+                           f"{driver[0]}.{driver[1]} "
                            f"does not read its PTX. Install an NVRTC release that knows this GPU, or a driver of CUDA "
                            f"{release} or later")
     return f"compute_{older[-1]}"
