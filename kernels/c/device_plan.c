@@ -12,8 +12,10 @@ typedef struct {                               /* CUDA_KERNEL_NODE_PARAMS of CUD
   void *kernel, *context;
 } Kernel;
 typedef struct {                               /* in the order of FUNCTIONS in hybrid/runtime/cuda/native.py */
-  int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **, void **);
-  int (*launch_cooperative)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **);
+  int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
+                void **);
+  int (*launch_cooperative)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+                            void **);
   int (*synchronize)(void *), (*capturing)(void *, int *), (*current)(void **);
   int (*graph_create)(void **, unsigned), (*graph_add)(void **, void *, void *const *, size_t, const Kernel *);
   int (*graph_instantiate)(void **, void *, unsigned long long), (*graph_set)(void *, void *, const Kernel *);
@@ -24,8 +26,8 @@ typedef struct { int base; size_t offset; } Place;
 typedef struct {
   const Driver *driver;
   Launch *launch;
-  Place *place;                                /* of the last entries of the table: within the memory of another entry */
-  void **table, ***argument;                   /* the table that arguments[i] points into, and where each kernel's begin */
+  Place *place;                                /* of the table's last entries: within the memory of another one */
+  void **table, ***argument;                   /* argument: where the kernels' arguments are in the table */
   int *index;                                  /* entries of the table that are arguments, kernel after kernel */
   int launches, entries, places, graphs, sync, runs;
   void *graph, *exec, **node, **last;          /* the graph, its kernels, and the table as they have it */
@@ -49,7 +51,8 @@ static void *copied(const void *from, size_t bytes) {
   return to ? memcpy(to, from, bytes) : NULL;
 }
 
-/* entries: of the table, its last `places` among them. Everything is copied but the driver's functions. NULL: no memory. */
+/* entries: of the table, its last `places` among them. Everything is copied but the driver's functions. NULL: no
+ * memory. */
 Plan *hy_device_plan(const Driver *driver, const Launch *launch, int launches, const int *index, int entries,
                      const Place *place, int places, int graphs, int sync) {
   int arguments = launches ? launch[launches - 1].first + launch[launches - 1].count : 0;
@@ -81,9 +84,11 @@ static Kernel kernel_of(const Plan *p, int i) {
 static int each(Plan *p, void *stream, int *failed) {
   for (int i = 0; i < p->launches; i++) {
     Kernel k = kernel_of(p, i);
+    const unsigned *g = k.grid, *b = k.block;
+    void *f = k.function, **a = k.arguments;
     int code = p->launch[i].cooperative
-      ? p->driver->launch_cooperative(k.function, k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.shared, stream, k.arguments)
-      : p->driver->launch(k.function, k.grid[0], k.grid[1], k.grid[2], k.block[0], k.block[1], k.block[2], k.shared, stream, k.arguments, NULL);
+      ? p->driver->launch_cooperative(f, g[0], g[1], g[2], b[0], b[1], b[2], k.shared, stream, a)
+      : p->driver->launch(f, g[0], g[1], g[2], b[0], b[1], b[2], k.shared, stream, a, NULL);
     if (!code && p->sync) code = p->driver->synchronize(stream);
     if (code) { *failed = i + 1; return code; }
   }
@@ -123,11 +128,12 @@ static int replay(Plan *p, void *stream, int *failed) {
 }
 
 /* Launch all. table: one entry for each of the plan's but the places. 0, or the driver's error and in *failed 1 + the
- * number of the kernel. A stream that is being captured takes the kernels one by one: they are part of its own graph. */
+ * number of the kernel. A stream that is being captured takes the kernels one by one: they are part of its own
+ * graph. */
 int hy_device_run(Plan *p, void *const *table, void *stream, int capturing, int *failed) {
   int given = p->entries - p->places, code;
   *failed = 0;
-  pthread_mutex_lock(&p->lock);                /* the kernels of two calls never mix: they share the memory of the plan */
+  pthread_mutex_lock(&p->lock);                /* the kernels of two calls never mix: they share memory */
   memcpy(p->table, table, given * sizeof(void *));
   for (int i = 0; i < p->places; i++) p->table[given + i] = (char *)p->table[p->place[i].base] + p->place[i].offset;
   if (p->graphs && !p->sync && !capturing && !p->exec && p->runs++ >= GRAPH_AFTER && build(p)) p->graphs = 0;

@@ -2,9 +2,13 @@
 typedef int (*DeviceRun)(void *plan, void *const *table, void *stream, int capturing, int *failed);
 enum { RING = 4 };                             /* results of a kind whose memory may be used again */
 
-/* A result's memory: it is used again where only the ring holds the array, its pointer and the pool's block, so that there
- * is no view of it either, and on the stream that it was made for, whose kernels wait for each other. */
-typedef struct { PyObject *raw, *data, *memory; Py_ssize_t data_holders, memory_holders; void *at, *stream; } Slot;
+/* A result's memory: it is used again where only the ring holds the array, its pointer and the pool's block, so that
+ * there is no view of it either, and on the stream that it was made for, whose kernels wait for each other. */
+typedef struct {
+  PyObject *raw, *data, *memory;
+  Py_ssize_t data_holders, memory_holders;
+  void *at, *stream;
+} Slot;
 typedef struct { const void *host; int entry, count; } Numbers;
 
 typedef struct {
@@ -13,7 +17,8 @@ typedef struct {
   void *(*current)(const void *driver);
   void *plan, *context;
   const void *driver;
-  PyObject *all, *stream_of, *array, *arena_of, *failed;       /* all: the tuple that it was read from, which keeps the others */
+  PyObject *all;                               /* the tuple that it was read from: keeps every object here */
+  PyObject *stream_of, *array, *arena_of, *failed;
   int numbers, keeps_arena, outputs;
   Numbers *number;                             /* given by value at each call */
   Slot *ring;                                  /* RING for each result */
@@ -42,7 +47,8 @@ static int is_true(PyObject *object, PyObject *name) {
 /* Whether CuPy's array is what the program was compiled for, and where it lies. */
 static int fits_device(const Device *device, const Spec *spec, PyObject *raw, void **at) {
   if ((PyObject *)Py_TYPE(raw) != device->array) return 0;
-  PyObject *shape = PyObject_GetAttr(raw, str_shape), *dtype = PyObject_GetAttr(raw, str_dtype), *flags = NULL, *data = NULL;
+  PyObject *shape = PyObject_GetAttr(raw, str_shape), *dtype = PyObject_GetAttr(raw, str_dtype);
+  PyObject *flags = NULL, *data = NULL;
   int fits = shape && dtype && PyObject_RichCompareBool(shape, spec->shape, Py_EQ) == 1 && PyArray_DescrCheck(dtype)
     && (dtype == (PyObject *)spec->descr || PyArray_EquivTypes((PyArray_Descr *)dtype, spec->descr))
     && (flags = PyObject_GetAttr(raw, str_flags)) && is_true(flags, str_contiguous)
@@ -58,7 +64,8 @@ static void clear_slot(Slot *slot) {
 }
 
 static int is_free(const Slot *s, void *stream) {
-  return s->raw && s->stream == stream && Py_REFCNT(s->raw) == 1 && Py_REFCNT(s->data) <= s->data_holders && Py_REFCNT(s->memory) <= s->memory_holders;
+  return s->raw && s->stream == stream && Py_REFCNT(s->raw) == 1 && Py_REFCNT(s->data) <= s->data_holders
+    && Py_REFCNT(s->memory) <= s->memory_holders;
 }
 
 /* A result's array (a new reference) and its address: one of the ring's that nobody holds, else a new one. */
@@ -108,14 +115,16 @@ static int stream_now(const Device *device, void **stream) {
   if (!number) return 0;
   *stream = (void *)PyLong_AsSize_t(number);
   Py_DECREF(number);
-  return !PyErr_Occurred() && (uintptr_t)*stream != 2 && device->current(device->driver) == device->context && !device->capturing(device->driver, *stream);
+  return !PyErr_Occurred() && (uintptr_t)*stream != 2       /* a thread's own: one number for many streams */
+    && device->current(device->driver) == device->context && !device->capturing(device->driver, *stream);
 }
 
 /* 0, or -1 with an error. */
 static int run_device(Device *device, void **table, int arena_slot, void *stream) {
   PyObject *arena = arena_for(device, stream, &table[arena_slot]);
   if (!arena) return -1;
-  for (int i = 0; i < device->numbers; i++) memcpy(table + device->number[i].entry, device->number[i].host, device->number[i].count * sizeof(void *));
+  for (const Numbers *n = device->number; n < device->number + device->numbers; n++)
+    memcpy(table + n->entry, n->host, n->count * sizeof(void *));
   int code, failed = 0;
   Py_BEGIN_ALLOW_THREADS
   code = device->run(device->plan, table, stream, 0, &failed);
@@ -138,26 +147,32 @@ static void drop_device(Device *device) {
   PyMem_Free(device);
 }
 
-/* A Device of (run, capturing, current, plan, driver, context, stream, array class, working memory, error, kept, numbers, whether working memory is kept);
-   kept: (entry, address) of what is the same in each call, into the table. NULL with an error. */
+/* A Device of (run, capturing, current, plan, driver, context, stream, array class, working memory, error, kept,
+ * numbers, whether working memory is kept); kept: (entry, address) of what is the same in each call, into the table.
+ * NULL with an error. */
 static Device *read_device(PyObject *all, int outputs, void **table, int slots) {
   unsigned long long run, capturing, current, plan, driver, context, host, at;
   PyObject *kept, *numbers;
   Device *d = PyMem_Calloc(1, sizeof *d);
   if (!d) { PyErr_NoMemory(); return NULL; }
   d->all = Py_NewRef(all), d->outputs = outputs;
-  if (!PyArg_ParseTuple(all, "KKKKKKOOOOO!O!p", &run, &capturing, &current, &plan, &driver, &context, &d->stream_of, &d->array, &d->arena_of, &d->failed,
-                        &PyTuple_Type, &kept, &PyTuple_Type, &numbers, &d->keeps_arena)) goto wrong;
+  if (!PyArg_ParseTuple(all, "KKKKKKOOOOO!O!p", &run, &capturing, &current, &plan, &driver, &context, &d->stream_of,
+                        &d->array, &d->arena_of, &d->failed, &PyTuple_Type, &kept, &PyTuple_Type, &numbers,
+                        &d->keeps_arena)) goto wrong;
   d->run = (DeviceRun)(uintptr_t)run, d->capturing = (int (*)(const void *, void *))(uintptr_t)capturing;
   d->current = (void *(*)(const void *))(uintptr_t)current;
-  d->plan = (void *)(uintptr_t)plan, d->driver = (const void *)(uintptr_t)driver, d->context = (void *)(uintptr_t)context;
+  d->plan = (void *)(uintptr_t)plan, d->context = (void *)(uintptr_t)context;
+  d->driver = (const void *)(uintptr_t)driver;
   d->ring = PyMem_Calloc(RING * outputs + 1, sizeof(Slot)), d->turn = PyMem_Calloc(outputs + 1, sizeof(int));
   d->number = PyMem_Calloc(PyTuple_GET_SIZE(numbers) + 1, sizeof(Numbers));
   if (!d->ring || !d->turn || !d->number) { PyErr_NoMemory(); goto wrong; }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(kept); i++) {
     int slot;
     if (!PyArg_ParseTuple(PyTuple_GET_ITEM(kept, i), "iK", &slot, &at)) goto wrong;
-    if (slot < 0 || slot >= slots) { PyErr_SetString(PyExc_ValueError, "an entry outside of the table"); goto wrong; }
+    if (slot < 0 || slot >= slots) {
+      PyErr_SetString(PyExc_ValueError, "an entry outside of the table");
+      goto wrong;
+    }
     table[slot] = (void *)(uintptr_t)at;
   }
   for (; d->numbers < PyTuple_GET_SIZE(numbers); d->numbers++) {

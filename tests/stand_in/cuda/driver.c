@@ -21,7 +21,8 @@ API int stand_in_version = 13000;
 static int pending;                            /* the error of a kernel that nobody waited for yet */
 
 typedef struct { int order; unsigned seed; } EmuOptions;
-typedef struct { int kernel; unsigned grid[3], block[3]; unsigned long dynamic_bytes; int cooperative, first_arg, args; } EmuLaunch;
+typedef struct { int kernel; unsigned grid[3], block[3]; unsigned long dynamic_bytes;
+  int cooperative, first_arg, args; } EmuLaunch;
 typedef struct {
   void *so; char **names; int n;
   int (*nargs)(int), (*run)(const EmuLaunch *, int, const int *, void **, const EmuOptions *);
@@ -63,7 +64,8 @@ static Node *node_of(Func *f, const unsigned *g, const unsigned *b, unsigned sha
 static void free_node(Node *x) { free(x->args); free(x); }
 static void append(Graph *g, Node *x) { if (g->last) g->last->next = x; else g->first = x; g->last = x; }
 
-API int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned sh,
+API int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+  unsigned sh,
                        void *s, void **p, void **extra) {
   unsigned g[3] = {gx, gy, gz}, b[3] = {bx, by, bz};
   if (pending) return FAILED;                  /* the driver tells of an earlier kernel's error at the next call */
@@ -103,7 +105,8 @@ API int cuModuleUnload(void *m) { return 0; }
 API int cuFuncSetAttribute(void *f, int a, int v) { return 0; }
 API int cuFuncGetAttribute(int *v, int a, void *f) { *v = 0; return 0; }
 static const char *name_of(int e) {
-  return e == FAILED ? "CUDA_ERROR_ILLEGAL_ADDRESS" : e == CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" : e == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_UNKNOWN";
+  return e == FAILED ? "CUDA_ERROR_ILLEGAL_ADDRESS" :
+    e == CAPTURE_UNSUPPORTED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" : e == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_UNKNOWN";
 }
 API int cuGetErrorName(int e, const char **s) { *s = name_of(e); return 0; }
 API int cuGetErrorString(int e, const char **s) { *s = name_of(e); return 0; }
@@ -112,8 +115,10 @@ API int cuCtxGetDevice(int *d) { *d = stand_in_device; return 0; }
 API int cuInit(unsigned f) { return 0; }
 API int cuDriverGetVersion(int *v) { *v = stand_in_version; return 0; }
 API int cuGetExportTable(const void **t, const void *u) { *t = NULL; return NOT_FOUND; }
-API int cuGetProcAddress(const char *n, void **p, int v, unsigned long long f) { return (*p = dlsym(RTLD_DEFAULT, n)) ? 0 : NOT_FOUND; }
-API int cuGetProcAddress_v2(const char *n, void **p, int v, unsigned long long f, int *st) { return cuGetProcAddress(n, p, v, f); }
+API int cuGetProcAddress(const char *n, void **p, int v,
+  unsigned long long f) { return (*p = dlsym(RTLD_DEFAULT, n)) ? 0 : NOT_FOUND; }
+API int cuGetProcAddress_v2(const char *n, void **p, int v, unsigned long long f,
+  int *st) { return cuGetProcAddress(n, p, v, f); }
 
 /* ---- graphs: a capture's and those made kernel by kernel */
 static int now(void) { int code = pending; pending = 0; return code; }
@@ -127,7 +132,8 @@ API int cuGraphAddKernelNode_v2(void **node, Graph *g, void *const *after, size_
   append(g, *node = node_of(p->function, p->g, p->b, p->shared, p->arguments));
   return 0;
 }
-API int cuGraphInstantiateWithFlags(void **e, void *g, unsigned long long f) { *e = g; stand_in_counts.graphs++; return 0; }
+API int cuGraphInstantiateWithFlags(void **e, void *g, unsigned long long f) { *e = g;
+  stand_in_counts.graphs++; return 0; }
 API int cuGraphExecKernelNodeSetParams_v2(void *e, Node *x, const Params *p) {
   stand_in_counts.sets++;
   for (int i = 0; i < x->n; i++) x->args[i] = *(void **)p->arguments[i];

@@ -27,7 +27,8 @@ API int cudaMalloc(void **p, size_t n) {
 API int cudaFree(void *p) { stand_in_counts.frees += p != 0; free(p); return 0; }
 API int cudaMallocAsync(void **p, size_t n, void *s) { return cudaMalloc(p, n); }
 API int cudaFreeAsync(void *p, void *s) { return cudaFree(p); }
-API int cudaHostAlloc(void **p, size_t n, unsigned f) { *p = aligned_alloc(4096, (n + 4095) / 4096 * 4096 + 4096); return 0; }
+API int cudaHostAlloc(void **p, size_t n, unsigned f) { *p = aligned_alloc(4096,
+  (n + 4095) / 4096 * 4096 + 4096); return 0; }
 API int cudaFreeHost(void *p) { free(p); return 0; }
 API int cudaMemcpy(void *d, const void *s, size_t n, int k) { stand_in_counts.copies++; memmove(d, s, n); return 0; }
 API int cudaMemcpyAsync(void *d, const void *s, size_t n, int k, void *stream) {
@@ -69,7 +70,8 @@ API const char *cudaGetErrorName(int e) {
 API const char *cudaGetErrorString(int e) { return cudaGetErrorName(e); }
 API int cudaGetLastError(void) { return 0; }
 API int cudaPeekAtLastError(void) { return 0; }
-API int cudaPointerGetAttributes(int *a, const void *p) { memset(a, 0, 32); a[0] = 2; *(const void **)(a + 2) = p; return 0; }
+API int cudaPointerGetAttributes(int *a, const void *p) { memset(a, 0, 32); a[0] = 2;
+  *(const void **)(a + 2) = p; return 0; }
 
 /* What CuPy links and nothing here calls. */
 #define MISSING(name) API int name() { fprintf(stderr, "the stand-in has no " #name "\n"); return 801; }
