@@ -57,7 +57,7 @@ class CudaProgram:
         self._kept: list[Any] = []                             # memory that graphs of the caller's use
         if text.launches:
             source, names = share_functions(text.source, [launch.name for launch in text.launches])
-            self._module = self.driver.load(source, list(dict.fromkeys(names)))
+            self._module: Any = self.driver.load(source, list(dict.fromkeys(names)))
             self._launches = [Launch(name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
                                      tuple(self._place(n) for n in launch.args))
                               for name, launch in zip(names, text.launches)]
