@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 TREE := build/tree/hybrid
 
 help:
-	@echo "make demo | docs | check-all | test | test-fast | fuzz | test-gpu | bench | lint | types | stubs | wheel"
+	@echo "make demo | docs | check-all | test | test-fast | fuzz | test-gpu | bench-gpu | bench | lint | types | stubs | wheel"
 
 $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments: apt install python3-venv, or make PYTHON=another-python"; exit 1; }
@@ -52,6 +52,13 @@ test-gpu: links
 	HYBRID_VERIFY=1 HYBRID_DEVICE=gpu PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) -m pytest -q -p no:cacheprovider \
 	  $$($(PYTHON) -c "import xdist" 2>/dev/null && printf '%s' '-n 8 --dist loadfile')
 
+# Programs and the same in other libraries on the GPU of an environment that has CuPy; nothing is installed.
+bench-gpu: links
+	@for m in cupy numpy cffi; do $(PYTHON) -c "import $$m" 2>/dev/null \
+	  || { echo "$(PYTHON) has no $$m; bench-gpu installs nothing: give an environment that has it, make bench-gpu PYTHON=path"; exit 1; }; done
+	PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) $(GPU_RUN) benchmarks/gpu.py --out build/gpu.md $(BENCH_ARGS)
+	PYTHONPATH="$(CURDIR)/build/tree$${PYTHONPATH:+:$$PYTHONPATH}" $(PYTHON) $(GPU_RUN) benchmarks/gpu_peers.py --out build/gpu_peers.md $(BENCH_ARGS)
+
 bench: $(VENV)/.bench
 	$(PY) benchmarks/bench.py
 
@@ -88,4 +95,4 @@ wheel: $(VENV)/.dev
 	rm -rf build/lib build/bdist.*
 	$(PY) -m build --wheel --outdir dist .
 
-.PHONY: check-all docs stubs help demo test test-fast fuzz test-gpu bench lint types links wheel
+.PHONY: check-all docs stubs help demo test test-fast fuzz test-gpu bench-gpu bench lint types links wheel

@@ -7,19 +7,23 @@ reductions are arrays, ``empty`` holds garbage, and what is captured for a graph
 """
 from __future__ import annotations
 
+import atexit
 import ctypes
+import functools
 import inspect
 import json
 import re
+import subprocess
+import tempfile
 import types
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import cffi
 import numpy as np
 
-from hybrid.runtime.cuda import nvrtc
-from hybrid.runtime.cuda.emulator import EmulatorDriver
+from hybrid.runtime.cuda import driver_api, emulator, nvrtc
 
 NAMES = json.loads((Path(__file__).parent / "data" / "cupy_names.json").read_text())
 CONVERT = {"array", "asarray", "ascontiguousarray", "asanyarray"}             # these take NumPy arrays to the GPU
@@ -121,7 +125,12 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     """An array "on the GPU"."""
 
     def __init__(self, a: np.ndarray):
+        root = a
+        while isinstance(root.base, np.ndarray):
+            root = root.base
         object.__setattr__(self, "_a", a)
+        # the memory that views share, as CuPy's pointers share a block of the pool
+        object.__setattr__(self, "_place", SimpleNamespace(ptr=a.ctypes.data, device_id=STATE.device, mem=root))
         object.__setattr__(self, "_home", STATE.device)
 
     def __getattr__(self, name: str) -> Any:
@@ -140,7 +149,7 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
 
     @property
     def data(self) -> Any:
-        return SimpleNamespace(ptr=self._a.ctypes.data, device_id=self._home)
+        return self._place
 
     @property
     def device(self) -> Any:
@@ -210,9 +219,63 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
         return repr(self._a)
 
 
-# ---- devices, streams, launches
-STATE = SimpleNamespace(devices=1, device=0, stream=None, launches=0, graphs=0, replays=0, contexts=set())
-SOURCES: dict[bytes, str] = {}
+# ---- devices, streams, launches: functions of a stand-in for NVIDIA's libraries
+class State:
+    """What the stand-in counted, and the device and stream that are current."""
+    devices = 1
+    stream: Any = None
+    contexts: set[int] = set()
+
+    @property
+    def device(self) -> int:
+        return int(library().stand_in_device)
+
+    @device.setter
+    def device(self, number: int) -> None:
+        library().stand_in_device = number
+
+    def __getattr__(self, name: str) -> int:
+        return int(getattr(library().stand_in_counts, name))
+
+
+FOLDER = Path(__file__).parent / "stand_in" / "cuda"
+ffi = cffi.FFI()
+ffi.cdef(driver_api.DECLARATIONS + """
+struct counts { long launches, graphs, replays, mallocs, frees, copies, waits, sets; };
+extern struct counts stand_in_counts;
+extern char stand_in_fails[64];
+extern int stand_in_version, stand_in_device;
+extern long stand_in_memory;
+int cuModuleLoadData(void **, const char *);
+int cuModuleGetFunction(void **, void *, const char *);
+int cudaStreamCreate(void **);
+int cudaStreamBeginCapture(void *, int);
+int cudaStreamEndCapture(void *, void **);
+""")
+
+
+@functools.cache
+def library() -> Any:
+    """tests/stand_in/cuda, compiled."""
+    folder = tempfile.TemporaryDirectory(prefix="stand-in-")
+    atexit.register(folder.cleanup)
+    so = f"{folder.name}/libcuda.so"
+    subprocess.run(["gcc", "-w", "-O1", "-shared", "-fPIC", str(FOLDER / "driver.c"),
+                    str(FOLDER / "runtime.c"), "-o", so, "-ldl", "-lpthread"], check=True)
+    return ffi.dlopen(so)
+
+
+def _handle(make: Any, *args: Any) -> int:
+    out = ffi.new("void **")
+    assert make(out, *args) == 0
+    return int(ffi.cast("uintptr_t", out[0]))
+
+
+def _pointer(number: int) -> Any:
+    return ffi.cast("void *", number)
+
+
+STATE = State()
 
 
 class Device:
@@ -234,19 +297,17 @@ class Device:
 
 
 class Graph:
-    def __init__(self, launches: list[Any]):
-        self._launches = launches
+    def __init__(self, graph: int):
+        self._graph = graph
 
     def launch(self, stream: Any = None) -> None:
-        assert stream is None or stream.captured is None, "a graph inside a capture"
-        STATE.replays += 1
-        for run in self._launches:
-            run()
+        assert library().cuGraphLaunch(_pointer(self._graph), _pointer((stream or STATE.stream).ptr)) == 0
 
 
 class Stream:
     def __init__(self, null: bool = False, non_blocking: bool = False):
-        self.ptr, self.captured, self._before = 0 if null else id(self), None, []
+        self.ptr = 0 if null else _handle(library().cudaStreamCreate)
+        self._before: list[Any] = []
 
     def __enter__(self) -> Stream:
         self._before.append(STATE.stream)
@@ -257,59 +318,52 @@ class Stream:
         STATE.stream = self._before.pop()
 
     def synchronize(self) -> None:
-        assert self.captured is None, "cudaErrorStreamCaptureUnsupported"
+        code = library().cuStreamSynchronize(_pointer(self.ptr))
+        if code:
+            raise CUDADriverError(f"error {code}")
 
     def begin_capture(self, mode: int | None = None) -> None:
         assert self.ptr, "the null stream cannot be captured"
-        self.captured: Any = []
+        assert library().cudaStreamBeginCapture(_pointer(self.ptr), 0) == 0
 
     def is_capturing(self) -> bool:
-        return self.captured is not None
+        out = ffi.new("int *")
+        library().cuStreamIsCapturing(_pointer(self.ptr), out)
+        return bool(out[0])
 
     def end_capture(self) -> Graph:
-        launches, self.captured = self.captured, None
-        STATE.graphs += 1
-        return Graph(launches)
+        return Graph(_handle(lambda out: library().cudaStreamEndCapture(_pointer(self.ptr), out)))
+
+
+class CUDADriverError(RuntimeError):
+    """As CuPy's."""
 
 
 class Module:
-    """A loaded cubin: the source it was made from, in the emulator."""
+    """A loaded image: a library of the emulator."""
 
     def load(self, cubin: bytes) -> None:
         assert STATE.device in STATE.contexts, "no context on this thread"
-        source = SOURCES[cubin]
-        kernels = re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(", source)
-        self.module, self.kernels = EmulatorDriver().load(source, kernels), kernels
+        self._module = _handle(library().cuModuleLoadData, ffi.new("char[]", cubin))
 
     def get_function(self, name: str) -> Any:
-        FUNCTIONS.append((self.module, name, self.module.library.emu_kernel_args(self.kernels.index(name))))
-        return SimpleNamespace(ptr=len(FUNCTIONS) - 1)
-
-
-FUNCTIONS: list[tuple[Any, str, int]] = []
+        return SimpleNamespace(ptr=_handle(library().cuModuleGetFunction, _pointer(self._module), name.encode()))
 
 
 def _launch(function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int, shared: int, stream: int, params: int,
             extra: int = 0) -> None:
-    module, name, count = FUNCTIONS[function]
-    slots = (ctypes.c_uint64 * count).from_address(params)
-    args = [ctypes.c_uint64.from_address(s).value for s in slots]                # copied now, as the driver does
-
-    def run() -> None:
-        STATE.launches += 1
-        module.launch_list([(name, (gx, gy, gz), (bx, by, bz), shared, args)])
-    assert stream == STATE.stream.ptr, "launched on another stream than the current one"
-    if STATE.stream.captured is not None:
-        STATE.stream.captured.append(run)
-    else:
-        run()
+    code = library().cuLaunchKernel(_pointer(function), gx, gy, gz, bx, by, bz, shared, _pointer(stream),
+                                    ffi.cast("void **", params), ffi.NULL)
+    if code:
+        raise CUDADriverError(f"error {code}")
 
 
 def compile_for_fake(source: str, arch: str, options: Any = ()) -> nvrtc.Compiled:
-    """In place of nvrtc.compile: a name for the source."""
-    cubin = b"\x7fELF" + str(hash(source)).encode()
-    SOURCES[cubin] = source
-    return nvrtc.Compiled(cubin, "source.cu", "", {})
+    """In place of nvrtc.compile: an image that names the emulator's library and its kernels."""
+    kernels = list(dict.fromkeys(re.findall(r"__global__ void (?:__launch_bounds__\(\d+\) )?(\w+)\(", source)))
+    path = emulator.compile_module(source, kernels)
+    lines = "\n".join([str(path), *kernels])
+    return nvrtc.Compiled(b"\x7fELF-EMU:" + lines.encode() + b"\0", "source.cu", "", {})
 
 
 class FakeCuPy(types.ModuleType):
@@ -330,7 +384,7 @@ class FakeCuPy(types.ModuleType):
 CUPY = FakeCuPy("cupy")
 CUPY.asnumpy = lambda a: a.get() if isinstance(a, ndarray) else np.asarray(a)
 CUPY.from_dlpack = _from_dlpack
-CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None)
+CUPY.get_default_memory_pool = lambda: SimpleNamespace(free_all_blocks=lambda: None, free_bytes=lambda: 0)
 CUPY.linalg = SimpleNamespace(**{n: _bound(n, getattr(np.linalg, n), p) for n,
                                  p in NAMES["linalg"].items() if callable(getattr(np.linalg, n, None))})
 CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
@@ -338,7 +392,10 @@ CUPY.lib = SimpleNamespace(stride_tricks=SimpleNamespace(**{
     p in NAMES["stride_tricks"].items() if hasattr(np.lib.stride_tricks, n)}))
 CUPY.cuda = SimpleNamespace(
     Device=Device, Stream=Stream, get_current_stream=lambda: STATE.stream, function=SimpleNamespace(Module=Module),
-    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None),
+    driver=SimpleNamespace(launchKernel=_launch, launchCooperativeKernel=_launch, funcSetAttribute=lambda *a: None,
+                           CUDADriverError=CUDADriverError),
     runtime=SimpleNamespace(getDeviceCount=lambda: STATE.devices, getDevice=lambda: STATE.device,
-                            free=lambda p: STATE.contexts.add(STATE.device)))
+                            free=lambda p: STATE.contexts.add(STATE.device),
+                            memGetInfo=lambda: (library().stand_in_memory, 8 << 30)))
 STATE.stream = Stream(null=True)
+__name__ = "cupy.stand_in"          # its frames are CuPy's to whoever tells them from the user's (hybrid/jit/reads.py)

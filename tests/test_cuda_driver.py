@@ -98,6 +98,7 @@ class FakeCuPy:
 def fake(monkeypatch):
     """A stand-in for the cupy module, on a thread that has no context yet."""
     monkeypatch.setattr(cupy_driver, "_thread", threading.local())
+    monkeypatch.setattr(cupy_driver.native, "library", lambda: None)         # its streams are none of a driver's
     return FakeCuPy()
 
 

@@ -17,6 +17,7 @@ the cache runs without a compiler until processes beside this one have compiled 
 | HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
+| HYBRID_CUDA_SYNC | 1: wait for the GPU after each kernel, so that an error names the kernel that failed |
 | HYBRID_SIGNATURES | programs of a function that may be made for a single call (default 8; 0: no limit); with so many,
 new calls run eagerly once |
 | HYBRID_SKIP_ZEROS | 0: products never leave out factors that are zero, so that the order of additions does not depend
@@ -102,6 +103,11 @@ LIMIT = _Limit()
 def cuda_graphs() -> bool:
     """Whether runs that come again with the same arrays become CUDA graphs."""
     return os.environ.get("HYBRID_CUDA_GRAPHS", "1") != "0"
+
+
+def cuda_sync() -> bool:
+    """Whether each kernel is waited for, so that an error names the one that failed."""
+    return os.environ.get("HYBRID_CUDA_SYNC", "0") not in ("", "0")
 
 
 def skip_zeros() -> bool:

@@ -13,7 +13,7 @@ from typing import Any, Callable
 import numpy as np
 
 from . import config
-from .errors import DeviceError, TooLargeError, user_location
+from .errors import DeviceError, DTypeError, TooLargeError, user_location
 
 _TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")
 _local = threading.local()
@@ -133,6 +133,16 @@ def find_cupy() -> ModuleType | None:
         except Exception:                        # not installed, no driver, no GPU: all mean "no"
             _probe["cupy"] = None
     return _probe["cupy"]
+
+
+def check_dtype(dtype: np.dtype, ctx: Context) -> None:
+    """DTypeError where a device's array module has no such type: CuPy has bfloat16 from release 14 on."""
+    if dtype.name != "bfloat16" or ctx.device_type != "gpu" or config.cuda_emulated():
+        return
+    release = str(getattr(find_cupy(), "__version__", "14"))
+    if int(release.split(".")[0]) < 14:
+        raise DTypeError(f"{user_location()}: bfloat16 arrays on {ctx} need CuPy 14, this is CuPy {release}: "
+                         f"pip install -U 'hybridize[cuda12]' (or [cuda13]), or use float16")
 
 
 def num_gpus() -> int:

@@ -98,6 +98,10 @@ class DeviceError(HybridError):
     """A device that is not there, or arrays on two devices in one call."""
 
 
+class OutOfMemoryError(DeviceError, MemoryError):
+    """A device has too little free memory."""
+
+
 class DeferredInitializationError(HybridError, ValueError):
     """A parameter whose shape is not known yet."""
 

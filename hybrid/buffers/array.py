@@ -8,7 +8,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from . import evict
-from ..base.device import Context, aligned_copy, array_module, current_context, find_cupy
+from ..base.device import Context, aligned_copy, array_module, check_dtype, current_context, find_cupy
 from ..base.errors import AttributeValueError, DeviceError, DTypeError, HybridError, ShapeError
 from ..base.indexing import check_key, plain_key
 from ..base.scope import SCOPE, NumbersNeeded
@@ -408,6 +408,8 @@ def array(source: Any, ctx: Context | None = None, dtype: Any = None, cls: Any =
         raw, wanted = _from_python(source, dtype)
     if wanted not in dt.SUPPORTED:
         raise DTypeError(f"dtype {wanted} is not supported; known: {', '.join(map(dt.name, dt.SUPPORTED))}")
+    if ctx.device_type == "gpu":
+        check_dtype(wanted, ctx)
     moved = _move(raw, ctx, True)
     return wrap(moved if moved.dtype == wanted else moved.astype(wanted), ctx, cls or NDArray)
 

@@ -105,7 +105,7 @@ class Contents:
             return told(where.get(GONE))
         if isinstance(where, os._Environ):
             return tuple((k, where.get(k)) for k in sorted(self.keys)) if self.keys else tuple(where.items())
-        raw = np.asarray(where)
+        raw = np.asarray(where.get() if hasattr(where, "__cuda_array_interface__") and hasattr(where, "get") else where)
         return raw.shape, raw.dtype, raw.tobytes() if raw.dtype != object else tuple(map(told, raw.ravel()))
 
     def pinned(self, value: Any) -> tuple[Any, Any, Any]:

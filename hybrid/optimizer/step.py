@@ -10,7 +10,7 @@ from ..base import rng
 from .. import runtime
 from ..base import dtype as dt
 from ..buffers.array import REBINDS, NDArray, wrap
-from ..base.device import array_module
+from ..base.device import Context, array_module
 from ..autograd.dispatch import common_context
 from ..base.errors import DTypeError, HybridError
 from ..ir import Program
@@ -26,6 +26,44 @@ def flat(state: Any) -> list[NDArray]:
     if isinstance(state, (tuple, list)):
         return [x for part in state for x in flat(part)]
     raise DTypeError(f"an optimizer's state is None, an array, or a tuple of them, got {type(state).__name__}")
+
+
+class HostNumbers(NDArray):
+    """Numbers that are filled in on the host before each update. A compiled program takes them by value with its
+    launches (``host_values``); whoever reads the array on the GPU has them copied there first.
+    """
+    __slots__ = ("host_values", "_copy", "_stale")
+    host_values: np.ndarray
+    _copy: Any
+    _stale: bool
+
+    @classmethod
+    def make(cls, host: np.ndarray, ctx: Context) -> NDArray:
+        """Such an array of host memory; on the CPU a plain array of that very memory."""
+        xp = array_module(ctx)
+        if xp is np:
+            return wrap(host, ctx)                           # type: ignore[no-any-return]
+        out: HostNumbers = wrap(xp.zeros(host.shape, host.dtype), ctx, cls)
+        out.host_values = host
+        return out
+
+    @property
+    def _data(self) -> Any:
+        if self._stale:
+            self._copy[...] = array_module(self._ctx).asarray(self.host_values)
+            self._stale = False
+        return self._copy
+
+    @_data.setter
+    def _data(self, raw: Any) -> None:
+        self._copy, self._stale = raw, False
+
+
+def fill(numbers: NDArray, host: np.ndarray, values: Any) -> None:
+    """Put values into the host memory of an array that HostNumbers made."""
+    host[:] = values
+    if isinstance(numbers, HostNumbers):
+        numbers._stale = True
 
 
 class Step:
@@ -65,12 +103,12 @@ class Step:
     def _collect(self, held: Sequence[Sequence[NDArray]]) -> None:
         size = self.program.inputs[0].shape[0]
         self.host = np.zeros(size, dt.float64)
-        xp = array_module(self.ctx)
-        self.numbers = wrap(self.host if xp is np else xp.zeros(size, dt.float64), self.ctx)
+        self.numbers = HostNumbers.make(self.host, self.ctx)
         self.inputs: list[NDArray] = [self.numbers]
         self.key: NDArray | None = None
         if self.optimizer.draws:
-            self.key = wrap(xp.zeros(2, dt.uint32), self.ctx)
+            self.key_host = np.zeros(2, dt.uint32)
+            self.key = HostNumbers.make(self.key_host, self.ctx)
             self.inputs.append(self.key)
         self.inputs += [x for row in held for x in row]
         self.written = [self.inputs[slot] for slot, _ in self.program.updates]
@@ -104,11 +142,9 @@ class Step:
             raise HybridError(f"{type(self.optimizer).__name__}.numbers must give {len(self.optimizer.scalars)} "
                               f"numbers a parameter: "
                               f"{', '.join(self.optimizer.scalars)}")
-        self.host[:] = values
-        if self.numbers._data is not self.host:
-            self.numbers._write(array_module(self.ctx).asarray(self.host))
+        fill(self.numbers, self.host, values)
         if self.key is not None:
-            self.key._write(array_module(self.ctx).asarray(rng.next_key(len(self.weights))))
+            fill(self.key, self.key_host, rng.next_key(len(self.weights)))
 
     def apply(self) -> None:
         """Run the program on the arrays."""
@@ -129,7 +165,7 @@ class Step:
 
     def _bind(self) -> None:
         """Note where the arrays are, so that a call need not look."""
-        now, raw = REBINDS[0], [x._data for x in self.inputs]
+        now, raw = REBINDS[0], [x if isinstance(x, HostNumbers) else x._data for x in self.inputs]
         self.bound: Any = self.exe.bind(range(len(raw)), raw) if hasattr(self.exe, "bind") else None
         self.seen = now
 

@@ -47,8 +47,10 @@ def _headers() -> Path:
 
 def _text() -> str:
     """launcher.c with its parts in it: it is compiled elsewhere."""
-    return re.sub(r'^#include "(\w+\.h)"$', lambda m: kernel_text("c", m[1]), kernel_text("c", "launcher.c"),
-                  flags=re.MULTILINE)
+    text, count = kernel_text("c", "launcher.c"), 1
+    while count:                                         # a part may have parts
+        text, count = re.subn(r'^#include "(\w+\.h)"$', lambda m: kernel_text("c", m[1]), text, flags=re.MULTILINE)
+    return text
 
 
 def _compiled() -> Path | None:

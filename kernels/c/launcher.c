@@ -17,7 +17,12 @@
 #include "launcher_arguments.h"
 
 /* The program on a table that has all but the arena, and what belongs to a step: 1; 0: the careful way; -1: an error. */
-static int run(Launcher *self, void **table) {
+static int run(Launcher *self, void **table, void *stream) {
+  if (self->device) {
+    int go = self->step ? prepared(self->step) : 1;
+    if (go == 1 && run_device(self->device, table, self->arena_slot, stream)) go = -1;
+    return go == 1 && self->step ? note(self, self->step) : go;
+  }
   void *arena = self->arenas ? self->arena[--self->arenas] : aligned_alloc(64, self->arena_bytes);
   if (!arena) { PyErr_NoMemory(); return -1; }
   table[self->arena_slot] = arena;
@@ -41,11 +46,11 @@ static PyObject *launch(PyObject *object, PyObject *const *args, size_t nargsf, 
   Py_INCREF(self);                             /* another thread may drop this launcher from here on, */
   PyObject *keep = Py_NewRef(self->keep);      /* or an argument's array */
   memcpy(table, self->table, sizeof table);
-  int go = places_hold(self) && take_all(&taken, args, PyVectorcall_NARGS(nargsf), names);
-  if (go == 1 && !allocate(self, raw)) go = -1;
+  void *stream = NULL;
+  int go = places_hold(self) && take_all(&taken, args, PyVectorcall_NARGS(nargsf), names) && (!self->device || stream_now(self->device, &stream));
+  if (go == 1 && !allocate(self, raw, table, stream)) go = -1;
   else if (go == 1) {
-    for (int i = 0; i < self->outputs; i++) table[self->output[i].slot] = PyArray_DATA((PyArrayObject *)raw[i]);
-    go = run(self, table);
+    go = run(self, table, stream);
     self->calls += go == 1;
     if (go == 1) out = wrapped(self, raw); else drop(raw, self->outputs);
   }
@@ -61,7 +66,10 @@ static int read_spec(PyObject *tuple, Spec *spec) {
   if (!PyArg_ParseTuple(tuple, "iO!O&", &spec->slot, &PyTuple_Type, &shape, PyArray_DescrConverter, &spec->descr)) return -1;
   spec->ndim = (int)PyTuple_GET_SIZE(shape);
   if (spec->ndim > 32) { PyErr_SetString(PyExc_ValueError, "more than 32 axes"); return -1; }
-  for (int i = 0; i < spec->ndim; i++) spec->dims[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
+  PyObject *itemsize = PyObject_GetAttrString((PyObject *)spec->descr, "itemsize");
+  spec->shape = Py_NewRef(shape), spec->bytes = itemsize ? PyLong_AsSize_t(itemsize) : 0;
+  Py_XDECREF(itemsize);
+  for (int i = 0; i < spec->ndim; i++) spec->bytes *= spec->dims[i] = PyLong_AsSsize_t(PyTuple_GET_ITEM(shape, i));
   return PyErr_Occurred() ? -1 : 0;
 }
 
@@ -104,15 +112,15 @@ static int check_places(PyObject *places) {
 }
 
 /* Launcher(cls, address of net, slots, arena slot, arena bytes, inputs, outputs, fixed, ctx, scope, training, counters, places, form or None, allocate, kind, step or None,
-   library of net: what is mapped while a call runs) */
+   library of net: what is mapped while a call runs, and for a GPU what launcher_device.h reads: then the address of net is 0) */
 static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
-  PyObject *cls, *inputs, *outputs, *fixed, *ctx, *scope, *counters, *places, *form, *allocate, *step, *library;
+  PyObject *cls, *inputs, *outputs, *fixed, *ctx, *scope, *counters, *places, *form, *allocate, *step, *library, *device = Py_None;
   unsigned long long net;
   Py_ssize_t bytes;
   int slots, arena_slot, training, kind;
-  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O!OO!iOO", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
+  if (!PyArg_ParseTuple(args, "O!KiinO!O!O!OOpO!O!OO!iOO|O", &PyType_Type, &cls, &net, &slots, &arena_slot, &bytes, &PyTuple_Type, &inputs, &PyTuple_Type, &outputs,
                         &PyTuple_Type, &fixed, &ctx, &scope, &training, &PyTuple_Type, &counters, &PyTuple_Type, &places, &form, &PyTuple_Type, &allocate, &kind, &step,
-                        &library)) return NULL;
+                        &library, &device)) return NULL;
   Launcher *self = (Launcher *)type->tp_alloc(type, 0);
   if (!self) return NULL;
   self->call = launch;
@@ -125,13 +133,17 @@ static PyObject *launcher_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   if (!(self->keep = PyTuple_Pack(2, fixed, library))) { Py_DECREF(self); return NULL; }
   self->at_data = offset_of(self->cls, "_data"), self->at_ctx = offset_of(self->cls, "_ctx");
   self->at_ag = offset_of(self->cls, "_ag"), self->at_version = offset_of(self->cls, "_version");
-  if (PyErr_Occurred() || check_places(places) || check_form(self->form) || fill(self, inputs, outputs, fixed, counters) || (step != Py_None && read_step(self, step))) { Py_DECREF(self); return NULL; }
+  if (PyErr_Occurred() || check_places(places) || check_form(self->form) || fill(self, inputs, outputs, fixed, counters)
+      || (device != Py_None && !(self->device = read_device(device, self->outputs, self->table, slots))) || (step != Py_None && read_step(self, step))) { Py_DECREF(self); return NULL; }
   return (PyObject *)self;
 }
 
 static int launcher_traverse(PyObject *object, visitproc visit, void *arg) {
   Launcher *self = (Launcher *)object;
   if (self->step) Py_VISIT(self->step->all);
+  if (self->device) Py_VISIT(self->device->all);
+  Py_VISIT(self->keep);
+  Py_VISIT(self->allocate);
   Py_VISIT(self->places);
   Py_VISIT(self->form);
   return 0;
@@ -143,6 +155,11 @@ static int launcher_clear(PyObject *object) {
   Step *step = self->step;
   self->step = NULL, self->refuses = 1;
   drop_step(step);
+  Device *device = self->device;
+  self->device = NULL;
+  drop_device(device);
+  Py_CLEAR(self->keep);
+  Py_CLEAR(self->allocate);
   Py_CLEAR(self->places);
   Py_CLEAR(self->form);
   return 0;
@@ -153,12 +170,13 @@ static void launcher_dealloc(PyObject *object) {
   PyObject_GC_UnTrack(object);
   while (self->arenas) free(self->arena[--self->arenas]);
   for (int i = 0; i < self->counters; i++) { Py_DECREF(self->counter[i]); Py_DECREF(self->seen[i]); }
-  for (int i = 0; self->input && i < self->inputs; i++) Py_XDECREF(self->input[i].descr);
-  for (int i = 0; self->output && i < self->outputs; i++) Py_XDECREF(self->output[i].descr);
+  for (int i = 0; self->input && i < self->inputs; i++) { Py_XDECREF(self->input[i].descr); Py_XDECREF(self->input[i].shape); }
+  for (int i = 0; self->output && i < self->outputs; i++) { Py_XDECREF(self->output[i].descr); Py_XDECREF(self->output[i].shape); }
   PyMem_Free(self->input);
   PyMem_Free(self->output);
   PyMem_Free(self->table);
   drop_step(self->step);
+  drop_device(self->device);
   Py_XDECREF(self->cls); Py_XDECREF(self->ctx); Py_XDECREF(self->scope); Py_XDECREF(self->keep); Py_XDECREF(self->allocate); Py_XDECREF(self->places); Py_XDECREF(self->form);
   Py_TYPE(object)->tp_free(object);
 }
@@ -179,6 +197,9 @@ PyMODINIT_FUNC PyInit_hybrid_launcher(void) {
   str_training = PyUnicode_InternFromString("training"), str_traces = PyUnicode_InternFromString("traces");
   str_value = PyUnicode_InternFromString("value"), str_list = PyUnicode_InternFromString("list");
   str_tuple = PyUnicode_InternFromString("tuple"), str_dict_of = PyUnicode_InternFromString("dict");
+  str_ptr = PyUnicode_InternFromString("ptr"), str_data = PyUnicode_InternFromString("data"), str_mem = PyUnicode_InternFromString("mem");
+  str_shape = PyUnicode_InternFromString("shape"), str_dtype = PyUnicode_InternFromString("dtype"), str_flags = PyUnicode_InternFromString("flags");
+  str_contiguous = PyUnicode_InternFromString("c_contiguous");
   zero = PyLong_FromLong(0);
   PyObject *m = PyModule_Create(&module);
   if (m && PyModule_AddObject(m, "Launcher", Py_NewRef((PyObject *)&LauncherType))) { Py_DECREF(m); return NULL; }

@@ -4,10 +4,11 @@ typedef struct { const Launcher *self; void **table; PyObject **given; int n; } 
 static int take(Taken *t, PyObject *x) {
   if (t->n == t->self->inputs) return 0;
   const Spec *spec = &t->self->input[t->n];
-  PyArrayObject *a = array_of(t->self, spec, x);
-  if (!a || (t->self->step && overlaps(t->self->step, a))) return 0;
-  t->table[spec->slot] = PyArray_DATA(a);
-  t->given[t->n++] = Py_NewRef((PyObject *)a);
+  void *at = NULL;
+  PyObject *a = array_of(t->self, spec, x, &at);
+  if (!a || (t->self->step && overlaps(t->self->step, at, spec->bytes))) return 0;
+  t->table[spec->slot] = at;
+  t->given[t->n++] = Py_NewRef(a);
   return 1;
 }
 

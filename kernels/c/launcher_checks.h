@@ -1,6 +1,6 @@
 /* What a launcher (launcher.c) is, whether everything is as it was when it was made, and its results. */
 typedef void (*Net)(void **);
-typedef struct { int slot, ndim; npy_intp dims[32]; PyArray_Descr *descr; } Spec;
+typedef struct { int slot, ndim; npy_intp dims[32]; PyArray_Descr *descr; PyObject *shape; size_t bytes; } Spec;
 enum { MAX_COUNTERS = 4, MAX_ARENAS = 16, MAX_OUTPUTS = 64 };
 enum { ONE, TUPLE, LIST };                     /* what the results come in */
 
@@ -18,6 +18,8 @@ typedef struct {
   Gradient *gradient;
 } Step;
 
+#include "launcher_device.h"
+
 typedef struct {
   PyObject_HEAD
   vectorcallfunc call;
@@ -34,6 +36,7 @@ typedef struct {
   void *arena[MAX_ARENAS];                     /* free ones: one call holds one */
   PyObject *counter[MAX_COUNTERS], *seen[MAX_COUNTERS];
   Step *step;                                  /* or NULL */
+  Device *device;                              /* or NULL: the CPU */
   int refuses;                                 /* every call */
   Py_ssize_t calls;                            /* that it took */
 } Launcher;
@@ -132,18 +135,20 @@ static int scope_holds(const Launcher *self) {
   return recording == Py_False && training == (self->training ? Py_True : Py_False) && traces && PyList_CheckExact(traces) && PyList_GET_SIZE(traces) == 0;
 }
 
-/* The array of an argument, or NULL when the program was not compiled for it. */
-static PyArrayObject *array_of(const Launcher *self, const Spec *spec, PyObject *a) {
+/* The array of an argument (borrowed) and its address, or NULL when the program was not compiled for it. */
+static PyObject *array_of(const Launcher *self, const Spec *spec, PyObject *a, void **at) {
   if (Py_TYPE(a) != self->cls) return NULL;
   PyObject *ctx = AT(a, self->at_ctx), *raw = AT(a, self->at_data);
-  if (!ctx || !raw || !PyArray_CheckExact(raw)) return NULL;
+  if (!ctx || !raw) return NULL;
   if (ctx != self->ctx && PyObject_RichCompareBool(ctx, self->ctx, Py_EQ) != 1) return NULL;
+  if (self->device) return fits_device(self->device, spec, raw, at) ? raw : NULL;
   PyArrayObject *x = (PyArrayObject *)raw;
-  if (PyArray_NDIM(x) != spec->ndim || (PyArray_DESCR(x) != spec->descr && !PyArray_EquivTypes(PyArray_DESCR(x), spec->descr))) return NULL;
+  if (!PyArray_CheckExact(raw) || PyArray_NDIM(x) != spec->ndim || (PyArray_DESCR(x) != spec->descr && !PyArray_EquivTypes(PyArray_DESCR(x), spec->descr))) return NULL;
   if (!PyArray_IS_C_CONTIGUOUS(x) || !PyArray_ISALIGNED(x)) return NULL;
   const npy_intp *dims = PyArray_DIMS(x);
   for (int i = 0; i < spec->ndim; i++) if (dims[i] != spec->dims[i]) return NULL;
-  return x;
+  *at = PyArray_DATA(x);
+  return raw;
 }
 
 static PyObject *wrap(const Launcher *self, PyObject *raw) {
@@ -160,14 +165,16 @@ static PyObject *no(void) { if (PyErr_Occurred()) PyErr_Clear(); Py_RETURN_NONE;
 
 static void drop(PyObject **raw, int n) { while (n--) Py_DECREF(raw[n]); }
 
-/* Arrays for the results; making them may run other threads. */
-static int allocate(const Launcher *self, PyObject **raw) {
+/* Arrays for the results, their addresses into the table; making them may run other threads. */
+static int allocate(const Launcher *self, PyObject **raw, void **table, void *stream) {
   for (int i = 0; i < self->outputs; i++) {
     const Spec *spec = &self->output[i];
     PyObject *make = PyTuple_GET_ITEM(self->allocate, i);
-    if (make != Py_None) raw[i] = PyObject_CallNoArgs(make);
+    if (self->device) raw[i] = result(self->device, i, make, spec, stream, &table[spec->slot]);
+    else if (make != Py_None) raw[i] = PyObject_CallNoArgs(make);
     else Py_INCREF(spec->descr), raw[i] = PyArray_NewFromDescr(&PyArray_Type, spec->descr, spec->ndim, spec->dims, NULL, NULL, 0, NULL);
     if (!raw[i]) { drop(raw, i); return 0; }
+    if (!self->device) table[spec->slot] = PyArray_DATA((PyArrayObject *)raw[i]);
   }
   return 1;
 }

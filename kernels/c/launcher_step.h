@@ -6,8 +6,8 @@ static void set(PyObject *object, Py_ssize_t at, PyObject *value) {
 }
 
 /* Whether an array lies in memory that the program writes. */
-static int overlaps(const Step *step, PyArrayObject *x) {
-  uintptr_t first = (uintptr_t)PyArray_DATA(x), end = first + PyArray_NBYTES(x);
+static int overlaps(const Step *step, const void *at, size_t bytes) {
+  uintptr_t first = (uintptr_t)at, end = first + bytes;
   int low = 0, high = step->stretches;         /* the last stretch that begins before the end */
   while (low < high) {
     int middle = (low + high) / 2;

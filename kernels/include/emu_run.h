@@ -201,7 +201,7 @@ struct Kernel {
 
 }  // namespace emu
 
-const int EMU_MAX_ARGS = 512;
+const int EMU_MAX_ARGS = 4096;              // CUDA 12.1 and later: 32,764 bytes
 #define EMU_API extern "C" __attribute__((visibility("default")))
 #define EMU_KERNEL(k) {#k, emu::Caller<decltype(&k)>::call<&k>, emu::Caller<decltype(&k)>::count},
 // in place of:  extern __shared__ T name[];

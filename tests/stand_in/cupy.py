@@ -4,7 +4,7 @@
 """
 import sys
 
-from hybrid.runtime.cuda import cupy_driver
+from hybrid.runtime.cuda import cupy_driver, driver_api
 from tests import fake_cupy
 
 
@@ -12,6 +12,12 @@ class _Compiler:
     """The driver's compiler: names for sources, which the stand-in's modules know."""
     compile = staticmethod(fake_cupy.compile_for_fake)
 
+    @staticmethod
+    def version() -> tuple[int, int]:
+        """Of the compiler."""
+        return 13, 0
 
+
+driver_api.library = fake_cupy.library                     # type: ignore[assignment]
 cupy_driver.nvrtc = _Compiler                              # type: ignore[attr-defined]
 sys.modules["cupy"] = fake_cupy.CUPY

@@ -1,8 +1,10 @@
 """The GPU through CuPy: its memory, streams and module loader; compiled by our own NVRTC wrapper."""
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,13 +12,11 @@ import numpy as np
 
 from hybrid.base import config
 
-from . import nvrtc
+from . import driver_api, native, nvrtc
 from .interface import Driver, Launch, Module, Plan, checked
+from .texts import split
 
-# launches from which one graph is quicker than each by itself
-GRAPH_FROM = 4
-GRAPH_AFTER = 2                                            # runs with the same pointers before they become a graph
-GRAPHS = 8                                                 # graphs that a plan keeps
+KERNELS = 4                                                # that are worth a thread to compile them
 _MAX_DYNAMIC_SHARED = 8                                    # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _DEFAULT_SHARED_LIMIT = 48 * 1024
 _thread = threading.local()
@@ -31,27 +31,23 @@ def _ensure_context(cupy: Any, device: int) -> None:
 
 
 class CuPyPlan(Plan):
-    """Launches with their parameters laid out once: a run writes the pointers and launches."""
+    """Launches with their parameters laid out once: a run gives the pointers and launches.
+
+    Through the driver itself (native.py), in one CUDA graph after some runs; without a C compiler one by one through
+    CuPy.
+    """
 
     def __init__(self, module: CuPyModule, launches: list[Launch]):
-        self._driver_api, self._stream = module.cupy.cuda.driver, module.cupy.cuda.get_current_stream
         self._cupy, self._module = module.cupy, module       # the module must outlive its functions
+        self._stream = module.cupy.cuda.get_current_stream
+        self._size = 1 + max((a for launch in launches for a in launch.args), default=-1)
+        self.launches = module.ready(launches)
+        self.native = native_plan(self.launches, self._size)
         self._lock = threading.Lock()
-        size = 1 + max((a for launch in launches for a in launch.args), default=-1)
-        self._table = np.zeros(max(1, size), np.uint64)
-        self._size = size
-        self._graphs: dict[tuple[int, ...], Any] = {}
-        self._seen: dict[tuple[int, ...], int] = {}
-        self._graphed = len(launches) >= GRAPH_FROM and config.cuda_graphs()
+        self._table = np.zeros(max(1, self._size), np.uint64)
         base = self._table.ctypes.data
-        self._calls: list[tuple[Any, ...]] = []
-        self._parameters = []
-        for launch in launches:
-            # cuLaunchKernel wants an array of addresses of the arguments: they are entries of the table
-            params = np.array([base + 8 * a for a in launch.args] or [0], np.uint64)
-            self._parameters.append(params)
-            self._calls.append((launch.cooperative, module.function(launch.kernel, launch.shared), *launch.grid,
-                                *launch.block, launch.shared, params.ctypes.data))
+        # cuLaunchKernel wants an array of addresses of the arguments: they are entries of the table
+        self._parameters = [np.array([base + 8 * a for a in launch.args] or [0], np.uint64) for launch in launches]
 
     def run(self, pointers: Sequence[int]) -> None:
         """Launch all on CuPy's current stream; returns before they are done."""
@@ -64,58 +60,39 @@ class CuPyPlan(Plan):
 
     def _launch(self, pointers: Sequence[int]) -> None:
         _ensure_context(self._cupy, self._module.device)
-        stream = self._stream()
-        with self._lock:                                   # the driver copies arguments while it launches
-            graph = self._graph(tuple(pointers[:self._size]), stream) if self._graphed else None
-            if graph is None:
-                return self._each(pointers, stream.ptr)
-        graph.launch(stream)
+        stream = self._stream().ptr
+        if self.native is None:
+            return self._each(pointers, stream)
+        self.native.run(pointers[:self._size], stream, self._module.source_path)
 
     def _each(self, pointers: Sequence[int], stream: int) -> None:
-        api = self._driver_api
-        self._table[:self._size] = pointers[:self._size]
-        for cooperative, function, gx, gy, gz, bx, by, bz, shared, params in self._calls:
-            if cooperative:
-                api.launchCooperativeKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params)
-            else:
-                api.launchKernel(function, gx, gy, gz, bx, by, bz, shared, stream, params, 0)
-
-    def _graph(self, pointers: tuple[int, ...], stream: Any) -> Any:
-        """The graph of a run that came again and again with the same pointers (as a loop's do, which CuPy's memory pool
-        gives the same places each turn); None where it is not worth one, or the caller is capturing a graph of his own.
-        """
-        found = self._graphs.get(pointers)
-        if found is None:
-            seen = self._seen[pointers] = self._seen.get(pointers, 0) + 1
-            if seen <= GRAPH_AFTER:
-                if len(self._seen) > 8 * GRAPHS:
-                    self._seen.clear()
-                return None
-        if stream.is_capturing():
-            return None
-        if found is None:
-            found = self._graphs[pointers] = self._capture(pointers)
-            while len(self._graphs) > GRAPHS:
-                self._graphs.pop(next(iter(self._graphs)))
-        return found
-
-    def _capture(self, pointers: Sequence[int]) -> Any:
-        capture = self._cupy.cuda.Stream(non_blocking=True)
-        with capture:
-            capture.begin_capture()
-            try:
-                self._each(pointers, capture.ptr)
-            finally:
-                graph = capture.end_capture()
-        return graph
+        api, waits = self._cupy.cuda.driver, config.cuda_sync()
+        with self._lock:                                   # the driver copies arguments while it launches
+            self._table[:self._size] = pointers[:self._size]
+            for launch, params in zip(self.launches, self._parameters):
+                sizes = (launch.function, *launch.grid, *launch.block, launch.shared, stream, params.ctypes.data)
+                try:
+                    if launch.cooperative:
+                        api.launchCooperativeKernel(*sizes)
+                    else:
+                        api.launchKernel(*sizes, 0)
+                    if waits:
+                        self._stream().synchronize()
+                except self._cupy.cuda.driver.CUDADriverError as err:
+                    raise native.failure(str(err), launch.name, waits, self._module.source_path) from None
 
     def freeze(self, pointers: Sequence[int]) -> Callable[[], None]:
         """Capture the run as one CUDA graph; the arrays behind the pointers must stay alive as long as the call."""
         device = self._module.device
         with self._cupy.cuda.Device(device):
             _ensure_context(self._cupy, device)
-            with self._lock:
-                graph = self._capture(pointers)
+            capture = self._cupy.cuda.Stream(non_blocking=True)
+            with capture:
+                capture.begin_capture()
+                try:
+                    self._launch(pointers)
+                finally:
+                    graph = capture.end_capture()
 
         def replay() -> None:
             with self._cupy.cuda.Device(device):
@@ -123,16 +100,35 @@ class CuPyPlan(Plan):
         return replay
 
 
-class CuPyModule(Module):
-    """A cubin loaded on a device, which must be current."""
+def native_plan(launches: Sequence[native.Ready], entries: int,
+                places: Sequence[tuple[int, int]] = ()) -> native.NativePlan | None:
+    """Launches of loaded kernels in C; None where there is no C compiler."""
+    library = native.library()
+    return native.NativePlan(library, launches, entries, places) if library is not None else None
 
-    def __init__(self, cupy: Any, compiled: nvrtc.Compiled, kernels: Sequence[str], device: int):
-        self.cupy, self.kernels, self.device = cupy, tuple(kernels), device
-        self.source_path, self.resources = compiled.source_path, compiled.resources
+
+def most_arguments() -> int:
+    """Pointers that a kernel may take: parameters may take 4 KB, and 32,764 bytes from CUDA 12.1 on."""
+    release = driver_api.version()
+    return 4095 if release is not None and release >= (12, 1) and nvrtc.version() >= (12, 1) else 512
+
+
+class CuPyModule(Module):
+    """Cubins of one text loaded on a device, which must be current."""
+
+    def __init__(self, cupy: Any, compiled: Sequence[tuple[nvrtc.Compiled, Sequence[str]]], device: int):
+        self.cupy, self.device = cupy, device
+        self.kernels = tuple(k for _, names in compiled for k in names)
+        self.source_path = ", ".join(str(c.source_path) for c, _ in compiled)
+        self.resources = {k: r for c, _ in compiled for k, r in c.resources.items()}
         _ensure_context(cupy, device)
-        self._module = cupy.cuda.function.Module()
-        self._module.load(compiled.cubin)
-        self._functions = {k: self._module.get_function(k) for k in kernels}
+        self.most_arguments = most_arguments()
+        self._modules, self._functions = [], {}
+        for part, names in compiled:
+            module = cupy.cuda.function.Module()
+            module.load(part.cubin)
+            self._modules.append(module)
+            self._functions.update({k: module.get_function(k) for k in names})
         self._shared: dict[str, int] = {}
 
     def function(self, kernel: str, shared: int) -> int:
@@ -144,9 +140,14 @@ class CuPyModule(Module):
             self._shared[kernel] = shared
         return int(pointer)
 
+    def ready(self, launches: Sequence[Launch]) -> list[native.Ready]:
+        """Launches with their kernels' functions."""
+        return [native.Ready(launch.kernel, self.function(launch.kernel, launch.shared), launch.grid, launch.block,
+                             launch.shared, launch.args, launch.cooperative) for launch in launches]
+
     def plan(self, launches: Sequence[Sequence[Any]]) -> CuPyPlan:
         """See ``Module.plan``."""
-        return CuPyPlan(self, checked(launches, self.kernels))
+        return CuPyPlan(self, checked(launches, self.kernels, self.most_arguments))
 
 
 class CuPyDriver(Driver):
@@ -164,10 +165,31 @@ class CuPyDriver(Driver):
         return self._arch
 
     def load(self, source: str, kernels: Sequence[str]) -> CuPyModule:
-        """See ``Driver.load``; compiled with NVRTC."""
-        compiled = nvrtc.compile(source, self.arch)
+        """See ``Driver.load``; compiled with NVRTC, many kernels in several threads."""
+        texts = split(source, min(config.usable_cores(), len(kernels) // KERNELS))
+        names = [[k for k in kernels if re.search(rf"__global__[^(]*?(?:\(\d+\) )?\b{k}\(", text)] for text in texts]
+        if len(texts) == 1:
+            compiled = [nvrtc.compile(source, self.arch)]
+        else:
+            with ThreadPoolExecutor(len(texts)) as threads:
+                compiled = list(threads.map(lambda text: nvrtc.compile(text, self.arch), texts))
         with self._cupy.cuda.Device(self._id):
-            return CuPyModule(self._cupy, compiled, kernels, self._id)
+            return CuPyModule(self._cupy, list(zip(compiled, names if len(texts) > 1 else [kernels])), self._id)
+
+    def stream(self) -> int:
+        """The handle of CuPy's current stream."""
+        return int(self._cupy.cuda.get_current_stream().ptr)
+
+    def capturing(self) -> bool:
+        """Whether CuPy's current stream is being captured."""
+        stream = self._cupy.cuda.get_current_stream()
+        return bool(stream.ptr) and bool(stream.is_capturing())
+
+    def memory(self) -> tuple[int, int]:
+        """See ``Driver.memory``; what CuPy's pool holds unused is free too."""
+        with self._cupy.cuda.Device(self._id):
+            free, total = self._cupy.cuda.runtime.memGetInfo()
+            return free + self._cupy.get_default_memory_pool().free_bytes(), total
 
     def alloc(self, nbytes: int) -> Any:
         """A uint8 array from CuPy's memory pool."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
+from hybrid.base.errors import CompileError
+
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 
 
@@ -80,17 +82,34 @@ class Driver(ABC):
     def pointer(self, array: Any) -> int:
         """The device address of an array's first element."""
 
+    def stream(self) -> int:
+        """The handle of the current stream."""
+        return 0
+
+    def capturing(self) -> bool:
+        """Whether the current stream is being captured for a CUDA graph of the caller's."""
+        return False
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total bytes of the device's memory; zeros where they are not counted."""
+        return 0, 0
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until everything launched on the current stream is done."""
 
 
-def checked(launches: Sequence[Sequence[Any]], kernels: Sequence[str]) -> list[Launch]:
-    """Launches as ``Launch``, each of a kernel that the module has."""
+def checked(launches: Sequence[Sequence[Any]], kernels: Sequence[str], most: int = 4095) -> list[Launch]:
+    """Launches as ``Launch``, each of a kernel that the module has, with at most so many arguments."""
     out = [Launch(*launch) for launch in launches]
     for launch in out:
         if launch.kernel not in kernels:
             raise KeyError(f"this module has no kernel {launch.kernel!r}; it has {', '.join(kernels)}")
+        if len(launch.args) > most:
+            raise CompileError(f"kernel {launch.kernel} takes {len(launch.args)} arrays, and a launch on this GPU "
+                               f"takes "
+                               f"at most {most}{' (4095 from CUDA 12.1 on)' if most < 4095 else ''}: join them in "
+                               f"groups, as concat of concats, or call the operator without hybridize")
         if len(launch.grid) != 3 or len(launch.block) != 3:
             raise ValueError(f"{launch.kernel}: grid {launch.grid} and block {launch.block} must have three numbers "
                              f"each")

@@ -18,7 +18,7 @@ import cffi
 from hybrid.base.errors import CompileError
 
 from .. import cache
-from . import sources
+from . import driver_api, sources
 
 OPTIONS = ("--std=c++17", "--ftz=false", "--ptxas-options=-v")
 
@@ -36,6 +36,8 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram *);
 nvrtcResult nvrtcCompileProgram(nvrtcProgram, int, const char *const *);
 nvrtcResult nvrtcGetCUBINSize(nvrtcProgram, size_t *);
 nvrtcResult nvrtcGetCUBIN(nvrtcProgram, char *);
+nvrtcResult nvrtcGetPTXSize(nvrtcProgram, size_t *);
+nvrtcResult nvrtcGetPTX(nvrtcProgram, char *);
 nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram, size_t *);
 nvrtcResult nvrtcGetProgramLog(nvrtcProgram, char *);
 """)
@@ -57,14 +59,15 @@ class Resources:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled module: the cubin, the saved source, the compiler's log and each kernel's resources."""
+    """A compiled module: the cubin (PTX for a GPU newer than the compiler), the saved source, the compiler's log and
+    each kernel's resources (none of PTX, which the driver compiles)."""
     cubin: bytes
     source_path: str
     log: str
     resources: dict[str, Resources]
 
 
-def _candidates() -> Iterator[str]:
+def _places() -> Iterator[str]:
     """Paths where pip packages, conda and the CUDA toolkit put the library, then bare names for the loader."""
     for folder in sys.path:
         for pattern in ("cu13/lib/libnvrtc.so.1?", "cuda_nvrtc/lib/libnvrtc.so.1?", "cu12/lib/libnvrtc.so.1?"):
@@ -74,6 +77,15 @@ def _candidates() -> Iterator[str]:
         for lib in ("lib64", "lib"):
             yield from sorted(glob.glob(os.path.join(glob.escape(toolkit), lib, "libnvrtc.so.1?")), reverse=True)
     yield from ("libnvrtc.so.13", "libnvrtc.so.12")
+
+
+def _candidates() -> list[str]:
+    """The places of NVRTCs whose cubins the driver loads, the newest release first. A driver loads no cubin of a later
+    major release than its own; where there is no driver, any will do.
+    """
+    newest = (driver_api.version() or (99, 0))[0]
+    majors = {path: int(path.rsplit("libnvrtc.so.", 1)[1].split(".")[0]) for path in _places()}
+    return sorted((path for path, major in majors.items() if major <= newest), key=lambda path: -majors[path])
 
 
 def _open(path: str) -> Any:
@@ -96,9 +108,22 @@ def library() -> Any:
                 except OSError:
                     continue
             else:
-                raise CompileError("NVRTC, the CUDA run-time compiler, was not found: install it with "
-                                   "`pip install nvidia-cuda-nvrtc` or set CUDA_PATH to the CUDA toolkit's folder")
+                raise CompileError(_missing())
         return _loaded[0]
+
+
+def _missing() -> str:
+    """What to say where no NVRTC can be loaded."""
+    driver = driver_api.version()
+    if driver is None:
+        return ("NVRTC, the CUDA run-time compiler, was not found: install it with `pip install nvidia-cuda-nvrtc` or "
+                "set CUDA_PATH to the CUDA toolkit's folder")
+    package = "nvidia-cuda-nvrtc" if driver[0] > 12 else f"nvidia-cuda-nvrtc-cu{driver[0]}"
+    newer = sorted({path.rsplit(".", 1)[1] for path in _places() if os.path.exists(path)})
+    found = f" (there are NVRTC {', '.join(newer)}, whose programs it does not load)" if newer else ""
+    return (f"no NVRTC, the CUDA run-time compiler, fits the GPU's driver of CUDA {driver[0]}.{driver[1]}{found}: "
+            f"install one with `pip install '{package}=={driver[0]}.*'`, set CUDA_PATH to a CUDA {driver[0]} toolkit's "
+            f"folder, or install a newer driver")
 
 
 def available() -> bool:
@@ -134,8 +159,7 @@ def compile(source: str, arch: str, options: Sequence[str] = ()) -> Compiled:
     >>> compile('extern "C" __global__ void k(float *x) { x[threadIdx.x] += 1; }', "sm_90").cubin[:4]
     b'\\x7fELF'
     """
-    _check_arch(arch)
-    flags = (f"--gpu-architecture={arch}", *OPTIONS, *options)
+    flags = (f"--gpu-architecture={_target(arch)}", *OPTIONS, *options)
     headers = sources.device_headers()
     key = cache.digest("nvrtc", *map(str, version()), *flags, source, *(t for pair in headers.items() for t in pair))
     with _lock_of(key):
@@ -156,7 +180,9 @@ def _from_disk(key: str) -> Compiled | None:
     except (OSError, ValueError):
         return None
     cache.used(path)
-    return Compiled(cubin, str(path.with_suffix(".cu")), log, resources(log)) if cubin[:4] == b"\x7fELF" else None
+    if not cubin.startswith((b"\x7fELF", b"//")):
+        return None
+    return Compiled(cubin, str(path.with_suffix(".cu")), log, resources(log))
 
 
 def _build(key: str, source: str, flags: Sequence[str], headers: dict[str, str]) -> Compiled:
@@ -167,14 +193,31 @@ def _build(key: str, source: str, flags: Sequence[str], headers: dict[str, str])
     return Compiled(cubin, str(path), log, resources(log))
 
 
-def _check_arch(arch: str) -> None:
+def _target(arch: str) -> str:
+    """What to compile for, so that a GPU of an architecture runs it: that itself; where the compiler does not know it,
+    an earlier one of its family, whose cubins it runs; else PTX, which the driver compiles for any later GPU.
+    """
     found = re.fullmatch(r"sm_(\d+)[af]?", arch)
     if not found:
         raise CompileError(f"{arch!r} is no GPU architecture; write sm_80, sm_90a and the like")
-    known = supported()
-    if int(found[1]) not in known:
-        raise CompileError(f"NVRTC {'.'.join(map(str, version()))} cannot compile for {arch}; it knows "
-                           f"{', '.join(f'sm_{a}' for a in known)}. Install the NVRTC release that fits this GPU")
+    number, known = int(found[1]), supported()
+    if number in known:
+        return arch
+    older = [a for a in known if a < number]
+    release = ".".join(map(str, version()))
+    if not older:
+        raise CompileError(f"NVRTC {release} cannot compile for {arch}; it knows "
+                           f"{', '.join(f'sm_{a}' for a in known)}. Install an earlier NVRTC release that knows this "
+                           f"GPU (CUDA 12's knows sm_50 to sm_120: pip install nvidia-cuda-nvrtc-cu12)")
+    if older[-1] // 10 == number // 10:
+        return f"sm_{older[-1]}"
+    driver = driver_api.version()
+    if driver is not None and driver < version():
+        raise CompileError(f"NVRTC {release} does not know {arch}, and the GPU's driver of CUDA "
+                           f"{driver[0]}.{driver[1]} "
+                           f"does not read its PTX. Install an NVRTC release that knows this GPU, or a driver of CUDA "
+                           f"{release} or later")
+    return f"compute_{older[-1]}"
 
 
 def _compile(source: str, path: str, flags: Sequence[str], headers: dict[str, str]) -> tuple[bytes, str]:
@@ -190,6 +233,8 @@ def _compile(source: str, path: str, flags: Sequence[str], headers: dict[str, st
         log = _fetch(lib.nvrtcGetProgramLogSize, lib.nvrtcGetProgramLog,
                      program[0]).rstrip(b"\0").decode(errors="replace")
         _check(code, path, log)
+        if flags[0].startswith("--gpu-architecture=compute_"):
+            return _fetch(lib.nvrtcGetPTXSize, lib.nvrtcGetPTX, program[0]), log
         return _fetch(lib.nvrtcGetCUBINSize, lib.nvrtcGetCUBIN, program[0]), log
     finally:
         lib.nvrtcDestroyProgram(program)

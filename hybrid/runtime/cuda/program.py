@@ -1,21 +1,26 @@
 """Compiled programs on CUDA: one module, launched as a list through the driver."""
 from __future__ import annotations
 
+import contextlib
+import math
 import time
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
 import numpy as np
 
 from hybrid.codegen import cuda as printer
 
-from ...base.device import Context, array_module
-from ...base.errors import DeviceError
+from ...base.device import Context, array_module, check_dtype
+from ...base.errors import DeviceError, OutOfMemoryError
 from ...ir import Node
 from ...passes.memory import in_place_updates, rounded
 from ...passes.pipeline import Planned
 from ...passes.horizontal_fusion import Joining
 from ..report import Report, make_report, note_in_place
 from . import driver as current_driver
+from .bound import Bound, bind
+from .interface import Launch
+from .texts import share_functions
 
 JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns)
 ALIGN = 16                      # bytes: kernels read and write whole vectors
@@ -29,10 +34,18 @@ class CudaProgram:
     several streams do not meet.
     """
 
+    _simple = False                  # for a closure of hybrid/jit/fast_path.py, which knows NumPy's arrays alone
+
     def __init__(self, planned: Planned, ctx: Context):
         begin = time.perf_counter()
         self.planned, self.ctx, self.xp = planned, ctx, array_module(ctx)
         self.driver = current_driver(ctx.device_id)
+        if self.driver.capturing():
+            raise DeviceError("a compiled program is called for the first time while its stream is being captured for "
+                              "a CUDA graph: compiling, and copying constants to the GPU, cannot be part of a graph. "
+                              "Call it once with arrays of these shapes before begin_capture()")
+        for node in (*planned.fused.program.inputs, *planned.fused.program.outputs):
+            check_dtype(node.dtype, ctx)
         self.report: Report = make_report(planned, f"CUDA ({self.driver.name})")
         self._layout()
         text = printer.print_program(planned.groups, [] if self._swaps else self._moves)
@@ -40,12 +53,16 @@ class CudaProgram:
         self._inner: dict[Any, int] = {}
         self._arena = rounded(planned.memory.arena) if planned.memory.arena else 0
         self._arena_bytes = self._arena + text.scratch
-        self._plan = None
+        self._plan: Any = None
+        self._kept: list[Any] = []                             # memory that graphs of the caller's use
         if text.launches:
-            module = self.driver.load(text.source, [launch.name for launch in text.launches])
-            self._plan = module.plan([(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
-                                       tuple(self._place(n) for n in launch.args)) for launch in text.launches])
-            self.report.source_path = str(module.source_path)
+            source, names = share_functions(text.source, [launch.name for launch in text.launches])
+            self._module: Any = self.driver.load(source, list(dict.fromkeys(names)))
+            self._launches = [Launch(name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
+                                     tuple(self._place(n) for n in launch.args))
+                              for name, launch in zip(names, text.launches)]
+            self._plan = self._module.plan(self._launches)
+            self.report.source_path = str(self._module.source_path)
         self.report.source, self.report.scratch_bytes = text.source, text.scratch
         self.report.compile_seconds = time.perf_counter() - begin
 
@@ -61,6 +78,8 @@ class CudaProgram:
                 if n.prim == "data" and n not in index:
                     index[n] = len(index)
                     self._constants.append(self.xp.asarray(np.frombuffer(n.attrs["value"], n.dtype).reshape(n.shape)))
+            if self._constants:
+                self.driver.synchronize()                      # other streams may read them at once
         updates = [(slot, n) for (slot, _), (n, _) in zip(fused.program.updates, fused.results[outputs:])
                    if n is not inputs[slot]]
         self._written = {slot for slot, _ in updates}
@@ -92,11 +111,34 @@ class CudaProgram:
                 self._offsets.append((-1, self.planned.memory.offsets[base] + offset))
         return self._inner[n]
 
+    def bind(self, fixed: Sequence[int], arrays: Sequence[Any], old: Any = None) -> "Bound | None":
+        """The program with some inputs (parameters) kept between calls; None where it cannot be called that way: then
+        call the program itself. old: an earlier one."""
+        return bind(self, fixed, arrays)
+
     # ---- calls
     def __call__(self, arrays: Sequence[Any]) -> list[Any]:
         """Run. Updated inputs are written in place."""
-        with self.driver.active():
+        with self.driver.active(), self.enough_memory():
             return self._run(arrays)
+
+    @contextlib.contextmanager
+    def enough_memory(self) -> Iterator[None]:
+        """Says what the program needs where there is too little memory for it."""
+        try:
+            yield
+        except MemoryError as err:
+            raise OutOfMemoryError(self._short()) from err
+
+    def _short(self) -> str:
+        results = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self._fresh)
+        inputs = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self._inputs)
+        free, total = self.driver.memory()
+        return (f"{self.ctx} is out of memory: a call of this program takes {megabytes(results + self._arena_bytes)} "
+                f"({megabytes(results)} of results, {megabytes(self._arena_bytes)} of working memory) beside "
+                f"{megabytes(inputs)} of inputs, and {megabytes(free)} of {megabytes(total)} are free. Take a smaller "
+                f"batch, compute in float16 or bfloat16, drop arrays that are not needed, or give unused memory "
+                f"back: {self.ctx}.empty_cache()")
 
     def _ready(self, i: int, a: Any) -> tuple[Any, int]:
         """An input as kernels read it (C order, on a 16-byte boundary), and its address."""
@@ -130,6 +172,8 @@ class CudaProgram:
             base = 0 if arena is None else pointer(arena)
             pointers += [(base if i < 0 else pointers[i]) + o for i, o in self._offsets]
             self._plan.run(pointers)
+            if self.driver.capturing():                        # the graph writes there whenever it is launched
+                self._kept += [arena, *fresh, *(r for r, a in zip(table, arrays) if r is not a)]
         table += fresh
         self._update(arrays, table)
         out, seen = [], set()
@@ -148,3 +192,8 @@ class CudaProgram:
         for slot in self._written:
             if table[slot] is not arrays[slot]:
                 arrays[slot][...] = table[slot]
+
+
+def megabytes(count: int) -> str:
+    """Bytes as people read them."""
+    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.1f} MB"

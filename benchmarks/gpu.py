@@ -1,0 +1,110 @@
+"""Compiled programs of hybrid on a GPU: ``make bench-gpu``, or ``python benchmarks/gpu.py [--quick] [--out FILE]``.
+
+Needs CuPy and a GPU, installs nothing, and takes less than ten minutes. Writes one table and one picture.
+"""
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import gpu_timing  # noqa: E402  it lies beside this file
+import numpy as np  # noqa: E402
+
+import hybrid as mx  # noqa: E402
+from hybrid import autograd, gluon, nd  # noqa: E402
+from hybrid.gluon import nn  # noqa: E402
+from hybrid.gluon.model_zoo import vision  # noqa: E402
+
+GPU = mx.gpu(0)
+Make = Callable[[], Callable[[], Any]]
+
+
+def normal(*shape: int, dtype: str = "float32") -> Any:
+    """An array of normal numbers on the GPU."""
+    return nd.array(np.random.default_rng(0).standard_normal(shape), ctx=GPU, dtype=dtype)
+
+
+def block(net: Any, x: Any) -> Callable[[], Any]:
+    """Inference of a block."""
+    net.initialize(ctx=GPU)
+    net.hybridize()
+    return lambda: net(x)
+
+
+def mlp() -> Any:
+    """512-256-128-2."""
+    net = nn.HybridSequential()
+    net.add(nn.Dense(256, activation="relu", in_units=512), nn.Dense(128, activation="relu", in_units=256),
+            nn.Dense(2, in_units=128))
+    return net
+
+
+def training() -> Callable[[], Any]:
+    """A step of Adam of the small network, one program."""
+    net, loss_of = mlp(), gluon.loss.SoftmaxCrossEntropyLoss()
+    net.initialize(ctx=GPU)
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 1e-3})
+    data, label = normal(64, 512), nd.zeros((64,), ctx=GPU)
+
+    @mx.hybridize
+    def step(x: Any, y: Any) -> Any:
+        with autograd.record():
+            loss = loss_of(net(x), y)
+        loss.backward()
+        trainer.step(64)
+        return loss
+    return lambda: step(data, label)
+
+
+def function(f: Callable[..., Any], *arrays: Any) -> Callable[[], Any]:
+    """A call of a compiled function."""
+    compiled = mx.hybridize(f)
+    return lambda: compiled(*arrays)
+
+
+def programs(quick: bool) -> dict[str, Make]:
+    """What is timed, by name; smaller where it is only to be seen that it runs."""
+    n, image, batch = (64, 64, 2) if quick else (4096, 224, 32)
+    return {
+        "MLP, batch 1": lambda: block(mlp(), normal(1, 512)),
+        "MLP, batch 256": lambda: block(mlp(), normal(256, 512)),
+        "Adam step of the MLP, batch 64": training,
+        "ResNet-18, batch 1": lambda: block(vision.resnet18_v1(), normal(1, 3, image, image)),
+        f"ResNet-18, batch {batch}": lambda: block(vision.resnet18_v1(), normal(batch, 3, image, image)),
+        f"softmax ({n}, 1024)": lambda: function(nd.softmax, normal(n, 1024)),
+        f"product {n}, float32": lambda: function(nd.dot, normal(n, n), normal(n, n)),
+        f"product {n}, float16": lambda: function(nd.dot, normal(n, n, dtype="float16"), normal(n, n, dtype="float16")),
+    }
+
+
+def gpu_name() -> str:
+    """The GPU's name, or that it is none."""
+    if gpu_timing.stand_in():
+        return "none (a stand-in)"
+    from cupy.cuda import runtime  # noqa: PLC0415  only where it is installed
+    return str(runtime.getDeviceProperties(0)["name"].decode())
+
+
+def main() -> None:
+    """Time all, print the table and write it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="small sizes and few repeats: to see that it runs")
+    parser.add_argument("--only", default="", help="programs whose names hold this")
+    parser.add_argument("--out", type=Path, default=Path("build/gpu.md"))
+    given = parser.parse_args()
+    rows = []
+    for name, make in programs(given.quick).items():
+        if given.only in name:
+            rows.append(gpu_timing.measure(name, "hybrid", make, nd.waitall, 3 if given.quick else 50))
+            print(rows[-1], flush=True)
+    print(gpu_timing.report("Compiled programs", gpu_name(), rows, given.out))
+
+
+if __name__ == "__main__":
+    main()

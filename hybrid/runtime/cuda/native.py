@@ -1,0 +1,129 @@
+"""Launches through kernels/c/device_plan.c: the C compiler builds it once, and it calls NVIDIA's driver itself."""
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import cffi
+
+from hybrid.base import config
+from hybrid.base.errors import CompileError, DeviceError
+from hybrid.kernels import text as kernel_text
+
+from .. import plans, toolchain
+from . import driver_api
+
+FUNCTIONS = ("cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamSynchronize", "cuStreamIsCapturing",
+             "cuCtxGetCurrent", "cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags",
+             "cuGraphExecKernelNodeSetParams_v2", "cuGraphLaunch", "cuGraphDestroy", "cuGraphExecDestroy")
+PER_THREAD = 2                          # the handle of a thread's own default stream: one number for many streams
+
+ffi = cffi.FFI()
+ffi.cdef("""
+typedef struct { void *function[12]; } Driver;
+typedef struct { void *function; unsigned grid[3], block[3], shared; int cooperative, first, count; } Launch;
+typedef struct { int base; size_t offset; } Place;
+typedef struct Plan Plan;
+Plan *hy_device_plan(const Driver *, const Launch *, int, const int *, int, const Place *, int, int, int);
+int hy_device_run(Plan *, void *const *, void *, int, int *);
+int hy_device_capturing(const Driver *, void *);
+void *hy_device_current(const Driver *);
+void hy_device_counts(const Plan *, long *);
+void hy_device_free(Plan *);
+""")
+
+
+class Ready(NamedTuple):
+    """A launch whose kernel is loaded: the CUfunction, sizes, and the positions of its arguments in the table."""
+    name: str
+    function: int
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    args: tuple[int, ...]
+    cooperative: bool
+
+
+class Library(NamedTuple):
+    """The C library, the driver's functions as it takes them, and the same as addresses for the launcher."""
+    c: Any
+    driver: Any
+
+    def capturing(self, stream: int) -> bool:
+        """Whether a stream is being captured for a CUDA graph."""
+        return bool(self.c.hy_device_capturing(self.driver, ffi.cast("void *", stream)) > 0)
+
+
+def _built() -> Path | None:
+    return plans.remembered("device_plan", lambda: toolchain.build(kernel_text("c", "device_plan.c"),
+                                                                   ("-lpthread",))[0])
+
+
+@functools.cache
+def library() -> Library | None:
+    """The library; None where there is no C compiler, or the driver lacks a function that it calls."""
+    found = driver_api.addresses(*FUNCTIONS)
+    if found is None or toolchain.compiler() is None:
+        return None
+    try:
+        so = _built()
+    except (CompileError, OSError):
+        return None
+    if so is None:
+        return None
+    driver = ffi.new("Driver *", {"function": [ffi.cast("void *", int(driver_api.ffi.cast("uintptr_t", f)))
+                                               for f in found]})
+    return Library(ffi.dlopen(str(so)), driver)
+
+
+class NativePlan:
+    """Launches laid out once, in C. ``places``: entries that follow those a run is given, each bytes behind another."""
+
+    def __init__(self, lib: Library, launches: Sequence[Ready], entries: int, places: Sequence[tuple[int, int]] = ()):
+        self._lib, self.names, self.given = lib, [launch.name for launch in launches], entries
+        index = [a for launch in launches for a in launch.args]
+        native = ffi.new("Launch[]", max(1, len(launches)))
+        first = 0
+        for n, launch in zip(native, launches):
+            n.function, n.grid, n.block = ffi.cast("void *", launch.function), launch.grid, launch.block
+            n.shared, n.cooperative, n.first, n.count = launch.shared, launch.cooperative, first, len(launch.args)
+            first += len(launch.args)
+        self.sync = config.cuda_sync()
+        self.plan = lib.c.hy_device_plan(lib.driver, native, len(launches), ffi.new("int[]", index or [0]),
+                                         entries + len(places), ffi.new("Place[]", list(places) or [(0, 0)]),
+                                         len(places), config.cuda_graphs(), self.sync)
+        if self.plan == ffi.NULL:
+            raise MemoryError("no memory for the launches of a program")
+        self._end = weakref.finalize(self, lib.c.hy_device_free, self.plan)
+
+    def run(self, pointers: Sequence[int], stream: int, source: str = "") -> None:
+        """Launch all on a stream. DeviceError names the kernel that the driver refused."""
+        table = ffi.new("void *[]", [ffi.cast("void *", p) for p in pointers] or [ffi.NULL])
+        failed = ffi.new("int *")
+        code = self._lib.c.hy_device_run(self.plan, table, ffi.cast("void *", stream), self._lib.capturing(stream),
+                                         failed)
+        if code:
+            raise self.error(code, failed[0], source)
+
+    def error(self, code: int, failed: int, source: str = "") -> DeviceError:
+        """The error of a run."""
+        return failure(driver_api.error_name(code), self.names[failed - 1] if failed else "", self.sync, source)
+
+    def counts(self) -> dict[str, int]:
+        """How many runs came before there was a graph, graphs were made, and kernels were set anew in it."""
+        out = ffi.new("long[3]")
+        self._lib.c.hy_device_counts(self.plan, out)
+        return {"runs": out[0], "graphs": out[1], "set": out[2]}
+
+
+def failure(name: str, kernel: str, waited: bool, source: str = "") -> DeviceError:
+    """What to say of a launch that failed with an error of the driver."""
+    where = f" Source: {source}" if source else ""
+    if kernel and waited:
+        return DeviceError(f"kernel {kernel} failed on the GPU: {name}.{where}")
+    doing = f"launching kernel {kernel}" if kernel else "launching a program's graph"
+    return DeviceError(f"{doing} failed on the GPU: {name}. The error may be of an earlier kernel: run again with "
+                       f"HYBRID_CUDA_SYNC=1, which waits for each kernel and names the one that fails.{where}")
