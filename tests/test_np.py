@@ -208,3 +208,12 @@ def test_random_moments(name):
             and abs(x.asnumpy().var() / variance - 1) < 0.25)
     mx.random.seed(11)
     assert RANDOM[name]().tolist() == x.tolist()
+
+
+def test_old_names_have_numpys_meaning() -> None:
+    """msort sorts along the first axis, in1d gives one row, alen is the first axis's length."""
+    a = np.array([[3.0, 1, 2], [0, 5, 4]])
+    assert np.msort(a).asnumpy().tolist() == [[0, 1, 2], [3, 5, 4]]
+    assert np.in1d(a, [1, 5]).asnumpy().tolist() == [False, True, False, False, True, False]
+    assert np.in1d(a, np.array([1, 5]), invert=True).asnumpy().tolist() == [True, False, True, True, False, True]
+    assert (np.alen(a), np.alen(3.0)) == (2, 1)
