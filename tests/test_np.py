@@ -217,3 +217,18 @@ def test_old_names_have_numpys_meaning() -> None:
     assert np.in1d(a, [1, 5]).asnumpy().tolist() == [False, True, False, False, True, False]
     assert np.in1d(a, np.array([1, 5]), invert=True).asnumpy().tolist() == [True, False, True, True, False, True]
     assert (np.alen(a), np.alen(3.0)) == (2, 1)
+
+
+def test_numbers_without_axes_have_a_softmax() -> None:
+    """As in MXNet: 1, and its logarithm 0."""
+    x = np.array(2.5)
+    for f in (npx.softmax, mx.hybridize(lambda x: npx.softmax(x))):
+        assert f(x).shape == () and f(x).item() == 1
+    assert npx.log_softmax(x).item() == 0 and npx.log_softmax(x).shape == ()
+
+
+def test_trapezoid_under_both_names_whatever_numpy_calls_it() -> None:
+    """The integral of rows, also of lists."""
+    for integral in (np.trapz, np.trapezoid):
+        assert integral(np.array([[1.0, 3], [2, 4]])).asnumpy().tolist() == [2, 3]
+        assert float(integral([1, 2, 3], x=[0, 2, 4])) == 8
