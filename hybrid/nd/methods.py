@@ -15,7 +15,7 @@ from ..autograd import traced_grad
 from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype
-from ..base.errors import DeviceError, ShapeError, user_location
+from ..base.errors import DeviceError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE
@@ -98,9 +98,20 @@ def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
     return out
 
 
+def _operator(row: tuple[str, str, str, str, str]) -> Callable[[Any, Any], Any]:
+    """The method of an operator."""
+    def method(self: Any, other: Any) -> Any:
+        try:
+            return binary(row, self, other)
+        except Exception as err:
+            shortened(err)
+            raise
+    return method
+
+
 def _attach_operators(cls: type) -> None:
     for name, row in BINARY.items():
-        setattr(cls, f"__{name}__", (lambda r: lambda self, other: binary(r, self, other))(row))
+        setattr(cls, f"__{name}__", _operator(row))
         if name not in ("eq", "ne", "gt", "ge", "lt", "le"):
             setattr(cls, f"__r{name}__",
                     (lambda r, h: lambda self, other: binary(r, other, self,
