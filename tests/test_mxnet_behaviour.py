@@ -129,6 +129,18 @@ OPERATORS: dict[str, tuple[Callable[[], Any], Any]] = {
     "arguments of an operator": (lambda: mx.operator.get_operator_arguments("Convolution").names,
                                  "data weight bias kernel stride dilate pad num_filter num_group workspace no_bias "
                                  "cudnn_tune cudnn_off layout".split()),
+    "arguments of Activation": (lambda: tuple(mx.operator.get_operator_arguments("Activation")),
+                                (2, ["data", "act_type"], ["NDArray-or-Symbol", "{'relu', 'sigmoid', 'softrelu', "
+                                                           "'softsign', 'tanh'}, required"])),
+    "a default of words": (lambda: mx.operator.get_operator_arguments("CTCLoss").types[-1],
+                           "{'first', 'last'},optional, default='first'"),
+    "arguments of Custom": (lambda: tuple(mx.operator.get_operator_arguments("Custom")),
+                            (2, ["data", "op_type"], ["NDArray-or-Symbol[]", "string"])),
+    "arguments of add_n": (lambda: tuple(mx.operator.get_operator_arguments("add_n")),
+                           (1, ["args"], ["NDArray-or-Symbol[]"])),
+    "arguments of Concat": (lambda: mx.operator.get_operator_arguments("Concat")[1:],
+                            (["data", "num_args", "dim"], ["NDArray-or-Symbol[]", "int, required",
+                                                           "int, optional, default=1"])),
 }
 
 

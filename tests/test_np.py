@@ -208,3 +208,27 @@ def test_random_moments(name):
             and abs(x.asnumpy().var() / variance - 1) < 0.25)
     mx.random.seed(11)
     assert RANDOM[name]().tolist() == x.tolist()
+
+
+def test_old_names_have_numpys_meaning() -> None:
+    """msort sorts along the first axis, in1d gives one row, alen is the first axis's length."""
+    a = np.array([[3.0, 1, 2], [0, 5, 4]])
+    assert np.msort(a).asnumpy().tolist() == [[0, 1, 2], [3, 5, 4]]
+    assert np.in1d(a, [1, 5]).asnumpy().tolist() == [False, True, False, False, True, False]
+    assert np.in1d(a, np.array([1, 5]), invert=True).asnumpy().tolist() == [True, False, True, True, False, True]
+    assert (np.alen(a), np.alen(3.0)) == (2, 1)
+
+
+def test_numbers_without_axes_have_a_softmax() -> None:
+    """As in MXNet: 1, and its logarithm 0."""
+    x = np.array(2.5)
+    for f in (npx.softmax, mx.hybridize(lambda x: npx.softmax(x))):
+        assert f(x).shape == () and f(x).item() == 1
+    assert npx.log_softmax(x).item() == 0 and npx.log_softmax(x).shape == ()
+
+
+def test_trapezoid_under_both_names_whatever_numpy_calls_it() -> None:
+    """The integral of rows, also of lists."""
+    for integral in (np.trapz, np.trapezoid):
+        assert integral(np.array([[1.0, 3], [2, 4]])).asnumpy().tolist() == [2, 3]
+        assert float(integral([1, 2, 3], x=[0, 2, 4])) == 8

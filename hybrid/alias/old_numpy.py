@@ -17,6 +17,11 @@ def _msort(a: Any) -> Any:
     return np.sort(a, axis=0)
 
 
+def _in1d(ar1: Any, ar2: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    """For each element of ar1, in one row, whether ar2 holds it."""
+    return np.isin(np.ravel(ar1), ar2, assume_unique=assume_unique, invert=invert)
+
+
 def _asscalar(a: Any) -> Any:
     """The only element as a Python number."""
     return a.item()
@@ -32,7 +37,7 @@ OLD = {"int": int, "float": float, "bool": bool, "object": object, "complex": co
        "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_, "Inf": np.inf, "Infinity": np.inf,
        "infty": np.inf, "NaN": np.nan,
        "product": np.prod, "cumproduct": np.cumprod, "sometrue": np.any, "alltrue": np.all, "round_": np.round,
-       "row_stack": np.vstack, "in1d": np.isin, "trapz": getattr(np, "trapezoid", None) or getattr(np, "trapz", None),
+       "row_stack": np.vstack, "in1d": _in1d, "trapz": getattr(np, "trapezoid", None) or getattr(np, "trapz", None),
        "msort": _msort, "asscalar": _asscalar,
        "asfarray": _asfarray, "alen": len, "NINF": -np.inf, "PINF": np.inf, "NZERO": -0.0, "PZERO": 0.0,
        "bool8": np.bool_}

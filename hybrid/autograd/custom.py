@@ -20,7 +20,7 @@ from ..base.device import Context, array_module, current_context
 from .dispatch import as_inputs, common_context
 from ..base.errors import AttributeValueError, HybridError, ShapeError
 from ..ir import HostCall, Node
-from ..ops.attributes import REQUIRED, Attrs, Bool, Shape, to_string
+from ..ops.attributes import REQUIRED, Attrs, Bool, Enum, Shape, to_string
 from ..ops.registry import OPS, Lowered, OpDef, _register, find
 from ..base.scope import SCOPE, tracing
 from ..buffers.tape import Entry, Slot, flags, wants_gradient
@@ -116,23 +116,37 @@ OperatorArguments = namedtuple("OperatorArguments", ["narg", "names", "types"])
 
 
 def get_operator_arguments(op_name: str) -> OperatorArguments:
-    """Number, names and types of an operator's inputs and attributes, in the order of MXNet's calls.
+    """Number, names and types of an operator's inputs and attributes as MXNet lists them, in the order of its calls.
 
     >>> get_operator_arguments("Activation").names
     ['data', 'act_type']
     """
     d = find(op_name)
-    array = "NDArray-or-Symbol" + "[]" * d.variadic
-    names, types = list(d.inputs), [array] * len(d.inputs)
-    for name, attribute in d.attrs.items():
-        needed = attribute.default is REQUIRED
-        words = ", ".join(repr(c) for c in getattr(attribute, "choices", ()))
-        kind = "{" + words + "}" if words else "boolean" if isinstance(attribute,
-                                                                       Bool) else "Shape(tuple)" if isinstance(
-                attribute, Shape) else attribute.kind
-        names.append(name)
-        types.append(f"{kind}, required" if needed else f"{kind}, optional, default={_default(attribute)}")
-    return OperatorArguments(len(names), names, types)
+    rows = dict.fromkeys(d.inputs, "NDArray-or-Symbol" + "[]" * d.variadic)
+    attributes = dict(d.attrs)
+    counted = attributes.pop("num_args", None) if d.variadic else None
+    if counted is not None and "args" not in d.inputs:         # inputs named args are counted without being told
+        rows["num_args"] = "int, required"
+    rows.update({name: _listed(attribute) for name, attribute in attributes.items()})
+    if d.name == "Custom":
+        rows["op_type"] = "string"                             # what else a call gives is for the CustomOpProp
+    return OperatorArguments(len(rows), list(rows), list(rows.values()))
+
+
+def _listed(attribute: Any) -> str:
+    """An attribute's type, and its default."""
+    comma = ", "
+    if isinstance(attribute, Enum):
+        kind, comma = f"{{{', '.join(sorted(map(repr, {*attribute.choices} - {*attribute.beyond})))}}}", ","
+    elif isinstance(attribute, Bool):
+        kind = "boolean"
+    elif isinstance(attribute, Shape):
+        kind = "Shape(tuple)"
+    else:
+        kind = {"str": "string"}.get(attribute.kind, attribute.kind)
+    if attribute.default is REQUIRED:
+        return f"{kind}, required"
+    return f"{kind}{comma}optional, default={_default(attribute)}"
 
 
 def _default(attribute: Any) -> str:

@@ -41,7 +41,7 @@ bool = _np.bool_  # noqa: A001  MXNet's name
 _int = int
 finfo, iinfo, dtype = _np.finfo, _np.iinfo, _np.dtype
 asarray = array
-_RENAMED = {"round_": "around", "in1d": "isin", "trapz": "trapezoid", "msort": "sort", "alen": "size",
+_RENAMED = {"round_": "around", "trapz": "trapezoid",
             "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
             "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "bitwise_not",
             "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "concat": "concatenate",
@@ -62,6 +62,22 @@ def ndim(a: Any) -> _int:
 def size(a: Any, axis: Any = None) -> _int:
     """Number of elements, in all or along an axis."""
     return _int(_np.prod(shape(a))) if axis is None else shape(a)[axis]
+
+
+def alen(a: Any) -> _int:
+    """Length of the first axis, 1 for a number."""
+    return (shape(a) or (1,))[0]
+
+
+def msort(a: Any) -> Any:
+    """A copy sorted along the first axis."""
+    return sort(a, axis=0)
+
+
+def in1d(ar1: Any, ar2: Any, assume_unique: Any = False, invert: Any = False) -> Any:
+    """For each element of ar1, in one row, whether ar2 holds it."""
+    found = _made("isin")(reshape(_elementwise.as_value(ar1), (-1,)), ar2)
+    return _made("logical_not")(found) if invert else found
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:

@@ -29,13 +29,14 @@ def needs_operators(*values: Any) -> bool:
 
 
 def composed(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """NumPy's function of the same name, and ``fn`` where a graph is wanted."""
+    """NumPy's function of the same name, and ``fn`` where a graph is wanted or this NumPy does not have it yet."""
     name = fn.__name__
+    known = hasattr(_np, name)
     own: list[Any] = []
 
     @wraps(fn)
     def function(*args: Any, **kwargs: Any) -> Any:
-        if needs_operators(*args, *kwargs.values()):
+        if not known or needs_operators(*args, *kwargs.values()):
             return fn(*args, **kwargs)
         if not own:
             own.append(fallback.numpy_function(name, ndarray))

@@ -121,12 +121,13 @@ class Str(Attribute):
 
 
 class Enum(Attribute):
-    """One of some words."""
+    """One of some words. beyond: those of them that MXNet does not have."""
     kind = "str"
 
-    def __init__(self, default: Any = REQUIRED, *choices: str, doc: str = ""):
+    def __init__(self, default: Any = REQUIRED, *choices: str, beyond: tuple[str, ...] = (), doc: str = ""):
         super().__init__(default, doc=doc)
-        self.choices = choices
+        self.choices = (*choices, *beyond)
+        self.beyond = beyond
 
     def convert(self, value: Any) -> str:
         if str(value) not in self.choices:

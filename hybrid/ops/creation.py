@@ -86,7 +86,8 @@ def eye(a: Attrs) -> Node:
 def arange_like(data: Node, a: Attrs) -> Node:
     """A range as long as an axis of data, or in its whole shape."""
     n = data.size if a.axis is None else data.shape[a.axis]
-    out = ir.cast(ir.map("floordiv", ir.iota(n), a.repeat), data.dtype) * a.step + a.start
+    step, start = (a.step, a.start) if data.dtype.kind == "f" else (int(a.step), int(a.start))
+    out = ir.cast(ir.cast(ir.map("floordiv", ir.iota(n), a.repeat), data.dtype) * step + start, data.dtype)
     return ir.reshape(out, data.shape) if a.axis is None else out
 
 

@@ -271,9 +271,12 @@ def logical_not(data: Node, a: Attrs) -> Node:
 
 
 def _clip_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
-    x = arrays[0]
-    return [xp.clip(x, a.a_min, a.a_max)] if x.dtype in (dt.float32,
-                                                         dt.float64) and (a.a_min, a.a_max) != (None, None) else None
+    x, low, high = arrays[0], a.a_min, a.a_max
+    if x.dtype not in (dt.float32, dt.float64) or low is high is None:
+        return None
+    if low is not None and high is not None and not low <= high:
+        return None                                           # NumPy gives a_max for all; the program, as MXNet
+    return [xp.clip(x, low, high)]
 
 
 @op("clip", "data", eager=_clip_eager, np=("clip",), json=("_npi_clip",), a_min=Number(None), a_max=Number(None))

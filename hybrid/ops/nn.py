@@ -62,9 +62,11 @@ ACTIVATIONS: dict[str, Callable[[Node], Node]] = {
     "softrelu": softplus, "softsign": lambda x: x / (ir.map("abs", x) + 1), "log_sigmoid": lambda x: -softplus(-x),
     "mish": lambda x: x * ir.map("tanh", softplus(x)),
 }
+BEYOND = ("log_sigmoid", "mish")                          # MXNet 1.9.1 has them not
 
 
-@op("Activation", "data", npx=("activation",), json=("_npx_activation",), act_type=Enum(REQUIRED, *ACTIVATIONS))
+@op("Activation", "data", npx=("activation",), json=("_npx_activation",),
+    act_type=Enum(REQUIRED, *(k for k in ACTIVATIONS if k not in BEYOND), beyond=BEYOND))
 def activation(data: Node, a: Attrs) -> Node:
     """An activation function: relu, sigmoid, tanh, softrelu, softsign, log_sigmoid or mish."""
     return ACTIVATIONS[a.act_type](data)
@@ -169,6 +171,8 @@ def _masked(x: Node, length: Node, axis: int) -> tuple[Node, Node]:
 
 def _softmax_op(name: str, log: bool, sign: int) -> None:
     def lower(data: Node, length: Node | None, a: Attrs) -> Node:
+        if not data.ndim:                                                 # a number is an axis of one, as in NumPy
+            return ir.reshape(lower(ir.reshape(data, (1,)), length, a), ())
         axis = normal_axis(a.axis, data.ndim)
         x = -data if sign < 0 else data
         if a.temperature not in (None, 1.0):

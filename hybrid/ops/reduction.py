@@ -45,6 +45,12 @@ def mean_of(x: Node, axes: tuple[int, ...], keepdims: bool = False) -> Node:
                    f.dtype)
 
 
+def _mean_or_nan(x: Node, axes: tuple[int, ...], keepdims: bool) -> Node:
+    """Mean that is not a number where there are no numbers, as MXNet's is; MXNet's ``np.mean`` gives 0 there."""
+    out = mean_of(x, axes, keepdims)
+    return out if all(x.shape[i] for i in axes) else ir.cast(out + float("nan"), out.dtype)
+
+
 def wide_half(x: Node) -> Node:
     """Half types in float32, other values as they are."""
     return ir.cast(x, dt.float32) if dt.is_half(x.dtype) else x
@@ -79,7 +85,7 @@ def _reduction(name: str) -> None:
     def lower(data: Node, a: Attrs) -> Node:
         axes = axes_of(data, a.axis, a.exclude)
         _check(data, name, axes)
-        out = REDUCERS[name](data, axes, a.keepdims)
+        out = (_mean_or_nan if name == "mean" else REDUCERS[name])(data, axes, a.keepdims)
         return out if out.ndim or a.keepdims else ir.reshape(out, (1,))      # MXNet's arrays have an axis at least
     lower.__doc__ = f"{name} over axes (all for none; all others with exclude)."
     op(name, "data", mx=MX_ALIASES.get(name, ()), json=MX_ALIASES.get(name, ()), axis=Axes(None), keepdims=Bool(False),
