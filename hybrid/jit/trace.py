@@ -93,6 +93,7 @@ class Trace:
         self.texts: set[str] = set()                    # what formatted traced values look like
         # values that are shown to a function at each call (watches.py)
         self.watches: list[Watch] = []
+        self.transformed = False                        # of vmap, jvp and the like, which never run as plain Python
         self.names: set[str] = set()                    # in the code that ran
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
@@ -140,6 +141,9 @@ class Trace:
 
         values: nested in lists, tuples and dicts. what, at: who asks, and where, for messages.
         """
+        if self.in_body and self.transformed:
+            raise TraceError(f"{at}: {what} within vmap, or in a loop of a function that is transformed, sees no "
+                             "numbers: look at the arguments or results outside of it")
         if self.in_body:
             error = _PlainOnly(f"{at}: {what} in the body of a loop or branch is called for each step, which a "
                                f"compiled "

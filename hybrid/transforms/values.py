@@ -13,10 +13,11 @@ from ..base.errors import AttributeValueError, DTypeError, HybridError, user_loc
 from ..base.scope import SCOPE, tracing
 from ..buffers.array import NDArray, wrap
 from ..graph.lower import lower
-from ..graph.symbol import Symbol
+from ..graph.symbol import Symbol, detached
 from ..ir import Node
 from ..ir.vjp import register_grad
 from ..jit.trace import Trace, _active, _finish
+from ..jit.watches import show
 
 _serials = itertools.count(1)
 
@@ -82,7 +83,7 @@ def run_traced(fn: Callable[..., Any], arrays: Sequence[NDArray]) -> list[NDArra
     """
     ctx = common_context("a transformed function", arrays) if arrays else current_context()
     trace = Trace(ctx, SCOPE.training)
-    trace.given = list(arrays)
+    trace.given, trace.transformed = list(arrays), True
     trace.np_semantics = any(getattr(a, "np_semantics", False) for a in arrays)
     with _active(trace):
         symbols = [trace.variable(f"data{i}", None, a.shape, a._data.dtype) for i, a in enumerate(arrays)]
@@ -90,7 +91,9 @@ def run_traced(fn: Callable[..., Any], arrays: Sequence[NDArray]) -> list[NDArra
     _finish(trace.holders)
     if trace.changed():
         raise HybridError("a transformed function changes an array in place: return the new value instead")
-    group = Symbol([s._one() for s in results])
+    with _active(trace):
+        watched = [detached(s._one()) for w in trace.watches for s in w.values]
+    group = Symbol([*(s._one() for s in results), *watched])
     program, draws = lower(group, trace.variables, trace.train, trace.stateful)
     if program.updates:
         raise HybridError("a transformed function changes a layer's state (BatchNorm's running statistics): call it "
@@ -100,7 +103,9 @@ def run_traced(fn: Callable[..., Any], arrays: Sequence[NDArray]) -> list[NDArra
     if draws:
         key = rng.next_key(draws)
         inputs.append(wrap(array_module(ctx).asarray(key), ctx))
-    return apply_program(program, inputs, cls=type(arrays[0]) if arrays else None)
+    outputs = apply_program(program, inputs, cls=type(arrays[0]) if arrays else None)
+    show(trace.watches, outputs[len(results):], ctx, type(arrays[0]) if arrays else NDArray, set())
+    return outputs[:len(results)]
 
 
 def call(fn: Callable[..., Any], leaves: Sequence[Any]) -> list[Any]:
