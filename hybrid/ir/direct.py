@@ -1,6 +1,7 @@
 """What runs a program on NumPy without detours: universal functions called directly, and their warnings kept quiet."""
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from typing import Any, Callable, Iterable
 
@@ -52,10 +53,29 @@ def numbers(order: Iterable[Node], used: set[Node]) -> dict[Node, Any]:
     return found
 
 
+def _holders(value: Any) -> int:
+    return sys.getrefcount(value.base)
+
+
+# what it is for memory that nobody else knows
+_NOBODY = _holders(np.empty(4).reshape(2, 2))
+
+
+def _alone(value: Any) -> bool:
+    """Whether a view is all of a NumPy array that nobody else holds: a copy in another shape, for one."""
+    if type(value.base) is not np.ndarray or _holders(value) != _NOBODY:
+        return False
+    flags = value.flags
+    return bool(flags.c_contiguous and flags.writeable and value.base.flags.owndata
+                and value.base.nbytes == value.nbytes)
+
+
 def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
     """A new array in C order: what shares memory with an input, or with a number of the program, is copied."""
     if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
         return xp.asarray(value)
+    if value.base is not None and _alone(value):
+        return value
     if value.base is not None or any(value is x for x in inputs) or xp is np and not value.flags.writeable:
         return xp.array(value)
     return value if value.flags.c_contiguous else xp.ascontiguousarray(value)

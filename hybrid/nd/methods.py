@@ -64,12 +64,11 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     """An operation on two values, at least one of them an array; NotImplemented for what is neither array nor
     number."""
     array_op, scalar_op, reversed_op, hint, np_name = row
-    kind = type(rhs)
-    if type(lhs) is NDArray and (kind is float or kind is int):
-        return invoke(OPS[scalar_op], (lhs,), {"scalar": rhs}, None, None, None, hint)
+    tail = "scalar" if hint in _JOINED else "_scalar"
+    if type(lhs) is NDArray and (type(rhs) is float or type(rhs) is int):
+        return invoke(OPS[scalar_op], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
     if is_np(lhs) or is_np(rhs):
         array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
-    tail = "scalar" if hint in _JOINED else "_scalar"
     if isinstance(rhs, NUMBERS):
         return invoke(OPS[scalar_op], [lhs], {"scalar": _python(rhs, lhs)}, hint=hint + tail)
     if isinstance(lhs, NUMBERS):
