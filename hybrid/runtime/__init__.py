@@ -12,6 +12,7 @@ from ..base.device import Context, array_module, trim
 from ..base.errors import CompileError
 from ..ir import Program
 from ..ir.text import to_text
+from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from .pending import PendingProgram, pending, run_by_primitives
 from .report import Report, make_report
@@ -51,6 +52,8 @@ def waits_for_compiler(program: Program, ctx: Context) -> bool:
 
 
 def _compile(program: Program, ctx: Context) -> Any:
+    if ctx.device_type != "gpu":
+        program = on_host(program)
     if has_calls(program):
         return StagedProgram(program, array_module(ctx), lambda part: compile(part, ctx))
     if ctx.device_type == "gpu":
