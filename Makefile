@@ -34,10 +34,11 @@ test-fast: $(VENV)/.dev
 	  tests/test_hybridize.py tests/test_guards.py tests/test_gluon.py tests/test_training_step.py tests/test_transforms.py \
 	  tests/test_number_contracts.py tests/test_arrays.py tests/test_trainer.py
 
-# Random programs, eager against hybridized, from a fresh seed; a failure is cut down and printed as a program.
+# Random programs, eager against hybridized, from a fresh seed (or SEED); a failure is cut down and printed as a program.
+# make fuzz N=5000 tries so many.
 SECONDS ?= 60
 fuzz: $(VENV)/.dev
-	HYBRID_VERIFY=1 $(PY) -m tests.fuzz --seconds $(SECONDS)
+	HYBRID_VERIFY=1 $(PY) -m tests.fuzz $(if $(N),-n $(N),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 # An environment that has CuPy already; nothing is installed. The tree of links stands for an installed package, by its
 # full path because some tests start Python in other folders.

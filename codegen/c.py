@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Callable, Sequence
 
 import numpy as np
@@ -42,13 +42,14 @@ else:
         "across", "attention", "concat", "convolution", "packed", "packed_pool", "pairs", "pool", "rowcall", "rows",
         "running", "scan", "sort"))
 
-_HEADERS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"),
-            ("c", "pool.h"))
+_SCALARS = (("include", "philox.h"), ("include", "hy_common.h"), ("c", "prelude.h"), ("c", "branchless.h"))
+_SYSTEM = (("c", "large.h"), ("c", "pool.h"))        # memory and threads of a program that this process loads
 
 
-def prelude() -> str:
-    """The text that C programs may begin with; it includes nothing."""
-    return "".join(kernel_text(folder, name) for folder, name in _HEADERS)
+def prelude(exported: bool = False) -> str:
+    """The text that C programs may begin with; it includes nothing. exported: for programs that bring memory and
+    threads of their own."""
+    return "".join(kernel_text(folder, name) for folder, name in (_SCALARS if exported else (*_SCALARS, *_SYSTEM)))
 
 
 _PARALLEL = "#pragma omp parallel"
@@ -134,11 +135,11 @@ def print_contraction(k: Kernel, name: str, target: Target) -> Printed:
     return Printed(name, source, args, "contraction", p.scratch, True, p.vectors)
 
 
-def print_sort(k: Kernel, name: str) -> Printed:
+def print_sort(k: Kernel, name: str, target: Target) -> Printed:
     """The order of keys; the working memory is of the result's size."""
     args, names = pointer_names(k)
     head = signature(name, args, 1).replace(") {", ", char *scratch) {")
-    source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK)
+    source, scratch = sort.print_c(k, args, names, head, PARALLEL_WORK, target.vector > SCALAR)
     return Printed(name, source, args, "sort", scratch, True)
 
 
@@ -152,7 +153,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
         def gathered() -> Printed:
             return print_contraction(k, name, target)
         found = convolution.print_convolution(k, name, target, gathered,
-                                              lambda p: _alone(k, p, target)) if _has_windows(k) else None
+                                              lambda p: _alone(k, p, target)) if (
+                _has_windows(k) and target.vector > SCALAR) else None
         return found or gathered()
     kind = k.kind
     if kind == "concat":
@@ -160,7 +162,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "scatter":
         return print_scatter(k, name)
     if kind == "sort":
-        return print_sort(k, name)
+        return print_sort(k, name, target)
     if kind == "running":
         return running.print_running(k, name, target.vector // 4)
     if kind == "call":
@@ -169,6 +171,8 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     if kind == "loop":
         return scan.print_c(k, name, lambda inner, own: print_kernel(inner, own, target))
     lanes = target.vector // 4
+    if target.vector <= SCALAR:
+        return print_loops(k, name)
     return (packed_pool.print_pool(k, name, target) or pool.print_pool(k, name, lanes) or
             pairs.print_pairs(k, name, lanes) or across.print_across(k, name, lanes) or rows.print_rows(k, name, lanes)
             or print_loops(k, name))
@@ -184,6 +188,7 @@ def _has_windows(k: Kernel) -> bool:
     return any(n.prim == "window" for n in operands)
 
 
+SCALAR = 4                      # bytes of a vector that is one float32: programs without vectors
 ALONE_WORK = 1 << 18            # of a reduction, which one thread of a team does
 
 def joins(k: Kernel) -> bool:
@@ -193,6 +198,8 @@ def joins(k: Kernel) -> bool:
 
 def print_in_team(k: Kernel, name: str, target: Target) -> Printed:
     """C of one of the kernels that a team of threads runs."""
+    if target.vector <= SCALAR:
+        return print_loops(k, name, True)
     lanes = target.vector // 4
     return pairs.print_pairs(k, name, lanes,
                              True) or across.print_across(k, name, lanes,
@@ -207,33 +214,54 @@ def in_team(g: Group) -> bool:
 
 def print_net(groups: Sequence[tuple[bool, Sequence[Printed]]], pointer: Callable[[Node], str],
               scratch: Callable[[int, int], str],
-              optional: bool = False) -> str:
+              optional: bool = False, times: str = "") -> str:
     """The function that runs all kernels; a team of threads runs those of some groups. pointer: C text of a stored
-    value's address. optional: kernels for which an array is missing (a null pointer) are left out.
+    value's address. optional: kernels for which an array is missing (a null pointer) are left out. times: C text of
+    an array in which the function notes when each group began, and how long it took (in nanoseconds).
     """
     def guard(p: Printed) -> str:
         found = [text for n in p.args if (text := pointer(n)).startswith("b[")]
         return f"if ({' && '.join(found)}) " if optional and found else ""
-    lines = []
+    lines: list[str] = []
+    count = 0
     for i, (team, kernels) in enumerate(groups):
         calls = [f"  "
                  f"{guard(p)}{p.name}({', '.join([*(pointer(n) for n in p.args), *([scratch(i, p.scratch)] if p.takes_scratch else []), *p.numbers])});"  # noqa: E501
                  for p in kernels]
-        lines += ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
-    return "\n".join(["void net(void **b) {", *lines, "}"])
+        calls = ["#pragma omp parallel num_threads(hy_threads)", "  {", *calls, "  }"] if team else calls
+        if times and calls:
+            calls = ["  { const long began = hy_now();", *calls, f"  hy_took((long *){times} + {2 * count}, began); }}"]
+            count += 1
+        lines += calls
+    return "\n".join([*([CLOCK] if times else []), "void net(void **b) {", *lines, "}"])
+
+
+CLOCK = """struct hy_time { long seconds, nanoseconds; };
+int clock_gettime(int, struct hy_time *);
+static long hy_now(void) {
+  struct hy_time now; clock_gettime(1, &now);
+  return now.seconds * 1000000000l + now.nanoseconds;
+}
+static void hy_took(long *times, long began) {
+  const long took = hy_now() - began;
+  if (!times[0]) times[0] = began;
+  __atomic_fetch_add(times + 1, took, 0);
+}"""
 
 
 def _rare(program: str) -> str:
     """The texts that some kernels call: those that sort, and those that leave out zeros."""
-    wanted = {"sort.h": ("hy_key_", "hy_sort"), "zeros.h": ("hy_nonzero(",)}
+    wanted = {"sort.h": ("hy_key_", "hy_sort"), "sort_rows.h": ("HY_ROWS",), "zeros.h": ("hy_nonzero(",)}
     return "".join(kernel_text("c", name) for name, words in wanted.items() if any(w in program for w in words))
 
 
-def _before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool) -> str:
-    """The text that stands before a program. dtypes: of its products' sums."""
+def before(program: str, dtypes: Sequence[np.dtype], target: Target, vectors: bool,
+           exported: bool = False) -> str:
+    """The text that stands before a program. dtypes: of its products' sums. exported: as of ``prelude``."""
     if "vfloat" in program and F32 not in dtypes:
         dtypes = [*dtypes, F32]
-    parts = ["#define HY_PARALLEL" if _PARALLEL in program else "", prelude(), *(support(d, target) for d in dtypes),
+    parts = ["#define HY_PARALLEL" if _PARALLEL in program and not exported else "",
+             prelude(exported), *(support(d, target) for d in dtypes),
              vector_support(target.vector // 4, [program]) if vectors else "", _rare(program)]
     parts += [_REDUCTION.format(name=name, sign=sign) for name,
               sign in (("hy_max", "-"), ("hy_min", "")) if f"({name}:" in program]
@@ -246,20 +274,36 @@ def _alone(k: Kernel, p: Printed, target: Target) -> Alone:
     own = replace(p, name="k", source=re.sub(rf"\b{p.name}(?![0-9])", "k", p.source))
     program = "\n".join([own.source, print_net([(False, [own])], lambda n: f"b[{p.args.index(n)}]",
                                                lambda group, nbytes: f"b[{len(p.args)}]")])
-    return Alone(_before(program, [sum_dtype(k.dot)], target, p.vectors) + program,
+    return Alone(before(program, [sum_dtype(k.dot)], target, p.vectors) + program,
                  tuple((n.shape, n.dtype) for n in p.args), max(p.scratch, 64))
 
 
+@dataclass
+class Text:
+    """A printed program: its functions in order, the one that runs them all, and what the text before them depends
+    on."""
+    functions: list[Printed]
+    net: str
+    dtypes: list[np.dtype]
+    support: str                   # of kernels that factorise, solve or select boxes
+    scratch: int                   # the most bytes of working memory that a kernel wants
+
+    @property
+    def vectors(self) -> bool:
+        """Whether a function computes with vectors."""
+        return any(p.vectors for p in self.functions)
+
+    @property
+    def large(self) -> bool:
+        """Whether it is compiled in several units, so that no kernel is compiled as a part of another function."""
+        return sum(len(p.source) for p in self.functions) + len(self.net) >= LARGE
+
+
 @collector.waits
-def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
-                  vector_bytes: int,
-                  choose: Choose | None = None, optional: bool = False,
-                  around: Callable[[str], str] = str) -> tuple[str, int]:
-    """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
-    such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
-    ``print_net``. around: what the function that runs all kernels becomes.
-    """
-    target = Target(vector_bytes, choose)
+def print_text(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
+               target: Target, optional: bool = False, around: Callable[[str], str] = str,
+               times: str = "") -> Text:
+    """C of a program's functions. The arguments are those of ``print_program``."""
     groups = [Group([k for k in g.kernels if k.root.size]) for g in groups]
     teams = [in_team(g) for g in groups]
     shared, printed = share_helpers(share([print_in_team(k, f"k{k.number}", target) if team
@@ -271,11 +315,21 @@ def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scrat
     calls = [(team, [next(rest) for _ in g.kernels]) for team, g in zip(teams, groups)]
     dtypes = sorted({sum_dtype(k.dot) for k in kernels if k.dot is not None and k.kind != "convolution"
                      and supported(k)}, key=str)
-    net = around(print_net(calls, pointer, scratch, optional))
-    large = sum(len(p.source) for p in (*shared, *printed)) + len(net) >= LARGE
-    program = "\n".join([rowcall.support(own, C) if own else "",
-                         *([units([*shared, *printed], net)] if large
-                           else [*(p.source for p in (*shared, *printed) if p.source), net])])
-    return _before(program, dtypes, target, any(p.vectors
-                                                for p in printed)) + program, max((p.scratch for p in printed),
-            default=0)
+    net = around(print_net(calls, pointer, scratch, optional, times))
+    return Text([*shared, *printed], net, dtypes, rowcall.support(own, C) if own else "",
+                max((p.scratch for p in printed), default=0))
+
+
+def print_program(groups: Sequence[Group], pointer: Callable[[Node], str], scratch: Callable[[int, int], str],
+                  vector_bytes: int,
+                  choose: Choose | None = None, optional: bool = False,
+                  around: Callable[[str], str] = str, times: str = "") -> tuple[str, int]:
+    """C of a whole program and the most bytes of scratch memory that a kernel wants. scratch: C text of the address of
+    such memory, from a group's place and the bytes. choose: measures forms of kernels that compete. optional: as in
+    ``print_net``, as times. around: what the function that runs all kernels becomes.
+    """
+    target = Target(vector_bytes, choose)
+    text = print_text(groups, pointer, scratch, target, optional, around, times)
+    program = "\n".join([text.support, *([units(text.functions, text.net)] if text.large
+                                         else [*(p.source for p in text.functions if p.source), text.net])])
+    return before(program, text.dtypes, target, text.vectors) + program, text.scratch

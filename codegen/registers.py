@@ -10,6 +10,8 @@ from .tiling import Target
 def vector_type(d: np.dtype, lanes: int) -> str:
     """Typedef of a vector, loadable from any address."""
     c = C.storage(d)
+    if lanes == 1:
+        return f"typedef {c} v{c}1;\ntypedef {c} u{c}1;\n"
     return (f"typedef {c} v{c}{lanes} __attribute__((vector_size({lanes * d.itemsize})));\n"
             f"typedef {c} u{c}{lanes} __attribute__((vector_size({lanes * d.itemsize}), aligned({d.itemsize})));\n"
             f"typedef {'int' if d.itemsize == 4 else 'long'} m{c}{lanes} "
@@ -20,6 +22,8 @@ def hsum(d: np.dtype, lanes: int) -> str:
     """Horizontal sum of a vector, by halves."""
     c = C.storage(d)
     v, m = f"v{c}{lanes}", f"m{c}{lanes}"
+    if lanes == 1:
+        return f"HY_FN {c} hsum_{v}({v} v) {{ return v; }}\n"
     halves = [h for h in (8, 4, 2, 1) if h < lanes]
     shuffles = " ".join(f"v += HY_SHUFFLE(v, v, (({m}){{{order}}}), {order});" for h in halves
                         for order in [", ".join(str(i ^ h) for i in range(lanes))])
@@ -78,4 +82,4 @@ SHUFFLE = """#ifndef HY_SHUFFLE
 def support(d: np.dtype, target: Target) -> str:
     """Types and functions a contraction of this dtype needs."""
     lanes = target.lanes(d)
-    return vector_type(d, lanes) + SHUFFLE + hsum(d, lanes) + turn(d, lanes) + sums(d, lanes)
+    return vector_type(d, lanes) + (SHUFFLE if lanes > 1 else "") + hsum(d, lanes) + turn(d, lanes) + sums(d, lanes)

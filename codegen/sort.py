@@ -55,14 +55,15 @@ def _ordered(root: Node, x: str) -> str:
     return key if not root.attrs["descending"] else f"{'0xffffffffu' if d.itemsize < 8 else '~0ul'} - {key}"
 
 
-def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, parallel: int) -> tuple[str, int]:
-    """C text of the function and the bytes of working memory it wants."""
+def print_c(k: Kernel, args: list[Node], names: dict[Node, str], head: str, parallel: int,
+            vectors: bool = True) -> tuple[str, int]:
+    """C text of the function and the bytes of working memory it wants. vectors: whether the target has some."""
     root = k.root
     rows, n = geometry(root)
     e = Emitter(C, {m: p for m, p in names.items() if m is not root})
     row = Var("r", max(rows, 1))
     block = Block(None, frozenset([row]))
-    if rows >= ROWS and 1 < n <= BESIDE and (not _is_few(k, n) or n <= SHORT and rows >= 4 * ROWS):
+    if vectors and rows >= ROWS and 1 < n <= BESIDE and (not _is_few(k, n) or n <= SHORT and rows >= 4 * ROWS):
         body = _beside(e, root, block, row, k.first or n, names[root])
         return "\n".join([head, *("  " + line for line in ([PARALLEL] if rows > 8 and root.size * 20 >= parallel
                                                            else []) + body), "}"]), 0

@@ -38,7 +38,7 @@ class Target:
 
     def lanes(self, d: np.dtype) -> int:
         """Elements in a vector."""
-        return self.vector // d.itemsize
+        return max(1, self.vector // d.itemsize)
 
     @property
     def accumulators(self) -> int:

@@ -29,6 +29,7 @@ from .numpy.symbolic import SymbolSpace
 from .mxnet import executor, initializer, util
 from .mxnet.util import is_np_array, is_np_shape, np_array, np_shape, set_np_shape, use_np, use_np_array, use_np_shape
 from .jit.api import hybridize
+from .base.pytree import register_pytree
 from .transforms import checkpoint, grad, hessian, jacobian, jvp, value_and_grad, vjp, vmap
 
 init, ndarray, np, npx, sym = initializer, nd, numpy, numpy_extension, symbol
@@ -51,7 +52,8 @@ __all__ = [
     "checkpoint", "context", "cpu", "cpu_pinned", "current_context", "errors", "executor", "gluon", "gpu",
     "gpu_memory_info", "grad", "hessian", "hybridize", "init", "initializer", "is_np_array", "is_np_shape",
     "jacobian", "jvp", "name", "nd", "ndarray", "np", "np_array", "np_shape", "npx", "num_gpus", "numpy",
-    "numpy_extension", "operator", "random", "set_np_shape", "sym", "symbol", "use_np", "use_np_array",
+    "numpy_extension", "operator", "random", "register_pytree", "set_np_shape", "sym", "symbol", "use_np",
+    "use_np_array",
     "use_np_shape", "util", "value_and_grad", "vjp", "vmap", "waitall"]
 
 former_paths.install(__all__)
@@ -59,11 +61,15 @@ former_paths.install(__all__)
 nd.__name__, symbol.__name__ = "hybrid.ndarray", "hybrid.symbol"
 
 # modules that are loaded when they are asked for
-_LAZY = ("as_mxnet", "callback", "contrib", "distributed", "engine", "features", "gluon", "image", "io", "kvstore",
-         "libinfo", "log", "lr_scheduler", "metric", "model", "module", "monitor", "onnx", "optimizer", "profiler",
-         "recordio", "registry", "rnn", "test_utils", "viz")
+_LAZY = ("as_mxnet", "callback", "contrib", "debug", "distributed", "engine", "features", "gluon", "image", "io",
+         "kvstore", "libinfo", "log", "lr_scheduler", "metric", "model", "module", "monitor", "onnx", "optimizer",
+         "profiler", "recordio", "registry", "rnn", "test_utils", "viz")
 _SHORT = {"mod": "module", "mon": "monitor", "visualization": "viz", "kv": "kvstore", "rnd": "random", "img": "image",
           "runtime": "features"}
+
+
+if base.config.nan():
+    importlib.import_module("hybrid.debug").check_finite()
 
 
 def __getattr__(name: str) -> Any:
@@ -71,8 +77,10 @@ def __getattr__(name: str) -> Any:
         return __getattr__(_SHORT[name]) if _SHORT[name] not in globals() else globals()[_SHORT[name]]
     if name in _LAZY or name in former_paths.FORMER:
         return importlib.import_module(f"hybrid.{name}")
+    if name == "explain":
+        return importlib.import_module("hybrid.debug").explain
     raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_LAZY, *_SHORT, "__version__"})
+    return sorted({*__all__, *_LAZY, *_SHORT, "__version__", "explain"})

@@ -157,7 +157,8 @@ def test_errors(call, error, text):
 
 BAD_TRACED = [
     ("mask", lambda x: x[(x > 5).astype("bool")], TypeError, r"test_arrays.py:\d+: how many elements a mask selects"),
-    ("mask of values", lambda x: x.__setitem__((x > 5).astype("bool"), nd.ones((6,))), TypeError, "F.where"),
+    ("mask of values", lambda x: x.__setitem__((x > 5).astype("bool"), nd.ones((6,))), TypeError,
+     r"nd.where\(mask, values, x\)"),
     ("key", lambda x: x["a"], IndexError, "no index"),
     ("range", lambda x: x[3], IndexError, "out of range for axis 0 with length 3"),
     ("known index", lambda x: x[[7]], IndexError, "out of bounds"),

@@ -101,9 +101,9 @@ def test_names_that_numpy_had_are_there_under_the_alias_alone() -> None:
         hybrid.alias.install()
         print(np.arange(3).astype(np.int).tolist(), np.array([2.5]).astype(np.float).dtype, np.product([2, 3]), np.Inf, np.isnan(np.NaN))
         print(np.percentile(np.arange(5), 30, interpolation="lower"), np.in1d([1, 2], [2]))
-        kept = {k: vars(np)[k] is v for k, v in before.items() if not k.startswith("__") and k not in ("percentile", "quantile")}
+        kept = {k: vars(np)[k] is v for k, v in before.items() if not k.startswith("__") and k not in {"percentile", "quantile", "fromstring"}}
         hybrid.alias.remove()
-        print(all(kept.values()), set(vars(np)) == set(before), all(vars(np)[k] is before[k] for k in ("percentile", "quantile")))
+        print(all(kept.values()), set(vars(np)) == set(before), all(vars(np)[k] is before[k] for k in before if not k.startswith("__")))
     """  # noqa: E501
     assert run("-c", textwrap.dedent(code)).stdout.splitlines() == ["[0, 1, 2] float64 6 inf True", "1 [False  True]",
                                                                     "True True True"]

@@ -69,7 +69,7 @@ BAD_SHAPES = [
     ("layernorm-axis", lambda: nn.LayerNorm(axis=3), (2, 6), "axis 3 is out of range for an array of 2 axes"),
     ("groupnorm", lambda: nn.GroupNorm(3), (2, 4, 8), "4 channels cannot be split into num_groups=3"),
     ("instancenorm", lambda: nn.InstanceNorm(axis=5), (2, 4, 8), "axis 5 is out of range"),
-    ("prelu", lambda: nn.PReLU(in_channels=5), (2, 6), r"\(2, 6\) and \(1, 5\)"),
+    ("prelu", lambda: nn.PReLU(in_channels=5), (2, 6), r"each of the 6 channels of data \(2, 6\), got \(5,\)"),
     ("flatten", lambda: nn.Flatten(), (), "Flatten"),
 ]
 

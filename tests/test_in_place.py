@@ -344,3 +344,26 @@ def test_variables_are_written_outside_of_recording() -> None:
         y = x * x
     y.backward()
     np.testing.assert_array_equal(x.grad.asnumpy(), [6, 12, 14])
+
+
+WAYS_TO_VIEW: dict[str, Any] = {
+    "reshape": lambda y: y.reshape((0, -1)), "another shape": lambda y: y.reshape((6,)), "a row": lambda y: y[1],
+    "rows": lambda y: y[1:3], "all": lambda y: y[:],
+}
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+@pytest.mark.parametrize("way", WAYS_TO_VIEW)
+@pytest.mark.parametrize("made", ["x.T", "nd.swapaxes(x, 0, 1)", "nd.transpose(x) * 1", "nd.moveaxis(x, 0, 1)"])
+def test_views_of_rearranged_axes_share_memory(made: str, way: str, hybridized: bool) -> None:
+    """Results are in C order whatever NumPy's own layout for them is: another shape of one is the same memory."""
+    def f(x: Any) -> Any:
+        y = eval(made, {"nd": nd, "x": x})
+        z = WAYS_TO_VIEW[way](y)
+        z[:] = z * -1
+        return y
+    x = nd.array([[1, 2, 3], [4, 5, 6]])
+    want = x.asnumpy().T.copy()
+    view = WAYS_TO_VIEW[way](want.reshape(want.shape)) if way != "reshape" else want
+    view[...] = view * -1
+    assert (hybridize(f) if hybridized else f)(x).asnumpy().tolist() == want.tolist()

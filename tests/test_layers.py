@@ -25,8 +25,8 @@ LAYERS = [
     ["autograd"],
     ["jit", "nd", "transforms"],
     ["metric", "serialize"],
-    ["numpy", "optimizer", "sparse", "collective"],
-    ["mxnet"],
+    ["numpy", "optimizer", "sparse", "collective", "debug"],
+    ["mxnet", "export"],
     ["image", "module", "rnn", "gluon", "io", "contrib", "test_utils", "distributed", "launch",
       "alias", "as_mxnet", "stubs", "serve"],
 ]

@@ -1,6 +1,7 @@
 """NumPy's own functions on our arrays and on traced values: ``numpy.sin(x)`` within hybridized code is our operator."""
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, Callable
 
 import numpy as onp
@@ -118,3 +119,34 @@ def test_refusals_name_the_users_line() -> None:
                  lambda x: onp.unique(x)):
         with pytest.raises(TraceError, match="test_numpy_protocols.py"):
             hybridize(call)(np.array(X))
+
+
+@pytest.mark.parametrize("make", [np.array, nd.array], ids=["np", "nd"])
+def test_arrays_describe_themselves_by_the_array_interface(make: Any) -> None:
+    for raw in (X, X[0, 0], onp.arange(3), onp.zeros((2, 0), "float16"), onp.array([True])):
+        x = make(raw, dtype=raw.dtype)
+        described = SimpleNamespace(__array_interface__=x.__array_interface__)
+        found = onp.asarray(described)
+        assert found.dtype == x.dtype and found.shape == x.shape
+        onp.testing.assert_array_equal(found, raw)
+        assert x.tobytes() == onp.asarray(raw).tobytes()
+    x = make(X)
+    copied = onp.asarray(x)
+    copied += 1
+    onp.testing.assert_array_equal(x.asnumpy(), X)                # as asnumpy() does, it gives a copy
+    del x
+    onp.testing.assert_array_equal(copied, X + 1)
+
+
+def test_pillow_reads_arrays() -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = onp.arange(24, dtype="uint8").reshape(2, 4, 3)
+    onp.testing.assert_array_equal(onp.asarray(image.fromarray(np.array(pixels))), pixels)
+
+
+def test_a_trace_notes_that_numpy_read_an_array() -> None:
+    scale = nd.array([2.0])
+    fn = hybridize(lambda x: x * float(onp.asarray(scale)[0]))
+    assert fn(nd.array([3.0])).asscalar() == 6
+    scale[:] = 5
+    assert fn(nd.array([3.0])).asscalar() == 15

@@ -92,6 +92,30 @@ def test_running_sums_of_results(dtype: str) -> None:
             np.testing.assert_allclose(got[1].asnumpy(), np.cumsum(x.asnumpy() * 2 + 1, axis), rtol=1e-4, atol=1e-4)
 
 
+READERS: dict[str, Any] = {
+    "running sums": lambda r, x: nd.cumsum(x * nd.broadcast_div(r, nd.abs(x) + .5), axis=0),
+    "dot": lambda r, x: nd.dot(nd.broadcast_div(r, nd.abs(x) + .5), x),
+    "order": lambda r, x: nd.argsort(nd.broadcast_mul(r, x), axis=0),
+    "concat": lambda r, x: nd.concat(nd.broadcast_mul(r, x), x, dim=0),
+    "maxima": lambda r, x: nd.broadcast_mul(r, x).max(axis=0),
+    "rows": lambda r, x: nd.broadcast_mul(r, x).softmax(axis=1),
+    "scatter": lambda r, x: nd.scatter_nd(nd.broadcast_mul(r, x), nd.array([[2, 1, 0, 4, 3, 5]]), shape=(6, 6)),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_small_results_of_row_values(name: str, axis: int) -> None:
+    """A function of what rows are reduced to is stored, whatever kernel reads the same row values."""
+    def f(x: Any) -> tuple[Any, ...]:
+        r = (x * 2).sum(axis=axis, keepdims=True) ** 2
+        return READERS[name](r, x), nd.sigmoid(r / 50), nd.exp(-r)
+    x = some(6, 6)
+    for want, got in zip(f(x), mx.hybridize(f)(x)):
+        np.testing.assert_allclose(got.asnumpy(), want.asnumpy(), rtol=2e-5,
+                                   atol=1e-6 * float(want.abs().max().asscalar()))
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_gradients_of_running_sums(axis: int) -> None:
     x, weights = some(33, 70), np.random.default_rng(1).standard_normal((33, 70)).astype(np.float32)

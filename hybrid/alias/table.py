@@ -97,7 +97,6 @@ BESIDE = {"horovod": ("hybrid.distributed",), "horovod.mxnet": ("hybrid.distribu
 
 ABSENT = {        # what MXNet has and this library leaves out, with the reason or the way out
     "mxnet.contrib.quantization": "quantization to int8 is not supported",
-    "mxnet.contrib.tensorboard": "log with tensorboard's own writer",
     "mxnet.contrib.tensorrt": "there is one compiler here",
     "mxnet.rtc": "write CUDA kernels with CuPy's RawKernel",
     "mxnet.torch": "exchange arrays with torch through DLPack",

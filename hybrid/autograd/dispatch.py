@@ -11,17 +11,18 @@ from ..graph import symbol
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, array_module, current_context
-from ..base.errors import AttributeValueError, DeviceError, DTypeError, TooLargeError, user_location
+from ..base.errors import AttributeValueError, DeviceError, DTypeError, TooLargeError, shortened, user_location
 from ..ir import Program
 from ..ir.direct import own
 from ..ops.attributes import told_apart
 from ..ops.registry import Attrs, OpDef
 from ..passes.partition import partition
 from ..runtime import reference
+from ..runtime.observers import OBSERVERS, observed
 from ..base.scope import CASTS, SCOPE, tracing
 
 _parsed: dict[Any, Attrs] = {}
-# at most one, set by the profiler: timer(call, operator, other arguments)
+# set by the profiler and by debug.check_finite: timer(call, operator, other arguments), the first one outermost
 TIMERS: list[Callable[..., Any]] = []
 # what a traced operator demands of its indices (demands.py)
 DEMANDS: list[Callable[..., None]] = []
@@ -98,19 +99,23 @@ def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any,
     ctx = _context(d, inputs, attrs)
     arrays = as_inputs(d, inputs, ctx)
     _require(d, arrays)
+    if d.takes:
+        d.refuse_unread(arrays, a)
     if CASTS:
         arrays = CASTS[0].arrays(d, a, arrays)
     present = [x for x in arrays if x is not None]
     if len(present) > 1:
         common_context(f"operator {d.name}", present)
     try:
-        results = TIMERS[0](_eager, d, (a, arrays, present, ctx,
-                                        cls)) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
+        results = _timed(TIMERS, d, a, arrays, present, ctx, cls) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
     except MemoryError as err:
         if isinstance(err, TooLargeError):
             raise
         raise TooLargeError(f"{user_location()}: operator {d.name}: {err}. Make the arrays smaller, or compute them "
                             f"in parts") from err
+    except Exception as err:
+        shortened(err)
+        raise
     if out is not None:
         return _write(d, results, out)
     if not (CASTS or d.variadic or d.arity_attr) and len(present) == len(inputs):
@@ -184,10 +189,28 @@ def _eager(d: OpDef, a: Attrs, arrays: Sequence[NDArray | None], present: list[N
     return results
 
 
+def _timed(timers: Sequence[Callable[..., Any]], d: OpDef, *args: Any) -> list[NDArray]:
+    """``_eager`` with some timers around it."""
+    rest = timers[1:]
+    return timers[0]((lambda d, *a: _timed(rest, d, *a)) if rest else _eager, d, args)
+
+
 def _result_class(arrays: Sequence[NDArray]) -> Any:
     return type(arrays[0]) if arrays else None
 
 
+<<<<<<< HEAD
+=======
+def _own(value: Any, inputs: Sequence[Any], xp: Any) -> Any:
+    """A result that shares memory with an input is copied: results are new arrays."""
+    if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
+        return xp.asarray(value)
+    if value.base is not None or any(value is x for x in inputs):
+        return xp.array(value, order="C")                   # of which parts and other shapes can be views
+    return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
+
+
+>>>>>>> main
 def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
     targets = list(out) if isinstance(out, (list, tuple)) else [out]
     for r, t in zip(results, targets):
@@ -202,9 +225,17 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
 
 def reference_runner(program: Program, raw: list[Any]) -> list[Any]:
     """Run any program on the reference backend, on the device where the arrays are."""
+<<<<<<< HEAD
     xp = np if all(isinstance(x, np.ndarray) for x in raw) else array_module(Context("gpu"))
     outputs, _ = reference.run(program, raw, xp)
     return [own(o, raw, xp) for o in outputs]
+=======
+    def run(arrays: Sequence[Any]) -> list[Any]:
+        xp = np if all(isinstance(x, np.ndarray) for x in arrays) else array_module(Context("gpu"))
+        outputs, _ = reference.run(program, arrays, xp)
+        return [_own(o, arrays, xp) for o in outputs]
+    return observed(program, run, raw) if OBSERVERS else run(raw)
+>>>>>>> main
 
 
 Runner = Callable[[Program, list[Any]], list[Any]]

@@ -104,7 +104,7 @@ class HostFunction:
 
 def _new(xp: Any, x: Any, others: Sequence[Any]) -> Any:
     """An array that shares no memory with what the program keeps: user code may return its input."""
-    return xp.array(x) if x.base is not None or any(x is o for o in others) else x
+    return xp.array(x, order="C") if x.base is not None or any(x is o for o in others) else x
 
 
 def call(function: Any, symbols: Sequence[Symbol]) -> Any:

@@ -4,6 +4,8 @@
 |---|---|
 | HYBRID_DEVICE | default device: ``cpu``, ``gpu`` or ``gpu(1)`` |
 | HYBRID_DEBUG | 0 quiet, 1 kernels and reasons, 2 memory map, 3 generated source, 4 cache misses |
+| HYBRID_NAN | 1: a NaN or an infinity that an operator makes is an error, with the line (``debug.check_finite``) |
+| HYBRID_PROGRESS | 0: a compilation that takes more than half a second says nothing on a terminal |
 | HYBRID_VERIFY | 1: check the graph between passes |
 | HYBRID_CACHE | folder of compiled programs (default ``~/.cache/hybrid``) |
 | HYBRID_CACHE_SIZE | megabytes that folder may grow to (default 1024; 0: no limit); what was not used for longest goes
@@ -66,6 +68,16 @@ def debug_level() -> int:
 def verify() -> bool:
     """Whether graphs are checked between passes."""
     return os.environ.get("HYBRID_VERIFY", "0") not in ("", "0")
+
+
+def nan() -> bool:
+    """Whether a NaN or an infinity that an operator makes is an error (``debug.check_finite``)."""
+    return os.environ.get("HYBRID_NAN", "0") not in ("", "0")
+
+
+def progress() -> bool:
+    """Whether a compilation that takes a while says so, where standard error is a terminal."""
+    return os.environ.get("HYBRID_PROGRESS", "1") != "0"
 
 
 def default_device() -> str | None:

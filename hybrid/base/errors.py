@@ -3,16 +3,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import Any
+from types import FrameType, TracebackType
+from typing import Any, TypeVar
 
 import numpy
 from numpy.linalg import LinAlgError
+
+from . import config
 
 # also through links
 _HERE = tuple(dict.fromkeys(str(place.parents[2] / name) + "/"
                             for place in (Path(__file__), Path(__file__).resolve())
                             for name in ("hybrid", "codegen", "kernels")))
+# what is typed into Python or IPython, beside files
+_TYPED = ("<stdin>", "<python-input", "<ipython-input")
 _NUMPY = str(Path(numpy.__file__).parent) + "/"
 
 
@@ -78,6 +82,10 @@ class UnevaluatedError(TraceError, NotImplementedForSymbol):
         HybridError.__init__(self, text)
 
 
+class NonFiniteError(HybridError, FloatingPointError):
+    """A NaN or an infinity, while they are looked for (``debug.check_finite``)."""
+
+
 class TooLargeError(HybridError, MemoryError):
     """An array or a program's memory that is larger than the system gives."""
 
@@ -120,6 +128,12 @@ def user_location() -> str:
     return "<unknown>"
 
 
+def line_of(function: Any) -> str:
+    """``file.py:12``, where a function of the user's begins; where it is called, if it is none of Python's code."""
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else user_location()
+
+
 def raised_at(err: BaseException) -> str:
     """``file.py:12`` of the innermost frame outside this library that an error came through, or nothing."""
     found, at = "", err.__traceback__
@@ -130,7 +144,48 @@ def raised_at(err: BaseException) -> str:
     return found
 
 
+_All = TypeVar("_All", bound=BaseException)
+
+
+def shortened(err: _All) -> _All:
+    """An error whose traceback shows the user's frames and the first one of this library's, as do those of its causes.
+
+    Frames of this library stay where an error is none that it raises on purpose, and with HYBRID_DEBUG.
+    """
+    if config.debug_level() or not isinstance(err, HybridError) and not _raised_by_user(err):
+        return err
+    seen: set[int] = set()
+    one: BaseException | None = err
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        one.__traceback__ = _users(one.__traceback__, one is err)
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+    return err
+
+
+def _raised_by_user(err: BaseException) -> bool:
+    """Whether an error came out of a frame of the user's, or of another library called from one."""
+    at, own = err.__traceback__, False
+    while at is not None:
+        own = at.tb_frame.f_code.co_filename.startswith(_HERE)
+        at = at.tb_next
+    return not own
+
+
+def _users(at: TracebackType | None, with_first: bool) -> TracebackType | None:
+    """A traceback without this library's frames, but for the first entry."""
+    kept = []
+    while at is not None:
+        if with_first or not at.tb_frame.f_code.co_filename.startswith(_HERE):
+            kept.append(at)
+        with_first, at = False, at.tb_next
+    below: TracebackType | None = None
+    for entry in reversed(kept):
+        below = TracebackType(below, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return below
+
+
 def of_user(frame: FrameType) -> bool:
     """Whether a frame runs code outside of this library."""
     name = frame.f_code.co_filename
-    return not name.startswith(_HERE) and not name.startswith("<")
+    return not name.startswith(_HERE) and (not name.startswith("<") or name.startswith(_TYPED))

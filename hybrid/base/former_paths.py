@@ -24,7 +24,7 @@ FORMER: dict[str, str] = dict(row.split("=") for row in """
     codegen.running=codegen.cumulate codegen.shared=codegen.kernel_deduplication
     codegen.spread=codegen.shift_and_add codegen.turned=codegen.channels_in_lanes codegen.zeros=codegen.sparsity
     collector=base.collector config=base.config contents=jit.fingerprint control_flow=nd.control_flow
-    copies=nd.copies data_iter=mxnet.data_iter debug=jit.debug device=base.device dispatch=autograd.dispatch
+    copies=nd.copies data_iter=mxnet.data_iter device=base.device dispatch=autograd.dispatch
     dtype=base.dtype dynamic=nd.dynamic engine=mxnet.engine entry=jit.compiled_call errors=base.errors
     executor=mxnet.executor extents=buffers.extents features=mxnet.features first_sight=jit.compile_policy
     forking=base.forking functions=nd.functions history=autograd.history host_function=autograd.host_function

@@ -1,11 +1,76 @@
 """Nested arguments and results as a flat list and a hashable structure."""
 from __future__ import annotations
 
+import dataclasses
 from collections import OrderedDict, defaultdict
 from math import copysign
-from typing import Any, Callable
+from typing import Any, Callable, Hashable, Sequence
+
+from .errors import AttributeValueError
 
 LEAF = "*"
+# classes of register_pytree: (value -> (children, what else it is made of), the way back)
+_REGISTERED: dict[type, tuple[Callable[[Any], tuple[Sequence[Any], Hashable]],
+                              Callable[[Hashable, Sequence[Any]], Any]]] = {}
+
+
+def register_pytree(cls: type, flatten: Callable[[Any], tuple[Sequence[Any], Hashable]],
+                    unflatten: Callable[[Hashable, Sequence[Any]], Any]) -> type:
+    """Make objects of a class nested arguments and results, like lists and dicts: of hybridized functions, and of grad,
+    vmap and the others.
+
+    flatten(value) gives the children (arrays, or nested values) and what else the value is made of, which must be
+    hashable and is a constant of the compiled program; unflatten(rest, children) makes a value again. Dataclasses and
+    attrs classes need no registration. Returns cls. AttributeValueError where cls is no class of the user's own.
+
+    >>> import hybrid
+    >>> from hybrid import nd
+    >>> class Point:
+    ...     def __init__(self, x, y):
+    ...         self.x, self.y = x, y
+    >>> _ = hybrid.register_pytree(Point, lambda p: ((p.x, p.y), None), lambda rest, children: Point(*children))
+    >>> mirrored = hybrid.hybridize(lambda p: Point(p.y, p.x))
+    >>> mirrored(Point(nd.array([1]), nd.array([2]))).x.asscalar()
+    2.0
+    """
+    if not isinstance(cls, type) or issubclass(cls, (dict, list, tuple, str, int, float)):
+        raise AttributeValueError(f"register_pytree takes a class of your own that is no list, tuple, dict, text or "
+                                  f"number, "
+                                  f"got {cls!r}")
+    _REGISTERED[cls] = flatten, unflatten
+    return cls
+
+
+def fields(cls: type) -> tuple[str, ...] | None:
+    """The names of a dataclass' or attrs class' fields; None for other classes."""
+    if dataclasses.is_dataclass(cls):
+        return tuple(f.name for f in dataclasses.fields(cls))
+    attributes = getattr(cls, "__attrs_attrs__", None)
+    return tuple(a.name for a in attributes) if attributes is not None else None
+
+
+def opens(value: Any) -> bool:
+    """Whether a value is an object that can be taken apart: of a registered class, a dataclass or an attrs class."""
+    return type(value) in _REGISTERED or not isinstance(value, type) and fields(type(value)) is not None
+
+
+def _object(value: Any) -> tuple[Sequence[Any], Any]:
+    """Children of such an object, and what else it is made of."""
+    if type(value) in _REGISTERED:
+        return _REGISTERED[type(value)][0](value)
+    names = fields(type(value)) or ()
+    known = tuple(n for n in names if hasattr(value, n))
+    return [getattr(value, n) for n in known], known
+
+
+def _made(cls: type, rest: Any, children: Sequence[Any]) -> Any:
+    """An object again; of a dataclass without what its ``__init__`` would do."""
+    if cls in _REGISTERED:
+        return _REGISTERED[cls][1](rest, children)
+    made = cls.__new__(cls)
+    for name, child in zip(rest, children):
+        object.__setattr__(made, name, child)                # of frozen ones too
+    return made
 
 
 class ById:
@@ -27,27 +92,32 @@ class ById:
                 else f"<{type(self.value).__name__}>")
 
 
-def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_identity: bool = False) -> Any:
+def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_identity: bool = False,
+            objects: Callable[[Any], bool] | None = None) -> Any:
     """Structure of a value; leaves are appended to the list, everything else is part of the structure.
 
-    by_identity: what cannot be hashed is so by its identity; else it is a TypeError.
+    by_identity: what cannot be hashed is so by its identity; else it is a TypeError. objects: which dataclasses and
+    attrs objects are taken apart (registered ones always are); None for none of them.
     """
     if is_leaf(value):
         leaves.append(value)
         return LEAF
     if isinstance(value, dict):
-        items = tuple((k, flatten(v, is_leaf, leaves, by_identity)) for k, v in value.items())
+        items = tuple((k, flatten(v, is_leaf, leaves, by_identity, objects)) for k, v in value.items())
         factory = value.default_factory if isinstance(value, defaultdict) else None
         return ("dict", items) if type(value) is dict else ("dict", items, type(value), factory)
     if isinstance(value, (list, tuple)):
         kind = "list" if isinstance(value, list) else type(value) if hasattr(value, "_fields") else "tuple"
-        return (kind, tuple(flatten(v, is_leaf, leaves, by_identity) for v in value))
+        return (kind, tuple(flatten(v, is_leaf, leaves, by_identity, objects) for v in value))
+    if type(value) in _REGISTERED or objects is not None and opens(value) and objects(value):
+        children, rest = _object(value)
+        return ("made", tuple(flatten(v, is_leaf, leaves, by_identity, objects) for v in children), type(value), rest)
     if type(value) is float and value == 0 and copysign(1, value) < 0:
         return ("value", float, value, "negative")        # equal to 0.0, and another number
     try:
         hash(value)
     except (TypeError, ValueError):                       # ValueError: of a memoryview that can be written
-        if not by_identity:
+        if not by_identity and not (objects is not None and opens(value)):
             raise
         return ("object", type(value), ById(value))
     return ("value", type(value), value)
@@ -75,4 +145,6 @@ def unflatten(structure: Any, leaves: Any) -> Any:
         made = {k: unflatten(v, leaves) for k, v in rest}
         return made if len(structure) == 2 else like(structure[2], structure[3], made)
     items = [unflatten(v, leaves) for v in rest]
+    if kind == "made":
+        return _made(structure[2], structure[3], items)
     return items if kind == "list" else tuple(items) if kind == "tuple" else kind(*items)

@@ -17,6 +17,8 @@ class Scope(threading.local):
         self.training = False
         self.np_array = False
         self.np_shape = False
+        # while a hook, or the like, is called with values of a compiled program: the names in its code
+        self.watching: set[str] | None = None
         self.plain = False                   # hybridized functions run as plain Python
         self.traces: list[Any] = []
         self.numbers_refused = False         # NumPy's code that asks an array for its numbers gets NumbersNeeded

@@ -145,6 +145,19 @@ class NDArray(evict.Held):
         out = self.asnumpy()
         return out.astype(dtype) if dtype is not None and out.dtype != dtype else out
 
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """A copy, as NumPy's array interface describes it; ``__dlpack__`` shares the memory itself."""
+        if self._data.dtype.kind == "V":                         # bfloat16 has no letter there
+            raise AttributeError(f"an array of {self._data.dtype} has no __array_interface__")
+        copied = self.__array__()
+        return {"version": 3, "shape": copied.shape, "typestr": copied.dtype.str, "strides": copied.strides,
+                "data": copied}
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        """The numbers as bytes, in order."""
+        return self.asnumpy().tobytes(order)
+
     def __dlpack__(self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None,
                    copy: Any = None) -> Any:
         given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}

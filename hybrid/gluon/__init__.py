@@ -12,7 +12,8 @@ from .hybrid_block import HybridBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
 from .symbol_block import SymbolBlock
 
-__all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict",
+__all__ = ["Block", "Constant", "DeferredInitializationError", "ExponentialMovingAverage", "HybridBlock", "Parameter",
+           "ParameterDict",
            "SymbolBlock", "Trainer", "block", "contrib", "data",
            "loss", "model_zoo", "nn", "parameter", "rnn", "tensor_types", "trainer", "utils"]
 
@@ -22,12 +23,14 @@ _LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hyb
          "metric": "hybrid.metric",
          # loaded when they are asked for
          "model_zoo": "hybrid.gluon.model_zoo", "rnn": "hybrid.gluon.rnn", "trainer": "hybrid.gluon.trainer"}
+_CLASSES = {"Trainer": "hybrid.gluon.trainer", "ExponentialMovingAverage": "hybrid.gluon.averaging"}
 _NOT_YET = ("probability",)
 
 
 if TYPE_CHECKING:
     from .. import metric as metric
     from . import block, data, loss, model_zoo, rnn, trainer, utils
+    from .averaging import ExponentialMovingAverage
     from .trainer import Trainer
 else:
     def __getattr__(name: str) -> Any:
@@ -35,8 +38,8 @@ else:
         if name in _LAZY:
             globals()[name] = importlib.import_module(_LAZY[name])
             return globals()[name]
-        if name == "Trainer":
-            globals()[name] = importlib.import_module("hybrid.gluon.trainer").Trainer
+        if name in _CLASSES:
+            globals()[name] = getattr(importlib.import_module(_CLASSES[name]), name)
             return globals()[name]
         if name in _NOT_YET:
             raise AttributeError(f"hybrid.gluon.{name} is not there yet: this version has blocks, parameters, layers, "

@@ -4,13 +4,19 @@ from __future__ import annotations
 import re
 import warnings
 from collections import OrderedDict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Callable
 
 from .. import serialize
+from ..autograd.gradient_hooks import GradientHook
+from ..base.pytree import flatten, unflatten
+from ..buffers.array import NDArray
+from ..graph.symbol import Symbol
 from ..jit.fingerprint import Watched, can_change_inside, fingerprint, named_in_methods
 from ..jit.debug import LAST_CHANGE
-from ..base.errors import AttributeValueError, FileFormatError
+from ..base.errors import AttributeValueError, FileFormatError, line_of, shortened
 from ..jit.api import check_options
+from ..jit.watches import unread
 from ..base.scope import SCOPE
 from . import structure
 from .nested import _flatten, _regroup  # noqa: F401  their place in MXNet
@@ -24,18 +30,31 @@ if TYPE_CHECKING:
 from .summary import print_summary
 
 
+def call_hook(hook: Callable[..., Any], block: "Block", *values: Any) -> None:
+    """Call a hook with a block's inputs and results; in traced code at each call of the program, with their arrays."""
+    if not SCOPE.traces:
+        hook(block, *values)
+        return
+    name = getattr(hook, "__qualname__", type(hook).__name__)
+    SCOPE.traces[-1].watch(values, lambda arrays: hook(block, *arrays), f"the hook {name} of {block.name}",
+                           line_of(hook))
+
+
 class HookHandle:
     """Takes a hook away again with ``detach`` (or at the end of a ``with`` block)."""
 
-    def __init__(self, hooks: "OrderedDict[int, Any]", hook: Any):
+    def __init__(self, hooks: "OrderedDict[int, Any]", hook: Any, block: "Block | None" = None):
         if not callable(hook):
             raise TypeError(f"a hook must be a function, got {hook!r:.60}")
-        self._hooks, self.id = hooks, id(hook)
+        self._hooks, self.id, self._block = hooks, id(hook), block
         hooks[self.id] = hook
+        if block is not None:
+            block._touched()
 
     def detach(self) -> None:
         """Remove the hook."""
-        self._hooks.pop(self.id, None)
+        if self._hooks.pop(self.id, None) is not None and self._block is not None:
+            self._block._touched()
 
     def __enter__(self) -> "HookHandle":
         return self
@@ -64,6 +83,7 @@ class Block(Returning[Result]):
         d["_scope"] = BlockScope(self)
         d["_children"], d["_reg_params"] = OrderedDict(), {}
         d["_forward_hooks"], d["_forward_pre_hooks"] = OrderedDict(), OrderedDict()
+        d["_backward_hooks"] = OrderedDict()
         d["_version"] = 0
         d["_loose"] = {k for k, v in d.items() if k not in _OWN and can_change_inside(v)}
 
@@ -102,6 +122,9 @@ class Block(Returning[Result]):
                 raise AttributeValueError(f"parameter {name!r} of {type(self).__name__} is registered already; use a "
                                           f"different attribute")
             self._reg_params[name] = value
+        elif SCOPE.watching is not None and unread(name):
+            self.__dict__[name] = value
+            return
         elif can_change_inside(value):
             self._loose.add(name)
         self.__dict__[name] = value
@@ -222,15 +245,31 @@ class Block(Returning[Result]):
     # ---- hooks
     def register_forward_pre_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """hook(block, inputs) before every call."""
-        handle = HookHandle(self._forward_pre_hooks, hook)      # type: ignore[attr-defined]
-        self._touched()
-        return handle
+        return HookHandle(self._forward_pre_hooks, hook, self)      # type: ignore[attr-defined]
 
     def register_forward_hook(self, hook: Callable[..., Any]) -> HookHandle:
         """hook(block, inputs, output) after every call."""
-        handle = HookHandle(self._forward_hooks, hook)          # type: ignore[attr-defined]
-        self._touched()
+        return HookHandle(self._forward_hooks, hook, self)          # type: ignore[attr-defined]
+
+    def register_backward_hook(self, hook: Callable[..., Any]) -> HookHandle:
+        """hook(block, gradient) when the gradient of the block's result is computed; of a block with several results
+        once for each. What it returns, if not None, takes the place of the gradient.
+        """
+        handle = HookHandle(self._backward_hooks, hook, self)       # type: ignore[attr-defined]
+        self._backward_hooks[handle.id] = GradientHook(partial(hook, self),      # type: ignore[attr-defined]
+                                                       f"the backward hook of {self.name}")
         return handle
+
+    def _with_backward_hooks(self, out: Any) -> Any:
+        """The results of a recorded call, whose gradients the backward hooks will see."""
+        hooks = self.__dict__.get("_backward_hooks")
+        if not hooks or not SCOPE.recording:
+            return out
+        leaves: list[Any] = []
+        form = flatten(out, lambda v: isinstance(v, (NDArray, Symbol)), leaves, by_identity=True)
+        for hook in hooks.values():
+            leaves = [hook.through(x) for x in leaves]
+        return unflatten(form, iter(leaves))
 
     def register_op_hook(self, callback: Callable[..., Any], monitor_all: bool = False) -> None:
         """callback(name of the value, name of the operator, array) for every operator of the hybridized blocks
@@ -256,13 +295,20 @@ class Block(Returning[Result]):
         return None if self._watched() else (BLOCK_VERSION, VERSION)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Result:
+        try:
+            return self._careful_call(*args, **kwargs)
+        except Exception as err:
+            shortened(err)
+            raise
+
+    def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
         if SCOPE.traces:
             SCOPE.traces[-1].blocks.append(self)
         for hook in list(self.__dict__["_forward_pre_hooks"].values()):
-            hook(self, args)
-        out = self.forward(*args, **kwargs)
+            call_hook(hook, self, args)
+        out = self._with_backward_hooks(self.forward(*args, **kwargs))
         for hook in list(self.__dict__["_forward_hooks"].values()):
-            hook(self, args, out)
+            call_hook(hook, self, args, out)
         return out
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
@@ -352,8 +398,8 @@ class Block(Returning[Result]):
         structure.load(self, prefix)
 
 
-_OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_forward_hooks",
-        "_forward_pre_hooks", "_version"}
+_OWN = {"_empty_prefix", "_prefix", "_params", "_name", "_scope", "_children", "_reg_params", "_backward_hooks",
+        "_forward_hooks", "_forward_pre_hooks", "_version"}
 # grows with every change of any block's attributes: the cheap check of the fast path
 BLOCK_VERSION = [0]
 

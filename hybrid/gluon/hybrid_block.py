@@ -1,6 +1,8 @@
 """HybridBlock: a block that can be compiled. It defines ``hybrid_forward(F, x, **params)`` or plain ``forward(x)``."""
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any, Callable
 
 import numpy as np
@@ -11,7 +13,7 @@ from ..graph import symbol
 from ..buffers.array import NDArray
 from ..jit.changes import Changes
 from ..base.device import current_context
-from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, DeferredInitializationError, HybridError, ShapeError, shortened
 from ..jit.api import HYBRIDIZE_BLOCKS, check_options
 from ..jit.fast_path import NO_WAY
 from ..base.scope import CASTS_VERSION, SCOPE
@@ -55,15 +57,23 @@ class HybridBlock(Block[Result]):
             out = quick(*args, **kwargs) if kwargs else quick(*args)
             if out is not None:
                 return out
+        try:
+            return self._careful_call(*args, **kwargs)
+        except Exception as err:
+            shortened(err)
+            raise
+
+    def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
+        """A call that the shortest way did not take."""
         d = self.__dict__
         if SCOPE.traces or not args or isinstance(first_array(args), Symbol):
             self._told_shapes(*args, **kwargs)
-            return super().__call__(*args, **kwargs)
+            return super()._careful_call(*args, **kwargs)
         if d["_form"] is None:
             d["_form"] = _form_of(args, kwargs)
         if not d["_active"] or SCOPE.plain:
             self._told_shapes(*args, **kwargs)
-            return super().__call__(*args, **kwargs)
+            return super()._careful_call(*args, **kwargs)
         if not d["_forward_hooks"] and not d["_forward_pre_hooks"] and not d["_op_hooks"]:
             return d["_engine"].careful(*args, **kwargs)
         for hook in list(d["_forward_pre_hooks"].values()):
@@ -223,7 +233,7 @@ class HybridBlock(Block[Result]):
     def _traced_call(self, *args: Any, **kwargs: Any) -> Any:
         self.__dict__["_form"] = _form_of(args, kwargs)            # the newest kind of call is what is exported
         self._told_shapes(*args, **kwargs)
-        return self.forward(*args, **kwargs)
+        return self._with_backward_hooks(self.forward(*args, **kwargs))
 
     def _version_now(self) -> Any:
         d = self.__dict__
@@ -295,6 +305,11 @@ class HybridBlock(Block[Result]):
         """The compile report of the newest program: kernels, fused operators, reasons, memory, source file."""
         return self._engine.report() if self._engine is not None else None
 
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """A page that shows what a call is compiled to and how it runs: ``hybrid.explain``."""
+        from ..debug import explain  # noqa: PLC0415  the page's drawings load only for one
+        return explain(self, *args, **kwargs)
+
     @property
     def cache_misses(self) -> list[str]:
         """Why calls had to be compiled: the field of the signature that differed."""
@@ -351,6 +366,18 @@ class HybridBlock(Block[Result]):
                       {k: p._reduce() for k, p in params.items() if k in aux}, path, epoch,
                       remove_amp_cast)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+
+    def export_c(self, folder: str | os.PathLike[str], *inputs: Any, name: str | None = None,
+                 plain: bool = False) -> list[Path]:
+        """Write the network, as it predicts for inputs of some shapes, as C files that need no Python (docs/export_c.md
+        says how they are used); their paths. inputs: arrays, or shapes as ``(1, 3, 224, 224)`` or ``((1, 128),
+        "int32")``; without any, those of the last call. plain: C11 alone, without GNU's vectors: slower, for other
+        compilers.
+
+        >>> net.export_c("digits", (1, 1, 28, 28))             # doctest: +SKIP
+        """
+        from ..export import export_c  # noqa: PLC0415  prints programs, which few processes do
+        return export_c(self, folder, *inputs, name=name, plain=plain)
 
 
 def first_array(value: Any) -> Any:

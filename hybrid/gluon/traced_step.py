@@ -116,6 +116,7 @@ def step(trainer: Any, batch_size: Any, ignore_stale_grad: bool) -> None:
         if skipped[0]:
             undo[0]()                                        # a step that is left out is not counted
     trace.before.append(prepare)
+    trace.steps.append((trainer, prepared))
     trace.undo.append(lambda: undo[0]())
     if scaler is not None and any(isinstance(b, Update) for b in trace.blocks):
         raise HybridError(f"{user_location()}: a compiled function makes one step of a Trainer whose losses are "

@@ -10,6 +10,7 @@ from .. import ir
 from ..base import dtype as dt
 from ..base.errors import AttributeValueError, ShapeError
 from ..ir import Node, Program
+from ..ir.node import made_for, noting
 from .symnode import DETACHED, SymNode, effective, in_order, known
 
 
@@ -33,11 +34,13 @@ def lower(symbol: Any, inputs: Sequence[SymNode], train: bool, also: Sequence[Sy
                                   f"{', '.join(m.name for m in inputs)}")
     first, draws = draws_of({id(n): n for n in [*order, *also]}.values(), train)
     key = ir.input(len(leaves), (2,), np.uint32) if draws else None
-    found = lower_nodes(order, value, train, key, first, {id(n) for n in inputs})
+    with noting({}) as origins:
+        found = lower_nodes(order, value, train, key, first, {id(n) for n in inputs})
     slots = {id(n): i for i, n in enumerate(inputs)}
     outputs = tuple(value[(id(n), k)] for n, k in symbol.entries)
     program = Program(tuple(leaves) + ((key,) if key is not None else ()), outputs,
                       tuple((slots[i], n) for i, n in found.items()))
+    program.memo["origins"] = origins
     return program, draws
 
 
@@ -93,6 +96,7 @@ def lower_nodes(order: Sequence[SymNode], value: dict[Any, Node], train: bool, k
         nodes: list[Any] = [value[(id(m), k)] for m, k in n.inputs]
         if not n.opdef.variadic:
             nodes += [None] * (len(n.opdef.inputs) - len(nodes))
+        made_for((n.opdef.name, n.at) if n.at else None)
         own = drawn(key, first[id(n)]) if id(n) in first else None
         low = n.opdef.lower(nodes, effective(n), mode_of(n, train), own)
         outputs = [ir.detach(nodes[0])] if DETACHED in n.extra else low.outputs

@@ -20,7 +20,7 @@ __all__ = ["Activation", "BatchNorm", "BilinearSampler", "BlockGrad", "CTCLoss",
     "Correlation", "Crop", "Custom", "Deconvolution", "Dropout", "ElementWiseSum", "Embedding", "Flatten",
     "FullyConnected", "GridGenerator", "Group", "GroupNorm", "IdentityAttachKLSparseReg", "InstanceNorm",
     "L2Normalization", "LRN", "LayerNorm", "LeakyReLU", "LinearRegressionOutput", "LogisticRegressionOutput",
-    "MAERegressionOutput", "MakeLoss", "Pad", "Pooling", "RNN", "ROIPooling", "Reshape", "SVMOutput",
+    "MAERegressionOutput", "MakeLoss", "Pad", "Pooling", "RMSNorm", "RNN", "ROIPooling", "Reshape", "SVMOutput",
     "SequenceLast", "SequenceMask", "SequenceReverse", "SliceChannel", "Softmax", "SoftmaxActivation",
     "SoftmaxOutput", "SpatialTransformer", "SwapAxes", "SwapAxis", "Symbol", "UpSampling", "Variable", "abs",
     "adam_update", "add", "add_n", "all_finite", "amp_cast", "amp_multicast", "arange", "arccos", "arccosh",
@@ -257,6 +257,11 @@ def Pooling(
     pad: int | Sequence[int] = (), p_value: int | None = None, count_include_pad: _bool | None = None,
     layout: Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None = None, name: str | None = None,
     out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None, **kwargs: str
+) -> Symbol: ...
+def RMSNorm(
+    data: Symbol | None = None, gamma: Symbol | None = None, axis: int = -1, eps: float = 1e-06,
+    name: str | None = None, out: Symbol | Sequence[Symbol] | None = None, attr: dict[str, str] | None = None,
+    **kwargs: str
 ) -> Symbol: ...
 def RNN(
     data: Symbol | None = None, parameters: Symbol | None = None, state: Symbol | None = None,

@@ -19,9 +19,9 @@ __all__ = ["activation", "arange_like", "batch_dot", "batch_flatten", "batch_nor
     "interleaved_matmul_selfatt_valatt", "is_np_array", "is_np_shape", "layer_norm", "leaky_relu", "load",
     "log_sigmoid", "log_softmax", "mish", "modulated_deformable_convolution", "multibox_detection",
     "multibox_prior", "multibox_target", "nonzero", "norm", "num_gpus", "one_hot", "pad", "pick", "pooling",
-    "random", "relu", "reset_np", "reshape", "reshape_like", "rnn", "roi_pooling", "save", "seed", "sequence_mask",
-    "set_np", "shape_array", "sigmoid", "slice", "slice_like", "smooth_l1", "softmax", "softmin", "stop_gradient",
-    "topk", "unravel_index", "waitall"]
+    "random", "relu", "reset_np", "reshape", "reshape_like", "rms_norm", "rnn", "roi_pooling", "save", "seed",
+    "sequence_mask", "set_np", "shape_array", "sigmoid", "slice", "slice_like", "smooth_l1", "softmax", "softmin",
+    "stop_gradient", "topk", "unravel_index", "waitall"]
 
 def constraint_check(
     x: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], msg: str = 'Constraint violated!'
@@ -249,6 +249,10 @@ def reshape_like(
     lhs: Symbol | None = None, rhs: Symbol | None = None, lhs_begin: int | None = None, lhs_end: int | None = None,
     rhs_begin: int | None = None, rhs_end: int | None = None, name: str | None = None,
     out: Symbol | Sequence[Symbol] | None = None
+) -> Symbol: ...
+def rms_norm(
+    data: Symbol | None = None, gamma: Symbol | None = None, axis: int = -1, eps: float = 1e-06,
+    name: str | None = None, out: Symbol | Sequence[Symbol] | None = None
 ) -> Symbol: ...
 def rnn(
     data: Symbol | None = None, parameters: Symbol | None = None, state: Symbol | None = None,

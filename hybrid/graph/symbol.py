@@ -349,6 +349,11 @@ def cut(entry: Any) -> Any:
     from."""
     if entry is None or entry[0].opdef is None or entry[0].recorded:
         return entry
+    return detached(entry)
+
+
+def detached(entry: tuple[SymNode, int]) -> tuple[SymNode, int]:
+    """A value through which no gradient flows."""
     d = find("BlockGrad")
     return SymNode(d, f"{entry[0].name}_cut", d.parse({}), [entry], {DETACHED: "True"}), 0
 

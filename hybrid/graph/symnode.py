@@ -5,7 +5,7 @@ import functools
 from typing import Any, Iterable, Mapping, Sequence
 
 from ..base import dtype as dt
-from ..base.errors import AttributeValueError
+from ..base.errors import AttributeValueError, user_location
 from ..ir.node import inputs_first
 from ..ops.attributes import Shape
 from ..ops.registry import Attrs, OpDef
@@ -20,7 +20,8 @@ class SymNode:
     the inputs that are there. ``extra``: notes such as ``__shape__``. ``info``: shape and dtype of each output, None if
     unknown.
     """
-    __slots__ = ("opdef", "name", "attrs", "inputs", "extra", "info", "holder", "serial", "train", "recorded")
+    __slots__ = ("opdef", "name", "attrs", "inputs", "extra", "info", "holder", "serial", "train", "recorded",
+                 "at")
     _count = [0]
 
     def __init__(self, opdef: OpDef | None, name: str, attrs: Attrs | None, inputs: Sequence[tuple["SymNode", int]],
@@ -34,6 +35,7 @@ class SymNode:
             self.attrs = _with_ones(opdef, attrs)
         self.train = SCOPE.training if traced else None  # the mode its code ran in; None: that of the whole graph
         self.recorded = SCOPE.recording and traced       # whether gradients flow through it
+        self.at = user_location() if traced and opdef is not None else ""
         SymNode._count[0] += 1
         self.serial = SymNode._count[0]                  # creation order: random operators draw in it
         self.info: list[Any] = [_noted(self.extra)] if opdef is None else infer_node(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from ..base import spelling
 from ..base.errors import UnevaluatedError, of_user, user_location
 from ..base.scope import SCOPE, NumbersNeeded
 
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     from .methods import SymbolMethods            # what nd/methods.py attaches: a stub file alone
 else:
     SymbolMethods = object
+
+
+def _numpy() -> bool:
+    """Whether traced values follow NumPy's rules."""
+    return SCOPE.np_array or bool(SCOPE.traces and SCOPE.traces[-1].np_semantics)
 
 
 class Unevaluated(SymbolMethods):
@@ -26,9 +32,17 @@ class Unevaluated(SymbolMethods):
         raise error
 
     def __bool__(self) -> bool:
-        return self._refuse("if, while, and, or, not",
-                            "Use F.where(condition, a, b) to choose by value; sizes (x.shape) can be tested; "
-                            "or call the block without hybridize().")
+        kind, space = spelling.statement(), spelling.functions(_numpy())
+        loops = f"{spelling.functions()}.contrib"
+        ways = {"while": f"Use {loops}.while_loop(cond, func, loop_vars, max_iterations=n) for a loop that ends by "
+                         f"value",
+                "assert": "Assert shapes, or look at values with hybrid.debug.print; what data must hold can be tested "
+                          "before the call"}
+        way = ways.get(kind,
+                       f"Use {space}.where(condition, a, b) to choose by value, or {loops}.cond(condition, f, g) to "
+                             "compute one of two")
+        return self._refuse(kind or "if, while, and, or, not",
+                            f"{way}; sizes (x.shape) can be tested; or call the block without hybridize().")
 
     def __float__(self) -> float:
         return self._refuse("float()", "Keep it as an array, or compute it outside the hybridized code.")
@@ -37,13 +51,13 @@ class Unevaluated(SymbolMethods):
         return self._refuse("int()", "Keep it as an array, or compute it outside the hybridized code.")
 
     def __index__(self) -> int:
-        return self._refuse("use as an index", "Use F.take(array, index).")
+        return self._refuse("use as an index", f"Use {spelling.functions(_numpy())}.take(array, index).")
 
     def asnumpy(self) -> Any:
         """Refused: a traced value has no numbers yet."""
         return self._refuse(".asnumpy()",
-                            "Print or convert results outside the hybridized code, or call the block without "
-                            "hybridize().")
+                            "hybrid.debug.print shows it at each call; convert results outside the hybridized code, or "
+                            "call the block without hybridize().")
 
     def asscalar(self) -> Any:
         """Refused: a traced value has no numbers yet."""

@@ -10,6 +10,7 @@ from .node import Node
 from .program import Program
 
 ALWAYS_ROOT = frozenset({"concat", "cumulate", "scatter_add", "argsort", "rows", "scan"})
+WITH_SIDES = ("elementwise", "reduction", "row")     # kinds that may store one more result a row
 IN_MEMORY = ("sort", "call", "loop")             # kinds of kernels that read whole values
 
 

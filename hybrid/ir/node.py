@@ -1,7 +1,9 @@
 """The one node type of every graph: frozen, hash-consed, with its shape and dtype inferred when it is made."""
 from __future__ import annotations
 
+import threading
 import weakref
+from contextlib import contextmanager
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
@@ -14,6 +16,51 @@ _table: "weakref.WeakValueDictionary[tuple, Node]" = weakref.WeakValueDictionary
 _lock = forking.lock()
 _args = attrgetter("args")
 T = TypeVar("T")
+Origin = tuple[str, str]                 # the operator that a node is a part of, and the user's line that called it
+
+
+class _Origins(threading.local):
+    found: "dict[Node, Origin] | None" = None      # where the nodes that are made now are noted
+    now: Origin | None = None
+
+
+_origins = _Origins()
+
+
+@contextmanager
+def noting(found: "dict[Node, Origin]") -> "Iterator[dict[Node, Origin]]":
+    """Scope in which each node that is made is noted with where it comes from (``made_for``). Nodes of several programs
+    are the same object, so that a node cannot tell itself."""
+    before = _origins.found, _origins.now
+    _origins.found, _origins.now = found, None
+    try:
+        yield found
+    finally:
+        _origins.found, _origins.now = before
+
+
+def made_for(origin: Origin | None) -> None:
+    """What is made from here on comes from this; None: from nothing that is known."""
+    if _origins.found is not None:
+        _origins.now = origin
+
+
+def made_from(n: "Node") -> None:
+    """What is made from here on comes from where a node comes from."""
+    if _origins.found is not None:
+        _origins.now = _origins.found.get(n)
+
+
+def made_for_gradient(n: "Node") -> None:
+    """What is made from here on is of the gradient of a node."""
+    if _origins.found is not None:
+        known = _origins.found.get(n)
+        if known is not None:
+            name, at = known
+            _origins.now = (name if name.startswith(GRADIENT) else GRADIENT + name), at
+
+
+GRADIENT = "gradient of "
 
 
 class Node:
@@ -87,6 +134,8 @@ def intern(prim: str, args: tuple[Node, ...], attrs: dict[str, Any], shape: tupl
             _set_shape(hit, shape)
             _set_dtype(hit, dtype)
             _table[key] = hit
+    if _origins.now is not None:
+        _origins.found.setdefault(hit, _origins.now)     # type: ignore[union-attr]
     return hit
 
 

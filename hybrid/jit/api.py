@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import warnings
 from collections import OrderedDict
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, TypeVar, overload
 import numpy as np
 
 from ..buffers.array import NDArray
-from ..base.errors import TraceError
+from ..base.errors import TraceError, shortened
 from .fast_path import NO_WAY
 from .trace import Hybridized
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result_co: ...
         def hybridize(self, active: bool = True, **options: Any) -> None: ...
         def report(self) -> Any: ...
+        def explain(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Any: ...
         @property
         def cache_misses(self) -> list[str]: ...
         @overload
@@ -118,7 +120,11 @@ class HybridFunction:
             out = quick(*args, **kwargs) if kwargs else quick(*args)
             if out is not None:
                 return out
-        return self._engine.careful(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
+        try:
+            return self._engine.careful(*args, **kwargs) if self._active else self._fn(*args, **kwargs)
+        except Exception as err:
+            shortened(err)
+            raise
 
     def hybridize(self, active: bool = True, **options: Any) -> None:
         """Switch compilation on or off."""
@@ -128,6 +134,10 @@ class HybridFunction:
     def report(self) -> Any:
         """The compile report of the newest signature."""
         return self._engine.report()
+
+    def explain(self, *args: Any, **kwargs: Any) -> Any:
+        """A page that shows what a call is compiled to and how it runs: ``hybrid.explain``."""
+        return importlib.import_module("hybrid.debug").explain(self, *args, **kwargs)
 
     @property
     def cache_misses(self) -> list[str]:
@@ -162,7 +172,11 @@ class ObjectCall:
                                  options=options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.engine(*args, **kwargs)
+        try:
+            return self.engine(*args, **kwargs)
+        except Exception as err:
+            shortened(err)
+            raise
 
     def __deepcopy__(self, memo: Any) -> None:
         """Nothing: a copy of the object makes one of its own."""

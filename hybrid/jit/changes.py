@@ -43,8 +43,8 @@ _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, np.
 _MEMO = type(functools.lru_cache(abs))
 _NUMBERS = (int, float, bool, str, type(None))
 _SLOTS = (MemberDescriptorType,)
-_OF_BLOCKS = frozenset({"_active", "_children", "_contents", "_empty_prefix", "_engine", "_exported", "_flags",
-                        "_form", "_forward_hooks", "_forward_pre_hooks", "_inputs",
+_OF_BLOCKS = frozenset({"_active", "_backward_hooks", "_children", "_contents", "_empty_prefix", "_engine", "_exported",
+                        "_flags", "_form", "_forward_hooks", "_forward_pre_hooks", "_inputs",
                         "_loose", "_name", "_op_hooks", "_params", "_prefix", "_quick_on", "_reg_params", "_scope",
                         "_seen_key", "_seen_version", "_shortest", "_version"})
 
@@ -382,6 +382,11 @@ class Changes:
             self.places[id(value)].append(place)
             if self._trace is not None:
                 self._trace.places.setdefault(id(value), place)
+
+    def mentioned(self) -> set[str]:
+        """Names in the user's code that ran, and its texts, which may be names for ``getattr``."""
+        return {name for code in self._codes.values()
+                for name in (*code.co_names, *(c for c in code.co_consts if isinstance(c, str)))}
 
     # ---- what was assigned
     def found(self) -> list[Change]:

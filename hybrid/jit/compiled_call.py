@@ -9,6 +9,7 @@ from ..base import forking, rng
 from .. import runtime
 from ..buffers.array import REBINDS, NDArray, array, wrap
 from ..base.device import Context
+from ..base.errors import TraceError
 from ..autograd.demands import check
 from ..autograd.dispatch import apply_program, common_context
 from ..buffers.extents import Extents, extent
@@ -17,6 +18,7 @@ from .fast_path import KINDS
 from ..base.scope import SCOPE
 from ..buffers.evict import LOCK, MOVES
 from .free_variables import NOTHING, Guard
+from .watches import show
 from ..base.pytree import LEAF, unflatten
 from ..buffers.derived import WATCHED, written_among
 from ..buffers.writes import Group
@@ -32,6 +34,7 @@ class Entry:
                  written: Sequence[int] = (),
                  assigned: Sequence[Any] = ()):
         self.program, self.draws, self.ctx, self.cls = program, draws, trace.ctx, cls
+        self.name = program.memo.get("name", "")
         self.written = tuple(written)                   # inputs that the traced code changed in place
         # what each call does with results beside giving them back (changes.py)
         self.assigned = tuple(assigned)
@@ -43,8 +46,11 @@ class Entry:
         self.captured = list(trace.holders[self.arguments:])
         self.structure, self.picks = structure, picks
         self.before, self.after, self.undo = list(trace.before), list(trace.after), list(trace.undo)
+        self.steps = list(trace.steps)
         # (what stands for an array that collects a gradient, whether it is used up)
         self.demands = list(trace.demands)              # which the last output of the program tells of
+        self.watches = list(trace.watches)              # (watches.py) and the number of their first output
+        self.watched, self.names = 0, set(trace.names)
         self.gradients = [(trace.holders[trace.gradients[i]], i in trace.used_up) for i in trace.fresh]
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
         self.recorded = trace.recording
@@ -60,7 +66,8 @@ class Entry:
         # drawn nor anything done afterwards;
         own = (bool(picks) and picks == [("output", k) for k in range(len(picks))]
                and set(program.outputs).isdisjoint(program.inputs)
-               and not draws and not self.after and not self.assigned and not self.demands)
+               and not draws and not self.after and not self.assigned and not self.demands
+               and not self.watches)
         self.whole = own and not program.updates and not self.before          # that is all;
         # or a launcher may do all of a training step, whose updates are of captured arrays
         self.is_step = (own and bool(program.updates) and not self.changes_arguments and not self.recorded
@@ -94,10 +101,12 @@ class Entry:
                      None) if self.recorded else None
         if parts is None:
             report = self.exe.report
+            report.watched = [str(w) for w in self.watches]
             report.given_up_bytes = self.bound.given_up() if self.bound is not None and hasattr(self.bound,
                     "given_up") else 0
             return report
         report = runtime.compile(parts.forward, self.ctx).report            # type: ignore[attr-defined]
+        report.watched = [str(w) for w in self.watches]
         report.kept_bytes, report.backward = parts.kept_bytes, runtime.compile(parts.backward,
                 self.ctx).report     # type: ignore[attr-defined]
         return report
@@ -143,6 +152,8 @@ class Entry:
         outputs = self._run_written(inputs) if self.written and SCOPE.recording else self._run_bound(inputs)
         if outputs is None:
             outputs = self._run(inputs)
+        if self.watches:
+            self._show(outputs[self.watched:], arguments)
         if self.demands:
             self._check(outputs)
         if self.gradients:
@@ -155,6 +166,24 @@ class Entry:
         for change in self.assigned:
             change.do(results)
         return unflatten(self.structure, iter(results))
+
+    def _show(self, outputs: Sequence[NDArray], arguments: Sequence[NDArray]) -> None:
+        """Call the functions that are given values of this call. TraceError where one changes what the program has
+        read: eagerly the rest of the call would see the change."""
+        before = self._state(arguments)
+        show(self.watches, outputs, self.ctx, self.cls, self.names)
+        if self._state(arguments) != before:
+            who = self.watches[0]
+            raise TraceError(f"{who.at}: {who.what}" + (" (or another one)" if len(self.watches) > 1
+                                                        else "") + " changes "
+                             "an array that the compiled program reads. It is called when that has run, and would "
+                             "change "
+                             "the next call instead of this one. Change it in forward, or call the block or function "
+                             "without hybridize.")
+
+    def _state(self, arguments: Sequence[NDArray]) -> list[Any]:
+        """What tells whether the arrays that the program reads are the same and hold the same."""
+        return [*((id(x), x._version) for x in (*arguments, *self.fixed(arguments))), self.guard.stamp()]
 
     def _check(self, outputs: Sequence[NDArray]) -> None:
         """Raise the error of a demand that was not met; the call has changed nothing."""
@@ -173,7 +202,7 @@ class Entry:
 
     def _run_bound(self, inputs: list[NDArray]) -> list[NDArray] | None:
         """Results by way of kept addresses, where that is possible and nothing is recorded."""
-        if SCOPE.recording or self.recorded or not self.lasting:
+        if SCOPE.recording or self.recorded or not self.lasting or runtime.OBSERVERS:
             return None
         if self.seen != REBINDS[0] and self.bind() is None:
             return None
@@ -228,6 +257,7 @@ class Entry:
             rest = tuple((slot, node) for slot, node in self.program.updates if slot not in self.written)
             self._recorded = Program(self.program.inputs, (*self.program.outputs, *(new[i] for i in self.written)),
                                      rest)
+            self._recorded.memo["origins"] = self.program.memo.get("origins", {})
         outputs = apply_program(self._recorded, [wrap(x._data.copy(), x._ctx, type(x), x) if i in self.written else x
                                                  for i, x in enumerate(inputs)],
                                 self._runner, self.cls)
@@ -266,7 +296,8 @@ class Entry:
         return False
 
     def _runner(self, program: Program, raw: list[Any]) -> list[Any]:
-        return runtime.compile(program, self.ctx)(raw)
+        program.memo.setdefault("name", self.name)
+        return runtime.run(program, self.ctx, raw)
 
     def bind(self) -> Any:
         """The program with the addresses of the captured arrays as they are now, not called; None where it cannot keep
@@ -306,7 +337,7 @@ class Entry:
         fewer = lasting - of_products(self.program)
         if fewer != lasting:
             program = Program(self.program.inputs, self.program.outputs, self.program.updates)
-            program.memo["lasting"] = fewer
+            program.memo.update(lasting=fewer, name=self.name, origins=self.program.memo.get("origins", {}))
             self.program = program                       # another thread may look
         return fewer != lasting
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..buffers.array import NDArray
+from ..base import pytree
 from ..base.errors import TraceError
 from .free_variables import GONE, Place, attributes
 from ..graph.symbol import Symbol
@@ -74,7 +75,7 @@ def concealed(value: Any, texts: Any = (), bare: bool = True) -> str | None:
         if hidden:
             todo += [(h, inside or f"a {type(v).__name__}") for h in hidden]
         else:
-            plain = isinstance(v, (dict, list, tuple))
+            plain = isinstance(v, (dict, list, tuple)) or pytree.opens(v)
             todo += [(h, inside if plain or not bare else inside or f"an object of class {type(v).__name__}")
                      for h in parts_of(v)]
     return None
@@ -88,3 +89,16 @@ def refuse_concealed(value: Any, what: str, line: str, texts: Any = (), bare: bo
                          f"runs, and the next calls could not renew it. "
                          "Use arrays, or lists, tuples and dicts of them, or call this block or function without "
                          "hybridize.")
+
+
+def holds_traced(value: Any) -> bool:
+    """Whether a container or object holds a traced value, however deep."""
+    todo, seen = [value], {}
+    while todo:
+        v = todo.pop()
+        if isinstance(v, Symbol):
+            return True
+        if not isinstance(v, (*_PLAIN, str)) and id(v) not in seen:
+            seen[id(v)] = v
+            todo += parts_of(v)
+    return False

@@ -33,7 +33,7 @@ def make_quick(bound: Bound, ctx: Any, cls: type, train: bool, counters: tuple[l
     if launched is not None and structure != LEAF and not flat:
         return _nested(launched, structure)
     if launched is not None or step is not None or form is not None or structure != LEAF or len(
-            bound._checks) != 1 or not bound.program._simple:
+            bound._checks) != 1 or not bound.program._simple or bound.program.patience.left:
         return launched
     quick = _closure(bound, ctx, cls, train, counters)
     return (lambda *args, **named: quick(*args, **named) if guard.same() else None) if guard.places else quick

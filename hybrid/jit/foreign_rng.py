@@ -41,5 +41,5 @@ def moved(before: dict[str, Any]) -> list[str]:
 def warn(kinds: list[str], name: str) -> None:
     """Say that something called ``name`` drew from generators, and what follows."""
     warnings.warn(f"{user_location()}: {name or 'this function'} drew random numbers from {' and '.join(kinds)}, which "
-                  f"a compiled program cannot do: such calls run as plain Python. Draw them by hybrid.nd.random "
-                  f"(F.random), or outside of it and give them as arguments.", stacklevel=2)
+                  f"a compiled program cannot do: such calls run as plain Python. Draw them by hybrid.nd.random, "
+                  f"or outside of it and give them as arguments.", stacklevel=2)

@@ -189,7 +189,12 @@ class Reader:
             self.outside.setdefault(kind, line)
 
     def _types(self, frame: FrameType) -> None:
-        """Code has asked for the class of one of its variables: that of a traced value is not what it will be."""
+        """Code has asked for the class of one of its variables: that of a traced value is not what it will be.
+
+        Only hybrid_forward is told by Gluon's contract that its inputs are Symbols while it is traced.
+        """
+        if frame.f_code.co_name == "hybrid_forward":
+            return
         for name, line in _types_asked(frame.f_code):
             if isinstance(frame.f_locals.get(name), Symbol):
                 self.types.append((f"{frame.f_code.co_filename}:{line}", name))

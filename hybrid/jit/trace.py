@@ -13,7 +13,7 @@ from ..base import collector, config, forking, names
 from . import debug, foreign_rng, surroundings
 from ..buffers.array import NDArray, array, wrap
 from .changes import Change, Changes, traced_in
-from .concealed import refuse_concealed
+from .concealed import holds_traced, refuse_concealed
 from .fingerprint import seen_array
 from ..base.device import Context, current_context
 from ..autograd.demands import Demand, outcome
@@ -24,12 +24,15 @@ from .compile_policy import REMEMBERED, Sightings, eagerly
 from .fast_path import Ways, form_of, make_quick
 from ..ir import Program
 from ..ops.registry import find
+from ..runtime import progress
+from ..runtime.observers import OBSERVERS
 from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
 from ..graph.lower import lower, unless_refused
-from ..graph.symbol import Symbol, create, cut
+from ..graph.symbol import Symbol, create, cut, detached
 from .reads import Reader, is_foreign_array
 from .free_variables import Guard
+from .watches import MENTIONED, Watch
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, like, unflatten
 
@@ -80,6 +83,7 @@ class Trace:
         self.outside: dict[str, str] = {}               # what of the machine it read, and where
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
+        self.steps: list[tuple[Any, Any]] = []          # Trainers that update parameters, and what counts their updates
         self.undo: list[Callable[[], None]] = []        # what ``before`` did, where a demand is not met
         self.variables_made = count(1)                  # numbers of values that are variables of their own
         # what gradients of an input of a number are taken by, where a Trainer has updated it since
@@ -87,6 +91,9 @@ class Trace:
         # by id of a Parameter that a Trainer has updated: what makes it a new variable when it is used again
         self.updated: dict[int, Callable[[], None]] = {}
         self.texts: set[str] = set()                    # what formatted traced values look like
+        # values that are shown to a function at each call (watches.py)
+        self.watches: list[Watch] = []
+        self.names: set[str] = set()                    # in the code that ran
         # errors for which user code asked by what only the running program knows
         self.refused: list[Any] = []
         # ids of captured arrays that ``before`` fills at every call: they are no parameters
@@ -126,6 +133,24 @@ class Trace:
         """The traced input for an array that ``before`` fills at every call: nothing is prepared from it."""
         self.renewed.add(id(x))
         return self.capture(x)
+
+    def watch(self, values: Any, call: Callable[[Any], None], what: str, at: str) -> None:
+        """Give ``call`` the values, with arrays in the place of traced ones, at each call of the program, in the order
+        in which code asks for it. What is asked for in the body of a loop makes the call run as plain Python.
+
+        values: nested in lists, tuples and dicts. what, at: who asks, and where, for messages.
+        """
+        if self.in_body:
+            error = _PlainOnly(f"{at}: {what} in the body of a loop or branch is called for each step, which a "
+                               f"compiled "
+                               "loop cannot do: such calls run as plain Python")
+            self.refused.append(error)
+            raise error
+        leaves: list[Any] = []
+        form = flatten(values, lambda v: isinstance(v, (Symbol, NDArray)), leaves, by_identity=True)
+        symbols = [x if isinstance(x, Symbol) else self.capture(x) for x in leaves]
+        # as they are now: an array may be changed in place afterwards
+        self.watches.append(Watch([Symbol([s._one()]) for s in symbols], form, call, what, at))
 
     def read(self, x: NDArray) -> None:
         """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced
@@ -326,7 +351,7 @@ class Hybridized:
     def careful(self, *args: Any, **kwargs: Any) -> Any:
         """A call that the shortest way did not take."""
         last = self._last
-        if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces:
+        if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces and not OBSERVERS:
             entry, version, train, np_array = last
             if (entry.takes(args) and SCOPE.training == train and SCOPE.np_array == np_array
                 and self.version() == version and entry.stamp == entry.guard.stamp()):
@@ -385,6 +410,19 @@ class Hybridized:
             debug.compiled(self.name, entry.report())
         return out
 
+    def specialization(self, *args: Any, **kwargs: Any) -> Entry:
+        """The entry of a call with these arguments, traced where it is new; the call itself is not made."""
+        leaves: list[Any] = []
+        structure = self._structure((args, kwargs), leaves)
+        held, static = self.state() if self.state else ([], None)
+        arrays = [self._array(x, leaves) for x in leaves]
+        every = [*arrays, *held]
+        ctx = common_context(self.name, every) if every else current_context()
+        cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
+        plain = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
+                 SCOPE.recording, SCOPE.np_array, self.version(), static, _repeats(every))
+        return self._known(plain)[1] or self._compile(plain, structure, arrays, held, ctx, cls)
+
     def _plainly(self, given: Any, structure: Any, arrays: list[NDArray]) -> Any:
         """A call as plain Python."""
         with eagerly():
@@ -395,7 +433,7 @@ class Hybridized:
         """Lay the shortest way for later calls, where there may be one; once more where it has ended (another block was
         made, a parameter replaced) though the program is still right, if it is asked for often.
         """
-        if (entry.whole or entry.is_step) and entry.is_compiled():
+        if (entry.whole or entry.is_step) and not OBSERVERS and entry.is_compiled():
             if entry.missed % RENEW == 0:
                 self._ways.add(entry, None)
                 self._ways.add(entry, self._new_way(entry, arguments, form))
@@ -452,7 +490,8 @@ class Hybridized:
             signature, entry = self._known(plain)
             if entry is None:
                 self._note_miss(signature)
-                entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
+                with progress.told(self.name):
+                    entry, guard, values = self._trace(structure, arrays, held, ctx, cls)
                 if entry.drew or entry.outside:          # right for this call: the code drew or read once
                     if entry.drew:
                         foreign_rng.warn(entry.drew, self.name)
@@ -489,6 +528,7 @@ class Hybridized:
         seen = len(signature) if signature[-1] else -1
         self.cache_misses.append(debug.difference(FIELDS, [s[:seen] for s in self.entries], signature[:seen]))
         debug.missed(self.name, self.cache_misses[-1])
+        progress.log("DEBUG", "%s: cache miss, %s", self.name, self.cache_misses[-1])
 
     def _trace(self, structure: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
                cls: Any) -> tuple[Entry, Guard, list[Any]]:
@@ -547,6 +587,8 @@ class Hybridized:
                             f"compiled program cannot do again: such calls run as plain Python. Return a new one.")
                     refuse_concealed(result, f"{self.name} returns", assigned.first_line(), trace.texts, True)
                     changes = assigned.settle()
+                trace.names = assigned.mentioned()
+                MENTIONED.update(trace.names)
                 result = separate(result)
             reader.finish(self.name)
             for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
@@ -555,7 +597,8 @@ class Hybridized:
             trace.drew, trace.outside = foreign_rng.moved(drawn) or reader.drew, reader.outside
             leaves: list[Any] = []
             try:
-                out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves)
+                out_structure = flatten(result, lambda v: isinstance(v, (Symbol, NDArray)), leaves,
+                                        objects=holds_traced)
             except TypeError as err:
                 raise TraceError(f"{assigned.first_line()}: {self.name} returns something that is neither an array of "
                                  "hybrid nor hashable "
@@ -582,6 +625,10 @@ class Hybridized:
                 continue
             picks.append(("output", len(outputs)))
             outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
+        results = len(outputs)
+        with _active(trace):
+            for w in trace.watches:
+                outputs += [Symbol([detached(s._one()) if trace.recording else s._one()]) for s in w.values]
         if trace.demands:
             with _active(trace):
                 told = outcome(trace.demands)._one()
@@ -593,10 +640,13 @@ class Hybridized:
         updates.update({i: node for (i, _), node in zip(changed, program.outputs[n:])})
         if trace.demands:
             updates = unless_refused(program, program.outputs[n - 1], updates)
+        origins = program.memo["origins"]
         program = Program(program.inputs, program.outputs[:n], tuple(updates.items()))
+        program.memo.update(origins=origins, name=self.name)
         entry = Entry(program, draws, trace, structure, picks, cls, [i for i, _ in changed],
                       [c for c in changes if c.traced])
         entry.drew, entry.outside = trace.drew, trace.outside
+        entry.watched = results
         entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)

@@ -164,7 +164,7 @@ class Executor:
         if draws:
             arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
         with tape.flags(record, train):
-            self._results = apply_program(program, arrays, lambda p, raw: runtime.compile(p, self._ctx)(raw))
+            self._results = apply_program(program, arrays, lambda p, raw: runtime.run(p, self._ctx, raw))
         self._recorded = record
 
     def _handle(self, name: str, x: NDArray) -> NDArray:

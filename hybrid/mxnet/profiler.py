@@ -1,7 +1,8 @@
-"""MXNet's ``profiler``: times of eager operators, tasks, frames, events, counters and markers, as a table or a file for
-chrome://tracing.
+"""MXNet's ``profiler``: times of eager operators, of compiled programs and each of their kernels, of tasks, frames,
+events, counters and markers, as a table or a file for https://ui.perfetto.dev and chrome://tracing.
 
-What happens inside a compiled program is in ``net.report()``.
+While the profiler runs, a compiled program on the CPU runs as a form of it that times its kernels, compiled at its
+first call; what its kernels compute, and for which lines of the user's, is in ``net.report()`` and in the file.
 """
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from contextlib import contextmanager
 from typing import Any, Iterator
 
 from ..autograd import dispatch
+from ..runtime.observers import observe
+from ..runtime.timed import Took, timed
 from ..base.errors import AttributeValueError
 from ..base.atomic import write_bytes
 
@@ -39,10 +42,10 @@ class _Log:
         """Whether something is noted now."""
         return self.running and not self.paused
 
-    def span(self, name: str, category: str, begin: float, end: float) -> None:
-        """Something that took from begin to end (seconds)."""
+    def span(self, name: str, category: str, begin: float, end: float, **more: Any) -> None:
+        """Something that took from begin to end (seconds). more: shown beside it in the file."""
         self.times.setdefault(category, {}).setdefault(name, []).append((end - begin) * 1e3)
-        self._note(name, category, "X", begin, dur=(end - begin) * 1e6)
+        self._note(name, category, "X", begin, dur=(end - begin) * 1e6, **({"args": more} if more else {}))
 
     def point(self, name: str, category: str, kind: str, **more: Any) -> None:
         """Something that happened now."""
@@ -64,8 +67,33 @@ def _timed(call: Any, d: Any, args: Any) -> Any:
         _log.span(d.name, "operator", begin, time.perf_counter())
 
 
+def _program(program: Any, exe: Any, raw: Any, call: Any) -> Any:
+    """A call of a program, noted with its kernels."""
+    name, form = program.memo.get("name") or "a program", timed(exe)
+    found: list[Took] = []
+    begin = time.perf_counter()
+    outputs = call(exe if form is None else lambda arrays: form.timed(arrays, found))
+    end = time.perf_counter()
+    _log.span(name, "program", begin, end)
+    # the blocks of a batch take turns, and threads work beside each other: their sums are shown one after another
+    whole = sum(t.seconds for t in found)
+    share, at = min(1.0, (end - begin) / whole) if whole else 1.0, begin
+    for t in found:
+        k, at = t.kernel, max(at, min(t.began, end))
+        last = min(end, at + t.seconds * share)
+        _log.span(f"{name}: {k.name} {' '.join(w.split('[')[0] for w in k.nodes)}"[:100], "kernel", at, last,
+                  kind=k.kind,
+                  computes=k.nodes, reads=k.reads, writes=k.writes, lines=[f"{line}: {op}" for op, line in k.lines])
+        at = last
+    return outputs
+
+
 def _watch() -> None:
-    dispatch.TIMERS[:] = [_timed] if _log.active else []
+    """Begin or end to look at eager operators and compiled programs."""
+    observe(_program, _log.active)
+    dispatch.TIMERS[:] = [t for t in dispatch.TIMERS if t is not _timed]
+    if _log.active:
+        dispatch.TIMERS.insert(0, _timed)
 
 
 # ---- settings
@@ -141,9 +169,10 @@ def _as_table(found: dict[str, Any]) -> str:
 
 
 def dump(finished: bool = True, profile_process: str = "worker") -> None:
-    """Write the file that was named in ``set_config``; open it with chrome://tracing. Stops unless ``finished`` is
-    False."""
-    write_bytes(_log.filename, json.dumps({"traceEvents": _log.events, "displayTimeUnit": "ms"}).encode())
+    """Write the file that was named in ``set_config``; open it at https://ui.perfetto.dev or with chrome://tracing.
+    Stops unless ``finished`` is False."""
+    named = [{"name": "process_name", "ph": "M", "pid": 0, "tid": 0, "args": {"name": "hybrid"}}]
+    write_bytes(_log.filename, json.dumps({"traceEvents": [*named, *_log.events], "displayTimeUnit": "ms"}).encode())
     if finished:
         set_state("stop")
 

@@ -25,14 +25,14 @@ __all__ = ["Activation", "BatchNorm", "BilinearSampler", "BlockGrad", "CTCLoss",
     "Convolution", "Correlation", "Crop", "Custom", "Deconvolution", "Dropout", "ElementWiseSum", "Embedding",
     "Flatten", "FullyConnected", "GridGenerator", "GroupNorm", "IdentityAttachKLSparseReg", "InstanceNorm",
     "L2Normalization", "LRN", "LayerNorm", "LeakyReLU", "LinearRegressionOutput", "LogisticRegressionOutput",
-    "MAERegressionOutput", "MakeLoss", "NDArray", "NDArrayBase", "Pad", "Pooling", "RNN", "ROIPooling", "Reshape",
-    "SVMOutput", "SequenceLast", "SequenceMask", "SequenceReverse", "SliceChannel", "Softmax", "SoftmaxActivation",
-    "SoftmaxOutput", "SpatialTransformer", "SwapAxes", "SwapAxis", "UpSampling", "abs", "adam_update", "add",
-    "add_n", "all_finite", "amp_cast", "amp_multicast", "arange", "arccos", "arccosh", "arcsin", "arcsinh",
-    "arctan", "arctanh", "argmax", "argmax_channel", "argmin", "argsort", "array", "batch_dot", "batch_take",
-    "broadcast_add", "broadcast_axes", "broadcast_axis", "broadcast_div", "broadcast_equal", "broadcast_greater",
-    "broadcast_greater_equal", "broadcast_hypot", "broadcast_lesser", "broadcast_lesser_equal", "broadcast_like",
-    "broadcast_logical_and", "broadcast_logical_or", "broadcast_logical_xor", "broadcast_maximum",
+    "MAERegressionOutput", "MakeLoss", "NDArray", "NDArrayBase", "Pad", "Pooling", "RMSNorm", "RNN", "ROIPooling",
+    "Reshape", "SVMOutput", "SequenceLast", "SequenceMask", "SequenceReverse", "SliceChannel", "Softmax",
+    "SoftmaxActivation", "SoftmaxOutput", "SpatialTransformer", "SwapAxes", "SwapAxis", "UpSampling", "abs",
+    "adam_update", "add", "add_n", "all_finite", "amp_cast", "amp_multicast", "arange", "arccos", "arccosh",
+    "arcsin", "arcsinh", "arctan", "arctanh", "argmax", "argmax_channel", "argmin", "argsort", "array", "batch_dot",
+    "batch_take", "broadcast_add", "broadcast_axes", "broadcast_axis", "broadcast_div", "broadcast_equal",
+    "broadcast_greater", "broadcast_greater_equal", "broadcast_hypot", "broadcast_lesser", "broadcast_lesser_equal",
+    "broadcast_like", "broadcast_logical_and", "broadcast_logical_or", "broadcast_logical_xor", "broadcast_maximum",
     "broadcast_minimum", "broadcast_minus", "broadcast_mod", "broadcast_mul", "broadcast_not_equal",
     "broadcast_plus", "broadcast_power", "broadcast_sub", "broadcast_to", "cast", "cast_storage", "cbrt", "ceil",
     "clip", "col2im", "concat", "concatenate", "contrib", "cos", "cosh", "ctc_loss", "cumsum", "degrees",
@@ -297,6 +297,10 @@ def Pooling(
     pad: int | Sequence[int] = (), p_value: int | None = None, count_include_pad: _bool | None = None,
     layout: Literal['NCW', 'NWC', 'NCHW', 'NHWC', 'NCDHW', 'NDHWC'] | None = None, name: str | None = None,
     out: NDArray | Sequence[NDArray] | None = None
+) -> NDArray: ...
+def RMSNorm(
+    data: NDArray | numpy.ndarray | float, gamma: NDArray | numpy.ndarray | float, axis: int = -1,
+    eps: float = 1e-06, name: str | None = None, out: NDArray | Sequence[NDArray] | None = None
 ) -> NDArray: ...
 @overload
 def RNN(

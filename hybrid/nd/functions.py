@@ -11,7 +11,7 @@ from ..graph import symbol
 from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
 from ..autograd.dispatch import invoke
 from ..autograd.traced_rows import SPARSE
-from ..base.errors import AttributeValueError
+from ..base.errors import AttributeValueError, shortened
 from ..ops import registry
 from ..ops.attributes import REQUIRED
 from ..ops.documentation import document
@@ -50,7 +50,11 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
                 raise AttributeValueError(f"{public}: {key} was given twice")
             kwargs[key] = value
         if space != "sym":
-            return invoke(d, inputs, kwargs, out, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None, hint)
+            try:
+                return invoke(d, inputs, kwargs, out, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None, hint)
+            except Exception as err:
+                shortened(err)
+                raise
         old, SCOPE.symbolic = SCOPE.symbolic, True          # also without inputs, which become variables
         try:
             return invoke(d, inputs, kwargs, out, name, None, hint)

@@ -15,7 +15,7 @@ from ..autograd import traced_grad
 from ..buffers.array import NDArray, full_like, wrap
 from ..autograd.dispatch import invoke
 from ..base.dtype import as_dtype
-from ..base.errors import DeviceError, ShapeError, user_location
+from ..base.errors import DeviceError, ShapeError, shortened, user_location
 from ..ops.registry import OPS
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE
@@ -106,22 +106,26 @@ def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
 _NOTHING: dict[str, Any] = {}
 
 
-def _infix(row: tuple[str, str, str, str, str]) -> Callable[[Any, Any], Any]:
-    """The method of a Python operator: two arrays of one class go to the dispatcher as they are."""
+def _operator(row: tuple[str, str, str, str, str]) -> Callable[[Any, Any], Any]:
+    """The method of an operator. Two arrays of one class go to the dispatcher as they are."""
     array_op, hint, np_op = row[0], row[3], f"_npi_{row[4]}"
 
     def method(self: Any, other: Any) -> Any:
-        if type(self) is type(other) is NDArray:
-            return invoke(OPS[array_op], (self, other), _NOTHING, None, None, None, hint)
-        if type(self) is type(other) and getattr(self, "np_semantics", False):
-            return invoke(OPS[np_op], (self, other), _NOTHING, None, None, None, hint)
-        return binary(row, self, other)
+        try:
+            if type(self) is type(other) is NDArray:
+                return invoke(OPS[array_op], (self, other), _NOTHING, None, None, None, hint)
+            if type(self) is type(other) and getattr(self, "np_semantics", False):
+                return invoke(OPS[np_op], (self, other), _NOTHING, None, None, None, hint)
+            return binary(row, self, other)
+        except Exception as err:
+            shortened(err)
+            raise
     return method
 
 
 def _attach_operators(cls: type) -> None:
     for name, row in BINARY.items():
-        setattr(cls, f"__{name}__", _infix(row))
+        setattr(cls, f"__{name}__", _operator(row))
         if name not in ("eq", "ne", "gt", "ge", "lt", "le"):
             setattr(cls, f"__r{name}__",
                     (lambda r, h: lambda self, other: binary(r, other, self,

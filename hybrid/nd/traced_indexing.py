@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..base import indexing
+from ..base import indexing, spelling
 from ..buffers.array import NDArray, array
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import TRACED_OUT, invoke
@@ -145,7 +145,7 @@ def _split(x: Any, key: Any) -> tuple[tuple[Any, ...], bool]:
         if _is_mask(p):
             raise TraceError(f"{user_location()}: how many elements a mask selects is known only when the program "
                              f"runs, so x[mask] has no shape; "
-                             "use F.where(mask, x, 0), or call the block without hybridize()")
+                             f"use {spelling.functions()}.where(mask, x, 0), or call the block without hybridize()")
     return parts, not dynamic
 
 
@@ -317,7 +317,8 @@ def _set_mask(x: Symbol, mask: Any, value: Any) -> Any:
     if len(value.shape) > len(shape) - over and math.prod(value.shape) != 1:
         raise TraceError(f"{user_location()}: how many elements the mask selects is known only when the program runs, "
                          f"so a value of shape "
-                         f"{tuple(value.shape)} cannot be spread over them; use F.where(mask, values, x)")
+                         f"{tuple(value.shape)} cannot be spread over them; use "
+                         f"{spelling.functions()}.where(mask, values, x)")
     wide = _fit(value, shape[over:] if math.prod(value.shape) != 1 else ())
     return invoke(OPS["_npi_where"], [invoke(OPS["Reshape"], [mask],
                                              {"shape": (*mask.shape, *(1,) * (len(shape) - over))}), wide, x], {})

@@ -20,9 +20,9 @@ __all__ = ["NDArray", "activation", "arange_like", "batch_dot", "batch_flatten",
     "interleaved_matmul_selfatt_valatt", "is_np_array", "is_np_shape", "layer_norm", "leaky_relu", "load",
     "log_sigmoid", "log_softmax", "mish", "modulated_deformable_convolution", "multibox_detection",
     "multibox_prior", "multibox_target", "nonzero", "norm", "num_gpus", "one_hot", "pad", "pick", "pooling",
-    "random", "relu", "reset_np", "reshape", "reshape_like", "rnn", "roi_pooling", "save", "seed", "sequence_mask",
-    "set_np", "shape_array", "sigmoid", "slice", "slice_like", "smooth_l1", "softmax", "softmin", "stop_gradient",
-    "topk", "unravel_index", "waitall", "wrap"]
+    "random", "relu", "reset_np", "reshape", "reshape_like", "rms_norm", "rnn", "roi_pooling", "save", "seed",
+    "sequence_mask", "set_np", "shape_array", "sigmoid", "slice", "slice_like", "smooth_l1", "softmax", "softmin",
+    "stop_gradient", "topk", "unravel_index", "waitall", "wrap"]
 
 def constraint_check(
     x: NDArray | numpy.ndarray | float | Sequence[Any], msg: str = 'Constraint violated!'
@@ -284,6 +284,10 @@ def reshape_like(
     lhs: NDArray | numpy.ndarray | float, rhs: NDArray | numpy.ndarray | float, lhs_begin: int | None = None,
     lhs_end: int | None = None, rhs_begin: int | None = None, rhs_end: int | None = None, name: str | None = None,
     out: ndarray | Sequence[ndarray] | None = None
+) -> ndarray: ...
+def rms_norm(
+    data: NDArray | numpy.ndarray | float, gamma: NDArray | numpy.ndarray | float, axis: int = -1,
+    eps: float = 1e-06, name: str | None = None, out: ndarray | Sequence[ndarray] | None = None
 ) -> ndarray: ...
 @overload
 def rnn(

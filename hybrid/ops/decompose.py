@@ -42,6 +42,20 @@ def _symmetric(x: Node) -> Node:
     return (x + transposed(x)) * 0.5
 
 
+@ir.register_grad("one triangle")
+def _both_halves(g: Node, attrs: Any, value: Node, x: Node) -> tuple[Node]:
+    """A symmetric matrix is given: both halves share the gradient."""
+    return (g,)
+
+
+def _of_one_triangle(x: Node, lower: bool) -> Node:
+    """The symmetric matrices of which the lower (or upper) triangle is x's; the other one is not read."""
+    n = x.shape[-1]
+    i, j = ir.reshape(ir.iota(n), (n, 1)), ir.reshape(ir.iota(n), (1, n))
+    own = ir.expand(ir.map("ge", i, j) if lower else ir.map("le", i, j), x.shape)
+    return ir.with_grad(ir.map("where", own, x, transposed(x)), (x,), "one triangle", ())
+
+
 def _identity(n: int, like: Node) -> Node:
     eye = ir.map("eq", ir.reshape(ir.iota(n), (n, 1)), ir.reshape(ir.iota(n), (1, n)))
     return ir.expand(ir.cast(eye, like.dtype), like.shape)
@@ -86,7 +100,7 @@ ir.register_rows(RowKernel("potrf", "rows_linalg.h", (2,), lambda s, p: s[0], la
 def potrf(a: Node, at: Attrs) -> Node:
     """The Cholesky factor L, lower, of positive definite matrices A = L Lᵀ (…, n, n), or Lᵀ with ``lower=False``; nan
     where A is not positive definite."""
-    factor = ir.rows("potrf", (_symmetric(matrix(a)),))
+    factor = ir.rows("potrf", (_of_one_triangle(matrix(a), at.lower),))
     return factor if at.lower else transposed(factor)
 
 

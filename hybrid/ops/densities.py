@@ -65,6 +65,10 @@ FAMILIES: dict[str, tuple[Callable[..., Node], str]] = {
 }
 
 
+# counts: as in MXNet no gradient flows to the samples
+DISCRETE = ("poisson", "negative_binomial", "generalized_negative_binomial")
+
+
 def _density(name: str) -> None:
     fn, words = FAMILIES[name]
 
@@ -76,7 +80,7 @@ def _density(name: str) -> None:
                              f"{sample.shape} and "
                              f"{', '.join(str(p.shape) for p in parameters)}")
         wide = [ir.reshape(p, lead + (1,) * (sample.ndim - len(lead))) for p in parameters]
-        out = fn(sample, *wide)
+        out = fn(ir.detach(sample) if name in DISCRETE else sample, *wide)
         return out if a.is_log else ir.map("exp", out)
     lower.__doc__ = f"The density (with is_log its logarithm) of samples (*parameters' shape, …): {fn.__doc__}"
     op(f"_random_pdf_{name}", f"sample {words}", mx=(f"random_pdf_{name}", f"random.pdf_{name}"),
@@ -100,4 +104,5 @@ def dirichlet(sample: Node, alpha: Node, a: Attrs) -> Node:
     last, at = (sample.ndim - 1,), (wide.ndim - 1,)
     out = ir.reduce("sum", (wide - 1) * _ln(sample),
                     last) + (_gammaln(ir.reduce("sum", wide, at)) - ir.reduce("sum", _gammaln(wide), at))
+    out = out if out.ndim else ir.reshape(out, (1,))
     return out if a.is_log else ir.map("exp", out)

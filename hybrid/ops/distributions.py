@@ -145,8 +145,7 @@ def _family(name: str) -> None:
         if any(x.shape != lead for x in nodes):
             raise ShapeError(f"the parameters must have one shape, got {', '.join(str(x.shape) for x in nodes)}")
         wide = [ir.reshape(ir.detach(x), lead + (1,) * len(a.shape)) for x in nodes]
-        d = dt.as_dtype(a.dtype, nodes[0].dtype if dt.is_float(nodes[0].dtype) else dt.float32)
-        return ir.cast(fn(a.key, lead + tuple(a.shape), *wide), d)
+        return ir.cast(fn(a.key, lead + tuple(a.shape), *wide), dt.as_dtype(a.dtype, dt.float32))
     lower.__doc__ = f"Random numbers: {fn.__doc__}"
     lower_like.__doc__ = f"Random numbers in the input's shape and dtype: {fn.__doc__}"
     lower_each.__doc__ = f"``shape`` random numbers for each element of the parameters: {fn.__doc__}"
@@ -167,7 +166,7 @@ for _name in FAMILIES:
 def sample_exponential(lam: Node, a: Attrs) -> Node:
     """``shape`` exponential numbers for each rate."""
     wide = ir.reshape(lam, lam.shape + (1,) * len(a.shape))
-    return ir.cast(exponential(a.key, lam.shape + tuple(a.shape), wide), dt.as_dtype(a.dtype, lam.dtype))
+    return ir.cast(exponential(a.key, lam.shape + tuple(a.shape), wide), dt.as_dtype(a.dtype, dt.float32))
 
 
 @op("_sample_multinomial", "data", mx=("sample_multinomial", "random.multinomial"), needs=("key",),

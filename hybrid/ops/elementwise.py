@@ -115,11 +115,17 @@ def _quotient(a: Node, b: Node) -> Node:
     return ir.map("floordiv", ir.map("sub", a, ir.map("fmod", a, b)), b)
 
 
+def _modulo(a: Node, b: Node) -> Node:
+    """The remainder with the sign of the divisor; of a division by zero 0, as in MXNet, where NumPy gives NaN."""
+    out = ir.map("mod", a, b)
+    return ir.map("where", ir.map("eq", b, 0), 0, out) if dt.is_float(out.dtype) else out
+
+
 def _binary(name: str, fn: str, elementwise: tuple[str, ...], mx: tuple[str, ...]) -> None:
     def lower(lhs: Node, rhs: Node, a: Attrs) -> Node:
         if fn == "div" and lhs.dtype.kind in "iu" and rhs.dtype.kind in "iu":
             return _quotient(lhs, rhs)
-        out = ir.map(fn, lhs, rhs)
+        out = _modulo(lhs, rhs) if fn == "mod" else ir.map(fn, lhs, rhs)
         return _as_input(out, lhs, rhs) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of two arrays, broadcast."
     op(f"broadcast_{name}", "lhs rhs", mx=mx, json=mx)(lower)
@@ -143,6 +149,9 @@ def _scalar(name: str, fn: str, swap: bool) -> None:
             value = int(value)                      # files write 2.0 for 2; an integer array stays one
         if data.dtype.kind in "iu" and fn not in COMPARISONS and math.isfinite(value):
             return _of_integers(fn, data, value, swap)
+        if fn == "mod" and (swap or not value):
+            number = ir.full(value, (), data.dtype)
+            return _modulo(number, data) if swap else _modulo(data, number)
         out = ir.map(fn, value, data) if swap else ir.map(fn, data, value)
         return _as_input(out, data) if fn in COMPARISONS else out
     lower.__doc__ = f"Elementwise {name} of an array and a number."

@@ -57,6 +57,7 @@ EXAMPLES: dict[str, list[str]] = {
     "broadcast_add": _values("nd.broadcast_add(nd.array([[1], [2]]), nd.array([[10, 20]]))",
                              "[[11.0, 21.0], [12.0, 22.0]]"),
     "cumsum": _values("nd.cumsum(nd.array([1, 2, 3]))", "[1.0, 3.0, 6.0]"),
+    "RMSNorm": _values("nd.RMSNorm(nd.array([[3, 4, 0, 5]]), nd.ones((4,)) * 10).round()", "[[8.0, 11.0, 0.0, 14.0]]"),
     "norm": _values("nd.norm(nd.array([3, 4]))", "[5.0]"),
     "SequenceMask": _values("nd.SequenceMask(nd.ones((3, 2)), nd.array([1, 2]), use_sequence_length=True)",
                             "[[1.0, 1.0], [0.0, 1.0], [0.0, 0.0]]"),

@@ -97,7 +97,7 @@ def _pick_eager(xp: Any, arrays: Any, a: Attrs) -> Any:
         return None
     i = index.astype(np.int64).reshape(x.shape[:axis] + (1,) + x.shape[axis + 1:])
     out = xp.take_along_axis(x, i % n if a.mode == "wrap" else i.clip(0, n - 1), axis)
-    return [out if a.keepdims else out.reshape(x.shape[:axis] + x.shape[axis + 1:])]
+    return [out if a.keepdims or x.ndim == 1 else out.reshape(x.shape[:axis] + x.shape[axis + 1:])]
 
 
 @op("pick", "data index", eager=_pick_eager, npx=("pick",), json=("choose_element_0index", "_npx_pick"), axis=Int(-1),
@@ -110,7 +110,7 @@ def pick(data: Node, index: Node, a: Attrs) -> Node:
         raise ShapeError(f"pick along axis {axis} of {data.shape} needs one index for each of {shape}, got "
                          f"{index.shape}")
     out = _pick(data, index, axis, a.mode)
-    return ir.reshape(out, shape[:axis] + (1,) + shape[axis:]) if a.keepdims else out
+    return ir.reshape(out, shape[:axis] + (1,) + shape[axis:]) if a.keepdims or data.ndim == 1 else out
 
 
 def _product(shape: tuple[int, ...]) -> int:
@@ -210,7 +210,14 @@ def ravel_multi_index(data: Node, a: Attrs) -> Node:
     if data.shape[:1] != (len(a.shape),):
         raise ShapeError(f"ravel_multi_index for shape {a.shape} needs {len(a.shape)} coordinates along the first "
                          f"axis, got {data.shape}")
-    return ir.cast(_flat_index(data, a.shape), data.dtype)
+    at: Node | None = None
+    # beyond the lengths too: what is computed is a number, no place
+    for k, n in enumerate(a.shape):
+        row = ir.reshape(ir.slice(data, (k,) + (0,) * (data.ndim - 1), (1, *data.shape[1:])), data.shape[1:])
+        row = ir.cast(row, dt.int64)
+        at = row if at is None else at * n + row
+    assert at is not None
+    return ir.cast(at, data.dtype)
 
 
 @op("_contrib_index_copy", "old_tensor index_vector new_tensor", mx=("contrib.index_copy",), npx=("index_copy",))

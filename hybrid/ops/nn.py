@@ -125,6 +125,10 @@ def leaky_relu(data: Node, gamma: Node | None, a: Attrs) -> Node:
         if gamma is None:
             raise ShapeError("prelu needs the input gamma")
         by_channel = gamma.ndim == 1 and x.ndim > 1 or gamma.ndim == 2 and gamma.shape[0] == 1 and x.ndim > 2
+        if by_channel and gamma.size not in (1, x.shape[1]):
+            raise ShapeError(f"prelu needs one gamma, or one for each of the {x.shape[1]} channels of data {x.shape}, "
+                             f"got "
+                             f"{gamma.shape}")
         slope: Any = ir.reshape(gamma, (1, gamma.size) + (1,) * (x.ndim - 2)) if by_channel else gamma
         return ir.map("where", positive, x, x * slope)
     if a.act_type == "rrelu":

@@ -133,6 +133,22 @@ def layer_norm(data: Node, gamma: Node, beta: Node, a: Attrs) -> tuple[Node, Nod
     return ir.cast(out, data.dtype), ir.cast(mean, data.dtype), ir.cast(ir.map("sqrt", var + a.eps), data.dtype)
 
 
+def rms_params(shapes: list, a: Attrs) -> list:
+    """gamma along the axis."""
+    return shapes if shapes[0] is None else [shapes[0], (shapes[0][normal_axis(a.axis, len(shapes[0]))],)]
+
+
+@op("RMSNorm", "data gamma", npx=("rms_norm",), params=rms_params, axis=Int(-1), eps=Float(1e-6))
+def rms_norm(data: Node, gamma: Node, a: Attrs) -> Node:
+    """data / sqrt(mean(data²) + eps) * gamma along an axis (Zhang and Sennrich 2019); gamma has the axis' length."""
+    axis = normal_axis(a.axis, data.ndim)
+    if gamma.shape != (data.shape[axis],):
+        raise ShapeError(f"gamma must be {(data.shape[axis],)}, got {gamma.shape}")
+    x = _wide(data)
+    scaled = x * ir.map("rsqrt", mean_of(x * x, (axis,), True) + a.eps)
+    return ir.cast(scaled * _along(ir.cast(gamma, x.dtype), axis, x.ndim), data.dtype)
+
+
 def in_params(shapes: list, a: Attrs) -> list:
     """gamma and beta per channel."""
     return [shapes[0], (shapes[0][1],), (shapes[0][1],)] if shapes[0] is not None else shapes
@@ -187,10 +203,15 @@ def l2_normalization(data: Node, a: Attrs) -> Node:
 
 @op("LRN", "data", alpha=Float(1e-4), beta=Float(0.75), knorm=Float(2.0), nsize=Int())
 def lrn(data: Node, a: Attrs) -> Node:
-    """Local response normalisation over ``nsize`` neighbouring channels (Krizhevsky et al. 2012)."""
-    half = a.nsize // 2
-    wide = ir.pad(data * data, (0, half) + (0,) * (data.ndim - 2), (0, half) + (0,) * (data.ndim - 2))
-    total = ir.reduce("sum", ir.window(wide, (1,), (a.nsize,), (1,), (1,)), (data.ndim,))
+    """Local response normalisation over ``nsize`` neighbouring channels (Krizhevsky et al. 2012): (nsize - 1) / 2 on
+    either side, rounded down."""
+    if a.nsize < 1 or data.ndim < 2:
+        raise ShapeError(f"LRN takes nsize of 1 or more and data (N, channels, ...), got nsize={a.nsize} and "
+                         f"{data.shape}")
+    half = (a.nsize - 1) // 2
+    beside = (0, half) + (0,) * (data.ndim - 2)
+    wide = ir.pad(data * data, beside, beside)
+    total = ir.reduce("sum", ir.window(wide, (1,), (2 * half + 1,), (1,), (1,)), (data.ndim,))
     return data * ir.map("pow", total * (a.alpha / a.nsize) + a.knorm, -a.beta)
 
 

@@ -61,13 +61,16 @@ def _topk_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
 def _sort_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
     """NumPy sorts the elements themselves; of halves of the kind that it does not know the order is found."""
     x = arrays[0]
-    if xp is not np or x.dtype.kind not in "fiub" or not x.ndim or a.axis is not None and not -x.ndim <= a.axis < x.ndim:
+    if xp is not np or x.dtype.kind not in "fiub" or not x.ndim:
+        return None
+    if a.axis is not None and not -x.ndim <= a.axis < x.ndim:
         return None
     out = np.sort(x, axis=a.axis)
     return [out if a.is_ascend else np.flip(out, -1 if a.axis is None else a.axis)]
 
 
-@op("topk", "data", eager=_topk_eager, npx=("topk",), json=("_npx_topk",), outputs=lambda a: 2 if a.ret_typ == "both" else 1,
+@op("topk", "data", eager=_topk_eager, npx=("topk",), json=("_npx_topk",),
+    outputs=lambda a: 2 if a.ret_typ == "both" else 1,
     axis=Int(-1, none=True), k=Int(1), ret_typ=Enum("indices", "value", "indices", "mask", "both"),
     is_ascend=Bool(False), dtype=DType("float32"))
 def topk(data: Node, a: Attrs) -> Node | list[Node]:

@@ -67,24 +67,25 @@ def softmax_output(data: Node, label: Node, a: Attrs) -> Node:
     """softmax whose gradient is that of the cross entropy with ``label``.
 
     data (N, …): softmax over all but the first axis; over axis 1 with ``multi_output``; over the last with
-    ``preserve_shape``. label: class numbers, one for each softmax, or probabilities in data's shape. The gradient
-    softmax - target is multiplied by grad_scale and divided, by ``normalization``, by nothing (``null``), the number of
-    labels (``batch``; with multi_output of rows) or of those that are not ignore_label (``valid``). ``use_ignore``
-    zeroes the gradient where the label is ignore_label; smooth_alpha moves so much of the target to the other classes
-    (not with multi_output). What comes from above counts only with ``out_grad`` (where MXNet 1.9.1 multiplies by its
-    own output instead).
+    ``preserve_shape``, and of one or four axes with labels that are probabilities. label: class numbers, one for each
+    softmax, or probabilities in data's shape. The gradient softmax - target is multiplied by grad_scale and divided, by
+    ``normalization``, by nothing (``null``), the number of labels (``batch``; with multi_output of rows) or of those
+    that are not ignore_label (``valid``). ``use_ignore`` zeroes the gradient where the label is ignore_label;
+    smooth_alpha moves so much of the target to the other classes (not with multi_output). What comes from above counts
+    only with ``out_grad`` (where MXNet 1.9.1 multiplies by its own output instead).
     """
     n = data.shape[0] if data.ndim else 0
-    if data.ndim < 2:
+    probabilities = label.shape == data.shape
+    if data.ndim < 2 and not (probabilities and data.ndim):
         raise ShapeError(f"data needs a batch axis and classes, got {data.shape}")
-    if a.multi_output:
+    if a.multi_output and data.ndim > 1:
         cells = (n, data.shape[1], math.prod(data.shape[2:]))
-    elif a.preserve_shape:
+    elif a.preserve_shape or probabilities and data.ndim in (1, 4):
         cells = (math.prod(data.shape[:-1]), data.shape[-1], 1)
     else:
         cells = (n, math.prod(data.shape[1:]), 1)
     x = ir.reshape(data, cells)
-    if label.shape == data.shape:
+    if probabilities:
         y = ir.reshape(label, cells)
     elif label.size == cells[0] * cells[2]:
         y = ir.reshape(label, (cells[0], 1, cells[2]))

@@ -99,7 +99,7 @@ def _sample(name: str, fn: Callable[[Node, tuple[int, ...], Node, Node, Any], No
     def lower(x: Node, y: Node, a: Attrs) -> Node:
         shape = x.shape + tuple(a.shape)
         lead = x.shape + (1,) * len(a.shape)
-        return fn(a.key, shape, ir.reshape(x, lead), ir.reshape(y, lead), dt.as_dtype(a.dtype, x.dtype))
+        return fn(a.key, shape, ir.reshape(x, lead), ir.reshape(y, lead), dt.as_dtype(a.dtype, dt.float32))
     lower.__doc__ = f"{name} draws with one pair of parameters for each element of the inputs."
     op(f"_sample_{name}", f"{first} {second}", mx=(f"sample_{name}",), needs=("key",), shape=Shape(()),
        dtype=DType(None))(lower)

@@ -109,8 +109,18 @@ class OpDef:
         """Whether a Symbol of the operator makes a variable for this input when none is given."""
         return name not in self.optional or name in self.takes and self.takes[name](a)
 
+    def refuse_unread(self, nodes: Sequence[Any], a: Attrs) -> None:
+        """An input that counts with other attributes alone must not be given: nothing would read it."""
+        if len(self.optional) != 1 or self.variadic:                # of several, the next takes an absent one's place
+            return
+        for name, node in zip(self.inputs, nodes):
+            if node is not None and name in self.takes and not self.takes[name](a):
+                raise AttributeValueError(f"operator {self.name} does not read its input {name!r} with these "
+                                          f"attributes: leave it out, or set the attribute that asks for it")
+
     def lower(self, nodes: Sequence[Node | None], a: Attrs, train: bool = False, key: Node | None = None) -> Lowered:
         """The operator over primitives. nodes: one per input, None for an optional one that is absent."""
+        self.refuse_unread(nodes, a)
         extra: dict[str, Any] = {}
         if "train" in self.needs:
             extra["train"] = bool(train)
@@ -167,7 +177,9 @@ class OpDef:
         low = self.lower(nodes, a, train, key)
         slot = {n: leaf.attrs["slot"] for n, leaf in zip(self.inputs, nodes) if leaf is not None}
         updates = tuple((name if isinstance(name, int) else slot[name], node) for name, node in low.updates.items())
-        return Program(tuple(leaves) + ((key,) if key is not None else ()), low.outputs, updates)
+        made = Program(tuple(leaves) + ((key,) if key is not None else ()), low.outputs, updates)
+        made.memo["name"] = self.name
+        return made
 
     def infer(self, shapes: Sequence[Any], dtypes: Sequence[Any], a: Attrs,
               train: bool = False) -> list[tuple[tuple[int, ...], np.dtype]]:

@@ -338,6 +338,8 @@ def slice_axis(data: Node, a: Attrs) -> Node:
             raise ShapeError(f"slice_axis: {name}={v} is outside of axis {axis} of data {data.shape}: use {-n} to "
                              f"{n}, or end=None for all that follows")
     start, size, _ = _range(n, a.begin, a.end, None)
+    if n and not size:
+        raise ShapeError(f"slice_axis: begin={a.begin} is not before end={a.end} on axis {axis} of data {data.shape}")
     return cut(data, axis, start, size)
 
 

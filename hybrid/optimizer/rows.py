@@ -62,7 +62,7 @@ def _of_rows(optimizer: Any, index: Any, weight: NDArray, grad: Any, state: Any,
     program = optimizer.program([row])
     parts = {1: (weight, w), **{3 + k: pair for k, pair in enumerate(zip(arrays[1:], held))}}
     with np.errstate(all="ignore"):                      # of the rows that fill it up
-        runtime.compile(program, weight._ctx)([xp.asarray(numbers), w, g, *held])
+        runtime.run(program, weight._ctx, [xp.asarray(numbers), w, g, *held])
     for slot, _ in program.updates:
         x, part = parts[slot]
         put(x, rows, part[:len(rows)], xp)

@@ -117,7 +117,10 @@ class Step:
             self.exe, self.seen = exe, -1
         if self.seen != REBINDS[0]:
             self._bind()
-        if self.bound is None or self.bound() is None:
+        if runtime.OBSERVERS:
+            self.program.memo.setdefault("name", f"{type(self.optimizer).__name__}.update")
+            runtime.run(self.program, self.ctx, [x._data for x in self.inputs])
+        elif self.bound is None or self.bound() is None:
             self.exe([x._data for x in self.inputs])
         for x in self.written:
             x._bump()

@@ -17,6 +17,7 @@ from ..ir import Node, Program, winograd
 from ..ir.build import make
 from ..ir.packed import conv
 from ..ir.batch_in_lanes import pack
+from ..ir.node import made_from
 from .layout import Blocking, Conversion, Layout
 from .rewrite import rebuild
 
@@ -80,8 +81,8 @@ def window(n: Node) -> Window | None:
     x, pads = win.args[0], (0, 0)
     if x.prim == "pad" and float(x.attrs["value"]) == 0 and not any((*x.attrs["lo"][:2], *x.attrs["hi"][:2])):
         x, pads = x.args[0], x.attrs["lo"][2:]
-    return Window(w, x, w.shape[2:], win.attrs["stride"], win.attrs["dilation"], pads, n.shape[2:],  # type: ignore[arg-type]
-                  n.shape[1])
+    return Window(w, x, w.shape[2:], win.attrs["stride"], win.attrs["dilation"],  # type: ignore[arg-type]
+                  pads, n.shape[2:], n.shape[1])                                  # type: ignore[arg-type]
 
 
 def _pool(n: Node) -> Node | None:
@@ -175,6 +176,7 @@ class Pictures(Conversion):
     def run(self) -> list[Node]:
         """The roots, converted."""
         for n in self.order:
+            made_from(n)
             b = self._block(n) if n.ndim and n.shape[0] == self.batch or n in self.pooled else None
             if b is not None:
                 self.blocks[n] = b

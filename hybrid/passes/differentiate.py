@@ -6,6 +6,7 @@ from typing import Sequence
 from ..base import dtype as dt
 from .. import ir
 from ..ir import VJP, Node, Program
+from ..ir.node import GRADIENT, made_for_gradient
 from ..ir.vjp import LOSSES
 from .row_gradients import with_rows
 
@@ -33,6 +34,7 @@ def cotangents(roots: Sequence[Node], seeds: Sequence[Node | None], wrt: Sequenc
                 if n in silent or n in grads:
                     silent |= set(n.args)
                 continue
+        made_for_gradient(n)
         if (found := _softmax(n)) is not None and found[0] in needed:
             x, axes = found
             g = n * (grads[n] - ir.reduce("sum", grads[n] * n, axes, True))
@@ -79,7 +81,9 @@ def vjp_with_rows(program: Program, wrt: tuple[int, ...], rows: tuple[int, ...],
         seeds = [ir.input(n + i, o.shape, o.dtype) for i, o in enumerate(outputs)]
         grads = cotangents(outputs, seeds, [program.inputs[i] for i in wrt])
         flat, layout = with_rows(grads, [i in rows for i in wrt])
-        program.memo[key] = Program(program.inputs + tuple(seeds), tuple(flat)), layout
+        made = Program(program.inputs + tuple(seeds), tuple(flat))
+        made.memo["name"] = GRADIENT + program.memo.get("name", "a program")
+        program.memo[key] = made, layout
     return program.memo[key]
 
 

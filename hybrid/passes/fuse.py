@@ -10,7 +10,7 @@ from typing import Callable
 
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull, pull_unwindow
-from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, Fused, Kernel, Use, strip_reshape
+from ..ir.kernel import ALWAYS_ROOT, IN_MEMORY, WITH_SIDES, Fused, Kernel, Use, strip_reshape
 from ..ir.index import Ix, Val, Var, bounds, substitute, var
 from .attention import Attention
 from .fusion_legality import LEAVES, Rules, covers, read_whole
@@ -108,6 +108,8 @@ class Fuser(Rules):
         if not sides or len(mains) != 1:
             return False
         main = mains[0]
+        if main.kind not in WITH_SIDES:
+            return False
         spots = {u.idx for u in uses if u.kernel is main}
         if len(spots) != 1 or not self._opens_rows([u for u in uses if u.kernel is main], main):
             return False

@@ -199,6 +199,8 @@ class Rules:
             return "the kernel has a contraction already"
         if k.hoisted or k.kind in ("concat", "scatter", "row", "reduction"):
             return f"a contraction is not part of a {k.kind} kernel"
+        if k.sides:
+            return "a contraction is not part of a kernel that stores a result a row"
         if not all(u.bijective for u in uses) or len({u.idx for u in uses}) != 1:
             return "its elements are not used one by one in order"
         if math.prod(n.shape) == 0:

@@ -12,6 +12,7 @@ from typing import Callable
 from .. import ir
 from ..ir import Node, Program
 from ..ir.build import make
+from ..ir.node import made_from
 from .axis_orders import same_axis
 
 CACHE = 1 << 23                  # bytes of a layer's data and results that stay in the last cache
@@ -44,6 +45,7 @@ class Division:
         self.new.update((n, ir.input(n.attrs["slot"], (size, *n.shape[1:]), n.dtype)) for n in self.given)
         for n in program.order():
             if n not in self.new:
+                made_from(n)
                 self.new[n] = n
                 if any(a in self.axis for a in n.args):
                     if n.prim not in RULES:
@@ -164,5 +166,7 @@ def in_blocks(program: Program, lasting: frozenset[int], threads: int) -> Progra
         d = Division(program, lasting, size)
     except Whole:
         return None
-    memo = {"lasting": lasting, "blocks": Blocks(batch // size, frozenset(n.attrs["slot"] for n in d.given))}
+    origins = program.memo.get("origins", {})
+    memo = {"origins": {d.new[n]: at for n, at in origins.items() if n in d.new}, "name": program.memo.get("name"),
+            "lasting": lasting, "blocks": Blocks(batch // size, frozenset(n.attrs["slot"] for n in d.given))}
     return Program(tuple(d.new[n] for n in program.inputs), tuple(d.new[r] for r in program.outputs), (), memo)

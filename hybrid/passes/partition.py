@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from .. import ir
 from ..ir import Node, Program
+from ..ir.node import GRADIENT, noting
 from .attention_gradient import in_blocks
 from .bits import compared
 from .differentiate import cotangents
@@ -52,7 +53,12 @@ def partition(program: Program, wrt: tuple[int, ...], blocks: bool = False, rows
     """
     key = ("partition", wrt, blocks, rows)
     if key not in program.memo:
-        program.memo[key] = _partition(program, wrt, blocks, rows)
+        with noting(dict(program.memo.get("origins", {}))) as origins:
+            made = program.memo[key] = _partition(program, wrt, blocks, rows)
+        name = program.memo.get("name")
+        if name:
+            made.forward.memo["name"], made.backward.memo["name"] = name, GRADIENT + name
+        made.forward.memo["origins"] = made.backward.memo["origins"] = origins
     return program.memo[key]
 
 

@@ -7,6 +7,7 @@ from typing import Callable, Sequence
 from ..base import collector
 from ..ir import Node, Program, in_windows
 from ..ir.kernel import Fused
+from ..ir.node import Origin, noting
 from .adjoint import plane_by_plane
 from .attention_gradient import in_blocks
 from .fold import fold
@@ -23,7 +24,7 @@ from .batch_in_lanes import pictures
 from .rewrite import Rule, rewrite
 from .horizontal_fusion import ALONE, Group, Joining, together
 from .transposed import transposed
-from .verify import verify_program
+from .verify import verify_kernels, verify_program
 
 PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
 
@@ -39,6 +40,7 @@ class Planned:
     prepare: Program | None = None
     slots: tuple[int, ...] = ()                          # of the inputs that prepare reads
     notes: list[str] = field(default_factory=list)       # what the layout pass decided
+    origins: dict[Node, Origin] = field(default_factory=dict)      # the user's lines of nodes, where they are known
 
 
 @collector.waits
@@ -47,6 +49,13 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
     """Run the pipeline. joining: which kernels the backend can run together. lasting: slots of inputs that seldom
     change, from which a backend with a ``blocking`` may prepare values beforehand.
     """
+    with noting(dict(program.memo.get("origins", {}))) as origins:
+        planned = _plan(program, joining, lasting, blocking)
+    planned.origins = origins
+    return planned
+
+
+def _plan(program: Program, joining: Joining, lasting: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
     current = transposed(program, lasting, blocking) if lasting and blocking is not None else program
     if blocking is None:
@@ -68,6 +77,7 @@ def plan(program: Program, joining: Joining = ALONE, lasting: frozenset[int] = f
             current)
     verify_program(arranged.main, "layout")
     fused = fuse(arranged.main, blocking is not None, blocking.prints if blocking is not None else None)
+    verify_kernels(fused)
     for k in fused.kernels:
         if k.kind == "loop":
             body = k.root.attrs["body"]

@@ -6,12 +6,14 @@ from typing import Callable, Iterable, Sequence
 from .. import ir
 from ..ir import Node
 from ..ir.build import make
+from ..ir.node import made_from
 
 Rule = Callable[[Node], "Node | None"]
 
 
 def rebuild(n: Node, args: Sequence[Node]) -> Node:
     """The same node over other arguments."""
+    made_from(n)
     return n if all(a is b for a, b in zip(n.args, args)) else make(n.prim, tuple(args), **n.attrs)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from .. import ir
 from ..ir import Node, Program
+from ..ir.node import made_from
 from ..ops.conv import columns, convolve
 from .adjoint import PHASES, padded
 from . import layout
@@ -209,6 +210,7 @@ def transposed(program: Program, lasting: frozenset[int], blocking: Blocking) ->
     new: dict[Node, Node] = {}
     changed = False
     for n in program.order():
+        made_from(n)
         t = _found(n)
         if t is not None and all(m.prim != "input" or m.attrs["slot"] in lasting for m in ir.toposort([t.w])):
             x = new[t.x]

@@ -4,6 +4,7 @@ from __future__ import annotations
 from ..base import config
 from ..base.errors import HybridError
 from ..ir import PRIMS, SCALARS, Program
+from ..ir.kernel import WITH_SIDES, Fused
 
 
 def verify_program(program: Program, stage: str) -> None:
@@ -26,3 +27,11 @@ def verify_program(program: Program, stage: str) -> None:
             raise HybridError(f"after {stage}: {n!r} should be {dtype}{shape}")
         if n.prim == "map" and n.attrs["fn"] != "where" and len({a.dtype for a in n.args}) != 1:
             raise HybridError(f"after {stage}: {n!r} takes mixed dtypes {[a.dtype.name for a in n.args]}")
+
+
+def verify_kernels(fused: Fused) -> None:
+    """Only kernels whose printers store a result a row have such results."""
+    if config.verify():
+        for k in fused.kernels:
+            if k.sides and k.kind not in WITH_SIDES:
+                raise HybridError(f"after fusing: a {k.kind} kernel has results a row: {[n for n, _ in k.sides]}")

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import time
 from typing import Any, Callable, Sequence
 
 import numpy as np
@@ -14,6 +15,8 @@ from ..ir import Program
 from ..ir.text import to_text
 from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
+from . import progress
+from .observers import OBSERVERS, observed
 from .pending import PendingProgram, pending, run_by_primitives
 from .report import Report, make_report
 from .staged import StagedProgram, has_calls
@@ -42,13 +45,28 @@ def compile(program: Program, ctx: Context) -> Callable[[Sequence[Any]], list[An
     key = ("executable", ctx.device_type, ctx.device_id)
     found = program.memo.get(key)
     if found is None or type(found) is PendingProgram and found.settled() is not None:
-        found = program.memo[key] = _compile(program, ctx) if found is None else found.settled()
+        found = program.memo[key] = _told(program, ctx) if found is None else found.settled()
     return found
+
+
+def run(program: Program, ctx: Context, raw: list[Any]) -> list[Any]:
+    """Outputs of a program, compiled at the first call; whoever observes the calls of programs sees this one."""
+    exe = compile(program, ctx)
+    return observed(program, exe, raw) if OBSERVERS else exe(raw)
 
 
 def waits_for_compiler(program: Program, ctx: Context) -> bool:
     """Whether a program that was asked for runs without its compiled form still."""
     return type(compile(program, ctx)) is PendingProgram
+
+
+def _told(program: Program, ctx: Context) -> Any:
+    """An executable, and what is told of its making."""
+    name, begin = program.memo.get("name") or "a program", time.perf_counter()
+    with progress.told(name):
+        made = _compile(program, ctx)
+    progress.compiled(name, made, time.perf_counter() - begin)
+    return made
 
 
 def _compile(program: Program, ctx: Context) -> Any:

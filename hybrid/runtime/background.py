@@ -11,13 +11,15 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..base import config, forking
 from . import cache
+
+if TYPE_CHECKING:
+    import subprocess
 
 IDLE_SECONDS = 20.0                    # after which a process without work ends
 _START = ("import sys, json; sys.path[:] = json.loads(sys.stdin.readline()); "
@@ -84,6 +86,7 @@ class _Compiler(threading.Thread):
 
 def _start() -> subprocess.Popen[str]:
     """A process that compiles. Interrupts of the terminal do not reach it: its parent ends it."""
+    import subprocess  # noqa: PLC0415  slow, and needed by nobody who finds all compiled
     process = subprocess.Popen([sys.executable, "-c", _START], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                stderr=subprocess.DEVNULL, text=True, start_new_session=True)
     assert process.stdin is not None

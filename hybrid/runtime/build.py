@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Mapping
+from typing import Callable, Mapping, Sequence, TypeVar
 
 import numpy as np
 
@@ -13,11 +13,12 @@ from hybrid.codegen import contraction, packed
 from hybrid.codegen.block_loop import block_loop
 from hybrid.codegen.tiling import Alone, Target
 from hybrid.codegen.lanes import Refused
+from hybrid.codegen.loops import work_of
 from hybrid.codegen.local import thread_bytes
 
 from ..base import config
 from ..ir import Node, Program, toposort
-from ..ir.kernel import Fused
+from ..ir.kernel import Fused, Kernel
 from ..passes.minibatch_tiling import Blocks, in_blocks
 from ..passes.memory import in_place_updates
 from ..passes.pipeline import Planned, plan
@@ -47,8 +48,8 @@ class _Table:
     """The pointer table: inputs, embedded constants, written results, arena. ``index``: the place of each value that is
     in it."""
 
-    def __init__(self, planned: Planned, report: Report):
-        self.planned, fused = planned, planned.fused
+    def __init__(self, planned: Planned, report: Report, timed: bool = False):
+        self.planned, self.timed, fused = planned, timed, planned.fused
         self.blocks: Blocks = planned.source.memo.get("blocks") or Blocks(1, frozenset())
         self.parts = config.num_threads() if self.blocks.count % config.num_threads() == 0 else 1
         self.index: dict[Node, int] = {n: i for i, n in enumerate(fused.program.inputs)}
@@ -93,7 +94,12 @@ class _Table:
             return net
         moved = {i: n.nbytes for i, n in enumerate(self.planned.fused.program.inputs) if i in self.blocks.inputs}
         moved.update((self.index[n], n.nbytes) for n in self.fresh)
-        return block_loop(net, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts, self.parts)
+        return block_loop(net, self.blocks.count, moved, self.arena_slot, self.arena_bytes() // self.parts, self.parts,
+                          int(self.timed))
+
+    def times(self) -> str:
+        """C text of the array for kernels' times, behind the arena, or nothing."""
+        return f"b[{self.arena_slot + 1}]" if self.timed else ""
 
     def arena_bytes(self) -> int:
         """Bytes of the arena; threads that take blocks have one each."""
@@ -112,7 +118,13 @@ class _Table:
                       [(self.whole(n.shape), n.dtype) for n in self.fresh], arena_bytes,
                       [(self.index[n], self.whole(shape)) for n, shape in fused.results[:outputs]], updates,
                       sorted(set(self.placed.values())), planned.slots,
-                      ways=_ways(planned))
+                      ways=_ways(planned), work=_work(fused.kernels) * self.blocks.count)
+
+
+def _work(kernels: Sequence[Kernel]) -> int:
+    """Rough additions of some kernels; those in a loop count for each step."""
+    return sum(k.root.attrs["length"] * _work(k.inner.fused.kernels) if k.kind == "loop" else work_of(k)
+               for k in kernels)
 
 
 def _ways(planned: Planned) -> list[Way | None]:
@@ -130,10 +142,19 @@ def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...
             (n, shape) in zip(fused.program.updates, new) if n not in table.placed]
 
 
-def build(planned: Planned) -> Built:
-    """Print and compile a planned program, and the one that prepares its values."""
+Made = TypeVar("Made")
+
+
+def build(planned: Planned, timed: bool = False) -> Built:
+    """Print and compile a planned program, and the one that prepares its values. timed: kernels note their times in
+    one more array, behind the arena (timed.py)."""
+    return _attempted(planned, lambda p: _build(p, timed))
+
+
+def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
+    """What ``make`` makes of a planned program, or of a plainer plan of it where a kernel cannot be printed."""
     try:
-        return _build(planned)
+        return make(planned)
     except Refused as err:
         memo = planned.source.memo
         if memo.get("plain"):
@@ -142,19 +163,19 @@ def build(planned: Planned) -> Built:
         if err.members - apart and memo.get("lasting"):
             # by kernels of their own, not where the convolution before them is
             apart |= err.members
-            return build(_again(planned.source))
+            return _attempted(_again(planned.source), make)
         # no packed layouts and no attention: what nobody thought of is slower, not an error
         memo["plain"] = True
-        return _build(plan(planned.source, JOINING))
+        return make(plan(planned.source, JOINING))
 
 
-def _build(planned: Planned) -> Built:
+def _build(planned: Planned, timed: bool) -> Built:
     report = make_report(planned, "C")
-    table = _Table(planned, report)
+    table = _Table(planned, report, timed)
     parts = parts_of(planned) if planned.source.memo.get("parts") else []
     source, _ = printer.print_program(planned.groups, table.pointer, table.scratch, toolchain.vector_bytes(),
                                       tune.choose if config.tune_seconds() else None,
-                                      bool(parts), table.around)
+                                      bool(parts), table.around, table.times())
     report.scratch_bytes, report.thread_bytes, report.source = (planned.memory.whole - planned.memory.arena,
                                                                 thread_bytes(source), source)
     finish = toolchain.begin(source) if planned.prepare is not None else lambda: toolchain.build(source)
@@ -172,6 +193,38 @@ def _build(planned: Planned) -> Built:
     if prepare is not None:
         built.prepare, built.recipe.prepare = prepare, prepare.recipe
     return built
+
+
+@dataclass
+class Listing:
+    """A printed program that is not compiled here: its text, how it is run, and what was planned."""
+    text: printer.Text
+    target: Target
+    recipe: Recipe
+    planned: Planned
+    prepare: "Listing | None" = None
+
+
+Address = Callable[[Node, str], str]               # C text of a value's address, from the value and the plain text
+
+
+def listed(program: Program, frozen: frozenset[int], address: Address, scalar: bool = False) -> Listing:
+    """Print a program, and the one that prepares its values, as ``build`` does. scalar: without vectors."""
+    if scalar:
+        program = Program(program.inputs, program.outputs, program.updates)
+        program.memo["plain"] = True
+    return _attempted(planned(program, frozen), functools.partial(_listed, address=address, scalar=scalar))
+
+
+def _listed(whole: Planned, address: Address, scalar: bool) -> Listing:
+    table = _Table(whole, make_report(whole, "C"))
+    target = Target(printer.SCALAR) if scalar else Target(toolchain.vector_bytes(),
+                                                         tune.choose if config.tune_seconds() else None)
+    text = printer.print_text(whole.groups, lambda n: address(n, table.pointer(n)), table.scratch, target,
+                              around=table.around)
+    prepare = _attempted(plan(whole.prepare, JOINING), functools.partial(
+        _listed, address=address, scalar=scalar)) if whole.prepare is not None else None
+    return Listing(text, target, table.recipe("", table.arena_bytes()), whole, prepare)
 
 
 def prepare_plan(whole: Planned) -> Planned:

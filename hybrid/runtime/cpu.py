@@ -13,6 +13,7 @@ from ..base.device import aligned_bytes, trim
 from ..base.errors import CompileError
 from ..ir import Program
 from . import buffers, cache, launcher, plans, threads, toolchain
+from .interruptible import Patience
 from .net_ffi import ffi as _ffi
 from .prepacked import Prepared, buffer_of, fits, prepared
 from .recipe import Recipe
@@ -84,6 +85,7 @@ class CpuProgram:
         self._results, self._updates, self._written, self._simple = recipe.results, recipe.updates, set(
                 recipe.written), recipe.simple
         self._arenas: list[np.ndarray] = []
+        self.patience = Patience(recipe.work, bool(self._written))
         # read only to prepare: no call wants them
         self._unread = {slot for slot, way in zip(recipe.slots, recipe.ways) if way is not None}
 
@@ -146,13 +148,18 @@ class CpuProgram:
         arena = self._arena()
         keep = [_from_buffer(a) for a in table]
         keep.append(_from_buffer(arena))
-        self._net(_new("void *[]", keep))
+        self._called(keep)
         if self._make is buffers.separate:                       # what prepares values runs hardly ever again
             self._arenas.append(arena)
         for slot in self._written:
             if ready[slot] is not originals[slot]:
                 originals[slot][...] = ready[slot]
         return fresh if self._simple else self.finish(dict(enumerate(originals)), fresh)
+
+    def _called(self, table: list[Any]) -> None:
+        """Call the compiled function with what is in its pointer table."""
+        pointers = _new("void *[]", table)
+        self.patience.run(lambda: self._net(pointers), table)
 
     def run_part(self, given: Mapping[int, np.ndarray], results: Mapping[int, np.ndarray]) -> None:
         """Compute some results of a program in parts (recipe.parts) into arrays, from the inputs of their parts."""
@@ -254,7 +261,7 @@ class Bound:
         program = self.program
         own = program.recipe.own_results()
         if (own is None or len(own) > MOST_RESULTS or not kind and len(own) != 1 or self._writes_given
-            or program._arena_slot > MAX_LAUNCHER_SLOTS):
+            or program._arena_slot > MAX_LAUNCHER_SLOTS or program.patience.left):
             return None
         if launcher.coming():
             return launcher.later
@@ -314,7 +321,10 @@ class Bound:
         for a in fresh:
             table[at] = _from_buffer(a)
             at += 1
-        self.program._net(table)
+        if self.program.patience.left:
+            self.program.patience.run(lambda: self.program._net(table), entry, fresh, arrays, self)
+        else:
+            self.program._net(table)
         if self._once:
             self._once = False
             tables.clear()

@@ -30,7 +30,7 @@ from .recipe import Recipe, from_text, to_text
 _PLAIN = (str, int, float, bool, bytes, type(None), np.dtype)
 _NO_MATTER = frozenset({"HYBRID_CACHE", "HYBRID_CACHE_SIZE", "HYBRID_DEBUG", "HYBRID_VERIFY", "HYBRID_NUM_THREADS",
                         "HYBRID_DEVICE", "HYBRID_SIGNATURES", "HYBRID_COMPILE",
-                        "HYBRID_CC"})                   # the last is in the flags
+                        "HYBRID_NAN", "HYBRID_PROGRESS", "HYBRID_CC"})                   # the last is in the flags
 # folders of this library that a compiled program comes from
 _PARTS = ("base", "ir", "ops", "passes", "graph", "buffers", "runtime", "jit")
 

@@ -38,6 +38,7 @@ class Recipe:
     parts: list[Part] = field(default_factory=list)            # of a program that prepares: what can be computed apart
     # for each of slots that the program does not read itself: how it is read from prepared values
     ways: list[Way | None] = field(default_factory=list)
+    work: int = 0                                  # rough additions of a call
 
     @property
     def arena_slot(self) -> int:
@@ -72,7 +73,7 @@ def _plain(r: Recipe) -> dict[str, Any]:
             "constants": [[*_spec((a.shape, a.dtype)), base64.b64encode(a.tobytes()).decode()] for a in r.constants],
             "fresh": [_spec(s) for s in r.fresh], "arena_bytes": r.arena_bytes, "results": r.results,
             "updates": r.updates, "written": r.written,
-            "slots": r.slots, "ways": r.ways, "parts": r.parts,
+            "work": r.work, "slots": r.slots, "ways": r.ways, "parts": r.parts,
             "prepare": _plain(r.prepare) if r.prepare is not None else None}
 
 
@@ -128,7 +129,7 @@ def _rich(d: dict[str, Any]) -> Recipe:
                   [_number(i, n) for i in d["written"]],
                   tuple(_number(i, n) for i in d["slots"]), _rich(d["prepare"]) if d["prepare"] is not None else None,
                   [(str(name), _shape(slots), _shape(results)) for name, slots, results in d["parts"]],
-                  [_way(w, n - d["given"]) for w in d["ways"]])
+                  [_way(w, n - d["given"]) for w in d["ways"]], _number(d["work"]))
 
 
 def from_text(text: str) -> Recipe:

@@ -1,11 +1,13 @@
 """What compiling decided, as data: kernels, reasons, memory, files."""
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
-from typing import Iterable, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from ..ir import Node
 from ..ir.access import MOVEMENT
+from ..ir.batch_in_lanes import FORMS as BATCH_FORMS
 from ..ir.kernel import Kernel, strip_reshape
 from ..passes.fusion_legality import LEAVES
 from ..passes.pipeline import Planned
@@ -20,6 +22,11 @@ class KernelReport:
     reads: list[str]
     writes: list[str]
     reason: str
+    # the operators and the user's lines that it computes, where they are known
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    moved_bytes: int = 0                     # what it reads and writes, each array once
+    products: int = 0                        # multiplications of its sums of products
+    sources: list[int] = field(default_factory=list)     # places in the report of the kernels whose results it reads
 
 
 @dataclass
@@ -47,6 +54,8 @@ class Report:
     scratch_bytes: int = 0
     thread_bytes: int = 0
     offsets: list[tuple[str, int, int]] = field(default_factory=list)
+    # of places in the arena: offset, bytes, and the first and last kernel that needs them
+    spans: list[tuple[int, int, int, int]] = field(default_factory=list)
     in_place: list[tuple[str, str]] = field(default_factory=list)
     source_path: str = ""
     source: str = ""
@@ -54,6 +63,7 @@ class Report:
     written_in_place: int = 0
     kept_bytes: int = 0
     backward: "Report | None" = None
+    watched: list[str] = field(default_factory=list)     # what hooks and debug.print cost: values beside the results
     layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
     prepared_bytes: int = 0
     source_bytes: int = 0                                # of the parameters that prepared values come from,
@@ -77,6 +87,7 @@ class Report:
                      f"(arena {self.arena_bytes}, results {self.output_bytes}), liveness bound {self.bound_bytes}"
                      + (f", kernels' working memory beyond {self.scratch_bytes}" if self.scratch_bytes else "")
                      + (f", of each thread's own {self.thread_bytes}" if self.thread_bytes else ""))
+        lines += [f"  watched: {what}" for what in self.watched]
         lines += [f"  layout: {what}" for what in self.layout]
         if self.prepared_bytes:
             lines.append(f"  prepared from parameters, again only when one changes: {self.prepared_bytes} bytes; of "
@@ -118,10 +129,12 @@ def _joined(parts: Sequence[KernelReport]) -> KernelReport:
     if len(parts) == 1:
         return parts[0]
 
-    def every(lists: Iterable[list[str]]) -> list[str]:
+    def every(lists: Iterable[list[Any]]) -> list[Any]:
         return [x for names in lists for x in names]
     return KernelReport(parts[0].name, "multi-tensor", every(p.nodes for p in parts), every(p.reads for p in parts),
-                        every(p.writes for p in parts), parts[0].reason)
+                        every(p.writes for p in parts), parts[0].reason,
+                        list(dict.fromkeys(every(p.lines for p in parts))),
+                        sum(p.moved_bytes for p in parts), sum(p.products for p in parts))
 
 
 def describe(n: Node) -> str:
@@ -143,14 +156,38 @@ def make_report(planned: Planned, backend: str) -> Report:
                     bound_bytes=memory.bound + sum(outputs.values()),
                     input_bytes=sum(n.nbytes for n in planned.source.inputs), layout=list(planned.notes))
     report.prepared_bytes = sum(n.nbytes for n in fused.program.inputs[len(planned.source.inputs):])
-    report.kernels = [_joined([_one(k) for k in g.kernels]) for g in planned.groups
-                      if any(k.root.size for k in g.kernels)]
+    groups = [g for g in planned.groups if any(k.root.size for k in g.kernels)]
+    report.kernels = [_joined([_one(k, planned.origins) for k in g.kernels]) for g in groups]
+    maker = {n: i for i, g in enumerate(groups) for k in g.kernels for n in k.stores}
+    for i, g in enumerate(groups):
+        report.kernels[i].sources = sorted({maker[n] for k in g.kernels for n in k.reads if n in maker} - {i})
+    report.spans = [(s.at, s.size, s.first, s.last) for s in memory.spans]
     report.offsets = [(describe(n), at, n.nbytes) for n, at in memory.offsets.items()]
     report.in_place = [(describe(n), describe(d)) for n, d in memory.in_place.items()]
     return report
 
 
-def _one(k: Kernel) -> KernelReport:
+def _one(k: Kernel, origins: Mapping[Node, tuple[str, str]]) -> KernelReport:
     inside = [describe(m) for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
     return KernelReport(f"k{k.number}", k.kind, inside, [describe(n) for n in k.reads],
-                        [describe(n) for n in k.stores], k.reason)
+                        [describe(n) for n in k.stores], k.reason,
+                        list(dict.fromkeys(origins[m] for m in reversed(list(k.members)) if m in origins)),
+                        sum(n.nbytes for n in {*k.reads, *k.stores}), _products(k))
+
+
+def _products(k: Kernel) -> int:
+    """Multiplications of a kernel's sums of products."""
+    if k.kind == "loop":
+        return int(k.root.attrs["length"]) * sum(_products(i) for i in k.inner.fused.kernels)
+    return sum(map(_products_of, k.members))
+
+
+def _products_of(n: Node) -> int:
+    if n.prim == "dot":
+        ca, _ = n.attrs["contract"]
+        return n.size * math.prod(n.args[0].shape[i] for i in ca)
+    if n.prim != "conv":
+        return 0
+    x, filters = n.args
+    pictures = x.shape[0] * (x.shape[-1] if n.attrs["form"] in BATCH_FORMS else 1)
+    return pictures * math.prod(n.attrs["out"]) * filters.size

@@ -9,6 +9,7 @@ from ..base.errors import HybridError
 from ..ir import PRIMS, Node, Program
 from ..ir import input as leaf
 from ..passes.rewrite import rebuild
+from .observers import OBSERVERS, observed
 from .report import Report
 
 FREE = frozenset({"const", "data", "iota"})
@@ -57,7 +58,7 @@ class StagedProgram:
         return not self._is_free(n) and (n.prim in ("input", "host_item") or self._level[n] < k)
 
     def _stretch(self, order: Sequence[Node], k: int, compile_part: Compile) -> Any:
-        """(values it reads, values it gives, executable), or None."""
+        """(values it reads, values it gives, their program, executable), or None."""
         ends = {*self.program.roots, *(a for n in order if n.prim == "host" for a in n.args)}
         later = {a for n in order if self._level[n] > k for a in n.args}
         gives = [n for n in order if n.prim not in ("input", "host", "host_item") and self._level[n] == k and
@@ -80,12 +81,15 @@ class StagedProgram:
                     reads.append(n)
                 else:
                     new[n] = rebuild(n, [new[a] for a in n.args])
-        return reads, gives, compile_part(Program(tuple(new[n] for n in reads), tuple(new[n] for n in gives)))
+        part = Program(tuple(new[n] for n in reads), tuple(new[n] for n in gives))
+        part.memo["name"] = self.program.memo.get("name", "a program")
+        part.memo["origins"] = {new[n]: at for n, at in self.program.memo.get("origins", {}).items() if n in new}
+        return reads, gives, part, compile_part(part)
 
     @functools.cached_property
     def report(self) -> Report:
         """The reports of all stretches in one."""
-        found = [s[2].report for s in self._stretches if s is not None]
+        found = [s[3].report for s in self._stretches if s is not None]
         out = Report(found[0].backend if found else "Python")
         for r in found:
             out.kernels += r.kernels
@@ -106,8 +110,9 @@ class StagedProgram:
                 results = PRIMS["host"].eager(self.xp, n, *(self._value(a, value) for a in n.args))
                 value[n] = results
             if stretch is not None:
-                reads, gives, exe = stretch
-                value.update(zip(gives, exe([self._value(n, value) for n in reads])))
+                reads, gives, part, exe = stretch
+                given = [self._value(n, value) for n in reads]
+                value.update(zip(gives, observed(part, exe, given) if OBSERVERS else exe(given)))
         seen: set[int] = {id(a) for a in arrays}
         outputs = [self._own(self._value(n, value), seen) for n in self.program.outputs]
         updates = [self.xp.array(self._value(n, value)) for _, n in self.program.updates]

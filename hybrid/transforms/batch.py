@@ -6,6 +6,7 @@ from typing import Any, Callable, ParamSpec, Sequence, TypeVar
 
 from .. import ir
 from ..autograd import traced_grad
+from ..base import pytree
 from ..base.errors import AttributeValueError, ShapeError, user_location
 from ..graph.subgraph import GraphOp, Subgraph
 from ..graph.symbol import Symbol
@@ -92,8 +93,7 @@ def _axes(args: Sequence[Any], axes: Sequence[int | None], leaves: Sequence[Any]
     out: list[int | None] = []
     for arg, axis in zip(args, axes):
         found: list[Any] = []
-        if is_array(arg) or isinstance(arg, (list, tuple, dict)):
-            found, _ = flatten(arg, "an argument")
+        pytree.flatten(arg, is_array, found, by_identity=True, objects=lambda v: True)
         out += [axis] * len(found)
     lengths = {}
     for x, axis in zip(leaves, out):

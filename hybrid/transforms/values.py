@@ -27,9 +27,10 @@ def is_array(x: Any) -> bool:
 
 
 def flatten(value: Any, what: str) -> tuple[list[Any], Any]:
-    """The arrays in nested lists, tuples and dicts, and the structure. DTypeError where there are none."""
+    """The arrays in nested lists, tuples, dicts and objects (base/pytree.py), and the structure. DTypeError where there
+    are none."""
     leaves: list[Any] = []
-    structure = pytree.flatten(value, is_array, leaves)
+    structure = pytree.flatten(value, is_array, leaves, objects=lambda v: True)
     if not leaves:
         raise DTypeError(f"{user_location()}: {what} must be an array or lists, tuples and dicts of arrays, got "
                          f"{type(value).__name__}: make arrays with nd.array or np.array")

@@ -3,12 +3,6 @@ typedef unsigned short hy_half;
 typedef unsigned short hy_bf16;
 union hy_bits { float f; unsigned u; int i; };
 
-// arrays that are too large for a stack
-extern void *aligned_alloc(__SIZE_TYPE__, __SIZE_TYPE__);
-extern void free(void *);
-HY_FN void *hy_large(long bytes) { return aligned_alloc(64, (__SIZE_TYPE__)((bytes + 63) / 64 * 64)); }
-HY_FN void hy_free(void *p) { free(*(void **)p); }
-
 // a copy by the C library: of a size that it knows the compiler makes a rep movs
 HY_FN void hy_copy(void *to, const void *from, unsigned long n) { __asm__("" : "+r"(n)); __builtin_memcpy(to, from, n); }
 

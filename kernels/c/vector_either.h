@@ -102,9 +102,9 @@ HY_FN HYV_REAL hyv_max(hy_v v) { HYV_FOLD(HYV_MAX, hy_max) }
 HY_FN HYV_REAL hyv_min(hy_v v) { HYV_FOLD(HYV_MIN, hy_min) }
 // The better of two searches (least: 1 where the least element is sought), lane by lane: NaN is best, then the value, then the first place.
 HY_FN void hyv_first_of(hy_v *best, hy_vi *where, hy_v x, hy_vi at, int least) {
-    hy_m old = HYV_NAN(*best, *best), new = HYV_NAN(x, x), sooner = HYV_ILT(at, *where);
-    hy_m value = (hy_m)(HYV_LT(least ? x : *best, least ? *best : x) & HYV_NOT(old)), tie = (hy_m)((HYV_EQ(x, *best) | (old & new)) & sooner);
-    hy_m m = (hy_m)(value | tie | (new & HYV_NOT(old)));
+    hy_m old = HYV_NAN(*best, *best), fresh = HYV_NAN(x, x), sooner = HYV_ILT(at, *where);
+    hy_m value = (hy_m)(HYV_LT(least ? x : *best, least ? *best : x) & HYV_NOT(old)), tie = (hy_m)((HYV_EQ(x, *best) | (old & fresh)) & sooner);
+    hy_m m = (hy_m)(value | tie | (fresh & HYV_NOT(old)));
     *best = HYV_SELECT(m, x, *best), *where = HYV_BITS(HYV_SELECT(m, HYV_FLOAT(at), HYV_FLOAT(*where)));
 }
 HY_FN HYV_WHOLE hyv_first(hy_v best, hy_vi where, int least) {

@@ -1,5 +1,5 @@
 // Scalar functions of every target. C: HY_FN is `static inline`; CUDA: `static __device__ __forceinline__`.
-#ifdef __cplusplus
+#if defined(__cplusplus) && !defined(HY_C)        // HY_C: text in C that a C++ compiler reads
 #define HY_FN static __device__ __forceinline__
 #define HY_INF (__int_as_float(0x7f800000))
 #define HY_NAN (__int_as_float(0x7fc00000))

@@ -107,11 +107,12 @@ OPTIMIZERS = (("sgd", .05, ""), ("sgd", .05, ", 'momentum': .9"), ("adam", .01, 
 def network(rng: random.Random) -> Program:
     """A small network and its whole training step, three times."""
     images = rng.random() < .4
-    n, m = rng.choice((1, 2, 4, 7)), rng.choice((3, 5, 9))
+    kinds = [rng.choice(IMAGES if images else LAYERS) for _ in range(rng.randint(1, 5))]
+    norms = any("Norm" in kind for kind in kinds)             # of one number nothing is left but its rounding
+    n, m = rng.choice((2, 4, 7) if norms else (1, 2, 4, 7)), rng.choice((3, 5, 9))
     x = Input("x", (n, rng.choice((1, 2, 3)), m + 5, m + 4) if images else (n, m), "float32", "normal",
               rng.randrange(1000))
-    layers = [rng.choice(IMAGES if images else LAYERS).format(n=rng.choice((1, 3, 4, 8, 17)))
-              for _ in range(rng.randint(1, 5))]
+    layers = [kind.format(n=rng.choice((3, 4, 8, 17) if norms else (1, 3, 4, 8, 17))) for kind in kinds]
     layers += ["nn.Dense(2)"]
     name, rate, more = rng.choice(OPTIMIZERS)
     setup = ("net = nn.HybridSequential()", *(f"net.add({layer})" for layer in layers),

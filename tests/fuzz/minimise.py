@@ -4,25 +4,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from hybrid.debug import reduction
+
 from .oracle import fault
 from .program import Program
 
 
 def smaller(program: Program, tries: int = 150) -> Program:
     """Takes out statements, results, inputs and layers, and halves sizes, as long as the program differs."""
-    kind = fault(program).split(":")[0].split(" ")[0]
-    changed = True
-    while changed and tries > 0:
-        changed = False
-        for candidate in _candidates(program):
-            tries -= 1
-            if tries < 0:
-                break
-            found = fault(candidate)
-            if found and found.split(":")[0].split(" ")[0] == kind:
-                program, changed = candidate, True
-                break
-    return program
+    kind = _kind(fault(program))
+
+    def fails(candidate: Program) -> bool:
+        found = fault(candidate)
+        return bool(found) and _kind(found) == kind
+    return reduction.smaller(program, _candidates, fails, tries)
+
+
+def _kind(found: str) -> str:
+    return found.split(":")[0].split(" ")[0]
 
 
 def _candidates(program: Program) -> Iterator[Program]:

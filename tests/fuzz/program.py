@@ -85,9 +85,12 @@ def namespace(lifted: bool = False) -> dict[str, Any]:
             "F16": "float64" if lifted else "float16", "F32": "float64" if lifted else "float32"}
 
 
-def call(program: Program, fn: Any, rows: int, dtype: str | None = None) -> list[onp.ndarray]:
-    """What one call gives: its results, the inputs as it left them, and gradients."""
+def call(program: Program, fn: Any, rows: int, dtype: str | None = None, off: Any = None) -> list[onp.ndarray]:
+    """What one call gives: its results, the inputs as it left them, and gradients. off: what is done to the inputs'
+    numbers before."""
     given = [i.make(dtype, rows) for i in program.inputs]
+    if off is not None:
+        given = [nd.array(off(x.asnumpy()), dtype=x.dtype) for x in given]
     floats = [g for g in given if g.dtype in (onp.float16, onp.float32, onp.float64)]
     if program.gradient:
         for x in floats:
@@ -109,21 +112,59 @@ def plain(program: Program) -> Any:
     return names["f"]
 
 
+# functions whose gradient is computed from their rounded result, and what it is: near 1 that is all of its error
+_FROM_RESULT = {"tanh": lambda y, g: g * (1 - y * y), "sigmoid": lambda y, g: g * y * (1 - y),
+                "softmax": lambda y, g: y * (g - (y * g).sum(axis=-1, keepdims=True))}
+
+
+class _RoundedResults:
+    """The functions of nd; those of ``_FROM_RESULT`` give a result that is off by about a rounding, and its
+    gradient."""
+
+    def __init__(self, rng: onp.random.RandomState, size: float):
+        self._rng, self._size = rng, size
+
+    def __getattr__(self, name: str) -> Any:
+        made = getattr(nd, name)
+        if name not in _FROM_RESULT:
+            return made
+        rng, size, gradient = self._rng, self._size, _FROM_RESULT[name]
+
+        class Rounded(autograd.Function):
+            def forward(self, x: NDArray) -> NDArray:
+                y = made(x)
+                self.y = y * nd.array(1 + size * (rng.rand(*y.shape) * 2 - 1), dtype=y.dtype)
+                return self.y
+
+            def backward(self, g: NDArray) -> NDArray:
+                return gradient(self.y, g)
+        return lambda x, **given: Rounded()(x)               # the softmax of the last axis is the only one generated
+
+
 def perturbed(program: Program, rng: onp.random.RandomState, size: float, lifted: bool = True) -> Any:
-    """The function in float64, with each statement's result off by about a rounding of its own dtype."""
+    """The function in float64, with each statement's result off by about a rounding of its own dtype, and each input
+    that has no equal numbers: what sums of large terms leave when these cancel is no better known than the terms."""
     def f(*given: Any) -> tuple[Any, ...]:
         names = namespace(lifted)
+        if program.gradient and size:
+            names["nd"] = _RoundedResults(rng, size)
         names.update(zip((i.name for i in program.inputs), given))
-        for line in program.statements:
-            exec(line, names)
-            name = re.match(r"\w+", line)
-            value = names.get(name.group()) if name else None
+
+        def disturb(name: str) -> None:
+            value = names.get(name)
             if isinstance(value, NDArray) and onp.dtype(value.dtype).kind == "f" and size:
                 noise = nd.array(1 + size * (rng.rand(*value.shape) * 2 - 1), dtype=value.dtype)
                 if program.gradient:
-                    names[name.group()] = value * noise  # type: ignore[union-attr]
+                    names[name] = value * noise
                 else:
                     value[:] = value * noise
+        for i in program.inputs:
+            if i.kind == "normal":
+                disturb(i.name)
+        for line in program.statements:
+            exec(line, names)
+            if name := re.match(r"\w+", line):
+                disturb(name.group())
         return tuple(names[r] for r in program.results)
     return f
 

@@ -14,6 +14,8 @@ from .conv_layers import (AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspo
                           GlobalAvgPool2D, GlobalAvgPool3D, GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D,
                           MaxPool1D, MaxPool2D, MaxPool3D,
                           Pool2D, ReflectionPad2D)
+from .transformer import (MultiHeadAttention, RMSNorm, RotaryPositions, SinusoidalPositions, SwiGLU,
+                          TransformerDecoderLayer, TransformerEncoder, TransformerEncoderLayer)
 
 __all__ = ["Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm", "BatchNormReLU", "Block", "Concatenate",
            "Concurrent", "Conv1D", "Conv1DTranspose", "Conv2D",
@@ -22,5 +24,6 @@ __all__ = ["Activation", "AvgPool1D", "AvgPool2D", "AvgPool3D", "BatchNorm", "Ba
            "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D", "GlobalMaxPool3D", "GroupNorm", "HybridBlock",
            "HybridConcatenate", "HybridConcurrent",
            "HybridLambda", "HybridSequential", "Identity", "InstanceNorm", "Lambda", "LayerNorm", "LeakyReLU",
-           "MaxPool1D", "MaxPool2D", "MaxPool3D", "PReLU", "Pool2D",
-           "ReflectionPad2D", "SELU", "Sequential", "SiLU", "Swish", "SymbolBlock", "SyncBatchNorm"]
+           "MaxPool1D", "MaxPool2D", "MaxPool3D", "MultiHeadAttention", "PReLU", "Pool2D", "RMSNorm",
+           "ReflectionPad2D", "RotaryPositions", "SELU", "Sequential", "SiLU", "SinusoidalPositions", "SwiGLU", "Swish",
+           "SymbolBlock", "SyncBatchNorm", "TransformerDecoderLayer", "TransformerEncoder", "TransformerEncoderLayer"]

@@ -9,11 +9,13 @@ from .estimator import Estimator
 from .event_handler import (BatchBegin, BatchEnd, EarlyStoppingHandler, EpochBegin, EpochEnd, EventHandler,
                             GradientUpdateHandler, LoggingHandler, MetricHandler,
                             StoppingHandler, TrainBegin, TrainEnd, ValidationHandler)
+from .tensorboard import TensorBoardHandler
 
 event_handler.CheckpointHandler = CheckpointHandler                      # type: ignore[attr-defined]  # where MXNet has it  # noqa: E501
 
 __all__ = ["BatchBegin", "BatchEnd", "BatchProcessor", "CheckpointHandler", "EarlyStoppingHandler", "EpochBegin",
            "EpochEnd", "Estimator", "EventHandler",
-           "GradientUpdateHandler", "LoggingHandler", "MetricHandler", "StoppingHandler", "TrainBegin", "TrainEnd",
+           "GradientUpdateHandler", "LoggingHandler", "MetricHandler", "StoppingHandler", "TensorBoardHandler",
+           "TrainBegin", "TrainEnd",
            "ValidationHandler",
            "batch_processor", "checkpoint", "estimator", "event_handler"]

@@ -1,0 +1,124 @@
+"""Compiled programs of one call, with times of their kernels on real runs, and what the machine can do."""
+from __future__ import annotations
+
+import functools
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .. import runtime
+from ..base import config, rng
+from ..ir import Program, dot, full, reduce
+from ..ir import input as leaf
+from ..ir import map as map_
+from ..runtime.report import KernelReport, Report
+from ..runtime.timed import Took, timed
+from .recorded_call import Call, context_of, recorded
+
+RUNS = 7                                 # of each program, of which the middle time of each kernel counts
+
+
+@dataclass
+class Ceiling:
+    """What this machine does at best: bytes a second between memory and registers, products a second."""
+    bytes: float
+    products: float
+
+    def share(self, k: KernelReport, seconds: float) -> tuple[float, str]:
+        """How near a kernel comes to what bounds it, and what that is."""
+        by_bytes, by_products = k.moved_bytes / self.bytes, k.products / self.products
+        bound = max(by_bytes, by_products)
+        return (bound / seconds if seconds else 0.0), "products" if by_products > by_bytes else "memory"
+
+
+@dataclass
+class Measured:
+    """A program of a call. seconds: of each kernel of the report, 0 where they cannot be timed."""
+    name: str
+    report: Report
+    seconds: list[float]
+    eager: list[int] = field(default_factory=list)        # bytes that are alive eagerly behind each operation
+
+
+@functools.lru_cache(4)
+def ceiling(threads: int) -> Ceiling:
+    """Measured by two programs of this library: a sum of an array that no cache holds, and a product of matrices."""
+    def best(program: Program, arrays: list[Any], runs: int) -> float:
+        exe, times = runtime.compile(program, context_of(arrays)), []
+        for _ in range(runs):
+            begin = time.perf_counter()
+            exe(arrays)
+            times.append(time.perf_counter() - begin)
+        return min(times[1:])
+    n, m = 1 << 25, 384
+    v = leaf(0, (n,), np.float32)
+    taken = best(Program((v,), (reduce("sum", map_("mul", v, full(2, (n,), np.float32)), (0,)),)),
+                 [np.ones(n, np.float32)], 6)
+    a, b = (leaf(i, (m, m), np.float32) for i in range(2))
+    made = best(Program((a, b), (dot(a, b, ((1,), (0,))),)), [np.ones((m, m), np.float32)] * 2, 60)
+    return Ceiling(4 * n / taken, m ** 3 / made)
+
+
+def measured(call: Call) -> Measured:
+    """Run a program of a call some times, on copies of its arrays."""
+    program = call.program
+    exe: Any = runtime.compile(program, context_of(call.given))
+    form, took = timed(exe), []
+    for _ in range(RUNS):
+        found: list[Took] = []
+        if form is None:
+            break
+        form.timed([x.copy() for x in call.given], found)
+        took.append([t.seconds for t in found])
+    seconds = [float(np.median(column)) for column in zip(*took)]
+    report = exe.report
+    return Measured(program.memo.get("name") or "a program", report, seconds or [0.0] * len(report.kernels),
+                    _eager_bytes(program))
+
+
+def _eager_bytes(program: Program) -> list[int]:
+    """Bytes of intermediate values and results that are alive behind each operation, where each stores its result."""
+    order = [n for n in program.order() if n.args]
+    last = {a: i for i, n in enumerate(order) for a in n.args}
+    last.update((r, len(order)) for r in program.roots)
+    alive, out = 0, []
+    ends: dict[int, int] = {}
+    for i, n in enumerate(order):
+        size = n.nbytes if n.prim not in ("reshape", "expand", "permute", "slice", "detach", "with_grad") else 0
+        alive += size
+        end = last.get(n, i)
+        ends[end] = ends.get(end, 0) + size
+        out.append(alive)
+        alive -= ends.pop(i, 0)
+    return out
+
+
+def seconds_of(f: Any, args: Any, kwargs: Any, calls: list[Call]) -> float:
+    """The time of a whole call from Python, the best of some; 0 where calls change arrays."""
+    if any(c.program.updates for c in calls):
+        return 0.0
+    state, times = rng.get_state(), []
+    for _ in range(4 * RUNS):
+        begin = time.perf_counter()
+        f(*args, **kwargs)
+        times.append(time.perf_counter() - begin)
+    rng.set_state(state)
+    return min(times)
+
+
+def calls_of(f: Any, args: Any, kwargs: Any) -> list[Call]:
+    """The calls of programs in one call of a function, which changes neither arrays nor the random state."""
+    state = rng.get_state()
+    with recorded() as calls:
+        f(*args, **kwargs)
+    for call in reversed(calls):
+        call.undo()
+    rng.set_state(state)
+    return calls
+
+
+def machine() -> Ceiling:
+    """The ceiling for as many threads as programs may use."""
+    return ceiling(config.num_threads())

@@ -1,0 +1,66 @@
+"""Names for kernels, after their operators, and the comments above them."""
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+from hybrid.codegen.loops import Printed
+
+from ..ir import Node
+from ..ir.access import MOVEMENT
+from ..ir.kernel import Kernel
+from ..passes.fusion_legality import LEAVES
+from ..runtime.build import Listing
+from ..runtime.report import describe
+
+LONGEST = 40                     # characters of a kernel's operators in its name
+KERNEL = re.compile(r"\bk(\d+)(?=_|\b)")
+
+
+def _operators(k: Kernel) -> list[Node]:
+    return [m for m in reversed(list(k.members)) if m.prim not in LEAVES and m.prim not in MOVEMENT]
+
+
+def kernel_name(k: Kernel) -> str:
+    """Operators of a kernel, each once, as part of a C name."""
+    words = dict.fromkeys(re.sub(r"\W", "_", describe(n).split("[")[0]) for n in _operators(k))
+    name = ""
+    for w in words or {"copy" if k.kind == "elementwise" else k.kind: None}:
+        if len(name) + len(w) >= LONGEST:
+            break
+        name += f"_{w}"
+    return name or f"_{k.kind}"
+
+
+def _said(n: Node, names: Sequence[str]) -> str:
+    slot = n.attrs["slot"] if n.prim == "input" else -1
+    return f"{names[slot]}{list(n.shape)}" if 0 <= slot < len(names) else describe(n)
+
+
+def comment(k: Kernel, names: Sequence[str]) -> str:
+    """What a kernel computes, of what, with all sizes."""
+    inside = " -> ".join(describe(n) for n in _operators(k)[:12]) or "a copy in another order"
+    text = (f"/* {k.kind}: {inside}\n   reads {', '.join(_said(n, names) for n in k.reads) or 'nothing'}; "
+            f"writes {', '.join(_said(n, names) for n in k.stores)} */")
+    return re.sub(r"(.{80,112}[,>]) ", r"\1\n   ", text)
+
+
+def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[list[str], str]:
+    """The functions of a printed program with comments and names after their operators, and the one that runs them."""
+    kernels = [k for g in listing.planned.groups for k in g.kernels if k.root.size]
+    functions: list[Printed] = listing.text.functions
+    helpers = len(functions) - len(kernels)
+    titles = {str(k.number): kernel_name(k) for k in kernels}
+
+    def rename(m: re.Match[str]) -> str:
+        return f"{prefix}{m[1]}{titles.get(m[1], '')}"
+    out = [p.source for p in functions[:helpers]]
+    said: dict[str, list[str]] = {}
+    for p, k in zip(functions[helpers:], kernels):
+        said.setdefault(p.name, []).append(comment(k, names))
+    for p in functions[helpers:]:
+        if p.source:
+            source = p.source.replace(f"static void {p.name}(", f"HY_APART static void {p.name}(") if (
+                listing.text.large) else p.source
+            out.append("\n".join([*said.pop(p.name, []), source]))
+    return [KERNEL.sub(rename, s) for s in out if s], KERNEL.sub(rename, listing.text.net)

@@ -1,0 +1,184 @@
+"""The C text of an exported program."""
+from __future__ import annotations
+
+import re
+from typing import Sequence
+
+import numpy as np
+
+from hybrid.codegen import c as printer
+from hybrid.codegen.dialect import C
+from hybrid.codegen.local import thread_bytes
+from hybrid.codegen.outlining import Outliner
+from hybrid.codegen.plain import SUPPORT, standard
+from hybrid.kernels import text as kernel_text
+
+from ..ir import Node
+from ..runtime.build import Listing
+from .layout import Layout
+from .naming import named
+from .rates import statements
+from .specialized import Array
+from .training import Training
+
+_SIMD = re.compile(r"^( *)#pragma omp simd(.*)$", re.MULTILINE)
+_ANY = re.compile(r"(\*\w+ = )scratch\b")
+STACK = 1 << 18                          # bytes of a thread's stack beside the arrays that kernels have there
+
+
+def address(n: Node, plain: str) -> str:
+    """The address of a value, of its type."""
+    return f"({C.storage(n.dtype)} *)({plain})" if plain.startswith("(void *)") else f"({C.storage(n.dtype)} *){plain}"
+
+
+def filled(template: str, name: str, **words: object) -> str:
+    """A text of kernels/export with the model's name, and other words, in it."""
+    text = kernel_text("export", template)
+    for key, value in words.items():
+        text = text.replace(f"@{key}@", str(value))
+    return text.replace("@NAME@", name.upper()).replace("@name@", name)
+
+
+def _commented(net: str, name: str, slots: Sequence[tuple[str, str]]) -> str:
+    """The function that runs all kernels, each slot of its table with what is there."""
+    def said(m: re.Match[str]) -> str:
+        return f"b[{m[1]} /* {slots[int(m[1])][1]} */]"
+    last = len(slots) - 1
+    lines = net.replace("void net(void **b)", f"HY_APART static void {name}(void **b)", 1).split("\n")
+    return "\n".join(re.sub(rf"\bb\[((?!{last}\b)\d+)\]", said, line) if "(" in line and "c[" not in line else line
+                     for line in lines)
+
+
+def program(name: str, listing: Listing, layout: Layout, names: Sequence[str],
+            training: Training | None = None) -> str:
+    """Kernels, the functions that run them, and what they need of kernels/."""
+    functions, net = named(listing, "k", names)
+    texts = [listing.text.support, *functions, _commented(net, "hy_net", layout.run)]
+    if listing.prepare is not None:
+        packing, own = named(listing.prepare, "pack", [n for _, n in layout.prepare])
+        texts += [listing.prepare.text.support, *packing, _commented(own, "hy_packing", layout.prepare)]
+    body = "\n".join(t for t in texts if t)
+    outliner = Outliner()
+    done = outliner.run(body)
+    done.text = _ANY.sub(r"\1HY_ANY(scratch)", done.text.replace("(void *)(", "HY_ANY("))
+    done.text = _SIMD.sub(r"\1HY_OMP(simd\2)", done.text)
+    both = [listing.text, *([listing.prepare.text] if listing.prepare is not None else [])]
+    dtypes = sorted({d for t in both for d in t.dtypes}, key=str)
+    before = printer.before(body, dtypes, listing.target, any(t.vectors for t in both), exported=True)
+    before = _SIMD.sub(r"\1HY_OMP(simd\2)", before)
+    threaded = int(bool(done.with_team))
+    sizes = [f"#define HY_OWN_BYTES {done.own}                /* of each thread, in the workspace */",
+             f"#define HY_STACK_BYTES {STACK + 2 * thread_bytes(body)}"]
+    plain = listing.target.vector <= printer.SCALAR
+    rate = training is not None and training.slot is not None
+    words = {"RATE_TYPE": ", double rate" if rate else "", "RATE_GIVEN": ", rate" if rate else ""}
+    text = "\n".join([_title("threads"), *sizes, filled("team.h", name, THREADED=threaded).rstrip(),
+                      "#define HY_ENTRY static" if plain else filled("variant.h", name).rstrip(),
+                      _title("functions of numbers and vectors"), *([SUPPORT] if plain else []), "#define HY_C 1",
+                      before, _title("kernels"), done.text, "",
+                      *_calls(listing, layout, done.with_team, training),
+                      *([] if plain else ["#endif", filled("dispatch.h", name, **words).rstrip()])])
+    return QUIET + "\n" + (standard(text) if plain else text)
+
+
+def _title(words: str) -> str:
+    return f"/* ---- {words} {'-' * (108 - len(words))} */"
+
+
+# the kernels are vector code in GNU's C, and the printers declare what few kernels read
+QUIET = """#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+#pragma GCC diagnostic ignored "-Wpedantic"                     /* vectors and expressions of statements are GNU's */
+#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Waggressive-loop-optimizations"   /* of remainders of no elements */
+#pragma GCC diagnostic ignored "-Wuninitialized"                /* rows of tiles that nobody reads */
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wtype-limits"
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+/* an address of any type, which C++ wants to be told */
+#ifdef __cplusplus
+struct hy_any { void *p; template <class T> operator T *() const { return static_cast<T *>(p); } };
+#define HY_ANY(x) hy_any{x}
+#else
+#define HY_ANY(x) ((void *)(x))
+#endif
+/* a kernel that is compiled by itself, as in Python, where large programs are several files: the same bits */
+#if defined(__GNUC__) && !defined(__clang__) && !defined(__TINYC__)
+#define HY_APART __attribute__((noipa))
+#else
+#define HY_APART
+#endif
+/* "omp simd" works with -fopenmp-simd; C++ compilers without it warn of the pragma, whatever they are told above */
+#if !defined(__GNUC__) || defined(__TINYC__) || defined(__cplusplus) && !defined(_OPENMP)
+#define HY_OMP(words)
+#else
+#define HY_PRAGMA(words) _Pragma(#words)
+#define HY_OMP(words) HY_PRAGMA(omp words)
+#endif"""  # noqa: E501
+
+
+def _table(slots: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"  b[{i}] = {value};".ljust(44) + f"/* {what} */" for i, (value, what) in enumerate(slots)]
+
+
+def _numbers(training: Training) -> list[str]:
+    """The function that computes an optimizer's numbers."""
+    lines = statements(training.numbers or [])
+    return ["/* The numbers of the optimizer's update in step t. */",
+            "static void hy_rates(double rate, double t, double *n) {", "  (void)rate, (void)t;",
+            *("  " + line for line in lines), "}"]
+
+
+def _calls(listing: Listing, layout: Layout, with_team: set[str], training: Training | None) -> list[str]:
+    """The functions that fill the tables and run the programs."""
+    rate = training is not None and training.slot is not None
+    own = f"workspace + {layout.workspace.size}"
+
+    def run(function: str, memory: str, pool: str) -> list[str]:
+        if function not in with_team:
+            return [f"  {function}(b);"]
+        return [f"  const hy_team team = {{m->threads > 1 ? {parts_a_thread()} * m->threads : 1, 0, 1, {memory}, "
+                f"{pool}}};",
+                f"  {function}(&team, b);"]
+    advance = [f"  hy_rates(rate, (double)*(const int64_t *)(const void *)(m->arrays + {layout.counter}), "
+               f"(double *)b[{training.slot}]);"] if rate and training is not None else []
+    out = [*(_numbers(training) if rate and training is not None else []),
+           "/* One call: the table of all arrays, then the kernels. */",
+           f"HY_ENTRY void hy_call(const struct @name@_model *m, char *workspace, const void *const *inputs, "
+           f"void *const *outputs{', double rate' if rate else ''}) {{",
+           "  (void)m, (void)inputs, (void)outputs;", f"  void *b[{len(layout.run)}];", *_table(layout.run), *advance,
+           *run("hy_net", own, "m->pool"), *("  " + line for line in layout.after), "}"]
+    out += ["/* Values that the kernels take from the weights, computed once. once: memory that is free afterwards. */",
+            "HY_ENTRY void hy_prepare(struct @name@_model *m, char *once) {", "  (void)m, (void)once;"]
+    if listing.prepare is not None:
+        layout_own = layout.temporary.take(0)
+        out += [f"  void *b[{len(layout.prepare)}];", *_table(layout.prepare),
+                *run("hy_packing", f"once + {layout_own}", "NULL")]
+    return [*out, "}"]
+
+
+def parts_a_thread() -> int:
+    """Parts of a parallel loop for each thread, as kernels/c/pool.h has them: who comes late does fewer."""
+    found = re.search(r"HY_PARTS = (\d+)", kernel_text("c", "pool.h"))
+    assert found is not None
+    return int(found[1])
+
+
+def rows(what: Sequence[Array], name: str, table: str, public: bool) -> list[str]:
+    """A table of arrays: names, dtypes, shapes."""
+    shapes = [f"static const int64_t {table}_shape{i}[] = {{{', '.join(map(str, a.shape))}}};"
+              for i, a in enumerate(what) if a.shape]
+    lines = [f'  {{"{a.name}", {name.upper()}_{_enum(a.dtype)}, {len(a.shape)}, '
+             f'{f"{table}_shape{i}" if a.shape else "NULL"}, {a.nbytes}}},' for i, a in enumerate(what)]
+    empty = [f'  {{"", {name.upper()}_FLOAT32, 0, NULL, 0}},'] if not what else []
+    return [*shapes, f"{'' if public else 'static '}const {name}_array {table}[] = {{", *lines, *empty, "};"]
+
+
+def _enum(d: np.dtype) -> str:
+    return d.name.upper()

@@ -1,0 +1,88 @@
+"""hybrid.explain: one page with kernels, times, memory, source and reasons, of any call, without a network."""
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, gluon, nd
+from hybrid.debug import drawing
+from hybrid.gluon import nn
+from hybrid.runtime.report import KernelReport
+
+
+def drawings(page: str) -> list[Any]:
+    """The drawings of a page, parsed."""
+    return [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, re.S)]
+
+
+def test_a_page_of_a_network(tmp_path: Path) -> None:
+    net = nn.HybridSequential(prefix="net_")
+    with net.name_scope():
+        net.add(nn.Dense(32, activation="relu", in_units=8), nn.LayerNorm(in_channels=32), nn.Dense(4, in_units=32))
+    net.initialize()
+    net.hybridize()
+    x = nd.array(np.random.RandomState(0).randn(16, 8))
+    found = net.explain(x)
+    path = found.save(tmp_path / "page.html")
+    page = path.read_text()
+    assert len(page) < 2_000_000 and "http" not in page.replace("http-equiv", "") and "<script" not in page
+    report = net.report()
+    graph, memory = drawings(page)
+    boxes = [e for e in graph.iter() if e.tag == "rect"]
+    assert len(boxes) == len(report.kernels) == len(found.programs[0].seconds) and all(found.programs[0].seconds)
+    links = [e.get("href") for e in graph.iter() if e.tag == "a"]
+    assert all(f'id="{link[1:]}"' in page for link in links if link) and len(links) == len(boxes)
+    assert len([e for e in memory.iter() if e.tag == "rect"]) == len(report.spans) > 0
+    assert "test_explain.py:" in page and "FullyConnected" in page and "static void k0" in page and "first call" in page
+    assert "hybridized" not in repr(found) and "k0" in repr(found) and found._repr_html_() in page
+    share = [text for text in re.findall(r"<td>(\d+ % of (?:memory|products)|in the caches|a form with fewer)", page)]
+    assert len(share) == len(boxes)
+
+
+def test_a_training_step_is_left_as_it_was() -> None:
+    net = nn.Dense(3, in_units=5)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+
+    @mx.hybridize
+    def step(x: Any) -> Any:
+        with autograd.record():
+            loss = (net(nd.Dropout(x)) ** 2).sum()
+        loss.backward()
+        trainer.step(1)
+        return loss
+    before, state = net.weight.data().asnumpy(), mx.random.get_state()
+    page = step.explain(nd.ones((4, 5))).html
+    assert (net.weight.data().asnumpy() == before).all() and mx.random.get_state() == state
+    assert "gradient of FullyConnected" in page and "a call from Python" not in page
+
+
+def test_what_is_not_hybridized_and_what_cannot_be() -> None:
+    assert "tanh" in mx.explain(lambda x: nd.tanh(x) * 3, nd.ones((2, 2))).html
+    f = mx.hybridize(lambda x: x * 2 if type(x) is nd.NDArray else x)
+    with pytest.warns(UserWarning, match="run as plain Python"), pytest.raises(mx.HybridError,
+                                                                               match="called no compiled program"):
+        mx.explain(f, nd.ones((2,)))
+
+
+def test_without_a_compiler_there_are_no_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HYBRID_COMPILE", "never")
+    found = mx.explain(mx.hybridize(lambda x: nd.sin(x) * 5), nd.ones((3,)))
+    assert found.programs[0].report.kernels == [] and drawings(found.html)
+
+
+def test_boxes_lie_below_what_they_read_and_apart() -> None:
+    kernels = [KernelReport(f"k{i}", "elementwise", ["add[2]"], [], [], "", sources=s)
+               for i, s in enumerate([[], [], [0, 1], [0], [2, 3]])]
+    svg = ET.fromstring(drawing.graph(kernels, [1e-3, 0, 0, 0, 1e-6], "p"))
+    place = [(float(e.get("x", 0)), float(e.get("y", 0))) for e in svg.iter() if e.tag == "rect"]
+    assert all(place[i][1] > place[s][1] for i, k in enumerate(kernels) for s in k.sources)
+    assert len(set(place)) == 5 and all(abs(a[0] - b[0]) >= drawing.WIDE for a in place for b in place
+                                        if a[1] == b[1] and a != b)
+    assert drawing.size(2048) == "2 KB" and drawing.duration(2e-6) == "2 µs"
