@@ -199,18 +199,6 @@ def _result_class(arrays: Sequence[NDArray]) -> Any:
     return type(arrays[0]) if arrays else None
 
 
-<<<<<<< HEAD
-=======
-def _own(value: Any, inputs: Sequence[Any], xp: Any) -> Any:
-    """A result that shares memory with an input is copied: results are new arrays."""
-    if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
-        return xp.asarray(value)
-    if value.base is not None or any(value is x for x in inputs):
-        return xp.array(value, order="C")                   # of which parts and other shapes can be views
-    return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
-
-
->>>>>>> main
 def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
     targets = list(out) if isinstance(out, (list, tuple)) else [out]
     for r, t in zip(results, targets):
@@ -225,17 +213,11 @@ def _write(d: OpDef, results: list[NDArray], out: Any) -> Any:
 
 def reference_runner(program: Program, raw: list[Any]) -> list[Any]:
     """Run any program on the reference backend, on the device where the arrays are."""
-<<<<<<< HEAD
-    xp = np if all(isinstance(x, np.ndarray) for x in raw) else array_module(Context("gpu"))
-    outputs, _ = reference.run(program, raw, xp)
-    return [own(o, raw, xp) for o in outputs]
-=======
     def run(arrays: Sequence[Any]) -> list[Any]:
         xp = np if all(isinstance(x, np.ndarray) for x in arrays) else array_module(Context("gpu"))
         outputs, _ = reference.run(program, arrays, xp)
-        return [_own(o, arrays, xp) for o in outputs]
+        return [own(o, arrays, xp) for o in outputs]
     return observed(program, run, raw) if OBSERVERS else run(raw)
->>>>>>> main
 
 
 Runner = Callable[[Program, list[Any]], list[Any]]

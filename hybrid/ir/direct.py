@@ -77,7 +77,7 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
     if value.base is not None and _alone(value):
         return value
     if value.base is not None or any(value is x for x in inputs) or xp is np and not value.flags.writeable:
-        return xp.array(value)
+        return xp.array(value, order="C")                   # of which parts and other shapes can be views
     return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
 
 
