@@ -135,7 +135,8 @@ def test_results_in_another_shape_are_copied_once() -> None:
     assert own is made
     held = onp.arange(6.0)
     assert direct.own(held.reshape(2, 3), [], onp).base is None
-    assert direct.own(held, [held], onp) is not held
+    part = onp.arange(6.0).reshape(2, 3)
+    assert direct.own(held, [held], onp) is not held and direct.own(part, [part], onp) is not part
 
 
 def test_warnings_are_as_before_after_a_call() -> None:

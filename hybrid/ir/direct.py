@@ -74,10 +74,10 @@ def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
     """A new array in C order: what shares memory with an input, or with a number of the program, is copied."""
     if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
         return xp.asarray(value)
-    if value.base is not None and _alone(value):
-        return value
-    if value.base is not None or any(value is x for x in inputs) or xp is np and not value.flags.writeable:
-        return xp.array(value, order="C")                   # of which parts and other shapes can be views
+    if any(value is x for x in inputs) or xp is np and not value.flags.writeable:
+        return xp.array(value, order="C")
+    if value.base is not None:                              # of which parts and other shapes can be views
+        return value if xp is np and _alone(value) else xp.array(value, order="C")
     return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
 
 
