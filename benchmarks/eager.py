@@ -2,12 +2,10 @@
 
     python benchmarks/eager.py [small] [large] [steps]
 
-Times are the least of many runs. ``large`` lists the operators that take longest beside NumPy's function first. Where
-torch is installed, ``steps`` times the same networks with it.
+Times are the least of many runs. ``large`` lists the operators that take longest beside NumPy's function first.
 """
 from __future__ import annotations
 
-import importlib.util
 import sys
 import timeit
 from typing import Any, Callable
@@ -150,13 +148,6 @@ def steps() -> None:
     """Training steps, eagerly."""
     for name, make in (("LeNet", lenet), ("transformer", transformer)):
         print(f"{name:12} {least(make(), 8, 1) * 1e3:8.1f} ms a step")
-    if importlib.util.find_spec("torch") is None:
-        print("torch is not installed: nothing to compare with")
-        return
-    import torch_models  # noqa: PLC0415  beside this file
-
-    for name, (net, x, y) in torch_models.eager_networks().items():
-        print(f"{name:12} {least(torch_models.step(net, x, y), 8, 1) * 1e3:8.1f} ms a step in torch")
 
 
 if __name__ == "__main__":
