@@ -76,7 +76,7 @@ print(mx.hybridize(lambda x: nd.sqrt(x) + {0})(nd.ones((3,))).asnumpy().tolist()
 
 
 @pytest.mark.skipif(not has_compiler(), reason="needs a compiler")
-def test_a_process_looks_after_the_folder_once_a_day(tmp_path: Path) -> None:
+def test_a_process_looks_after_the_folder_once_an_hour(tmp_path: Path) -> None:
     """At its end, and what it or another still needs is compiled again."""
     def run(number: int, **variables: Any) -> str:
         environment = {**os.environ, "HYBRID_CACHE": str(tmp_path), **variables}
@@ -87,7 +87,17 @@ def test_a_process_looks_after_the_folder_once_a_day(tmp_path: Path) -> None:
     assert sum(p.suffix == ".so" for p in tmp_path.iterdir()) >= 1              # what was just made is below the limit
     old = put(tmp_path, f"{8:032x}.so", 2 << 20, 100)
     run(2, HYBRID_CACHE_SIZE="1")
-    assert old.exists()                                                         # the same day
+    assert old.exists()                                                         # the same hour
     for path in tmp_path.glob("*.so"):
         path.unlink()
     assert run(1) == "[2.0, 2.0, 2.0]\n"
+
+
+def test_a_process_that_writes_much_looks_before_it_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whenever it has written an eighth of the limit; what it wrote last stays."""
+    monkeypatch.setattr(config, "cache_bytes", lambda: 8000)
+    old = put(tmp_path, f"{99:032x}.so", 7000, 100)
+    for number in range(9):
+        cache.write(tmp_path / f"{number:032x}.so", b"x" * 900)
+        assert sum(p.stat().st_size for p in tmp_path.glob("*.so")) <= 8000 + 1000
+    assert not old.exists() and (tmp_path / f"{8:032x}.so").exists()

@@ -1,30 +1,93 @@
-"""Running a program node by node, each primitive by its NumPy or CuPy row."""
+"""Running a program node by node, each primitive by its NumPy or CuPy row.
+
+What NumPy's own functions do alike is not done beside them: an elementwise function stretches its arguments itself,
+numbers of a program are made once, and a value that is not needed again gives its memory to the next one.
+"""
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Callable, NamedTuple, Sequence
 
 import numpy as np
 
+from .direct import LEAST_REUSED, numbers, own, quiet, quietly, spread, ufunc_of
 from .node import Node
 from .primitives import PRIMS
 from .program import Program
 
+# steps whose results never share memory with their arguments
+_FRESH = frozenset({"cast", "reduce", "argreduce", "dot", "pad", "concat", "cumulate", "argsort"})
 
-def _plan(program: Program) -> list[tuple[Any, Node, tuple[int, ...], int, tuple[int, ...]]]:
-    """Steps (eager row, node, argument registers, result register, registers that die here)."""
-    order = program.order()
+
+class Step(NamedTuple):
+    """One node: what computes it, its arguments' registers, its own, those that die here, and the argument whose memory
+    the result takes (-1: none)."""
+    call: Callable[..., Any]
+    args: tuple[int, ...]
+    out: int
+    dead: tuple[int, ...]
+    into: int
+
+
+class Plan(NamedTuple):
+    """The steps of a program, the values that are known before it runs, and where its inputs and results are."""
+    steps: tuple[Step, ...]
+    start: list[Any]
+    leaves: tuple[tuple[int, int], ...]
+    outputs: tuple[int, ...]
+    updates: tuple[int, ...]
+
+
+def _call(xp: Any, n: Node) -> Callable[..., Any]:
+    row = PRIMS[n.prim].eager
+    return lambda *arrays: row(xp, n, *arrays)
+
+
+def _live(roots: Sequence[Node], args: dict[Node, tuple[Node, ...]], order: Sequence[Node]) -> list[Node]:
+    """Nodes that somebody reads, arguments first."""
+    wanted = set(roots)
+    for n in reversed(order):
+        if n in wanted:
+            wanted.update(args[n])
+    return [n for n in order if n in wanted]
+
+
+def plan(program: Program, xp: Any) -> Plan:
+    """How a program runs on arrays of a module. Made once."""
+    key = ("plan", xp is np)
+    if key not in program.memo:
+        program.memo[key] = _plan(program, xp)
+    return program.memo[key]                              # type: ignore[no-any-return]
+
+
+def _plan(program: Program, xp: Any) -> Plan:
+    order, host = program.order(), xp is np
+    ufuncs = {n: u for n in order if host and (u := ufunc_of(n)) is not None}
+    args = {n: spread(n) if n in ufuncs else n.args for n in order}
+    order = _live(program.roots, args, order)
+    readers: dict[Node, list[Node]] = {n: [] for n in order}
+    for n in order:
+        for a in args[n]:
+            readers[a].append(n)
+    known = numbers(order, {n for n in order if all(r in ufuncs for r in readers[n])} - set(program.roots)) \
+        if host else {}
+    args.update({n: () for n in known})
+    order = _live(program.roots, args, order)
     register = {n: i for i, n in enumerate(order)}
-    last: dict[int, int] = {}
-    for step, n in enumerate(order):
-        for a in n.args:
-            last[register[a]] = step
-    keep = {register[r] for r in program.roots}
-    dying: dict[int, list[int]] = {}
-    for reg, step in last.items():
-        if reg not in keep:
-            dying.setdefault(step, []).append(reg)
-    return [(PRIMS[n.prim].eager, n, tuple(register[a] for a in n.args), i, tuple(dying.get(i, ())))
-            for i, n in enumerate(order) if n.prim != "input"]
+    last = {register[a]: i for i, n in enumerate(order) for a in args[n]}
+    kept = {register[r] for r in program.roots} | {register[n] for n in known}
+    # whose memory nobody else sees
+    alone = {n for n in ufuncs if n in register and all(r in ufuncs or r.prim in _FRESH for r in readers[n])}
+    steps = []
+    for i, n in enumerate(order):
+        if n.prim == "input" or n in known:
+            continue
+        dead = tuple(sorted({r for a in args[n] if last[r := register[a]] == i and r not in kept}))
+        into = next((register[a] for a in args[n] if n in ufuncs and a in alone and register[a] in dead
+                     and a.shape == n.shape and a.dtype == n.dtype and n.size >= LEAST_REUSED), -1)
+        steps.append(Step(ufuncs.get(n) or _call(xp, n), tuple(register[a] for a in args[n]), i, dead, into))
+    return Plan(tuple(steps), [known.get(n) for n in order],
+                tuple((slot, register[leaf]) for slot, leaf in enumerate(program.inputs) if leaf in register),
+                tuple(register[n] for n in program.outputs), tuple(register[n] for _, n in program.updates))
 
 
 def run(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], list[Any]]:
@@ -32,21 +95,41 @@ def run(program: Program, arrays: Sequence[Any], xp: Any) -> tuple[list[Any], li
 
     arrays: one per input slot, of the module ``xp`` (numpy or cupy).
     """
-    plan = program.memo.get("plan")
-    if plan is None:
-        register = {n: i for i, n in enumerate(program.order())}
-        plan = program.memo["plan"] = (_plan(program), len(register),
-                                       [(slot, register[leaf]) for slot,
-                                        leaf in enumerate(program.inputs) if leaf in register],
-                                       [register[n] for n in program.outputs],
-                                       [register[n] for _, n in program.updates])
-    steps, count, leaves, outputs, updates = plan
-    values: list[Any] = [None] * count
+    steps, start, leaves, outputs, updates = plan(program, xp)
+    values = start.copy()
     for slot, r in leaves:
         values[r] = arrays[slot]
-    with np.errstate(all="ignore"):                        # once: it takes as long as a small function
-        for eager, node, args, out, dead in steps:
-            values[out] = eager(xp, node, *[values[a] for a in args])
+    token = quiet()
+    try:
+        for call, args, out, dead, into in steps:
+            given = [values[a] for a in args]
+            values[out] = call(*given) if into < 0 else call(*given, out=values[into])
             for d in dead:
                 values[d] = None
+    finally:
+        quietly(token)
     return [values[r] for r in outputs], [values[r] for r in updates]
+
+
+def single(program: Program) -> Callable[..., Any] | None:
+    """A function of the input arrays, which are NumPy's, for a program of one step; None for others. Its result is a
+    new array, or a number. Made once."""
+    if "single" not in program.memo:
+        program.memo["single"] = _single(program)
+    return program.memo["single"]                         # type: ignore[no-any-return]
+
+
+def _single(program: Program) -> Callable[..., Any] | None:
+    steps, start, leaves, outputs, updates = plan(program, np)
+    if len(steps) != 1 or updates or outputs != (steps[0].out,):
+        return None
+    call, args = steps[0].call, steps[0].args
+    slots = {register: slot for slot, register in leaves}
+    taken = [slots.get(r) for r in args]
+    if not isinstance(call, np.ufunc):
+        return (lambda *raws: own(call(*raws), raws, np)) if taken == list(range(len(program.inputs))) else None
+    if taken == list(range(len(program.inputs))):
+        return call
+    if taken == [0, None]:
+        return lambda x, number=start[args[1]]: call(x, number)
+    return (lambda x, number=start[args[0]]: call(number, x)) if taken == [None, 0] else None

@@ -17,6 +17,8 @@ from . import philox
 from .node import Node
 from .rowcall import infer_rows, run_rows
 from .scalar import SCALARS
+from .small_windows import extremes, is_window
+from .sorting_keys import stable_order
 
 Infer = Callable[..., "tuple[tuple[int, ...], np.dtype]"]
 
@@ -183,6 +185,8 @@ def _reduce_eager(xp: Any, n: Node, x: Any) -> Any:
     if dt.is_half(n.dtype) and op in ("sum", "prod"):
         return getattr(x.astype(np.float32), op)(axis=axes).astype(n.dtype)      # half sums are kept in float32
     if op in ("max", "min"):
+        if xp is np and is_window(x, axes):
+            return extremes(op, x, len(axes))
         # CuPy's max and min take no initial value
         out = getattr(xp, op)(x, axis=axes) if x.size else xp.full(n.shape, reduce_identity(op, n.dtype), n.dtype)
     else:
@@ -196,6 +200,8 @@ _prim("argreduce", lambda args, op, axis: (_drop(args[0].shape, (axis,)), np.dty
 
 
 def _argsort_eager(xp: Any, n: Node, x: Any) -> Any:
+    if xp is np:
+        return stable_order(x, n.attrs["descending"])
     if dt.is_half(x.dtype):
         x = x.astype(np.float32)
     if not n.attrs["descending"]:
@@ -278,17 +284,40 @@ def _dot_infer(args: tuple[Node, ...], contract: Any, batch: Any) -> tuple[tuple
     return tuple(shape), a.dtype
 
 
+def _run(x: Any) -> int:
+    """Elements that lie one after the other in memory, at the end of an array."""
+    n, step = 1, x.dtype.itemsize
+    for size, stride in zip(x.shape[::-1], x.strides[::-1]):
+        if size == 1:
+            continue
+        if stride != step:
+            break
+        n, step = n * size, step * size
+    return n
+
+
+def _matrices(x: Any, batch: Any, rows: Any, columns: Any) -> Any:
+    """Axes as batches, rows and columns. What has to be copied is copied in the order of its memory: a product takes
+    transposed matrices as well."""
+    def size(axes: Any) -> int:
+        return math.prod(x.shape[i] for i in axes)
+    head = tuple(x.shape[i] for i in batch)
+    there, back = x.transpose((*batch, *rows, *columns)), x.transpose((*batch, *columns, *rows))
+    if _run(back) > _run(there):
+        return back.reshape((*head, size(columns), size(rows))).swapaxes(-1, -2)
+    return there.reshape((*head, size(rows), size(columns)))
+
+
 def _dot_eager(xp: Any, n: Node, a: Any, b: Any) -> Any:
     (ca, cb), (ba, bb) = n.attrs["contract"], n.attrs["batch"]
     fa, fb = _free(a.shape, ca + ba), _free(b.shape, cb + bb)
     wide = np.dtype(np.float32) if dt.is_half(n.dtype) else n.dtype
 
-    def size(x: Any, axes: Any) -> int:
-        return math.prod(x.shape[i] for i in axes)
-    batch_shape = tuple(a.shape[i] for i in ba)
-    left = a.transpose(tuple(ba) + tuple(fa) + tuple(ca)).reshape(batch_shape + (size(a, fa), size(a, ca)))
-    right = b.transpose(tuple(bb) + tuple(cb) + tuple(fb)).reshape(batch_shape + (size(b, cb), size(b, fb)))
-    out = xp.matmul(left.astype(wide, copy=False), right.astype(wide, copy=False))
+    left = _matrices(a, ba, fa, ca)
+    right = _matrices(b, bb, cb, fb)
+    left, right = left.astype(wide, copy=False), right.astype(wide, copy=False)
+    # of a column and a row NumPy's product is slow
+    out = left * right if left.shape[-1] == 1 and n.dtype.kind == "f" else xp.matmul(left, right)
     return out.reshape(n.shape).astype(n.dtype, copy=False)
 
 

@@ -27,6 +27,7 @@ class Scalar:
     c_int: str = ""
     cuda: str = ""                  # empty: the same as c
     cost: int = 1                   # rough cost in additions; above 8 it is not computed twice
+    ufunc: str = ""                 # NumPy's function of that name does the same
 
     def spelling(self, target: str, integer: bool) -> str:
         """The template for a target ('c' or 'cuda')."""
@@ -55,7 +56,7 @@ def _m(fn: str, *xs: Any) -> Any:
 
 def _row(name: str, arity: int, npf: Any, c: str, vjp: Any = None, rule: str = "same", **more: Any) -> None:
     if isinstance(npf, str):
-        attr = npf
+        attr = more["ufunc"] = npf
         npf = lambda xp, *a: getattr(xp, attr)(*a)          # noqa: E731
     register_scalar(Scalar(name, arity, npf, c, vjp, rule, **more))
 
@@ -175,7 +176,7 @@ _row("logical_and", 2, "logical_and", "(({0} != 0) & ({1} != 0))", lambda g, y, 
 _row("logical_or", 2, "logical_or", "(({0} != 0) | ({1} != 0))", lambda g, y, a, b: (None, None), "bool")
 _row("logical_xor", 2, "logical_xor", "(({0} != 0) ^ ({1} != 0))", lambda g, y, a, b: (None, None), "bool")
 _row("logical_not", 1, "logical_not", "({0} == 0)", lambda g, y, a: (None,), "bool")
-_row("where", 3, lambda xp, c, a, b: xp.where(c.astype(bool), a, b), "({0} ? {1} : {2})", rule="select",
+_row("where", 3, lambda xp, c, a, b: xp.where(c.astype(bool, copy=False), a, b), "({0} ? {1} : {2})", rule="select",
      vjp=lambda g, y, c, a, b: (None, _m("where", c, g, 0), _m("where", c, 0, g)))
 _row("isnan", 1, special.float_only("isnan"), "({0} != {0})", lambda g, y, a: (None,), "bool")
 _row("isinf", 1, special.float_only("isinf"), "(__builtin_fabs{f}({0}) == __builtin_inf{f}())",

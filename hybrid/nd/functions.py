@@ -28,8 +28,19 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     """The function of an operator. Inputs come first, then attributes in order; inputs may be given by name."""
     hint = public.rsplit(".", 1)[-1].lower()
     attr_names = list(d.attrs)
+    plain = 0 if d.variadic or space == "sym" else len(d.inputs)
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
+        if len(args) == plain and out is None and not kwargs and not (SCOPE.traces or SCOPE.symbolic):
+            for x in args:
+                if not isinstance(x, NDArray):
+                    break
+            else:                                            # all inputs and nothing else
+                try:
+                    return invoke(d, args, {}, None, name, NP_CLASS[0] if space != "nd" and NP_CLASS else None, hint)
+                except Exception as err:
+                    shortened(err)
+                    raise
         if "attr" in kwargs and space != "sym" and not SCOPE.symbolic:
             del kwargs["attr"]                              # notes are for Symbols
         if not attr_names and space in ("nd", "sym"):

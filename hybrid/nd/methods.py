@@ -56,14 +56,19 @@ EXTRA_TWO = {"maximum": ("_maximum", "_maximum_scalar", "_maximum_scalar", "_max
              "logical_xor": ("_logical_xor", "_logical_xor_scalar", "_logical_xor_scalar", "_logical_xor",
                              "logical_xor"),
              "hypot": ("_hypot", "_hypot_scalar", "_hypot_scalar", "_hypot", "hypot")}
+# of these MXNet joins the words: _plusscalar, not _plus_scalar
+_JOINED = frozenset({"_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum", "_hypot"})
+
+
 def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hint: str | None = None) -> Any:
     """An operation on two values, at least one of them an array; NotImplemented for what is neither array nor
     number."""
     array_op, scalar_op, reversed_op, hint, np_name = row
+    tail = "scalar" if hint in _JOINED else "_scalar"
+    if type(lhs) is NDArray and (type(rhs) is float or type(rhs) is int):
+        return invoke(OPS[scalar_op], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
     if is_np(lhs) or is_np(rhs):
         array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
-    tail = "scalar" if hint in ("_plus", "_minus", "_mul", "_div", "_mod", "_power", "_maximum", "_minimum",
-                                "_hypot") else "_scalar"
     if isinstance(rhs, NUMBERS):
         return invoke(OPS[scalar_op], [lhs], {"scalar": _python(rhs, lhs)}, hint=hint + tail)
     if isinstance(lhs, NUMBERS):
@@ -98,10 +103,19 @@ def two(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any) -> Any:
     return out
 
 
+_NOTHING: dict[str, Any] = {}
+
+
 def _operator(row: tuple[str, str, str, str, str]) -> Callable[[Any, Any], Any]:
-    """The method of an operator."""
+    """The method of an operator. Two arrays of one class go to the dispatcher as they are."""
+    array_op, hint, np_op = row[0], row[3], f"_npi_{row[4]}"
+
     def method(self: Any, other: Any) -> Any:
         try:
+            if type(self) is type(other) is NDArray:
+                return invoke(OPS[array_op], (self, other), _NOTHING, None, None, None, hint)
+            if type(self) is type(other) and getattr(self, "np_semantics", False):
+                return invoke(OPS[np_op], (self, other), _NOTHING, None, None, None, hint)
             return binary(row, self, other)
         except Exception as err:
             shortened(err)

@@ -35,6 +35,8 @@ def unary(name: str) -> Any:
     inner = functions.resolve("np", name)
 
     def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if type(x) is ndarray and out is None and not args and not kwargs:
+            return inner(x)
         if has_own_rules(x) or not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
                    for v in (x, *args, *kwargs.values(), out)) and hasattr(_np, name):
             return getattr(_np, name)(x, *args, **kwargs)

@@ -9,6 +9,7 @@ import numpy as np
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
+from ..ir.primitives import positions
 from .attributes import Attrs, written
 from .registry import Bool, Enum, Float, Int, Shape, Str, op
 
@@ -85,28 +86,39 @@ def convolve(x: Node, w: Node, groups: int, stride: Sequence[int], dilate: Seque
     return ir.reshape(ir.permute(y, (2, 0, 1, *range(3, n + 3))), (x.shape[0], w.shape[0] * filters) + out)
 
 
+def _columns(x: np.ndarray, kernel: Sequence[int], stride: Sequence[int], dilate: Sequence[int],
+             out: Sequence[int]) -> np.ndarray:
+    """Windows of x (N, C, …) as (N, C, *kernel, *out): one copy of a part of x for each place in the kernel."""
+    if all(k == 1 for k in kernel) and all(s == 1 for s in stride):
+        return x.reshape(x.shape[:2] + (1,) * len(kernel) + tuple(out))
+    columns = np.empty((*x.shape[:2], *kernel, *out), x.dtype)
+    for place in np.ndindex(*kernel):
+        part = tuple(slice(p * d, p * d + (m - 1) * s + 1, s) for p, d, m, s in zip(place, dilate, out, stride))
+        columns[(slice(None), slice(None), *place)] = x[(slice(None), slice(None), *part)]
+    return columns
+
+
 def _conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any]:
-    """Windows as a view, one matrix product a group."""
+    """Windows as columns, one matrix product a group and image."""
     x, w = arrays[:2]
     n = len(a.kernel)
     stride, dilate, pad = per_axis(a.stride, n, 1), per_axis(a.dilate, n, 1), per_axis(a.pad, n, 0)
     if any(pad):
-        x = xp.pad(x, ((0, 0), (0, 0), *((p, p) for p in pad)))
-    views = xp.lib.stride_tricks.sliding_window_view(x, [d * (k - 1) + 1 for k, d in zip(a.kernel, dilate)],
-                                                     axis=tuple(range(2, n + 2)))
-    step = tuple(slice(None, None, s) for s in stride)
-    views = views[(slice(None), slice(None), *step, *(slice(None, None, d) for d in dilate))]
-    out_shape, groups = views.shape[2:n + 2], a.num_group
-    filters, each = w.shape[0] // groups, w.shape[1]
-    order = (0, *range(2, n + 2), 1, *range(n + 2, 2 * n + 2))
-    parts = []
-    for g in range(groups):
-        columns = views[:, g * each:(g + 1) * each].transpose(order).reshape(-1, math.prod(w.shape[1:]))
-        parts.append(columns @ w[g * filters:(g + 1) * filters].reshape(filters, -1).T)
-    y = (parts[0] if groups == 1 else xp.concatenate(parts, axis=1)).reshape((x.shape[0], *out_shape, w.shape[0]))
+        wide = xp.zeros((*x.shape[:2], *(d + 2 * p for d, p in zip(x.shape[2:], pad))), x.dtype)
+        wide[(slice(None), slice(None), *(slice(p, p + d) for d, p in zip(x.shape[2:], pad)))] = x
+        x = wide
+    out = tuple(positions(d, k, s, e) for d, k, s, e in zip(x.shape[2:], a.kernel, stride, dilate))
+    groups, inner = a.num_group, math.prod(w.shape[1:])
+    columns = _columns(x, a.kernel, stride, dilate, out).reshape((x.shape[0], groups, inner, math.prod(out)))
+    weight = w.reshape(groups, w.shape[0] // groups, inner)
+    if columns.shape[-1] == 1:                              # few positions: one product for all images
+        y = xp.matmul(columns[..., 0].swapaxes(0, 1), weight.swapaxes(1, 2)).swapaxes(0, 1)
+    else:
+        y = xp.matmul(weight, columns)
+    y = y.reshape((x.shape[0], w.shape[0], *out))
     if len(arrays) > 2 and arrays[2] is not None and not a.no_bias:
-        y = y + arrays[2]
-    return [xp.ascontiguousarray(y.transpose(0, n + 1, *range(1, n + 1)))]
+        y += arrays[2].reshape((-1,) + (1,) * n)
+    return [y]
 
 
 def conv_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:

@@ -2,11 +2,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
+
+import numpy as np
 
 from ..base import dtype as dt
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
+from ..ir.sorting_keys import first_of_order
 from .attributes import Attrs
 from .registry import Bool, DType, Enum, Int, op
 from .shape import cut, normal_axis
@@ -36,7 +40,37 @@ def along(x: Node, order: Node) -> Node:
     return ir.reshape(ir.gather(ir.reshape(x, (x.size,)), flat, 0), order.shape)
 
 
-@op("topk", "data", npx=("topk",), json=("_npx_topk",), outputs=lambda a: 2 if a.ret_typ == "both" else 1,
+def _topk_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
+    """Few of many elements are found without all of them being sorted."""
+    x = arrays[0]
+    if xp is not np or a.ret_typ == "mask" or not x.size or a.axis is not None and not -x.ndim <= a.axis < x.ndim:
+        return None
+    rows = np.moveaxis(x, a.axis, -1) if a.axis is not None and x.ndim else x.reshape(-1)
+    k = a.k if a.k >= 1 else rows.shape[-1]
+    if k > rows.shape[-1]:
+        return None
+    places = first_of_order(rows, k, not a.is_ascend)
+
+    def back(found: Any) -> Any:
+        return np.moveaxis(found, -1, a.axis) if a.axis is not None and x.ndim else found
+    value = back(np.take_along_axis(rows, places, -1)) if a.ret_typ != "indices" else None
+    index = back(places).astype(dt.as_dtype(a.dtype)) if a.ret_typ != "value" else None
+    return [found for found in (value, index) if found is not None]
+
+
+def _sort_eager(xp: Any, arrays: list[Any], a: Attrs) -> list[Any] | None:
+    """NumPy sorts the elements themselves; of halves of the kind that it does not know the order is found."""
+    x = arrays[0]
+    if xp is not np or x.dtype.kind not in "fiub" or not x.ndim:
+        return None
+    if a.axis is not None and not -x.ndim <= a.axis < x.ndim:
+        return None
+    out = np.sort(x, axis=a.axis)
+    return [out if a.is_ascend else np.flip(out, -1 if a.axis is None else a.axis)]
+
+
+@op("topk", "data", eager=_topk_eager, npx=("topk",), json=("_npx_topk",),
+    outputs=lambda a: 2 if a.ret_typ == "both" else 1,
     axis=Int(-1, none=True), k=Int(1), ret_typ=Enum("indices", "value", "indices", "mask", "both"),
     is_ascend=Bool(False), dtype=DType("float32"))
 def topk(data: Node, a: Attrs) -> Node | list[Node]:
@@ -77,7 +111,7 @@ def _order(data: Node, a: Attrs) -> Node:
     return ir.cast(_back(ir.argsort(x, not a.is_ascend), at), dt.as_dtype(a.dtype))
 
 
-@op("sort", "data", np=("sort",), json=("_npi_sort",), axis=Int(-1, none=True), is_ascend=Bool(True))
+@op("sort", "data", eager=_sort_eager, np=("sort",), json=("_npi_sort",), axis=Int(-1, none=True), is_ascend=Bool(True))
 def sort(data: Node, a: Attrs) -> Node:
     """Elements in order along an axis (of the flattened array for None). nan is the largest."""
     return _sorted(data, a)

@@ -72,6 +72,7 @@ class OpDef:
     # the indices that calls with given shapes and attributes take
     within: Callable[[Sequence[Any], Attrs], "list[tuple[int, int | None, int, int]]"] | None = None
     cache: dict[Any, Program] = field(default_factory=dict, repr=False)
+    known: dict[Any, Any] = field(default_factory=dict, repr=False)     # eager calls by what they depend on
 
     @property
     def __doc__(self) -> str:                           # type: ignore[override]

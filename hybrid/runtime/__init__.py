@@ -13,6 +13,7 @@ from ..base.device import Context, array_module, trim
 from ..base.errors import CompileError
 from ..ir import Program
 from ..ir.text import to_text
+from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from . import progress
 from .observers import OBSERVERS, observed
@@ -69,6 +70,8 @@ def _told(program: Program, ctx: Context) -> Any:
 
 
 def _compile(program: Program, ctx: Context) -> Any:
+    if ctx.device_type != "gpu":
+        program = on_host(program)
     if has_calls(program):
         return StagedProgram(program, array_module(ctx), lambda part: compile(part, ctx))
     if ctx.device_type == "gpu":

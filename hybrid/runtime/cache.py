@@ -25,6 +25,9 @@ _checked: dict[str, tuple[tuple[int, ...], Path]] = {}
 # (name)(end of a temporary one); nothing else is ever removed
 _OWN = re.compile(r"((?:[a-z]+-)?[0-9a-f]{32})\.(?:so|c|txt|cu|cpp|cubin|log)(\.[a-z0-9_]{8})?")
 _DAY = 86400.0
+_SOON = 3600.0                           # seconds after which a folder is looked at again
+_PART = 8                                # what a process writes before it looks: the limit's eighth part
+_written: dict[Path, int] = {}           # bytes that went to a folder since it was looked at
 _at_exit: set[Path] = set()              # folders to look at when the process ends
 
 
@@ -101,6 +104,7 @@ def write(path: Path, content: bytes) -> Path:
                 f.write(content)
             os.replace(temporary, target)
             _look_later(target.parent)
+            _look_now(target.parent, len(content))
             return target
         except OSError as err:
             reason = err
@@ -127,14 +131,27 @@ def used(path: Path) -> None:
 
 
 def _look_later(where: Path) -> None:
-    """See to a folder's size when this process ends: its results do not wait for that. Once a day is enough."""
+    """See to a folder's size when this process ends: its results do not wait for that. Once an hour is enough."""
     if where in _at_exit:
         return
     _at_exit.add(where)
     with contextlib.suppress(OSError):
-        if time.time() - os.lstat(where / ".tidied").st_mtime < _DAY:
+        if time.time() - os.lstat(where / ".tidied").st_mtime < _SOON:
             return
     atexit.register(_last_look, where, os.getpid())
+
+
+def _look_now(where: Path, size: int) -> None:
+    """See to a folder's size as soon as this process has written much: one that runs for weeks never ends."""
+    limit = config.cache_bytes()
+    with _lock:
+        _written[where] = _written.get(where, 0) + size
+        if not limit or _written[where] * _PART < limit:
+            return
+        _written[where] = 0
+    with contextlib.suppress(OSError):
+        tidy(where, limit)
+        (where / ".tidied").touch()
 
 
 def _last_look(where: Path, process: int) -> None:

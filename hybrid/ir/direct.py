@@ -1,0 +1,102 @@
+"""What runs a program on NumPy without detours: universal functions called directly, and their warnings kept quiet."""
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import Any, Callable, Iterable
+
+import numpy as np
+
+from .node import Node
+from .primitives import PRIMS
+from .scalar import SCALARS
+
+LEAST_REUSED = 1 << 12               # elements of a value whose memory the next one takes
+_NUMBERS = frozenset({"const", "data", "iota"})
+
+
+@lru_cache(4096)
+def _gives(ufunc: np.ufunc, dtypes: tuple[np.dtype, ...], wanted: np.dtype) -> bool:
+    """Whether a universal function of such arrays gives the dtype that is wanted."""
+    try:
+        return bool(ufunc(*(np.empty((0,), d) for d in dtypes)).dtype == wanted)
+    except TypeError:
+        return False
+
+
+def ufunc_of(n: Node) -> np.ufunc | None:
+    """NumPy's function that computes an elementwise node and nothing else, where there is one."""
+    if n.prim != "map" or not n.ndim:
+        return None
+    found = getattr(np, SCALARS[n.attrs["fn"]].ufunc or " ", None)
+    return found if isinstance(found, np.ufunc) and _gives(found, tuple(a.dtype for a in n.args), n.dtype) else None
+
+
+def spread(n: Node) -> tuple[Node, ...]:
+    """The arguments of a universal function, those that it can stretch itself as they are before that."""
+    short = tuple(a.args[0] if a.prim == "expand" else a for a in n.args)
+    return short if np.broadcast_shapes(*(a.shape for a in short)) == n.shape else n.args
+
+
+def numbers(order: Iterable[Node], used: set[Node]) -> dict[Node, Any]:
+    """The values of those nodes in ``used`` that are single numbers of the program."""
+    found: dict[Node, Any] = {}
+    for n in order:
+        chain = [n]
+        while chain[-1].prim == "reshape":
+            chain.append(chain[-1].args[0])
+        if n not in used or chain[-1].prim not in _NUMBERS or chain[-1].size != 1:
+            continue
+        value = PRIMS[chain[-1].prim].eager(np, chain[-1]).reshape(n.shape)
+        value.flags.writeable = False
+        found[n] = value
+    return found
+
+
+def _holders(value: Any) -> int:
+    return sys.getrefcount(value.base)
+
+
+# what it is for memory that nobody else knows
+_NOBODY = _holders(np.empty(4).reshape(2, 2))
+
+
+def _alone(value: Any) -> bool:
+    """Whether a view is all of a NumPy array that nobody else holds: a copy in another shape, for one."""
+    if type(value.base) is not np.ndarray or _holders(value) != _NOBODY:
+        return False
+    flags = value.flags
+    return bool(flags.c_contiguous and flags.writeable and value.base.flags.owndata
+                and value.base.nbytes == value.nbytes)
+
+
+def own(value: Any, inputs: Iterable[Any], xp: Any) -> Any:
+    """A new array in C order: what shares memory with an input, or with a number of the program, is copied."""
+    if isinstance(value, np.generic):                       # NumPy gives numbers for arrays without axes
+        return xp.asarray(value)
+    if any(value is x for x in inputs) or xp is np and not value.flags.writeable:
+        return xp.array(value, order="C")
+    if value.base is not None:                              # of which parts and other shapes can be views
+        return value if xp is np and _alone(value) else xp.array(value, order="C")
+    return value if value.flags.c_contiguous else xp.ascontiguousarray(value)
+
+
+# ---- no warnings of numbers: what an ``np.errstate`` does takes as long as several small functions
+def _by_context() -> "tuple[Callable[[], Any], Callable[[Any], None]] | None":
+    """NumPy 2 keeps what it warns of in a context variable; None where that is not so."""
+    try:
+        from numpy._core.umath import _extobj_contextvar as variable, _make_extobj as make  # noqa: PLC0415
+        nothing = make(all="ignore")
+        variable.reset(variable.set(nothing))
+    except (ImportError, AttributeError, TypeError, ValueError):
+        return None
+    return lambda: variable.set(nothing), variable.reset
+
+
+def _by_state() -> Any:
+    return np.seterr(all="ignore")
+
+
+_found = _by_context()
+quiet, quietly = _found or (_by_state, lambda old: np.seterr(**old) and None)
+quiet.__doc__ = "Let NumPy warn of nothing; what it gives is for ``quietly``, which lets it warn as before."

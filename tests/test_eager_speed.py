@@ -1,0 +1,212 @@
+"""What eager operators do not do: look again at what an earlier call found out, copy results twice, sort all for a few,
+compute what is thrown away. Counted, never timed."""
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Iterator
+
+import numpy as onp
+import pytest
+
+import hybrid as mx
+from hybrid import autograd, nd, np
+from hybrid.autograd import dispatch, known_calls
+from hybrid.ir import direct, evaluate, primitives, sorting_keys
+from hybrid.ops.registry import OPS, OpDef
+from hybrid.passes import host_rows
+
+
+@pytest.fixture()
+def searches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the operators whose program was looked up from shapes and attributes."""
+    seen: list[str] = []
+    real = OpDef.program
+    monkeypatch.setattr(OpDef, "program", lambda d, *given, **more: (seen.append(d.name), real(d, *given, **more))[1])
+    yield seen
+
+
+def python_calls(run: Callable[[], Any]) -> int:
+    """Functions of Python that a call goes through."""
+    count = 0
+
+    def note(frame: Any, event: str, arg: Any) -> None:
+        nonlocal count
+        count += event == "call"
+    run()
+    sys.setprofile(note)
+    try:
+        run()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_call_made_before_is_known(searches: list[str]) -> None:
+    """Shapes, dtypes, attributes and the mode tell calls apart."""
+    x = nd.array([[1.5, -2.0], [3.0, 4.0]])
+    for _ in range(2):
+        assert (x * 2.5).asnumpy().tolist() == [[3.75, -5.0], [7.5, 10.0]]
+        assert (x + x).asnumpy().tolist() == [[3.0, -4.0], [6.0, 8.0]]
+        assert nd.clip(x, 0, 3).asnumpy().tolist() == [[1.5, 0.0], [3.0, 3.0]]
+        known = len(searches)
+    searches.clear()
+    x * 2.5, x + x, nd.clip(x, 0, 3)
+    assert not searches and known
+    assert (x * 3.5).asnumpy()[0, 0] == 5.25 and searches == ["_mul_scalar"] * len(searches) and searches
+    i = nd.array([3], dtype="int32")
+    assert (i * 2).dtype == onp.int32 and (i * 2).asnumpy() == [6]
+    assert (np.array([3]) / 2).asnumpy() == [1.5]
+
+
+def test_numbers_that_python_calls_equal_are_told_apart() -> None:
+    x = np.array([4], dtype="int64")
+    assert [(x * 2).dtype, (x * 2.0).dtype, (x * 2).dtype] == [onp.int64, onp.float32, onp.int64]
+    y = np.array([1.0])
+    assert onp.signbit((y * 0.0).asnumpy()) == [False] and onp.signbit((y * -0.0).asnumpy()) == [True]
+
+
+def test_a_small_operator_goes_through_few_functions() -> None:
+    x, y = nd.ones((4, 4)), nd.ones((4, 4))
+    assert python_calls(lambda: x + y) <= 11
+    assert python_calls(lambda: nd.exp(x)) <= 12
+
+
+def test_known_calls_are_recorded_and_trained() -> None:
+    x = nd.array([1.0, 2.0])
+    x.attach_grad()
+    for _ in range(3):
+        with autograd.record():
+            y = (x * x).sum()
+        y.backward()
+        assert x.grad.asnumpy().tolist() == [2.0, 4.0]
+    drop = [float(nd.Dropout(nd.ones((200,)), p=0.5).sum().asscalar()) for _ in range(2)]
+    with autograd.train_mode():
+        assert float(nd.Dropout(nd.ones((200,)), p=0.5).asnumpy().min()) == 0.0
+    assert drop == [200.0, 200.0]
+
+
+def test_what_changes_its_inputs_or_draws_is_never_known() -> None:
+    nd.random.uniform(shape=(3,))
+    with autograd.train_mode():
+        nd.Dropout(nd.ones((3,)), p=0.5)
+    for d in OPS.values():
+        assert all(not k.program.updates and not d.random(k.attrs, True) or "train" in d.needs
+                   for k in d.known.values()), d.name
+
+
+def test_subclasses_and_sparse_arrays_take_the_long_way() -> None:
+    rows = nd.sparse.row_sparse_array((onp.ones((1, 2), "float32"), [1]), shape=(3, 2))
+    assert known_calls.raws_of([rows]) is None and known_calls.raws_of([nd.ones((1,)), None]) is None
+    for _ in range(2):
+        assert (rows * 2).asnumpy().sum() == 4
+
+
+def test_a_chain_writes_over_what_nobody_needs() -> None:
+    """Elementwise values that die give their memory to the next; inputs, results and what others see do not."""
+    x = onp.random.rand(64, 64).astype("float32")
+    a = mx.ir.input(0, x.shape, x.dtype)
+    middle = mx.ir.map("exp", a)
+    top = mx.ir.map("sqrt", mx.ir.map("add", middle, a))
+    plan = evaluate.plan(mx.ir.Program((a,), (top,)), onp)
+    assert [s.into >= 0 for s in plan.steps] == [False, True, True]
+    seen = evaluate.plan(mx.ir.Program((a,), (top, middle)), onp)
+    assert [s.into >= 0 for s in seen.steps] == [False, False, True]
+    view = mx.ir.Program((a,), (mx.ir.map("sqrt", middle), mx.ir.reshape(middle, (4096,))))
+    outputs, _ = evaluate.run(view, [x], onp)
+    onp.testing.assert_array_equal(outputs[1], onp.exp(x).ravel())
+    kept = x.copy()
+    onp.testing.assert_array_equal(evaluate.run(mx.ir.Program((a,), (top,)), [x], onp)[0][0],
+                                   onp.sqrt(onp.exp(kept) + kept))
+    onp.testing.assert_array_equal(x, kept)
+
+
+def test_constants_of_a_program_are_never_handed_out() -> None:
+    one = np.zeros((1,)) + 5
+    one[0] = 7
+    assert (np.zeros((1,)) + 5).asnumpy() == [5]
+    made = nd.full((1,), 3)
+    made[:] = 9
+    assert nd.full((1,), 3).asnumpy() == [3]
+
+
+def test_results_in_another_shape_are_copied_once() -> None:
+    made = onp.arange(6.0).reshape(2, 3).T.reshape(6)          # a copy, in another shape
+    own = direct.own(made, [], onp)
+    assert own is made
+    held = onp.arange(6.0)
+    assert direct.own(held.reshape(2, 3), [], onp).base is None
+    part = onp.arange(6.0).reshape(2, 3)
+    assert direct.own(held, [held], onp) is not held and direct.own(part, [part], onp) is not part
+
+
+def test_warnings_are_as_before_after_a_call() -> None:
+    before = onp.geterr()
+    with onp.errstate(all="raise"):
+        assert onp.isinf(nd.exp(nd.array([1000.0])).asnumpy()) == [True]
+        with pytest.raises(FloatingPointError):
+            onp.exp(onp.float32([1000.0]))
+    assert onp.geterr() == before
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int32", "uint32", "int64", "uint64",
+                                   "bool"])
+def test_orders_are_numpys_stable_ones(dtype: str) -> None:
+    x = onp.random.default_rng(0).integers(0 if dtype[0] in "ub" else -5, 5, (7, 300)).astype(dtype)
+    if dtype[0] == "f":
+        x[0, ::7], x[1, ::5], x[2, ::9], x[2, ::11], x[0, 3] = onp.nan, -0.0, onp.inf, -onp.inf, -onp.nan
+    up = onp.argsort(x, axis=-1, kind="stable")
+    down = x.shape[1] - 1 - onp.argsort(x[:, ::-1], axis=-1, kind="stable")[:, ::-1]
+    onp.testing.assert_array_equal(sorting_keys.stable_order(x), up)
+    onp.testing.assert_array_equal(sorting_keys.stable_order(x, True), down)
+    for k in (1, 5, 74, 300):
+        onp.testing.assert_array_equal(sorting_keys.first_of_order(x, k, True), down[:, :k])
+
+
+def test_sorting_asks_for_no_order_and_top_k_sorts_k(monkeypatch: pytest.MonkeyPatch) -> None:
+    orders: list[int] = []
+    real = sorting_keys.stable_order
+    for module in (primitives, sorting_keys):
+        monkeypatch.setattr(module, "stable_order", lambda x, *more: (orders.append(x.size), real(x, *more))[1])
+    x = np.array([[3.0, 1.0, onp.nan, 2.0] * 10])
+    onp.testing.assert_array_equal(np.sort(x).asnumpy(), onp.sort(x.asnumpy()))
+    best = nd.topk(nd.array([[5, 9, 9, 1] * 8]), k=3, ret_typ="both")
+    assert [b.asnumpy().tolist() for b in best] == [[[9, 9, 9]], [[1, 2, 5]]]
+    assert not orders
+    np.argsort(x)
+    assert orders == [40]
+
+
+def test_pools_take_one_function_for_a_place_of_the_window() -> None:
+    x = onp.random.rand(8, 8, 16, 16).astype("float32")
+    x[0, 0, 0, 0] = onp.nan
+    found = nd.Pooling(nd.array(x), kernel=(2, 2), stride=(2, 2)).asnumpy()
+    onp.testing.assert_array_equal(found, x.reshape(8, 8, 8, 2, 8, 2).max((3, 5)))
+
+
+@pytest.mark.parametrize("case", [dict(), dict(stride=(2, 1), pad=(1, 2)), dict(dilate=(2, 2), num_group=2),
+                                  dict(kernel=(1, 1)), dict(kernel=(5, 5))], ids=str)
+def test_convolutions_are_those_of_the_program(case: dict[str, Any]) -> None:
+    given = {"kernel": (3, 2), "num_filter": 4, **case}
+    x = nd.random.normal(shape=(3, 2, 5, 5))
+    w = nd.random.normal(shape=(4, 2 // given.get("num_group", 1), *given["kernel"]))
+    b = nd.random.normal(shape=(4,))
+    d = OPS["Convolution"]
+    a = dispatch.parse(d, given)
+    program = d.program([v.shape for v in (x, w, b)], [v._data.dtype for v in (x, w, b)], a)
+    want, = evaluate.run(program, [v._data for v in (x, w, b)], onp)[0]
+    onp.testing.assert_allclose(nd.Convolution(x, w, b, **given).asnumpy(), want, rtol=1e-4, atol=1e-5)
+
+
+def test_large_decompositions_are_numpys_in_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    m = onp.random.default_rng(0).normal(size=(40, 40)).astype("float32")
+    x = np.array(m + m.T)
+    ran: list[str] = []
+    real = host_rows.run_rows
+    monkeypatch.setattr(host_rows, "run_rows", lambda xp, n, *given: (ran.append(n.attrs["name"]),
+                                                                      real(xp, n, *given))[1])
+    values = mx.hybridize(lambda a: np.linalg.eigh(a)[0] * 2)
+    onp.testing.assert_allclose(values(x).asnumpy(), np.linalg.eigh(x)[0].asnumpy() * 2, rtol=1e-4, atol=1e-4)
+    assert ran == ["syevd"]
+    small = np.array((m + m.T)[:4, :4])
+    values(small)
+    assert ran == ["syevd"]
