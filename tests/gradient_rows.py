@@ -95,7 +95,9 @@ def _index_only(x: ir.Node, used: dict[ir.Node, list[ir.Node]]) -> bool:
 
 DETACHED = {"_contrib_ROIAlign": ("rois",), "_contrib_RROIAlign": ("rois",), "ROIPooling": ("rois",),
             "_contrib_PSROIPooling": ("rois",),
-            "_contrib_DeformablePSROIPooling": ("rois",)}        # MXNet gives these no gradient
+            "_contrib_DeformablePSROIPooling": ("rois",),
+            "_random_pdf_poisson": ("sample",), "_random_pdf_negative_binomial": ("sample",),
+            "_random_pdf_generalized_negative_binomial": ("sample",)}        # MXNet gives these no gradient
 INDEX_LABELS = {"SoftmaxOutput", "SVMOutput"}       # their labels are class numbers in floats
 
 
@@ -105,6 +107,8 @@ def _row(name: str, d: registry.OpDef, attrs: dict[str, Any], inputs: Any, train
     given = {k: "float64" if k in ("dtype", "out_dtype") and str(v).startswith("float") else v for k,
              v in given.items()}
     missing = [] if d.variadic else [None] * (len(d.inputs) - len(xs))
+    if d.name.startswith("_sample_"):
+        given.setdefault("dtype", "float64")                 # else the draws are float32
     a = d.parse(given)
     program = d.program([x.shape for x in xs] + missing, [x.dtype for x in xs] + missing, a, train)
     keys = [np.array([5, 7], np.uint32)] * (len(program.inputs) - len(xs))
@@ -166,6 +170,7 @@ NO_GRADIENT: dict[str, str] = {
     **_names("zeros_like ones_like _full_like _contrib_arange_like", "a constant of the input's shape"),
     **_names("_npi_svd _npi_eig _npi_eigvals _npi_pinv _npi_pinv_scalar_rcond",
              "a call of the array library, checked in test_np_gradients.py"),
+    **_names("_linalg_potrf", "one triangle is read and both halves share the gradient, as MXNet's recorded rows check"),
     **_names("_npi_diag_indices_from _npi_share_memory _npi_full_like", "a constant of the input's shape"),
     **_names("_npi_where_scalar2", "its input is a condition"),
     **_names("_npi_hanning _npi_hamming _npi_blackman", "no input"),

@@ -40,7 +40,7 @@ class ExponentialMovingAverage:
     def update(self) -> None:
         """Move the averages towards the parameters; call it after each ``trainer.step``."""
         self._count += 1
-        decay = nd.broadcast_minimum((1 + self._count) / (10 + self._count), nd.full((1,), self.decay)) \
+        decay: Any = nd.broadcast_minimum((1 + self._count) / (10 + self._count), nd.full((1,), self.decay)) \
             if self.warmup else self.decay
         for name, p in self._params.items():
             average, kept = self.averages[name], decay

@@ -65,9 +65,7 @@ def add(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
     x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None
 ) -> Symbol: ...
-def alen(
-    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = None
-) -> Symbol: ...
+def alen(a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any]) -> Symbol: ...
 def all(
     a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = None,
     keepdims: _bool = False, dtype: DTypeLike | None = None, out: Symbol | None = None
@@ -419,10 +417,7 @@ def moveaxis(
     a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], source: int | Sequence[int] | None = None,
     destination: int | Sequence[int] | None = None, out: Symbol | None = None
 ) -> Symbol: ...
-def msort(
-    a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = -1,
-    kind: Any = None, order: Any = None
-) -> Symbol: ...
+def msort(a: Symbol | NDArray | numpy.ndarray | float | Sequence[Any]) -> Symbol: ...
 def multiply(
     x1: Symbol | NDArray | numpy.ndarray | float | Sequence[Any],
     x2: Symbol | NDArray | numpy.ndarray | float | Sequence[Any], out: Symbol | None = None

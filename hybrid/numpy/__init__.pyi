@@ -79,7 +79,7 @@ def add(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
     out: ndarray | None = None
 ) -> ndarray: ...
-def alen(a: NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = None) -> int: ...
+def alen(a: NDArray | numpy.ndarray | float | Sequence[Any]) -> int: ...
 def all(
     a: NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = None,
     keepdims: _bool = False, dtype: DTypeLike | None = None, out: ndarray | None = None
@@ -441,10 +441,7 @@ def moveaxis(
     a: NDArray | numpy.ndarray | float | Sequence[Any], source: int | Sequence[int] | None = None,
     destination: int | Sequence[int] | None = None, out: ndarray | None = None
 ) -> ndarray: ...
-def msort(
-    a: NDArray | numpy.ndarray | float | Sequence[Any], axis: int | Sequence[int] | None = -1, kind: Any = None,
-    order: Any = None
-) -> ndarray: ...
+def msort(a: NDArray | numpy.ndarray | float | Sequence[Any]) -> ndarray: ...
 def multiply(
     x1: NDArray | numpy.ndarray | float | Sequence[Any], x2: NDArray | numpy.ndarray | float | Sequence[Any],
     out: ndarray | None = None
