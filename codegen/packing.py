@@ -188,7 +188,7 @@ class Panels(Epilogue):
         blocks = [Block(None, frozenset(), [])]
         blocks[0].vars = frozenset([*m.batch, *m.columns]) - frozenset(spans)
         across = (m.b.address is not None and len(spans) == 1 and len(m.depth) == 1 and m.b.stride(m.depth[0]) == 1
-                  and m.b.stride(list(spans)[0]) != 1)
+                  and m.b.stride(list(spans)[0]) not in (None, 1))
         if across:
             return self._pack_across(m, t, spans, pragma)
         for vs in [m.depth, *([v] for v in spans)]:

@@ -16,7 +16,7 @@ import numpy as np
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index, pull
-from hybrid.ir.index import Ix, Val, Var, coefficient, linear, text, variables
+from hybrid.ir.index import Ix, Val, Var, coefficient, fills, linear, text, variables
 
 from .emit import EXACT, Block, Emitter
 from .lane_reductions import arg_lanes, reduce_lanes
@@ -164,8 +164,8 @@ class VectorEmitter(Emitter):
                                                                      for a in spot[
                 1]) * self.type.itemsize > KEEP_BYTES:
             return
-        where = linear(n.shape, idx) if pointer else spot[2]
-        if coefficient(where, lane) != 1:
+        where, size = (linear(n.shape, idx), n.size) if pointer else (spot[2], math.prod(n.shape[a] for a in spot[1]))
+        if coefficient(where, lane) != 1 or not fills(where, size):     # of a part, later loops would read more
             return
         kept = Kept(pointer, bool(pointer), spot[0], spot[1])
         if not pointer:

@@ -144,7 +144,7 @@ def test_casts_of_what_no_integer_is(dtype: str) -> None:
 @pytest.mark.parametrize("draw", [lambda: np.random.rand(), random.random], ids=["numpy", "python"])
 def test_numbers_drawn_outside_are_drawn_at_every_call_and_that_is_said(draw: F) -> None:
     f = mx.hybridize(lambda x: x * draw())
-    with pytest.warns(UserWarning, match=r"test_found.py:\d+: .* drew random numbers from .*F.random"):
+    with pytest.warns(UserWarning, match=r"test_found.py:\d+: .* drew random numbers from .*nd.random"):
         first = f(nd.ones((2,)))
     assert len({float(v[0].asscalar()) for v in (first, f(nd.ones((2,))), f(nd.ones((2,))))}) == 3
     with warnings.catch_warnings():
@@ -161,3 +161,21 @@ def test_products_too_deep_for_a_stack(rows: int) -> None:
     f = mx.hybridize(lambda x, w: nd.relu(nd.FullyConnected(x, w, no_bias=True, num_hidden=17)))
     got, want = f(nd.array(x), nd.array(w)).asnumpy(), np.maximum(x.astype(np.float64) @ w.T.astype(np.float64), 0)
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5 * want.max())
+
+
+@pytest.mark.parametrize("rows", [2, 5, 33])
+def test_a_product_with_a_repeated_operand(rows: int) -> None:
+    """Columns that come again and again lie at no one distance in memory."""
+    x = nd.array(np.random.default_rng(rows).standard_normal((rows, 3)))
+    for repeated in (lambda v: nd.tile(v, (2, 1)), lambda v: nd.repeat(v, 2, axis=0), lambda v: nd.concat(v, v, dim=0)):
+        def f(v: Any) -> Any:
+            w = repeated(v * 2)                                               # noqa: B023
+            return nd.dot(w, w, transpose_b=True)
+        grads = []
+        for g in (f, mx.hybridize(f)):
+            x.attach_grad()
+            with autograd.record():
+                y = (g(x) ** 2).sum()
+            y.backward()
+            grads.append(x.grad.asnumpy())
+        np.testing.assert_allclose(grads[1], grads[0], rtol=1e-4)

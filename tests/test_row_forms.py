@@ -92,6 +92,26 @@ def test_running_sums_of_results(dtype: str) -> None:
             np.testing.assert_allclose(got[1].asnumpy(), np.cumsum(x.asnumpy() * 2 + 1, axis), rtol=1e-4, atol=1e-4)
 
 
+PARTS: dict[str, Any] = {
+    "a row": lambda v: v[0].min(axis=-1, keepdims=True),
+    "half of each row": lambda v: v[:, :8].max(axis=1, keepdims=True),
+    "the other half": lambda v: v[:, 8:].sum(axis=1, keepdims=True),
+    "every other": lambda v: v[:, ::2].mean(axis=1, keepdims=True),
+    "some rows": lambda v: v[1:3].sum(axis=0, keepdims=True),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("rows", [3, 64])
+def test_reductions_of_a_part_of_what_is_read_again(part: str, rows: int) -> None:
+    """A value that a reduction computes in part is not kept for what reads it whole."""
+    def f(x: Any) -> Any:
+        v = nd.sigmoid(x)
+        return nd.broadcast_add(v, PARTS[part](v))
+    got, want, _ = both(f, some(rows, 16))
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 READERS: dict[str, Any] = {
     "running sums": lambda r, x: nd.cumsum(x * nd.broadcast_div(r, nd.abs(x) + .5), axis=0),
     "dot": lambda r, x: nd.dot(nd.broadcast_div(r, nd.abs(x) + .5), x),

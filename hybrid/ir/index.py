@@ -295,3 +295,14 @@ def substitute(x: Ix, names: dict[Var, Ix]) -> Ix:
         else:
             parts.append(Ix(0, ((a, c),)))
     return total(parts)
+
+
+def fills(address: Ix, size: int) -> bool:
+    """Whether an address reaches every one of ``size`` places once: its variables count through them as digits do, in
+    any order."""
+    step, places = 1, [(coefficient(address, v) if isinstance(v, Var) else None, v.extent) for v in variables(address)]
+    for c, extent in sorted((abs(c), extent) for c, extent in places if c is not None and extent > 1):
+        if c != step:
+            return False
+        step *= extent
+    return step == size and all(c is not None for c, _ in places)

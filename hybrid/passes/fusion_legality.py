@@ -11,7 +11,7 @@ from typing import Callable, Sequence
 
 from ..ir import Node, Program
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, pull
-from ..ir.index import Val, Var, coefficient, linear, variables
+from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.scalar import SCALARS
 from .attention import Attention, escapes, match
@@ -266,13 +266,7 @@ class Rules:
 def covers(n: Node, idx: Index) -> bool:
     """Whether an index reaches every element of a node once: its variables count through the places as digits do, in
     any order."""
-    address = linear(n.shape, idx)
-    step, places = 1, [(coefficient(address, v) if isinstance(v, Var) else None, v.extent) for v in variables(address)]
-    for c, extent in sorted((abs(c), extent) for c, extent in places if c is not None and extent > 1):
-        if c != step:
-            return False
-        step *= extent
-    return step == n.size and all(c is not None for c, _ in places)
+    return fills(linear(n.shape, idx), n.size)
 
 
 def _visits(u: Use, k: Kernel) -> int:
