@@ -67,7 +67,7 @@ def _made(cls: type, rest: Any, children: Sequence[Any]) -> Any:
     """An object again; of a dataclass without what its ``__init__`` would do."""
     if cls in _REGISTERED:
         return _REGISTERED[cls][1](rest, children)
-    made = object.__new__(cls)
+    made: Any = object.__new__(cls)
     for name, child in zip(rest, children):
         object.__setattr__(made, name, child)                # of frozen ones too
     return made
