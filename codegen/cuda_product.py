@@ -89,7 +89,7 @@ class Product:
         at = root_index(self.k, self.m.dot_index)
         block = Block(None, frozenset([*self.m.batch, *self.m.rows, *self.m.columns]))
         value = e.value(self.k.root, at, block)
-        return [*block.lines, e.store(self.names[self.k.root], self.k.root, at, value)]
+        return [*block.lines, str(e.store(self.names[self.k.root], self.k.root, at, value))]
 
     def keep(self, cell: str, part: str) -> list[str]:
         """A part of a sum into working memory, where the contraction's own result would lie."""
@@ -99,7 +99,7 @@ class Product:
 
     def rounded(self, value: str) -> str:
         """A sum at the precision of the contraction's dtype."""
-        return CUDA.rounded(self.dot.dtype, value)
+        return str(CUDA.rounded(self.dot.dtype, value))
 
     def decode(self, number: str, vs: list[Var]) -> list[str]:
         """Variables from a row-major number."""
@@ -130,7 +130,7 @@ class Product:
                 return serial_reduce(e, n, idx, guard, block)
             at = e.address(n.shape, idx)
             acc = e.let(block, self.sum_dtype, f"scratch[{at}]", "a")
-            block.lines.append(f"for (int part = 1; part < {parts}; part++) {acc} += scratch[part * "
+            block.body.append(f"for (int part = 1; part < {parts}; part++) {acc} += scratch[part * "
                                f"({e.index}){n.size} + {at}];")
             return e.let(block, n.dtype, self.rounded(acc)) if is_half(n.dtype) else acc
         return finish

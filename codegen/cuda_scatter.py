@@ -21,7 +21,7 @@ def accumulate(e: CudaEmitter, pointer: str, n: Node, idx: Index, value: str) ->
     """A statement that adds to an element in memory."""
     cell = f"{pointer}[{e.address(n.shape, idx)}]"
     if is_half(n.dtype):
-        return e.store(pointer, n, idx, f"{CUDA.half_load[n.dtype.name].format(cell)} + {value}")
+        return str(e.store(pointer, n, idx, f"{CUDA.half_load[n.dtype.name].format(cell)} + {value}"))
     return f"{cell} += {value};"
 
 

@@ -114,7 +114,7 @@ class _Running:
         return e.value(self.k.root.args[0], self._index(at), block)
 
     def _store(self, e: Emitter, at: Ix, value: str) -> str:
-        return e.store(self.names[self.k.root], self.k.root, self._index(at), value)
+        return str(e.store(self.names[self.k.root], self.k.root, self._index(at), value))
 
     def _type(self) -> str:
         return C.compute(self.k.root.dtype)
@@ -141,7 +141,7 @@ class _Running:
         value = e.value(root.args[0], idx, column)
         half = is_half(root.dtype)
         acc = "before[q - b]"
-        body = [*column.lines, f"{acc} = {self._add(acc, value)};", e.store(self.names[root], root, idx, acc)]
+        body = [*column.lines, f"{acc} = {self._add(acc, value)};", str(e.store(self.names[root], root, idx, acc))]
         n = self.across
         end = f"(b + {COLUMNS} < {n} ? b + {COLUMNS} : {n})" if n % COLUMNS else f"b + {COLUMNS}"
         return [*before.lines, f"for (long b = 0; b < {n}; b += {COLUMNS}) {{", f"  const long end = {end};",

@@ -13,14 +13,17 @@ from hybrid.ir import Node
 from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Quot, Rem, Var, coefficient, linear, text, var, variables
 from hybrid.ir.kernel import Kernel
+from hybrid.ir.stmt import Expr, Literal, Op
 
 from .dialect import C, PARALLEL
 from .emit import Block, loop_nest
 from .loops import PARALLEL_WORK, TEAM, Printed, pointer_names, signature, work_of
 from .lane_reductions import TAPS
-from .lanes import F32, Refused, copies, masked
+from .lanes import F32, Refused, copied_text, masked_text
 from .vector import VectorEmitter
 
+# what joins two vectors
+STEP = {"sum": "({0} + {1})", "prod": "({0} * {1})", "max": "HYV_MAXN({0}, {1})", "min": "HYV_MINN({0}, {1})"}
 SHORT = 3                      # turns of a loop over the elements of a block
 WRITTEN_OUT = 8                # elements of a block up to which it is written out
 
@@ -55,14 +58,13 @@ class PairEmitter(VectorEmitter):
         sizes = [x.shape[a] for a in axes]
         if math.prod(sizes) > TAPS or not math.prod(sizes):
             raise Refused("a long reduction")
-        total = ""
+        total: Expr = Literal("")
         for spot in np.ndindex(*sizes):
             free, fixed = iter(idx), dict(zip(axes, spot))
             value = self.floats(self.value(x, tuple(Ix(int(fixed[a])) if a in fixed else next(free)
                                                     for a in range(x.ndim)), block, guard))
-            step = {"sum": "({} + {})", "prod": "({} * {})", "max": "HYV_MAXN({}, {})", "min": "HYV_MINN({}, {})"}[op]
-            total = self.bind(block, "v", step.format(total, value)) if total else value
-        return total
+            total = self.bind(block, "v", Op(STEP[op], (total, value))) if total else value
+        return str(total)
 
 
 def print_pairs(k: Kernel, name: str, width: int, team: bool = False) -> Printed | None:
@@ -126,7 +128,7 @@ class _Blocks:
             first, second = (tuple(var(v) * s + int(i) for v, s, i in zip(loops, self.sizes, (*at, last)))
                              for last in (0, 1))
             pair = [e.floats(e.value(root, idx, blocks[-1])) for idx in (first, second)]
-            blocks[-1].lines.append(f"HYV_PAIR@_STORE({self.names[root]} + {text(linear(root.shape, first))}, "
+            blocks[-1].body.append(f"HYV_PAIR@_STORE({self.names[root]} + {text(linear(root.shape, first))}, "
                                     f"{pair[0]}, {pair[1]});")
         body = [*blocks[-2].lines, *self._lanes(lane, blocks[-1].lines)]
         around = loops[:self.across]
@@ -144,7 +146,7 @@ class _Blocks:
         """All pairs of a line: whole vectors, then what is left."""
         whole, out = v.extent // self.width * self.width, []
         if whole:
-            full = copies([s.replace("HYV_PAIR@", "HYV_PAIR") for s in lines], 0)
+            full = copied_text([s.replace("HYV_PAIR@", "HYV_PAIR") for s in lines], 0)
             out += [f"for (long {v.name} = 0; {v.name} < {whole}; {v.name} += {self.width}) {{",
                     *("  " + s for s in full), "}"]
         rest = v.extent - whole
@@ -152,5 +154,5 @@ class _Blocks:
             mask = (f"const hy_m mk = HYV_FIRST({rest}), mk_a = HYV_FIRST({min(2 * rest, self.width)}), mk_b = "
                     f"HYV_FIRST({max(2 * rest - self.width, 0)});")
             out += ["{", f"  const long {v.name} = {whole}; {mask}",
-                    *("  " + s for s in masked([s.replace("HYV_PAIR@", "HYV_PAIRM") for s in lines])), "}"]
+                    *("  " + s for s in masked_text([s.replace("HYV_PAIR@", "HYV_PAIRM") for s in lines])), "}"]
         return out

@@ -13,7 +13,7 @@ from hybrid.ir.kernel import Kernel
 
 from .dialect import C, PARALLEL
 from .emit import Block, Emitter, loop_nest
-from .lanes import F32, Refused, copies, masked
+from .lanes import F32, Refused, copied_text, masked_text
 from .loops import (NEAR, PARALLEL_WORK, TEAM, Printed, group_loops, merged_axes, pointer_names, rename, signature,
                     work_of)
 from .vector import FAR, VectorEmitter
@@ -98,7 +98,7 @@ class _Across:
         outer = Block(None, frozenset(self.rest))
         line = outer.child([w])
         block = line.child([v])
-        store = e.store(self.names[k.root], k.root, self.idx, e.value(k.root, self.idx, block))
+        store = str(e.store(self.names[k.root], k.root, self.idx, e.value(k.root, self.idx, block)))
         if not e.tiles:
             raise Refused("nothing is read across")
         tile = [*self._begin(w, "w"), *self._begin(v, "v"), *self._tiles(e),
@@ -153,8 +153,8 @@ class _Across:
         vectors = f"long {v.name} = {v.name}_t; for (; {v.name} + {width} <= end; {v.name} += {width}) {{"
         out = [f"const long end = {ends[0]};",
                f"for (long {w.name} = {w.name}_t; {w.name} < {ends[1]}; {w.name}++) {{", *("  " + s for s in before),
-               "  " + vectors, *("    " + s for s in copies(body, 0)), "  }"]
+               "  " + vectors, *("    " + s for s in copied_text(body, 0)), "  }"]
         if v.extent % width:
             out += [f"  if ({v.name} < end) {{ const hy_m mk = HYV_FIRST((int)(end - {v.name}));",
-                    *("    " + s for s in masked(body)), "  }"]
+                    *("    " + s for s in masked_text(body)), "  }"]
         return [*out, "}"]
