@@ -85,6 +85,8 @@ def _macro(vector: str, how: str) -> str:
     """The head of a macro that reads or writes a vector: HYV_LOAD(, HYV_LOADM(mk, HYV_LOAD_HALF( …"""
     word, _, kind = vector.partition("_")
     end = f"_{kind}" if kind else ""
+    if how == "M" and word == "PAIR":                # two vectors, which have a mask each
+        return f"HYV_{word}M{end}("
     if how == "M":
         return f"HYV_{'STORE' if word == 'STREAM' else word}M{end}({MASK}, "
     return f"HYV_{word}{end}{how}("
