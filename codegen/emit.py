@@ -10,7 +10,7 @@ from hybrid.base import dtype as dt
 from hybrid.base.dtype import is_half
 from hybrid.ir import Node
 from hybrid.ir.access import MOVEMENT, Guard, Index, pull
-from hybrid.ir.index import Ix, Quot, Rem, Val, linear, text, var, variables
+from hybrid.ir.index import Ix, Quot, Rem, Val, linear, var, variables
 from hybrid.ir.scalar import SCALARS, Scalar
 from hybrid.ir.stmt import Expr, Let, Load, Name, Op, Stmt, Store
 
@@ -61,10 +61,6 @@ class Emitter:
         if any(isinstance(a, (Quot, Rem)) for a, _ in x.terms):
             self.divisions += 1
         return x
-
-    def address(self, shape: tuple[int, ...], idx: Index) -> str:
-        """Row-major offset as C text; counts the divisions it needs."""
-        return text(self.offset(shape, idx))
 
     def condition(self, guard: Guard) -> Op:
         """What is true inside."""

@@ -144,7 +144,8 @@ class _Blocks:
 
     def _lanes(self, v: Var, body: Sequence[Stmt]) -> list[Stmt]:
         """All pairs of a row: whole vectors, then what is left."""
-        whole, out = v.extent // self.width * self.width, []
+        whole = v.extent // self.width * self.width
+        out: list[Stmt] = []
         if whole:
             out.append(For(v.name, Ix(), Ix(whole), tuple(copies(body, 0)), self.width))
         rest = v.extent - whole
