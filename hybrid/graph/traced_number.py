@@ -15,7 +15,7 @@ import numpy as np
 
 from ..base import dtype as dt
 from ..base.errors import user_location
-from ..base.scope import CASTS
+from ..base.scope import CASTS, tracing
 
 NUMBERS = (int, float, np.floating, np.integer)
 EXACT = 1 << 53                        # integers up to it are floats too
@@ -49,6 +49,9 @@ class NumberTrace:
         self.looked: dict[int, str] = {}                 # numbers of the arguments that the code looks at: why, and where
         self.numbers = [TracedNumber(self, i) for i in range(len(values))]
         self._made: list[tuple[Any, frozenset[int]]] = []
+        # by place: what a call's numbers are, for what is done before the program runs
+        self.now: dict[int, Any] = {}
+        self.told = False                                # whether anything asks for them
 
     def look(self, at: int, why: str) -> Any:
         """The number at a place, which the code looks at."""
@@ -73,6 +76,12 @@ class NumberTrace:
     def kept(self) -> list[frozenset[int]]:
         """The arguments from which numbers were computed that somebody keeps."""
         return [bases for made, bases in self._made if made() is not None]
+
+    def at_each_call(self, at: int) -> Callable[[], Any]:
+        """A function that gives the number at a place in the call that is being made."""
+        now, self.told = self.now, True
+        self.symbol(at, np.dtype(dt.float64))
+        return lambda: now[at]
 
     def symbol(self, at: int, dtype: np.dtype) -> Any:
         """The input for the number at a place, to be read in a dtype."""
@@ -178,8 +187,8 @@ def _compared(function: Callable[..., Any], why: str) -> Any:
     looked = _look(function, why)
 
     def method(self: TracedNumber, other: Any) -> Any:
-        if hasattr(other, "entries") or hasattr(other, "_ag"):
-            return NotImplemented
+        if (hasattr(other, "entries") or hasattr(other, "_ag")) and not isinstance(self._plain(), np.generic):
+            return NotImplemented                            # NumPy's numbers compare themselves, as arrays
         return looked(self, other)
     return method
 
@@ -214,6 +223,19 @@ for _name, _function, _why in (("bool", bool, "if, while, and, or or not tests i
                                ("str", str, "a text is made of it"), ("repr", repr, "a text is made of it"),
                                ("format", format, "a text is made of it"), ("divmod", divmod, "divmod() of it")):
     setattr(TracedNumber, f"__{_name}__", _look(_function, _why))
+
+
+def set_at_each_call(owner: Any, name: str, value: Any) -> None:
+    """Give an attribute of an object of this library a number: in traced code at each call, before the program runs."""
+    trace = tracing()
+    if trace is None or trace.in_body or not hasattr(trace, "before"):
+        setattr(owner, name, value)
+        return
+    old = getattr(owner, name)
+    number = value._trace.at_each_call(value._at) if type(value) is TracedNumber else lambda: value
+    trace.before.append(lambda: setattr(owner, name, number()))
+    trace.put_back.append(lambda: setattr(owner, name, old))
+    setattr(owner, name, value)
 
 
 def looked_at(value: Any, why: str) -> Any:

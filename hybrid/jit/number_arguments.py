@@ -197,6 +197,7 @@ class NumberInputs:
         self.given = trace.given
         self.types = [type(v) for v in trace.values]
         self.bounds = [None if is_real(self.types[k]) else trace.bounds.get(k, (-2**63, 2**63 - 1)) for k in wanted]
+        self._now = trace.now if trace.told else None
         self._compute = self._written()
 
     def _written(self) -> Callable[..., list[Any] | None]:
@@ -226,9 +227,14 @@ class NumberInputs:
 
     def arrays(self, values: Sequence[Any], ctx: Context) -> list[NDArray]:
         """The inputs."""
+        self._tell(values)
         xp = array_module(ctx)
         return [wrap(xp.asarray(np.array(v, dt.float64 if b is None else dt.int64)), ctx)
                 for v, b in zip(values, self.bounds)]
+
+    def _tell(self, values: Sequence[Any]) -> None:
+        if self._now is not None:
+            self._now.update(zip(self.wanted, values))
 
     # ---- the shortest way
     def form(self, structure: Any, numbers: GivenNumbers, arrays: int) -> Any:
@@ -248,11 +254,11 @@ class NumberInputs:
 
     def computing(self, launched: Callable[..., Any]) -> Callable[..., Any] | None:
         """A shortest way that computes what the program is given beside the arguments; None where there is none."""
-        if all(k < self.given for k in self.wanted):
+        if all(k < self.given for k in self.wanted) and self._now is None:
             return launched
         if self.paths is None:
             return None
-        paths, values = list(self.paths), self.values
+        paths, values, tell = list(self.paths), self.values, self._tell
         direct = sum(k < self.given for k in self.wanted)         # which the launcher takes from the arguments
 
         def quick(*args: Any, **kwargs: Any) -> Any:
@@ -262,6 +268,7 @@ class NumberInputs:
                 return None
             if numbers is None:
                 return None
+            tell(numbers)
             return launched(*args, *numbers[direct:], **kwargs) if kwargs else launched(*args, *numbers[direct:])
         return quick
 

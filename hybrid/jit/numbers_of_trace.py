@@ -47,7 +47,10 @@ class NumbersOfTrace:
     def watched(self, line: Callable[[], str]) -> Iterator[None]:
         """Scope in which the code runs. NotWithInputs in the place of an error."""
         if not self._given.places:
-            yield
+            try:
+                yield
+            finally:
+                self._put_back()
             return
         before, was = self._references(), SCOPE.numbers
         SCOPE.numbers = True
@@ -59,12 +62,17 @@ class NumbersOfTrace:
             raise NotWithInputs(f"{line()}: the code raises {type(err).__name__} when it is an input") from err
         finally:
             SCOPE.numbers = was
+            self._put_back()
         for i, (a, b) in enumerate(zip(before, self._references())):
             if b > a:
                 self._of.looked.setdefault(i, f"{line()}: the code keeps or returns it")
         for bases in self._of.kept():
             for i in bases:
                 self._of.looked.setdefault(i, f"{line()}: the code keeps or returns what it computes from it")
+
+    def _put_back(self) -> None:
+        while self._trace.put_back:
+            self._trace.put_back.pop()()
 
     def _references(self) -> list[int]:
         return [sys.getrefcount(x) for x in self._of.numbers]

@@ -86,6 +86,8 @@ class Trace:
         self.outside: dict[str, str] = {}               # what of the machine it read, and where
         self.before: list[Callable[[], None]] = []      # what happens before each call of the program
         self.after: list[Callable[[], None]] = []       # and after it
+        # takes out of objects of this library what ``before`` sets
+        self.put_back: list[Callable[[], None]] = []
         self.steps: list[tuple[Any, Any]] = []          # Trainers that update parameters, and what counts their updates
         self.undo: list[Callable[[], None]] = []        # what ``before`` did, where a demand is not met
         self.variables_made = count(1)                  # numbers of values that are variables of their own

@@ -68,8 +68,11 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     tail = "scalar" if hint in _JOINED else "_scalar"
     if type(lhs) is NDArray and (type(rhs) is float or type(rhs) is int):
         return invoke(OPS[scalar_op], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
-    if SCOPE.numbers:
-        lhs, rhs = _beside(lhs, rhs), _beside(rhs, lhs)
+    if SCOPE.numbers and TracedNumber in (type(lhs), type(rhs)):
+        out = binary(row, _beside(lhs, rhs), _beside(rhs, lhs), reversed_hint)
+        array = rhs if type(lhs) is TracedNumber else lhs
+        # beside a number nd's operations keep the array's dtype
+        return out if is_np(array) or out is NotImplemented else out.astype(array.dtype, copy=False)
     if is_np(lhs) or is_np(rhs):
         array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
     if isinstance(rhs, NUMBERS):
@@ -84,7 +87,7 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
 
 def _beside(x: Any, other: Any) -> Any:
     """A value; of a traced number the input that takes its place beside another value, or the number of this call."""
-    if type(x) is not TracedNumber or type(other) is TracedNumber:
+    if type(x) is not TracedNumber:
         return x
     dtype = getattr(other, "dtype", None)
     found = x._operand(dtype)
