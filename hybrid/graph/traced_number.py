@@ -1,9 +1,9 @@
 """Numbers among the arguments of traced code that may be others at each call of the program.
 
 A ``TracedNumber`` stands in the place of a Python number while code is traced. Arithmetic with other numbers is noted,
-and done again by Python at each call, with Python's own rules; what meets an array becomes an input of the program. Where
-the code looks at the number itself (``if t > 0``, ``range(n)``, ``float(t)``, a shape, a text), it gets the number of this
-call, and that is noted: the program is then right for this number alone.
+and done again by Python at each call, with Python's own rules; what meets an array becomes an input of the program.
+Where the code looks at the number itself (``if t > 0``, ``range(n)``, ``float(t)``, a shape, a text), it gets the
+number of this call, and that is noted: the program is then right for this number alone.
 """
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def is_real(cls: type) -> bool:
 class NumberTrace:
     """The traced numbers of one trace: what is computed from them, what becomes an input, what was looked at.
 
-    values: the numbers of this call. inputs: for the numbers that are inputs, by their place among all, their variables.
+    values: the numbers of this call. inputs: for the numbers that are inputs, by their place among all, their
+    variables.
     """
 
     def __init__(self, values: Sequence[Any], make: Callable[[int, np.dtype], Any]):
@@ -46,7 +47,8 @@ class NumberTrace:
         # by the place of a number among ``values``: its variable, and the least and greatest integer it may be
         self.inputs: dict[int, Any] = {}
         self.bounds: dict[int, tuple[int, int]] = {}
-        self.looked: dict[int, str] = {}                 # numbers of the arguments that the code looks at: why, and where
+        # numbers of the arguments that the code looks at: why, and where
+        self.looked: dict[int, str] = {}
         self.numbers = [TracedNumber(self, i) for i in range(len(values))]
         self._made: list[tuple[Any, frozenset[int]]] = []
         # by place: what a call's numbers are, for what is done before the program runs
@@ -228,7 +230,7 @@ for _name, _function, _why in (("bool", bool, "if, while, and, or or not tests i
 def set_at_each_call(owner: Any, name: str, value: Any) -> None:
     """Give an attribute of an object of this library a number: in traced code at each call, before the program runs."""
     trace = tracing()
-    if trace is None or trace.in_body or not hasattr(trace, "before"):
+    if not hasattr(trace, "before") or trace.in_body:
         setattr(owner, name, value)
         return
     old = getattr(owner, name)

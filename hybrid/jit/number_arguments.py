@@ -201,8 +201,8 @@ class NumberInputs:
         self._compute = self._written()
 
     def _written(self) -> Callable[..., list[Any] | None]:
-        """The steps as one Python function of the arguments' numbers: ``[v0, v2]``, or None where a number is of another
-        class or beyond its bounds."""
+        """The steps as one Python function of the arguments' numbers: ``[v0, v2]``, or None where a number is of
+        another class or beyond its bounds."""
         space: dict[str, Any] = {f"t{k}": t for k, t in enumerate(self.types)}
         lines = [f"def compute({', '.join(f'v{k}' for k in range(self.given))}):"]
         tests = [f"type(v{k}) is not t{k}" for k in range(self.given)]

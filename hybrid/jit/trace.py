@@ -377,8 +377,7 @@ class Hybridized:
                             entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
         return self._slow(args, kwargs)
 
-    def _slow(self, args: Any, kwargs: Any, inputs: bool = True) -> Any:
-        """inputs: whether numbers among the arguments may be inputs of the program."""
+    def _slow(self, args: Any, kwargs: Any) -> Any:
         if SCOPE.traces or SCOPE.plain:
             return self.fn(*args, **kwargs)                  # inside another trace: inlined
         leaves: list[Any] = []
@@ -398,36 +397,9 @@ class Hybridized:
         plain = self._plain(structure, every, ctx, static, repeats)
         if self._changing and self._changing.get(plain[:6], 0) >= TRIES:
             return self._plainly(given, structure, arrays)
-        plain, signature, entry, numbers = self._found(structure, plain, inputs)
-        new, failed = entry is None, None
+        entry, numbers, new = self._entry_for(structure, plain, arrays, held, ctx, cls)
         if entry is None:
-            if not self._sightings.compiles(signature):
-                self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
-                return self._plainly(given, structure, arrays)
-            try:
-                entry = self._compile(plain, structure, arrays, held, ctx, cls, numbers)
-            except _PlainOnly as err:
-                warnings.warn(str(err), stacklevel=2)
-                self._changing[(structure, *plain[1:6])] = TRIES
-                return self._plainly(given, structure, arrays)
-            except LookedAt as err:                          # they are constants from here on
-                self._sightings.again(signature)
-                self._numbers.keep(structure, numbers, err.why)
-                return self._slow(args, kwargs)
-            except NotWithInputs as err:
-                failed = err
-            if failed is not None:                           # without inputs it may be another error, or none
-                self._sightings.again(signature)
-                out = self._slow(args, kwargs, inputs=False)
-                self._numbers.keep(structure, numbers, dict.fromkeys(range(len(numbers.values)), str(failed)))
-                return out
-            assert entry is not None
-            if entry.once or entry.drew or entry.outside:
-                self._numbers.never(structure)
-            if entry.numbers is not None:                    # those into programs of one number are of no use now
-                self._ways.lay_anew()
-        else:
-            self._sightings.again(signature)
+            return self._plainly(given, structure, arrays)
         if entry.numbers is not None:
             every += numbers.arrays(entry.numbers, ctx)
         if entry.once:
@@ -443,6 +415,42 @@ class Hybridized:
             debug.compiled(self.name, entry.report())
         return out
 
+    def _entry_for(self, structure: Any, plain: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
+                   cls: Any, inputs: bool = True) -> tuple[Entry | None, GivenNumbers, bool]:
+        """The entry for a call, None where it runs as plain Python; the numbers among its arguments that are inputs;
+        whether the entry is new. inputs: whether there may be such numbers."""
+        plain, signature, entry, numbers = self._found(structure, plain, inputs)
+        if entry is not None:
+            self._sightings.again(signature)
+            return entry, numbers, False
+        if not self._sightings.compiles(signature):
+            self._sightings.warn(self.name, lambda: debug.difference(FIELDS, self.entries, signature))
+            return None, numbers, False
+        failed = None
+        try:
+            entry = self._compile(plain, structure, arrays, held, ctx, cls, numbers)
+        except _PlainOnly as err:
+            warnings.warn(str(err), stacklevel=3)
+            self._changing[(structure, *plain[1:6])] = TRIES
+            return None, numbers, False
+        except LookedAt as err:                              # those numbers are constants from here on
+            self._sightings.again(signature)
+            self._numbers.keep(structure, numbers, err.why)
+            return self._entry_for(structure, plain, arrays, held, ctx, cls)
+        except NotWithInputs as err:
+            failed = err
+        if failed is not None:                               # without inputs it may be another error, or none
+            self._sightings.again(signature)
+            found = self._entry_for(structure, plain, arrays, held, ctx, cls, inputs=False)
+            self._numbers.keep(structure, numbers, dict.fromkeys(range(len(numbers.values)), str(failed)))
+            return found
+        assert entry is not None
+        if entry.once or entry.drew or entry.outside:
+            self._numbers.never(structure)
+        if entry.numbers is not None:                        # ways into programs of one number are of no use now
+            self._ways.lay_anew()
+        return entry, numbers, True
+
     def specialization(self, *args: Any, **kwargs: Any) -> Entry:
         """The entry of a call with these arguments, traced where it is new; the call itself is not made."""
         leaves: list[Any] = []
@@ -454,13 +462,11 @@ class Hybridized:
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
         plain = self._plain(structure, every, ctx, static, _repeats(every))
         plain, _, entry, numbers = self._found(structure, plain)
-        if entry is None:
-            try:
-                entry = self._compile(plain, structure, arrays, held, ctx, cls, numbers)
-            except LookedAt as err:
-                self._numbers.keep(structure, numbers, err.why)
-                return self.specialization(*args, **kwargs)
-        return entry
+        try:
+            return entry or self._compile(plain, structure, arrays, held, ctx, cls, numbers)
+        except LookedAt as err:
+            self._numbers.keep(structure, numbers, err.why)
+            return self.specialization(*args, **kwargs)
 
     def _plain(self, structure: Any, every: Sequence[NDArray], ctx: Context, static: Any, repeats: Any) -> Any:
         """A call's signature but for what is read of objects."""

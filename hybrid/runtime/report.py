@@ -63,7 +63,8 @@ class Report:
     written_in_place: int = 0
     kept_bytes: int = 0
     backward: "Report | None" = None
-    numbers: list[str] = field(default_factory=list)     # which numbers among the arguments are inputs, and why others not
+    # which numbers among the arguments are inputs, and why others not
+    numbers: list[str] = field(default_factory=list)
     watched: list[str] = field(default_factory=list)     # what hooks and debug.print cost: values beside the results
     layout: list[str] = field(default_factory=list)      # what the layout pass decided, and what is prepared once
     prepared_bytes: int = 0
