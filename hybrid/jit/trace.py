@@ -35,6 +35,7 @@ from .reads import Reader, is_foreign_array
 from .free_variables import Guard
 from .number_arguments import NO_NUMBERS, GivenNumbers, LookedAt, NotWithInputs, NumberArguments, OtherInputs
 from .numbers_of_trace import NumbersOfTrace
+from .taken import Taken, dense
 from .watches import MENTIONED, Watch
 from ..graph.symnode import CONCRETE, SymNode
 from ..base.pytree import flatten, like, unflatten
@@ -205,25 +206,6 @@ class Trace:
         return [(i, h) for i, (h, n) in enumerate(self.handles) if h.entries[0][0] is not n]
 
 
-def dense(x: NDArray, what: str) -> NDArray:
-    """The array itself; TraceError where its storage is sparse."""
-    if x.stype != "default":
-        raise TraceError(f"{user_location()}: {what} was given a {x.stype} array, and compiled programs compute with "
-                         f"dense ones: pass x.tostype('default'), "
-                         "or call this block or function without hybridize")
-    return x
-
-
-def converted(x: Any) -> np.ndarray:
-    """Another library's array as a NumPy array."""
-    try:
-        return np.asarray(x) if hasattr(type(x),
-                                        "__array__") or hasattr(type(x), "__array_interface__") else np.from_dlpack(x)
-    except Exception as err:  # noqa: BLE001  what another library raises
-        raise TraceError(f"{user_location()}: a {type(x).__module__}.{type(x).__name__} cannot be converted to an "
-                         f"array ({err}); give nd.array of its numbers") from err
-
-
 def separate(value: Any) -> Any:
     """Results with Symbols of several outputs as lists, as eager calls give them."""
     if isinstance(value, Symbol) and len(value.entries) > 1:
@@ -387,7 +369,8 @@ class Hybridized:
             with eagerly():
                 return self.fn(*args, **kwargs)
         held, static = self.state() if self.state else ([], None)
-        arrays = [self._array(x, leaves) for x in leaves]
+        taken = Taken(leaves, self.name)
+        arrays = taken.arrays
         # the caller's own lists and dicts, unless other libraries' arrays in them are converted
         given = (args, kwargs) if all(x is a for x, a in zip(leaves, arrays)) else None
         every = [*arrays, *held]
@@ -402,15 +385,18 @@ class Hybridized:
             return self._plainly(given, structure, arrays)
         if entry.numbers is not None:
             every += numbers.arrays(entry.numbers, ctx)
+        def otherwise() -> Any:
+            return self.fn(*args, **kwargs) if given is not None else self._plainly(None, structure, arrays)
+        taken.refuse_read_only(entry.written)
         if entry.once:
-            return entry.run(every, lambda: self.fn(*args, **kwargs))
+            return taken.written(entry.written, entry.run(every, otherwise))
         form = (form_of(structure if entry.numbers is None else entry.numbers.form(structure, numbers, len(arrays)))
                 if self.state is None and not held and all(isinstance(x, NDArray) for x in leaves) else False)
         if not SCOPE.recording and repeats is None and form is not False:
             if form is None:
                 self._last = (entry, self.version(), SCOPE.training, SCOPE.np_array)
             self._lay_way(entry, every, form)
-        out = entry.run(every, lambda: self.fn(*args, **kwargs))
+        out = taken.written(entry.written, entry.run(every, otherwise))
         if new and entry.recorded and config.debug_level():
             debug.compiled(self.name, entry.report())
         return out
@@ -456,7 +442,8 @@ class Hybridized:
         leaves: list[Any] = []
         structure = self._structure((args, kwargs), leaves)
         held, static = self.state() if self.state else ([], None)
-        arrays = [self._array(x, leaves) for x in leaves]
+        taken = Taken(leaves, self.name)
+        arrays = taken.arrays
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
@@ -517,12 +504,6 @@ class Hybridized:
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
         return flatten(value, lambda v: isinstance(v, (NDArray, np.ndarray)) or is_foreign_array(v), leaves,
                        by_identity=True)
-
-    def _array(self, x: Any, others: Sequence[Any]) -> NDArray:
-        if isinstance(x, NDArray):
-            return dense(x, self.name)
-        ctx = next((o._ctx for o in others if isinstance(o, NDArray)), current_context())
-        return array(x if isinstance(x, np.ndarray) else converted(x), ctx)
 
     # ---- compiling
     def _known(self, plain: Any) -> tuple[Any, Entry | None]:
