@@ -61,8 +61,10 @@ def from_exporter(x: Any) -> np.ndarray:
 
 def _of_bfloat16(x: Any) -> np.ndarray | None:
     """The memory that an object exports by DLPack, if its elements are of bfloat16."""
-    capsule = x.__dlpack__() if dt.bfloat16 is not None else None
-    if capsule is None or _code(capsule).value != _BFLOAT:
+    if dt.bfloat16 is None:
+        return None
+    capsule = x.__dlpack__()
+    if _code(capsule).value != _BFLOAT:
         return None
     _code(capsule).value = _UINT
     return np.asarray(Writable(np.from_dlpack(Exporter(capsule)))).view(dt.bfloat16)

@@ -106,7 +106,7 @@ class TracedNumber:
     def __init__(self, trace: NumberTrace, at: int):
         self._trace, self._at = trace, at
 
-    @property
+    @property                                              # type: ignore[misc]
     def __class__(self) -> Any:                          # type: ignore[override]
         return type(self._trace.values[self._at])
 

@@ -219,7 +219,7 @@ def taken_by_value(module: str) -> bool:
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
         if "cloudpickle" in name.split("."):
-            registered = getattr(sys.modules[name], "list_registry_pickle_by_value", set)()
+            registered: Any = getattr(sys.modules[name], "list_registry_pickle_by_value", set)()
             return module == "__main__" or any(module == m or module.startswith(f"{m}.") for m in registered)
         frame = frame.f_back
     return False
