@@ -12,7 +12,7 @@ import numpy as _np
 
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
-from . import (composed as _composed, elementwise as _elementwise, fallback as _fallback, fft, linalg, multiarray,
+from . import (array_methods as _array_methods, composed as _composed, elementwise as _elementwise, fallback as _fallback, fft, linalg, multiarray,
                operators as _operators, protocol as _protocol, random)
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
                        linspace, logspace, meshgrid, ones, ones_like,
@@ -81,8 +81,9 @@ def in1d(ar1: Any, ar2: Any, assume_unique: Any = False, invert: Any = False) ->
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
-    """The array itself: memory is always in order."""
-    return a if _elementwise.is_value(a) and dtype is None else array(a, dtype)
+    """The array itself, of one axis at least: memory is always in order."""
+    found = a if _elementwise.is_value(a) and dtype is None else array(a, dtype)
+    return atleast_1d(found)
 
 
 def copy(a: Any, out: Any = None) -> Any:
@@ -147,7 +148,7 @@ def __dir__() -> list[str]:
 
 
 # modules that the functions of this package are written in, and what they import
-_PARTS = {"Any", "annotations", "array_api", "complex_parts", "composed", "creation", "dispatch", "elementwise",
+_PARTS = {"Any", "annotations", "array_api", "array_methods", "complex_parts", "composed", "creation", "dispatch", "elementwise",
           "extension",
           "fallback",
           "operators", "protocol", "rearrange", "statistics", "symbolic", "ufunc_methods"}

@@ -33,10 +33,17 @@ def has_own_rules(x: Any) -> bool:
 def unary(name: str) -> Any:
     """NumPy's function of one array; of numbers and NumPy's arrays NumPy's answer."""
     inner = functions.resolve("np", name)
+    first = FIRST.get(name, "x")
 
-    def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def function(x: Any = MISSING, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x) is ndarray and out is None and not args and not kwargs:
             return inner(x)
+        if x is MISSING:
+            if first not in kwargs:
+                raise TypeError(f"np.{name} takes an array: np.{name}({first})")
+            x = kwargs.pop(first)
+        if len(args) > 1 and name in UFUNCS:
+            raise TypeError(f"np.{name} takes one array and out, got {1 + len(args)} values")
         if has_own_rules(x) or not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
                    for v in (x, *args, *kwargs.values(), out)) and hasattr(_np, name):
             return getattr(_np, name)(x, *args, **kwargs)
@@ -50,6 +57,10 @@ def unary(name: str) -> Any:
     return function
 
 
+# what NumPy calls the first parameter, where MXNet and this library say x
+FIRST = dict.fromkeys("around round round_ ravel diag diagonal trace tril triu real".split(), "a") | {
+    "diag": "v", "tril": "m", "triu": "m"}
+MISSING = object()
 UFUNCS = frozenset("abs absolute sign ceil floor trunc fix rint square sqrt cbrt exp expm1 log log1p log2 log10 sin "
                    "cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
                    "arccosh arctanh reciprocal negative fabs isnan isinf isfinite isposinf isneginf logical_not "
@@ -67,13 +78,21 @@ def binary(name: str, fn: str) -> Any:
         if has_own_rules(x1) or has_own_rules(x2) or not any(
                 isinstance(v, (NDArray, list, tuple, _np.ndarray)) or hasattr(v, "entries") for v in (x1, x2)):
             return getattr(_np, name)(x1, x2)
-        x1, x2 = (array(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
+        x1, x2 = (_listed(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
         if not any(is_value(v) for v in (x1, x2)):
             x1 = array(x1)
         return finish(as_np(methods.two(row, x1, x2)), out)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"NumPy's {name}, broadcast."
     return function
+
+
+def _listed(values: Any) -> Any:
+    """An array beside another one, of a list: of integers and truth values NumPy's, of other numbers float32."""
+    if any(is_value(v) for v in values):
+        return array(values)
+    whole = _np.asarray(values)
+    return array(whole if whole.size and whole.dtype.kind in "biu" else values)
 
 
 def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
@@ -83,6 +102,7 @@ def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
         return fallback.numpy_function("lcm", ndarray)(x1, x2)
     if isinstance(x1, (int, _np.integer)):
         x1, x2 = x2, x1
+    x1, x2 = (_listed(v) if isinstance(v, (list, tuple)) else v for v in (x1, x2))
     if isinstance(x2, (int, _np.integer)):
         return finish(invoke(OPS["_npi_lcm_scalar"], [x1], {"scalar": int(x2)}), out)
     return finish(invoke(OPS["_npi_lcm"], [as_value(x1), as_value(x2)], {}), out)
@@ -132,11 +152,17 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     return x
 
 
-def clip(a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
-    """Values limited to [a_min, a_max]; either may be None."""
-    if a_min is None and a_max is None:
-        raise ValueError("np.clip: a_min or a_max must be given")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None,
+         max: Any = None) -> Any:  # noqa: A002  NumPy's names
+    """Values limited to [a_min, a_max], which NumPy also calls min and max; either may be None."""
+    if (min is not None and a_min is not None) or (max is not None and a_max is not None):
+        raise ValueError("np.clip: a bound was given twice, as a_min and min or as a_max and max")
+    a_min, a_max = min if a_min is None else a_min, max if a_max is None else a_max
+    if not is_value(a) and not isinstance(a, (list, tuple, _np.ndarray)) and not (is_value(a_min) or is_value(a_max)):
+        return array(_np.clip(a, a_min, a_max))
     a = as_value(a)
+    if a_min is None and a_max is None:
+        return finish(functions.resolve("np", "copy")(a), out)
     if is_value(a_min) or is_value(a_max) or isinstance(a_min, _np.ndarray) or isinstance(a_max, _np.ndarray):
         out_ = a if a_min is None else binary("maximum", "maximum")(a, as_value(a_min))
         return finish(out_ if a_max is None else binary("minimum", "minimum")(out_, as_value(a_max)), out)
@@ -146,7 +172,7 @@ def clip(a: Any, a_min: Any, a_max: Any, out: Any = None) -> Any:
 # ---- reductions: the parameters behind the array, in NumPy's order as MXNet has them
 REDUCTIONS = {
     **dict.fromkeys(("sum",), "axis dtype keepdims initial out"),
-    **dict.fromkeys(("prod", "product"), "axis dtype out keepdims initial"),
+    **dict.fromkeys(("prod", "product", "nansum", "nanprod"), "axis dtype out keepdims initial"),
     "mean": "axis dtype out keepdims", **dict.fromkeys(("max", "min", "amax", "amin", "all", "any", "alltrue",
                                                         "sometrue"), "axis keepdims out"),
     **dict.fromkeys(("std", "var"), "axis dtype out ddof keepdims"),

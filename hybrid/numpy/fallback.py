@@ -82,9 +82,7 @@ def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
         host = _host(name, args, arrays)
         options = _host(name, kwargs, arrays)
         target = kwargs.get("out")
-        if isinstance(target, NDArray):
-            del options["out"]
-        found = fn(*host, **options)
+        found = fn(*host, **options)                         # NumPy judges whether out= serves: it gets a copy of it
         if SCOPE.recording and name[3:] not in FLAT and any(a._ag is not None for a in arrays) and _real(found):
             raise HybridError(f"{name} is NumPy's own function, through which no gradient flows: use it outside "
                               f"autograd.record(), or on x.detach()")

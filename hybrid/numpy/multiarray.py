@@ -8,6 +8,7 @@ import numpy as _np
 from ..nd import functions
 from ..buffers.array import NP_CLASS, NDArray, array as _array, wrap
 from ..nd import made_here
+from ..base.errors import user_location
 from ..base.scope import SCOPE
 from . import protocol
 
@@ -41,7 +42,13 @@ class ndarray(NDArray):  # noqa: N801  NumPy's name
         return (self[i] for i in range(len(self)))
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.size == 1 else str(self)
+        if spec and self.size != 1:
+            raise TypeError(f"{user_location()}: format {spec!r} is of one number, this array has shape {self.shape}")
+        return format(self.item(), spec) if spec else str(self)
+
+    def copy(self, order: str = "C") -> Any:
+        """A copy on the same device, in the order of rows as every array."""
+        return super().copy()
 
     def __round__(self, n: int = 0) -> Any:
         return functions.resolve("np", "around")(self, decimals=n or 0)

@@ -220,6 +220,9 @@ def randint(low: Any, high: Any = None, size: Any = None, dtype: Any = None, ctx
     low, high = (0, low) if high is None else (low, high)
     if int(high) <= int(low):
         raise AttributeValueError(f"np.random.randint: low must be below high, got {low} and {high}")
+    wanted = _np.dtype(dtype or "int64")
+    if wanted.kind in "iu" and not _np.iinfo(wanted).min <= int(low) <= int(high) - 1 <= _np.iinfo(wanted).max:
+        raise AttributeValueError(f"np.random.randint: integers from {low} to {int(high) - 1} do not fit in {wanted}")
     size = out.shape if size is None and out is not None else size
     shape = () if size is None else shape_tuple(size)
     return finish(as_np(_make("_random_randint", low=int(low), high=int(high), shape=shape_of(shape),
@@ -315,6 +318,8 @@ def multinomial(n: int, pvals: Any, size: Any = None, **kwargs: Any) -> Any:
 
 def seed(seed: int, ctx: Any = "all") -> None:  # noqa: A002
     """Start the generator again."""
+    if isinstance(seed, (int, _np.integer)) and seed < 0:
+        raise ValueError(f"np.random.seed: seed must not be negative, got {seed}")
     _generator.seed(seed)
 
 

@@ -10,11 +10,13 @@ from ..nd import functions
 from ..buffers.array import NDArray
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
+from ..nd.methods import in_order
 from ..nd.dynamic import refuse_traced
-from ..base.errors import ShapeError
+from ..base.errors import ShapeError, user_location
 from ..ops.registry import OPS
+from . import fallback
 from .creation import full_like, parts, shape_tuple
-from .multiarray import as_np, as_value, finish, is_value
+from .multiarray import as_np, as_value, finish, is_value, ndarray
 
 
 def _call(name: str, *inputs: Any, **attrs: Any) -> Any:
@@ -124,17 +126,17 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     return _call("broadcast_to", as_value(array), shape=shape_tuple(shape))
 
 
-def ravel(x: Any, order: str = "C") -> Any:
-    """All elements on one axis."""
-    if order != "C":
-        raise NotImplementedError(f"np.ravel: order must be 'C', got {order!r}")
-    return as_value(x).reshape(-1)
+def ravel(x: Any = None, order: str = "C", *, a: Any = None) -> Any:
+    """All elements on one axis, in the order of rows ('C') or of columns ('F'). NumPy calls the array a."""
+    return in_order("ravel", as_value(a if x is None else x), (-1,), order)
 
 
 def resize(a: Any, new_shape: Any) -> Any:
     """The elements in order, again from the first where they do not suffice, in another shape."""
     a = as_value(a).reshape(-1)
     shape = shape_tuple(new_shape)
+    if any(n < 0 for n in shape):
+        raise ValueError(f"{user_location()}: np.resize: lengths must not be negative, got {new_shape}")
     count = int(_np.prod(shape))
     if not a.shape[0] and count:
         return full_like(_call("broadcast_to", a.sum(), shape=shape), 0)
@@ -176,10 +178,10 @@ def flip(m: Any, axis: Any = None, out: Any = None) -> Any:
 
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     """A quarter turn in the plane of two axes, k times."""
-    axes = tuple(int(i) for i in axes)
+    axes, m = tuple(int(i) for i in axes), as_value(m)
     if len(axes) != 2 or axes[0] == axes[1] or m.shape is not None and abs(axes[0] - axes[1]) == len(m.shape):
         raise ShapeError(f"np.rot90: axes must be two different ones, got {axes}")
-    return _call("rot90", as_value(m), k=int(k), axes=axes)
+    return _call("rot90", m, k=int(k), axes=axes)
 
 
 def fliplr(m: Any) -> Any:
@@ -295,9 +297,14 @@ def shares_memory(a: Any, b: Any, max_work: Any = None) -> bool:
 may_share_memory = shares_memory
 
 
+MODES = ("wrap", "mean", "median", "linear_ramp", "empty")      # of NumPy alone: eagerly
+
+
 def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
     """The array with elements around it: constant (``constant_values``), edge, reflect, symmetric, maximum or
     minimum."""
+    if mode in MODES or isinstance(kwargs.get("constant_values"), (list, tuple)):
+        return fallback.numpy_function("pad", ndarray)(x, pad_width, mode, **kwargs)
     x = as_value(x)
     known = {"constant": {"constant_values"}, "reflect": {"reflect_type"}, "symmetric": {"reflect_type"},
              "maximum": {"stat_length"}, "minimum": {"stat_length"}}

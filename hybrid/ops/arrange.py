@@ -93,8 +93,14 @@ def trace(data: Node, a: Attrs) -> Node:
     return ir.reduce("sum", d, (d.ndim - 1,))
 
 
-for _name, _lower in (("tril", True), ("triu", False)):
-    op(f"_npi_{_name}", "data", np=(_name,), k=Int(0))((lambda low: lambda data, a: triangle(data, a.k, low))(_lower))
+def _np_triangle(name: str, low: bool) -> None:
+    def lower(data: Node, a: Attrs) -> Node:
+        return ir.cast(triangle(data, a.k, low), data.dtype)
+    op(f"_npi_{name}", "data", np=(name,), k=Int(0))(lower)
+
+
+_np_triangle("tril", True)
+_np_triangle("triu", False)
 
 
 # ---- rolled and turned
