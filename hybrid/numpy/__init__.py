@@ -17,7 +17,7 @@ from . import (array_methods as _array_methods, composed as _composed, elementwi
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
                        linspace, logspace, meshgrid, ones, ones_like,
                        tri, tril_indices, triu_indices, zeros, zeros_like)
-from .elementwise import clip, lcm, ldexp, nan_to_num, where
+from .elementwise import clip, lcm, ldexp, nan_to_num, positive, reciprocal, where
 from .multiarray import array, ndarray
 from .rearrange import (append, array_split, broadcast_arrays, broadcast_to, column_stack, concatenate, delete,
                         diag_indices_from, dsplit, dstack, flip, fliplr, flipud,
@@ -45,7 +45,7 @@ _RENAMED = {"round_": "around", "trapz": "trapezoid",
             "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
             "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "bitwise_not",
             "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "concat": "concatenate",
-            "pow": "power", "permute_dims": "transpose", "conj": "copy", "positive": "copy",
+            "pow": "power", "permute_dims": "transpose", "conj": "copy",
             "conjugate": "copy"}
 
 

@@ -5,15 +5,16 @@ from typing import Any, Callable
 
 import numpy as _np
 
-from ..base.errors import DTypeError, ShapeError, user_location
+from ..base.errors import DeviceError, DTypeError, user_location
+from ..base.scope import SCOPE
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
-from ..nd.traced_indexing import is_np
+from ..nd.traced_indexing import assign, is_np
 from . import protocol
 from .multiarray import ndarray
 
 # methods that a trace may hold, by the name of their function
-METHODS = {**{name: name for name in "ravel cumprod trace diagonal searchsorted compress choose ptp".split()},
+METHODS = {**{name: name for name in "ravel cumprod trace diagonal searchsorted choose ptp".split()},
            "conj": "copy", "conjugate": "copy", "take": "take", "repeat": "repeat", "clip": "clip", "nansum": "nansum"}
 
 
@@ -30,6 +31,21 @@ def _method(name: str, own: Any) -> Callable[..., Any]:
     method.__name__ = method.__qualname__ = name
     method.__doc__ = f"``np.{function}`` of this array."
     return method
+
+
+def _sort_traced(own: Any) -> Any:
+    def sort(self: Any, axis: Any = -1, **kwargs: Any) -> Any:
+        """In a program sort in place, as arrays do; of a graph the sorted value."""
+        if not (SCOPE.traces and is_np(self)):
+            return own(self, axis=axis, **kwargs)
+        assign(self, protocol.namespace().sort(self, axis))
+        return None
+    return sort
+
+
+def _compress(self: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """The slices along an axis (or elements of the flattened array) where a condition holds."""
+    return protocol.namespace().compress(condition, self, axis=axis, **({} if out is None else {"out": out}))
 
 
 def _divmod(self: Any, other: Any) -> Any:
@@ -52,6 +68,9 @@ for _cls in (ndarray, Symbol):
     setattr(_cls, "__rdivmod__", _rdivmod)
     setattr(_cls, "real", property(lambda self: self, doc="Itself: arrays are real."))
     setattr(_cls, "imag", property(_imag))
+
+
+setattr(Symbol, "sort", _sort_traced(getattr(Symbol, "sort")))
 
 
 # ---- of arrays that have numbers
@@ -109,13 +128,13 @@ def _flat_elements(self: ndarray) -> Any:
 def _memory(self: ndarray) -> memoryview:
     """The elements' memory, as memoryview gives it of NumPy's arrays; of arrays on the CPU."""
     if self._ctx.device_type != "cpu":
-        raise ShapeError(f"{user_location()}: memory on {self._ctx} has no memoryview; x.asnumpy() is a copy on the "
+        raise DeviceError(f"{user_location()}: memory on {self._ctx} has no memoryview; x.asnumpy() is a copy on the "
                          f"CPU")
     return memoryview(_np.asarray(self._exposed()))
 
 
 for _name, _function in {"__contains__": _contains, "fill": _fill, "put": _put, "partition": _partition,
-                         "argpartition": _argpartition, "view": _view, "nbytes": property(_nbytes),
+                         "argpartition": _argpartition, "view": _view, "compress": _compress, "nbytes": property(_nbytes),
                          "strides": property(_strides), "flat": property(_flat_elements), "data": property(_memory)}.items():
     setattr(ndarray, _name, _function)
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import operator
 from typing import Any
 
@@ -145,8 +146,10 @@ def _between_arrays(start: Any, stop: Any, num: int, endpoint: Any, retstep: boo
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, base: float = 10.0, dtype: Any = None,
              axis: int = 0, ctx: Any = None) -> Any:
     """num numbers from base^start to base^stop."""
-    if axis:
-        raise NotImplementedError("np.logspace: start and stop must be numbers and axis 0")
+    if is_value(start) or is_value(stop) or not _np.isscalar(start) or not _np.isscalar(stop):
+        wide = linspace(start, stop, num, endpoint, axis=axis)
+        found = functions.resolve("np", "exp")(wide * math.log(base))
+        return found if dtype is None else found.astype(dtype)
     return as_np(_make("_npi_logspace", start=start, stop=stop, num=num, endpoint=endpoint, base=base,
                        dtype=dtype or "float32", ctx=ctx))
 

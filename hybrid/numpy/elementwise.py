@@ -9,6 +9,7 @@ from ..nd import functions, methods
 from ..buffers.array import NDArray
 from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
+from ..base.errors import DTypeError, user_location
 from . import fallback
 from .multiarray import array, as_np, as_value, finish, is_value, ndarray
 
@@ -95,6 +96,29 @@ def _listed(values: Any) -> Any:
     return array(whole if whole.size and whole.dtype.kind in "biu" else values)
 
 
+def reciprocal(x: Any, out: Any = None, **kwargs: Any) -> Any:
+    """1 / x. Of integers an integer: 1 and -1 are their own, of all others (also 0) it is 0."""
+    options("reciprocal", kwargs)
+    if not is_value(x) and not isinstance(x, (list, tuple)):
+        return _np.reciprocal(x)
+    x = as_value(x)
+    if x.dtype is None or _np.dtype(x.dtype).kind not in "iu":
+        return finish(functions.resolve("np", "reciprocal")(x), out)
+    found = (x == 1).astype(x.dtype)
+    return finish(found - (x == -1).astype(x.dtype) if _np.dtype(x.dtype).kind == "i" else found, out)
+
+
+def positive(x: Any, out: Any = None, **kwargs: Any) -> Any:
+    """A copy: numbers as they are."""
+    options("positive", kwargs)
+    if not is_value(x) and not isinstance(x, (list, tuple)):
+        return _np.positive(x)
+    x = as_value(x)
+    if x.dtype is not None and x.dtype == _np.bool_:
+        raise DTypeError(f"{user_location()}: np.positive takes numbers, got truth values; x.copy() copies them")
+    return finish(functions.resolve("np", "copy")(x), out)
+
+
 def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
     """The least common multiples of integers."""
     options("lcm", kwargs)
@@ -111,6 +135,8 @@ def lcm(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
 def ldexp(x1: Any, x2: Any, out: Any = None, **kwargs: Any) -> Any:
     """x1 times 2 to the power x2."""
     options("ldexp", kwargs)
+    if not any(is_value(v) or isinstance(v, (list, tuple)) for v in (x1, x2)):
+        return _np.ldexp(x1, x2)
     return finish(as_value(x1) * binary("power", "power")(2.0, x2.astype("float32") if is_value(x2) else x2), out)
 
 

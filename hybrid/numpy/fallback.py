@@ -78,6 +78,8 @@ def _real(found: Any) -> bool:
 
 def wrapped(name: str, fn: Callable[..., Any], cls: type) -> Callable[..., Any]:
     def function(*args: Any, **kwargs: Any) -> Any:
+        if isinstance(fn, np.ufunc) and len(args) > fn.nin:
+            raise TypeError(f"{user_location()}: {name} takes {fn.nin} values here, got {len(args)}; give out= by name")
         arrays: list[NDArray] = []
         host = _host(name, args, arrays)
         options = _host(name, kwargs, arrays)

@@ -15,6 +15,7 @@ from ..nd.dynamic import refuse_traced
 from ..base.errors import ShapeError, user_location
 from ..ops.registry import OPS
 from . import fallback
+from .elementwise import MISSING
 from .creation import full_like, parts, shape_tuple
 from .multiarray import as_np, as_value, finish, is_value, ndarray
 
@@ -126,9 +127,11 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     return _call("broadcast_to", as_value(array), shape=shape_tuple(shape))
 
 
-def ravel(x: Any = None, order: str = "C", *, a: Any = None) -> Any:
+def ravel(x: Any = MISSING, order: str = "C", *, a: Any = MISSING) -> Any:
     """All elements on one axis, in the order of rows ('C') or of columns ('F'). NumPy calls the array a."""
-    return in_order("ravel", as_value(a if x is None else x), (-1,), order)
+    if a is x:
+        raise TypeError("np.ravel takes an array: np.ravel(a)")
+    return in_order("ravel", as_value(a if x is MISSING else x), (-1,), order)
 
 
 def resize(a: Any, new_shape: Any) -> Any:
@@ -215,6 +218,8 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         return _op("_npi_insert_scalar", arr, *rest, val=val, int_ind=int(obj), axis=axis)
     if not is_value(obj) or isinstance(obj, NDArray):
         host = obj.asnumpy() if isinstance(obj, NDArray) else _np.asarray(obj)
+        if host.dtype == bool:                                   # a mask of places
+            host = obj = _np.flatnonzero(host)
         n = arr.shape[axis] if axis is not None else int(_np.prod(arr.shape))
         if ((host < -n) | (host > n)).any():
             raise IndexError(f"np.insert: place {host[(host < -n) | (host > n)][0]} is out of range for length {n}")

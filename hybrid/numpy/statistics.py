@@ -34,6 +34,8 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
     if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise ValueError(f"np.{name}: method must be linear, lower, higher, midpoint or nearest, or eagerly one of "
                          f"{', '.join(METHODS)}; got {how!r}")
+    if axis == ():                                           # over no axes: each element by itself
+        a, axis, keepdims = expand_dims(a, -1), -1, False
     attrs = {"axis": axis, "interpolation": how, "keepdims": keepdims}
     if isinstance(q, (int, float, _np.number)):
         values, rest, attrs = _np.asarray(q), (), {**attrs, "q_scalar": float(q) * scale}
@@ -173,6 +175,11 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = 
                         d in enumerate(a.shape)))
             pieces.insert(at, value)
     joined = a if len(pieces) == 1 else functions.resolve("np", "concatenate")(*pieces, axis=axis)
+    if joined.dtype == _np.bool_ and len(joined.shape):      # of truth values whether neighbours differ
+        lead = (slice(None),) * (axis % len(joined.shape))
+        for _ in range(n):
+            joined = joined[(*lead, slice(1, None))] != joined[(*lead, slice(None, -1))]
+        return joined
     return functions.resolve("np", "diff")(joined, n=n, axis=axis)
 
 
