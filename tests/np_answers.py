@@ -32,7 +32,7 @@ def answer(call: str, space: Any, make: Callable[[onp.ndarray], Any], given: Map
 
 def described(value: Any) -> Answer:
     if type(value) in NUMBERS:
-        return [NUMBERS[type(value)], [], _plain(onp.asarray(value, object))]
+        return [NUMBERS[type(value)], [], [value.real, value.imag] if isinstance(value, complex) else value]
     if hasattr(value, "asnumpy"):
         value = value.asnumpy()
     if isinstance(value, (list, tuple)):

@@ -40,13 +40,18 @@ int8, int16, int32, int64, uint8, bool_ = _np.int8, _np.int16, _np.int32, _np.in
 bool = _np.bool_  # noqa: A001  MXNet's name
 _int = int
 finfo, iinfo, dtype = _np.finfo, _np.iinfo, _np.dtype
-asarray = array
 _RENAMED = {"round_": "around", "trapz": "trapezoid",
             "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan",
             "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "bitwise_not",
             "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift", "concat": "concatenate",
             "pow": "power", "permute_dims": "transpose", "conj": "copy",
             "conjugate": "copy"}
+
+
+def asarray(a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None, ctx: Any = None, device: Any = None,
+            **kwargs: Any) -> Any:
+    """The array itself where it is one of that dtype, else an array as ``array`` makes it."""
+    return array(a, dtype, ctx, device, copy=copy, **({} if order is None else {"order": order}), **kwargs)
 
 
 def shape(a: Any) -> tuple[_int, ...]:
@@ -86,8 +91,10 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     return atleast_1d(found)
 
 
-def copy(a: Any, out: Any = None) -> Any:
-    """A copy."""
+def copy(a: Any, out: Any = None, order: str = "K") -> Any:
+    """A copy, in the order of rows as every array."""
+    if order == "F":
+        raise NotImplementedError("np.copy: arrays lie in the order of rows, order='F' is not supported")
     return _elementwise.finish(_functions.resolve("np", "copy")(_elementwise.as_value(a)), out)
 
 

@@ -183,8 +183,14 @@ def triu_indices(n: int, k: int = 0, m: Any = None, ctx: Any = None) -> Any:
     return tuple(made_here(_array(x, ctx, "int64", ndarray)) for x in _np.triu_indices(n, k, m))
 
 
-def indices(dimensions: Any, dtype: Any = None, ctx: Any = None) -> Any:
-    """Indices of a grid: shape (axes, *dimensions), int32 unless dtype is given."""
+def indices(dimensions: Any, dtype: Any = None, ctx: Any = None, *, sparse: bool = False) -> Any:
+    """Indices of a grid: shape (axes, *dimensions), int32 unless dtype is given. sparse: a tuple of arrays that
+    broadcast to it."""
+    if sparse:
+        lengths = shape_tuple(dimensions)
+        return tuple(arange(n, dtype=dtype or "int32", ctx=ctx).reshape(tuple(-1 if i == k else 1 for i in
+                                                                              range(len(lengths))))
+                     for k, n in enumerate(lengths))
     return as_np(_make("_npi_indices", dimensions=shape_tuple(dimensions), dtype=dtype or "int32", ctx=ctx))
 
 

@@ -59,8 +59,8 @@ def unary(name: str) -> Any:
 
 
 # what NumPy calls the first parameter, where MXNet and this library say x
-FIRST = dict.fromkeys("around round round_ ravel diag diagonal trace tril triu real".split(), "a") | {
-    "diag": "v", "tril": "m", "triu": "m"}
+FIRST = dict.fromkeys("around round round_ diagonal trace rollaxis dot inner vdot kron".split(), "a") | dict.fromkeys(
+    ("diag", "diagflat"), "v") | dict.fromkeys(("tril", "triu"), "m") | {"matmul": "x1"}
 MISSING = object()
 UFUNCS = frozenset("abs absolute sign ceil floor trunc fix rint square sqrt cbrt exp expm1 log log1p log2 log10 sin "
                    "cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
@@ -217,6 +217,8 @@ def reduction(name: str) -> Any:
         if len(args) > len(parameters):
             raise TypeError(f"np.{name} takes an array, {', '.join(parameters)}; got {1 + len(args)} values")
         given = {**dict(zip(parameters, args)), **kwargs}
+        if name in ("std", "var") and "correction" in given:     # the array API's name
+            given["ddof"] = given.pop("correction")
         unknown = set(given) - set(parameters)
         if unknown - {"where"} or given.pop("where", True) is not True:
             raise TypeError(f"np.{name} has no {', '.join(sorted(unknown))}; known: {', '.join(parameters)}")

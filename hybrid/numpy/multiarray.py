@@ -93,12 +93,26 @@ def finish(result: Any, out: Any) -> Any:
     return result if out is None else result.astype(out.dtype, copy=False).copyto(out)
 
 
-def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None) -> Any:  # noqa: A002
-    """An array from numbers, nested lists or another array; float32 by default, of arrays their dtype.
+def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None, *, copy: Any = True, order: str = "K",
+          ndmin: int = 0) -> Any:  # noqa: A002
+    """An array from numbers, nested lists or another array; float32 by default, of arrays their dtype. With
+    ``copy=None`` (or False) an array of that dtype is itself the result; with ndmin axes of length 1 come before.
 
     >>> array([1, 2]).dtype.name
     'float32'
     """
+    if order == "F":
+        raise NotImplementedError("np.array: arrays lie in the order of rows, order='F' is not supported")
+    if ndmin:
+        found = array(object, dtype, ctx, device, copy=copy)
+        return found if len(found.shape) >= ndmin else found.reshape((1,) * (ndmin - len(found.shape))
+                                                                     + tuple(found.shape))
+    if not copy and is_value(object) and (dtype is None or object.dtype == _np.dtype(dtype)) and (
+            (ctx or device) in (None, getattr(object, "_ctx", None))):
+        return as_np(object)
+    if copy is False:
+        raise ValueError(f"{user_location()}: np.array: copy=False, and a copy is needed to make an array of "
+                         f"{type(object).__name__}; copy=None makes one where it is needed")
     # a gradient flows through the copy
     if hasattr(object, "entries") or isinstance(object, NDArray) and SCOPE.recording and object._ag is not None:
         copied = functions.resolve("np", "copy")(object)

@@ -96,7 +96,7 @@ def _joined(name: str) -> Any:
         rest = arrays[1:] if len(arrays) > 1 else ()
         if is_value(given) and not hasattr(given, "entries"):
             given = [given[i] for i in range(len(given))]
-        out = kwargs.pop("out", rest[1] if len(rest) > 1 else None)
+        out, dtype = kwargs.pop("out", rest[1] if len(rest) > 1 else None), kwargs.pop("dtype", None)
         if rest:
             kwargs["axis"] = rest[0]
         if not len(given):
@@ -104,7 +104,8 @@ def _joined(name: str) -> Any:
         values = [as_value(x) for x in given]
         if "axis" in kwargs and kwargs["axis"] is None:           # of the flattened arrays
             values, kwargs["axis"] = [x.reshape(-1) for x in values], 0
-        return finish(_call(name, *values, **kwargs), out)
+        found = _call(name, *values, **kwargs)
+        return finish(found if dtype is None else found.astype(dtype), out)
     inner = functions.resolve("np", name)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = inner.__doc__
@@ -305,9 +306,12 @@ may_share_memory = shares_memory
 MODES = ("wrap", "mean", "median", "linear_ramp", "empty")      # of NumPy alone: eagerly
 
 
-def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
+def pad(x: Any = MISSING, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
     """The array with elements around it: constant (``constant_values``), edge, reflect, symmetric, maximum or
     minimum."""
+    x = kwargs.pop("array", x) if x is MISSING else x             # NumPy's name
+    if x is MISSING:
+        raise TypeError("np.pad takes an array: np.pad(array, pad_width)")
     if mode in MODES or isinstance(kwargs.get("constant_values"), (list, tuple)):
         return fallback.numpy_function("pad", ndarray)(x, pad_width, mode, **kwargs)
     x = as_value(x)

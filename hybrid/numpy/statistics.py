@@ -27,9 +27,11 @@ METHODS = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation", "inte
            "weibull", "median_unbiased", "normal_unbiased")
 
 
-def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, how: str, keepdims: bool) -> Any:
-    if how in METHODS:                                       # of NumPy alone: eagerly
-        found = _counted(name, a, q, axis=axis, method=how, keepdims=keepdims)
+def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, how: str, keepdims: bool,
+                weights: Any = None) -> Any:
+    if how in METHODS or weights is not None:                # of NumPy alone: eagerly
+        found = _counted(name, a, q, axis=axis, method=how, keepdims=keepdims,
+                         **({} if weights is None else {"weights": weights}))
         return finish(found, out)
     if how not in ("linear", "lower", "higher", "midpoint", "nearest"):
         raise ValueError(f"np.{name}: method must be linear, lower, higher, midpoint or nearest, or eagerly one of "
@@ -49,18 +51,18 @@ def _percentile(name: str, a: Any, q: Any, scale: float, axis: Any, out: Any, ho
 
 def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None,
                interpolation: str = "linear", keepdims: bool = False,
-               method: Any = None) -> Any:
+               method: Any = None, *, weights: Any = None) -> Any:
     """Percentiles (q from 0 to 100) over axes; interpolation (also ``method``): linear, lower, higher, midpoint,
     nearest."""
-    return _percentile("percentile", a, q, 1.0, axis, out, method or interpolation, keepdims)
+    return _percentile("percentile", a, q, 1.0, axis, out, method or interpolation, keepdims, weights)
 
 
 def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None,
              interpolation: str = "linear", keepdims: bool = False,
-             method: Any = None) -> Any:
+             method: Any = None, *, weights: Any = None) -> Any:
     """Quantiles (q from 0 to 1) over axes; interpolation (also ``method``): linear, lower, higher, midpoint,
     nearest."""
-    return _percentile("quantile", a, q, 100.0, axis, out, method or interpolation, keepdims)
+    return _percentile("quantile", a, q, 100.0, axis, out, method or interpolation, keepdims, weights)
 
 
 def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = None, keepdims: bool = False) -> Any:
@@ -143,10 +145,11 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 
 def unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
-           axis: Any = None) -> Any:
+           axis: Any = None, *, equal_nan: bool = True) -> Any:
     """The different elements in order (or slices along an axis); also their first places, the inverse, and how often
     they occur."""
-    found = _counted("unique", as_value(ar), return_index, return_inverse, return_counts, axis)
+    found = _counted("unique", as_value(ar), return_index, return_inverse, return_counts, axis,
+                     **({} if equal_nan else {"equal_nan": False}))
     if not return_inverse:
         return found
     at = 1 + bool(return_index)
@@ -223,7 +226,7 @@ def outer(a: Any, b: Any, out: Any = None) -> Any:
     return finish(tensordot(as_value(a).reshape(-1), as_value(b).reshape(-1), 0), out)
 
 
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
+def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """Elements in order along an axis (of the flattened array for None)."""
     a = as_value(a)
     if axis is not None and a.shape is not None and not len(a.shape):
@@ -232,8 +235,8 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
     return functions.resolve("np", "sort")(a, axis=axis)
 
 
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Any:
-    """Indices that sort along an axis: int64."""
+def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
+    """Indices that sort along an axis: int64. Equal elements stay in the order they stand in, whatever is asked for."""
     return functions.resolve("np", "argsort")(as_value(a), axis=axis)
 
 
