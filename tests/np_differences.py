@@ -1,5 +1,5 @@
-"""Where hybrid.np answers otherwise than NumPy, with MXNet's answer beside it: what tests/test_np_numpy.py holds, and the
-page docs/numpy.md.
+"""Where hybrid.np answers otherwise than NumPy, with MXNet's answer beside it: what tests/test_np_numpy.py holds, and
+the page docs/numpy.md.
 
 ``python -m tests.np_differences --write`` measures anew, keeps MXNet's known answers and writes both;
 ``--write ANSWERS.jsonl`` takes MXNet's answers from tests/oracle/record_np_calls.py.
@@ -12,16 +12,18 @@ import json
 import os
 import re
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import numpy as onp
 
-from hybrid import np
+from hybrid import HybridError, hybridize, np
 from tests.np_answers import Answer, answer, brief, difference
-from tests.np_calls import ARRAYS, calls
+from tests.np_calls import ARRAYS, calls, evaluate
 
 HERE = Path(__file__).parent
+ARRAY_API = HERE / "data" / "array_api.md"
 DATA, PAGE, TEXT = HERE / "data" / "np_differences.json", HERE.parent / "docs" / "numpy.md", HERE / "data" / "numpy.md"
 FLOATS = ("float16", "float32", "float64")
 
@@ -69,25 +71,25 @@ REASONS = {
     "refused": "refused (rule 7)",
     "class": "another error: a HybridError, which is a ValueError, TypeError or IndexError too"}
 
+ORDER = ("", "refused", "more", "class", "wraps", "integers", "mxnet", "names", "float32")         # on the page
+
 
 def reason(call: str, kind: str, ours: Answer, numpys: Answer, mxnets: Answer) -> str:
     """Why a difference stays: a key of REASONS, or the reason itself; "" where none is known."""
-    if not difference(ours, mxnets):
-        return "mxnet"
-    single = next((text for start, text in SINGLE.items() if call == start or call.startswith(start)), "")
+    same = not difference(ours, mxnets)
+    refused = kind == "error" and numpys[0] == "error"           # NumPy refuses what is answered here
     if kind == "dtype" and _of(ours) in FLOATS and _of(numpys) in (*FLOATS, "int64", "int32", "int16", "bool"):
         return "float32"
-    if kind == "dtype":
-        return single or "integers"
-    if kind == "error" and numpys[0] == "error":
-        if re.search(r"\b(x|x1|a)=", call):
-            return "names"
-        if "OverflowError" in numpys[2] or re.search(r"pow|\*\*", call):
-            return "wraps"
-        return single or "more"
+    if refused and re.search(r"\b(x|x1|a)=", call):
+        return "names"
+    if refused and ("OverflowError" in numpys[2] or re.search(r"pow|\*\*", call)):
+        return "wraps"
+    single = next((text for start, text in SINGLE.items() if call.startswith(start)), "")
+    if same or single:
+        return "mxnet" if same else single
     if kind == "error":
-        return single or "refused"
-    return "class" if kind == "class of error" else single
+        return "more" if refused else "refused"
+    return {"dtype": "integers", "class of error": "class"}.get(kind, "")
 
 
 def _of(found: Answer) -> str:
@@ -162,6 +164,43 @@ def missing() -> dict[str, list[str]]:
     return found
 
 
+# ---- compiled
+INPUTS = "b u1 i4 f4 f8 i4_pos f4_pos f4_row unit vec sq cube tall idx".split()
+
+
+def _compiled_calls() -> dict[str, str]:
+    """For each function the first call on a few arrays that gives arrays."""
+    found = {}
+    for name, texts in calls().items():
+        if name.startswith("random.") or name in ("assignment", "in place", "ndarray.sort", "conversion"):
+            continue
+        for call in texts:
+            used = set(re.findall(r"\b\w+\b", call)) & set(ARRAYS)
+            if used and used <= set(INPUTS) and "out=" not in call and "error" != numpys(call)[0]:
+                if ours(call)[0] not in ("error", "other", "int", "float", "bool"):
+                    found[name] = call
+                    break
+    return found
+
+
+def compiled() -> tuple[dict[str, Any], list[str]]:
+    """What one program answers to a call of each function, and the functions that it refuses as NumPy's own."""
+    refused: set[str] = set()
+    wanted = _compiled_calls()
+
+    def program(given: dict[str, Any]) -> dict[str, Any]:
+        made = {}
+        for name, call in wanted.items():
+            try:
+                made[call] = evaluate(call, np, lambda a: np.array(a, dtype=a.dtype), given)
+            except (HybridError, AttributeError, TypeError) as err:
+                if "NumPy's own" in str(err):
+                    refused.add(name)
+        return made
+    found = hybridize(program)({name: np.array(ARRAYS[name], dtype=ARRAYS[name].dtype) for name in INPUTS})
+    return found, sorted(refused)
+
+
 # ---- the data and the page
 def load() -> dict[str, Any]:
     return json.loads(DATA.read_text())
@@ -186,7 +225,7 @@ def write(answers: Path | None) -> None:
     if unknown:
         raise SystemExit("no reason is known for:\n" + "\n".join(unknown))
     text = ",\n".join(f"{json.dumps(call)}: {json.dumps(row)}" for call, row in rows.items())
-    extra = json.dumps({"numpy": onp.__version__, "missing": missing()})
+    extra = json.dumps({"numpy": onp.__version__, "missing": missing(), "eager": compiled()[1], "absent": absent()})
     _replace(DATA, f'{extra[:-1]}, "calls": {{\n{text}\n}}}}\n')
     _replace(PAGE, page())
 
@@ -204,40 +243,45 @@ def _code(text: str) -> str:
 def page() -> str:
     """docs/numpy.md, of the data."""
     data = load()
-    groups: dict[tuple[str, str, str], list[tuple[str, list[str]]]] = {}
+    groups: dict[str, dict[tuple[str, str], list[tuple[str, list[str]]]]] = {}
     for call, row in data["calls"].items():
-        groups.setdefault((row[5], row[0], row[1]), []).append((call, row))
-    tables = []
-    rules = [k for k in REASONS if k != "mxnet"]
-    for key in ("mxnet", *rules, ""):
-        lines = [_line(name, rows) for (why, name, kind), rows in groups.items()
-                 if (why == key if key else why not in REASONS)]
-        if not lines:
-            continue
-        title = REASONS[key] if key else "Single differences, each with its reason"
-        head = ("| function | call | here | NumPy | MXNet |" + ("" if key else " reason |"),
-                "| --- | --- | --- | --- | --- |" + ("" if key else " --- |"))
-        lines = lines if key else [f"{line} {why} |" for (why, name, kind), rows in groups.items()
-                                   if why not in REASONS for line in [_line(name, rows)]]
-        tables.append("\n".join([f"### {title[0].upper()}{title[1:]}", "", *head, *lines]))
-    lacks = "\n".join(f"| `{name}` | {', '.join(map(_code, names))} |" for name, names in data["missing"].items())
-    arrays = "\n".join(f"| `{name}` | {ARRAYS[name].dtype} | {ARRAYS[name].shape} |" for name in sorted(ARRAYS))
-    counts = {"calls": sum(map(len, calls().values())), "functions": len(calls()), "differ": len(data["calls"]),
-              "numpy": data["numpy"], "tables": "\n\n".join(tables), "missing": lacks, "arrays": arrays,
-              "absent": ", ".join(map(_code, absent()))}
-    return re.sub(r"\{(\w+)\}", lambda m: str(counts.get(m[1], m[0])), TEXT.read_text())
+        groups.setdefault(row[5] if row[5] in REASONS else "", {}).setdefault((row[0], row[5]), []).append((call, row))
+    tables = [_table(key, groups[key]) for key in ORDER if key in groups]
+    facts = {"calls": sum(map(len, calls().values())), "functions": len(calls()), "differ": len(data["calls"]),
+             "numpy": data["numpy"], "tables": "\n\n".join(tables), "eager": _names(data["eager"]),
+             "absent": _names(data["absent"]), "array_api": ARRAY_API.read_text().strip(),
+             "missing": "\n".join(f"| `{name}` | {_names(given)} |" for name, given in data["missing"].items())}
+    return re.sub(r"\{(\w+)\}", lambda m: str(facts.get(m[1], m[0])), TEXT.read_text())
 
 
-def _line(name: str, rows: list[tuple[str, list[str]]]) -> str:
-    call, row = rows[0]
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    return f"| `{name}` | {_code(call)}{more} | {_code(row[2])} | {_code(row[3])} | {_code(row[4])} |"
+def _table(key: str, rows: dict[tuple[str, str], list[tuple[str, list[str]]]]) -> str:
+    title = REASONS.get(key, "single differences, each with its reason")
+    lines = [f"### {title[0].upper()}{title[1:]}", "",
+             "| function | call | here | NumPy | MXNet |" + ("" if key else " reason |"),
+             "| --- | --- | --- | --- | --- |" + ("" if key else " --- |")]
+    for (name, why), cases in rows.items():
+        call, row = cases[0]
+        more = f" and {len(cases) - 1} more" if len(cases) > 1 else ""
+        lines.append(f"| `{name}` | {_code(call)}{more} | {_code(row[2])} | {_code(row[3])} | {_code(row[4])} |"
+                     + ("" if key else f" {why} |"))
+    return "\n".join(lines)
+
+
+def _names(names: list[str]) -> str:
+    return textwrap.fill(", ".join(map(_code, names)), 119, break_on_hyphens=False)
 
 
 def absent() -> list[str]:
-    """NumPy's functions that are not here: those that tests call and hybrid.np does not have."""
-    return [name for name in calls() if not name.startswith("random.") and _resolve(onp, name) is not None
-            and " " not in name and not hasattr(np, name.split(".")[0])]
+    """Functions of NumPy's that hybrid.np does not have."""
+    found = []
+    for part in ("", "linalg.", "fft.", "random."):
+        space = _resolve(onp, part[:-1]) if part else onp
+        for name in dir(space):
+            value = getattr(space, name)
+            if callable(value) and not name.startswith("_") and not isinstance(value, type):
+                if _resolve(np, part + name) is None:
+                    found.append(part + name)
+    return found
 
 
 if __name__ == "__main__":

@@ -151,7 +151,8 @@ def _in_place(row: Any, self: Any, other: Any) -> Any:
     if is_np(self) and self.dtype is not None and new.dtype is not None and np.dtype(self.dtype).kind in "iu" and (
             np.dtype(new.dtype).kind == "f"):
         raise DTypeError(f"{user_location()}: in place, an array of {np.dtype(self.dtype)} cannot hold the fractions "
-                         f"of a result of {np.dtype(new.dtype)}; write x = x + y, or give y.astype({np.dtype(self.dtype).name!r})")
+                         f"of a result of {np.dtype(new.dtype)}; write x = x + y, or give "
+                         f"y.astype({np.dtype(self.dtype).name!r})")
     if isinstance(self, Symbol):
         assign(self, new)
         return self

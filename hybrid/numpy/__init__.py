@@ -12,7 +12,9 @@ import numpy as _np
 
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
-from . import (array_methods as _array_methods, composed as _composed, elementwise as _elementwise, fallback as _fallback, fft, linalg, multiarray,
+from . import array_methods as _array_methods  # noqa: F401  it gives Symbols NumPy's methods
+from . import (composed as _composed, elementwise as _elementwise,
+               fallback as _fallback, fft, linalg, multiarray,
                operators as _operators, protocol as _protocol, random)
 from .creation import (arange, blackman, empty, empty_like, eye, full, full_like, hamming, hanning, identity, indices,
                        linspace, logspace, meshgrid, ones, ones_like,
@@ -155,7 +157,8 @@ def __dir__() -> list[str]:
 
 
 # modules that the functions of this package are written in, and what they import
-_PARTS = {"Any", "annotations", "array_api", "array_methods", "complex_parts", "composed", "creation", "dispatch", "elementwise",
+_PARTS = {"Any", "annotations", "array_api", "array_methods", "complex_parts", "composed", "creation", "dispatch",
+          "elementwise",
           "extension",
           "fallback",
           "operators", "protocol", "rearrange", "statistics", "symbolic", "ufunc_methods"}
@@ -170,8 +173,9 @@ __all__ = ["append", "arange", "argsort", "array", "array_split", "asarray", "as
            "hamming", "hanning", "histogram", "hsplit", "hstack", "identity", "indices", "insert", "lcm", "ldexp",
            "fft", "linalg", "linspace", "logspace", "may_share_memory",
            "median", "meshgrid", "moveaxis", "multiarray", "nan_to_num", "ndarray", "ndim", "nonzero", "ones",
-           "ones_like", "outer", "pad", "percentile", "polyval", "quantile",
-           "random", "ravel", "repeat", "reshape", "resize", "roll", "rot90", "row_stack", "set_printoptions", "shape",
+           "ones_like", "outer", "pad", "percentile", "polyval", "positive", "quantile",
+           "random", "ravel", "reciprocal", "repeat", "reshape", "resize", "roll", "rot90", "row_stack",
+           "set_printoptions", "shape",
            "shares_memory", "size", "sort", "split", "squeeze",
            "stack", "swapaxes", "take", "tensordot", "tile", "transpose", "tri", "tril_indices", "triu_indices",
            "unique", "unravel_index", "vsplit", "vstack", "where", "zeros",

@@ -95,7 +95,8 @@ def empty_like(prototype: Any, dtype: Any = None, order: str = "C", subok: bool 
     return full_like(prototype, 0, dtype, order, shape=shape)
 
 
-def arange(start: Any = None, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: Any = None, device: Any = None) -> Any:
+def arange(start: Any = None, stop: Any = None, step: Any = 1, dtype: Any = None, ctx: Any = None,
+           device: Any = None) -> Any:
     """start, start + step, … below stop."""
     if stop is None:
         start, stop = None, start

@@ -11,7 +11,7 @@ from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
 from ..base.errors import DTypeError, user_location
 from . import fallback
-from .multiarray import array, as_np, as_value, finish, is_value, ndarray
+from .multiarray import also_named, array, as_np, as_value, finish, is_value, ndarray
 
 # NumPy's options and the only value known here
 LEGAL = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
@@ -34,15 +34,10 @@ def has_own_rules(x: Any) -> bool:
 def unary(name: str) -> Any:
     """NumPy's function of one array; of numbers and NumPy's arrays NumPy's answer."""
     inner = functions.resolve("np", name)
-    first = FIRST.get(name, "x")
 
-    def function(x: Any = MISSING, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    def function(x: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
         if type(x) is ndarray and out is None and not args and not kwargs:
             return inner(x)
-        if x is MISSING:
-            if first not in kwargs:
-                raise TypeError(f"np.{name} takes an array: np.{name}({first})")
-            x = kwargs.pop(first)
         if len(args) > 1 and name in UFUNCS:
             raise TypeError(f"np.{name} takes one array and out, got {1 + len(args)} values")
         if has_own_rules(x) or not any(isinstance(v, (NDArray, list, tuple)) or hasattr(v, "entries")
@@ -55,13 +50,12 @@ def unary(name: str) -> Any:
         return finish(inner(x if is_value(x) else array(x), *args, **kwargs), out)
     function.__name__ = function.__qualname__ = name
     function.__doc__ = inner.__doc__
-    return function
+    return also_named(FIRST[name])(function) if name in FIRST else function
 
 
 # what NumPy calls the first parameter, where MXNet and this library say x
 FIRST = dict.fromkeys("around round round_ diagonal trace rollaxis dot inner vdot kron".split(), "a") | dict.fromkeys(
     ("diag", "diagflat"), "v") | dict.fromkeys(("tril", "triu"), "m") | {"matmul": "x1"}
-MISSING = object()
 UFUNCS = frozenset("abs absolute sign ceil floor trunc fix rint square sqrt cbrt exp expm1 log log1p log2 log10 sin "
                    "cos tan arcsin arccos arctan sinh cosh tanh arcsinh "
                    "arccosh arctanh reciprocal negative fabs isnan isinf isfinite isposinf isneginf logical_not "

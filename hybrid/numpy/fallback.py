@@ -17,9 +17,10 @@ from ..base.errors import HybridError, TraceError, user_location
 from ..nd import made_here
 from ..base.scope import SCOPE
 
-GENERATOR = ("beta chisquare choice dirichlet f gumbel laplace logistic lognormal multinomial multivariate_normal "
-             "pareto permutation poisson power "
-             "rayleigh standard_normal weibull").split()
+GENERATOR = ("beta binomial chisquare choice dirichlet f geometric gumbel hypergeometric laplace logistic lognormal "
+             "logseries multinomial multivariate_normal negative_binomial noncentral_chisquare noncentral_f pareto "
+             "permutation poisson power rayleigh standard_cauchy standard_exponential standard_gamma standard_normal "
+             "standard_t triangular vonmises wald weibull zipf").split()
 
 
 def numpy_function(name: str, cls: type) -> Any:

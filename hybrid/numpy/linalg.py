@@ -14,7 +14,6 @@ from ..base.errors import ShapeError, SingularMatrixError
 from ..ops.registry import OPS
 from . import fallback
 from .creation import parts
-from .elementwise import MISSING
 from .multiarray import as_np, as_value, is_value, ndarray
 
 
@@ -74,10 +73,7 @@ def _finite(x: Any) -> Any:
 def _plain(name: str, several: bool = False) -> Callable[..., Any]:
     fn = functions.resolve("np", f"linalg.{name}")
 
-    def function(a: Any = MISSING, *args: Any, **kwargs: Any) -> Any:
-        a = kwargs.pop("a") if a is MISSING and "a" in kwargs else a
-        if a is MISSING:
-            raise TypeError(f"np.linalg.{name} takes a matrix: np.linalg.{name}(a)")
+    def function(a: Any, *args: Any, **kwargs: Any) -> Any:
         args = (*args, kwargs.pop("b")) if "b" in kwargs else args
         inputs = [as_value(x) for x in args if is_value(x) or isinstance(x, (_np.ndarray, list))]
         rest = [x for x in args if not (is_value(x) or isinstance(x, (_np.ndarray, list)))]

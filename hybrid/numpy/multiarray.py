@@ -1,7 +1,8 @@
 """``np.ndarray`` and what makes one of other values."""
 from __future__ import annotations
 
-from typing import Any
+from functools import wraps
+from typing import Any, Callable
 
 import numpy as _np
 
@@ -11,9 +12,10 @@ from ..nd import made_here
 from ..base.errors import user_location
 from ..base.scope import SCOPE
 from . import protocol
+from .array_methods import ArrayMethods
 
 
-class ndarray(NDArray):  # noqa: N801  NumPy's name
+class ndarray(ArrayMethods, NDArray):  # noqa: N801  NumPy's name
     """An array that follows NumPy's rules: zero-dim results, bool comparisons. NumPy's own functions take it and give
     one back."""
     __slots__ = ()
@@ -88,6 +90,18 @@ def as_value(x: Any) -> Any:
     return x if is_value(x) else array(x)
 
 
+def also_named(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Lets a function's first parameter be given under NumPy's name for it too."""
+    def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(fn)
+        def function(*args: Any, **kwargs: Any) -> Any:
+            if not args and name in kwargs:
+                args = (kwargs.pop(name),)
+            return fn(*args, **kwargs)
+        return function
+    return decorate
+
+
 def finish(result: Any, out: Any) -> Any:
     """The result, or ``out`` with the result written into it."""
     return result if out is None else result.astype(out.dtype, copy=False).copyto(out)
@@ -126,4 +140,4 @@ def array(object: Any, dtype: Any = None, ctx: Any = None, device: Any = None, *
     return made_here(_array(object, ctx or device, dtype, ndarray))
 
 
-__all__ = ["array", "as_np", "as_value", "finish", "is_value", "ndarray"]
+__all__ = ["also_named", "array", "as_np", "as_value", "finish", "is_value", "ndarray"]

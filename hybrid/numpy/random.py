@@ -283,6 +283,14 @@ def randn(*size: Any, **kwargs: Any) -> Any:
     return normal(size=size, **kwargs)
 
 
+def random(size: Any = None) -> Any:
+    """Uniform in [0, 1): ``random((2, 3))``."""
+    return uniform(size=size)
+
+
+random_sample = ranf = sample = random
+
+
 def choice(a: Any, size: Any = None, replace: bool = True, p: Any = None, ctx: Any = None, out: Any = None) -> Any:
     """Elements of a (or of 0, 1, … below it) drawn at random, with probabilities p; without repetition where
     ``replace`` is False."""
@@ -331,5 +339,5 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = ("bernoulli beta chisquare choice exponential f gamma gumbel laplace logistic lognormal multinomial "
-           "multivariate_normal normal normal_n pareto power rand "
+           "multivariate_normal normal normal_n pareto power rand random random_sample ranf sample "
            "randint randn rayleigh seed shuffle uniform uniform_n weibull").split()

@@ -15,9 +15,8 @@ from ..nd.dynamic import refuse_traced
 from ..base.errors import ShapeError, user_location
 from ..ops.registry import OPS
 from . import fallback
-from .elementwise import MISSING
 from .creation import full_like, parts, shape_tuple
-from .multiarray import as_np, as_value, finish, is_value, ndarray
+from .multiarray import also_named, as_np, as_value, finish, is_value, ndarray
 
 
 def _call(name: str, *inputs: Any, **attrs: Any) -> Any:
@@ -128,11 +127,10 @@ def broadcast_to(array: Any, shape: Any) -> Any:
     return _call("broadcast_to", as_value(array), shape=shape_tuple(shape))
 
 
-def ravel(x: Any = MISSING, order: str = "C", *, a: Any = MISSING) -> Any:
-    """All elements on one axis, in the order of rows ('C') or of columns ('F'). NumPy calls the array a."""
-    if a is x:
-        raise TypeError("np.ravel takes an array: np.ravel(a)")
-    return in_order("ravel", as_value(a if x is MISSING else x), (-1,), order)
+@also_named("a")
+def ravel(x: Any, order: str = "C") -> Any:
+    """All elements on one axis, in the order of rows ('C') or of columns ('F'). """
+    return in_order("ravel", as_value(x), (-1,), order)
 
 
 def resize(a: Any, new_shape: Any) -> Any:
@@ -306,12 +304,10 @@ may_share_memory = shares_memory
 MODES = ("wrap", "mean", "median", "linear_ramp", "empty")      # of NumPy alone: eagerly
 
 
-def pad(x: Any = MISSING, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
+@also_named("array")
+def pad(x: Any, pad_width: Any = None, mode: str = "constant", **kwargs: Any) -> Any:
     """The array with elements around it: constant (``constant_values``), edge, reflect, symmetric, maximum or
     minimum."""
-    x = kwargs.pop("array", x) if x is MISSING else x             # NumPy's name
-    if x is MISSING:
-        raise TypeError("np.pad takes an array: np.pad(array, pad_width)")
     if mode in MODES or isinstance(kwargs.get("constant_values"), (list, tuple)):
         return fallback.numpy_function("pad", ndarray)(x, pad_width, mode, **kwargs)
     x = as_value(x)
