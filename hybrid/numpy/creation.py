@@ -112,12 +112,16 @@ def arange(start: Any = None, stop: Any = None, step: Any = 1, dtype: Any = None
     return as_np(_make("_arange", start=start, stop=stop, step=step, dtype=dtype or "float32", ctx=ctx or device))
 
 
+def _number(x: Any) -> bool:
+    return bool(_np.isscalar(x)) and not is_value(x)
+
+
 def linspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, retstep: bool = False, dtype: Any = None,
              axis: int = 0, ctx: Any = None) -> Any:
     """num numbers from start to stop (without it where endpoint is False); with retstep also their distance."""
     if num < 0:
         raise ValueError(f"np.linspace: num must not be negative, got {num}")
-    if is_value(start) or is_value(stop) or not _np.isscalar(start) or not _np.isscalar(stop):
+    if not (_number(start) and _number(stop)):
         return _between_arrays(start, stop, num, endpoint, retstep, dtype, axis)
     found = as_np(_make("_linspace", start=start, stop=stop, num=num, endpoint=endpoint, dtype=dtype or "float32",
                         ctx=ctx))
@@ -147,7 +151,7 @@ def _between_arrays(start: Any, stop: Any, num: int, endpoint: Any, retstep: boo
 def logspace(start: Any, stop: Any, num: int = 50, endpoint: Any = True, base: float = 10.0, dtype: Any = None,
              axis: int = 0, ctx: Any = None) -> Any:
     """num numbers from base^start to base^stop."""
-    if is_value(start) or is_value(stop) or not _np.isscalar(start) or not _np.isscalar(stop):
+    if not (_number(start) and _number(stop)):
         wide = linspace(start, stop, num, endpoint, axis=axis)
         found = functions.resolve("np", "exp")(wide * math.log(base))
         return found if dtype is None else found.astype(dtype)

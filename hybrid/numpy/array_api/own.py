@@ -27,7 +27,7 @@ def expm1(x: Any, /) -> Any:
         real, imag = np.expm1(re) * np.cos(im) - 2 * half * half, np.exp(re) * np.sin(im)
     real_line, nowhere = im == 0, ~np.isfinite(im)
     found = np.empty_like(x)
-    found.real = np.where(real_line, np.expm1(re), np.where(nowhere & (re == -np.inf), -1,
+    found.real = np.where(real_line, np.expm1(re) + 0.0, np.where(nowhere & (re == -np.inf), -1,
                                                             np.where(nowhere & (re == np.inf), np.inf, real)))
     found.imag = np.where(real_line, im, np.where(nowhere & (re == -np.inf), 0, imag))
     return found
