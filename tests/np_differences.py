@@ -34,6 +34,7 @@ SINGLE = {
     "np.diff([True, False])": "a list is an array of float32, also of truth values",
     "np.add(b, True)": "bool and a number add up to int64; of two arrays of bool the result is bool, as NumPy's",
     "np.mean(f4_empty": "MXNet's mean of nothing is 0; np.average gives nan",
+    "np.clip(f4, 0)": "one bound may be given alone",
     "np.clip(": "a bound is taken in the array's dtype, and the lower one wins where they cross, as in MXNet",
     "np.array([None])": "None is nan in an array of float32, as in MXNet",
     "np.unique(": "the inverse is a vector, as in MXNet and in NumPy up to 1.26",
@@ -43,7 +44,7 @@ SINGLE = {
     "type(hash(": "arrays are keys of dictionaries: blocks and gradients are kept by them",
     "f4.__array_priority__": "arrays come before NumPy's in mixed operators, as MXNet's",
     "np.squeeze(f4_0d": "an array without axes has no axis 0",
-    "np.split(": "ShapeError, which is a ValueError",
+    "np.split(": "a ShapeError, which is a ValueError",
     "(f4.__setitem__(0, None)": "None is no number",
     "np.positive([1, 2])": "a list is an array of float32",
     "np.histogram(i4": "edges are float32, as MXNet's",
@@ -52,8 +53,8 @@ SINGLE = {
     "np.ravel(": "numbers and lists are arrays of float32", "np.tile(": "numbers and lists are arrays of float32",
     "np.flip(": "numbers and lists are arrays of float32",
     "np.take(f4, f4)": "np.array([0, 2]) is float32: whole numbers of any dtype are indices, as in MXNet",
-    "np.round(": "one of MXNet's: floats alone are rounded", "np.clip(b": "of truth values, truth values",
-    "np.diagflat(b)": "truth values become int64", "np.conj": "a copy",
+    "np.round(": "floats alone are rounded, others are what they were", "np.clip(b": "of truth values, truth values",
+    "np.diagflat(b)": "truth values become int64", "np.conj": "a copy, in the dtype of the array",
     "np.nansum(": "sums and products keep the integers' dtype, as MXNet's np.sum",
     "np.nanprod(": "sums and products keep the integers' dtype, as MXNet's np.sum",
     "b - b": "b - True is int64 in MXNet; so is the difference of two arrays",
@@ -69,7 +70,7 @@ REASONS = {
     "wraps": "integers wrap around (rule 6)",
     "more": "more is taken than NumPy and MXNet take",
     "refused": "refused (rule 7)",
-    "class": "another error: a HybridError, which is a ValueError, TypeError or IndexError too"}
+    "class": "another class of error"}
 
 ORDER = ("", "refused", "more", "class", "wraps", "integers", "mxnet", "names", "float32")         # on the page
 

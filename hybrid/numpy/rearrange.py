@@ -214,6 +214,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     if isinstance(obj, slice):
         return _op("_npi_insert_slice", arr, *rest, val=val, start=obj.start, stop=obj.stop, step=obj.step, axis=axis)
     if isinstance(obj, (int, _np.integer)):
+        _check_place("insert", arr, int(obj), axis, 1)
         return _op("_npi_insert_scalar", arr, *rest, val=val, int_ind=int(obj), axis=axis)
     if not is_value(obj) or isinstance(obj, NDArray):
         host = obj.asnumpy() if isinstance(obj, NDArray) else _np.asarray(obj)
@@ -224,6 +225,14 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
             raise IndexError(f"np.insert: place {host[(host < -n) | (host > n)][0]} is out of range for length {n}")
         obj = obj if isinstance(obj, NDArray) else _index(host)
     return _op("_npi_insert_tensor", arr, *rest, obj, val=val, axis=axis)
+
+
+def _check_place(name: str, arr: Any, place: int, axis: Any, more: int) -> None:
+    if arr.shape is None or axis is not None and not -len(arr.shape) <= axis < len(arr.shape):
+        return                                                   # the operator tells
+    n = math.prod(arr.shape) if axis is None else arr.shape[axis]
+    if not -n <= place < n + more:
+        raise IndexError(f"{user_location()}: np.{name}: place {place} is out of range for length {n}")
 
 
 def _index(host: Any) -> Any:
@@ -238,6 +247,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
         return _op("_npi_delete", arr, start=obj.start, stop=obj.stop, step=obj.step, axis=axis,
                    places=None if obj != slice(None) else ())
     if isinstance(obj, (int, _np.integer)):
+        _check_place("delete", arr, int(obj), axis, 0)
         return _op("_npi_delete", arr, int_ind=int(obj), axis=axis)
     if is_value(obj) and not isinstance(obj, NDArray):
         refuse_traced("delete", obj)
