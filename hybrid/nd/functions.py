@@ -28,7 +28,7 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     """The function of an operator. Inputs come first, then attributes in order; inputs may be given by name."""
     hint = public.rsplit(".", 1)[-1].lower()
     attr_names = list(d.attrs)
-    plain = 0 if d.variadic or space == "sym" else len(d.inputs)
+    plain = -1 if d.variadic or space == "sym" else len(d.inputs)          # inputs of a call that needs no sorting
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
         if len(args) == plain and out is None and not kwargs and not (SCOPE.traces or SCOPE.symbolic):
