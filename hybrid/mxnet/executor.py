@@ -8,11 +8,14 @@ from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap, zeros_like
 from ..base.device import Context, array_module, current_context
 from ..autograd.dispatch import apply_program
-from ..base.errors import AttributeValueError, HybridError, ShapeError
+from ..base.errors import AttributeValueError, HybridError, ShapeError, user_location
 from ..nd.functions import resolve
+from ..passes.differentiate import heads_read
 from ..graph.lower import lower
 from ..base.rng import next_key
+from ..graph.inference import shapes_of
 from ..graph.symbol import Symbol
+from ..graph.symbol_inference import refuse_several_shapes
 from ..graph.symnode import CONCRETE, SymNode
 
 import numpy as np
@@ -44,6 +47,7 @@ class Executor:
         self._outputs: list[NDArray] | None = None          # the arrays that every forward writes
         self._monitor: tuple[Any, bool] | None = None
         self._programs: dict[Any, Any] = {}
+        self._newest: Any = None                            # the program of the newest run
         wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
         if wrong is not None:
             raise AttributeValueError(f"grad_req must be write, add or null, got {wrong!r}")
@@ -161,6 +165,7 @@ class Executor:
             self._recorded = record
             return
         program, draws = self._program(arrays, train)
+        self._newest = program
         if draws:
             arrays.append(wrap(array(next_key(draws), self._ctx, np.uint32)._data, self._ctx))
         with tape.flags(record, train):
@@ -209,9 +214,23 @@ class Executor:
         if isinstance(out_grads, Mapping):
             out_grads = [out_grads[n] for n in self._symbol.list_outputs()]
         grads = [out_grads] if isinstance(out_grads, NDArray) else out_grads
+        if grads is None:
+            self._refuse_missing_heads()
         # it may be called again
         autograd.backward(self._results, list(grads)[:len(self._results)] if grads is not None else None,
                           retain_graph=True)
+
+    def _refuse_missing_heads(self) -> None:
+        """HybridError if ``backward`` needs gradients of the outputs: of losses it needs none, nor of custom operators
+        that do not read theirs."""
+        own_losses = any(n.opdef is not None and n.opdef.name == "Custom" for n in self._symbol.nodes())
+        if self._by_storage or own_losses or self._newest is None:
+            return
+        wrt = tuple(i for i, n in enumerate(self.arg_dict) if n in self._slots)
+        names = [n for n, r in zip(self._symbol.list_outputs(), heads_read(self._newest, wrt)) if r]
+        if names:
+            raise HybridError(f"{user_location()}: backward() needs out_grads, the gradients of {', '.join(names)}: "
+                              f"only losses such as SoftmaxOutput and MakeLoss need none (sym.make_loss makes one)")
 
     def copy_params_from(self, arg_params: Mapping[str, NDArray], aux_params: Mapping[str, NDArray] | None = None,
                          allow_extra_params: bool = False) -> None:
@@ -292,6 +311,8 @@ def bind(self: Symbol, ctx: Context | None = None, args: Any = None, args_grad: 
     names, states = self.list_arguments(), self.list_auxiliary_states()
     arrays = _by_name("arrays", names, args, True)
     aux = _by_name("auxiliary states", states, aux_states, True)
+    order = self.nodes()
+    refuse_several_shapes(order, shapes_of(order, {n: x.shape for n, x in {**arrays, **aux}.items()}))
     return Executor(self, ctx or current_context(), arrays, _by_name("gradients", names, args_grad, False),
                     _requests(names, grad_req), aux, group2ctx)
 

@@ -11,10 +11,11 @@ from ..graph import symbol
 from ..buffers.array import CONVERT, NP_CLASS, ZEROS, NDArray
 from ..autograd.dispatch import invoke
 from ..autograd.traced_rows import SPARSE
-from ..base.errors import AttributeValueError, shortened
+from ..base.errors import AttributeValueError, ShapeError, shortened, user_location
 from ..ops import registry
 from ..ops.attributes import REQUIRED
 from ..ops.documentation import document
+from ..ops.elementwise import one_shape
 from ..ops.registry import OpDef
 from ..base.scope import SCOPE
 
@@ -28,7 +29,7 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     """The function of an operator. Inputs come first, then attributes in order; inputs may be given by name."""
     hint = public.rsplit(".", 1)[-1].lower()
     attr_names = list(d.attrs)
-    plain = 0 if d.variadic or space == "sym" else len(d.inputs)
+    plain = -1 if d.variadic or space == "sym" else len(d.inputs)
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
         if len(args) == plain and out is None and not kwargs and not (SCOPE.traces or SCOPE.symbolic):
@@ -63,10 +64,24 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
             return invoke(d, inputs, kwargs, out, name, None, hint)
         finally:
             SCOPE.symbolic = old
+    if d.params is one_shape and not d.variadic and space in ("nd", "sym"):
+        function = _of_one_shape(function, public)
     function.__name__ = function.__qualname__ = public.rsplit(".", 1)[-1]
     function.__doc__ = document(d, public)
     function.__signature__ = _signature(d)                       # type: ignore[attr-defined]
     return function
+
+
+def _of_one_shape(function: Callable[..., Any], public: str) -> Callable[..., Any]:
+    """The function of an elementwise operator, which does not broadcast as Python's operators do."""
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        given = [args[i] if i < len(args) else kwargs.get(n) for i, n in enumerate(("lhs", "rhs"))]
+        shapes = [s for x in given if (s := getattr(x, "shape", None)) is not None]
+        if len(shapes) == 2 and shapes[0] != shapes[1]:
+            raise ShapeError(f"{user_location()}: {public} takes arrays of one shape, got {shapes[0]} and {shapes[1]}: "
+                             f"broadcast_add and its kin broadcast, as x + y of arrays does")
+        return function(*args, **kwargs)
+    return checked
 
 
 def _split_inputs(d: OpDef, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], list[Any]]:
