@@ -12,11 +12,12 @@ from ..base.errors import AttributeValueError, HybridError, ShapeError, user_loc
 from ..nd.functions import resolve
 from ..passes.differentiate import heads_read
 from ..graph.lower import lower
-from ..base.rng import next_key
+from ..base.rng import get_state, next_key, set_state
 from ..graph.inference import shapes_of
 from ..graph.symbol import Symbol
 from ..graph.symbol_inference import refuse_several_shapes
 from ..graph.symnode import CONCRETE, SymNode
+from .inspection import Call, calls_of, gradients_inside, values_inside
 
 import numpy as np
 
@@ -46,6 +47,7 @@ class Executor:
         self._results: list[NDArray] | None = None          # of the newest run, on the tape if it was recorded
         self._outputs: list[NDArray] | None = None          # the arrays that every forward writes
         self._monitor: tuple[Any, bool] | None = None
+        self._calls: list[Call] = []                        # what a monitor saw of the newest run
         self._programs: dict[Any, Any] = {}
         self._newest: Any = None                            # the program of the newest run
         wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
@@ -105,10 +107,10 @@ class Executor:
                 target[:] = result
 
     def set_monitor_callback(self, callback: Any, monitor_all: bool = False) -> None:
-        """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for
-        arguments and states too.
+        """Call ``callback(name, array)`` after each ``forward`` for every operator's output, with monitor_all for its
+        inputs too, and after each ``backward`` for every operator's gradients of its inputs.
 
-        A compiled program keeps no values inside: it is run again with all of them as results.
+        A compiled program keeps no values inside: the graph is run again, operator by operator.
         """
         self._monitor = (callback, monitor_all)
 
@@ -120,17 +122,16 @@ class Executor:
         """The graph as text."""
         return self._symbol.debug_str()
 
-    def _report(self) -> None:
-        """Values inside of the graph, to the monitor."""
+    def _report(self, train: bool, state: tuple[int, int]) -> None:
+        """Values inside of the graph, to the monitor. state: of the random generator before the run."""
         assert self._monitor is not None
         callback, everything = self._monitor
-        inside = self._symbol.get_internals()
-        aux = {n: x.copy() for n, x in self.aux_dict.items()}
-        with tape.flags(False, False):
-            values = Executor(inside, self._ctx, self.arg_dict, {}, {}, aux).forward(False)
-        for name, x in zip(inside.list_outputs(), values):
-            if everything or name not in self.arg_dict and name not in self.aux_dict:
-                callback(name, x)
+        now = get_state()
+        set_state(state)
+        self._calls = calls_of(self._symbol, {**self.arg_dict, **self.aux_dict}, train)
+        set_state(now)
+        for name, x in values_inside(self._calls, everything):
+            callback(name, x)
 
     @property
     def output_dict(self) -> dict[str, NDArray]:
@@ -149,10 +150,11 @@ class Executor:
                 raise ShapeError(f"forward: argument {name!r} was bound with shape {self.arg_dict[name].shape}, got "
                                  f"{tuple(value.shape)}: bind again, or use reshape()")
             self.arg_dict[name][:] = value
+        state = get_state()
         self._run(bool(is_train), bool(is_train))
         self._publish()
         if self._monitor is not None:
-            self._report()
+            self._report(bool(is_train), state)
         return self.outputs
 
     def _run(self, train: bool, record: bool) -> None:
@@ -219,6 +221,10 @@ class Executor:
         # it may be called again
         autograd.backward(self._results, list(grads)[:len(self._results)] if grads is not None else None,
                           retain_graph=True)
+        if self._monitor is not None:
+            heads = list(grads)[:len(self._results)] if grads is not None else [None] * len(self._results)
+            for name, x in gradients_inside(self._symbol, self._calls, heads, frozenset(self._slots)):
+                self._monitor[0](name, x)
 
     def _refuse_missing_heads(self) -> None:
         """HybridError if ``backward`` needs gradients of the outputs: of losses it needs none, nor of custom operators

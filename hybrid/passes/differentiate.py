@@ -105,5 +105,5 @@ def reaches(program: Program, slot: int) -> bool:
         found = vjp_program(program, (slot,)).outputs[0]
         while found.prim in ("expand", "reshape", "cast"):
             found = found.args[0]
-        program.memo[key] = not (found.prim == "const" and found.attrs.get("value") == 0)
+        program.memo[key] = not (found.prim == "const" and float(found.attrs["value"]) == 0)
     return program.memo[key]
