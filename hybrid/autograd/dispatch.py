@@ -98,7 +98,7 @@ def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any,
     a = parse(d, attrs)
     ctx = _context(d, inputs, attrs)
     arrays = as_inputs(d, inputs, ctx)
-    _require(d, arrays)
+    _require(d, arrays, a)
     if d.takes:
         d.refuse_unread(arrays, a)
     if CASTS:
@@ -143,7 +143,7 @@ def _again(d: OpDef, known: known_calls.Known, raws: list[np.ndarray], inputs: S
     return results[0] if visible == 1 else results[:visible]
 
 
-def _require(d: OpDef, arrays: Sequence[Any]) -> None:
+def _require(d: OpDef, arrays: Sequence[Any], a: Attrs) -> None:
     if d.variadic:
         if not arrays:
             raise AttributeValueError(f"operator {d.name} needs at least one array")
@@ -151,6 +151,10 @@ def _require(d: OpDef, arrays: Sequence[Any]) -> None:
     for i, name in enumerate(d.inputs):
         if (i >= len(arrays) or arrays[i] is None) and name not in d.optional:
             raise AttributeValueError(f"operator {d.name} needs the input {name!r} (inputs: {', '.join(d.inputs)})")
+        if (i >= len(arrays) or arrays[i] is None) and name in d.takes and d.takes[name](a):
+            raise AttributeValueError(f"{user_location()}: operator {d.name} with the attributes {a.given()} needs the "
+                                      f"input {name!r}: give it, or the attribute that does without"
+                                      f"{' (no_bias=True)' if name == 'bias' else ''}")
 
 
 def _context(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any]) -> Context:

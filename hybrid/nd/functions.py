@@ -25,9 +25,13 @@ def array_like(x: Any) -> bool:
     return isinstance(x, (NDArray, symbol.Symbol)) or hasattr(x, "__array_interface__") and getattr(x, "ndim", 0) > 0
 
 
+# automatic names of nodes that do not begin with the function's name
+HINTS = {"random.multinomial": "_sample_multinomial", "random.shuffle": "_shuffle"}
+
+
 def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     """The function of an operator. Inputs come first, then attributes in order; inputs may be given by name."""
-    hint = public.rsplit(".", 1)[-1].lower()
+    hint = HINTS.get(public, public.rsplit(".", 1)[-1].lower().removeprefix("_sparse_"))
     attr_names = list(d.attrs)
     plain = -1 if d.variadic or space == "sym" else len(d.inputs)
 
@@ -130,6 +134,7 @@ LAZY = {**{f"contrib.{name}": "hybrid.nd.control_flow" for name in ("foreach", "
         **{f"contrib.{name}": "hybrid.sparse.graphs" for name in (
             "edge_id", "dgl_adjacency", "dgl_subgraph", "dgl_graph_compact", "dgl_csr_neighbor_uniform_sample",
             "dgl_csr_neighbor_non_uniform_sample")},
+        **{f"linalg{sep}{name}": "hybrid.nd.solved" for name in ("potrf", "potri", "inverse") for sep in "._"},
         "CachedOp": "hybrid.gluon.cached_op", "contrib.boolean_mask": "hybrid.nd.dynamic",
         "contrib.rand_zipfian": "hybrid.nd.updates", "nag_mom_update": "hybrid.nd.updates",
         **{f"contrib.multi_{name}_update": "hybrid.nd.updates" for name in ("adamw", "mp_adamw", "lamb", "mp_lamb")}}
