@@ -151,7 +151,10 @@ def _require(d: OpDef, arrays: Sequence[Any], a: Attrs) -> None:
     for i, name in enumerate(d.inputs):
         if (i >= len(arrays) or arrays[i] is None) and name not in d.optional:
             raise AttributeValueError(f"operator {d.name} needs the input {name!r} (inputs: {', '.join(d.inputs)})")
-        if (i >= len(arrays) or arrays[i] is None) and name in d.takes and d.takes[name](a):
+    if d.takes:
+        # of several optional inputs the next takes an absent one's place: it counts how many there are
+        given = sum(x is not None for x in arrays) - (len(d.inputs) - len(d.optional))
+        for name in [name for name in d.takes if d.takes[name](a)][max(given, 0):]:
             raise AttributeValueError(f"{user_location()}: operator {d.name} with the attributes {a.given()} needs the "
                                       f"input {name!r}: give it, or the attribute that does without"
                                       f"{' (no_bias=True)' if name == 'bias' else ''}")
