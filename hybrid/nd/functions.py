@@ -33,7 +33,7 @@ def make_function(d: OpDef, public: str, space: str) -> Callable[..., Any]:
     """The function of an operator. Inputs come first, then attributes in order; inputs may be given by name."""
     hint = HINTS.get(public, public.rsplit(".", 1)[-1].lower().removeprefix("_sparse_"))
     attr_names = list(d.attrs)
-    plain = -1 if d.variadic or space == "sym" else len(d.inputs)
+    plain = -1 if d.variadic or space == "sym" else len(d.inputs)          # inputs of a call that needs no sorting
 
     def function(*args: Any, name: str | None = None, out: Any = None, **kwargs: Any) -> Any:
         if len(args) == plain and out is None and not kwargs and not (SCOPE.traces or SCOPE.symbolic):
