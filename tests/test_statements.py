@@ -7,9 +7,8 @@ import pytest
 from hybrid.codegen.lanes import VECTORS, iterations, jammed
 from hybrid.codegen.loops import side_by_side
 from hybrid.ir.index import Ix, Val, Var, var
-from hybrid.ir.stmt import (Assign, For, Keep, Let, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store, Unstructured,
-                            When,
-                            copy, defined, length, lines, masked, renamed, shifted, used)
+from hybrid.ir.rewriting import Unstructured, copy, defined, length, masked, renamed, shifted, used
+from hybrid.ir.stmt import Assign, For, Keep, Let, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store, When, lines
 
 I, R = Var("i", 64), Var("r", 10)
 ACC = Name("a1@")
