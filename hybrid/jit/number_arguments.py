@@ -97,13 +97,10 @@ class GivenNumbers:
         self._ready = inputs.values(self.values)
         return self._ready is not None
 
-    def traced_as(self, ready: list[Any]) -> None:
-        """Note what the program that was traced with these numbers is given."""
-        self._ready = ready
-
     def arrays(self, inputs: "NumberInputs", ctx: Context) -> list[NDArray]:
-        """The inputs of a program."""
-        return inputs.arrays(self._ready or [], ctx)
+        """The inputs of a program that fits."""
+        assert self._ready is not None
+        return inputs.arrays(self._ready, ctx)
 
     def first(self) -> tuple[tuple[int, np.dtype], ...]:
         """Places and dtypes of the inputs where the code uses the numbers as they are."""

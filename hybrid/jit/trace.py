@@ -431,6 +431,8 @@ class Hybridized:
             self._numbers.keep(structure, numbers, dict.fromkeys(range(len(numbers.values)), str(failed)))
             return found
         assert entry is not None
+        if entry.numbers is not None and not numbers.fit(entry.numbers):     # another thread has made it meanwhile
+            return self._entry_for(structure, plain, arrays, held, ctx, cls, inputs=False)
         if entry.once or entry.drew or entry.outside:
             self._numbers.never(structure)
         if entry.numbers is not None:                        # ways into programs of one number are of no use now
