@@ -169,6 +169,8 @@ class NumberArguments:
                           for i in sorted(known.inputs)})
             lines.update({f"{known.labels[i]} is a constant, a program for each value: {known.constants[i]}": None
                           for i in sorted(known.constants)})
+            lines.update({f"{known.labels[i]} is a constant: what is compiled for such calls is right for one call "
+                          f"alone": None for i, seen in enumerate(known.seen) if known.never and len(seen) > CHANGES})
         return list(lines)
 
     def clear(self) -> None:
