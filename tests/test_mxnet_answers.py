@@ -114,6 +114,12 @@ def test_items_of_symbols_under_numpy_rules() -> None:
     assert X[0].list_outputs() == ["x"]                              # of a plain Symbol the first output
 
 
+def test_bilinear_upsampling_makes_its_weight() -> None:
+    y = sym.UpSampling(X, scale=2, sample_type="bilinear", num_filter=3, name="u")
+    assert y.list_arguments() == ["x", "u_weight"] and y.attr_dict()["u_weight"]["__init__"] == '["bilinear", {}]'
+    assert y.infer_shape(x=(1, 3, 4, 4)) == ([(1, 3, 4, 4), (3, 1, 4, 4)], [(1, 3, 8, 8)], [])
+
+
 def test_bind_takes_a_context() -> None:
     with pytest.raises(TypeError, match="ctx must be a Context"):
         (X + 1).simple_bind("cpu", x=(2,))
