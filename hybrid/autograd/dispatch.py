@@ -8,6 +8,7 @@ import numpy as np
 from . import known_calls
 from ..base import rng
 from ..graph import symbol
+from ..graph.traced_number import looked_at_in
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, array_module, current_context
@@ -83,6 +84,8 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
 
 def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, name: str | None, cls: Any,
             hint: str | None) -> Any:
+    if SCOPE.numbers:
+        attrs = looked_at_in(d.name, attrs)
     if SCOPE.symbolic or tracing() is not None or any(isinstance(x, symbol.Symbol) for x in inputs):
         if d.within is not None and tracing() is not None:
             DEMANDS[0](d, inputs, parse(d, attrs))

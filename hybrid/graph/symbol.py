@@ -16,6 +16,7 @@ from ..ops.registry import Attrs, OpDef, find, to_string
 from ..base.scope import SCOPE, tracing
 from .symbol_inference import Inferring
 from .symnode import CONCRETE, DETACHED, SymNode, graph_text, in_order, known
+from .traced_number import looked_at_in
 from .unevaluated import Unevaluated
 
 
@@ -306,7 +307,7 @@ def create(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], name: str 
            casts: Sequence[Any] = ()) -> Symbol:
     """A new node. Arrays among the inputs are captured by the active trace; missing parameters become variables. casts:
     what casts its inputs."""
-    attrs, own_notes = _notes_apart(d, attrs)
+    attrs, own_notes = _notes_apart(d, looked_at_in(d.name, attrs) if SCOPE.numbers else attrs)
     entries: list[Any] = []
     for x in inputs:
         if isinstance(x, Symbol) and d.variadic:

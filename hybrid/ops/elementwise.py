@@ -194,6 +194,8 @@ MIRROR = {"greater": "less", "less": "greater", "greater_equal": "less_equal", "
 def _np_binary(name: str, fn: str) -> None:
     def lower(x1: Node, x2: Node, a: Attrs) -> Node:
         both = x1.dtype == x2.dtype == dt.bool_
+        if both and fn in ("shl", "shr"):
+            x1, x2 = ir.cast(x1, dt.int64), ir.cast(x2, dt.int64)
         return ir.map(OF_BOOLS.get(fn, fn) if both else fn, x1, x2)
 
     def lower_scalar(data: Node, a: Attrs) -> Node:
