@@ -20,6 +20,7 @@ from ..ops.registry import OPS
 from ..ops.shape import mx_reshape
 from ..base.scope import SCOPE
 from ..graph.symbol import ALIAS, Symbol
+from ..graph.traced_number import TracedNumber
 from .traced_indexing import NUMBERS, advanced_item, assign, basic_item, is_np, set_item, symbol_item, updated
 
 # Python operator: (array operator, scalar operator, reversed scalar operator, hints, NumPy's name)
@@ -67,6 +68,11 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     tail = "scalar" if hint in _JOINED else "_scalar"
     if type(lhs) is NDArray and (type(rhs) is float or type(rhs) is int):
         return invoke(OPS[scalar_op], (lhs,), {"scalar": rhs}, None, None, None, hint + tail)
+    if SCOPE.numbers and TracedNumber in (type(lhs), type(rhs)):
+        out = binary(row, _beside(lhs, rhs), _beside(rhs, lhs), reversed_hint)
+        array = rhs if type(lhs) is TracedNumber else lhs
+        # beside a number nd's operations keep the array's dtype
+        return out if is_np(array) or out is NotImplemented else out.astype(array.dtype, copy=False)
     if is_np(lhs) or is_np(rhs):
         array_op, scalar_op, reversed_op = f"_npi_{np_name}", f"_npi_{np_name}_scalar", f"_npi_r{np_name}_scalar"
     if isinstance(rhs, NUMBERS):
@@ -77,6 +83,18 @@ def binary(row: tuple[str, str, str, str, str], lhs: Any, rhs: Any, reversed_hin
     if not isinstance(lhs, (NDArray, Symbol, np.ndarray)) or not isinstance(rhs, (NDArray, Symbol, np.ndarray)):
         return NotImplemented
     return invoke(OPS[array_op], [lhs, rhs], {}, hint=hint)
+
+
+def _beside(x: Any, other: Any) -> Any:
+    """A value; of a traced number the input that takes its place beside another value, or the number of this call."""
+    if type(x) is not TracedNumber:
+        return x
+    dtype = getattr(other, "dtype", None)
+    found = x._operand(dtype)
+    if found is not None:
+        return found
+    what = f"an array of {np.dtype(dtype)}" if dtype is not None else "an array whose dtype is not known yet"
+    return x._looked(f"beside {what} the dtype or the value of the result depends on the number")
 
 
 def _python(x: Any, other: Any = None) -> Any:

@@ -299,6 +299,8 @@ def clip(data: Node, a: Attrs) -> Node:
 def _where_eager(xp: Any, arrays: Any, a: Attrs) -> None:
     condition, x, y = (v.shape for v in arrays)
     whole = ir.broadcast_shapes(x, y)
+    if x != y and x and y:
+        raise ShapeError(f"where: x and y must have one shape, got {x} and {y}; np.where broadcasts")
     if condition not in (whole, whole[:1]):
         raise ShapeError(f"where: the condition must have the shape of x and y or (length of their first axis,), got "
                          f"condition {condition}, x {x}, y {y}; np.where broadcasts")
