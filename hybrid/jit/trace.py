@@ -232,13 +232,16 @@ def separate(value: Any) -> Any:
 
 
 @contextmanager
-def _errors_of(name: str, assigned: Changes) -> Iterator[None]:
-    """TraceError in the place of an error that carries traced values to the caller."""
+def _errors_of(name: str, assigned: Changes, trace: Trace) -> Iterator[None]:
+    """TraceError in the place of an error that carries traced values to the caller; where arrays had been changed before
+    it was raised, the code runs as plain Python, which changes them."""
     try:
         yield
     except HybridError:
         raise
     except Exception as err:
+        if trace.changed():
+            raise _PlainOnce(f"{assigned.first_line()}: {name} raises a {type(err).__name__}") from err
         if any(True for _ in traced_in([*err.args, *vars(err).values()])):
             raise TraceError(f"{assigned.first_line()}: {name} raises a {type(err).__name__} that holds values which "
                              "are known only when the compiled program runs. Raise it without arrays, or call this "
@@ -248,6 +251,10 @@ def _errors_of(name: str, assigned: Changes) -> Iterator[None]:
 
 class _PlainOnly(TraceError):
     """Traced code did what is not the same with traced values: it runs again, as plain Python."""
+
+
+class _PlainOnce(_PlainOnly):
+    """The same, for one call: the code raised an error when it had changed arrays."""
 
 
 def _as_given(arguments: Any, structure: Any, symbols: Sequence[Symbol]) -> bool:
@@ -395,6 +402,8 @@ class Hybridized:
                 return self._plainly(given, structure, arrays)
             try:
                 entry = self._compile(plain, structure, arrays, held, ctx, cls)
+            except _PlainOnce:
+                return self._plainly(given, structure, arrays)
             except _PlainOnly as err:
                 warnings.warn(str(err), stacklevel=2)
                 self._changing[plain[:6]] = TRIES
@@ -575,10 +584,14 @@ class Hybridized:
             reader.start(self.fn, (args, kwargs))
             with names.kept():
                 with Changes(trace, self.fn, args, kwargs) as assigned:
-                    with reader, _errors_of(self.name, assigned):
+                    with reader, _errors_of(self.name, assigned, trace):
                         result = self.fn(*args, **kwargs)
                     if trace.refused:                        # and code of the user's went on without the value
                         raise trace.refused[0]
+                    if reader.callers:
+                        raise TraceError(f"{reader.callers}: {self.name} looks at the code that called it, which a "
+                                         "compiled program cannot know. Give it as an argument what it needs, or call "
+                                         "this block or function without hybridize.")
                     if reader.types:
                         line, variable = reader.types[0]
                         raise _PlainOnly(
