@@ -18,6 +18,11 @@ import numpy as np
 from ..base.pytree import ById
 from .free_variables import Contents, told
 
+# attributes and properties of this library's objects that code reads as numbers
+OF_OURS = frozenset({"learning_rate", "lr", "lr_mult", "wd_mult", "grad_req", "wd", "num_update"})
+# modules of Python whose objects have a state that nothing shows: code that calls their methods cannot be guarded
+OPAQUE = frozenset({"_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2", "_thread", "sqlite3",
+                    "_queue", "zlib", "_bz2", "_lzma", "select", "_socket", "_ssl"})
 MEMO = type(lru_cache(abs))
 # functions of libraries, (module, name), whose answer is a setting or a state that code may depend on
 _SETTINGS = frozenset({("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("numpy", "get_printoptions"),
@@ -129,7 +134,7 @@ def position(value: Any) -> Any:
         return value.n_children_spawned
     if isinstance(value, np.flatiter):
         return value.index
-    return value.qsize() if type(value).__name__ == "SimpleQueue" and type(value).__module__ == "_queue" else None
+    return None
 
 
 # ---- functions with a cache

@@ -52,6 +52,8 @@ _BOXES = (dict, list, tuple, set, frozenset, deque, bytearray, memoryview, Buffe
           ContextVar, os._Environ)
 _NUMBERED = (itertools.count, itertools.repeat)
 _VALUES = (int, float, complex, str, bytes)
+_UNLOCKING = frozenset({"acquire", "release", "__enter__", "__exit__", "acquire_lock", "release_lock"})
+_STATES = frozenset({"get_state", "getstate", "state", "bit_generator"})
 _KEPT = 256                     # results of a function with a cache that are compared
 _DEFAULTS = FunctionType.__dict__["__defaults__"]
 _KWDEFAULTS = FunctionType.__dict__["__kwdefaults__"]
@@ -73,6 +75,11 @@ def is_library(module: str) -> bool:
     if not file and top in sys.stdlib_module_names or top in _OWN:
         return True
     return file.startswith(_STDLIB) and "site-packages" not in file and "dist-packages" not in file
+
+
+def is_numeric(value: Any) -> bool:
+    """Whether a value is a NumPy array that an array of this library can hold: no texts, dates, records, objects."""
+    return isinstance(value, np.ndarray) and (value.dtype.kind in "biuf" or value.dtype.name == "bfloat16")
 
 
 def is_foreign_array(value: Any) -> bool:
@@ -142,6 +149,8 @@ def _moved(value: Any) -> Any:
     try:
         if (stands := answers.position(value)) is not None:
             return stands
+        if type(value).__name__ == "callable_iterator":          # of iter(function, end), re.finditer
+            return GONE
         if isinstance(value, GeneratorType):
             return value.gi_frame and value.gi_frame.f_lasti
         if isinstance(value, random.Random):
@@ -155,7 +164,7 @@ def _moved(value: Any) -> Any:
             within: tuple[Any, ...] = tuple(value.__reduce__()) if type(value) not in _NUMBERED else ()
         parts = within[1] if len(within) > 1 and isinstance(within[1], tuple) else ()
         numbered = repr(value) if type(value) in _NUMBERED else None
-        return (operator.length_hint(value, -1), numbered, within[2:] if len(within) > 2 else (),
+        return (operator.length_hint(value, -1), numbered, getattr(value, "line_num", None), within[2:] if len(within) > 2 else (),
                 [_moved(p) for p in parts if isinstance(p, Iterator)])
     except Exception:  # noqa: BLE001  what another class's methods raise
         return GONE
@@ -198,6 +207,7 @@ class Reader:
         self._resumable: dict[int, GeneratorType[Any, Any, Any]] = {}     # generators among them, by their frames' id
         self._resumed: dict[int, str] = {}                     # those that ran on, and their lines
         self._at = ""
+        self._opaque: dict[int, Any] = {}                      # objects whose state nothing shows
         self._memos: list[Any] = []                            # functions with a cache
         self._finished = False
 
@@ -214,6 +224,8 @@ class Reader:
         code = frame.f_code
         if event == "c_call" and arg.__name__ in READERS:
             self._surroundings(frame, arg)
+        elif event == "c_call" and self._opaque and id(getattr(arg, "__self__", None)) in self._opaque:
+            self._asked_opaque(frame, arg)
         elif event == "c_call" and arg is sys._getframe:
             self._stack(frame)
         elif event == "c_call" and arg is warnings.warn and not is_library(frame.f_globals.get("__name__") or ""):
@@ -242,6 +254,14 @@ class Reader:
         line = kind and line_of(frame, kind, is_library)
         if kind and line:
             self.outside.setdefault(kind, line)
+
+    def _asked_opaque(self, frame: FrameType, method: Any) -> None:
+        """A method is called of an object whose state nothing shows."""
+        if method.__name__ not in _UNLOCKING:
+            kind = f"the state of a {type(method.__self__).__name__}"
+            line = line_of(frame, kind, is_library)
+            if line:
+                self.outside.setdefault(kind, line)
 
     def _stack(self, frame: FrameType) -> None:
         """Code asks for a frame: one beyond the function that is compiled belongs to whoever calls it."""
@@ -323,9 +343,9 @@ class Reader:
         if isinstance(value, (dict, list, tuple)):
             self._roots.append(type(value))
             self.walk(type(value))
-            for v in value.values() if isinstance(value, dict) else value:
+            for v in (*value, *value.values()) if isinstance(value, dict) else value:
                 self._given(v)
-        elif not _is_plain(value) and not isinstance(value, np.ndarray) and not is_foreign_array(value):
+        elif not _is_plain(value) and not is_numeric(value) and not is_foreign_array(value):
             self._roots.append(value)
             self.walk(value)
 
@@ -347,7 +367,8 @@ class Reader:
             for fn in self._functions.get(code, ()):
                 self._function(fn)
         for value, stood in self._stood:
-            if _moved(value) == stood and all(self._resumable[r] is not value for r in self._resumed):
+            stands = _moved(value)
+            if stands == stood and stands is not GONE and all(self._resumable[r] is not value for r in self._resumed):
                 continue
             if any(hasattr(value, drawing) for drawing in ("random", "rand", "random_raw", "spawn")):
                 self.drew.append(f"a {type(value).__name__}")
@@ -391,6 +412,16 @@ class Reader:
             elif name in self.asked and name not in vars(builtins):
                 self._put(Place(space, name))
 
+    def _of_library(self, value: Any, cls: type) -> None:
+        """What an object shows by other means than attributes."""
+        if cls.__module__ in answers.OPAQUE:
+            self._opaque[id(value)] = value
+        elif isinstance(value, (operator.attrgetter, operator.methodcaller)):
+            self.asked |= {n for text in value.__reduce__()[1] if isinstance(text, str) for n in text.split(".")}
+            self.names |= self.asked
+        elif isinstance(value, BaseException) and "args" in self.names:
+            self._put(answers.Answer(value, "args", lambda: told(value.args)))
+
     def _function(self, fn: FunctionType) -> None:
         """A function that ran: variables of the enclosing function, default values."""
         if id(fn) in self._fresh:
@@ -431,6 +462,8 @@ class Reader:
             for f in (value.fget, value.fset):
                 self.walk(f)
         elif _keeps_place(value):
+            if self.names & _STATES and isinstance(value, (random.Random, np.random.RandomState, np.random.Generator)):
+                self._put(answers.Answer(value, "state", functools.partial(_moved, value)))
             if all(s is not value for s, _ in self._stood):
                 self._stood.append((value, _moved(value)))
                 if isinstance(value, GeneratorType) and value.gi_frame is not None:
@@ -441,6 +474,7 @@ class Reader:
             self._block(value)
         elif type(value).__module__.split(".")[0] == "hybrid":
             self.walk(attributes(value).get("_fn"))             # a hybridized function
+            self._numbers_of(value)
         else:
             self._object(value)
 
@@ -496,7 +530,7 @@ class Reader:
             return
         self._shape(fn, FunctionType)
         self._functions.setdefault(id(fn.__code__), []).append(fn)
-        if id(fn.__code__) in self._codes:
+        if id(fn.__code__) in self._codes or self.names & {"signature", "getfullargspec"}:
             self._function(fn)
         wrapper = is_library(fn.__globals__.get("__name__") or "")         # as of functools.singledispatch
         for name in [n for n in vars(fn) if wrapper or self.every or n in self.names]:
@@ -568,11 +602,27 @@ class Reader:
     def _block(self, block: Any) -> None:
         """A network notes assignments to its attributes itself: what they hold is looked at."""
         self._class(type(block))
+        if not hasattr(block, "forward"):                       # a Parameter, whose counter tells of its array alone
+            self._numbers_of(block)
+        elif self.names & answers.OF_OURS:
+            for value in list(attributes(block).values()):
+                if hasattr(type(value), "_signature_version"):
+                    self.walk(value)
         if not is_library(type(block).__module__):
             for name, value in list(attributes(block).items()):
                 if (name in self.names
                     or self.every) and not name.startswith("_hybrid") and not hasattr(type(value), "_signature_version"):  # noqa: E501
                     self.walk(value)
+
+    def _numbers_of(self, value: Any) -> None:
+        """Numbers and texts of an object of this library (a metric, a schedule, a parameter) that code reads by name."""
+        own, cls = attributes(value), type(value)
+        for name in self.names.intersection(own):
+            if isinstance(own[name], (*_VALUES, type(None))):
+                self._put(Place(value, name))
+        for name in self.names & answers.OF_OURS:
+            if isinstance(getattr(cls, name, None), property):
+                self._put(answers.Answer(value, name, functools.partial(_told_property, value, name)))
 
     def _object(self, value: Any) -> None:
         """An object of any other class."""
@@ -584,6 +634,7 @@ class Reader:
             self._put(Place(value, _CLASS))
         self._ask(answers.state_of(value))
         self.walk(answers.leads_to(value))
+        self._of_library(value, cls)
         if isinstance(value, logging.Logger) and self.names & {"isEnabledFor", "getEffectiveLevel"}:
             self._put(answers.level_of(value))
         every = self.every or any(map(answers.shows_state, cls.__mro__[:-1]))      # UserDict, Queue, WeakSet
@@ -602,6 +653,10 @@ class Reader:
             elif name in self.asked or found is not GONE and not hasattr(type(found), "__set__"):
                 if kind is OfThread or cls.__getattribute__ is object.__getattribute__ and hasattr(value, "__dict__"):
                     self._put(kind(value, name))                # it may get one of its own
+
+
+def _told_property(value: Any, name: str) -> Any:
+    return told(getattr(value, name))
 
 
 def _described(descriptor: Any, value: Any, kind: type) -> Any:

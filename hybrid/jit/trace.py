@@ -30,7 +30,7 @@ from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
 from ..graph.lower import lower, unless_refused
 from ..graph.symbol import Symbol, create, cut, detached
-from .reads import Reader, is_foreign_array
+from .reads import Reader, is_foreign_array, is_numeric
 from .free_variables import Guard
 from .watches import MENTIONED, Watch
 from ..graph.symnode import CONCRETE, SymNode
@@ -465,7 +465,7 @@ class Hybridized:
                           form, step)
 
     def _structure(self, value: Any, leaves: list[Any]) -> Any:
-        return flatten(value, lambda v: isinstance(v, (NDArray, np.ndarray)) or is_foreign_array(v), leaves,
+        return flatten(value, lambda v: isinstance(v, NDArray) or is_numeric(v) or is_foreign_array(v), leaves,
                        by_identity=True)
 
     def _array(self, x: Any, others: Sequence[Any]) -> NDArray:
