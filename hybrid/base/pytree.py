@@ -127,6 +127,8 @@ def _own(value: Any) -> Any:
 def _container(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_identity: bool,
                objects: Callable[[Any], bool] | None) -> Any:
     """Structure of a value, without the attributes that a container has beside its items."""
+    if isinstance(value, ById):                           # the very object
+        return ("object", type(value.value), value)
     if isinstance(value, dict):
         items = tuple((k, flatten(v, is_leaf, leaves, by_identity, objects)) for k, v in value.items())
         factory = value.default_factory if isinstance(value, defaultdict) else None

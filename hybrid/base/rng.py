@@ -8,6 +8,7 @@ import numpy as np
 
 from . import forking
 from .errors import AttributeValueError
+from .scope import SCOPE
 
 _lock = forking.lock()
 _state = [int(time.time_ns()) & 0x7FFFFFFF, 0]
@@ -20,6 +21,8 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     """
     if isinstance(seed_state, float) or not hasattr(seed_state, "__int__"):
         raise AttributeValueError(f"seed_state must be an integer, got {seed_state!r}")
+    for trace in SCOPE.traces[-1:]:
+        trace.plain_only("sets the seed of the random numbers")
     with _lock:
         _state[0], _state[1] = int(seed_state) & 0xFFFFFFFF, 0
 

@@ -107,6 +107,11 @@ def leads_to(value: Any) -> Any:
     """What an object of a library stands for, to be looked at in its place; None where there is no such thing."""
     if isinstance(value, _VIEWS):
         return value.mapping
+    if type(value) in weakref.ProxyTypes:
+        try:
+            return value.__init__.__self__                      # what a proxy gives is bound to its referent
+        except (ReferenceError, AttributeError):
+            return None
     return value() if isinstance(value, weakref.ref) else None
 
 

@@ -31,7 +31,8 @@ import numpy as np
 from ..buffers.array import REBINDS, NDArray
 from ..base.scope import SCOPE
 from . import answers
-from .concealed import parts_of, refuse_concealed
+from ..base.pytree import ById
+from .concealed import holds_traced, parts_of, refuse_concealed
 from ..base.errors import DeferredInitializationError, TraceError, user_location
 from ..base.profiling import Hooked
 from .reads import is_library
@@ -440,6 +441,15 @@ class Changes:
             change.at = "" if change.kept else self.line(change)
         # what an autograd.Function saved for its backward
         return [c for c in changes if not (c.traced and c.holder.kind == "settings")]
+
+    def own(self, result: Any) -> Any:
+        """Results with the user's own lists, dicts and sets in them told by identity, where they hold no traced values:
+        eager calls give those themselves."""
+        if isinstance(result, (list, dict, set, deque)) and id(result) in self._seen and not holds_traced(result):
+            return ById(result)
+        if type(result) is dict:
+            return {k: self.own(v) for k, v in result.items()}
+        return type(result)(map(self.own, result)) if type(result) in (list, tuple) else result
 
     def settled_places(self, ids: set[int]) -> list[tuple[Place, NDArray]]:
         """The places of some arrays that hold them still."""

@@ -21,6 +21,7 @@ import random
 import sys
 import threading
 import warnings
+import weakref
 from array import array as Buffer
 from collections import deque
 from collections.abc import Iterator
@@ -176,6 +177,8 @@ def _keeps_place(value: Any) -> bool:
     if answers.position(value) is not None:
         return True
     cls = type(value)
+    if cls in weakref.ProxyTypes:
+        return False
     return isinstance(value, GeneratorType) or isinstance(value,
                                                           Iterator) and is_library(cls.__module__) and not isinstance(
             value, io.IOBase)

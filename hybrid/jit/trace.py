@@ -29,7 +29,7 @@ from ..runtime.observers import OBSERVERS
 from ..base.scope import CASTS_VERSION, SCOPE, untraced
 from .fast_step import step_call
 from ..graph.lower import lower, unless_refused
-from ..graph.symbol import Symbol, create, cut, detached
+from ..graph.symbol import ALIAS, Symbol, create, cut, detached
 from .reads import Reader, is_foreign_array, is_numeric
 from .free_variables import Guard
 from .watches import MENTIONED, Watch
@@ -156,6 +156,16 @@ class Trace:
         # as they are now: an array may be changed in place afterwards
         self.watches.append(Watch([Symbol([s._one()]) for s in symbols], form, call, what, at))
 
+    def plain_only(self, what: str) -> None:
+        """Have the call run as plain Python, for the code does what a program cannot do at each call. what: in words."""
+        line = user_location()
+        if self.transformed:
+            raise TraceError(f"{line}: a transformed function {what}, which a compiled program cannot do: do it outside")
+        error = _PlainOnly(f"{line}: this code {what}, which a compiled program cannot do again: such calls run as "
+                           "plain Python. Do it outside of the hybridized code.")
+        self.refused.append(error)
+        raise error
+
     def read(self, x: NDArray) -> None:
         """Note that the traced code used the numbers of an array (``asnumpy``): when they change, it is traced
         again."""
@@ -207,6 +217,18 @@ def dense(x: NDArray, what: str) -> NDArray:
                          f"dense ones: pass x.tostype('default'), "
                          "or call this block or function without hybridize")
     return x
+
+
+def view_steps(s: Symbol, originals: dict[int, int]) -> tuple[int, list[Any]] | None:
+    """The number of the input that a value is a view of, and how: keys, or shapes for all elements. None for others."""
+    steps: list[Any] = []
+    while id(s) not in originals:
+        if s._base is None:
+            return None
+        shape = s.shape
+        s, key = s._base
+        steps.append((None, shape) if key is ALIAS else (key, shape))
+    return originals[id(s)], steps[::-1]
 
 
 def converted(x: Any) -> np.ndarray:
@@ -606,7 +628,7 @@ class Hybridized:
                     changes = assigned.settle()
                 trace.names = assigned.mentioned()
                 MENTIONED.update(trace.names)
-                result = separate(result)
+                result = separate(assigned.own(result))
             reader.finish(self.name)
             for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
                 reader.places.setdefault(place.key, place)
@@ -636,10 +658,18 @@ class Hybridized:
                 at = next((i for i, known in enumerate(leaves) if known is s), len(leaves))
                 leaves += [s] if at == len(leaves) else []
                 c.results.append(at)
+        views: dict[int, Any] = {}
+        given: dict[int, Any] = {}                           # what a value is given back as
         for s in leaves:
             if id(s) in originals:                           # an input handed through: the caller's own array
                 picks.append(("input", originals[id(s)]))
                 continue
+            if id(s) in given:                               # the same array twice
+                picks.append(given[id(s)])
+                continue
+            given[id(s)] = ("output", len(outputs))
+            if not trace.recording and (of := view_steps(s, originals)) is not None:
+                views[len(outputs)] = of
             picks.append(("output", len(outputs)))
             outputs.append(Symbol([cut(s._one()) if trace.recording else s._one()]))
         results = len(outputs)
@@ -664,6 +694,7 @@ class Hybridized:
                       [c for c in changes if c.traced])
         entry.drew, entry.outside = trace.drew, trace.outside
         entry.watched = results
+        entry.look_at(views)
         entry.once = next((f"{c.at}: {self.name} assigns to {c.what()}" for c in changes if not c.kept), "")
         if trace.recording:
             entry.graph = Symbol([s._one() for s in outputs]), list(trace.variables)
