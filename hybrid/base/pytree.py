@@ -110,7 +110,8 @@ def flatten(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by_id
         own = _own(value)
         if own is not None:
             return ("with", (_container(value, is_leaf, leaves, by_identity, objects),
-                             ("value", type(None), None) if own is value else flatten(own, is_leaf, leaves, by_identity, objects)),
+                             ("value", type(None), None) if own is value
+                             else flatten(own, is_leaf, leaves, by_identity, objects)),
                     own is value)
     return _container(value, is_leaf, leaves, by_identity, objects)
 

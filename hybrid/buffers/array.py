@@ -61,7 +61,8 @@ class NDArray(evict.Held):
             owner, idle = _IDLE.get(id(self), (None, None))
             return idle if owner is not None and owner() is self else None
         if self._ag.lost:
-            raise HybridError(f"{user_location()}: this gradient was used up inside a compiled step and never written to memory: return "
+            raise HybridError(f"{user_location()}: this gradient was used up inside a compiled step and never written "
+                              f"to memory: return "
                               "it from the step "
                               "(x.grad or p.grad() inside the hybridized function), or call the step without hybridize")
         return self._ag.grad

@@ -60,7 +60,8 @@ class Symbol(Unevaluated, Inferring):
     # ---- what it is
     def _one(self) -> tuple[SymNode, int]:
         if len(self.entries) != 1:
-            raise HybridError(f"{user_location()}: a Symbol of {len(self.entries)} outputs was used as one value: index "
+            raise HybridError(f"{user_location()}: a Symbol of {len(self.entries)} outputs was used as one value: "
+                              f"index "
                               f"it first, as in s[0]")
         return self.entries[0]
 

@@ -1,5 +1,5 @@
-"""What traced code reads of objects that hold no attributes: settings of the process and of Python's own library, buffers,
-text streams, weak references, caches of functions, iterators.
+"""What traced code reads of objects that hold no attributes: settings of the process and of Python's own library,
+buffers, text streams, weak references, caches of functions, iterators.
 
 Each is a place of the guard (hybrid/jit/free_variables.py) whose value is what a function gives at every call.
 """
@@ -21,27 +21,31 @@ from .free_variables import Contents, told
 # attributes and properties of this library's objects that code reads as numbers
 OF_OURS = frozenset({"learning_rate", "lr", "lr_mult", "wd_mult", "grad_req", "wd", "num_update"})
 # modules of Python whose objects have a state that nothing shows: code that calls their methods cannot be guarded
-OPAQUE = frozenset({"_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2", "_thread", "sqlite3",
+OPAQUE = frozenset({"_hashlib", "_md5", "_sha1", "_sha2", "_sha256", "_sha512", "_sha3", "_blake2", "_thread",
+                    "sqlite3",
                     "_queue", "zlib", "_bz2", "_lzma", "select", "_socket", "_ssl"})
 MEMO = type(lru_cache(abs))
 # functions of libraries, (module, name), whose answer is a setting or a state that code may depend on
 _SETTINGS = frozenset({("sys", "getrecursionlimit"), ("sys", "getswitchinterval"), ("numpy", "get_printoptions"),
                        ("numpy", "geterr"), ("threading", "active_count"), ("threading", "get_ident"),
-                       ("threading", "current_thread"), ("posix", "getpid"), ("gc", "isenabled"), ("gc", "get_threshold"),
+                       ("threading", "current_thread"), ("posix", "getpid"), ("gc", "isenabled"),
+                       ("gc", "get_threshold"),
                        ("locale", "getlocale"), ("decimal", "getcontext")})
 BEYOND = frozenset({"f_back", "stack", "getouterframes"})    # by which code gets from a frame to those that called it
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 _STREAMS = (io.StringIO, io.BytesIO)
 SHAPES = ("__name__", "__qualname__", "__doc__", "__bases__", "__mro__", "__module__", "__defaults__")
 # of Python's library: objects of these modules are services, not state that code depends on
-_SERVICES = frozenset({"logging", "importlib", "_frozen_importlib", "tempfile", "inspect", "multiprocessing", "unittest",
-                       "asyncio", "socket", "ssl", "typing", "types", "dataclasses", "enum", "abc", "re", "pathlib", "io",
+_SERVICES = frozenset({"logging", "importlib", "_frozen_importlib", "tempfile", "inspect", "multiprocessing",
+                       "unittest",
+                       "asyncio", "socket", "ssl", "typing", "types", "dataclasses", "enum", "abc", "re", "pathlib",
+                       "io",
                        "datetime", "itertools", "builtins", "operator", "zoneinfo", "ctypes", "contextlib", "_io"})
 
 
 class Answer(Contents):
-    """What a function gives, as a place of a guard. where: what is asked, which it keeps alive; ask: the function, whose
-    values can be compared and hashed."""
+    """What a function gives, as a place of a guard. where: what is asked, which it keeps alive; ask: the function,
+    whose values can be compared and hashed."""
     __slots__ = ("ask",)
 
     def __init__(self, where: Any, name: Any, ask: Callable[[], Any]):

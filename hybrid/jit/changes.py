@@ -552,7 +552,8 @@ def _beside(value: Any) -> Any:
     if isinstance(value, functools.partial):
         return value.func, *value.args, *value.keywords.values()
     if isinstance(value, type):
-        return () if is_library(value.__module__) else [v for v in vars(value).values() if isinstance(v, FunctionType)] + [
+        return () if is_library(value.__module__) else [v for v in vars(value).values()
+                                                        if isinstance(v, FunctionType)] + [
             c for c in (type(value), *value.__bases__) if not is_library(c.__module__)]
     if hasattr(type(value), "_signature_version"):
         own = attributes(value)

@@ -165,7 +165,8 @@ def _moved(value: Any) -> Any:
             within: tuple[Any, ...] = tuple(value.__reduce__()) if type(value) not in _NUMBERED else ()
         parts = within[1] if len(within) > 1 and isinstance(within[1], tuple) else ()
         numbered = repr(value) if type(value) in _NUMBERED else None
-        return (operator.length_hint(value, -1), numbered, getattr(value, "line_num", None), within[2:] if len(within) > 2 else (),
+        return (operator.length_hint(value, -1), numbered, getattr(value, "line_num", None),
+                within[2:] if len(within) > 2 else (),
                 [_moved(p) for p in parts if isinstance(p, Iterator)])
     except Exception:  # noqa: BLE001  what another class's methods raise
         return GONE
@@ -270,7 +271,8 @@ class Reader:
         """Code asks for a frame: one beyond the function that is compiled belongs to whoever calls it."""
         asks = frame.f_back if frame.f_globals.get("__name__") == "inspect" else frame
         above = asks and asks.f_back
-        if (asks and above and not is_library(asks.f_globals.get("__name__") or "") and (above.f_globals.get("__name__") or "").startswith("hybrid.")
+        if (asks and above and not is_library(asks.f_globals.get("__name__") or "")
+            and (above.f_globals.get("__name__") or "").startswith("hybrid.")
                 and (answers.BEYOND & {*asks.f_code.co_names}
                      or asks is frame and any(type(c) is int and c > 0 for c in asks.f_code.co_consts))):
             self.callers = self.callers or f"{asks.f_code.co_filename}:{asks.f_lineno}"
@@ -618,7 +620,8 @@ class Reader:
                     self.walk(value)
 
     def _numbers_of(self, value: Any) -> None:
-        """Numbers and texts of an object of this library (a metric, a schedule, a parameter) that code reads by name."""
+        """Numbers and texts of an object of this library (a metric, a schedule, a parameter) that code reads by
+        name."""
         own, cls = attributes(value), type(value)
         for name in self.names.intersection(own):
             if isinstance(own[name], (*_VALUES, type(None))):

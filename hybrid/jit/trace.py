@@ -157,10 +157,11 @@ class Trace:
         self.watches.append(Watch([Symbol([s._one()]) for s in symbols], form, call, what, at))
 
     def plain_only(self, what: str) -> None:
-        """Have the call run as plain Python, for the code does what a program cannot do at each call. what: in words."""
+        """Have the call run as plain Python, for the code does what a program cannot do at each call. what: in
+        words."""
         line = user_location()
         if self.transformed:
-            raise TraceError(f"{line}: a transformed function {what}, which a compiled program cannot do: do it outside")
+            raise TraceError(f"{line}: a transformed function {what}, which a compiled program cannot do: do it outside")  # noqa: E501
         error = _PlainOnly(f"{line}: this code {what}, which a compiled program cannot do again: such calls run as "
                            "plain Python. Do it outside of the hybridized code.")
         self.refused.append(error)
@@ -255,8 +256,8 @@ def separate(value: Any) -> Any:
 
 @contextmanager
 def _errors_of(name: str, assigned: Changes, trace: Trace) -> Iterator[None]:
-    """TraceError in the place of an error that carries traced values to the caller; where arrays had been changed before
-    it was raised, the code runs as plain Python, which changes them."""
+    """TraceError in the place of an error that carries traced values to the caller; where arrays had been changed
+    before it was raised, the code runs as plain Python, which changes them."""
     try:
         yield
     except HybridError:

@@ -61,7 +61,7 @@ TABLE = {
     "odd_conv_grouped": (lambda x: nd.Convolution(nd.tile(x.reshape((1, 10, 1, 1)), (1, 1, 4, 4)),
                                                   nd.ones((10, 1, 3, 3)), kernel=(3, 3), num_filter=10, num_group=10,
                                                   no_bias=True), ODD, "float32"),
-    "odd_conv": (lambda x: nd.Convolution(nd.tile(x.reshape((1, 1, 2, 5)), (1, 1, 4, 4)), nd.ones((4, 1, 3, 3)) * .1,
+    "odd_conv": (lambda x: nd.Convolution(nd.tile(x.reshape((1, 1, 2, 5)), (1, 1, 4, 4)), nd.ones((4, 1, 3, 3)) * .125,
                                           kernel=(3, 3), num_filter=4, no_bias=True, pad=(1, 1)), ODD, "float32"),
     "half_round_trip": (lambda x: x.astype("float16").astype("float32"), HALF, "float32"),
     "half_square_stored_wide": (lambda x: (x * x).astype("float32"), HALF, "float16"),
