@@ -150,13 +150,14 @@ def _container(value: Any, is_leaf: Callable[[Any], bool], leaves: list[Any], by
         if not by_identity and not (objects is not None and opens(value)):
             raise
         return ("object", type(value), ById(value))
-    if by_identity and _compares(type(value)):
+    if by_identity and _compares(type(value)):    # type: ignore[arg-type]
         names = fields(type(value))
         if names is None:
             return ("object", type(value), ById(value)) if _own(value) or not isinstance(value, _VALUES) else (
                 "value", type(value), value)
         parts = flatten([getattr(value, n, None) for n in names], lambda v: False, [], by_identity)
-        return ("fields", (), value, parts, _own(value) and tuple(map(ById, set(_own(value)) - set(names))))
+        more = tuple((k, ById(v)) for k, v in (_own(value) or {}).items() if k not in names)
+        return ("fields", (), value, parts, more)
     return ("value", type(value), value)
 
 

@@ -32,7 +32,7 @@ _SETTINGS = frozenset({("sys", "getrecursionlimit"), ("sys", "getswitchinterval"
                        ("gc", "get_threshold"),
                        ("locale", "getlocale"), ("decimal", "getcontext")})
 BEYOND = frozenset({"f_back", "stack", "getouterframes"})    # by which code gets from a frame to those that called it
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+_VIEWS: tuple[type, ...] = (type({}.keys()), type({}.values()), type({}.items()))
 _STREAMS = (io.StringIO, io.BytesIO)
 SHAPES = ("__name__", "__qualname__", "__doc__", "__bases__", "__mro__", "__module__", "__defaults__")
 # of Python's library: objects of these modules are services, not state that code depends on
@@ -93,7 +93,8 @@ def state_of(value: Any) -> Answer | None:
 
 def _buffer(value: Any) -> Answer | None:
     """The place for an object that shows its memory (of ctypes, mmap)."""
-    if type(value).__module__.split(".")[0] not in ("ctypes", "_ctypes", "mmap") and not _is_structure(type(value)):
+    cls: Any = type(value)
+    if cls.__module__.split(".")[0] not in ("ctypes", "_ctypes", "mmap") and not _is_structure(cls):
         return None
     try:
         memoryview(value).release()
