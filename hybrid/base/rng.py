@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import forking
+from .device import Context
 from .errors import AttributeValueError
 from .scope import SCOPE
 
@@ -23,6 +24,8 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
         raise AttributeValueError(f"seed_state must be an integer, got {seed_state!r}")
     for trace in SCOPE.traces[-1:]:
         trace.plain_only("sets the seed of the random numbers")
+    if ctx != "all":
+        Context(ctx)                                      # an unknown device is an error
     with _lock:
         _state[0], _state[1] = int(seed_state) & 0xFFFFFFFF, 0
 
