@@ -110,8 +110,9 @@ def _is_structure(cls: type) -> bool:
 
 def leads_to(value: Any) -> Any:
     """What an object of a library stands for, to be looked at in its place; None where there is no such thing."""
-    if isinstance(value, _VIEWS):
-        return value.mapping
+    of_dict: Any = value if isinstance(value, _VIEWS) else None
+    if of_dict is not None:
+        return of_dict.mapping
     if type(value) in weakref.ProxyTypes:
         try:
             return value.__init__.__self__                      # what a proxy gives is bound to its referent
