@@ -39,7 +39,7 @@ def symbol_item(self: Symbol, key: Any) -> Any:
         return _output(self, key)
     if self.shape is None and isinstance(key, (*ARRAYS, np.ndarray, list)):
         return _rows(self, key)
-    if isinstance(key, str):
+    if isinstance(key, str) and not SCOPE.traces:
         raise KeyKindError(f"Cannot find output that matches name {key!r}, and it is no index; there is "
                            f"{self.list_outputs()[0]}")
     if self.shape is None and SCOPE.np_array and not SCOPE.traces and isinstance(key, (int, slice)):
