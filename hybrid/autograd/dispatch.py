@@ -6,7 +6,7 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from . import known_calls
-from ..base import rng
+from ..base import pending, rng
 from ..graph import symbol
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap
@@ -72,6 +72,14 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
            cls: Any = None,
            hint: str | None = None) -> Any:
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
+    if pending.WATCHED[0] and out is None and not SCOPE.traces:
+        return pending.LATER[0].operator(d, inputs, attrs, cls,
+                                         lambda: _at_once(d, inputs, attrs, out, name, cls, hint))
+    return _at_once(d, inputs, attrs, out, name, cls, hint)
+
+
+def _at_once(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any, name: str | None, cls: Any,
+             hint: str | None) -> Any:
     if out is None and d.known and not (CASTS or TIMERS or SCOPE.traces or SCOPE.symbolic):
         call = known_calls.find(d, inputs, attrs)
         if call is not None:

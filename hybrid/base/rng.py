@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import forking
+from . import forking, pending
 from .errors import AttributeValueError
 
 _lock = forking.lock()
@@ -20,12 +20,15 @@ def seed(seed_state: int, ctx: Any = "all") -> None:
     """
     if isinstance(seed_state, float) or not hasattr(seed_state, "__int__"):
         raise AttributeValueError(f"seed_state must be an integer, got {seed_state!r}")
+    pending.before_draw()
     with _lock:
         _state[0], _state[1] = int(seed_state) & 0xFFFFFFFF, 0
 
 
 def next_key(n: int = 1) -> np.ndarray:
     """(seed, counter) as uint32, and n counter values used up."""
+    if pending.PUT_OFF[0]:
+        pending.before_draw()
     with _lock:
         key = np.array([_state[0], _state[1] & 0xFFFFFFFF], np.uint32)
         _state[1] += n
@@ -34,11 +37,13 @@ def next_key(n: int = 1) -> np.ndarray:
 
 def get_state() -> tuple[int, int]:
     """Seed and counter, to go on from later with ``set_state``."""
+    pending.before_draw()
     return _state[0], _state[1]
 
 
 def set_state(state: tuple[int, int]) -> None:
     """Go on from a state of ``get_state``."""
+    pending.before_draw()
     with _lock:
         _state[:] = state
 

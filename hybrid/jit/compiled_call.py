@@ -47,11 +47,13 @@ class Entry:
         self.structure, self.picks = structure, picks
         self.before, self.after, self.undo = list(trace.before), list(trace.after), list(trace.undo)
         self.steps = list(trace.steps)
-        # (what stands for an array that collects a gradient, whether it is used up)
+        # (what stands for an array that collects a gradient, whether the gradient is new for a Trainer, whether it is
+        # used up and not written)
         self.demands = list(trace.demands)              # which the last output of the program tells of
         self.watches = list(trace.watches)              # (watches.py) and the number of their first output
         self.watched, self.names = 0, set(trace.names)
-        self.gradients = [(trace.holders[trace.gradients[i]], i in trace.used_up) for i in trace.fresh]
+        self.gradients = [(trace.holders[trace.gradients[i]], i not in trace.used_up and i not in trace.kept,
+                           i in trace.used_up) for i in trace.fresh]
         self.graph: Any = None                           # (results as one Symbol, variables), for autograd.get_symbol
         self.recorded = trace.recording
         self.lasting = not any(hasattr(h, "of_call") and h.argument is not None for h in self.captured)
@@ -121,7 +123,7 @@ class Entry:
                 return arrays
             if arrays:
                 common_context("hybridized call", [*arguments, *arrays])
-            self.slots = [(owner.slot(arguments, self.ctx), used_up) for owner, used_up in self.gradients]
+            self.slots = [(owner.slot(arguments, self.ctx), new, lost) for owner, new, lost in self.gradients]
             self.arrays, self.collected = arrays, now
         return self.arrays
 
@@ -195,10 +197,10 @@ class Entry:
             raise
 
     def _note_gradients(self, inputs: Sequence[NDArray]) -> None:
-        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), used_up) for owner,
-                                                 used_up in self.gradients]
-        for slot, used_up in slots:
-            slot.fresh, slot.lost = not used_up, used_up
+        slots = self.slots if self.lasting else [(owner.slot(inputs, self.ctx), new, lost) for owner, new,
+                                                 lost in self.gradients]
+        for slot, new, lost in slots:
+            slot.fresh, slot.lost = new, lost
 
     def _run_bound(self, inputs: list[NDArray]) -> list[NDArray] | None:
         """Results by way of kept addresses, where that is possible and nothing is recorded."""

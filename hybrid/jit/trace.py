@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..base import collector, config, forking, names
+from ..base import collector, config, forking, names, pending
 from . import debug, foreign_rng, surroundings
 from ..buffers.array import NDArray, array, wrap
 from .changes import Change, Changes, traced_in
@@ -72,6 +72,7 @@ class Trace:
         self.fresh: set[int] = set()                    # inputs whose gradients backward computed
         # those of them that a Trainer used: they are not written to memory
         self.used_up: set[int] = set()
+        self.kept: set[int] = set()                     # those that it used and that are written all the same
         self.rows: dict[int, Any] = {}                  # for an input, its gradient by rows (traced_rows.py)
         # parameters, by id, whose rows are updated after the program has run
         self.late: dict[int, str] = {}
@@ -308,6 +309,7 @@ class Hybridized:
         self._lock = forking.LongLock()
         self._last: tuple[Entry, Any, bool, bool] | None = None
         self.counters: tuple[list[int], ...] | None = () if version is None and state is None else None
+        self.rounds: Any = None                          # of training loops that begin with it (jit/deferred)
         self._ways = Ways()
         self.shortest = self._ways.call                  # a call that sees by itself whether anything has changed
 
@@ -354,6 +356,8 @@ class Hybridized:
 
     def careful(self, *args: Any, **kwargs: Any) -> Any:
         """A call that the shortest way did not take."""
+        if pending.PUT_OFF[0] and not SCOPE.traces and (self.owner is None or not SCOPE.recording):
+            pending.settle(f"{self.name} was called")
         last = self._last
         if last is not None and not kwargs and not SCOPE.recording and not SCOPE.traces and not OBSERVERS:
             entry, version, train, np_array = last
@@ -363,6 +367,8 @@ class Hybridized:
                 out = entry.fast([a._data for a in args]) if entry.single else None
                 return wrap(out[0], entry.ctx,
                             entry.cls) if out is not None else entry.run(args, lambda: self.fn(*args))
+        if SCOPE.recording and self.owner is not None and not SCOPE.traces and not SCOPE.plain and pending.LATER:
+            return pending.LATER[0].call(self, args, kwargs)     # a training loop, of which rounds may be put off
         return self._slow(args, kwargs)
 
     def _slow(self, args: Any, kwargs: Any) -> Any:
@@ -416,16 +422,25 @@ class Hybridized:
 
     def specialization(self, *args: Any, **kwargs: Any) -> Entry:
         """The entry of a call with these arguments, traced where it is new; the call itself is not made."""
+        plain, structure, arrays, held = self._kind(args, kwargs)
+        cls = next((type(x) for x in [*arrays, *held] if isinstance(x, NDArray)), None)
+        return self._known(plain)[1] or self._compile(plain, structure, arrays, held, plain[2], cls)
+
+    def known(self, args: Any, kwargs: Any) -> Entry | None:
+        """The entry of a call with these arguments, if there is one."""
+        return self._known(self._kind(args, kwargs)[0])[1]
+
+    def _kind(self, args: Any, kwargs: Any) -> tuple[Any, Any, list[NDArray], list[NDArray]]:
+        """The signature of a call but for what its code reads; the arguments' structure and arrays, the owner's
+        arrays."""
         leaves: list[Any] = []
         structure = self._structure((args, kwargs), leaves)
         held, static = self.state() if self.state else ([], None)
         arrays = [self._array(x, leaves) for x in leaves]
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
-        cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
-        plain = (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
-                 SCOPE.recording, SCOPE.np_array, self.version(), static, _repeats(every))
-        return self._known(plain)[1] or self._compile(plain, structure, arrays, held, ctx, cls)
+        return (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
+                SCOPE.recording, SCOPE.np_array, self.version(), static, _repeats(every)), structure, arrays, held
 
     def _plainly(self, given: Any, structure: Any, arrays: list[NDArray]) -> Any:
         """A call as plain Python."""
@@ -665,4 +680,7 @@ class Hybridized:
 
     def report(self) -> Any:
         """The compile report of the newest entry, or None."""
-        return list(self.entries.values())[-1].report() if self.entries else None
+        report = list(self.entries.values())[-1].report() if self.entries else None
+        if report is not None and self.rounds is not None:
+            report.loop = str(self.rounds)
+        return report

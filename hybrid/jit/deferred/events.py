@@ -1,0 +1,121 @@
+"""What rounds of a training loop are made of: calls of hybridized blocks, operators on their results, ``backward``,
+``Trainer.step``. Each can be done again, on arrays (as it would have been done at once) or on traced values.
+"""
+from __future__ import annotations
+
+import weakref
+from typing import Any, NamedTuple, Sequence
+
+from ... import autograd
+from ...autograd.dispatch import invoke
+from ...base.pytree import unflatten
+from ...base.scope import SCOPE
+from ...buffers.tape import flags
+
+
+class Call(NamedTuple):
+    """A call of a hybridized block under ``record``."""
+    engine: Any                                          # the block's ``Hybridized``
+    version: Any                                         # of what its traces depend on
+    np_array: bool
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """Make the call."""
+        args, kwargs = unflatten(structure, iter(values))
+        if SCOPE.traces:
+            SCOPE.traces[-1].blocks.append(self.engine.owner)        # what the trace depends on
+        return self.engine.careful(*args, **kwargs)
+
+
+class Operator(NamedTuple):
+    """An operator on a result of the round."""
+    opdef: Any
+    attrs: tuple[tuple[str, Any], ...]
+    kinds: tuple[Any, ...]                               # what tells attributes apart that are equal
+    given: tuple[bool, ...]                              # which of its inputs are there
+    cls: Any
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """Call it."""
+        rest = iter(values)
+        return invoke(self.opdef, [next(rest) if g else None for g in self.given], dict(self.attrs), cls=self.cls)
+
+
+class Detach(NamedTuple):
+    """``x.detach()`` of a result."""
+
+    def do(self, values: Sequence[Any], structure: Any) -> Any:
+        """The array outside of the recorded computation."""
+        return values[0].detach()
+
+
+class Backward(NamedTuple):
+    """``backward`` from results."""
+    train_mode: bool
+
+    def do(self, values: Sequence[Any], structure: Any) -> None:
+        """Compute the gradients."""
+        with flags(False, None):
+            autograd.backward(list(values), None, False, self.train_mode)
+
+
+class Step(NamedTuple):
+    """``Trainer.step``, the end of a round."""
+    trainer: "weakref.ref[Any]"
+    batch_size: Any
+
+    def do(self, values: Sequence[Any], structure: Any) -> None:
+        """Update the parameters."""
+        trainer = self.trainer()
+        assert trainer is not None                       # a round that it ends is its own
+        with flags(False, None):
+            trainer.step(self.batch_size)
+
+
+class Event(NamedTuple):
+    """One event, as the key that tells it from others. inputs: a number of a result of the round, or (-1 - number of an
+    array from outside, shape, dtype, class, device)."""
+    what: Any
+    inputs: tuple[Any, ...]
+    training: bool
+    recording: bool
+    structure: Any
+
+    def do(self, results: Sequence[Any], outside: Sequence[Any]) -> Any:
+        """Do it, with results of the round so far and its arrays from outside."""
+        values = [results[i] if type(i) is int else outside[-1 - i[0]] for i in self.inputs]
+        with flags(self.recording, self.training):
+            return self.what.do(values, self.structure)
+
+
+class Node:
+    """A place in the tree of the rounds that begin with one block: the events so far, and what is known of the rounds
+    that came by here."""
+
+    def __init__(self, events: tuple[Event, ...] = ()):
+        self.events, self.next = events, {}              # type: tuple[Event, ...], dict[Event, Node]
+        self.plans: dict[Any, Any] = {}                  # by the results that are still alive: the program
+        self.met = self.settled = 0                      # rounds that ended here; that were looked into here
+        self.ready = False                               # whether events are put off here
+        self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
+        self.entry: Any = None                           # of a call: the compiled signature that it takes alone
+        self.draws = False                               # whether the event draws random numbers
+
+
+class Root(Node):
+    """Where the rounds that begin with one block begin."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
+        self.joined = 0                                  # rounds that one program did
+        self.settled_times = 0                           # rounds that were looked into too early
+        self.strange = 0                                 # rounds that could not be followed, one after another
+        self.refused = False                             # whether all that is given up
+        self.why = "no two rounds were equal so far"     # why rounds are not joined
+
+    def __str__(self) -> str:
+        done = f"{self.joined} rounds of the training loop ran as one program" if self.joined else ""
+        if not self.joined or self.refused:
+            return f"{done}{'; ' if done else ''}the training loop is not joined to one program: {self.why}"
+        return done

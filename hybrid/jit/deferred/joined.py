@@ -1,0 +1,107 @@
+"""The one program of a round: its events replayed on traced values, so all guards of a compiled call hold for it."""
+from __future__ import annotations
+
+from typing import Any, Callable, Iterator, Sequence
+
+from ...base.errors import HybridError
+from ...base.pytree import flatten
+from ...base.scope import tracing
+from ...buffers.array import NDArray
+from ...buffers.tape import flags
+from ...graph.symbol import Symbol
+from ..trace import Hybridized
+from .events import Backward, Call, Event, Node, Step
+
+MOST_PLANS = 4                  # programs of one path, for results that are still alive
+
+
+def touched(what: Any, node: Node, r: Any) -> Iterator[NDArray]:
+    """The arrays beside arguments that an event reads or writes: parameters, running statistics, gradients."""
+    if isinstance(what, Call):
+        yield from node.entry.fixed()
+    elif isinstance(what, Backward):
+        for x, _, _ in list(r.hidden.values()):
+            slot = x._ag
+            if slot is not None and slot.grad is not None:
+                yield slot.grad
+
+
+def run(r: Any, node: Node) -> str:
+    """Do all events of a round up to a node by one program and fill its results; why not, where that cannot be (and
+    nothing was done)."""
+    alive = r.alive()
+    plans = _plans(node)
+    plan = plans.get(alive)
+    if plan is None:
+        if len(plans) >= MOST_PLANS:
+            return "other results are kept each time"
+        plan = plans[alive] = Plan(node.events, alive or (len(r.results) - 1,), r.root.name)
+    values = plan.values([ref() for ref in r.outside]) if not plan.refused else None
+    if values is None:
+        return plan.refused
+    for i, y in zip(alive, values):
+        x = r.results[i]()
+        if x is not None:
+            x._ag, x._data, x._away = None, y._data, None
+    return ""
+
+
+def _plans(node: Node) -> dict[Any, "Plan"]:
+    """The programs of a path. Those that end with a step go with their Trainer."""
+    what = node.events[-1].what
+    if not isinstance(what, Step):
+        return node.plans
+    plans: dict[Any, Plan] = what.trainer().joined.setdefault(node, {})       # type: ignore[union-attr]
+    return plans
+
+
+class Plan:
+    """One program: a hybridized function of the arrays from outside that does some events."""
+
+    def __init__(self, events: Sequence[Event], alive: Sequence[int], name: str):
+        self.refused = ""                                # why there is none
+        self.engine = Hybridized(_replay(events, alive), f"{name}: round")
+
+    def values(self, outside: Sequence[Any]) -> Any:
+        """The results that are still alive; None (and nothing is done) where there is no program."""
+        with flags(False, None):
+            quick = self.engine.shortest[0]
+            if quick is not None:
+                out = quick(*outside)
+                if out is not None:
+                    return out
+            try:
+                entry = self.engine.specialization(*outside)
+            except (HybridError, TypeError, ValueError) as err:
+                self.refused = f"no program can do a round: {err}"
+                return None
+            self.refused = unfit(entry)
+            return None if self.refused else self.engine.careful(*outside)
+
+
+def unfit(entry: Any) -> str:
+    """Why what a compiled call does must not come later than its line; nothing where it may."""
+    if entry.demands:
+        return "its values may be refused (an index out of range)"
+    if entry.watches or any(n.prim == "host" for n in entry.program.order()):
+        return "a hook, debug.print or Python code is called with its values"
+    if entry.assigned or entry.once or entry.changes_arguments or entry.written and entry.recorded:
+        return "its code assigns to attributes or changes arrays in place"
+    if entry.drew or entry.outside or not entry.lasting:
+        return "its code reads what differs from call to call"
+    return ""
+
+
+def _replay(events: Sequence[Event], alive: Sequence[int]) -> Callable[..., Any]:
+    def replay(*outside: Any) -> Any:
+        results: list[Any] = []
+        for e in events:
+            made = e.do(results, outside)
+            if not isinstance(e.what, (Backward, Step)):
+                flatten(made, lambda v: isinstance(v, (NDArray, Symbol)), results, by_identity=True)
+        trace = tracing()
+        if trace is not None:                            # gradients may be read after the step, as in any loop
+            trace.kept |= trace.used_up
+            trace.used_up.clear()
+        return tuple([results[i] for i in alive])
+    return replay
