@@ -74,7 +74,7 @@ def invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any =
     """Call an operator. inputs: one value per input (None: absent). out: array(s) to write into."""
     if pending.WATCHED[0] and out is None and not SCOPE.traces:
         return pending.LATER[0].operator(d, inputs, attrs, cls,
-                                         lambda: _at_once(d, inputs, attrs, out, name, cls, hint))
+                                         lambda given: _at_once(d, given, attrs, out, name, cls, hint))
     return _at_once(d, inputs, attrs, out, name, cls, hint)
 
 

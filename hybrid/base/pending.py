@@ -23,13 +23,13 @@ def settle(why: str) -> None:
 def before_write(raw: Any) -> None:
     """What was put off and depends on an array's memory, which is about to be written, is done now."""
     if PUT_OFF[0]:
-        LATER[0].settle_all("an array that it reads was written", raw)
+        LATER[0].settle_all("an array that it reads was written before the step", raw)
 
 
 def before_draw() -> None:
     """What was put off and draws random numbers draws them before others do."""
     if PUT_OFF[0]:
-        LATER[0].settle_all("random numbers were drawn", drawn=True)
+        LATER[0].settle_all("random numbers were drawn before the step", drawn=True)
 
 
 def given_up() -> None:

@@ -21,4 +21,4 @@ class Promise:
         """Have the calls made that were put off."""
         if self.error is not None:
             raise self.error
-        pending.LATER[0].settle(self.round, "a value that was still to come was looked at")
+        pending.LATER[0].settle(self.round, "a value that was still to come was looked at before the step")

@@ -66,7 +66,7 @@ class HybridBlock(Block[Result]):
     def _careful_call(self, *args: Any, **kwargs: Any) -> Any:
         """A call that the shortest way did not take."""
         d = self.__dict__
-        if SCOPE.traces or not args or isinstance(first_array(args), Symbol):
+        if SCOPE.traces or not args or type(args[0]) is not NDArray and isinstance(first_array(args), Symbol):
             self._told_shapes(*args, **kwargs)
             return super()._careful_call(*args, **kwargs)
         if d["_form"] is None:

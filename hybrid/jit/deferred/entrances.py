@@ -22,6 +22,7 @@ from .rounds import STATE, event, give_up, settle, settle_all, strange
 
 # structures of so many arrays by position
 PLAIN = {n: ("tuple", (("tuple", (LEAF,) * n), ("dict", ()))) for n in (1, 2, 3)}
+LOOKED_INTO = "mixed precision, a profiler or a check of each operator is on"
 _STEADY = (FunctionType, BuiltinFunctionType, CodeType, ModuleType, type)
 
 
@@ -32,26 +33,37 @@ def call(engine: Any, args: Any, kwargs: Any) -> Any:
     if STATE.busy:
         return ordinary()
     if STATE.round is None:
-        if STATE.broken or not _begins(engine):
+        if STATE.broken or not _begins(engine, args):
             return ordinary()
         rounds.begin(engine.rounds)
     if CASTS or TIMERS or OBSERVERS:
-        strange("mixed precision, a profiler or a check of each operator is on")
+        strange(LOOKED_INTO)
         return ordinary()
     if not kwargs and len(args) in PLAIN and all([isinstance(x, NDArray) for x in args]):
         leaves, structure = args, PLAIN[len(args)]
     else:
         leaves = []
         structure = flatten((args, kwargs), lambda v: isinstance(v, (NDArray, np.ndarray)), leaves, by_identity=True)
-    what = Call(engine, engine.version(), SCOPE.np_array)
+    what = Call(engine, _root(engine).number(engine.version()), SCOPE.np_array)
     return event(what, leaves, structure, ordinary, lambda node: _check_call(node, engine, args, kwargs))
 
 
-def _begins(engine: Any) -> bool:
-    """Whether a call may be the first of a round."""
+def _root(engine: Any) -> Root:
     if engine.rounds is None:
         engine.rounds = Root(engine.name)
-    return not engine.rounds.refused and config.defer() and config.compile_mode() == "now"
+    root: Root = engine.rounds
+    return root
+
+
+def _begins(engine: Any, args: Any) -> bool:
+    """Whether a call may be the first of a round."""
+    root = _root(engine)
+    if root.refused or not config.defer():
+        return False
+    if any([isinstance(x, NDArray) and x._ag is not None for x in args]):
+        root.why = "a call takes an array with a gradient of its own"
+        return False
+    return True
 
 
 def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
@@ -59,6 +71,8 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
     entry = engine.known(args, kwargs)
     if entry is None:
         return f"{engine.name} runs as plain Python"
+    if config.compile_mode() != "now":
+        return "programs are compiled in the background, or not at all (HYBRID_COMPILE)"
     if entry.ctx.device_type != "cpu":
         return "it does not run on the CPU"
     if engine.counters is None:
@@ -73,17 +87,21 @@ def _check_call(node: Node, engine: Any, args: Any, kwargs: Any) -> str:
     return f"{engine.name}: {why}" if why else ""
 
 
-def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, ordinary: Callable[[], Any]) -> Any:
-    """An operator that is called while a round is watched."""
+def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any,
+             ordinary: Callable[[Sequence[Any]], Any]) -> Any:
+    """An operator that is called while a round is watched. ordinary: calls it with some inputs."""
     r = STATE.round
-    if r is None or STATE.busy or not SCOPE.recording or not any([r.has(x) for x in inputs]):
-        return ordinary()
+    if r is None or STATE.busy:
+        return ordinary(inputs)
+    if not any([r.has(x) for x in inputs]):
+        return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
     if CASTS or TIMERS or OBSERVERS:
-        strange("mixed precision, a profiler or a check of each operator is on")
-        return ordinary()
+        strange(LOOKED_INTO)
+        return ordinary(inputs)
     given = tuple([x is not None for x in inputs])
     what = Operator(d, tuple(attrs.items()), tuple(map(told_apart, attrs.values())), given, cls)
-    return event(what, [x for x in inputs if x is not None], None, ordinary, lambda node: _check_operator(node, d))
+    return event(what, [x for x in inputs if x is not None], None, lambda: ordinary(inputs),
+                 lambda node: _check_operator(node, d))
 
 
 def _check_operator(node: Node, d: Any) -> str:

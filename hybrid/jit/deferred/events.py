@@ -16,7 +16,7 @@ from ...buffers.tape import flags
 class Call(NamedTuple):
     """A call of a hybridized block under ``record``."""
     engine: Any                                          # the block's ``Hybridized``
-    version: Any                                         # of what its traces depend on
+    version: int                                         # number of the state of all that its traces depend on
     np_array: bool
 
     def do(self, values: Sequence[Any], structure: Any) -> Any:
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 
 class Event(NamedTuple):
     """One event, as the key that tells it from others. inputs: a number of a result of the round, or (-1 - number of an
-    array from outside, shape, dtype, class, device)."""
+    array from outside, shape, dtype, class, number of its device)."""
     what: Any
     inputs: tuple[Any, ...]
     training: bool
@@ -100,6 +100,11 @@ class Node:
         self.made: Any = None                            # (structure, ((shape, dtype, device, class) of each result))
         self.entry: Any = None                           # of a call: the compiled signature that it takes alone
         self.draws = False                               # whether the event draws random numbers
+        self.recorded: frozenset[int] | None = None      # results that stay on the tape (joined.py), once known
+        # what the event reads or writes beside its arguments, and no event before it: (array, what stands for it), as
+        # long as ``seen`` is the count of rebinds
+        self.away: list[tuple[Any, Any]] = []
+        self.seen = -1
 
 
 class Root(Node):
@@ -112,10 +117,19 @@ class Root(Node):
         self.settled_times = 0                           # rounds that were looked into too early
         self.strange = 0                                 # rounds that could not be followed, one after another
         self.refused = False                             # whether all that is given up
-        self.why = "no two rounds were equal so far"     # why rounds are not joined
+        self.why = ""                                    # why rounds are not joined
+        self._version: Any = None
+        self._number = 0
+
+    def number(self, version: Any) -> int:
+        """A number for a state of all that the block's traces depend on: another one whenever it differs from the last
+        one's."""
+        if version != self._version:
+            self._version, self._number = version, self._number + 1
+        return self._number
 
     def __str__(self) -> str:
         done = f"{self.joined} rounds of the training loop ran as one program" if self.joined else ""
-        if not self.joined or self.refused:
+        if (not self.joined or self.refused) and self.why:
             return f"{done}{'; ' if done else ''}the training loop is not joined to one program: {self.why}"
         return done

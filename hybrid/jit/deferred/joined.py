@@ -1,35 +1,28 @@
 """The one program of a round: its events replayed on traced values, so all guards of a compiled call hold for it."""
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Sequence
+from typing import Any, Callable, Sequence
 
 from ...base.errors import HybridError
 from ...base.pytree import flatten
-from ...base.scope import tracing
+from ...base.scope import SCOPE, tracing
 from ...buffers.array import NDArray
 from ...buffers.tape import flags
 from ...graph.symbol import Symbol
 from ..trace import Hybridized
-from .events import Backward, Call, Event, Node, Step
+from .events import Backward, Call, Event, Node, Operator, Step
 
 MOST_PLANS = 4                  # programs of one path, for results that are still alive
-
-
-def touched(what: Any, node: Node, r: Any) -> Iterator[NDArray]:
-    """The arrays beside arguments that an event reads or writes: parameters, running statistics, gradients."""
-    if isinstance(what, Call):
-        yield from node.entry.fixed()
-    elif isinstance(what, Backward):
-        for x, _, _ in list(r.hidden.values()):
-            slot = x._ag
-            if slot is not None and slot.grad is not None:
-                yield slot.grad
 
 
 def run(r: Any, node: Node) -> str:
     """Do all events of a round up to a node by one program and fill its results; why not, where that cannot be (and
     nothing was done)."""
     alive = r.alive()
+    if node.recorded is None:
+        node.recorded = _still_recorded(list(r.path()))
+    if not node.recorded.isdisjoint(alive):
+        return "a result is kept that backward did not go over, so its recording is"
     plans = _plans(node)
     plan = plans.get(alive)
     if plan is None:
@@ -44,6 +37,23 @@ def run(r: Any, node: Node) -> str:
         if x is not None:
             x._ag, x._data, x._away = None, y._data, None
     return ""
+
+
+def _still_recorded(path: Sequence[Node]) -> frozenset[int]:
+    """Numbers of the results that are on the tape after some events: those that no ``backward`` goes over."""
+    maker = [k for k, node in enumerate(path) for _ in (node.made[1] if node.made is not None else ())]
+    taped = [e.recording and isinstance(e.what, (Call, Operator)) for e in (node.events[-1] for node in path)]
+    gone: set[int] = set()
+
+    def go_over(numbers: Sequence[Any]) -> None:
+        for k in {maker[n] for n in numbers if type(n) is int}:
+            if taped[k] and k not in gone:
+                gone.add(k)
+                go_over(path[k].events[-1].inputs)
+    for node in path:
+        if isinstance(node.events[-1].what, Backward):
+            go_over(node.events[-1].inputs)
+    return frozenset(n for n, k in enumerate(maker) if taped[k] and k not in gone)
 
 
 def _plans(node: Node) -> dict[Any, "Plan"]:
@@ -64,12 +74,12 @@ class Plan:
 
     def values(self, outside: Sequence[Any]) -> Any:
         """The results that are still alive; None (and nothing is done) where there is no program."""
+        quick = self.engine.shortest[0]
+        if quick is not None and not SCOPE.recording:
+            out = quick(*outside)
+            if out is not None:
+                return out
         with flags(False, None):
-            quick = self.engine.shortest[0]
-            if quick is not None:
-                out = quick(*outside)
-                if out is not None:
-                    return out
             try:
                 entry = self.engine.specialization(*outside)
             except (HybridError, TypeError, ValueError) as err:

@@ -17,7 +17,7 @@ from ...base.errors import user_location
 from ...base.pytree import LEAF, flatten, unflatten
 from ...base.scope import SCOPE
 from ...buffers import evict
-from ...buffers.array import NDArray
+from ...buffers.array import REBINDS, NDArray, wrap
 from ...buffers.derived import is_shared
 from ...buffers.extents import Extents, extent
 from ...buffers.promise import Promise
@@ -35,13 +35,15 @@ LOCK = evict.LOCK               # what is put off is done by one thread; buffers
 class Round:
     """One round: where in the tree it is, its arrays from outside, its results (weakly until they are put off)."""
 
+    __slots__ = ("root", "node", "deferred", "outside", "kept", "results", "numbers", "hidden", "draws")
+
     def __init__(self, root: Root):
         self.root, self.node, self.deferred = root, root, False      # type: Root, Node, bool
         self.outside: list[Any] = []                     # weak references
         self.kept: list[NDArray] = []                    # what a round that puts off keeps alive
         self.results: list[Any] = []                     # weak references, by number
         self.numbers: dict[int, int] = {}                # id of a result -> its number
-        self.hidden: dict[int, tuple[NDArray, Any, Any]] = {}        # by id: array, buffer, what stood for it before
+        self.hidden: list[tuple[NDArray, Any, Any]] = []             # array, buffer, what stood for it before
         self.draws = False
 
     def path(self) -> Iterator[Node]:
@@ -60,28 +62,22 @@ class Round:
         """What arrays of an event are, as ``Event.inputs`` holds them; why that cannot be said, where it cannot."""
         out: list[Any] = []
         for x in leaves:
-            if not isinstance(x, NDArray) or x.stype != "default":
-                return "it takes other than dense arrays"
-            if self.has(x):
-                out.append(self.numbers[id(x)])
+            n = self.numbers.get(id(x))
+            if n is not None and self.results[n]() is x:
+                out.append(n)
                 continue
-            k = next((k for k, y in enumerate(self.outside) if y() is x), len(self.outside))
-            if k == len(self.outside):
-                if (why := self._strange(x)):
+            k = 0
+            for y in self.outside:
+                if y() is x:
+                    break
+                k += 1
+            else:
+                if (why := _strange(x)):
                     return why
                 self.outside.append(weakref.ref(x))
-            out.append((-1 - k, x.shape, x._spec.dtype, type(x), x._ctx))
+            spec = x._spec
+            out.append((-1 - k, spec.shape, spec.dtype, type(x), x._ctx.device_id))
         return tuple(out)
-
-    def _strange(self, x: NDArray) -> str:
-        """Why an array from outside makes a round one that is not put off."""
-        if id(x) in self.hidden:                         # of an earlier event of this round, which writes it
-            return "an array that the round changes is given to one of its calls"
-        if x._ag is not None:
-            return "a call takes an array with a gradient of its own"
-        if x._ctx.device_type != "cpu":
-            return "it does not run on the CPU"
-        return "a call takes an array whose memory others may write (from_numpy, DLPack)" if is_shared([x._data]) else ""
 
     def add(self, x: Any) -> None:
         """One more result."""
@@ -92,23 +88,44 @@ class Round:
         """Numbers of the results that somebody still holds."""
         return tuple([i for i, ref in enumerate(self.results) if ref() is not None])
 
-    def hide(self, x: NDArray) -> None:
+    def hide(self, x: NDArray, promise: Promise) -> None:
         """Take an array's buffer out of its slot: whoever looks at it comes to ``settle``."""
-        if id(x) not in self.hidden:
-            raw = x._data
-            self.hidden[id(x)] = x, raw, x._away
-            x._away = Promise(raw.shape, raw.dtype, self)
-            del x._data
+        self.hidden.append((x, x._data, x._away))        # where another thread's round hid it, that is settled first
+        promise.round = self
+        x._away = promise
+        del x._data
+
+    def seen(self, x: Any) -> Any:
+        """What an operator may read in the place of an array: what is put off reads its arguments too, and changes none
+        of them."""
+        if any([x is y for y in self.kept]):
+            raw = next(raw for y, raw, _ in self.hidden if y is x)
+            return wrap(raw, x._ctx, type(x))
+        return x
 
     def show(self) -> None:
         """Buffers come back into their slots."""
-        for x, raw, old in self.hidden.values():
+        for x, raw, old in self.hidden:
+            x._away.round = None                         # it is kept for other rounds
             x._data, x._away = raw, old
-        self.hidden = {}
+        self.hidden = []
 
     def reads(self, raw: Any) -> bool:
         """Whether memory is among what the events read or write."""
-        return Extents(held for _, held, _ in self.hidden.values()).meets(*extent(raw))
+        return Extents(held for _, held, _ in self.hidden).meets(*extent(raw))
+
+
+def _strange(x: Any) -> str:
+    """Why an array from outside makes a round one that is not put off."""
+    if not isinstance(x, NDArray) or x.stype != "default":
+        return "a call takes other than dense arrays"
+    if type(x._away) is Promise:                         # of an event of this round, which writes it
+        return "an array that the round changes is given to one of its calls"
+    if x._ag is not None:
+        return "a call takes an array with a gradient of its own"
+    if x._ctx.device_type != "cpu":
+        return "it does not run on the CPU"
+    return "a call takes an array whose memory others may write (from_numpy, DLPack)" if is_shared([x._data]) else ""
 
 
 class State(threading.local):
@@ -125,6 +142,7 @@ ROUNDS: list[Round] = []        # of all threads, those that put something off
 def begin(root: Root) -> Round:
     """A new round of this thread."""
     STATE.round = made = Round(root)
+    root.why = root.why or "no two rounds were equal so far"
     pending.WATCHED[0] += 1
     return made
 
@@ -166,7 +184,7 @@ def event(what: Any, leaves: Sequence[Any], structure: Any, ordinary: Callable[[
         elif node is not None and node.ready and (r.deferred or r.node is r.root) and _as_it_was(node):
             return put_off(r, node, leaves)
         elif r.deferred:
-            settle(r, "another call followed than in the rounds before")
+            settle(r, "another call followed than in the rounds before it")
     if STATE.round is not r:
         return ordinary()
     return _now(r, key, ordinary, check)
@@ -196,9 +214,7 @@ def _now(r: Round, key: Event, ordinary: Callable[[], Any], check: Callable[[Nod
         strange(why)
     else:
         r.node = node
-        if isinstance(key.what, Backward) and any(x._ag is not None for ref in r.results if (x := ref()) is not None):
-            strange("backward does not go over all results of the round")
-        elif isinstance(key.what, Step):
+        if isinstance(key.what, Step):
             _met(r)
     return made
 
@@ -244,7 +260,8 @@ def strange(why: str) -> None:
 
 def _as_it_was(node: Node) -> bool:
     """Whether what a call's code reads of Python's objects is as it was."""
-    return node.entry is None or node.entry.guard.stamp() == node.entry.stamp
+    entry = node.entry
+    return entry is None or not entry.guard.places or entry.guard.stamp() == entry.stamp
 
 
 def _met(r: Round) -> None:
@@ -271,11 +288,13 @@ def put_off(r: Round, node: Node, leaves: Sequence[NDArray]) -> Any:
         evict.GIVEN_UP[0] = True
     r.node, r.draws = node, r.draws or node.draws
     for x in leaves:
-        if not r.has(x):
+        if type(x._away) is not Promise:                 # no result of the round, and not seen before
             r.kept.append(x)
-            r.hide(x)
-    for x in joined.touched(what, node, r):
-        r.hide(x)
+            r.hide(x, Promise(x.shape, x._data.dtype, r))
+    if node.seen != REBINDS[0] or type(what) is Backward:
+        _see(r, node)
+    for x, promise in node.away:
+        r.hide(x, promise)
     if isinstance(what, Backward):
         return None
     structure, infos = node.made
@@ -286,6 +305,23 @@ def put_off(r: Round, node: Node, leaves: Sequence[NDArray]) -> Any:
         r.add(x)
         out.append(x)
     return out[0] if structure == LEAF else unflatten(structure, iter(out))
+
+
+def _see(r: Round, node: Node) -> None:
+    """Note what an event reads or writes beside its arguments, and no event before it: parameters and running
+    statistics, and behind ``backward`` gradients."""
+    now = REBINDS[0]
+    if isinstance(node.events[-1].what, Backward):
+        slots = [x._ag for place in r.path() if place.entry is not None for x in place.entry.fixed()]
+        found = [slot.grad for slot in slots if slot is not None and slot.grad is not None]
+        if node.seen == now and len(found) == len(node.away) and all(x is y for x, (y, _) in zip(found, node.away)):
+            return
+    else:
+        found = node.entry.fixed() if node.entry is not None else []
+    before = {id(x) for place in r.path() if place is not node for x, _ in place.away}
+    new = {id(x): x for x in found if id(x) not in before}
+    node.away = [(x, Promise(x.shape, x._spec.dtype, r)) for x in new.values()]
+    node.seen = now
 
 
 def _come_back(r: Round) -> None:
@@ -300,47 +336,49 @@ def finish(r: Round, node: Node) -> None:
     """The step that ends a round: all of it is done, by one program."""
     _come_back(r)
     end(r)
-    with _filling(r):
+    old, STATE.busy = STATE.busy, True
+    try:
         why = joined.run(r, node)
         if why:
-            r.root.why = why
+            _note_settled(r.root, why)
             _one_by_one(r, node)
         else:
             r.root.joined += 1
+    except BaseException as err:
+        _failed(r, err)
+        raise
+    finally:
+        STATE.busy = old
 
 
-def settle(r: Round, why: str) -> None:
+def settle(r: Round | None, why: str) -> None:
     """What a round put off is done now: behind ``backward``, where that happens often, by one program, else the
     ordinary way."""
     with LOCK:
-        if not r.deferred:
+        if r is None or not r.deferred:                  # another thread was first
             return
         node, root = r.node, r.root
         node.settled += 1
         _come_back(r)
-        with _filling(r):
-            if isinstance(node.events[-1].what, Backward) and node.settled > 1 and not joined.run(r, node):
-                root.joined += 1
-                return
-            _note_settled(root, why)
-            _one_by_one(r, node)
+        try:
+            with busy():
+                if isinstance(node.events[-1].what, Backward) and node.settled > 1 and not joined.run(r, node):
+                    root.joined += 1
+                    return
+                _note_settled(root, why)
+                _one_by_one(r, node)
+        except BaseException as err:
+            _failed(r, err)
+            raise
 
 
-@contextmanager
-def _filling(r: Round) -> Iterator[None]:
-    """Scope in which the promises of a round are filled; where that fails, whoever looks at them gets the error."""
-    old, STATE.busy = STATE.busy, True
-    try:
-        yield
-    except BaseException as err:
-        for ref in r.results:
-            x = ref()
-            if x is not None and type(x._away) is Promise:
-                x._away.error = err
-        end(r)
-        raise
-    finally:
-        STATE.busy = old
+def _failed(r: Round, err: BaseException) -> None:
+    """What was put off could not be done: whoever looks at a result gets the error."""
+    for ref in r.results:
+        x = ref()
+        if x is not None and type(x._away) is Promise:
+            x._away.error = err
+    end(r)
 
 
 def _note_settled(root: Root, why: str) -> None:
@@ -349,7 +387,7 @@ def _note_settled(root: Root, why: str) -> None:
         root.refused = True
         root.next.clear()
     if not root.joined or root.refused:
-        root.why = f"{why} before the step ({user_location()})"
+        root.why = f"{why} ({user_location()})"
 
 
 def _one_by_one(r: Round, node: Node) -> None:
